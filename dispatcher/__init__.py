@@ -1,0 +1,1 @@
+"""The day: tasks in, context assembled, Claude asked, turns and results out."""

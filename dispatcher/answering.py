@@ -1,0 +1,224 @@
+"""From a task to all that it leaves behind.
+
+    seen before? ─ session ─ context ─ claude (once more without a lost session) ─ Finished
+
+Memory that is missing, broken or slow makes the answer poorer, never absent. An error is answered with a sentence and is not stored
+as said: the question alone is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TypeVar
+from uuid import uuid4
+
+import redis
+import structlog
+from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type, wait_exponential
+
+from dispatcher.claude import Answer, ClaudeCli, Question
+from dispatcher.context import Context, assemble
+from dispatcher.memory import Memory
+from dispatcher.tasks import MAX_ATTEMPTS, Finished, TaskQueue
+from shared.errors import SettingsError
+from shared.files import PrivateDir, make_dir, safe_name, write_atomic
+from shared.records import Result, Task, Turn
+from shared.settings import Settings
+
+log = structlog.get_logger()
+Value = TypeVar("Value")
+
+#: How long a task waits for a release that has just been switched to.
+FRESH_SECONDS = 5.0
+#: A lookup is given up this long after its deadline even if a disk hangs.
+LOOKUP_SLACK_SECONDS = 1.0
+
+APOLOGY = "Sorry, I could not answer that: {reason}. Please try again."
+POISON = "Sorry, this message ended my process {count} times, so I have set it aside. Please put it differently."
+REFUSED = "Sorry, this request could not be read: {reason}."
+#: A session id that no session has: nothing that depends on the session is written.
+NO_SESSION = "-"
+
+
+class Answering:
+    """What is needed to answer; one per dispatcher."""
+
+    def __init__(self, settings: Settings, memory: Memory, claude: ClaudeCli) -> None:
+        if settings.result_hmac_key is None:
+            raise SettingsError(
+                "RESULT_HMAC_KEY is not set. Set the secret that the bot verifies results with (the same on both)."
+            )
+        self._settings, self._memory, self._claude = settings, memory, claude
+        self._secret = settings.result_hmac_key.get_secret_value()
+        self._base_prompt = _base_prompt(settings)
+        self._prompts = PrivateDir(settings.hmem_state_dir / "prompts")
+
+    def close(self) -> None:
+        self._prompts.remove()
+
+    def refuse(self, task_id: str, reason: str) -> Result:
+        """The signed answer to a task that cannot be read."""
+        return self._sign(task_id, REFUSED.format(reason=reason))
+
+    async def answer(self, queue: TaskQueue, task: Task, claimed_at: float) -> Finished:
+        done, deaths = await keep_trying(lambda: queue.state(task))
+        if done or deaths >= MAX_ATTEMPTS:
+            return self._not_again(task, claimed_at, deaths)
+        fresh, lifetime = str(uuid4()), self._settings.session_ttl
+        session, resume = await keep_trying(lambda: queue.session(task, fresh, lifetime))
+        context = await self._context(task)
+        try:
+            answer, used = await self._ask(task, context, session, resume=resume)
+        except OSError as error:  # a full disk, a directory that cannot be made
+            answer, used = (
+                Answer("", error=f"a file could not be written ({error.strerror})"),
+                session if resume else "",
+            )
+        return self._finished(task, claimed_at, answer, session_was=session, session=used)
+
+    async def _context(self, task: Task) -> Context:
+        """What to inject; nothing if memory is missing, broken or too slow."""
+        try:
+            if self._memory.moved():
+                async with asyncio.timeout(FRESH_SECONDS):
+                    await asyncio.to_thread(self._memory.refresh)
+            async with asyncio.timeout(self._settings.memory_deadline_ms / 1000 + LOOKUP_SLACK_SECONDS):
+                return await asyncio.to_thread(self._assemble, task)
+        except TimeoutError:
+            reason = "memory did not answer in time"
+        except Exception as error:  # noqa: BLE001 - no memory is not no service
+            reason = f"memory failed: {error!r}"
+        log.error("answering without memory", reason=reason)
+        return Context("", degraded=[reason])
+
+    def _assemble(self, task: Task) -> Context:
+        settings = self._settings
+        with self._memory.reading() as release:
+            if release is None:
+                return Context("", degraded=["there is no release yet"])
+            context = assemble(
+                release,
+                task.chat_id,
+                task.message,
+                budget=settings.memory_tokens,
+                deadline_seconds=settings.memory_deadline_ms / 1000,
+                zone=settings.timezone,
+                summary=settings.memory_summary,
+            )
+        log.info(
+            "memory injected",
+            release=context.release_run,
+            tokens=context.tokens,
+            hits=len(context.used),
+            degraded=context.degraded or None,
+            ms=round(context.ms, 1),
+        )
+        return context
+
+    async def _ask(self, task: Task, context: Context, session: str, *, resume: bool) -> tuple[Answer, str]:
+        """The answer and the session to go on with ("" for none); a session that is lost is replaced once by a fresh one."""
+        directory = make_dir(self._settings.hmem_state_dir / "chats" / safe_name(task.chat_id))
+        prompt_file = self._write_prompt(task, context)
+        try:
+            question = Question(task.message, session, resume, task.model, directory, prompt_file)
+            answer = await self._claude.ask(question)
+            if answer.session_lost and resume:
+                log.warning("the session cannot be resumed, starting a fresh one", reason=answer.error)
+                question = replace(question, session=str(uuid4()), resume=False)
+                answer = await self._claude.ask(question)
+        finally:
+            if prompt_file:
+                prompt_file.unlink(missing_ok=True)
+        exists = question.resume or answer.error is None
+        return answer, question.session if exists else ""
+
+    def _write_prompt(self, task: Task, context: Context) -> Path | None:
+        text = "\n\n".join(part for part in (self._base_prompt, context.text) if part)
+        if not text:
+            return None
+        path = self._prompts.path / f"{task.task_id}.md"
+        try:
+            write_atomic(path, text.encode("utf-8", "replace"))
+        except OSError as error:
+            log.error("answering without memory: its file cannot be written", error=str(error))
+            return None
+        return path
+
+    def _finished(self, task: Task, claimed_at: float, answer: Answer, *, session_was: str, session: str) -> Finished:
+        asked = Turn(
+            task.task_id,
+            "user",
+            task.chat_id,
+            task.message,
+            task.submitted_at or claimed_at,
+            task.name,
+            session or None,
+        )
+        turns = [asked]
+        if answer.error is None:
+            # Never before its question, whatever the bot's clock says of that one.
+            turns.append(
+                Turn(task.task_id, "asst", task.chat_id, answer.text, max(time.time(), asked.timestamp), None, session)
+            )
+        output = answer.text if answer.error is None else APOLOGY.format(reason=answer.error)
+        counters = [("tasks", "1"), ("errors", str(int(answer.error is not None)))]
+        return Finished(
+            task,
+            self._sign(task.task_id, output, answer.usage),
+            turns,
+            session_was,
+            session,
+            self._settings.session_ttl,
+            counters + [(name, _plain(value)) for name, value in answer.usage.items()],
+        )
+
+    def _not_again(self, task: Task, claimed_at: float, deaths: int) -> Finished:
+        """For a task that is done already (the script will see that), or that killed its worker too often."""
+        turn = Turn(task.task_id, "user", task.chat_id, task.message, task.submitted_at or claimed_at, task.name)
+        log.warning("task not run again", deaths=deaths)
+        return Finished(
+            task,
+            self._sign(task.task_id, POISON.format(count=deaths)),
+            [turn],
+            NO_SESSION,
+            "",
+            self._settings.session_ttl,
+            [("tasks", "1"), ("errors", "1")],
+            dead_reason=f"its worker died {deaths} times",
+        )
+
+    def _sign(self, task_id: str, output: str, usage: dict[str, object] | None = None) -> Result:
+        return Result.sign(self._secret, task_id, output, datetime.now(UTC).isoformat(), usage or None)
+
+
+async def keep_trying(call: Callable[[], Awaitable[Value]]) -> Value:
+    """Repeat until Redis answers: every call here may be repeated, and giving up would leave the task to die with us."""
+    async for attempt in AsyncRetrying(
+        retry=retry_if_exception_type(redis.RedisError), wait=wait_exponential(0.2, max=10), before_sleep=_say_retry
+    ):
+        with attempt:
+            return await call()
+    raise AssertionError("the retries above do not end")
+
+
+def _say_retry(state: RetryCallState) -> None:
+    error = state.outcome.exception() if state.outcome else None
+    log.error("Redis did not take it, trying again", error=str(error), attempt=state.attempt_number)
+
+
+def _plain(value: object) -> str:
+    return format(value, ".10f").rstrip("0").rstrip(".") if isinstance(value, float) else str(value)
+
+
+def _base_prompt(settings: Settings) -> str:
+    if settings.claude_base_prompt_file is None:
+        return ""
+    try:
+        return settings.claude_base_prompt_file.read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise SettingsError(f"CLAUDE_BASE_PROMPT_FILE cannot be read: {error}. Mend the path or unset it.") from error

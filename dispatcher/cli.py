@@ -1,0 +1,244 @@
+"""`hmem`: the dispatcher and the owner's view of memory."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated
+
+import orjson
+import typer
+from redis import Redis
+
+from shared.command import print_json, run_command, start
+from shared.errors import InvalidInput, MemoryStale, SettingsError
+from shared.recall import OpenRelease
+from shared.records import RecordRefused, chat_id_of
+from shared.release import current_release
+from shared.settings import Settings
+from shared.text import one_line, shorten, time_text
+
+app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False, add_completion=False, help=__doc__)
+
+Chat = Annotated[str, typer.Argument(help="Chat id, as the bot knows it (put -- before a negative one).")]
+Json = Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")]
+Batch = Annotated[Path | None, typer.Option(help="Answer the questions of this JSONL file instead.")]
+
+
+def main() -> None:
+    run_command(app)
+
+
+@app.command()
+def run() -> None:
+    """The dispatcher, in the foreground."""
+    settings = start()
+    asyncio.run(_serve(settings))
+
+
+async def _serve(settings: Settings) -> None:
+    from dispatcher.answering import Answering
+    from dispatcher.claude import ClaudeCli
+    from dispatcher.memory import Memory
+    from dispatcher.worker import Worker, connect
+
+    memory, client = Memory(settings), connect(settings)
+    worker = Worker(settings, client, memory, Answering(settings, memory, ClaudeCli(settings)))
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, worker.stop)
+    try:
+        await worker.run()
+    finally:
+        await client.aclose()
+
+
+@app.command(context_settings={"ignore_unknown_options": True})
+def ask(
+    chat: Chat,
+    text: Annotated[str, typer.Argument(help="The message.")],
+    timeout: Annotated[float, typer.Option(help="Seconds to wait for the answer.")] = 600.0,
+    json: Json = False,
+) -> None:
+    """Enqueue a message as the bot would, wait, and print the answer."""
+    from dispatcher.enquiry import ask as enquire
+
+    settings = start()
+    if settings.result_hmac_key is None:
+        raise SettingsError("RESULT_HMAC_KEY is not set, so no answer could be verified. Set the dispatcher's.")
+    result = enquire(
+        _redis(settings), settings.result_hmac_key.get_secret_value(), _chat(chat), text, timeout_seconds=timeout
+    )
+    if json:
+        print_json({"output": result.output, "completed_at": result.completed_at, "usage": result.usage})
+    else:
+        typer.echo(result.output)
+
+
+@app.command(context_settings={"ignore_unknown_options": True})
+def search(
+    chat: Annotated[str, typer.Argument(help="Chat id; not with --batch.")] = "",
+    query: Annotated[str, typer.Argument(help="What to look for.")] = "",
+    k: Annotated[int, typer.Option("-k", min=1, max=200, help="Hits at most.")] = 10,
+    json: Json = False,
+    batch: Batch = None,
+) -> None:
+    """Ranked hits in one chat, with their scores."""
+    settings = start()
+    with _release(settings) as release:
+        if batch:
+            _print_batch(settings, release, batch, k, [])
+            return
+        recalled = release.recall(_chat(chat), _required(query, "QUERY"), k)
+        if json:
+            from dispatcher.context import hit_json
+
+            print_json(
+                {
+                    "release": release.run,
+                    "ms": round(recalled.ms, 2),
+                    "degraded": recalled.degraded,
+                    "hits": [hit_json(hit) for hit in recalled.hits],
+                }
+            )
+            return
+    for number, hit in enumerate(recalled.hits, start=1):
+        scores = f"{hit.score:.3f} (words {_score(hit.lexical)}, meaning {_score(hit.vector)})"
+        typer.echo(f"{number:2}. {scores}  {time_text(hit.chunk.started_at, settings.timezone)}  {hit.chunk.chunk_id}")
+        if hit.question:
+            typer.echo(f"      asked: {shorten(one_line(hit.question), 160)}")
+        typer.echo(f"      {hit.chunk.speaker}: {shorten(one_line(hit.chunk.text), 300)}")
+    typer.echo(f"{len(recalled.hits)} hits in {recalled.ms:.1f} ms from release {release.run}", err=True)
+    _say_degraded(recalled.degraded)
+
+
+@app.command(context_settings={"ignore_unknown_options": True})
+def context(
+    chat: Annotated[str, typer.Argument(help="Chat id; not with --batch.")] = "",
+    text: Annotated[str, typer.Argument(help="The message.")] = "",
+    json: Json = False,
+    batch: Batch = None,
+    budgets: Annotated[str, typer.Option(help="With --batch: token budgets, comma-separated.")] = "500,1000,2000,4000",
+) -> None:
+    """Exactly what would be injected for a message, with its tokens and sources."""
+    from dispatcher.context import assemble
+
+    settings = start()
+    with _release(settings) as release:
+        if batch:
+            _print_batch(settings, release, batch, 30, _numbers(budgets))
+            return
+        found = assemble(
+            release,
+            _chat(chat),
+            _required(text, "TEXT"),
+            budget=settings.memory_tokens,
+            zone=settings.timezone,
+            deadline_seconds=settings.memory_deadline_ms / 1000,
+            summary=settings.memory_summary,
+        )
+    if json:
+        print_json({"chat_id": chat, "budget": settings.memory_tokens} | found.to_json())
+        return
+    typer.echo(found.text or "(nothing is known that would be injected)")
+    sizes = ", ".join(f"{part['name']} {part['tokens']}" for part in found.to_json()["parts"]) or "empty"
+    typer.echo(
+        f"\n{found.tokens} of {settings.memory_tokens} tokens ({sizes}); {len(found.used)} hits used, {len(found.cut)} cut by the budget; "
+        f"release {found.release_run}; {found.ms:.1f} ms",
+        err=True,
+    )
+    _say_degraded(found.degraded)
+
+
+@app.command()
+def status(json: Json = False) -> None:
+    """Queue, dispatchers, release and last night. Exit code 21 when memory is stale."""
+    from dispatcher.status import read_status
+
+    settings = start()
+    found = read_status(settings, _redis(settings))
+    if json:
+        print_json(found.to_json())
+    else:
+        night = (
+            "never"
+            if found.last_night_hours is None
+            else f"run {found.last_night_run}, {found.last_night_hours:.1f} hours ago"
+        )
+        rows = {
+            "queue": f"{found.queued} waiting, {found.in_flight} in flight, {found.dead_letters} dead letters",
+            "dispatchers": ", ".join(f"{w} (release {r or 'none'})" for w, r in found.workers.items())
+            or "none running",
+            "turns in Redis": f"{found.turns_waiting} waiting for the night",
+            "release": f"{found.release}: {found.turns_archived} turns of {found.chats} chats"
+            if found.release
+            else "none yet",
+            "last good night": night,
+        }
+        for name, value in rows.items():
+            typer.echo(f"{name:16} {value}")
+    if found.stale:
+        raise MemoryStale(
+            f"Memory is not being kept up: {found.stale}. Look at hmem-night status and its log, then run hmem-night run."
+        )
+
+
+def _redis(settings: Settings) -> Redis:
+    client: Redis = Redis.from_url(settings.redis_url, socket_timeout=30, socket_connect_timeout=5)
+    return client
+
+
+@contextmanager
+def _release(settings: Settings) -> Iterator[OpenRelease]:
+    """The current release with its vectors, or a sentence why there is none."""
+    path = current_release(settings.hmem_memory_dir)
+    if path is None:
+        raise InvalidInput(
+            f"There is no release in {settings.hmem_memory_dir} yet. Run hmem-night run once, or set HMEM_MEMORY_DIR."
+        )
+    release = OpenRelease(settings, path)
+    try:
+        release.open_vectors()
+        yield release
+    finally:
+        release.close()
+
+
+def _chat(value: str) -> str:
+    try:
+        return chat_id_of(value or None)
+    except RecordRefused as error:
+        raise InvalidInput(f"CHAT {value!r} cannot be a chat id: {error}.") from error
+
+
+def _required(value: str, name: str) -> str:
+    if not value.strip():
+        raise InvalidInput(f"{name} is missing. Say what to look for.")
+    return value
+
+
+def _numbers(value: str) -> list[int]:
+    try:
+        return [int(part) for part in value.split(",") if part.strip()]
+    except ValueError as error:
+        raise InvalidInput(f"--budgets {value!r} is no list of numbers, such as 500,1000.") from error
+
+
+def _print_batch(settings: Settings, release: OpenRelease, path: Path, k: int, budgets: list[int]) -> None:
+    from dispatcher.batch import answer_batch
+
+    for answer in answer_batch(settings, release, path, k, budgets):
+        sys.stdout.write(orjson.dumps(answer).decode() + "\n")
+
+
+def _score(value: float | None) -> str:
+    return "-" if value is None else f"{value:.2f}"
+
+
+def _say_degraded(reasons: list[str]) -> None:
+    for reason in reasons:
+        typer.echo(f"note: {reason}", err=True)

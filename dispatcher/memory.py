@@ -1,0 +1,120 @@
+"""The release that this dispatcher serves: opened, reopened when `current` moves, closed when its last reader is done.
+
+A lookup ends on the release it began with. A new release is opened whole, in the background, before it replaces the old one; only the
+very first one serves keywords and summaries at once, its vectors as soon as they are loaded. A release that cannot be opened leaves
+the old one in place and is said so once.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import structlog
+
+from shared.errors import HmemError
+from shared.recall import OpenRelease
+from shared.release import current_release
+from shared.settings import Settings
+
+log = structlog.get_logger()
+
+
+class _Counted:
+    """An open release and the number of its readers."""
+
+    def __init__(self, release: OpenRelease) -> None:
+        self.release = release
+        self.readers = 0
+        self.retired = False
+
+
+class Memory:
+    """Thread-safe. `refresh` is slow and belongs in a thread; `reading` never waits for it."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._current: _Counted | None = None
+        self._refused: Path | None = None
+        self._lock = threading.Lock()
+        self._refreshing = threading.Lock()
+
+    @property
+    def served_run(self) -> int | None:
+        with self._lock:
+            return self._current.release.run if self._current else None
+
+    def moved(self) -> bool:
+        """Whether `current` leads elsewhere than to what is served: one readlink."""
+        try:
+            target = current_release(self._settings.hmem_memory_dir)
+        except (HmemError, OSError):
+            return False
+        return target is not None and target not in (self._path(), self._refused)
+
+    def refresh(self) -> None:
+        """Serve what `current` leads to. Errors are logged: old memory is better than none, and none no reason not to answer."""
+        with self._refreshing:
+            try:
+                target = current_release(self._settings.hmem_memory_dir)
+                if target is None or target in (self._path(), self._refused):
+                    return
+                self._open(target)
+            except (HmemError, OSError) as error:
+                if self._refused is None:
+                    log.error("memory cannot be opened", error=str(error))
+                self._refused = self._settings.hmem_memory_dir / "current"
+
+    def _open(self, target: Path) -> None:
+        try:
+            release = OpenRelease(self._settings, target)
+        except HmemError as error:
+            self._refused = target
+            log.error("release refused", release=target.name, error=str(error))
+            return
+        if self._current is None:
+            self._swap(release)
+            release.open_vectors()
+        else:
+            release.open_vectors()
+            self._swap(release)
+        self._refused = None
+        log.info("serving release", run=release.run, vectors=release.vectors_missing or "yes")
+
+    def _path(self) -> Path | None:
+        with self._lock:
+            return self._current.release.path if self._current else None
+
+    def _swap(self, release: OpenRelease | None) -> None:
+        with self._lock:
+            old, self._current = self._current, _Counted(release) if release else None
+            if old:
+                old.retired = True
+            idle = old is not None and old.readers == 0
+        if idle and old:
+            old.release.close()
+
+    @contextmanager
+    def reading(self) -> Iterator[OpenRelease | None]:
+        """The release served now, kept open while it is read; None if there is none."""
+        with self._lock:
+            counted = self._current
+            if counted:
+                counted.readers += 1
+        try:
+            yield counted.release if counted else None
+        finally:
+            if counted:
+                self._leave(counted)
+
+    def _leave(self, counted: _Counted) -> None:
+        with self._lock:
+            counted.readers -= 1
+            last = counted.retired and counted.readers == 0
+        if last:
+            counted.release.close()
+
+    def close(self) -> None:
+        self._swap(None)

@@ -1,0 +1,37 @@
+"""The text that carries memory to the model: a template, filled with fenced parts.
+
+A part's fence is a hash of its own text, so no text can contain the fence that closes it, and an unchanged part stays identical to the
+byte from request to request (the provider's prompt cache lives on that). Stable parts come first.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+_TEMPLATES = Environment(
+    loader=PackageLoader("dispatcher", "."),
+    undefined=StrictUndefined,
+    autoescape=False,
+    keep_trailing_newline=True,
+)
+
+
+@dataclass(frozen=True)
+class Part:
+    """One named piece of memory, as it is injected."""
+
+    name: str
+    title: str
+    text: str
+
+    @property
+    def fence(self) -> str:
+        return hashlib.sha256(self.text.encode("utf-8", "replace")).hexdigest()[:16]
+
+
+def render(parts: list[Part]) -> str:
+    """The memory text; empty if there is none."""
+    return _TEMPLATES.get_template("prompt.md.j2").render(parts=parts).strip()

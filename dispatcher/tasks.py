@@ -1,0 +1,213 @@
+"""The queue: a task is claimed, kept in flight, and finished. Every change of state is one Lua script (beside this file).
+
+The in-flight entry is the write-ahead: from the claim to the end of `finish.lua` the task stands in `hcli:mem:inflight:<worker>`
+under its claim token, so a worker may die at any moment. Order within a chat: `claim.lua` never takes a task whose chat is in
+`hcli:mem:busy`, whichever dispatcher holds it; recovered tasks go back to the head of the queue.
+All scripts may be repeated: a lost reply costs nothing.
+"""
+
+from __future__ import annotations
+
+import base64
+import os
+import socket
+from collections.abc import Awaitable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, cast
+from uuid import uuid4
+
+from redis.asyncio import Redis
+
+from shared import keys
+from shared.records import Result, Task, Turn, dumps
+
+#: A task whose worker died this often is dead-lettered.
+MAX_ATTEMPTS = 3
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A task in flight. `lock` is the chat that waits for it ("" for a task without one)."""
+
+    raw: bytes
+    lock: bytes
+    token: str
+
+
+@dataclass(frozen=True)
+class Finished:
+    """All that a task leaves behind. Sessions are ids, "" for none; stats are counters of the day."""
+
+    task: Task
+    result: Result
+    turns: list[Turn]
+    session_was: str
+    session: str
+    session_ttl: int
+    stats: list[tuple[str, str]] = field(default_factory=list)  # (counter, what to add)
+    dead_reason: str | None = None
+
+
+class TaskQueue:
+    """One worker's hands on the queue."""
+
+    def __init__(self, redis: Redis) -> None:
+        self._redis = redis
+        self.worker = f"{socket.gethostname()}-{os.getpid()}-{uuid4().hex[:8]}"
+        self._claims = 0
+        self._scripts = {
+            name: redis.register_script((Path(__file__).parent / f"{name}.lua").read_text(encoding="utf-8"))
+            for name in ("claim", "finish", "bury", "recover")
+        }
+
+    def next_token(self) -> str:
+        """A token for one claim, in order of claiming."""
+        self._claims += 1
+        return f"{self.worker}:{self._claims:012d}"
+
+    async def claim(self, token: str) -> Claim | None:
+        """The first task whose chat is free; ask again with the same token after a failure."""
+        answer = await self._run("claim", [keys.TASKS, keys.BUSY, keys.inflight(self.worker)], [token])
+        return Claim(answer[0], answer[1], token) if answer else None
+
+    async def wait(self, seconds: int) -> bool:
+        """Block until the queue holds something, or the time is up. A rotation of the head onto itself: nothing moves."""
+        return (
+            await cast(Awaitable[Any], self._redis.blmove(keys.TASKS, keys.TASKS, seconds, "LEFT", "LEFT")) is not None
+        )
+
+    async def state(self, task: Task) -> tuple[bool, int]:
+        """Whether the task is finished already, and how many workers died over it."""
+        done, attempts = await self._redis.mget(keys.done(task.task_id), keys.attempts(task.task_id))
+        return done is not None, int(attempts or 0)
+
+    async def session(self, task: Task, fresh: str, ttl: int) -> tuple[str, bool]:
+        """(session id, whether it exists already). A fresh id is written at once, so that `/new` can end it while it runs."""
+        key = keys.session(task.chat_id)
+        before = cast(bytes | None, await self._redis.set(key, fresh, ex=ttl, nx=True, get=True))
+        return (before.decode("utf-8", "replace"), True) if before else (fresh, False)
+
+    async def finish(self, claim: Claim, finished: Finished) -> bool:
+        """Write everything the task leaves, once. False if it had been finished before."""
+        task = finished.task
+        return bool(
+            await self._run(
+                "finish",
+                self._finish_keys(task),
+                [
+                    claim.token,
+                    claim.lock,
+                    dumps(_effects(finished, claim)),
+                ],
+            )
+        )
+
+    def _finish_keys(self, task: Task) -> list[str]:
+        chat, task_id = task.chat_id, task.task_id
+        return [
+            keys.inflight(self.worker),
+            keys.BUSY,
+            keys.done(task_id),
+            keys.turn(task_id, "user"),
+            keys.turn(task_id, "asst"),
+            keys.history(chat),
+            keys.size(chat),
+            keys.stats(datetime.now(UTC).strftime("%Y-%m-%d")),
+            keys.session(chat),
+            keys.unconsolidated(chat),
+            keys.result(task_id),
+            keys.DEAD,
+            keys.attempts(task_id),
+        ]
+
+    async def bury(self, claim: Claim, reason: str, task_id: str | None, result: Result | None) -> None:
+        """Dead-letter a task that cannot be taken; answer it if it can be addressed."""
+        await self._run(
+            "bury",
+            [keys.inflight(self.worker), keys.BUSY, keys.DEAD, keys.result(task_id or "none")],
+            [
+                claim.token,
+                claim.lock,
+                dead_letter(claim.raw, reason),
+                keys.DEAD_LENGTH,
+                result.to_json() if result else "",
+                keys.RESULT_TTL_SECONDS,
+            ],
+        )
+
+    async def beat(self, served_run: int | None) -> None:
+        """This worker lives, and serves that release."""
+        async with self._redis.pipeline(transaction=True) as pipe:
+            pipe.sadd(keys.WORKERS, self.worker)
+            pipe.set(keys.lease(self.worker), "1", ex=keys.LEASE_TTL_SECONDS)
+            pipe.hset(keys.RELEASE, self.worker, str(served_run or 0))
+            await pipe.execute()
+
+    async def recover(self) -> int:
+        """Put the tasks of dead workers back; how many."""
+        members = await cast(Awaitable[set[bytes]], self._redis.smembers(keys.WORKERS))
+        others = [member.decode("utf-8", "replace") for member in members]
+        counts = [await self._recover(worker, died=True) for worker in others if worker != self.worker]
+        return sum(max(0, count) for count in counts)
+
+    async def leave(self) -> int:
+        """End of this worker: what it still holds goes back to the head of the queue."""
+        await self._redis.delete(keys.lease(self.worker))
+        return await self._recover(self.worker, died=False)
+
+    async def _recover(self, worker: str, *, died: bool) -> int:
+        return int(
+            await self._run(
+                "recover",
+                [keys.TASKS, keys.BUSY, keys.WORKERS, keys.inflight(worker), keys.lease(worker), keys.RELEASE],
+                [worker, "1" if died else "0", keys.attempts(""), keys.ATTEMPTS_TTL_SECONDS],
+            )
+        )
+
+    async def _run(self, script: str, names: list[str], arguments: list[Any]) -> Any:
+        return await self._scripts[script](keys=names, args=arguments)
+
+
+def _effects(finished: Finished, claim: Claim) -> dict[str, Any]:
+    turns = {turn.role: turn for turn in finished.turns}
+    return {
+        "user": _text(turns.get("user")),
+        "asst": _text(turns.get("asst")),
+        "history": [_history_entry(turn) for turn in finished.turns],
+        "size": sum(len(turn.content) for turn in finished.turns),
+        "stats": finished.stats,
+        "session_was": finished.session_was,
+        "session": finished.session,
+        "session_ttl": finished.session_ttl,
+        "turn_ids": [turn.turn_id for turn in finished.turns],
+        "dead": dead_letter(claim.raw, finished.dead_reason).decode() if finished.dead_reason else "",
+        "result": finished.result.to_json().decode(),
+        "result_ttl": keys.RESULT_TTL_SECONDS,
+        "history_ttl": keys.HISTORY_TTL_SECONDS,
+        "history_length": keys.HISTORY_LENGTH,
+        "stats_ttl": keys.STATS_TTL_SECONDS,
+        "done_ttl": keys.DONE_TTL_SECONDS,
+        "unconsolidated_length": keys.UNCONSOLIDATED_LENGTH,
+        "dead_length": keys.DEAD_LENGTH,
+    }
+
+
+def _text(turn: Turn | None) -> str:
+    return turn.to_json().decode("utf-8") if turn else ""
+
+
+def _history_entry(turn: Turn) -> str:
+    role = "user" if turn.role == "user" else "assistant"
+    return dumps({"role": role, "content": turn.content, "timestamp": turn.timestamp}).decode("utf-8")
+
+
+def dead_letter(raw: bytes, reason: str) -> bytes:
+    """Dead letter JSON: the task's bytes (as text, or base64 where they are none), the reason, the time."""
+    record: dict[str, Any] = {"reason": reason, "at": datetime.now(UTC).isoformat(timespec="seconds")}
+    try:
+        record["task"] = raw.decode("utf-8")
+    except UnicodeDecodeError:
+        record["task_base64"] = base64.b64encode(raw).decode("ascii")
+    return dumps(record)

@@ -1,0 +1,201 @@
+"""The dispatcher's loop: claim, hand over, finish; up to MAX_CONCURRENT_TASKS at once, one at a time within a chat.
+
+    claim ─ parse ─ answer (answering.py) ─ finish
+               └ bury (dead letter, with the reason)
+
+A stop lets the running tasks end (at most TASK_TIMEOUT); a second one ends their processes and puts them back into the queue.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+
+import redis
+import structlog
+from redis.asyncio import Redis
+from redis.asyncio.retry import Retry
+from redis.backoff import ExponentialBackoff
+
+from dispatcher.answering import Answering, keep_trying
+from dispatcher.memory import Memory
+from dispatcher.tasks import Claim, TaskQueue
+from shared.errors import RedisUnavailable
+from shared.records import RecordRefused, Task, loads_object, task_id_of
+from shared.settings import Settings
+
+log = structlog.get_logger()
+
+#: Seconds between two signs of life; the lease lasts three of them.
+BEAT_SECONDS = 10.0
+#: Seconds between two looks at where `current` leads.
+WATCH_SECONDS = 1.0
+#: Seconds to block for work, and to wait while all queued chats are busy.
+BLOCK_SECONDS = 5
+BUSY_SECONDS = 0.1
+OLDEST_REDIS = (7, 0)
+
+
+def connect(settings: Settings) -> Redis:
+    """A client whose socket waits longer than the longest blocking call, and which reconnects by itself."""
+    client: Redis = Redis.from_url(
+        settings.redis_url,
+        socket_timeout=3 * BLOCK_SECONDS,
+        socket_connect_timeout=BLOCK_SECONDS,
+        health_check_interval=30,
+        retry=Retry(ExponentialBackoff(cap=2, base=0.1), 3),
+    )
+    return client
+
+
+class Worker:
+    """One dispatcher process."""
+
+    def __init__(self, settings: Settings, client: Redis, memory: Memory, answering: Answering) -> None:
+        self._settings, self._memory, self._answering = settings, memory, answering
+        self._redis = client
+        self._queue = TaskQueue(client)
+        self._running: set[asyncio.Task[None]] = set()
+        self._stop = asyncio.Event()
+        self._freed = asyncio.Event()
+
+    def stop(self) -> None:
+        """Once: take no more tasks and finish those running. Twice: end them and requeue."""
+        if self._stop.is_set():
+            log.warning("stopping now, running tasks go back to the queue", tasks=len(self._running))
+            for task in self._running:
+                task.cancel()
+        self._stop.set()
+        self._freed.set()
+
+    async def run(self) -> None:
+        await self._check_redis()
+        await self._queue.beat(None)
+        background = [asyncio.create_task(self._beat()), asyncio.create_task(self._watch())]
+        log.info("dispatcher started", worker=self._queue.worker)
+        try:
+            await self._claim_until_stopped()
+            await self._finish_running()
+        finally:
+            for task in background:
+                task.cancel()
+            await asyncio.gather(*background, return_exceptions=True)
+            with contextlib.suppress(redis.RedisError):
+                log.info("dispatcher stopped", requeued=await self._queue.leave())
+            self._memory.close()
+            self._answering.close()
+
+    async def _check_redis(self) -> None:
+        version = str((await self._redis.info("server"))["redis_version"])
+        if tuple(int(part) for part in version.split(".")[:2]) < OLDEST_REDIS:
+            raise RedisUnavailable(f"Redis {version} is too old: 7.0 or newer is needed. Update it.")
+
+    async def _finish_running(self) -> None:
+        if self._running:
+            log.info("finishing running tasks", tasks=len(self._running))
+            await asyncio.wait(self._running, timeout=self._settings.task_timeout + 2 * BLOCK_SECONDS)
+        for task in self._running:
+            task.cancel()
+        await asyncio.gather(*self._running, return_exceptions=True)
+
+    async def _beat(self) -> None:
+        """Sign of life, and the tasks of the dead: every few seconds, whatever else is slow."""
+        while True:
+            try:
+                await self._queue.beat(self._memory.served_run)
+                if recovered := await self._queue.recover():
+                    log.warning("took over the tasks of a dead dispatcher", tasks=recovered)
+            except redis.RedisError as error:
+                log.error("no sign of life could be given", error=str(error))
+            await asyncio.sleep(BEAT_SECONDS)
+
+    async def _watch(self) -> None:
+        """Serve the release that `current` leads to, and say so at once: the night waits for it."""
+        while True:
+            if self._memory.moved():
+                await asyncio.to_thread(self._memory.refresh)
+                with contextlib.suppress(redis.RedisError):  # the next beat says it
+                    await self._queue.beat(self._memory.served_run)
+            await asyncio.sleep(WATCH_SECONDS)
+
+    async def _claim_until_stopped(self) -> None:
+        token, failures = self._queue.next_token(), 0
+        while not self._stop.is_set():
+            if len(self._running) >= self._settings.max_concurrent_tasks:
+                await self._pause(BLOCK_SECONDS)
+                continue
+            try:
+                claim = await self._queue.claim(token)
+                if claim is None:
+                    await self._wait_for_work()
+                failures = 0
+            except redis.RedisError as error:
+                failures = min(failures + 1, 8)
+                log.error("the queue cannot be read, trying again", error=str(error))
+                await self._pause(0.1 * 2**failures)
+                continue
+            if claim:
+                token = self._queue.next_token()
+                self._start(claim)
+
+    async def _wait_for_work(self) -> None:
+        """Until something is queued or a stop comes. A queue that holds only busy chats' tasks answers at once: then pause."""
+        waiting = asyncio.create_task(self._queue.wait(BLOCK_SECONDS))
+        stopping = asyncio.create_task(self._stop.wait())
+        await asyncio.wait({waiting, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        stopping.cancel()
+        if not waiting.done():
+            waiting.cancel()  # what was under way moves nothing, so nothing is lost with it
+            await asyncio.gather(waiting, return_exceptions=True)
+        elif waiting.result():
+            await self._pause(BUSY_SECONDS)
+
+    async def _pause(self, seconds: float) -> None:
+        """Wait until a task ends, a stop comes, or the time is up."""
+        self._freed.clear()
+        if self._stop.is_set():
+            return
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._freed.wait()
+
+    def _start(self, claim: Claim) -> None:
+        task = asyncio.create_task(self._handle(claim))
+        self._running.add(task)
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._running.discard(task)
+        self._freed.set()
+        if not task.cancelled() and (error := task.exception()):
+            log.error("a task stays in flight until this dispatcher ends", error=repr(error))
+
+    async def _handle(self, claim: Claim) -> None:
+        """The path of one task."""
+        started = time.time()
+        try:
+            task = Task.parse(claim.raw)
+        except RecordRefused as error:
+            await self._bury(claim, str(error))
+            return
+        with structlog.contextvars.bound_contextvars(task=task.task_id):
+            finished = await self._answering.answer(self._queue, task, started)
+            first = await keep_trying(lambda: self._queue.finish(claim, finished))
+            log.info(
+                "task finished", seconds=round(time.time() - started, 2), answered=len(finished.turns) == 2, first=first
+            )
+
+    async def _bury(self, claim: Claim, reason: str) -> None:
+        task_id = _addressable(claim.raw)
+        result = self._answering.refuse(task_id, reason) if task_id else None
+        log.warning("task refused", reason=reason)
+        await keep_trying(lambda: self._queue.bury(claim, reason, task_id, result))
+
+
+def _addressable(raw: bytes) -> str | None:
+    """The id of a malformed task, if it has a sound one: then its sender gets an answer."""
+    try:
+        return task_id_of(loads_object(raw).get("task_id"))
+    except RecordRefused:
+        return None

@@ -1,0 +1,5 @@
+"""`python -m nightly` is `hmem-night`."""
+
+from nightly.cli import main
+
+main()

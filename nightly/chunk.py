@@ -1,0 +1,41 @@
+"""Chunk: every turn that may be recalled, cleaned and cut, in order of chat and time. From the archive only."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from nightly.chunking import chunks_of, indexed_text
+from nightly.night import Night
+from nightly.segments import read_archive
+from shared.files import atomic_writer
+
+CHUNKS = "chunks.jsonl"
+
+
+def run(night: Night, out: Path) -> dict[str, Any]:
+    archive = read_archive(night.archive_dir)
+    turns = archive.turns()
+    zone = night.settings.timezone
+    per_chat: Counter[str] = Counter(turn.chat_id for turn in turns)
+    chunks_per_chat: Counter[str] = Counter()
+    empty = 0
+    with atomic_writer(out / CHUNKS) as handle:
+        for turn in night.report.track(turns, len(turns), "chunk"):
+            chunks = chunks_of(turn)
+            empty += not chunks
+            chunks_per_chat[turn.chat_id] += len(chunks)
+            for chunk in chunks:
+                handle.write(orjson.dumps({**vars(chunk), "indexed": indexed_text(chunk, zone)}) + b"\n")
+    return {
+        "turns": len(turns),
+        "turns_without_text": empty,
+        "turns_per_chat": dict(per_chat),
+        "chunks": chunks_per_chat.total(),
+        "chunks_per_chat": dict(chunks_per_chat),
+        "segments": archive.segments,
+        "tombstones": {i: archive.tombstones[i].chat_id for i in sorted(archive.tombstones)},
+    }

@@ -1,0 +1,109 @@
+"""Turns to chunks, as pure functions: clean the text, cut a long turn into passages, say what is indexed.
+
+A chunk is a turn or a passage of one: small enough for the embedding model (256 tokens) and for a line in the prompt, and never the
+middle of a sentence where the text has sentences.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from datetime import datetime
+from zoneinfo import ZoneInfo
+
+from shared.lexical import Chunk
+from shared.records import Turn
+
+#: Raise it when the same turn would give other chunks: every release records it.
+CHUNKER_VERSION = 1
+
+#: Longest chunk, in characters: about 225 tokens of English, so that the indexed text with its label stays under 256.
+PASSAGE_CHARACTERS = 900
+
+_ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]{0,1000}(?:\x07|\x1b\\)|[@-Z\\-_])")
+_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ufeff\ud800-\udfff]")
+#: Long runs of base64 (or hex), also wrapped into lines; shorter ones are keys and hashes that people ask for.
+_BLOB = re.compile(r"(?:data:[\w/+.-]{1,100};base64,)?(?:[A-Za-z0-9+/_-]{60,}\s?){3,}={0,2}")
+_BLANKS = re.compile(r"[^\S\n]+")
+_EMPTY_LINES = re.compile(r"\n\s*\n\s*")
+_SENTENCE = re.compile(r"(?<=[.!?…。！？])\s+|(?<=[.!?…。！？][\"')\]])\s+")
+
+
+def clean(text: str) -> str:
+    """Text without what nobody searches for: ANSI codes, control characters, encoded blobs, repeated blank space."""
+    text = _ANSI.sub("", text.replace("\r\n", "\n").replace("\r", "\n"))
+    text = _CONTROL.sub("", text)
+    text = _BLOB.sub(_blob_note, text)
+    text = _BLANKS.sub(" ", text)
+    return _EMPTY_LINES.sub("\n\n", text).strip()
+
+
+def _blob_note(match: re.Match[str]) -> str:
+    run = match[0]
+    # A long word of letters alone, or of one repeated character, is not encoded data.
+    if not re.search(r"[0-9]", run) or not re.search(r"[A-Za-z]", run) or len(set(run)) < 12:
+        return run
+    return f"[{len(run)} characters of encoded data]"
+
+
+def passages(text: str, limit: int = PASSAGE_CHARACTERS) -> list[str]:
+    """Parts of at most `limit` characters that together are the text, cut between paragraphs, else sentences, else words."""
+    if len(text) <= limit:
+        return [text] if text else []
+    for splitter, joiner in ((_by("\n\n"), "\n\n"), (_by("\n"), "\n"), (sentences, " "), (_words, " ")):
+        pieces = splitter(text)
+        if len(pieces) > 1:
+            return _pack(pieces, joiner, limit)
+    return [text[start : start + limit] for start in range(0, len(text), limit)]
+
+
+def _by(mark: str) -> Callable[[str], list[str]]:
+    return lambda text: [piece for piece in text.split(mark) if piece.strip()]
+
+
+def sentences(text: str) -> list[str]:
+    """The sentences of a text, or the text where it has no sentence borders."""
+    return [piece for piece in _SENTENCE.split(text) if piece.strip()]
+
+
+def _words(text: str) -> list[str]:
+    return text.split()
+
+
+def _pack(pieces: list[str], joiner: str, limit: int) -> list[str]:
+    """Fill passages with whole pieces; a piece that is too long by itself is cut at the next finer border."""
+    packed: list[str] = []
+    for piece in pieces:
+        for part in passages(piece, limit):
+            if packed and len(packed[-1]) + len(joiner) + len(part) <= limit:
+                packed[-1] += joiner + part
+            else:
+                packed.append(part)
+    return packed
+
+
+def chunks_of(turn: Turn) -> list[Chunk]:
+    """The chunks of one turn; none if nothing readable is left of it."""
+    parts = passages(clean(turn.content))
+    return [
+        Chunk(
+            chunk_id=f"{turn.turn_id}#{number}",
+            chat_id=turn.chat_id,
+            exchange=turn.task_id,
+            turn_ids=(turn.turn_id,),
+            role=turn.role,
+            speaker=" ".join(clean(turn.speaker).split())[:80] or turn.role,
+            text=part,
+            started_at=turn.timestamp,
+            ended_at=turn.timestamp,
+            passage=number,
+            passages=len(parts),
+        )
+        for number, part in enumerate(parts, start=1)
+    ]
+
+
+def indexed_text(chunk: Chunk, zone: ZoneInfo) -> str:
+    """What is searched: the words with speaker and date ahead (on LoCoMo +14 and +4 points of recall@10 for vectors)."""
+    moment = datetime.fromtimestamp(chunk.started_at, zone)
+    return f"{chunk.speaker}, {moment.day} {moment:%B %Y}: {chunk.text}"

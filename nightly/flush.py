@@ -1,0 +1,80 @@
+"""Flush: delete from Redis what is proven safe, by name and by value, and nothing else.
+
+Proof, read anew from both disks: the record's bytes stand in an archive segment, and the release in use was built from that very segment
+(same hash in its manifest). A key that was rewritten since, or came later, stays for the next night.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, cast
+
+import orjson
+import redis
+
+from nightly.night import Night
+from nightly.segments import RawRecord, read_archive
+from shared import keys
+from shared.errors import LeaseLost, ReleaseRefused
+from shared.release import current_release, read_manifest
+
+#: Bounds of one script call, so that Redis is never blocked for long.
+BATCH_KEYS = 500
+BATCH_BYTES = 4 << 20
+
+
+def run(night: Night, out: Path) -> dict[str, Any]:
+    del out
+    proven = _proven_records(night)
+    script = night.redis.register_script((Path(__file__).parent / "flush.lua").read_text(encoding="utf-8"))
+    exported = list(_exported(night))
+    safe = [record for record in exported if record.sha256 in proven]
+    deleted = kept = 0
+    for batch in night.report.track(_batches(safe), len(safe) // BATCH_KEYS + 1, "flush"):
+        arguments: list[Any] = [night.lease.value]
+        for record in batch:
+            arguments += [record.redis_type, record.value]
+        try:
+            gone, changed = cast(list[int], script(keys=[keys.NIGHT_OWNER, *(r.key for r in batch)], args=arguments))
+        except redis.ResponseError as error:
+            if "FENCED" in str(error):
+                raise LeaseLost(
+                    "Another night took the lease before the flush; nothing more was deleted. Run the night again."
+                ) from error
+            raise
+        deleted, kept = deleted + gone, kept + changed
+        night.crash_point("flush:batch-deleted")
+    last = {"run": night.run, "finished_at": time.time()}
+    night.redis.set(keys.NIGHT_LAST, orjson.dumps(last))
+    return {"exported": len(exported), "deleted": deleted, "changed_since": kept, "unproven": len(exported) - len(safe)}
+
+
+def _proven_records(night: Night) -> set[str]:
+    """Hashes of the records in segments that the release in use was built from."""
+    current = current_release(night.settings.target_dir)
+    if current is None:
+        raise ReleaseRefused("There is no current release, so nothing may be deleted. Run the night again.")
+    published = read_manifest(current).segments
+    archive = read_archive(night.archive_dir)
+    return {record for record, name in archive.hashes.items() if published.get(name) == archive.segments[name]}
+
+
+def _exported(night: Night) -> Iterator[RawRecord]:
+    with (night.output("export") / "records.jsonl").open("rb") as handle:
+        for line in handle:
+            yield RawRecord.from_json(orjson.loads(line))
+
+
+def _batches(records: list[RawRecord]) -> Iterator[list[RawRecord]]:
+    batch: list[RawRecord] = []
+    size = 0
+    for record in records:
+        if batch and (len(batch) >= BATCH_KEYS or size + len(record.value) > BATCH_BYTES):
+            yield batch
+            batch, size = [], 0
+        batch.append(record)
+        size += len(record.value)
+    if batch:
+        yield batch

@@ -1,0 +1,236 @@
+"""A night is a folder: `nights/<run>/`, one committed output folder a step. Who may write is settled here, by a lock and a lease.
+
+    nights/<run>/state.json        run, parent release, start
+    nights/<run>/<step>/           a step's output with result.json; it exists only when the step is done
+    nights/<run>/<step>.tmp/       a step under way; discarded after a crash
+
+One night at a time: a lock on the night directory (released by the kernel when its holder dies) and a lease in Redis for night hosts that
+do not share a directory. The lease carries a fencing token; the switch and the flush check it, so a night that was stopped for a while
+and wakes up late changes nothing. Runs are numbered by a counter, never by a clock.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import signal
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cached_property
+from pathlib import Path
+from typing import Any, cast
+
+import orjson
+import redis
+from redis import Redis
+
+from nightly.progress import Reporter
+from nightly.segments import segment_runs
+from shared import keys
+from shared.errors import LeaseLost, NightRunning
+from shared.files import commit_dir, fresh_dir, make_dir, remove_tree, write_atomic
+from shared.release import current_release, read_manifest
+from shared.settings import Settings
+
+RENEW_SECONDS = 20.0
+RESULT = "result.json"
+STATE = "state.json"
+DONE = "done.json"
+
+_RENEW = "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('EXPIRE', KEYS[1], ARGV[2]) end return 0"
+_TAKE_OVER = "if redis.call('GET', KEYS[1]) == ARGV[1] then redis.call('SET', KEYS[1], ARGV[2], 'EX', ARGV[3]) return 1 end return 0"
+_RELEASE = "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0"
+
+
+def connect(settings: Settings) -> Redis:
+    client: Redis = Redis.from_url(
+        settings.redis_url, socket_timeout=60, socket_connect_timeout=10, health_check_interval=30
+    )
+    return client
+
+
+class Lease:
+    """The right to be the night, renewed in the background. `value` names token, host, directory and process."""
+
+    def __init__(self, client: Redis, night_dir: Path) -> None:
+        self._redis = client
+        self._place = f"{socket.gethostname()} {night_dir.resolve()}"
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._renew, daemon=True, name="lease")
+        self.token = 0
+        self.value = ""
+
+    def take(self) -> None:
+        self.token = self._redis.incr(keys.NIGHT_RUN)
+        self.value = f"{self.token} {self._place} {os.getpid()}"
+        if (
+            not self._redis.set(keys.NIGHT_OWNER, self.value, nx=True, ex=keys.NIGHT_LEASE_TTL_SECONDS)
+            and not self._take_over()
+        ):
+            owner = cast(bytes, self._redis.get(keys.NIGHT_OWNER) or b"another host").decode("utf-8", "replace")
+            raise NightRunning(
+                f"Another night holds the lease ({owner}). Try again when it has ended; a dead one expires in 90 s."
+            )
+        self._thread.start()
+
+    def _take_over(self) -> bool:
+        """From a night of this very directory: we hold its lock, so its process is dead."""
+        owner = cast(bytes | None, self._redis.get(keys.NIGHT_OWNER))
+        if owner is None or owner.decode("utf-8", "replace").split(" ", 1)[1].rpartition(" ")[0] != self._place:
+            return False
+        return bool(self._redis.eval(_TAKE_OVER, 1, keys.NIGHT_OWNER, owner, self.value, keys.NIGHT_LEASE_TTL_SECONDS))
+
+    def _renew(self) -> None:
+        while not self._stop.wait(RENEW_SECONDS):
+            try:
+                if not self._redis.eval(_RENEW, 1, keys.NIGHT_OWNER, self.value, keys.NIGHT_LEASE_TTL_SECONDS):
+                    return  # lost: the next check says so
+            except redis.RedisError:
+                continue  # `check` decides
+
+    def check(self) -> None:
+        """LeaseLost unless we still are the night."""
+        if cast(bytes | None, self._redis.get(keys.NIGHT_OWNER)) != self.value.encode():
+            raise LeaseLost(
+                "Another night took the lease while this one was stopped. Nothing more was changed; run it again."
+            )
+
+    def give_back(self) -> None:
+        self._stop.set()
+        try:
+            self._redis.eval(_RELEASE, 1, keys.NIGHT_OWNER, self.value)
+        except redis.RedisError:
+            return  # it expires by itself
+
+
+class Night:
+    """One run: its folder, its settings, and what its steps need."""
+
+    def __init__(self, settings: Settings, folder: Path, client: Redis, lease: Lease, reporter: Reporter) -> None:
+        self.settings, self.folder, self.redis, self.lease, self.report = settings, folder, client, lease, reporter
+
+    @cached_property
+    def state(self) -> dict[str, Any]:
+        record: dict[str, Any] = orjson.loads((self.folder / STATE).read_bytes())
+        return record
+
+    @property
+    def run(self) -> int:
+        return int(self.folder.name)
+
+    @property
+    def parent(self) -> int | None:
+        """Run of the release that was current when this night began."""
+        parent = self.state["parent"]
+        return None if parent is None else int(parent)
+
+    @property
+    def archive_dir(self) -> Path:
+        return self.settings.hmem_night_dir / "archive"
+
+    def output(self, step: str) -> Path:
+        """The committed output folder of a step."""
+        return self.folder / step
+
+    def result(self, step: str) -> dict[str, Any]:
+        record: dict[str, Any] = orjson.loads((self.output(step) / RESULT).read_bytes())
+        return record
+
+    def is_done(self, step: str) -> bool:
+        return self.output(step).is_dir()
+
+    def begin(self, step: str) -> Path:
+        """An empty folder for a step's output."""
+        return fresh_dir(self.folder / f"{step}.tmp")
+
+    def commit(self, step: str, result: dict[str, Any]) -> None:
+        """The step is done: its folder gets its name."""
+        temporary = self.folder / f"{step}.tmp"
+        write_atomic(temporary / RESULT, orjson.dumps(result, option=orjson.OPT_INDENT_2))
+        self.crash_point(f"{step}:before-commit")
+        commit_dir(temporary, self.output(step))
+        self.crash_point(f"{step}:after-commit")
+
+    def crash_point(self, name: str) -> None:
+        """Tests make the process die here, as if the power had gone (HMEM_CRASH_AT)."""
+        if self.settings.hmem_crash_at == name:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def finish(self, summary: dict[str, Any]) -> None:
+        """All steps are done: keep their results, drop their bulk (the archive and the release hold it)."""
+        write_atomic(self.folder / DONE, orjson.dumps(summary, option=orjson.OPT_INDENT_2))
+        for path in list(self.folder.iterdir()):
+            if path.is_dir():
+                for entry in list(path.iterdir()):
+                    if entry.name != RESULT:
+                        shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
+
+
+def nights_dir(settings: Settings) -> Path:
+    return settings.hmem_night_dir / "nights"
+
+
+def night_runs(settings: Settings) -> list[int]:
+    """Runs that have a folder, ascending."""
+    directory = nights_dir(settings)
+    return sorted(int(path.name) for path in directory.iterdir() if path.name.isdigit()) if directory.is_dir() else []
+
+
+def unfinished_run(settings: Settings) -> int | None:
+    """The newest night that was begun and not finished."""
+    runs = night_runs(settings)
+    if not runs or (nights_dir(settings) / str(runs[-1]) / DONE).exists():
+        return None
+    return runs[-1]
+
+
+def new_run(settings: Settings, token: int) -> int:
+    """A run above every one that this host, the current release or the counter knows."""
+    current = current_release(settings.target_dir)
+    published = read_manifest(current).run if current else 0
+    known = [0, *night_runs(settings), *segment_runs(settings.hmem_night_dir / "archive"), published]
+    return max(max(known) + 1, token)
+
+
+def create_folder(settings: Settings, run: int) -> Path:
+    """A new night's folder, with its state; appears whole or not at all."""
+    current = current_release(settings.target_dir)
+    parent = read_manifest(current).run if current else None
+    temporary = fresh_dir(nights_dir(settings) / f"{run}.tmp")
+    state = {"run": run, "parent": parent, "started_at": time.time()}
+    write_atomic(temporary / STATE, orjson.dumps(state, option=orjson.OPT_INDENT_2))
+    folder = nights_dir(settings) / str(run)
+    commit_dir(temporary, folder)
+    return folder
+
+
+@contextmanager
+def only_night(settings: Settings) -> Iterator[tuple[Redis, Lease]]:
+    """Hold the lock of the night directory and the lease in Redis, or NightRunning."""
+    make_dir(settings.hmem_night_dir)
+    with (settings.hmem_night_dir / "lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise NightRunning(
+                f"A night is running on {settings.hmem_night_dir}. Wait for it; hmem-night status shows its steps."
+            ) from error
+        client = connect(settings)
+        lease = Lease(client, settings.hmem_night_dir)
+        lease.take()
+        try:
+            yield client, lease
+        finally:
+            lease.give_back()
+            client.close()
+
+
+def discard_from(night: Night, steps: list[str]) -> None:
+    """Forget the outputs of these steps, so that they run again."""
+    for step in steps:
+        remove_tree(night.output(step))
+    (night.folder / DONE).unlink(missing_ok=True)

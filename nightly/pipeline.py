@@ -1,0 +1,174 @@
+"""The order of the night, as data, and what carries it out: each step once, skipping what is committed."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import structlog
+
+from nightly import archive, build, chunk, embed, export, flush, publish, restart, summarise
+from nightly.chunking import CHUNKER_VERSION
+from nightly.extract import SUMMARY_VERSION
+from nightly.night import (
+    Night,
+    create_folder,
+    discard_from,
+    new_run,
+    nights_dir,
+    only_night,
+    unfinished_run,
+)
+from nightly.progress import Reporter
+from nightly.segments import read_archive
+from shared.embedding import LOCAL_MODEL, known_model
+from shared.errors import InvalidInput
+from shared.release import FORMAT_VERSION, current_release, read_manifest
+from shared.settings import Settings
+
+log = structlog.get_logger()
+
+
+@dataclass(frozen=True)
+class Step:
+    """`run(night, out)` writes into `out` and returns the step's result. `builds`: skipped when the release is up to date."""
+
+    name: str
+    run: Callable[[Night, Path], dict[str, Any]]
+    builds: bool = False
+
+
+STEPS: tuple[Step, ...] = (
+    Step("export", export.run),
+    Step("archive", archive.run),
+    Step("chunk", chunk.run, builds=True),
+    Step("embed", embed.run, builds=True),
+    Step("build", build.run, builds=True),
+    Step("summarise", summarise.run, builds=True),
+    Step("publish", publish.run, builds=True),
+    Step("flush", flush.run),
+    Step("restart", restart.run),
+)
+
+SKIPPED = "the release in use holds the whole archive already"
+
+
+def run_nights(settings: Settings, reporter: Reporter, from_step: str | None = None) -> list[dict[str, Any]]:
+    """Finish an unfinished night, then run a new one; the summary of each. With `from_step`, only redo that part of the unfinished one."""
+    with only_night(settings) as (client, lease):
+        summaries = []
+        old = unfinished_run(settings)
+        if old is not None:
+            night = Night(settings, nights_dir(settings) / str(old), client, lease, reporter)
+            reporter.say(f"Finishing night {old}.")
+            if from_step:
+                discard_from(night, step_names()[step_names().index(from_step) :])
+            summaries.append(_run(night))
+        elif from_step:
+            raise InvalidInput("There is no unfinished night to go on with. Run hmem-night run without --from.")
+        if not from_step:
+            folder = create_folder(settings, new_run(settings, lease.token))
+            night = Night(settings, folder, client, lease, reporter)
+            reporter.say(f"Night {night.run}.")
+            summaries.append(_run(night))
+        return summaries
+
+
+def step_names() -> list[str]:
+    return [step.name for step in STEPS]
+
+
+def _run(night: Night) -> dict[str, Any]:
+    """Carry out all steps that are not committed, in order."""
+    with structlog.contextvars.bound_contextvars(run=night.run):
+        for step in STEPS:
+            if not night.is_done(step.name):
+                _carry_out(night, step)
+        summary = _summary(night)
+        night.finish(summary)
+    return summary
+
+
+def _carry_out(night: Night, step: Step) -> None:
+    night.lease.check()
+    out = night.begin(step.name)
+    night.crash_point(f"{step.name}:begun")
+    started = time.perf_counter()
+    result = {"skipped": SKIPPED} if step.builds and _nothing_to_build(night) else step.run(night, out)
+    seconds = round(time.perf_counter() - started, 3)
+    night.commit(step.name, {**result, "seconds": seconds})
+    log.debug("step done", step=step.name, seconds=seconds)
+    told = ", ".join(f"{name} {value}" for name, value in result.items() if isinstance(value, int | str))
+    night.report.say(f"  {step.name:9} {seconds:7.2f} s  {told}")
+
+
+def _up_to_date(night: Night) -> bool:
+    """Whether the release in use was made from this archive with these parameters: then there is nothing to build."""
+    current = current_release(night.settings.target_dir)
+    if current is None or (night.is_done("chunk") and "skipped" not in night.result("chunk")):
+        return False
+    manifest = read_manifest(current)
+    found = read_archive(night.archive_dir)
+    wanted = {
+        "segments": found.segments,
+        "tombstones": {i: s.chat_id for i, s in found.tombstones.items()},
+        "chunker_version": CHUNKER_VERSION,
+        "summary_version": SUMMARY_VERSION,
+        "timezone": night.settings.chat_timezone,
+        "format_version": FORMAT_VERSION,
+    }
+    recipe = manifest.recipe()
+    return all(recipe[name] == value for name, value in wanted.items()) and _same_embedding(night.settings, recipe)
+
+
+def _same_embedding(settings: Settings, recipe: dict[str, Any]) -> bool:
+    """Compared without asking the provider: a night with nothing to do must not need Ollama."""
+    if settings.embedder == "none" or not settings.indexes:
+        return recipe["embedding"] is None
+    model = LOCAL_MODEL if settings.embedder == "local" else known_model(settings.embed_model)
+    built = recipe["embedding"] or {}
+    return list(settings.indexes) == recipe["indexes"] and (model.family, settings.embedder) == (
+        built.get("family"),
+        built.get("provider"),
+    )
+
+
+def _summary(night: Night) -> dict[str, Any]:
+    """What a person asks of a finished night."""
+    results = {name: night.result(name) for name in step_names()}
+    ledger = results["archive"]["ledger"]
+    return {
+        "run": night.run,
+        "finished_at": time.time(),
+        "exported": ledger["exported"],
+        "new": ledger["new"],
+        "new_versions": ledger["new_version"],
+        "already_archived": ledger["already_archived"],
+        "quarantined": ledger["quarantined"],
+        "reasons": ledger["reasons"],
+        "turns": results["archive"]["turns"],
+        "chunks": results["chunk"].get("chunks"),
+        "published": "skipped" not in results["publish"],
+        "deleted": results["flush"]["deleted"],
+        "changed_since": results["flush"]["changed_since"],
+        "seconds": {name: result["seconds"] for name, result in results.items()},
+    }
+
+
+def dry_run(settings: Settings) -> dict[str, Any]:
+    """What a night would find, without writing anything."""
+    from nightly.night import connect
+
+    client = connect(settings)
+    names = sorted({bytes(key) for key in client.scan_iter(match="hcli:memory:*", count=5000)})
+    known = read_archive(settings.hmem_night_dir / "archive").hashes
+    batches = [names[start : start + export.BATCH_KEYS] for start in range(0, len(names), export.BATCH_KEYS)]
+    records = [record for batch in batches for record in export.read_records(client, batch)]
+    return {
+        "unfinished_night": unfinished_run(settings),
+        "keys": len(names),
+        "not_archived": sum(record.sha256 not in known for record in records),
+    }

@@ -1,0 +1,39 @@
+"""Progress for whoever watches: a bar on a terminal, a plain line every few seconds elsewhere (cron mails, journals)."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterable, Iterator
+from typing import TypeVar
+
+from rich.console import Console
+from rich.progress import track
+
+Item = TypeVar("Item")
+
+PLAIN_EVERY_SECONDS = 10.0
+
+
+class Reporter:
+    """Writes to standard error; silent with `quiet` (for --json)."""
+
+    def __init__(self, *, quiet: bool = False) -> None:
+        self._quiet = quiet
+        self._console = Console(stderr=True, highlight=False)
+
+    def say(self, text: str) -> None:
+        if not self._quiet:
+            self._console.print(text, markup=False, soft_wrap=True)
+
+    def track(self, items: Iterable[Item], total: int, what: str) -> Iterator[Item]:
+        """Pass the items through, showing how many of `total` are done."""
+        if not self._quiet and sys.stderr.isatty():
+            yield from track(items, total=total, description=what, console=self._console, transient=True)
+            return
+        last = time.monotonic()
+        for number, item in enumerate(items, start=1):
+            yield item
+            if time.monotonic() - last > PLAIN_EVERY_SECONDS:
+                last = time.monotonic()
+                self.say(f"  {what}: {number} of {total}")

@@ -1,0 +1,187 @@
+"""The archive: every record that ever left Redis, in immutable segments, one file a run.
+
+    archive/seg-<run>.jsonl     line 1      {"kind": "segment", "format": 1, "run": N}
+                                lines       {"kind": "turn" | "quarantine", "key", "redis_type", "value", "sha256"[, "reason"]}
+                                            {"kind": "tombstone", "tombstone": {…}}
+                                last line   {"kind": "end", "lines": n, "sha256": hash of all bytes before this line}
+
+`value` is what stood in Redis, byte for byte (`value_base64`, `key_base64` where it is no UTF-8; for a key that is no string, the bytes of
+Redis' DUMP). `sha256` covers key, type and value: it is the record's identity, and what flush relies on. Identity of a turn is
+`task_id:role`; of its versions, the one of the highest run is recalled. A segment is written once, whole and durable, and is proven
+by its last line each time it is read: nothing is built from, and nothing flushed against, a segment that fails.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from shared.errors import ArchiveDamaged
+from shared.files import atomic_writer, sha256_bytes, sha256_file
+from shared.records import RecordRefused, Tombstone, Turn
+
+FORMAT = 1
+_NAME = re.compile(r"seg-([0-9]+)\.jsonl\Z")
+
+
+@dataclass(frozen=True)
+class RawRecord:
+    """A Redis key with its value. `redis_type` is `string`, or another type with `value` as DUMP gives it."""
+
+    key: bytes
+    redis_type: str
+    value: bytes
+
+    @property
+    def sha256(self) -> str:
+        digest = hashlib.sha256()
+        for part in (self.key, self.redis_type.encode("ascii"), self.value):
+            digest.update(len(part).to_bytes(8, "big"))
+            digest.update(part)
+        return f"sha256:{digest.hexdigest()}"
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            **_bytes_field("key", self.key),
+            "redis_type": self.redis_type,
+            **_bytes_field("value", self.value),
+            "sha256": self.sha256,
+        }
+
+    @classmethod
+    def from_json(cls, record: dict[str, Any]) -> RawRecord:
+        return cls(_bytes_of("key", record), record["redis_type"], _bytes_of("value", record))
+
+
+def _bytes_field(name: str, value: bytes) -> dict[str, str]:
+    try:
+        return {name: value.decode("utf-8")}
+    except UnicodeDecodeError:
+        return {f"{name}_base64": base64.b64encode(value).decode("ascii")}
+
+
+def _bytes_of(name: str, record: dict[str, Any]) -> bytes:
+    text = record.get(name)
+    return text.encode("utf-8") if text is not None else base64.b64decode(record[f"{name}_base64"], validate=True)
+
+
+@dataclass(frozen=True)
+class ArchivedTurn:
+    turn: Turn
+    run: int
+    record_sha256: str
+
+
+@dataclass
+class Archive:
+    """All segments, read and proven."""
+
+    segments: dict[str, str] = field(default_factory=dict)  # name -> sha256 of the file
+    hashes: dict[str, str] = field(default_factory=dict)  # record sha256 -> segment that holds it
+    versions: dict[str, ArchivedTurn] = field(default_factory=dict)  # turn id -> version of the highest run
+    tombstones: dict[str, Tombstone] = field(default_factory=dict)
+    quarantined: dict[str, str] = field(default_factory=dict)  # record sha256 -> reason
+
+    def turns(self) -> list[Turn]:
+        """What may be recalled: the last version of every turn that no tombstone covers, in order of chat and time."""
+        stones = list(self.tombstones.values())
+        kept = [v.turn for v in self.versions.values() if not any(stone.covers(v.turn) for stone in stones)]
+        return sorted(kept, key=lambda turn: (turn.chat_id, turn.timestamp, turn.task_id, turn.role != "user"))
+
+    def forgotten(self) -> int:
+        return len(self.versions) - len(self.turns())
+
+
+def segment_name(run: int) -> str:
+    return f"seg-{run}.jsonl"
+
+
+def segment_runs(directory: Path) -> list[int]:
+    """Runs that have a segment, ascending."""
+    names = [path.name for path in directory.iterdir()] if directory.is_dir() else []
+    return sorted(int(match[1]) for name in names if (match := _NAME.match(name)))
+
+
+def read_archive(directory: Path, *, before: int | None = None) -> Archive:
+    """Read and prove all segments (those of runs below `before`); ArchiveDamaged names the one that fails."""
+    archive = Archive()
+    for run in segment_runs(directory):
+        if before is None or run < before:
+            _add_segment(archive, directory, run)
+    return archive
+
+
+def _add_segment(archive: Archive, directory: Path, run: int) -> None:
+    name = segment_name(run)
+    for record in read_segment(directory / name):
+        if record["kind"] == "tombstone":
+            stone = Tombstone.parse(orjson.dumps(record["tombstone"]))
+            archive.tombstones[stone.tombstone_id] = stone
+            continue
+        raw = RawRecord.from_json(record)
+        archive.hashes[record["sha256"]] = name
+        try:  # whatever the line says of itself: a later program may read what an earlier one could not
+            turn = parse_turn(raw, archive)
+        except RecordRefused as error:
+            archive.quarantined[record["sha256"]] = str(error)
+            continue
+        archive.versions[turn.turn_id] = ArchivedTurn(turn, run, record["sha256"])
+    archive.segments[name] = sha256_file(directory / name)
+
+
+def parse_turn(raw: RawRecord, archive: Archive) -> Turn:
+    """The turn of a record, or RecordRefused. A new version cannot move a turn into another chat."""
+    if raw.redis_type != "string":
+        raise RecordRefused(f"the key is a {raw.redis_type}, not a string")
+    turn = Turn.parse(raw.key, raw.value)
+    known = archive.versions.get(turn.turn_id)
+    if known and known.turn.chat_id != turn.chat_id:
+        raise RecordRefused("an earlier version of this turn belongs to another chat")
+    return turn
+
+
+def read_segment(path: Path) -> Iterator[dict[str, Any]]:
+    """The records of one segment, each proven by its hash and all by the last line; ArchiveDamaged otherwise."""
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise ArchiveDamaged(
+            f"Archive segment {path} cannot be read: {error.strerror}. Restore it from a copy."
+        ) from error
+    try:
+        head, _, last = content.removesuffix(b"\n").rpartition(b"\n")
+        end, body = orjson.loads(last), head + b"\n"
+        if end["kind"] != "end" or end["sha256"] != sha256_bytes(body) or end["lines"] != body.count(b"\n"):
+            raise ValueError("its last line does not fit its content")
+        header, *lines = [orjson.loads(line) for line in body.splitlines()]
+        if header["format"] > FORMAT:
+            raise ArchiveDamaged(
+                f"Archive segment {path} has format {header['format']}; this program knows {FORMAT}. Update it."
+            )
+        for line in lines:
+            if line["kind"] != "tombstone" and RawRecord.from_json(line).sha256 != line["sha256"]:
+                raise ValueError(f"record {line['sha256']} does not fit its hash")
+        yield from lines
+    except (ValueError, KeyError, TypeError, RecordRefused) as error:
+        raise ArchiveDamaged(
+            f"Archive segment {path} is damaged: {error}. Restore it from a copy; nothing was built from it."
+        ) from error
+
+
+def write_segment(path: Path, run: int, records: Iterable[dict[str, Any]]) -> None:
+    """Write a segment, whole and durable."""
+    digest, lines = hashlib.sha256(), 0
+    with atomic_writer(path) as handle:
+        for record in ({"kind": "segment", "format": FORMAT, "run": run}, *records):
+            line = orjson.dumps(record) + b"\n"
+            digest.update(line)
+            lines += 1
+            handle.write(line)
+        handle.write(orjson.dumps({"kind": "end", "lines": lines, "sha256": f"sha256:{digest.hexdigest()}"}) + b"\n")

@@ -1,0 +1,56 @@
+"""`cache.sqlite`: vectors by (embedding, text), so that only new text is embedded. May be deleted at any time; it is filled again."""
+
+from __future__ import annotations
+
+import hashlib
+import sqlite3
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import orjson
+
+from shared.embedding import EmbeddingIdentity
+
+if TYPE_CHECKING:
+    from shared.embedding import Vectors
+
+_SCHEMA = "CREATE TABLE IF NOT EXISTS vectors (embedding TEXT, text_sha256 BLOB, vector BLOB, PRIMARY KEY (embedding, text_sha256)) WITHOUT ROWID"
+
+
+class VectorCache:
+    """Vectors of one embedding identity. Each batch is committed, so a killed night loses one batch of work."""
+
+    def __init__(self, path: Path, identity: EmbeddingIdentity) -> None:
+        self._connection = sqlite3.connect(path)
+        self._connection.execute("PRAGMA journal_mode=WAL")
+        self._connection.execute("PRAGMA synchronous=NORMAL")
+        self._connection.execute(_SCHEMA)
+        self._dimensions = identity.dimensions
+        self._embedding = hashlib.sha256(orjson.dumps(identity.to_json(), option=orjson.OPT_SORT_KEYS)).hexdigest()
+
+    def get(self, text: str) -> Vectors | None:
+        """The text's vector, shape (dimensions,), or None."""
+        row = self._connection.execute(
+            "SELECT vector FROM vectors WHERE embedding = ? AND text_sha256 = ?", (self._embedding, _digest(text))
+        ).fetchone()
+        if row is None or len(row[0]) != 4 * self._dimensions:
+            return None
+        vector: Vectors = np.frombuffer(row[0], dtype="<f4")
+        return vector
+
+    def put(self, texts: Sequence[str], vectors: Vectors) -> None:
+        rows = [
+            (self._embedding, _digest(text), vector.astype("<f4").tobytes())
+            for text, vector in zip(texts, vectors, strict=True)
+        ]
+        with self._connection:
+            self._connection.executemany("INSERT OR REPLACE INTO vectors VALUES (?,?,?)", rows)
+
+    def close(self) -> None:
+        self._connection.close()
+
+
+def _digest(text: str) -> bytes:
+    return hashlib.sha256(text.encode("utf-8")).digest()

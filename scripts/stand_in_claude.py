@@ -1,0 +1,86 @@
+#!/usr/bin/env python3
+"""A stand-in for the Claude CLI, labelled as such: it thinks nothing, it shows what it was given.
+
+It takes the CLI's arguments, keeps sessions as the CLI does (filed by working directory, an unknown id is refused), and answers a
+message that the file CLAUDE_STAND_IN_SAMPLE holds with the answer written there; any other with the memory that was injected.
+Used by the demo and by tests; it needs no account and no network.
+"""
+
+import argparse
+import json
+import os
+import re
+import sys
+import time
+from pathlib import Path
+
+
+def sample_answer(message: str) -> str | None:
+    path = os.environ.get("CLAUDE_STAND_IN_SAMPLE")
+    if not path:
+        return None
+    lines = [json.loads(line) for line in Path(path).read_text(encoding="utf-8").splitlines()]
+    known = {line["message"]: line["answer"] for line in lines if line["kind"] == "exchange"}
+    return known.get(message)
+
+
+def session_file(session: str) -> Path:
+    place = re.sub(r"[^A-Za-z0-9]", "-", str(Path.cwd()))
+    folder = Path(os.environ["HOME"]) / ".stand-in-claude" / place
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder / f"{session}.jsonl"
+
+
+def fail(text: str) -> None:
+    sys.stderr.write(text + "\n")
+    raise SystemExit(1)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("-p", "--print", action="store_true")
+    for name in (
+        "output-format",
+        "settings",
+        "session-id",
+        "resume",
+        "append-system-prompt-file",
+        "model",
+        "mcp-config",
+    ):
+        parser.add_argument(f"--{name}")
+    parser.add_argument("--allowedTools")
+    parser.add_argument("--tools")
+    given = parser.parse_args()
+    message = sys.stdin.read().replace("\u2060", "")
+    session = given.resume or given.session_id
+    history = session_file(session)
+    if given.resume and not history.exists():
+        fail(f"No conversation found with session ID: {session}")
+    if given.session_id and history.exists():
+        fail(f"Error: Session ID {session} is already in use.")
+    prompt = given.append_system_prompt_file
+    memory = Path(prompt).read_text(encoding="utf-8") if prompt else ""
+    shown = memory or "(no memory was injected)"
+    answer = sample_answer(message) or f"[stand-in for Claude: it only shows what it was given]\n\n{shown}"
+    with history.open("a", encoding="utf-8") as handle:
+        handle.write(json.dumps({"at": time.time(), "message": message, "memory": memory}) + "\n")
+    print(
+        json.dumps(
+            {
+                "type": "result",
+                "subtype": "success",
+                "is_error": False,
+                "result": answer,
+                "session_id": session,
+                "total_cost_usd": 0.0,
+                "duration_ms": 1,
+                "num_turns": 1,
+                "usage": {"input_tokens": len(message) // 4, "output_tokens": len(answer) // 4},
+            }
+        )
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""What both hosts share: the wire contract, settings, files, embeddings, the release and the search over it."""

@@ -1,0 +1,28 @@
+"""What a vector index must do. Building is a function of the module, searching an object opened on one release."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from shared.ranking import Match
+
+
+class MemoryBackend(Protocol):
+    """Vector lookup in one release. The chat id is required: there is no unscoped search."""
+
+    def search(self, query: str, chat_id: str, k: int) -> list[Match]:
+        """The chat's nearest chunks, best first; score is the cosine similarity. Empty for an unknown chat."""
+        ...
+
+    def is_available(self) -> bool:
+        """Whether a search would be answered; `why_not` says what is missing."""
+        ...
+
+    @property
+    def why_not(self) -> str | None: ...
+
+    def open(self) -> None:
+        """Do what is slow (imports, loading a model, opening files) before the first search. Never raises: see `why_not`."""
+        ...
+
+    def close(self) -> None: ...

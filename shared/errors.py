@@ -1,0 +1,108 @@
+"""Every error a person may meet, one class per cause, with its exit code.
+
+    HmemError
+    ├── SettingsError          10  a setting is missing or wrong
+    ├── RedisUnavailable       11  Redis does not answer, or refuses
+    ├── ClaudeUnavailable      12  the Claude CLI cannot be started
+    ├── EmbeddingError         13  the embedder is missing, away or answers nonsense
+    ├── ArchiveDamaged         14  an archive segment fails its own hash
+    ├── StorageError           15  the disk is full, read-only or failing
+    ├── ReleaseRefused         16  a release is incomplete, changed, foreign, older or smaller than it may be
+    ├── PublishFailed          17  a release could not be brought to, or taken up on, the day host
+    ├── RestartFailed          18  the restart command failed; memory itself is published and safe
+    ├── LeaseLost              19  another night took over while this one was away
+    ├── LedgerMismatch         20  the night's counts do not add up
+    ├── MemoryStale            21  no good night for 36 hours
+    ├── AnswerTimeout          22  no answer came in time
+    ├── ForgedResult           23  a result's signature does not match
+    ├── InvalidInput           24  an argument cannot be used
+    └── NightRunning           75  another night holds the lease (EX_TEMPFAIL: try again later)
+
+An error's text is one sentence of what happened and why, and one of what to do. `retryable` says whether the same
+command may succeed later without anybody changing anything. Exit code 1 is a defect of ours, 2 wrong usage.
+"""
+
+from __future__ import annotations
+
+
+class HmemError(Exception):
+    """Base of all errors that are expected; `exit_code` is what a command ends with."""
+
+    exit_code = 1
+    retryable = False
+
+
+class SettingsError(HmemError):
+    exit_code = 10
+
+
+class RedisUnavailable(HmemError):
+    exit_code = 11
+    retryable = True
+
+
+class ClaudeUnavailable(HmemError):
+    exit_code = 12
+
+
+class EmbeddingError(HmemError):
+    exit_code = 13
+    retryable = True
+
+
+class ArchiveDamaged(HmemError):
+    exit_code = 14
+
+
+class StorageError(HmemError):
+    exit_code = 15
+    retryable = True
+
+
+class ReleaseRefused(HmemError):
+    exit_code = 16
+
+
+class PublishFailed(HmemError):
+    exit_code = 17
+    retryable = True
+
+
+class RestartFailed(HmemError):
+    exit_code = 18
+
+
+class LeaseLost(HmemError):
+    exit_code = 19
+    retryable = True
+
+
+class LedgerMismatch(HmemError):
+    exit_code = 20
+
+
+class MemoryStale(HmemError):
+    exit_code = 21
+
+
+class AnswerTimeout(HmemError):
+    exit_code = 22
+    retryable = True
+
+
+class ForgedResult(HmemError):
+    exit_code = 23
+
+
+class InvalidInput(HmemError):
+    exit_code = 24
+
+
+class NightRunning(HmemError):
+    exit_code = 75
+    retryable = True
+
+
+def exit_codes() -> dict[int, str]:
+    """Exit code → class name, of every error in the tree (the documentation is checked against it)."""
+    return {cls.exit_code: cls.__name__ for cls in HmemError.__subclasses__()}

@@ -1,0 +1,158 @@
+"""Files that survive a power cut, and names that stay in their directory.
+
+The rule (ALICE, Pillai et al., OSDI 2014): write a temporary file in the same directory, flush, fsync it, rename it over
+the final name, fsync the directory. A directory of results is committed the same way: everything in it is fsynced, then
+it is renamed. Nothing here retries a failed fsync: the kernel may have dropped the pages, so the write counts as not done.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import re
+import shutil
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO
+
+#: Chat ids that are their own file name: lower case only, so that two ids never meet on a case-blind file system.
+_PLAIN_NAME = re.compile(r"-?[a-z0-9][a-z0-9_-]{0,63}\Z")
+
+_BLOCK_BYTES = 1 << 20
+
+
+def safe_name(chat_id: str) -> str:
+    """File-system name of a chat: the id itself where that is harmless, else `~` and 40 hex digits of its SHA-256.
+
+    Injective: a plain name never begins with `~`, so no two ids share a name, and none leaves its directory.
+    """
+    if _PLAIN_NAME.match(chat_id):
+        return chat_id
+    return "~" + hashlib.sha256(chat_id.encode("utf-8")).hexdigest()[:40]
+
+
+def fsync_dir(path: Path) -> None:
+    """Make the names inside a directory durable."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def make_dir(path: Path) -> Path:
+    """Create a directory (0700) with its parents, each made durable in the one above it."""
+    missing = [p for p in (path, *path.parents) if not p.exists()]
+    for directory in reversed(missing):
+        directory.mkdir(mode=0o700, exist_ok=True)
+        fsync_dir(directory.parent)
+    return path
+
+
+@contextmanager
+def atomic_writer(path: Path) -> Iterator[IO[bytes]]:
+    """Write a file that appears under its name whole and durable, or not at all."""
+    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}.tmp")
+    try:
+        with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as handle:
+            yield handle
+            handle.flush()
+            os.fsync(handle.fileno())
+        temporary.replace(path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+    fsync_dir(path.parent)
+
+
+def write_atomic(path: Path, content: bytes) -> None:
+    """Write `content` to `path`, whole and durable or not at all."""
+    with atomic_writer(path) as handle:
+        handle.write(content)
+
+
+def fsync_tree(path: Path) -> None:
+    """fsync every file and directory below `path`, and `path` itself (Chroma and SQLite leave some to chance)."""
+    for folder, _, names in os.walk(path, topdown=False):
+        for name in names:
+            with (Path(folder) / name).open("rb") as handle:
+                os.fsync(handle.fileno())
+        fsync_dir(Path(folder))
+
+
+def commit_dir(temporary: Path, final: Path) -> None:
+    """Commit a directory of results: fsync all of it, rename it, fsync the parent."""
+    fsync_tree(temporary)
+    temporary.rename(final)
+    fsync_dir(final.parent)
+
+
+def fresh_dir(path: Path) -> Path:
+    """An empty directory at `path`; what a crash left there is discarded, never resumed."""
+    remove_tree(path)
+    return make_dir(path)
+
+
+class PrivateDir:
+    """A new directory for this process alone, gone with `remove` or, after a crash, when the next one is made beside it.
+
+    A lock on the directory itself says that its owner lives: unlike a process id it means the same inside and outside a container.
+    """
+
+    def __init__(self, base: Path) -> None:
+        for old in make_dir(base).iterdir():
+            _remove_if_abandoned(old)
+        self.path = make_dir(base / uuid.uuid4().hex)
+        self._lock = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY)
+        fcntl.flock(self._lock, fcntl.LOCK_EX)
+
+    def remove(self) -> None:
+        remove_tree(self.path)
+        os.close(self._lock)
+
+
+def _remove_if_abandoned(directory: Path) -> None:
+    try:
+        lock = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    except FileNotFoundError:  # another process was quicker
+        return
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        remove_tree(directory)
+    except BlockingIOError:
+        pass
+    finally:
+        os.close(lock)
+
+
+def remove_tree(path: Path) -> None:
+    """Remove a directory (or nothing); a link is removed, never followed."""
+    if path.is_symlink():
+        path.unlink()
+    elif path.exists():
+        shutil.rmtree(path)
+
+
+def sha256_file(path: Path) -> str:
+    """`sha256:<hex>` of a file's bytes."""
+    digest = hashlib.sha256()
+    with path.open("rb") as handle:
+        while block := handle.read(_BLOCK_BYTES):
+            digest.update(block)
+    return f"sha256:{digest.hexdigest()}"
+
+
+def sha256_bytes(content: bytes) -> str:
+    """`sha256:<hex>` of bytes."""
+    return f"sha256:{hashlib.sha256(content).hexdigest()}"
+
+
+def switch_link(link: Path, target: str) -> None:
+    """Point a symlink at `target` in one step: readers see the old or the new one, never none."""
+    temporary = link.with_name(f".{link.name}.{uuid.uuid4().hex[:8]}.tmp")
+    temporary.symlink_to(target)
+    temporary.replace(link)
+    fsync_dir(link.parent)

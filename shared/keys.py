@@ -1,0 +1,166 @@
+"""Every Redis key, one table. The first eight are the wire contract shared with h-cli's bot; the rest are ours.
+
+Keys are built by the functions below and nowhere else. `{…}` in a pattern stands for a variable part; a chat id may hold any
+printable character, so it always comes last, behind a fixed prefix: no id can forge another key.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Key:
+    pattern: str
+    type: str
+    content: str
+    writer: str
+    reader: str
+    expiry: str
+
+
+KEYS: tuple[Key, ...] = (
+    Key("hcli:tasks", "list", "task JSON, taken from the left", "bot", "dispatcher", "none"),
+    Key("hcli:results:{task_id}", "string", "signed result JSON", "dispatcher, bot", "bot", "24 h"),
+    Key("hcli:memory:{task_id}:user|asst", "string", "turn JSON", "dispatcher", "nightly", "none"),
+    Key(
+        "hcli:session:{chat_id}",
+        "string",
+        "Claude session UUID; the bot deletes it on /new",
+        "dispatcher",
+        "dispatcher",
+        "SESSION_TTL",
+    ),
+    Key("hcli:session_history:{chat_id}", "list", "newest 100 messages", "dispatcher", "dispatcher, bot", "24 h"),
+    Key("hcli:session_size:{chat_id}", "string", "characters in this session", "dispatcher", "dispatcher", "24 h"),
+    Key("hcli:pending:{chat_id}", "list", "task ids, for /cancel", "bot", "bot", "the bot's"),
+    Key("hcli:stats:{day}", "hash", "counters of a UTC day", "dispatcher", "bot", "48 h"),
+    Key(
+        "hcli:mem:inflight:{worker}",
+        "list",
+        "tasks claimed and not finished: the write-ahead",
+        "dispatcher",
+        "dispatcher",
+        "none",
+    ),
+    Key(
+        "hcli:mem:workers", "set", "workers that may hold in-flight tasks", "dispatcher", "dispatcher, nightly", "none"
+    ),
+    Key("hcli:mem:lease:{worker}", "string", "this worker lives", "dispatcher", "dispatcher, nightly", "30 s"),
+    Key(
+        "hcli:mem:busy",
+        "hash",
+        "chat id → worker that answers it now: order within a chat",
+        "dispatcher",
+        "dispatcher",
+        "none",
+    ),
+    Key(
+        "hcli:mem:attempts:{task_id}",
+        "string",
+        "how often a worker died over this task",
+        "dispatcher",
+        "dispatcher",
+        "24 h",
+    ),
+    Key("hcli:mem:done:{task_id}", "string", "this task is finished", "dispatcher", "dispatcher", "7 days"),
+    Key(
+        "hcli:mem:dead",
+        "list",
+        "dead letters: what could not be taken, and why (newest 10,000)",
+        "dispatcher",
+        "owner",
+        "none",
+    ),
+    Key(
+        "hcli:mem:unconsolidated:{chat_id}",
+        "list",
+        "newest 1,000 turn ids for the medium store",
+        "dispatcher",
+        "dispatcher",
+        "none",
+    ),
+    Key("hcli:mem:release", "hash", "worker → run of the release it serves", "dispatcher", "nightly, owner", "none"),
+    Key(
+        "hcli:mem:tombstones", "list", "tombstone JSON: what is to be forgotten", "owner", "dispatcher, nightly", "none"
+    ),
+    Key(
+        "hcli:mem:night:owner",
+        "string",
+        "lease of the running night, with its fencing token",
+        "nightly",
+        "nightly",
+        "90 s",
+    ),
+    Key("hcli:mem:night:run", "string", "counter of runs and fencing tokens", "nightly", "nightly", "none"),
+    Key("hcli:mem:night:last", "string", "JSON of the last good night", "nightly", "dispatcher, owner", "none"),
+)
+
+TASKS = "hcli:tasks"
+MEMORY_PREFIX = "hcli:memory:"
+WORKERS = "hcli:mem:workers"
+BUSY = "hcli:mem:busy"
+DEAD = "hcli:mem:dead"
+RELEASE = "hcli:mem:release"
+TOMBSTONES = "hcli:mem:tombstones"
+NIGHT_OWNER = "hcli:mem:night:owner"
+NIGHT_RUN = "hcli:mem:night:run"
+NIGHT_LAST = "hcli:mem:night:last"
+
+#: Expiries in seconds.
+RESULT_TTL_SECONDS = 86_400
+HISTORY_TTL_SECONDS = 86_400
+STATS_TTL_SECONDS = 172_800
+DONE_TTL_SECONDS = 7 * 86_400
+ATTEMPTS_TTL_SECONDS = 86_400
+LEASE_TTL_SECONDS = 30
+NIGHT_LEASE_TTL_SECONDS = 90
+
+#: Lengths of bounded lists.
+HISTORY_LENGTH = 100
+DEAD_LENGTH = 10_000
+UNCONSOLIDATED_LENGTH = 1_000
+
+
+def result(task_id: str) -> str:
+    return f"hcli:results:{task_id}"
+
+
+def turn(task_id: str, role: str) -> str:
+    return f"{MEMORY_PREFIX}{task_id}:{role}"
+
+
+def session(chat_id: str) -> str:
+    return f"hcli:session:{chat_id}"
+
+
+def history(chat_id: str) -> str:
+    return f"hcli:session_history:{chat_id}"
+
+
+def size(chat_id: str) -> str:
+    return f"hcli:session_size:{chat_id}"
+
+
+def stats(day: str) -> str:
+    return f"hcli:stats:{day}"
+
+
+def inflight(worker: str) -> str:
+    return f"hcli:mem:inflight:{worker}"
+
+
+def lease(worker: str) -> str:
+    return f"hcli:mem:lease:{worker}"
+
+
+def attempts(task_id: str) -> str:
+    return f"hcli:mem:attempts:{task_id}"
+
+
+def done(task_id: str) -> str:
+    return f"hcli:mem:done:{task_id}"
+
+
+def unconsolidated(chat_id: str) -> str:
+    return f"hcli:mem:unconsolidated:{chat_id}"

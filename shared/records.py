@@ -1,0 +1,303 @@
+"""The records that cross the wire: Task, Turn, Result, Tombstone. What cannot be trusted is refused here, with a reason.
+
+Identity: a task id names a task, `task_id:role` names a turn, and both come from the Redis key or the task, never from a clock.
+A record is read from bytes. Reading is strict where isolation or addressing depends on it (ids, role, chat) and lenient with the
+rest: unknown fields of a turn are kept, a lone surrogate in a text survives the round trip as `\\udXXX`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import math
+import re
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, NoReturn
+
+import orjson
+
+from shared import keys
+
+ROLES = ("user", "asst")
+MODELS = ("opus", "sonnet", "haiku")
+CHAT_ID_LENGTH = 256
+
+_TASK_ID = re.compile(r"[A-Za-z0-9_-]{1,100}\Z")
+#: Turns outside the years 1970 to 9998 cannot be dated in text.
+_LATEST_TIMESTAMP = 253_370_764_800.0
+
+
+class RecordRefused(ValueError):
+    """A record that cannot be taken; the text is the reason kept beside its bytes."""
+
+
+def dumps(value: Any) -> bytes:
+    """JSON bytes; a lone surrogate (which orjson refuses) is written as an escape."""
+    try:
+        return orjson.dumps(value)
+    except TypeError:
+        return json.dumps(value, ensure_ascii=True, allow_nan=False, separators=(",", ":")).encode("ascii")
+
+
+def loads_object(raw: bytes) -> dict[str, Any]:
+    """A JSON object from bytes, or RecordRefused."""
+    try:
+        value = _loads(raw)
+    except UnicodeDecodeError as error:
+        raise RecordRefused(f"not UTF-8 at byte {error.start}") from error
+    except RecursionError as error:
+        raise RecordRefused("nested too deep") from error
+    except ValueError as error:
+        raise RecordRefused(f"not JSON: {str(error)[:200]}") from error
+    if not isinstance(value, dict):
+        raise RecordRefused(f"a JSON object was expected, not {type(value).__name__}")
+    return value
+
+
+def _loads(raw: bytes) -> Any:
+    try:
+        return orjson.loads(raw)
+    except orjson.JSONDecodeError:
+        return json.loads(raw.decode("utf-8"), parse_constant=_refuse_constant)
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is no JSON number")
+
+
+def chat_id_of(value: object) -> str:
+    """The one spelling of a chat id: an int in decimal, or a string as it is. Anything else is refused."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        if value == 0 or abs(value) > 1 << 63:
+            raise RecordRefused("chat_id is no chat's number")
+        return str(value)
+    if not isinstance(value, str):
+        raise RecordRefused("chat_id is missing" if value is None else f"chat_id has type {type(value).__name__}")
+    if not value or len(value) > CHAT_ID_LENGTH:
+        raise RecordRefused(f"chat_id has {len(value)} characters; 1 to {CHAT_ID_LENGTH} are taken")
+    if value == "0" or value != value.strip() or not value.isprintable():
+        raise RecordRefused("chat_id holds characters that no chat id has, or is 0")
+    return value
+
+
+def task_id_of(value: object) -> str:
+    """A task id that is safe inside a Redis key and a glob, or RecordRefused."""
+    if not isinstance(value, str) or not _TASK_ID.match(value):
+        raise RecordRefused("task_id must match [A-Za-z0-9_-]{1,100}")
+    return value
+
+
+def timestamp_of(value: object) -> float:
+    """POSIX seconds."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise RecordRefused("timestamp is missing" if value is None else f"timestamp has type {type(value).__name__}")
+    try:
+        seconds = float(value)
+    except OverflowError:
+        seconds = math.inf
+    if not 0 <= seconds < _LATEST_TIMESTAMP:
+        raise RecordRefused("timestamp is not a date between 1970 and 9998")
+    return seconds
+
+
+def _text_of(record: dict[str, Any], name: str) -> str:
+    value = record.get(name)
+    if not isinstance(value, str):
+        raise RecordRefused(f"{name} is missing" if value is None else f"{name} has type {type(value).__name__}")
+    return value
+
+
+@dataclass(frozen=True)
+class Task:
+    """One message to answer, as the bot enqueued it."""
+
+    task_id: str
+    chat_id: str
+    message: str
+    user_id: str | None = None
+    submitted_at: float | None = None  # POSIX seconds; None where missing or unreadable
+    model: str | None = None
+    name: str | None = None  # the speaker's display name
+
+    @classmethod
+    def parse(cls, raw: bytes) -> Task:
+        record = loads_object(raw)
+        message = _text_of(record, "message" if "message" in record else "command")
+        if not message.strip():
+            raise RecordRefused("message is empty")
+        model = record.get("model")
+        if model not in (None, *MODELS):
+            raise RecordRefused(f"model must be one of {', '.join(MODELS)}")
+        user, speaker = record.get("user_id"), record.get("name")
+        return cls(
+            task_id=task_id_of(record.get("task_id")),
+            chat_id=chat_id_of(record.get("chat_id")),
+            message=message,
+            user_id=str(user) if isinstance(user, int | str) else None,
+            submitted_at=_moment(record.get("submitted_at")),
+            model=model,
+            name=speaker if isinstance(speaker, str) and speaker.strip() else None,
+        )
+
+
+def _moment(value: object) -> float | None:
+    """POSIX seconds of an ISO-8601 text (UTC where it names no zone), or None."""
+    if not isinstance(value, str):
+        return None
+    try:
+        moment = datetime.fromisoformat(value)
+        return timestamp_of((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp())
+    except (ValueError, OverflowError):
+        return None
+
+
+@dataclass(frozen=True)
+class Turn:
+    """One side of an exchange, exactly what was said."""
+
+    task_id: str
+    role: str
+    chat_id: str
+    content: str
+    timestamp: float  # POSIX seconds
+    name: str | None = None
+    session: str | None = None
+    extra: dict[str, Any] = field(default_factory=dict, compare=False)
+
+    @property
+    def turn_id(self) -> str:
+        return f"{self.task_id}:{self.role}"
+
+    @property
+    def speaker(self) -> str:
+        """What the turn is labelled with where a person or the model reads it."""
+        return self.name or {"user": "user", "asst": "assistant"}[self.role]
+
+    def to_json(self) -> bytes:
+        record: dict[str, Any] = {
+            "chat_id": self.chat_id,
+            "role": self.role,
+            "content": self.content,
+            "timestamp": self.timestamp,
+            "task_id": self.task_id,
+        }
+        optional = {"name": self.name, "session": self.session}
+        return dumps(record | {k: v for k, v in optional.items() if v is not None} | self.extra)
+
+    @classmethod
+    def parse(cls, key: bytes, raw: bytes) -> Turn:
+        """A turn from its Redis key and value, or RecordRefused."""
+        task_id, role = turn_key(key)
+        record = loads_object(raw)
+        for field_name, expected in (("task_id", task_id), ("role", role)):
+            if record.get(field_name, expected) != expected:
+                raise RecordRefused(f"{field_name} in the value differs from the key's")
+        name, session = record.get("name"), record.get("session")
+        known = {"task_id", "role", "chat_id", "content", "timestamp", "name", "session"}
+        return cls(
+            task_id=task_id,
+            role=role,
+            chat_id=chat_id_of(record.get("chat_id")),
+            content=_text_of(record, "content"),
+            timestamp=timestamp_of(record.get("timestamp")),
+            name=name if isinstance(name, str) and name.strip() else None,
+            session=session if isinstance(session, str) else None,
+            extra={k: v for k, v in record.items() if k not in known},
+        )
+
+
+def turn_key(key: bytes) -> tuple[str, str]:
+    """(task id, role) of a key `hcli:memory:<task_id>:<role>`, or RecordRefused."""
+    text = key.decode("utf-8", "replace")
+    task_id, separator, role = text.removeprefix(keys.MEMORY_PREFIX).rpartition(":")
+    if not text.startswith(keys.MEMORY_PREFIX) or not separator or role not in ROLES:
+        raise RecordRefused("the key is not hcli:memory:<task_id>:user or …:asst")
+    return task_id_of(task_id), role
+
+
+@dataclass(frozen=True)
+class Tombstone:
+    """What is to be forgotten: a whole chat up to a time, or turns by id. Applied by every build, for ever.
+
+    JSON: `{"tombstone_id", "chat_id", "before": POSIX seconds | null, "turn_ids": [...], "created_at"}`. `before` null with no
+    turn ids means: everything that the chat said up to `created_at`.
+    """
+
+    tombstone_id: str
+    chat_id: str
+    created_at: float
+    before: float | None = None
+    turn_ids: frozenset[str] = frozenset()
+
+    def covers(self, turn: Turn) -> bool:
+        if turn.chat_id != self.chat_id:
+            return False
+        if self.turn_ids:
+            return turn.turn_id in self.turn_ids
+        return turn.timestamp < (self.created_at if self.before is None else self.before)
+
+    def to_json(self) -> bytes:
+        return dumps(
+            {
+                "tombstone_id": self.tombstone_id,
+                "chat_id": self.chat_id,
+                "created_at": self.created_at,
+                "before": self.before,
+                "turn_ids": sorted(self.turn_ids),
+            }
+        )
+
+    @classmethod
+    def parse(cls, raw: bytes) -> Tombstone:
+        record = loads_object(raw)
+        before, turn_ids = record.get("before"), record.get("turn_ids") or []
+        if not isinstance(turn_ids, list) or not all(isinstance(i, str) for i in turn_ids):
+            raise RecordRefused("turn_ids must be a list of texts")
+        return cls(
+            tombstone_id=task_id_of(record.get("tombstone_id")),
+            chat_id=chat_id_of(record.get("chat_id")),
+            created_at=timestamp_of(record.get("created_at")),
+            before=None if before is None else timestamp_of(before),
+            turn_ids=frozenset(turn_ids),
+        )
+
+
+@dataclass(frozen=True)
+class Result:
+    """An answer on its way to the bot, signed so that nobody else with Redis access can speak for us."""
+
+    output: str
+    completed_at: str
+    signature: str
+    usage: dict[str, Any] | None = None
+
+    @classmethod
+    def sign(
+        cls, key: str, task_id: str, output: str, completed_at: str, usage: dict[str, Any] | None = None
+    ) -> Result:
+        return cls(output, completed_at, _signature(key, task_id, output, completed_at), usage)
+
+    def verify(self, key: str, task_id: str) -> bool:
+        return hmac.compare_digest(_signature(key, task_id, self.output, self.completed_at), self.signature)
+
+    def to_json(self) -> bytes:
+        record: dict[str, Any] = {"output": self.output, "completed_at": self.completed_at, "hmac": self.signature}
+        return dumps(record | ({"usage": self.usage} if self.usage else {}))
+
+    @classmethod
+    def parse(cls, raw: bytes) -> Result:
+        record = loads_object(raw)
+        usage = record.get("usage")
+        return cls(
+            _text_of(record, "output"),
+            _text_of(record, "completed_at"),
+            _text_of(record, "hmac"),
+            usage if isinstance(usage, dict) else None,
+        )
+
+
+def _signature(key: str, task_id: str, output: str, completed_at: str) -> str:
+    message = f"{task_id}:{output}:{completed_at}".encode("utf-8", "surrogatepass")
+    return hmac.new(key.encode("utf-8"), message, hashlib.sha256).hexdigest()

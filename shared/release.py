@@ -1,0 +1,150 @@
+"""A release: one directory, written once, verified by hash, named only when whole.
+
+    HMEM_MEMORY_DIR/
+      current -> releases/<run>     the one commit point
+      releases/<run>/manifest.json  what the release is made of, and every other file with size and sha256
+      releases/<run>/summaries/chat_<id>_summary.txt, lexical.sqlite, chroma/
+      incoming/<run>.<attempt>/     where rsync writes; renamed into releases/ after verification
+
+A release is a function of (archive, tombstones, model, parameters): the manifest names all of these, so that two releases can be
+compared without opening them. `created_at` is for people; nothing is ordered by it. A manifest newer than this code is refused.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from shared.embedding import EmbeddingIdentity
+from shared.errors import ReleaseRefused
+from shared.files import safe_name, sha256_file, write_atomic
+
+FORMAT_VERSION = 1
+MANIFEST = "manifest.json"
+LEXICAL = "lexical.sqlite"
+CHROMA = "chroma"
+SUMMARIES = "summaries"
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """What a release says of itself."""
+
+    run: int
+    parent: int | None
+    segments: dict[str, str]  # archive segment name -> sha256:…
+    chunker_version: int
+    summary_version: int
+    timezone: str  # of the dates in indexed text and summaries
+    indexes: list[str]
+    embedding: EmbeddingIdentity | None
+    turns_per_chat: dict[str, int]
+    chunks_per_chat: dict[str, int]
+    tombstones: dict[str, str]  # those applied: id -> chat
+    ledger: dict[str, Any] = field(default_factory=dict)
+    created_at: str = ""
+    format_version: int = FORMAT_VERSION
+    files: dict[str, dict[str, Any]] = field(default_factory=dict)  # path -> {"size", "sha256"}
+
+    def recipe(self) -> dict[str, Any]:
+        """What the contents follow from: equal recipes, equal contents."""
+        names = (
+            "segments",
+            "chunker_version",
+            "summary_version",
+            "timezone",
+            "indexes",
+            "tombstones",
+            "format_version",
+        )
+        recipe: dict[str, Any] = {name: getattr(self, name) for name in names}
+        return recipe | {"embedding": self.embedding.to_json() if self.embedding else None}
+
+    def to_json(self) -> bytes:
+        record = asdict(self) | {"embedding": self.embedding.to_json() if self.embedding else None}
+        return orjson.dumps(record, option=orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS) + b"\n"
+
+
+def read_manifest(release: Path) -> Manifest:
+    """The manifest of a release directory, or ReleaseRefused."""
+    path = release / MANIFEST
+    try:
+        record = orjson.loads(path.read_bytes())
+        version = record["format_version"]
+        if version > FORMAT_VERSION:
+            raise ReleaseRefused(
+                f"Release {release.name} has format {version}, this program knows {FORMAT_VERSION}. Update hcli-memory on this host."
+            )
+        embedding = record["embedding"]
+        record["embedding"] = EmbeddingIdentity.from_json(embedding) if embedding else None
+        return Manifest(**record)
+    except (OSError, orjson.JSONDecodeError, KeyError, TypeError) as error:
+        raise ReleaseRefused(
+            f"The manifest {path} cannot be read ({error!r}). Roll back, or run the night again."
+        ) from error
+
+
+def list_files(release: Path) -> list[str]:
+    """Relative paths of all files but the manifest, sorted; a link or another special file is refused."""
+    found: list[str] = []
+    for folder, folders, names in os.walk(release):
+        for name in [*folders, *names]:
+            path = Path(folder) / name
+            if path.is_symlink() or not (path.is_file() or path.is_dir()):
+                raise ReleaseRefused(
+                    f"{path} is no plain file. A release holds files and directories only; publish it again."
+                )
+        found += [(Path(folder) / name).relative_to(release).as_posix() for name in names]
+    return sorted(set(found) - {MANIFEST})
+
+
+def seal(release: Path, manifest: Manifest) -> Manifest:
+    """Write the manifest of a finished release directory: last of all files, naming all of them."""
+    files = {
+        name: {"size": (release / name).stat().st_size, "sha256": sha256_file(release / name)}
+        for name in list_files(release)
+    }
+    created = datetime.now(UTC).isoformat(timespec="seconds")
+    sealed = Manifest(**(vars(manifest) | {"files": files, "created_at": created}))
+    write_atomic(release / MANIFEST, sealed.to_json())
+    return sealed
+
+
+def verify(release: Path) -> Manifest:
+    """Re-hash every file of a release against its manifest; the first that differs is named in a ReleaseRefused."""
+    manifest = read_manifest(release)
+    present = set(list_files(release))
+    for name in sorted(present ^ set(manifest.files)):
+        what = "is not in the manifest" if name in present else "is missing"
+        raise ReleaseRefused(f"Release {release.name}: {name} {what}. Publish it again.")
+    for name, expected in manifest.files.items():
+        path = release / name
+        if path.stat().st_size != expected["size"] or sha256_file(path) != expected["sha256"]:
+            raise ReleaseRefused(f"Release {release.name}: {name} was changed after it was built. Publish it again.")
+    return manifest
+
+
+def current_release(memory_dir: Path) -> Path | None:
+    """Real path of the release in use; None before the first. A link that leads nowhere is a ReleaseRefused."""
+    link = memory_dir / "current"
+    if not link.is_symlink():
+        return None
+    try:
+        return link.resolve(strict=True)
+    except OSError as error:
+        raise ReleaseRefused(
+            f"{link} points to {link.readlink()}, which is not there. Point it at a release again."
+        ) from error
+
+
+def release_dir(memory_dir: Path, run: int) -> Path:
+    return memory_dir / "releases" / str(run)
+
+
+def summary_file(release: Path, chat_id: str) -> Path:
+    return release / SUMMARIES / f"chat_{safe_name(chat_id)}_summary.txt"

@@ -1,0 +1,160 @@
+"""All settings, read once: from the environment, or under the same names from a TOML file. Nothing else reads either.
+
+The file is the one `HMEM_CONFIG` names, or `/etc/hmem/hmem.toml` when that exists; the environment wins. Loading ends in one
+frozen object that is passed down. Secrets are masked in every representation.
+"""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from pathlib import Path
+from typing import Any, Literal
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from pydantic import Field, SecretStr, ValidationError, field_validator
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+
+from shared.errors import SettingsError
+
+DEFAULT_CONFIG = Path("/etc/hmem/hmem.toml")
+
+
+class Settings(BaseSettings):
+    """One field a setting; the name in capitals is the one in the environment and in the file."""
+
+    model_config = SettingsConfigDict(frozen=True, extra="ignore", env_ignore_empty=True)
+
+    redis_url: str = Field("redis://127.0.0.1:6379/0", description="Redis of both hosts")
+    result_hmac_key: SecretStr | None = Field(None, description="signs results; shared with the bot")
+
+    hmem_memory_dir: Path = Field(Path("/data/memory"), description="releases; read-only for the dispatcher")
+    hmem_state_dir: Path = Field(Path("/var/lib/hmem"), description="the dispatcher's own writable files")
+    hmem_night_dir: Path = Field(Path("/var/lib/hmem-night"), description="archive, nights and cache of the night host")
+
+    memory_backend: Literal["auto", "none", "chroma"] = Field(
+        "auto", description="vector lookups by day; auto is none until there is a release, then chroma"
+    )
+    memory_summary: bool = Field(True, description="inject the chat's summary file if there is one")
+    memory_tokens: int = Field(
+        1500, ge=0, le=200_000, description="budget of injected memory, in tokens of 4 characters"
+    )
+    memory_deadline_ms: int = Field(300, ge=1, description="time limit of the lookup, in milliseconds")
+
+    embedder: Literal["local", "ollama", "none"] = Field("local", description="what turns text into vectors")
+    embed_model: str = Field("all-minilm", description="model name, one of the known models")
+    ollama_url: str = Field("http://127.0.0.1:11434", description="the Ollama server")
+    ollama_timeout: float = Field(120.0, gt=0, description="limit of one request to Ollama, in seconds")
+
+    night_indexes: str = Field("chroma", description="what the night builds beside lexical.sqlite: chroma, or none")
+    night_cron: str = Field("0 3 * * *", description="when `hmem-night schedule` runs, as a cron expression")
+    publish_target: Path | None = Field(None, description="where releases go; HMEM_MEMORY_DIR if unset")
+    publish_wait: float = Field(60.0, ge=0, description="seconds a running dispatcher has to take up a new release")
+    restart_command: str | None = Field(None, description="run after the flush; none: the dispatcher notices by itself")
+    restart_timeout: float = Field(120.0, gt=0, description="limit of the restart command, in seconds")
+    releases_kept: int = Field(5, ge=2, description="releases that stay on the day host for rollback")
+
+    claude_bin: str = Field("claude", description="the Claude CLI")
+    claude_mcp_config: Path | None = Field(None, description="passed on as --mcp-config")
+    claude_allowed_tools: str | None = Field(
+        None, description="passed on as --allowedTools; none: no built-in tools at all"
+    )
+    claude_base_prompt_file: Path | None = Field(None, description="the bot's own rules, put ahead of the memory")
+    claude_env: str = Field("", description="further environment variables that the CLI may see, comma-separated")
+
+    session_ttl: int = Field(14_400, ge=1, description="life of a Claude session between two messages, in seconds")
+    task_timeout: float = Field(600.0, gt=0, description="limit of one answer, in seconds")
+    max_concurrent_tasks: int = Field(3, ge=1, le=64, description="answers in the making at once")
+
+    chat_timezone: str = Field("UTC", description="time zone of dates in text")
+    log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="least level that is logged")
+    hmem_crash_at: str | None = Field(None, description="for tests: the point at which the night kills itself")
+    log_json: bool = Field(False, description="log lines as JSON")
+
+    @field_validator("chat_timezone")
+    @classmethod
+    def _known_zone(cls, value: str) -> str:
+        try:
+            ZoneInfo(value)
+        except (ZoneInfoNotFoundError, ValueError) as error:
+            raise ValueError(f"{value!r} is no time zone; write one like Europe/Berlin") from error
+        return value
+
+    @field_validator("publish_target", mode="before")
+    @classmethod
+    def _local_target(cls, value: Any) -> Any:
+        if isinstance(value, str) and ":" in value.split("/")[0]:
+            raise ValueError("this version publishes to a local (or mounted) directory only; give its path")
+        return value
+
+    @property
+    def timezone(self) -> ZoneInfo:
+        return ZoneInfo(self.chat_timezone)
+
+    @property
+    def target_dir(self) -> Path:
+        """Directory that holds `current` and `releases/`, as the night sees it."""
+        return self.publish_target or self.hmem_memory_dir
+
+    @property
+    def indexes(self) -> tuple[str, ...]:
+        """Vector indexes that the night builds."""
+        return tuple(name for name in self.night_indexes.replace(" ", "").split(",") if name not in ("", "none"))
+
+    @field_validator("night_indexes")
+    @classmethod
+    def _known_indexes(cls, value: str) -> str:
+        unknown = set(value.replace(" ", "").split(",")) - {"", "none", "chroma"}
+        if unknown:
+            raise ValueError(f"unknown index {', '.join(sorted(unknown))}; this version builds chroma, or none")
+        return value
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - the library's signature
+        file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        return init_settings, env_settings, _TomlSource(settings_cls)
+
+
+class _TomlSource(PydanticBaseSettingsSource):
+    """The TOML file: flat, names in capitals as in the environment; an unknown name is an error, not a silent typo."""
+
+    def get_field_value(self, field: Any, field_name: str) -> tuple[Any, str, bool]:  # noqa: ARG002
+        return None, field_name, False
+
+    def __call__(self) -> dict[str, Any]:
+        named = os.environ.get("HMEM_CONFIG")
+        path = Path(named) if named else DEFAULT_CONFIG
+        if not named and not path.exists():
+            return {}
+        try:
+            values = tomllib.loads(path.read_text(encoding="utf-8"))
+        except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+            raise SettingsError(f"The settings file {path} cannot be read: {error}. Mend or remove it.") from error
+        known = {name.upper(): name for name in self.settings_cls.model_fields}
+        if unknown := sorted(set(values) - set(known)):
+            raise SettingsError(
+                f"{path}: unknown setting {', '.join(unknown)}. The README lists the names (in capitals)."
+            )
+        return {known[name]: value for name, value in values.items()}
+
+
+def setting_names() -> list[str]:
+    """The names as they stand in the environment."""
+    return [name.upper() for name in Settings.model_fields]
+
+
+def load_settings(**overrides: Any) -> Settings:
+    """Read environment and file once; a wrong value is one sentence naming the setting, never a secret's text."""
+    try:
+        return Settings(**overrides)
+    except ValidationError as error:
+        problems = "; ".join(f"{'.'.join(map(str, e['loc'])).upper()}: {e['msg']}" for e in error.errors())
+        raise SettingsError(
+            f"A setting is wrong. {problems}. Change it in the environment or the settings file."
+        ) from error
