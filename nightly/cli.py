@@ -57,6 +57,8 @@ def run(
 
 
 def _sentence(summary: dict[str, Any]) -> str:
+    if "abandoned" in summary:
+        return f"Night {summary['run']} was given up: {summary['abandoned']}."
     seconds = sum(summary["seconds"].values())
     text = (
         f"Night {summary['run']} done in {seconds:.1f} s: {summary['exported']} exported = {summary['new']} new + "

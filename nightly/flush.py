@@ -27,9 +27,9 @@ BATCH_BYTES = 4 << 20
 
 def run(night: Night, out: Path) -> dict[str, Any]:
     del out
-    proven = _proven_records(night)
     script = night.redis.register_script((Path(__file__).parent / "flush.lua").read_text(encoding="utf-8"))
     exported = list(_exported(night))
+    proven = _proven_records(night) if exported else set()
     safe = [record for record in exported if record.sha256 in proven]
     deleted = kept = 0
     for batch in night.report.track(_batches(safe), len(safe) // BATCH_KEYS + 1, "flush"):

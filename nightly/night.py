@@ -188,6 +188,22 @@ def unfinished_run(settings: Settings) -> int | None:
     return runs[-1]
 
 
+def overtaken(settings: Settings, run: int) -> str | None:
+    """Why an unfinished night cannot be finished any more, or None: another release became current after it had begun."""
+    folder = nights_dir(settings) / str(run)
+    if (folder / "publish").is_dir():
+        return None
+    current = current_release(settings.target_dir)
+    now = read_manifest(current).run if current else None
+    parent = orjson.loads((folder / STATE).read_bytes())["parent"]
+    return None if now in (parent, run) else f"release {now} became current after it had begun"
+
+
+def abandon(settings: Settings, run: int, why: str) -> None:
+    """Close an overtaken night; the next one exports whatever still stands in Redis."""
+    write_atomic(nights_dir(settings) / str(run) / DONE, orjson.dumps({"run": run, "abandoned": why, "finished_at": time.time()}))
+
+
 def new_run(settings: Settings, token: int) -> int:
     """A run above every one that this host, the current release or the counter knows."""
     current = current_release(settings.target_dir)

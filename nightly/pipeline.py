@@ -15,11 +15,13 @@ from nightly.chunking import CHUNKER_VERSION
 from nightly.extract import SUMMARY_VERSION
 from nightly.night import (
     Night,
+    abandon,
     create_folder,
     discard_from,
     new_run,
     nights_dir,
     only_night,
+    overtaken,
     unfinished_run,
 )
 from nightly.progress import Reporter
@@ -61,6 +63,10 @@ def run_nights(settings: Settings, reporter: Reporter, from_step: str | None = N
     with only_night(settings) as (client, lease):
         summaries = []
         old = unfinished_run(settings)
+        if old is not None and (why := overtaken(settings, old)):
+            reporter.say(f"Night {old} is given up: {why}. What it exported is still in Redis or archived.")
+            abandon(settings, old, why)
+            old = None
         if old is not None:
             night = Night(settings, nights_dir(settings) / str(old), client, lease, reporter)
             reporter.say(f"Finishing night {old}.")
@@ -105,13 +111,17 @@ def _carry_out(night: Night, step: Step) -> None:
     night.report.say(f"  {step.name:9} {seconds:7.2f} s  {told}")
 
 
+def _nothing_to_build(night: Night) -> bool:
+    """Decided once, at the first building step: the others follow it."""
+    first = next(step.name for step in STEPS if step.builds)
+    return "skipped" in night.result(first) if night.is_done(first) else _up_to_date(night)
+
+
 def _up_to_date(night: Night) -> bool:
-    """Whether the release in use was made from this archive with these parameters: then there is nothing to build."""
-    current = current_release(night.settings.target_dir)
-    if current is None or (night.is_done("chunk") and "skipped" not in night.result("chunk")):
-        return False
-    manifest = read_manifest(current)
-    found = read_archive(night.archive_dir)
+    """Whether the release in use was made from this archive with these parameters."""
+    current, found = current_release(night.settings.target_dir), read_archive(night.archive_dir)
+    if current is None:
+        return not found.segments
     wanted = {
         "segments": found.segments,
         "tombstones": {i: s.chat_id for i, s in found.tombstones.items()},
@@ -120,7 +130,7 @@ def _up_to_date(night: Night) -> bool:
         "timezone": night.settings.chat_timezone,
         "format_version": FORMAT_VERSION,
     }
-    recipe = manifest.recipe()
+    recipe = read_manifest(current).recipe()
     return all(recipe[name] == value for name, value in wanted.items()) and _same_embedding(night.settings, recipe)
 
 

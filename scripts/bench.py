@@ -1,0 +1,202 @@
+"""Measurements. Each prints the machine and the versions, medians and ratios; run it twice before you believe it.
+
+A set is a folder with `turns.jsonl` (turns as they lie in Redis) and, for recall, `questions.jsonl`.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+import os
+import platform
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from redis import Redis, RedisError
+
+app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False, add_completion=False, help=__doc__)
+BINARIES = Path(sys.executable).parent
+STAND_IN = Path(__file__).parent / "stand_in_claude.py"
+
+Set = Annotated[Path, typer.Option("--set", help="Folder with turns.jsonl.", exists=True, file_okay=False)]
+
+
+@contextmanager
+def own_world() -> Iterator[dict[str, str]]:
+    """A temporary installation with a Redis of its own; yields its environment."""
+    with tempfile.TemporaryDirectory(prefix="hmem-bench-") as folder, socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+        probe.close()
+        command = ["redis-server", "--port", str(port), "--save", "", "--dir", folder, "--loglevel", "warning"]
+        with subprocess.Popen(command, stdout=subprocess.DEVNULL) as server:
+            environment = os.environ | {
+                "REDIS_URL": f"redis://127.0.0.1:{port}/0",
+                "RESULT_HMAC_KEY": "bench",
+                "HMEM_MEMORY_DIR": f"{folder}/memory",
+                "HMEM_STATE_DIR": f"{folder}/state",
+                "HMEM_NIGHT_DIR": f"{folder}/night",
+                "CLAUDE_BIN": str(STAND_IN),
+                "HOME": folder,
+            }
+            try:
+                _wait_for_redis(environment["REDIS_URL"])
+                yield environment
+            finally:
+                server.terminate()
+
+
+def _wait_for_redis(url: str) -> None:
+    with Redis.from_url(url) as client:
+        for _ in range(200):
+            try:
+                client.ping()
+            except RedisError:
+                time.sleep(0.05)
+            else:
+                return
+    raise SystemExit("bench: redis-server did not start")
+
+
+def describe_machine() -> None:
+    versions = ", ".join(f"{name} {importlib.metadata.version(name)}" for name in ("chromadb", "onnxruntime", "redis"))
+    cpu = next(
+        (x.split(":")[1].strip() for x in Path("/proc/cpuinfo").read_text().splitlines() if "model name" in x), "?"
+    )
+    typer.echo(f"machine: {os.cpu_count()} cores ({cpu}), Python {platform.python_version()}, {versions}")
+
+
+def load_turns(folder: Path, url: str) -> int:
+    """Write a set's turns as `hcli:memory:*` keys; how many."""
+    with (
+        Redis.from_url(url) as client,
+        client.pipeline(transaction=False) as pipe,
+        (folder / "turns.jsonl").open("rb") as lines,
+    ):
+        count = 0
+        for line in lines:
+            turn = json.loads(line)
+            pipe.set(f"hcli:memory:{turn['task_id']}:{turn['role']}", line.strip())
+            count += 1
+        pipe.execute()
+    return count
+
+
+def hmem(environment: dict[str, str], *arguments: str) -> str:
+    done = subprocess.run(
+        [BINARIES / arguments[0], *arguments[1:]], env=environment, capture_output=True, text=True, check=False
+    )
+    if done.returncode != 0:
+        raise SystemExit(f"{' '.join(arguments)} ended with {done.returncode}\n{done.stderr}")
+    return done.stdout
+
+
+@app.command()
+def load(folder: Set) -> None:
+    """Write a set's turns into the Redis that REDIS_URL names."""
+    url = os.environ.get("REDIS_URL")
+    if not url:
+        raise SystemExit("bench: set REDIS_URL to the Redis that the turns shall go to (not the one in use).")
+    typer.echo(f"{load_turns(folder, url)} turns written")
+
+
+@app.command()
+def recall(
+    folder: Set,
+    out: Annotated[Path | None, typer.Option(help="Keep the results here.")] = None,
+    questions: Annotated[int, typer.Option(help="Show so many questions with their first hits.")] = 3,
+) -> None:
+    """A set through the real night (Redis to release), then its questions; scored where a score.py lies beside the set."""
+    describe_machine()
+    with own_world() as environment, tempfile.TemporaryDirectory() as scratch:
+        count = load_turns(folder, environment["REDIS_URL"])
+        started = time.perf_counter()
+        (night,) = json.loads(hmem(environment, "hmem-night", "run", "--json"))
+        seconds = time.perf_counter() - started
+        typer.echo(f"night: {count} turns, {night['chunks']} chunks, {seconds:.1f} s ({count / seconds:.0f} turns/s)")
+        typer.echo("  " + ", ".join(f"{step} {value:.2f} s" for step, value in night["seconds"].items()))
+        results = out or Path(scratch) / "results.jsonl"
+        batch = str(folder / "questions.jsonl")
+        hits = {
+            line["qid"]: line
+            for line in map(json.loads, hmem(environment, "hmem", "search", "--batch", batch, "-k", "50").splitlines())
+        }
+        contexts = map(json.loads, hmem(environment, "hmem", "context", "--batch", batch).splitlines())
+        results.write_text("".join(json.dumps({**line, **hits[line["qid"]]}) + "\n" for line in contexts))
+        _show(environment, folder, questions)
+        _score(folder, results)
+
+
+def _show(environment: dict[str, str], folder: Path, count: int) -> None:
+    for line in (folder / "questions.jsonl").read_text().splitlines()[:count]:
+        question = json.loads(line)
+        found = json.loads(
+            hmem(environment, "hmem", "search", question["chat_id"], question["question"], "-k", "3", "--json")
+        )
+        typer.echo(f"Q {question['question']}   (evidence {', '.join(question['evidence'])})")
+        for hit in found["hits"]:
+            mark = "*" if set(hit["turn_ids"]) & set(question["evidence"]) else " "
+            typer.echo(f" {mark} {hit['score']:.2f} {hit['speaker']}: {hit['text'][:110]}")
+
+
+def _score(folder: Path, results: Path) -> None:
+    scorer = folder.parent / "score.py"
+    if not scorer.exists():
+        typer.echo("no score.py beside the set: not scored")
+        return
+    subprocess.run([sys.executable, str(scorer), str(folder), str(results)], check=False)
+    # A baseline holds hits only, so hits alone are compared with it.
+    bare = results.with_suffix(".hits")
+    lines = map(json.loads, results.read_text().splitlines())
+    bare.write_text("".join(json.dumps({name: line[name] for name in ("qid", "hits", "ms")}) + "\n" for line in lines))
+    for baseline in sorted((folder / "baselines").glob("*.jsonl")):
+        command = [sys.executable, str(scorer), str(folder), str(bare), "--baseline", str(baseline)]
+        told = subprocess.run(command, capture_output=True, text=True, check=False).stdout
+        typer.echo(f"against {baseline.name}: " + "; ".join(x for x in told.splitlines() if "points [" in x))
+    bare.unlink()
+
+
+@app.command()
+def start(rounds: int = 5) -> None:
+    """The dispatcher: seconds from start to the first answered task, and its memory, without and with a release."""
+    describe_machine()
+    with own_world() as environment:
+        for label, more in (("keywords only", {"EMBEDDER": "none", "NIGHT_INDEXES": "none"}), ("default", {})):
+            with Redis.from_url(environment["REDIS_URL"]) as client:
+                for number in range(200):
+                    turn = {
+                        "chat_id": "1",
+                        "role": "user",
+                        "content": f"note {number} {label}",
+                        "timestamp": 1.7e9 + number,
+                    }
+                    client.set(f"hcli:memory:{label.split()[0]}{number}:user", json.dumps(turn))
+            hmem(environment | more, "hmem-night", "run")
+            figures = [_one_start(environment | more) for _ in range(rounds)]
+            seconds, megabytes = (statistics.median(column) for column in zip(*figures, strict=True))
+            typer.echo(f"{label}: first answer after {seconds:.2f} s, RSS {megabytes:.0f} MB (medians of {rounds})")
+
+
+def _one_start(environment: dict[str, str]) -> tuple[float, float]:
+    started = time.perf_counter()
+    with subprocess.Popen([BINARIES / "hmem", "run"], env=environment, stderr=subprocess.DEVNULL) as process:
+        hmem(environment, "hmem", "ask", "1", "note 7")
+        seconds = time.perf_counter() - started
+        time.sleep(2.5)  # the vectors are loaded in the background
+        hmem(environment, "hmem", "ask", "1", "note 8")
+        pages = int(Path(f"/proc/{process.pid}/statm").read_text().split()[1])
+        process.terminate()
+    return seconds, pages * os.sysconf("SC_PAGE_SIZE") / 1e6
+
+
+if __name__ == "__main__":
+    app()

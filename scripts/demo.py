@@ -1,0 +1,522 @@
+#!/usr/bin/env python3
+"""Two days of talk, a real night after each, and the next morning's questions: what the bot's memory does, shown.
+
+    redis-server, hmem run ─ day 1 ─ hmem-night run ─ day 2 ─ hmem-night run ─ questions, and what the model is given
+
+Everything lives in one temporary directory and runs on the built-in defaults: no key, no account, no network. In Claude's place
+stands `stand_in_claude.py`, which prints what it was given; with --live the real CLI answers the morning's questions.
+"""
+
+from __future__ import annotations
+
+import argparse
+import io
+import json
+import os
+import secrets
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from datetime import time as time_of_day
+from pathlib import Path
+from typing import Any, cast
+from urllib.parse import quote
+
+import redis
+from rich.console import Console
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from dispatcher.answering import APOLOGY
+from dispatcher.context import RECALLED_TITLE
+from shared import keys
+from shared.records import RecordRefused, Result, dumps
+from shared.settings import setting_names
+from shared.text import one_line, shorten
+
+SCRIPTS = Path(__file__).resolve().parent
+SAMPLE = SCRIPTS / "demo_sample.jsonl"
+STAND_IN = SCRIPTS / "stand_in_claude.py"
+#: Where hmem and hmem-night stand.
+BIN = Path(sys.executable).parent
+
+DAYS = 2
+WIDTH = 100
+#: Characters of a recalled turn that are shown.
+SHOWN_CHARACTERS = 110
+#: Hits shown for a question; one that holds the evidence is shown wherever it stands.
+SHOWN_HITS = 3
+
+#: How long after its message an answer of the two days is dated.
+PLAYED_SECONDS = 20
+
+#: How long something may take before the demo gives it up.
+START_SECONDS = 20.0
+ANSWER_SECONDS = 60.0
+LIVE_ANSWER_SECONDS = 300.0
+COMMAND_SECONDS = 120.0
+STOP_SECONDS = 3.0
+POLL_SECONDS = 0.02
+
+CLAUDE_MISSING = (
+    "--live needs the Claude CLI, and there is no `claude` on PATH. "
+    "Install it (npm install -g @anthropic-ai/claude-code), run `claude` once to log in, and start the demo again."
+)
+LEGEND = (
+    "Each table is what `hmem context CHAT TEXT` says. words: match of keywords; meaning: match of vectors; both from 0 to 1 among "
+    "all that this question found; score: their mean. ✓ marks what holds the evidence. No session of the two days is resumed: "
+    "what is not injected, the model does not know."
+)
+
+
+class DemoFailed(Exception):
+    """What went wrong, in a sentence."""
+
+
+@dataclass(frozen=True)
+class Message:
+    """A line of the sample. An exchange has a day, a time and an answer; a question has the words that would answer it."""
+
+    chat_id: int
+    name: str
+    message: str
+    day: int = 0
+    time: str = ""
+    answer: str = ""
+    expects: str = ""
+
+
+def read_sample() -> tuple[list[Message], list[Message]]:
+    """(exchanges, questions), in the order of the file."""
+    found: dict[str, list[Message]] = {"exchange": [], "question": []}
+    for line in SAMPLE.read_text(encoding="utf-8").splitlines():
+        record = json.loads(line)
+        found[record.pop("kind")].append(Message(**record))
+    return found["exchange"], found["question"]
+
+
+class Host:
+    """One machine that plays day host and night host, in a directory of its own."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        for name in ("logs", "redis", "home", "tmp"):
+            (directory / name).mkdir()
+        (directory / "empty.toml").touch()
+        self._secret = secrets.token_hex(32)
+        self._socket = directory / "redis.sock"
+        self._client = redis.Redis(unix_socket_path=str(self._socket), socket_timeout=30)
+        self._redis: subprocess.Popen[bytes] | None = None
+        self._dispatcher: subprocess.Popen[bytes] | None = None
+
+    def start_redis(self) -> None:
+        """On a socket in the directory alone, in memory alone."""
+        place = ["--port", "0", "--unixsocket", str(self._socket), "--dir", str(self.directory / "redis")]
+        try:
+            self._redis = self._spawn(
+                "redis", ["redis-server", *place, "--save", "", "--appendonly", "no"], self._environment()
+            )
+        except FileNotFoundError as error:
+            raise DemoFailed("redis-server is not installed. Run scripts/setup, which installs it.") from error
+        self._wait(self._redis_answers, START_SECONDS, "Redis did not start")
+
+    def _redis_answers(self) -> bool:
+        with suppress(redis.ConnectionError):
+            return bool(self._client.ping())
+        return False
+
+    def start_dispatcher(self, claude: Path, *, own_home: bool = False) -> None:
+        """`hmem run` with that CLI. `own_home`: with the HOME of whoever runs the demo, where the CLI's login lives."""
+        self._dispatcher = self._spawn("dispatcher", [str(BIN / "hmem"), "run"], self._environment(claude, own_home))
+
+    def wait_until_served(self) -> None:
+        """Until the dispatcher has opened the release with its vectors."""
+        self._wait(self._serves, START_SECONDS, "The dispatcher did not open the release")
+
+    def _serves(self) -> bool:
+        runs = cast(dict[bytes, bytes], self._client.hgetall(keys.RELEASE)).values()
+        return bool(runs) and all(int(run) > 0 for run in runs)
+
+    def stop_dispatcher(self) -> None:
+        if self._dispatcher:
+            end(self._dispatcher)
+
+    def stop(self) -> None:
+        self.stop_dispatcher()
+        self._client.close()
+        if self._redis:
+            end(self._redis)
+
+    def _wait(self, arrived: Callable[[], Any], seconds: float, complaint: str) -> Any:
+        """What `arrived` returns once it is true. A server that ends meanwhile ends the waiting too."""
+        deadline = time.monotonic() + seconds
+        while not (answer := arrived()):
+            for name, process in (("redis-server", self._redis), ("hmem run", self._dispatcher)):
+                if process and process.poll() is not None:
+                    raise DemoFailed(f"{complaint}: {name} ended with exit code {process.returncode}.")
+            if time.monotonic() > deadline:
+                raise DemoFailed(f"{complaint}: waited {seconds:g} s.")
+            time.sleep(POLL_SECONDS)
+        return answer
+
+    def _spawn(
+        self, name: str, command: list[str], environment: dict[str, str], stdout: int | None = None
+    ) -> subprocess.Popen[bytes]:
+        """A child that logs to a file. In a session of its own: Ctrl-C reaches the demo alone, which stops all in order."""
+        with self.log(name).open("ab") as log:
+            return subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=stdout or log,
+                stderr=log,
+                env=environment,
+                cwd=self.directory,
+                start_new_session=True,
+            )
+
+    def _environment(self, claude: Path = STAND_IN, own_home: bool = False) -> dict[str, str]:
+        """The caller's, without any setting of hmem (the defaults are shown), and with all paths inside the directory."""
+        home = {} if own_home else {"HOME": str(self.directory / "home")}
+        settings = set(setting_names())
+        return {
+            **{name: value for name, value in os.environ.items() if name.upper() not in settings},
+            **home,
+            "PATH": f"{BIN}{os.pathsep}{os.environ.get('PATH', os.defpath)}",
+            "TMPDIR": str(self.directory / "tmp"),
+            "PYTHONIOENCODING": "utf-8",
+            "HMEM_CONFIG": str(self.directory / "empty.toml"),
+            "REDIS_URL": f"unix://{quote(str(self._socket))}",
+            "RESULT_HMAC_KEY": self._secret,
+            "HMEM_MEMORY_DIR": str(self.directory / "memory"),
+            "HMEM_STATE_DIR": str(self.directory / "state"),
+            "HMEM_NIGHT_DIR": str(self.directory / "night"),
+            "CLAUDE_BIN": str(claude),
+            "CLAUDE_STAND_IN_SAMPLE": str(SAMPLE),
+        }
+
+    def command(self, name: str, *arguments: str) -> str:
+        """Standard output of `hmem …` or `hmem-night …`; its standard error goes to a log."""
+        process = self._spawn(name, [str(BIN / name), *arguments], self._environment(), stdout=subprocess.PIPE)
+        try:
+            output, _ = process.communicate(timeout=COMMAND_SECONDS)
+        except subprocess.TimeoutExpired as error:
+            process.kill()
+            raise DemoFailed(f"{name} {arguments[0]} did not end within {COMMAND_SECONDS:g} s.") from error
+        except KeyboardInterrupt:
+            process.communicate(timeout=COMMAND_SECONDS)  # a killed night would leave its children behind
+            raise
+        if process.returncode != 0:
+            raise DemoFailed(
+                f"{name} {arguments[0]} ended with exit code {process.returncode}. Its log ends:\n{tail(self.log(name))}"
+            )
+        return output.decode("utf-8", "replace").strip()
+
+    def log(self, name: str) -> Path:
+        return self.directory / "logs" / f"{name}.log"
+
+    def enqueue(self, task_id: str, message: Message, submitted_at: datetime) -> None:
+        """As the bot does."""
+        task = {
+            "task_id": task_id,
+            "message": message.message,
+            "chat_id": message.chat_id,
+            "user_id": f"demo-{message.name}",
+            "submitted_at": submitted_at.isoformat(),
+            "name": message.name,
+        }
+        self._client.rpush(keys.TASKS, dumps(task))
+
+    def collect(self, task_id: str, seconds: float = ANSWER_SECONDS) -> Result:
+        """As the bot does: poll, verify, delete."""
+        raw = self._wait(lambda: self._client.getdel(keys.result(task_id)), seconds, f"Task {task_id} was not answered")
+        result = Result.parse(raw)
+        if not result.verify(self._secret, task_id):
+            raise DemoFailed(f"The result of task {task_id} has a wrong signature.")
+        return result
+
+    def date_answer(self, task_id: str, asked_at: datetime) -> None:
+        """The answer was given now; date it as if it had been given then, so that the memory reads like that of two past days."""
+        key = keys.turn(task_id, "asst")
+        turn = json.loads(cast(bytes, self._client.get(key)))
+        self._client.set(key, dumps(turn | {"timestamp": asked_at.timestamp() + PLAYED_SECONDS}))
+
+    def end_session(self, chat_id: int) -> None:
+        """What four hours of silence do, or the bot at /new."""
+        self._client.delete(keys.session(str(chat_id)))
+
+    def turns_waiting(self) -> int:
+        return sum(1 for _ in self._client.scan_iter(match=f"{keys.MEMORY_PREFIX}*", count=1000))
+
+
+def end(process: subprocess.Popen[bytes]) -> None:
+    """The dispatcher finishes what it runs at the first signal, and drops it at the second."""
+    for stop in (process.terminate, process.terminate, process.kill):
+        stop()
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(STOP_SECONDS)
+            return
+
+
+def tail(log: Path, lines: int = 10) -> str:
+    text = log.read_text(encoding="utf-8", errors="replace") if log.exists() else ""
+    return "\n".join(f"  {line}" for line in text.splitlines()[-lines:])
+
+
+@contextmanager
+def temporary_host(*, keep: bool) -> Iterator[Host]:
+    """A host that is stopped and removed whatever happens; after an error the last server's last words are shown."""
+    host = Host(Path(tempfile.mkdtemp(prefix="hmem-demo-")))
+    try:
+        yield host
+    except Exception:
+        log = host.log("dispatcher")
+        log = log if log.exists() else host.log("redis")
+        if words := tail(log):
+            print(f"{log.name} ends:\n{words}", file=sys.stderr)
+        raise
+    finally:
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, signal.SIG_IGN)  # a second Ctrl-C must not stop the clearing up
+        host.stop()
+        if not keep:
+            shutil.rmtree(host.directory, ignore_errors=True)
+
+
+class Demo:
+    """The acts, on a console. `claude` is the real CLI for the morning's questions; without it the stand-in answers them too."""
+
+    def __init__(self, host: Host, console: Console, claude: Path | None) -> None:
+        self._host, self._console, self._claude = host, console, claude
+        self._exchanges, self._questions = read_sample()
+        self._first_day = (datetime.now(UTC) - timedelta(days=DAYS)).replace(hour=0, minute=0, second=0, microsecond=0)
+
+    def play(self) -> tuple[int, int]:
+        """(questions whose evidence was injected, questions)."""
+        self._say(f"Real: redis-server, hmem run and hmem-night run, on built-in defaults, in {self._host.directory}.")
+        self._say("Staged: Claude (a stand-in) and the clock (two days in seconds; turns bear the sample's times).")
+        self._host.start_redis()
+        self._host.start_dispatcher(STAND_IN)
+        for day in range(1, DAYS + 1):
+            self._day(day, [exchange for exchange in self._exchanges if exchange.day == day])
+            self._night(day)
+        found = self._morning()
+        return found, len(self._questions)
+
+    def _heading(self, text: str) -> None:
+        self._console.print()
+        self._console.rule(Text(text, style="bold"), align="left", style="dim")
+
+    def _say(self, text: str, style: str = "", indent: int = 0) -> None:
+        self._console.print(Padding(Text(text, style=style), (0, 0, 0, indent), expand=False))
+
+    def _day(self, day: int, messages: list[Message]) -> None:
+        """Enqueue the whole day at once (the dispatcher keeps the order within a chat), then wait for the answers."""
+        midnight = self._first_day + timedelta(days=day - 1)
+        self._heading(f"Day {day}, {midnight:%A %Y-%m-%d}: hmem run answers the bot's messages")
+        started = time.monotonic()
+        times = {}
+        for number, message in enumerate(messages, start=1):
+            moment = datetime.combine(midnight, time_of_day.fromisoformat(message.time), UTC)
+            times[f"demo-{day}-{number:02}"] = moment
+            self._host.enqueue(f"demo-{day}-{number:02}", message, moment)
+        with self._console.status("Answering"):
+            for task_id, moment in times.items():
+                self._host.collect(task_id)
+                self._host.date_answer(task_id, moment)
+        seconds = time.monotonic() - started
+        for chat_id in dict.fromkeys(message.chat_id for message in messages):
+            self._chat([message for message in messages if message.chat_id == chat_id])
+        self._say(
+            f"{len(messages)} messages answered in {seconds:.1f} s, every signature verified. "
+            f"{self._host.turns_waiting()} turns (messages and answers) wait in Redis for the night.",
+            "dim",
+        )
+
+    def _chat(self, messages: list[Message]) -> None:
+        """A chat's day, with the message that a question of the morning will be about, if there is one."""
+        expected = [question.expects for question in self._questions]
+        asked = [m for m in messages if any(words in m.message or words in m.answer for words in expected)]
+        shown = (asked or messages)[0]
+        names = ", ".join(dict.fromkeys(message.name for message in messages))
+        self._say(f"{names} (chat {shown.chat_id}), {len(messages)} messages. One of them:")
+        self._say(f"{shown.time} {shown.name}: {shown.message}", "cyan", 2)
+
+    def _night(self, number: int) -> None:
+        self._heading(f"Night {number}: hmem-night run")
+        with self._console.status("The night runs"):
+            line = self._host.command("hmem-night", "run")
+        self._say(line)
+
+    def _morning(self) -> int:
+        """Ask all questions; how many had their evidence injected."""
+        self._heading("Morning: the same people ask, and this is what the model is given")
+        if self._claude:
+            self._host.stop_dispatcher()
+            self._host.start_dispatcher(self._claude, own_home=True)
+            self._host.wait_until_served()
+            self._say(f"The days were answered by a stand-in; from here on Claude answers ({self._claude}).", "bold")
+        else:
+            self._say("No Claude here: a stand-in prints what it was given.", "bold")
+        self._say(LEGEND, "dim")
+        return sum([self._question(number, question) for number, question in enumerate(self._questions, start=1)])
+
+    def _question(self, number: int, question: Message) -> bool:
+        """Whether the evidence was in what the model was given."""
+        arguments = ("context", "--json", "--", str(question.chat_id), question.message)
+        context = json.loads(self._host.command("hmem", *arguments))
+        result, seconds = self._ask(f"demo-ask-{number}", question)
+        self._console.print()
+        self._say(f"{number}. {question.name} (chat {question.chat_id}): {question.message}", "bold")
+        self._console.print(Padding(hits_table(context, question.expects, self._first_day), (0, 0, 0, 3), expand=False))
+        self._say(sizes(context), "dim", 3)
+        if self._claude:
+            self._claude_says(result, seconds)
+            return question.expects in context["text"]
+        given = result.output.partition("\n\n")[2]
+        if given != context["text"]:
+            self._say("The stand-in was given another text than this: see the dispatcher's log (--keep).", "yellow", 3)
+        if number == 1:
+            self._say("The stand-in's answer in full, which is the text that Claude would have been given:", "", 3)
+            self._console.print(Padding(in_full(given, question.expects), (0, 0, 0, 3), expand=False))
+        return question.expects in given
+
+    def _ask(self, task_id: str, question: Message) -> tuple[Result, float]:
+        """The answer and the seconds it took, in a fresh session: what is known then comes from memory alone."""
+        self._host.end_session(question.chat_id)
+        started = time.monotonic()
+        with self._console.status("Asking"):
+            self._host.enqueue(task_id, question, datetime.now(UTC))
+            result = self._host.collect(task_id, LIVE_ANSWER_SECONDS if self._claude else ANSWER_SECONDS)
+        return result, time.monotonic() - started
+
+    def _claude_says(self, result: Result, seconds: float) -> None:
+        before, _, after = APOLOGY.partition("{reason}")
+        if result.output.startswith(before):
+            reason = result.output.removeprefix(before).removesuffix(after)
+            raise DemoFailed(
+                f"Claude did not answer: {reason}. Try `claude -p hello`; if it wants a login, run `claude`."
+            )
+        cost = (result.usage or {}).get("cost_usd")
+        self._say(f"Claude, in {seconds:.1f} s" + (f" for ${cost:.4f}:" if cost else ":"), "dim", 3)
+        self._say(result.output, "cyan", 3)
+
+
+def hits_table(context: dict[str, Any], expects: str, first_day: datetime) -> Table:
+    """The best hits with their scores, and wherever else the evidence stands."""
+    table = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False, header_style="dim")
+    for name, right in (("", False), ("", True), ("score", True), ("words", True), ("meaning", True), ("said", False)):
+        table.add_column(name, justify="right" if right else "left", no_wrap=True)
+    table.add_column("")
+    for rank, hit in enumerate(context["hits"], start=1):
+        holds = expects in hit["text"]
+        if rank <= SHOWN_HITS or holds:
+            scores = [score_text(value) for value in (hit["score"], hit["scores"]["lexical"], hit["scores"]["vector"])]
+            text = Text(f"{hit['speaker']}: ").append(excerpt(one_line(hit["text"]), expects if holds else ""))
+            at = datetime.fromtimestamp(hit["timestamp"], UTC)
+            said = f"day {(at - first_day).days + 1} {at:%H:%M}"
+            table.add_row("✓" if holds else "", str(rank), *scores, said, text, style="" if holds else "dim")
+    if expects in context["text"].partition(RECALLED_TITLE)[0]:
+        table.add_row("✓", "", "", "", "", "summary", Text("also in the chat's summary"))
+    if expects not in context["text"]:
+        table.add_row("✗", "", "", "", "", "", Text(f"nothing of what is injected holds “{expects}”", style="bold red"))
+    return table
+
+
+def score_text(value: float | None) -> str:
+    return "-" if value is None else f"{value:.2f}"
+
+
+def excerpt(text: str, expects: str) -> Text:
+    """The part of a text that holds the evidence, which is set off; without evidence its beginning."""
+    at = text.find(expects) if expects else 0
+    start = max(0, at - (SHOWN_CHARACTERS - len(expects)) // 2) if at + len(expects) > SHOWN_CHARACTERS else 0
+    start = text.find(" ", start) + 1 if start else 0
+    shown = Text(("…" if start else "") + shorten(text[start:], SHOWN_CHARACTERS))
+    if expects:
+        shown.highlight_words([expects], "bold green")
+    return shown
+
+
+def sizes(context: dict[str, Any]) -> str:
+    parts = {part["name"]: part["tokens"] for part in context["parts"]}
+    text = (
+        f"Injected: {context['tokens']} of {context['budget']} tokens: {parts.get('summary', 0)} for the chat's summary, "
+        f"{parts.get('recalled', 0)} for {len(context['hits'])} recalled turns, the rest for headings; "
+        f"{len(context['cut'])} lower hits did not fit. Found in {context['ms']:.0f} ms."
+    )
+    return " ".join([text, *(f"Left out: {reason}." for reason in context["degraded"])])
+
+
+def in_full(text: str, expects: str) -> Table:
+    """Every line of a text behind a bar; a tick instead of the bar where the evidence is."""
+    table = Table.grid(padding=(0, 1, 0, 0))
+    for line in text.splitlines():
+        holds = expects in line
+        shown = Text(line)
+        shown.highlight_words([expects], "bold green")
+        table.add_row("✓" if holds else "│", shown)
+    return table
+
+
+def demonstrate(console: Console, claude: Path | None, *, keep: bool) -> int:
+    """The whole demo; its exit code."""
+    started = time.monotonic()
+    with temporary_host(keep=keep) as host:
+        found, questions = Demo(host, console, claude).play()
+    console.print()
+    if keep:
+        console.print(
+            Text(f"Kept in {host.directory} (servers stopped); logs are in logs/. To look something up there:")
+        )
+        where = [
+            f"HMEM_MEMORY_DIR={host.directory}/memory",
+            f"HMEM_STATE_DIR={host.directory}/state",
+            str(BIN / "hmem"),
+        ]
+        console.print(Text(f"  env {shlex.join(where)} search 4471 dentist"), soft_wrap=True)
+    line = f"{found} of {questions} questions had their evidence injected, in {time.monotonic() - started:.0f} s."
+    console.print(
+        Text(f"{line} What to do next: README, Install.", style="bold green" if found == questions else "bold red")
+    )
+    return 0 if found == questions else 1
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        description="Two days of talk, two nights, and what the bot remembers next morning."
+    )
+    parser.add_argument(
+        "--live", action="store_true", help="let the installed Claude CLI answer the morning's questions"
+    )
+    parser.add_argument("--keep", action="store_true", help="leave the temporary directory, and say where it is")
+    options = parser.parse_args()
+    claude = shutil.which("claude") if options.live else None
+    if options.live and claude is None:
+        print(CLAUDE_MISSING, file=sys.stderr)
+        return 1
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.default_int_handler)
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")  # a terminal that has no ✓ shows ? instead
+    console = Console(width=min(WIDTH, shutil.get_terminal_size((WIDTH, 24)).columns), highlight=False)
+    try:
+        return demonstrate(console, Path(claude) if claude else None, keep=options.keep)
+    except KeyboardInterrupt:
+        print("Stopped.", file=sys.stderr)
+        return 130
+    except (DemoFailed, RecordRefused, redis.RedisError, OSError) as error:
+        print(f"The demo failed. {error}", file=sys.stderr)
+        return 1
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

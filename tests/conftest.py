@@ -1,0 +1,188 @@
+"""Real parts for tests: a redis-server on a free port, a world of directories and settings, the commands themselves."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from redis import Redis, RedisError
+
+from shared.records import Turn, dumps
+from shared.settings import Settings, load_settings
+
+REPOSITORY = Path(__file__).parent.parent
+BINARIES = Path(sys.executable).parent
+STAND_IN = REPOSITORY / "scripts" / "stand_in_claude.py"
+SECRET = "test-secret"
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@pytest.fixture(scope="session")
+def redis_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A redis-server of this test run."""
+    if shutil.which("redis-server") is None:
+        pytest.fail("redis-server is not installed. Run scripts/setup (or: apt-get install redis-server).")
+    port, folder = free_port(), tmp_path_factory.mktemp("redis")
+    command = ["redis-server", "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--dir", str(folder)]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL) as server:
+        url = f"redis://127.0.0.1:{port}/0"
+        client = Redis.from_url(url)
+        wait_for(lambda: _answers(client), "redis-server to start")
+        client.close()
+        yield url
+        server.terminate()
+
+
+def _answers(client: Redis) -> bool:
+    try:
+        return bool(client.ping())
+    except RedisError:
+        return False
+
+
+def wait_for(condition: Callable[[], object], what: str, seconds: float = 30.0) -> None:
+    """Until the condition holds; fails the test when the time is up."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > deadline:
+            pytest.fail(f"waited {seconds:g} s for {what}")
+        time.sleep(0.02)
+
+
+@pytest.fixture
+def redis(redis_url: str) -> Iterator[Redis]:
+    """An empty Redis. Values are bytes."""
+    client: Redis = Redis.from_url(redis_url)
+    client.flushall()
+    yield client
+    client.close()
+
+
+@dataclass
+class World:
+    """Directories and settings of one installation, and its commands. `light` means: keywords only, no vectors."""
+
+    root: Path
+    redis: Redis
+    url: str
+    environment: dict[str, str] = field(default_factory=dict)
+    dispatchers: list[Dispatcher] = field(default_factory=list)
+
+    @property
+    def memory_dir(self) -> Path:
+        return self.root / "memory"
+
+    @property
+    def night_dir(self) -> Path:
+        return self.root / "night"
+
+    def variables(self, **more: str) -> dict[str, str]:
+        """The whole environment of a command."""
+        return {
+            "PATH": f"{BINARIES}:/usr/local/bin:/usr/bin:/bin",
+            "HOME": str(self.root),
+            "REDIS_URL": self.url,
+            "RESULT_HMAC_KEY": SECRET,
+            "HMEM_MEMORY_DIR": str(self.memory_dir),
+            "HMEM_STATE_DIR": str(self.root / "state"),
+            "HMEM_NIGHT_DIR": str(self.night_dir),
+            "CLAUDE_BIN": str(STAND_IN),
+            **self.environment,
+            **more,
+        }
+
+    def settings(self, **more: Any) -> Settings:
+        values = {
+            name.lower(): value for name, value in self.variables().items() if name.lower() in Settings.model_fields
+        }
+        return load_settings(**{**values, **more})
+
+    def command(self, *arguments: str, check: bool = True, **more: str) -> subprocess.CompletedProcess[str]:
+        """Run hmem or hmem-night to its end."""
+        done = subprocess.run(
+            [str(BINARIES / arguments[0]), *arguments[1:]],
+            env=self.variables(**more), capture_output=True, text=True, timeout=180, check=False,
+        )  # fmt: skip
+        if check and done.returncode != 0:
+            pytest.fail(f"{' '.join(arguments)} ended with {done.returncode}:\n{done.stdout}\n{done.stderr}")
+        return done
+
+    def start_dispatcher(self, **more: str) -> Dispatcher:
+        self.dispatchers.append(Dispatcher(self, more))
+        return self.dispatchers[-1]
+
+    def night(self, **more: Any) -> list[dict[str, Any]]:
+        """One `hmem-night run`, in this process."""
+        from nightly.pipeline import run_nights
+        from nightly.progress import Reporter
+
+        return run_nights(self.settings(**more), Reporter(quiet=True))
+
+    def say(self, task_id: str, content: str, *, chat_id: str = "9912", role: str = "user", **more: Any) -> bytes:
+        """Write a turn key as the dispatcher would; its name."""
+        turn = Turn(task_id, role, chat_id, content, more.pop("timestamp", 1_707_500_000.0), **more)
+        key = f"hcli:memory:{task_id}:{role}".encode()
+        self.redis.set(key, turn.to_json())
+        return key
+
+    def enqueue(self, task_id: str, message: str, *, chat_id: int | str = 9912, **more: Any) -> bytes:
+        """RPUSH a task as the bot does; its bytes."""
+        raw = dumps({"task_id": task_id, "message": message, "chat_id": chat_id, "user_id": 1, **more})
+        self.redis.rpush("hcli:tasks", raw)
+        return raw
+
+
+class Dispatcher:
+    """A running `hmem run`; its log is on `log`."""
+
+    def __init__(self, world: World, more: dict[str, str]) -> None:
+        self.log = world.root / f"dispatcher-{time.monotonic_ns()}.log"
+        self._stream = self.log.open("wb")
+        self.process = subprocess.Popen(
+            [str(BINARIES / "hmem"), "run"], env=world.variables(**more), stdout=self._stream, stderr=self._stream
+        )
+        wait_for(
+            lambda: b"dispatcher started" in self.log.read_bytes() or self.process.poll() is not None, "the dispatcher"
+        )
+        if self.process.poll() is not None:
+            self._stream.close()
+            pytest.fail(f"the dispatcher did not start:\n{self.log.read_text()}")
+
+    def stop(self, number: int = signal.SIGTERM) -> int:
+        """Send the signal (unless it has ended) and wait; its exit code."""
+        if self.process.poll() is None:
+            os.kill(self.process.pid, number)
+        code = self.process.wait(timeout=60)
+        self._stream.close()
+        return code
+
+
+@pytest.fixture
+def world(tmp_path: Path, redis: Redis, redis_url: str) -> Iterator[World]:
+    """An installation with the default embedder and index."""
+    made = World(tmp_path, redis, redis_url)
+    yield made
+    for dispatcher in made.dispatchers:  # those that a failed test left running
+        dispatcher.stop(signal.SIGKILL)
+
+
+@pytest.fixture
+def light(world: World) -> World:
+    """An installation without vectors: nights take a fraction of a second."""
+    world.environment = {"EMBEDDER": "none", "NIGHT_INDEXES": "none"}
+    return world

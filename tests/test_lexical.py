@@ -1,0 +1,229 @@
+"""Keyword search and ranking: whose words are found, which words are asked for, and in what order."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from shared.files import sha256_file
+from shared.lexical import Chunk, LexicalIndex, build
+from shared.ranking import LEXICAL_WEIGHT, MAX_TERMS, VECTOR_WEIGHT, Match, fuse, query_terms
+
+PROPERTY = settings(max_examples=60, deadline=None)
+CHATS = ["9912", "-100123", "c1", "c2", "A", "a", 'q"uote', "chat:c1", "* OR 1", "%", "чат"]
+Open = Callable[..., LexicalIndex]
+
+
+def chunk(
+    chunk_id: str, text: str, chat: str = "9912", role: str = "user", exchange: str = "t1", passage: int = 1
+) -> Chunk:
+    return Chunk(chunk_id, chat, exchange, (f"{exchange}:{role}",), role, "anna", text, 5.0, 6.0, passage, 2)
+
+
+def found(index: LexicalIndex, query: str, chat: str = "9912", k: int = 50) -> list[str]:
+    return [match.chunk_id for match in index.search(query, chat, k)]
+
+
+@pytest.fixture
+def opened(tmp_path: Path) -> Iterator[Open]:
+    """Builds an index of chunks and opens it."""
+    indexes: list[LexicalIndex] = []
+
+    def make(*chunks: Chunk) -> LexicalIndex:
+        path = tmp_path / f"{len(indexes)}.sqlite"
+        build(path, [(one, one.text) for one in chunks])
+        indexes.append(LexicalIndex(path))
+        return indexes[-1]
+
+    yield make
+    for index in indexes:
+        index.close()
+
+
+@pytest.fixture(scope="module")
+def crowd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LexicalIndex]:
+    """The same words in every chat, beside a word of its own."""
+    path = tmp_path_factory.mktemp("crowd") / "lexical.sqlite"
+    build(
+        path,
+        [
+            (chunk(f"{chat}#{n}", text := f"canary c1 c2 chat body own{number} note {n}", chat), text)
+            for n in range(3)
+            for number, chat in enumerate(CHATS)
+        ],
+    )
+    index = LexicalIndex(path)
+    yield index
+    index.close()
+
+
+TRICKS = (
+    """canary own3 c1 "c2" chat:"c2" chat:c2 -chat:c1 OR AND NOT NEAR( ) ( * " ^ : {chat body}: + ' ;-- % \\""".split(
+        " "
+    )
+)
+queries = st.text(st.characters(exclude_categories=("Cs",)), max_size=60) | st.lists(st.sampled_from(TRICKS)).map(
+    " ".join
+)
+
+
+@PROPERTY
+@given(queries, st.sampled_from(CHATS))
+@example('canary" OR chat:"c2', "9912")
+@example("canary OR chat:c2", "c1")
+@example('x") OR chat:("c2" OR "c3', "A")
+def test_no_query_reaches_another_chat(crowd: LexicalIndex, query: str, chat: str) -> None:
+    own = {f"{chat}#{n}" for n in range(3)}
+    assert set(found(crowd, query, chat)) <= own
+    assert set(found(crowd, f"canary {query}", chat)) == own, "and whatever stands in the query, its words are found"
+
+
+@pytest.mark.parametrize("chat", [*CHATS, "nobody", "", "*", "c3", "' OR 1=1 --"])
+def test_a_chat_finds_its_own_words_and_none_of_the_others(crowd: LexicalIndex, chat: str) -> None:
+    for number, other in enumerate(CHATS):
+        assert found(crowd, f"own{number}", chat) == ([f"{chat}#{n}" for n in (2, 1, 0)] if chat == other else [])
+
+
+def test_chunks_of_another_chat_are_not_found_by_id(crowd: LexicalIndex) -> None:
+    everything = [f"{chat}#0" for chat in CHATS]
+    assert list(crowd.chunks(everything, "c1")) == ["c1#0"]
+    assert crowd.chunks(everything, "nobody") == crowd.chunks([], "c1") == {}
+    assert crowd.chunks(["c1#0"], "c1")["c1#0"].text == "canary c1 c2 chat body own2 note 0"
+
+
+def test_a_question_of_another_chat_is_not_shown_with_an_answer(opened: Open) -> None:
+    index = opened(
+        chunk("q2", "second passage of the question", passage=2),
+        chunk("q1", "first passage of the question"),
+        chunk("a", "an answer", role="asst"),
+        chunk("foreign", "an answer elsewhere", chat="77", role="asst"),
+        chunk("alone", "an answer to nothing", role="asst", exchange="t9"),
+    )
+    every = {one.chunk_id: one for one in index.all_chunks()}
+    assert index.question_of(every["a"]) == "first passage of the question"
+    assert [index.question_of(every[name]) for name in ("foreign", "alone", "q1")] == [None, None, None]
+
+
+def test_chunks_come_back_as_they_were_built(opened: Open) -> None:
+    chunks = [chunk("b", 'text with "quotes"\nand lines'), chunk("a", "ünïcödé 漢字", chat="чат", role="asst")]
+    index = opened(*chunks)
+    assert index.all_chunks() == chunks
+    assert index.chunks_per_chat() == {"9912": 1, "чат": 1}
+    assert index.first_texts(1) == [("9912", 'text with "quotes"\nand lines')]
+
+
+def test_words_are_found_in_other_forms_cases_and_without_accents(opened: Open) -> None:
+    index = opened(
+        chunk("1", "She was RUNNING the scans"), chunk("2", "une Crème brûlée"), chunk("3", "напомни про Вчера")
+    )
+    assert found(index, "run") == found(index, "who runs?") == found(index, "scanning") == ["1"]
+    assert found(index, "creme BRULEE") == found(index, "CRÈME") == ["2"]
+    assert found(index, "вчера") == ["3"]
+    assert found(index, "runner-up!") == []
+
+
+def test_question_words_alone_do_not_drown_the_others(opened: Open) -> None:
+    index = opened(
+        *(chunk(f"{n}", "what is it that you did when we were there") for n in range(9)), chunk("9", "the boiler")
+    )
+    assert found(index, "what is it that you did with the boiler?") == ["9"]
+    assert len(found(index, "what did you do?")) == 9
+    assert len(found(index, "when was it that?")) == 9, "a question of question words alone is asked as it is"
+
+
+def test_the_best_match_comes_first_and_the_newer_one_of_equals(opened: Open) -> None:
+    index = opened(
+        chunk("1", "red bike"),
+        chunk("2", "red car and a long story about it"),
+        chunk("3", "red car"),
+        chunk("4", "red car"),
+    )
+    assert found(index, "red car") == ["4", "3", "2", "1"]
+    assert found(index, "red car", k=2) == ["4", "3"]
+    scores = [match.score for match in index.search("red car", "9912", 9)]
+    assert scores == sorted(scores, reverse=True)
+    assert scores[0] == scores[1] > scores[2] > scores[3] > 0
+
+
+@pytest.mark.parametrize("query", ["", "  ", "?!…", '"', "___", "🙂"])
+def test_a_query_without_words_finds_nothing(crowd: LexicalIndex, query: str) -> None:
+    assert found(crowd, query) == []
+    assert found(crowd, f"{query} canary")
+
+
+def test_a_built_file_stands_alone_and_is_read_without_a_trace(tmp_path: Path) -> None:
+    folder = tmp_path / "odd?name#1 %20"
+    folder.mkdir()
+    path = folder / "lexical.sqlite"
+    build(path, [(chunk("1", "the boiler"), "the boiler")])
+    before = sha256_file(path)
+    writer = sqlite3.connect(path, isolation_level=None)
+    writer.execute("BEGIN EXCLUSIVE")
+    path.chmod(0o444)
+    folder.chmod(0o555)
+    index = LexicalIndex(path)
+    try:
+        assert found(index, "boiler") == ["1"], "an immutable file is read without a lock"
+        writer.execute("ROLLBACK")
+        for statement in ("DELETE FROM chunks", "CREATE TABLE more (x)"):
+            with pytest.raises(sqlite3.OperationalError, match="readonly"):
+                index._rows(statement, ())
+    finally:
+        writer.close()
+        index.close()
+        folder.chmod(0o755)
+    assert [entry.name for entry in folder.iterdir()] == ["lexical.sqlite"]
+    assert sha256_file(path) == before
+    assert path.read_bytes()[18:20] == b"\x01\x01", "no WAL"
+
+
+def test_a_missing_file_is_not_created(tmp_path: Path) -> None:
+    with pytest.raises(sqlite3.OperationalError):
+        LexicalIndex(tmp_path / "lexical.sqlite")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_query_terms_are_folded_once_each_and_bounded() -> None:
+    assert query_terms("What did The Boiler boiler BOILER cost".split()) == ["boiler", "cost"]
+    assert query_terms(["What", "is", "it", "IT"]) == ["what", "is", "it"]
+    assert query_terms([]) == []
+    assert query_terms(f"w{n}" for n in range(500)) == [f"w{n}" for n in range(MAX_TERMS)]
+
+
+def test_fusing_nothing_is_nothing_and_one_match_is_whole() -> None:
+    assert fuse([], []) == []
+    (hit,) = fuse([Match("a", 0.001)], [])
+    assert (hit.chunk_id, hit.score, hit.lexical, hit.vector) == ("a", LEXICAL_WEIGHT, 1.0, None)
+    (hit,) = fuse([], [Match("a", -3.0)])
+    assert (hit.score, hit.lexical, hit.vector) == (VECTOR_WEIGHT, None, 1.0)
+
+
+def test_signals_are_scaled_weighted_and_added() -> None:
+    words = [Match("a", 12.0), Match("b", 10.0), Match("c", 8.0)]
+    vectors = [Match("c", 0.9), Match("d", 0.8), Match("b", 0.5)]
+    hits = {hit.chunk_id: hit for hit in fuse(words, vectors)}
+    assert {name: hit.score for name, hit in hits.items()} == pytest.approx(
+        {"a": LEXICAL_WEIGHT, "b": LEXICAL_WEIGHT / 2, "c": VECTOR_WEIGHT, "d": VECTOR_WEIGHT * 0.75}
+    )
+    assert (hits["c"].lexical, hits["c"].vector, hits["d"].lexical) == (0.0, 1.0, None)
+
+
+matches = st.dictionaries(st.sampled_from("abcdefgh"), st.sampled_from([-1.0, 0.0, 0.25, 0.5, 7.0]))
+
+
+@PROPERTY
+@given(matches, matches)
+def test_fusion_keeps_every_match_once_in_one_order_whatever_order_they_came_in(
+    words: dict[str, float], vectors: dict[str, float]
+) -> None:
+    one, two = ([Match(*pair) for pair in signal.items()] for signal in (words, vectors))
+    hits = fuse(one, two)
+    assert {hit.chunk_id for hit in hits} == {*words, *vectors}
+    assert hits == sorted(hits, key=lambda hit: (-hit.score, hit.chunk_id)) == fuse(one[::-1], two[::-1])
+    assert len(hits) == len({hit.chunk_id for hit in hits})
+    assert all(0 <= hit.score <= 1 for hit in hits)

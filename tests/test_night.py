@@ -1,0 +1,378 @@
+"""The night over real Redis: what is archived, what is quarantined, what is flushed, what is found afterwards."""
+
+from __future__ import annotations
+
+import base64
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nightly import export, flush, publish
+from nightly.segments import read_archive, read_segment
+from shared.errors import ArchiveDamaged, LedgerMismatch, NightRunning, PublishFailed, ReleaseRefused
+from shared.lexical import LexicalIndex
+from shared.recall import OpenRelease
+from shared.records import Tombstone
+from shared.release import read_manifest, verify
+from tests.conftest import World
+
+
+def texts(world: World, run: int | str = "current") -> dict[str, str]:
+    """chunk id -> text of a release."""
+    folder = world.memory_dir / "current" if run == "current" else world.memory_dir / "releases" / str(run)
+    index = LexicalIndex(folder / "lexical.sqlite")
+    try:
+        return {chunk.chunk_id: chunk.text for chunk in index.all_chunks()}
+    finally:
+        index.close()
+
+
+def test_a_night_archives_releases_and_flushes(world: World) -> None:
+    world.say("t1", "the boiler code is 4711", chat_id="9912")
+    world.say("t1", "Noted: 4711.", chat_id="9912", role="asst")
+    world.say("t2", "the wifi is called heron", chat_id="-100123")
+    (summary,) = world.night()
+    assert (summary["exported"], summary["new"], summary["deleted"]) == (3, 3, 3)
+    assert world.redis.keys("hcli:memory:*") == []
+    manifest = verify((world.memory_dir / "current").resolve())
+    assert manifest.turns_per_chat == {"9912": 2, "-100123": 1}
+    assert manifest.embedding is not None
+    assert manifest.indexes == ["chroma"]
+    hits = json.loads(world.command("hmem", "search", "9912", "what is the code of the boiler?", "--json").stdout)[
+        "hits"
+    ]
+    assert hits[0]["turn_ids"] == ["t1:user"]
+    assert hits[0]["scores"]["vector"] is not None
+    assert all("heron" not in hit["text"] for hit in hits)
+    answer = next(hit for hit in hits if hit["turn_ids"] == ["t1:asst"])
+    assert answer["question"] == "the boiler code is 4711"
+
+
+def test_reading_a_release_leaves_it_as_it_was(world: World) -> None:
+    for number in range(30):
+        world.say(f"t{number}", f"note number {number} about the garden")
+    world.night()
+    world.command("hmem", "search", "9912", "garden")
+    world.command("hmem", "context", "9912", "garden")
+    verify((world.memory_dir / "current").resolve())
+
+
+def test_an_empty_night_changes_nothing(light: World) -> None:
+    (first,) = light.night()
+    assert (first["exported"], first["published"]) == (0, False)
+    assert not (light.memory_dir / "current").exists()
+    light.say("t1", "something")
+    light.night()
+    before = (light.memory_dir / "current").readlink()
+    (empty,) = light.night()
+    assert (empty["exported"], empty["published"], empty["deleted"]) == (0, False, 0)
+    assert (light.memory_dir / "current").readlink() == before
+
+
+def test_turns_written_during_the_night_survive(light: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    light.say("early", "said before the night")
+    light.say("changed", "first wording")
+    real_export = export.run
+
+    def export_then_talk(night: Any, out: Path) -> dict[str, Any]:
+        result = real_export(night, out)
+        light.say("late", "said during the night")
+        light.say("changed", "second wording")
+        return result
+
+    _replace_step(monkeypatch, "export", export_then_talk)
+    (summary,) = light.night()
+    assert (summary["deleted"], summary["changed_since"]) == (1, 1)
+    assert sorted(light.redis.keys("hcli:memory:*")) == [b"hcli:memory:changed:user", b"hcli:memory:late:user"]
+    monkeypatch.undo()
+    (second,) = light.night()
+    assert (second["new"], second["new_versions"]) == (1, 1)
+    assert light.redis.keys("hcli:memory:*") == []
+    assert texts(light)["changed:user#1"] == "second wording"
+    kept = [
+        record["value"] for run in (1, 2) for record in read_segment(light.night_dir / "archive" / f"seg-{run}.jsonl")
+    ]
+    assert sum("wording" in value for value in kept) == 2, "every version stays in the archive"
+
+
+def _replace_step(monkeypatch: pytest.MonkeyPatch, name: str, function: Any) -> None:
+    from dataclasses import replace
+
+    from nightly import pipeline
+
+    steps = tuple(replace(step, run=function) if step.name == name else step for step in pipeline.STEPS)
+    monkeypatch.setattr(pipeline, "STEPS", steps)
+
+
+MALFORMED: dict[str, bytes] = {
+    "bad-json:user": b'{"chat_id": "1", "role"',
+    "a-list:user": b'["chat_id"]',
+    "no-chat:user": b'{"role":"user","content":"x","timestamp":1,"task_id":"no-chat"}',
+    "bool-chat:user": b'{"chat_id":true,"role":"user","content":"x","timestamp":1,"task_id":"bool-chat"}',
+    "number-content:user": b'{"chat_id":"1","role":"user","content":7,"timestamp":1,"task_id":"number-content"}',
+    "text-time:user": b'{"chat_id":"1","role":"user","content":"x","timestamp":"noon","task_id":"text-time"}',
+    "huge-time:user": b'{"chat_id":"1","role":"user","content":"x","timestamp":1e400,"task_id":"huge-time"}',
+    "not-utf8:user": b'{"chat_id":"1","role":"user","content":"\xff\xfe","timestamp":1,"task_id":"not-utf8"}',
+    "deep:user": b"[" * 100_000,
+    "role-lies:user": b'{"chat_id":"1","role":"asst","content":"x","timestamp":1,"task_id":"role-lies"}',
+    "task-lies:user": b'{"chat_id":"1","role":"user","content":"x","timestamp":1,"task_id":"other"}',
+    "unknown-role:system": b'{"chat_id":"1","role":"system","content":"x","timestamp":1,"task_id":"unknown-role"}',
+    "space in id:user": b'{"chat_id":"1","role":"user","content":"x","timestamp":1,"task_id":"space in id"}',
+    "empty:user": b"",
+}
+
+
+def test_malformed_keys_are_quarantined_with_their_bytes(light: World) -> None:
+    for name, value in MALFORMED.items():
+        light.redis.set(f"hcli:memory:{name}", value)
+    light.redis.hset("hcli:memory:a-hash:user", mapping={"chat_id": "1", "content": "in a hash"})
+    light.redis.rpush("hcli:memory:a-list-key:asst", "in", "a", "list")
+    light.redis.set(b"hcli:memory:\xff\xfe:user", b"key is no utf-8")
+    light.say("good", "a sound turn", chat_id="1")
+    (summary,) = light.night()
+    bad = len(MALFORMED) + 3
+    assert (summary["exported"], summary["new"], summary["quarantined"], summary["deleted"]) == (
+        bad + 1,
+        1,
+        bad,
+        bad + 1,
+    )
+    assert sum(summary["reasons"].values()) == bad
+    lines = list(read_segment(light.night_dir / "archive" / "seg-1.jsonl"))
+    quarantined = {_bytes(line, "key"): line for line in lines if line["kind"] == "quarantine"}
+    for name, value in MALFORMED.items():
+        line = quarantined[f"hcli:memory:{name}".encode()]
+        assert _bytes(line, "value") == value
+        assert line["reason"]
+    hashed = quarantined[b"hcli:memory:a-hash:user"]
+    light.redis.restore("restored", 0, _bytes(hashed, "value"))
+    assert light.redis.hgetall("restored") == {b"chat_id": b"1", b"content": b"in a hash"}
+    assert list(texts(light)) == ["good:user#1"]
+
+
+def _bytes(line: dict[str, Any], name: str) -> bytes:
+    return str(line[name]).encode() if name in line else base64.b64decode(line[f"{name}_base64"])
+
+
+def test_quarantined_bytes_are_not_flushed_unless_archived(light: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The proof reads the archive from the disk: without the segment, nothing is deleted."""
+    light.redis.set("hcli:memory:bad:user", b"{")
+    light.say("good", "a sound turn")
+    real_flush = flush.run
+
+    def without_segment(night: Any, out: Path) -> dict[str, Any]:
+        (night.archive_dir / "seg-1.jsonl").unlink()
+        return real_flush(night, out)
+
+    _replace_step(monkeypatch, "flush", without_segment)
+    (summary,) = light.night()
+    assert summary["deleted"] == 0
+    assert light.redis.exists("hcli:memory:bad:user", "hcli:memory:good:user") == 2
+
+
+def test_a_turn_of_a_megabyte_is_archived_and_chunked(light: World) -> None:
+    sentence = "The quarterly report of section {} mentions the number {}. "
+    long = "".join(sentence.format(i // 50, i) for i in range(19_000))
+    assert len(long) > 1_000_000
+    light.say("long", long)
+    (summary,) = light.night()
+    assert (summary["new"], summary["deleted"]) == (1, 1)
+    found = texts(light)
+    assert len(found) > 1000
+    assert max(map(len, found.values())) <= 900
+    assert " ".join(" ".join(found.values()).split()) == " ".join(long.split())
+    archived = next(read_segment(light.night_dir / "archive" / "seg-1.jsonl"))
+    assert json.loads(archived["value"])["content"] == long
+
+
+ODD_CHATS = ["-100123", "../../etc", "a/b", "*", "x" * 200, "..", "Case", "case", "чат", "c1", "a b", "%00", 'q"uote']
+
+
+def test_odd_chat_ids_keep_to_themselves(light: World) -> None:
+    for number, chat in enumerate(ODD_CHATS):
+        light.say(f"t{number}", f"the canary of this chat is canary{number:03}", chat_id=chat)
+    light.night()
+    release = (light.memory_dir / "current").resolve()
+    assert {path.parent for path in release.rglob("*_summary.txt")} == {release / "summaries"}
+    assert len(list((release / "summaries").iterdir())) == len(ODD_CHATS)
+    opened = OpenRelease(light.settings(), release)
+    try:
+        for number, chat in enumerate(ODD_CHATS):
+            assert [hit.chunk.chat_id for hit in opened.recall(chat, "canary", 50).hits] == [chat]
+            assert f"canary{number:03}" in (opened.summary(chat) or "")
+            for other in range(len(ODD_CHATS)):
+                hits = opened.recall(chat, f'canary{other:03} OR chat_id:* "c{other + 1}"', 50).hits
+                assert all(hit.chunk.chat_id == chat for hit in hits)
+        assert opened.recall("nobody", "canary", 50).hits == []
+        assert opened.summary("nobody") is None
+    finally:
+        opened.close()
+
+
+@pytest.mark.parametrize("chat", ["", "   ", "a\nb", "x" * 257, "nul\x00", "0", " 7"])
+def test_chat_ids_that_are_none_are_refused(light: World, chat: str) -> None:
+    light.redis.set("hcli:memory:t:user", json.dumps({"chat_id": chat, "role": "user", "content": "x", "timestamp": 1}))
+    (summary,) = light.night()
+    assert (summary["quarantined"], summary["new"]) == (1, 0)
+    if "\x00" not in chat:
+        assert light.command("hmem", "search", "--", chat, "x", check=False).returncode == 24
+
+
+def test_tombstones_are_applied_for_ever(light: World) -> None:
+    light.say("t1", "keep the cat", timestamp=100.0)
+    light.say("t2", "forget the dog", timestamp=200.0)
+    light.say("t3", "forget the fish", chat_id="77", timestamp=100.0)
+    light.night()
+    light.redis.rpush("hcli:mem:tombstones", Tombstone("s1", "9912", 300.0, turn_ids=frozenset({"t2:user"})).to_json())
+    light.redis.rpush("hcli:mem:tombstones", Tombstone("s2", "77", 300.0).to_json())
+    (summary,) = light.night()
+    assert summary["published"]
+    assert list(texts(light)) == ["t1:user#1"]
+    light.redis.delete("hcli:mem:tombstones")
+    light.say("t2", "forget the dog, said again by a retry", timestamp=201.0)
+    light.say("t4", "a new start", chat_id="77", timestamp=400.0)
+    light.night()
+    assert sorted(texts(light)) == ["t1:user#1", "t4:user#1"]
+
+
+def test_an_unreadable_tombstone_stops_the_night(light: World) -> None:
+    light.say("t1", "something")
+    light.redis.rpush("hcli:mem:tombstones", b"{}")
+    with pytest.raises(LedgerMismatch, match="Tombstone 1"):
+        light.night()
+    assert light.redis.exists("hcli:memory:t1:user")
+
+
+def test_a_turn_cannot_move_to_another_chat(light: World) -> None:
+    light.say("t1", "mine", chat_id="9912")
+    light.night()
+    light.say("t1", "now in another chat", chat_id="77")
+    (summary,) = light.night()
+    assert summary["quarantined"] == 1
+    assert texts(light) == {"t1:user#1": "mine"}
+
+
+def test_a_damaged_segment_stops_the_night_and_is_named(light: World) -> None:
+    light.say("t1", "something old")
+    light.night()
+    segment = light.night_dir / "archive" / "seg-1.jsonl"
+    content = bytearray(segment.read_bytes())
+    content[len(content) // 2] ^= 1
+    segment.write_bytes(content)
+    light.say("t2", "something new")
+    with pytest.raises(ArchiveDamaged, match=r"seg-1\.jsonl"):
+        light.night()
+    assert light.redis.exists("hcli:memory:t2:user")
+    assert light.command("hmem-night", "verify", check=False).returncode == ArchiveDamaged.exit_code
+
+
+def test_a_fresh_night_host_cannot_shrink_memory(light: World) -> None:
+    light.say("t1", "years of talk")
+    light.night()
+    light.environment["HMEM_NIGHT_DIR"] = str(light.root / "another-night")
+    light.say("t2", "one day of talk")
+    with pytest.raises(ReleaseRefused, match=r"seg-1\.jsonl"):
+        light.night()
+    assert list(texts(light)) == ["t1:user#1"]
+    assert light.redis.exists("hcli:memory:t2:user")
+
+
+def test_an_overtaken_night_is_given_up_and_loses_nothing(light: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    light.say("t1", "before")
+    light.night()
+
+    def fail(night: Any, out: Path) -> dict[str, Any]:
+        raise PublishFailed("the network is away")
+
+    light.say("t2", "between")
+    _replace_step(monkeypatch, "publish", fail)
+    with pytest.raises(PublishFailed):
+        light.night()
+    monkeypatch.undo()
+    current = light.memory_dir / "current"
+    other = light.memory_dir / "releases" / "7"
+    (light.memory_dir / "releases" / "1").rename(other)
+    record = json.loads((other / "manifest.json").read_bytes())
+    (other / "manifest.json").write_text(json.dumps(record | {"run": 7}))
+    current.unlink()
+    current.symlink_to("releases/7")
+    (summary,) = light.night()
+    assert summary["run"] == 8
+    assert sorted(texts(light)) == ["t1:user#1", "t2:user#1"]
+    assert light.redis.keys("hcli:memory:*") == []
+
+
+def test_a_changed_release_is_refused_before_the_switch(light: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    light.say("t1", "something")
+    real = publish._transfer
+
+    def damage(source: Path, destination: Path) -> None:
+        real(source, destination)
+        with (destination / "lexical.sqlite").open("r+b") as handle:
+            handle.seek(100)
+            handle.write(b"\x00" * 8)
+
+    monkeypatch.setattr(publish, "_transfer", damage)
+    with pytest.raises(ReleaseRefused, match=r"lexical\.sqlite was changed"):
+        light.night()
+    assert not (light.memory_dir / "current").exists()
+    assert light.redis.exists("hcli:memory:t1:user")
+    monkeypatch.undo()
+    light.night()
+    assert list(texts(light)) == ["t1:user#1"]
+    assert not list((light.memory_dir / "incoming").iterdir())
+
+
+def test_a_dispatcher_that_does_not_follow_switches_back(light: World) -> None:
+    light.say("t1", "something")
+    light.redis.sadd("hcli:mem:workers", "deaf")
+    light.redis.set("hcli:mem:lease:deaf", "1", ex=60)
+    with pytest.raises(PublishFailed, match="deaf did not take up release"):
+        light.night(publish_wait=0.3)
+    assert not (light.memory_dir / "current").is_symlink()
+    assert light.redis.exists("hcli:memory:t1:user")
+
+
+def test_a_second_night_is_told_to_wait(light: World) -> None:
+    from nightly.night import only_night
+
+    with only_night(light.settings()):
+        done = light.command("hmem-night", "run", check=False)
+    assert done.returncode == NightRunning.exit_code == 75
+    light.redis.set("hcli:mem:night:owner", "5 elsewhere /dir 1", ex=60)
+    with pytest.raises(NightRunning, match="elsewhere"):
+        light.night()
+
+
+def test_a_failed_restart_is_an_alarm_and_not_undone(light: World) -> None:
+    light.say("t1", "something")
+    done = light.command("hmem-night", "run", check=False, RESTART_COMMAND="false")
+    assert done.returncode == 18
+    assert list(texts(light)) == ["t1:user#1"]
+    assert light.redis.keys("hcli:memory:*") == []
+    marker = light.root / "restarted"
+    light.command("hmem-night", "run", RESTART_COMMAND=f"touch {marker}")
+    assert marker.exists()
+
+
+def test_old_releases_are_pruned_and_the_parent_stays(light: World) -> None:
+    for number in range(5):
+        light.say(f"t{number}", f"note {number}")
+        light.night(releases_kept=2)
+    assert sorted(int(p.name) for p in (light.memory_dir / "releases").iterdir()) == [4, 5]
+    assert read_manifest((light.memory_dir / "current").resolve()).parent == 4
+
+
+def test_status_and_dry_run_say_what_is_there(light: World) -> None:
+    light.say("t1", "something")
+    plan = json.loads(light.command("hmem-night", "run", "--dry-run", "--json").stdout)
+    assert plan == {"unfinished_night": None, "keys": 1, "not_archived": 1}
+    assert not light.night_dir.exists()
+    light.night()
+    (night,) = json.loads(light.command("hmem-night", "status", "--json").stdout)
+    assert night["summary"]["new"] == 1
+    assert "1 new" in light.command("hmem-night", "status").stdout
+    assert json.loads(light.command("hmem-night", "verify", "--json").stdout)["turns"] == 1
+    assert read_archive(light.night_dir / "archive").turns()[0].content == "something"

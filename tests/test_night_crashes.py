@@ -1,0 +1,126 @@
+"""Killed at every named point of every step and run again: the same release, nothing lost, nothing doubled, nothing left over."""
+
+from __future__ import annotations
+
+import re
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nightly.night import unfinished_run
+from nightly.pipeline import step_names
+from shared.backends import chroma
+from shared.lexical import LexicalIndex
+from shared.release import SUMMARIES, verify
+from tests.conftest import World
+
+TURNS = [(f"t{number}", chat, f"note {number} of {chat}: the heron number {number * 7} was seen at the pond. " * (1 + number % 3))
+         for number in range(12) for chat in ("9912", "-100123")]  # fmt: skip
+
+NIGHTLY = Path(__file__).parent.parent / "nightly"
+INNER = sorted(set(re.findall(r'crash_point\("([\w:-]+)"\)', "".join(p.read_text() for p in NIGHTLY.glob("*.py")))))
+POINTS = [f"{step}:{at}" for step in step_names() for at in ("begun", "before-commit", "after-commit")] + INNER
+
+
+def talk(world: World) -> None:
+    for number, (task, chat, text) in enumerate(TURNS):
+        world.say(f"{task}-{chat.strip('-')}", text, chat_id=chat, timestamp=1_707_500_000.0 + number)
+
+
+def contents(world: World) -> dict[str, Any]:
+    """Ids, texts, vectors and summaries of the current release, read from verified files."""
+    release = (world.memory_dir / "current").resolve()
+    manifest = verify(release)
+    index = LexicalIndex(release / "lexical.sqlite")
+    chunks = {chunk.chunk_id: (chunk.chat_id, chunk.text) for chunk in index.all_chunks()}
+    index.close()
+    vectors: dict[str, list[float]] = {}
+    if manifest.indexes:
+        view = chroma.open_view(release, world.root / "views")
+        client = chroma._client(view.path)
+        for chat in manifest.chunks_per_chat:
+            rows = client.get_collection(chroma.collection_name(chat), embedding_function=None).get(
+                include=["embeddings"]
+            )
+            vectors |= {i: vector.tolist() for i, vector in zip(rows["ids"], rows["embeddings"], strict=True)}
+        client.close()
+        view.remove()
+        assert set(vectors) == set(chunks)
+    summaries = {path.name: path.read_text() for path in (release / SUMMARIES).iterdir()}
+    return {"chunks": chunks, "vectors": vectors, "summaries": summaries, "turns": manifest.turns_per_chat}
+
+
+@pytest.fixture(scope="module")
+def reference() -> dict[str, Any]:
+    """What an undisturbed night releases; filled by the first test that makes one."""
+    return {}
+
+
+def test_a_release_built_twice_is_the_same(world: World, reference: dict[str, Any]) -> None:
+    talk(world)
+    world.night()
+    first = contents(world)
+    assert (len(first["chunks"]), len(first["vectors"])) == (24, 24)
+    for path in (world.night_dir / "cache.sqlite", world.memory_dir / "current"):
+        path.unlink()
+    world.environment["HMEM_MEMORY_DIR"] = str(world.root / "second")
+    world.night()
+    world.environment.clear()
+    (world.memory_dir / "current").symlink_to(world.root / "second" / "current")
+    assert contents(world) == first
+    reference.update(first)
+
+
+@pytest.mark.parametrize("step", step_names())
+def test_a_kill_in_each_step_changes_nothing_in_the_release(world: World, reference: dict[str, Any], step: str) -> None:
+    talk(world)
+    point = f"{step}:before-commit"
+    assert world.command("hmem-night", "run", check=False, HMEM_CRASH_AT=point).returncode == -signal.SIGKILL
+    world.night()
+    assert contents(world) == reference
+    assert world.redis.keys("hcli:memory:*") == []
+
+
+@pytest.mark.parametrize("point", POINTS)
+def test_a_kill_at_every_point_loses_and_doubles_nothing(light: World, point: str) -> None:
+    """Without vectors (a night in a tenth of the time); one more turn is said between the death and the next night."""
+    if point == "embed:batch-cached":  # a light night embeds nothing
+        light.environment.clear()
+    light.say("t1", "said before")
+    light.night()
+    light.say("t2", "said on the second day")
+    light.redis.set("hcli:memory:bad:user", "{")
+    done = light.command("hmem-night", "run", check=False, HMEM_CRASH_AT=point)
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    light.say("t3", "said after the death")
+    light.night()
+    assert unfinished_run(light.settings()) is None
+    found = contents(light)
+    assert [text for _, text in found["chunks"].values()] == [
+        "said before",
+        "said on the second day",
+        "said after the death",
+    ]
+    assert light.redis.keys("hcli:memory:*") == []
+    assert not list(light.memory_dir.glob("incoming/*"))
+    assert not list(light.night_dir.rglob("*.tmp"))
+
+
+def test_a_night_killed_again_and_again_goes_on_where_it_was(light: World) -> None:
+    light.say("t1", "something")
+    for step in step_names():
+        assert light.command("hmem-night", "run", check=False, HMEM_CRASH_AT=f"{step}:after-commit").returncode < 0
+    assert sorted(p.name for p in (light.night_dir / "nights").iterdir()) == ["1"], "one night, each step done once"
+    light.night()
+    assert [text for _, text in contents(light)["chunks"].values()] == ["something"]
+
+
+def test_from_redoes_the_rest_of_an_unfinished_night(light: World) -> None:
+    light.say("t1", "something")
+    light.command("hmem-night", "run", check=False, HMEM_CRASH_AT="publish:begun")
+    light.command("hmem-night", "run", "--from", "chunk")
+    assert [text for _, text in contents(light)["chunks"].values()] == ["something"]
+    assert light.command("hmem-night", "run", "--from", "chunk", check=False).returncode == 24
+    assert light.command("hmem-night", "run", "--from", "lunch", check=False).returncode == 24
