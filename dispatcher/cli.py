@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import signal
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,7 +13,7 @@ import orjson
 import typer
 from redis import Redis
 
-from shared.command import print_json, run_command, start
+from shared.command import print_bytes, print_json, run_command, start
 from shared.errors import InvalidInput, MemoryStale, SettingsError
 from shared.recall import OpenRelease
 from shared.records import RecordRefused, chat_id_of
@@ -232,7 +231,7 @@ def _print_batch(settings: Settings, release: OpenRelease, path: Path, k: int, b
     from dispatcher.batch import answer_batch
 
     for answer in answer_batch(settings, release, path, k, budgets):
-        sys.stdout.write(orjson.dumps(answer).decode() + "\n")
+        print_bytes(orjson.dumps(answer))
 
 
 def _score(value: float | None) -> str:

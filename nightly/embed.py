@@ -18,7 +18,10 @@ def run(night: Night, out: Path) -> dict[str, Any]:
     embedder = open_embedder(night.settings)
     if embedder is None or not night.settings.indexes:
         return {"embedding": None, "embedded": 0, "cached": 0}
-    return _embed(night, out, embedder)
+    try:
+        return _embed(night, out, embedder)
+    finally:
+        embedder.close()
 
 
 def _embed(night: Night, out: Path, embedder: Embedder) -> dict[str, Any]:

@@ -30,6 +30,7 @@ SHORTEST_SENTENCE, LONGEST_SENTENCE = 20, 240
 REPEATED_SHARE = 0.6
 TOPICS = 8
 LEAST_MENTIONS = 3
+SHORTEST_TOPIC = 4
 
 _WORD = re.compile(r"[^\W_]{3,}")
 _LOOKED_UP = re.compile(r"\d|https?://|(?<=[a-z,;] )[A-Z][a-z]+")

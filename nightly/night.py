@@ -201,7 +201,9 @@ def overtaken(settings: Settings, run: int) -> str | None:
 
 def abandon(settings: Settings, run: int, why: str) -> None:
     """Close an overtaken night; the next one exports whatever still stands in Redis."""
-    write_atomic(nights_dir(settings) / str(run) / DONE, orjson.dumps({"run": run, "abandoned": why, "finished_at": time.time()}))
+    write_atomic(
+        nights_dir(settings) / str(run) / DONE, orjson.dumps({"run": run, "abandoned": why, "finished_at": time.time()})
+    )
 
 
 def new_run(settings: Settings, token: int) -> int:

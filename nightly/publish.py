@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -183,11 +184,13 @@ def _run(command: list[str], timeout: float, what: str) -> subprocess.CompletedP
     try:
         output, errors = process.communicate(timeout=timeout)
     except subprocess.TimeoutExpired as error:
-        os.killpg(process.pid, 9)
-        process.communicate()
         raise PublishFailed(
             f"{what} did not end within {timeout:g} s. Look at disk and network, then run the night again."
         ) from error
+    finally:
+        if process.returncode is None:  # too slow, or we are being stopped: nothing of it may write on
+            os.killpg(process.pid, signal.SIGKILL)
+            process.communicate()
     return subprocess.CompletedProcess(command, process.returncode, output, errors)
 
 

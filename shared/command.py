@@ -6,7 +6,6 @@ import errno
 import os
 import sqlite3
 import sys
-from collections.abc import Callable
 from typing import Any
 
 import orjson
@@ -71,6 +70,12 @@ def start(**overrides: Any) -> Settings:
     return settings
 
 
-def print_json(value: object, default: Callable[[Any], Any] | None = None) -> None:
-    """One JSON document on standard output."""
-    sys.stdout.write(orjson.dumps(value, default=default, option=orjson.OPT_INDENT_2).decode("utf-8") + "\n")
+def print_json(value: object) -> None:
+    """One JSON document on standard output, in UTF-8 whatever the locale says."""
+    print_bytes(orjson.dumps(value, option=orjson.OPT_INDENT_2))
+
+
+def print_bytes(line: bytes) -> None:
+    sys.stdout.flush()
+    sys.stdout.buffer.write(line + b"\n")
+    sys.stdout.buffer.flush()

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-import onnxruntime
 from tokenizers import Tokenizer
 
 from shared.embedding import LOCAL_MODEL, EmbeddingIdentity
@@ -23,6 +22,10 @@ from shared.files import sha256_file
 
 if TYPE_CHECKING:
     from shared.embedding import Vectors
+
+# Version 1.31 of the library sends usage events home unless this is set before it is imported; its own call for that comes too late.
+os.environ["ORT_DISABLE_TELEMETRY"] = "1"
+import onnxruntime
 
 MODEL_DIR = Path(__file__).parent / "models" / "all-MiniLM-L6-v2-int8"
 
@@ -66,3 +69,6 @@ class LocalEmbedder:
         )[0]
         pooled: Vectors = np.asarray(hidden, dtype=np.float32)[0].mean(axis=0)
         return pooled / np.float32(np.linalg.norm(pooled))
+
+    def close(self) -> None:
+        """Nothing to give back."""

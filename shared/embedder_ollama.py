@@ -46,6 +46,9 @@ class OllamaEmbedder:
         vector: Vectors = self._embed([self._model.query_prefix + text])[0]
         return vector
 
+    def close(self) -> None:
+        self._client.close()  # type: ignore[no-untyped-call]
+
     def _digest(self) -> str:
         wanted = self._name if ":" in self._name else f"{self._name}:latest"
         for model in self._call(self._client.list).models:

@@ -117,7 +117,7 @@ class EmbeddingIdentity:
 
 
 class Embedder(Protocol):
-    """Texts to unit vectors. `embed_documents` reports progress as (texts done) after each batch."""
+    """Texts to unit vectors."""
 
     @property
     def identity(self) -> EmbeddingIdentity: ...
@@ -128,6 +128,10 @@ class Embedder(Protocol):
 
     def embed_query(self, text: str) -> Vectors:
         """Vector of a question, shape (dimensions,)."""
+        ...
+
+    def close(self) -> None:
+        """Give back connections."""
         ...
 
 

@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 from uuid import uuid4
 
 import pytest
@@ -55,7 +55,7 @@ class Bot:
         cancelled = []
         for raw in self.redis.lrange("hcli:tasks", 0, -1):
             task = json.loads(raw)
-            if str(task["chat_id"]) == str(chat_id) and self.redis.lrem("hcli:tasks", 1, raw):
+            if str(task["chat_id"]) == str(chat_id) and self.redis.lrem("hcli:tasks", 1, cast(str, raw)):
                 moment = datetime.now(UTC).isoformat()
                 result = {
                     "output": "Cancelled.",
@@ -102,7 +102,7 @@ def test_both_sides_are_logged_as_said(dispatcher: Dispatcher, bot: Bot) -> None
     task_id = bot.send("scan 192.168.1.1 with nmap", 9912, submitted_at=moment, name="Dana")
     result = bot.receive(task_id)
     user, asst = bot.turn(task_id, "user"), bot.turn(task_id, "asst")
-    session = (bot.redis.get("hcli:session:9912") or b"").decode()
+    session = cast(bytes, bot.redis.get("hcli:session:9912")).decode()
     assert user == {"chat_id": "9912", "role": "user", "content": "scan 192.168.1.1 with nmap", "timestamp": 1707500000.0,
                     "task_id": task_id, "name": "Dana", "session": session}  # fmt: skip
     assert (asst["role"], asst["content"], asst["chat_id"]) == ("asst", result["output"], "9912")
@@ -143,7 +143,7 @@ def test_an_unknown_session_falls_back_once_to_a_fresh_one(light: World, dispatc
     lost = str(uuid4())
     bot.redis.set("hcli:session:9912", lost, ex=100)
     assert "stand-in" in bot.ask("hello", 9912)
-    session = (bot.redis.get("hcli:session:9912") or b"").decode()
+    session = cast(bytes, bot.redis.get("hcli:session:9912")).decode()
     assert session != lost
     assert sessions(light) == {session: 1}
 

@@ -18,8 +18,8 @@ BLOB = base64.b64encode(b"".join(hashlib.sha256(bytes([n])).digest() for n in ra
 words = st.text("abcdefghij", min_size=1, max_size=12)
 
 
-def turn(content: str, **more: str) -> Turn:
-    return Turn("t1", "user", "9912", content, 1_707_500_000.0, **more)
+def turn(content: str, name: str | None = None) -> Turn:
+    return Turn("t1", "user", "9912", content, 1_707_500_000.0, name)
 
 
 def visible(text: str) -> str:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,6 +16,7 @@ from shared.embedder_local import MODEL_DIR, LocalEmbedder
 from shared.embedding import KNOWN_MODELS, LOCAL_MODEL, EmbeddingIdentity, known_model, open_embedder
 from shared.errors import SettingsError
 from shared.settings import load_settings
+from tests.conftest import REPOSITORY
 
 REFERENCE: dict[str, Any] = json.loads((MODEL_DIR / "reference.json").read_text(encoding="utf-8"))
 PAIRS = list(zip(REFERENCE["texts"], REFERENCE["float32_vectors"], strict=True))
@@ -135,3 +139,11 @@ def test_the_settings_name_the_embedder() -> None:
         open_embedder(load_settings(embedder="local", embed_model="bge-m3"))
     with pytest.raises(SettingsError, match="EMBED_MODEL=gpt-4 is not a known"):
         open_embedder(load_settings(embedder="ollama", embed_model="gpt-4"))
+
+
+def test_the_local_model_calls_nobody(tmp_path: Path) -> None:
+    """onnxruntime would leave a device id in the home directory and send events; run apart, since that is settled at the import."""
+    code = "from shared.embedder_local import LocalEmbedder; LocalEmbedder().embed_query('x')"
+    environment = {"HOME": str(tmp_path), "PATH": "/usr/bin:/bin", "XDG_CACHE_HOME": str(tmp_path / "cache")}
+    subprocess.run([sys.executable, "-c", code], env=environment, cwd=REPOSITORY, check=True)
+    assert list(tmp_path.iterdir()) == []

@@ -159,6 +159,8 @@ class ChromaBackend:
                 self._client.close()
                 self._client = None
             self._collections.clear()
+            if self._embedder is not None:
+                self._embedder.close()
             if self._view is not None:
                 self._view.remove()
                 self._view = None

@@ -1,0 +1,134 @@
+"""A loopback server that speaks Ollama's API over a real socket and embeds with the shipped model (the same weights as all-minilm).
+
+Faults are asked for by name, as a list that is used up one request at a time: "ok", "drop" (the connection is closed), "hang", "500",
+"fewer" (one vector missing), "nan", "narrow" (wrong dimensions). A text over `longest` characters is refused with 400, as Ollama does.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+from shared.embedder_local import LocalEmbedder
+
+DIGEST = "1b226e2802dbb772b5fc32a58f103ca1804ef7501331012de126ab22f67475ef"
+
+
+class OllamaApi:
+    def __init__(self, models: dict[str, str] | None = None, longest: int = 4000) -> None:
+        self.models = {"all-minilm:latest": DIGEST} if models is None else models  # name -> digest
+        self.longest = longest
+        self.faults: list[str] = []
+        self.requests: list[tuple[str, dict[str, Any]]] = []
+        self.chat_reply = "A summary."
+        self._embedder = LocalEmbedder()
+        self._lock = threading.Lock()
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), type("Handler", (Handler,), {"api": self}))
+        self._server.daemon_threads = True
+        self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
+
+    def __enter__(self) -> OllamaApi:
+        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+    def next_fault(self) -> str:
+        with self._lock:
+            return self.faults.pop(0) if self.faults else "ok"
+
+    def embedded(self) -> list[list[str]]:
+        """The inputs of each embed request, in order."""
+        return [body["input"] for path, body in self.requests if path == "/api/embed"]
+
+    def tags(self) -> dict[str, Any]:
+        return {
+            "models": [
+                {"name": name, "model": name, "digest": digest, "size": 1} for name, digest in self.models.items()
+            ]
+        }
+
+    def knows(self, name: str) -> bool:
+        return (name if ":" in name else f"{name}:latest") in self.models
+
+    def embed(self, texts: list[str], fault: str) -> dict[str, Any]:
+        rows: list[list[float]] = [self._embedder.embed_query(text).tolist() for text in texts]
+        if fault == "fewer":
+            rows = rows[:-1]
+        elif fault == "narrow":
+            rows = [row[:100] for row in rows]
+        elif fault == "nan":
+            rows[0] = [float("nan")] * len(rows[0])
+        return {"model": "all-minilm", "embeddings": rows, "prompt_eval_count": sum(map(len, texts)) // 4}
+
+
+class Handler(BaseHTTPRequestHandler):
+    api: OllamaApi
+    protocol_version = "HTTP/1.1"
+
+    def do_GET(self) -> None:
+        answers = {"/api/version": {"version": "0.13.5"}, "/api/tags": self.api.tags()}
+        self._send(200, answers[self.path]) if self.path in answers else self._send(404, {"error": "not found"})
+
+    def do_POST(self) -> None:
+        body = json.loads(self.rfile.read(int(self.headers.get("Content-Length") or 0)) or b"{}")
+        self.api.requests.append((self.path, body))
+        model = body.get("model") or ""
+        if self.path == "/api/pull":
+            return self._pull(model)
+        if not self.api.knows(model):
+            return self._send(404, {"error": f"model '{model}' not found"})
+        fault = self.api.next_fault()
+        if fault == "drop":
+            self.close_connection = True
+            self.connection.close()
+            return None
+        if fault == "hang":
+            time.sleep(5)
+        if fault == "500":
+            return self._send(500, {"error": "llama runner process has terminated"})
+        return self._answer(body, fault)
+
+    def _answer(self, body: dict[str, Any], fault: str) -> None:
+        if self.path == "/api/embed":
+            texts = body["input"] if isinstance(body["input"], list) else [body["input"]]
+            if any(len(text) > self.api.longest for text in texts):
+                return self._send(400, {"error": "the input length exceeds the context length"})
+            return self._send(200, self.api.embed(texts, fault))
+        if self.path == "/api/chat":
+            message = {"role": "assistant", "content": self.api.chat_reply}
+            return self._send(200, {"model": body["model"], "message": message, "done": True})
+        if self.path == "/api/show":
+            return self._send(200, {"details": {"family": "bert"}, "model_info": {"bert.embedding_length": 384}})
+        return self._send(404, {"error": "not found"})
+
+    def _pull(self, model: str) -> None:
+        name = model if ":" in model else f"{model}:latest"
+        self.api.models[name] = DIGEST
+        steps = [
+            {"status": "pulling manifest"},
+            *({"status": "downloading", "total": 100, "completed": n} for n in (0, 50, 100)),
+        ]
+        lines = "".join(json.dumps(step) + "\n" for step in [*steps, {"status": "success"}])
+        self._send_bytes(200, lines.encode(), "application/x-ndjson")
+
+    def _send(self, status: int, value: dict[str, Any]) -> None:
+        self._send_bytes(status, json.dumps(value).encode(), "application/json")
+
+    def _send_bytes(self, status: int, content: bytes, kind: str) -> None:
+        try:
+            self.send_response(status)
+            self.send_header("Content-Type", kind)
+            self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content)
+        except (BrokenPipeError, ConnectionResetError):  # the client gave up waiting
+            self.close_connection = True
+
+    def log_message(self, *_: object) -> None:
+        pass
