@@ -12,25 +12,18 @@ from __future__ import annotations
 import argparse
 import io
 import json
-import os
-import secrets
 import shlex
 import shutil
 import signal
-import subprocess
 import sys
-import tempfile
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from datetime import time as time_of_day
 from pathlib import Path
-from typing import Any, cast
-from urllib.parse import quote
+from typing import Any
 
 import redis
+from demo_host import ANSWER_SECONDS, BIN, SAMPLE, STAND_IN, DemoFailed, Host, Message, temporary_host
 from rich.console import Console
 from rich.padding import Padding
 from rich.table import Table
@@ -38,16 +31,8 @@ from rich.text import Text
 
 from dispatcher.answering import APOLOGY
 from dispatcher.context import RECALLED_TITLE
-from shared import keys
-from shared.records import RecordRefused, Result, dumps
-from shared.settings import setting_names
+from shared.records import RecordRefused, Result
 from shared.text import one_line, shorten
-
-SCRIPTS = Path(__file__).resolve().parent
-SAMPLE = SCRIPTS / "demo_sample.jsonl"
-STAND_IN = SCRIPTS / "stand_in_claude.py"
-#: Where hmem and hmem-night stand.
-BIN = Path(sys.executable).parent
 
 DAYS = 2
 WIDTH = 100
@@ -56,16 +41,8 @@ SHOWN_CHARACTERS = 110
 #: Hits shown for a question; one that holds the evidence is shown wherever it stands.
 SHOWN_HITS = 3
 
-#: How long after its message an answer of the two days is dated.
-PLAYED_SECONDS = 20
-
-#: How long something may take before the demo gives it up.
-START_SECONDS = 20.0
-ANSWER_SECONDS = 60.0
+#: How long the real CLI may take for an answer.
 LIVE_ANSWER_SECONDS = 300.0
-COMMAND_SECONDS = 120.0
-STOP_SECONDS = 3.0
-POLL_SECONDS = 0.02
 
 CLAUDE_MISSING = (
     "--live needs the Claude CLI, and there is no `claude` on PATH. "
@@ -78,23 +55,6 @@ LEGEND = (
 )
 
 
-class DemoFailed(Exception):
-    """What went wrong, in a sentence."""
-
-
-@dataclass(frozen=True)
-class Message:
-    """A line of the sample. An exchange has a day, a time and an answer; a question has the words that would answer it."""
-
-    chat_id: int
-    name: str
-    message: str
-    day: int = 0
-    time: str = ""
-    answer: str = ""
-    expects: str = ""
-
-
 def read_sample() -> tuple[list[Message], list[Message]]:
     """(exchanges, questions), in the order of the file."""
     found: dict[str, list[Message]] = {"exchange": [], "question": []}
@@ -102,193 +62,6 @@ def read_sample() -> tuple[list[Message], list[Message]]:
         record = json.loads(line)
         found[record.pop("kind")].append(Message(**record))
     return found["exchange"], found["question"]
-
-
-class Host:
-    """One machine that plays day host and night host, in a directory of its own."""
-
-    def __init__(self, directory: Path) -> None:
-        self.directory = directory
-        for name in ("logs", "redis", "home", "tmp"):
-            (directory / name).mkdir()
-        (directory / "empty.toml").touch()
-        self._secret = secrets.token_hex(32)
-        self._socket = directory / "redis.sock"
-        self._client = redis.Redis(unix_socket_path=str(self._socket), socket_timeout=30)
-        self._redis: subprocess.Popen[bytes] | None = None
-        self._dispatcher: subprocess.Popen[bytes] | None = None
-
-    def start_redis(self) -> None:
-        """On a socket in the directory alone, in memory alone."""
-        place = ["--port", "0", "--unixsocket", str(self._socket), "--dir", str(self.directory / "redis")]
-        try:
-            self._redis = self._spawn(
-                "redis", ["redis-server", *place, "--save", "", "--appendonly", "no"], self._environment()
-            )
-        except FileNotFoundError as error:
-            raise DemoFailed("redis-server is not installed. Run scripts/setup, which installs it.") from error
-        self._wait(self._redis_answers, START_SECONDS, "Redis did not start")
-
-    def _redis_answers(self) -> bool:
-        with suppress(redis.ConnectionError):
-            return bool(self._client.ping())
-        return False
-
-    def start_dispatcher(self, claude: Path, *, own_home: bool = False) -> None:
-        """`hmem run` with that CLI. `own_home`: with the HOME of whoever runs the demo, where the CLI's login lives."""
-        self._dispatcher = self._spawn("dispatcher", [str(BIN / "hmem"), "run"], self._environment(claude, own_home))
-
-    def wait_until_served(self) -> None:
-        """Until the dispatcher has opened the release with its vectors."""
-        self._wait(self._serves, START_SECONDS, "The dispatcher did not open the release")
-
-    def _serves(self) -> bool:
-        runs = cast(dict[bytes, bytes], self._client.hgetall(keys.RELEASE)).values()
-        return bool(runs) and all(int(run) > 0 for run in runs)
-
-    def stop_dispatcher(self) -> None:
-        if self._dispatcher:
-            end(self._dispatcher)
-
-    def stop(self) -> None:
-        self.stop_dispatcher()
-        self._client.close()
-        if self._redis:
-            end(self._redis)
-
-    def _wait(self, arrived: Callable[[], Any], seconds: float, complaint: str) -> Any:
-        """What `arrived` returns once it is true. A server that ends meanwhile ends the waiting too."""
-        deadline = time.monotonic() + seconds
-        while not (answer := arrived()):
-            for name, process in (("redis-server", self._redis), ("hmem run", self._dispatcher)):
-                if process and process.poll() is not None:
-                    raise DemoFailed(f"{complaint}: {name} ended with exit code {process.returncode}.")
-            if time.monotonic() > deadline:
-                raise DemoFailed(f"{complaint}: waited {seconds:g} s.")
-            time.sleep(POLL_SECONDS)
-        return answer
-
-    def _spawn(
-        self, name: str, command: list[str], environment: dict[str, str], stdout: int | None = None
-    ) -> subprocess.Popen[bytes]:
-        """A child that logs to a file. In a session of its own: Ctrl-C reaches the demo alone, which stops all in order."""
-        with self.log(name).open("ab") as log:
-            return subprocess.Popen(
-                command,
-                stdin=subprocess.DEVNULL,
-                stdout=stdout or log,
-                stderr=log,
-                env=environment,
-                cwd=self.directory,
-                start_new_session=True,
-            )
-
-    def _environment(self, claude: Path = STAND_IN, own_home: bool = False) -> dict[str, str]:
-        """The caller's, without any setting of hmem (the defaults are shown), and with all paths inside the directory."""
-        home = {} if own_home else {"HOME": str(self.directory / "home")}
-        settings = set(setting_names())
-        return {
-            **{name: value for name, value in os.environ.items() if name.upper() not in settings},
-            **home,
-            "PATH": f"{BIN}{os.pathsep}{os.environ.get('PATH', os.defpath)}",
-            "TMPDIR": str(self.directory / "tmp"),
-            "PYTHONIOENCODING": "utf-8",
-            "HMEM_CONFIG": str(self.directory / "empty.toml"),
-            "REDIS_URL": f"unix://{quote(str(self._socket))}",
-            "RESULT_HMAC_KEY": self._secret,
-            "HMEM_MEMORY_DIR": str(self.directory / "memory"),
-            "HMEM_STATE_DIR": str(self.directory / "state"),
-            "HMEM_NIGHT_DIR": str(self.directory / "night"),
-            "CLAUDE_BIN": str(claude),
-            "CLAUDE_STAND_IN_SAMPLE": str(SAMPLE),
-        }
-
-    def command(self, name: str, *arguments: str) -> str:
-        """Standard output of `hmem …` or `hmem-night …`; its standard error goes to a log."""
-        process = self._spawn(name, [str(BIN / name), *arguments], self._environment(), stdout=subprocess.PIPE)
-        try:
-            output, _ = process.communicate(timeout=COMMAND_SECONDS)
-        except subprocess.TimeoutExpired as error:
-            process.kill()
-            raise DemoFailed(f"{name} {arguments[0]} did not end within {COMMAND_SECONDS:g} s.") from error
-        except KeyboardInterrupt:
-            process.communicate(timeout=COMMAND_SECONDS)  # a killed night would leave its children behind
-            raise
-        if process.returncode != 0:
-            raise DemoFailed(
-                f"{name} {arguments[0]} ended with exit code {process.returncode}. Its log ends:\n{tail(self.log(name))}"
-            )
-        return output.decode("utf-8", "replace").strip()
-
-    def log(self, name: str) -> Path:
-        return self.directory / "logs" / f"{name}.log"
-
-    def enqueue(self, task_id: str, message: Message, submitted_at: datetime) -> None:
-        """As the bot does."""
-        task = {
-            "task_id": task_id,
-            "message": message.message,
-            "chat_id": message.chat_id,
-            "user_id": f"demo-{message.name}",
-            "submitted_at": submitted_at.isoformat(),
-            "name": message.name,
-        }
-        self._client.rpush(keys.TASKS, dumps(task))
-
-    def collect(self, task_id: str, seconds: float = ANSWER_SECONDS) -> Result:
-        """As the bot does: poll, verify, delete."""
-        raw = self._wait(lambda: self._client.getdel(keys.result(task_id)), seconds, f"Task {task_id} was not answered")
-        result = Result.parse(raw)
-        if not result.verify(self._secret, task_id):
-            raise DemoFailed(f"The result of task {task_id} has a wrong signature.")
-        return result
-
-    def date_answer(self, task_id: str, asked_at: datetime) -> None:
-        """The answer was given now; date it as if it had been given then, so that the memory reads like that of two past days."""
-        key = keys.turn(task_id, "asst")
-        turn = json.loads(cast(bytes, self._client.get(key)))
-        self._client.set(key, dumps(turn | {"timestamp": asked_at.timestamp() + PLAYED_SECONDS}))
-
-    def end_session(self, chat_id: int) -> None:
-        """What four hours of silence do, or the bot at /new."""
-        self._client.delete(keys.session(str(chat_id)))
-
-    def turns_waiting(self) -> int:
-        return sum(1 for _ in self._client.scan_iter(match=f"{keys.MEMORY_PREFIX}*", count=1000))
-
-
-def end(process: subprocess.Popen[bytes]) -> None:
-    """The dispatcher finishes what it runs at the first signal, and drops it at the second."""
-    for stop in (process.terminate, process.terminate, process.kill):
-        stop()
-        with suppress(subprocess.TimeoutExpired):
-            process.wait(STOP_SECONDS)
-            return
-
-
-def tail(log: Path, lines: int = 10) -> str:
-    text = log.read_text(encoding="utf-8", errors="replace") if log.exists() else ""
-    return "\n".join(f"  {line}" for line in text.splitlines()[-lines:])
-
-
-@contextmanager
-def temporary_host(*, keep: bool) -> Iterator[Host]:
-    """A host that is stopped and removed whatever happens; after an error the last server's last words are shown."""
-    host = Host(Path(tempfile.mkdtemp(prefix="hmem-demo-")))
-    try:
-        yield host
-    except Exception:
-        log = host.log("dispatcher")
-        log = log if log.exists() else host.log("redis")
-        if words := tail(log):
-            print(f"{log.name} ends:\n{words}", file=sys.stderr)
-        raise
-    finally:
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            signal.signal(number, signal.SIG_IGN)  # a second Ctrl-C must not stop the clearing up
-        host.stop()
-        if not keep:
-            shutil.rmtree(host.directory, ignore_errors=True)
 
 
 class Demo:
