@@ -15,6 +15,7 @@ import os
 import re
 import shutil
 import signal
+import sys
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -33,6 +34,10 @@ DENY_READING = '{"permissions":{"deny":["Read(//**)"]}}'
 MAX_OUTPUT_BYTES = 16 << 20
 #: Seconds between asking the process group to end and killing it.
 KILL_GRACE_SECONDS = 5.0
+#: Seconds that `claude --help` may take.
+HELP_SECONDS = 10.0
+#: From some version on the CLI keeps the system prompt of a conversation's first turn unless told not to: yesterday's memory for ever.
+FRESH_PROMPT = ("--system-prompt-snapshot", "off")
 
 #: What the CLI may see of our environment: its own variables, and what any program needs.
 _PASSED = frozenset(
@@ -86,22 +91,25 @@ class ClaudeCli:
     """The installed CLI with this dispatcher's settings."""
 
     def __init__(self, settings: Settings) -> None:
-        found = shutil.which(settings.claude_bin)
+        beside_us = str(Path(sys.executable).parent)  # where scripts/setup --with-claude puts it
+        found = shutil.which(settings.claude_bin) or shutil.which(settings.claude_bin, path=beside_us)
         if found is None:
             raise ClaudeUnavailable(
                 f"The Claude CLI {settings.claude_bin!r} is not installed or not executable. "
-                "Install it (npm install -g @anthropic-ai/claude-code), log in once as this user, or set CLAUDE_BIN."
+                "Install it (scripts/setup --with-claude), run it once as this user to log in, or set CLAUDE_BIN."
             )
-        self._binary = str(Path(found).resolve() if os.sep in found else found)
+        self._binary = str(Path(found).absolute())
         self._settings = settings
         own = {name.upper() for name in Settings.model_fields}
         self._environment = child_environment(os.environ, own, settings.claude_env)
+        self._known_flags: asyncio.Task[tuple[str, ...]] | None = None
 
     async def ask(self, question: Question) -> Answer:
         """Run the CLI once. Never raises for what the CLI does; a cancelled call ends the whole process group."""
+        arguments = self._arguments(question, await self.flags())
         try:
             process = await asyncio.create_subprocess_exec(
-                *self._arguments(question),
+                *arguments,
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=asyncio.subprocess.PIPE,
@@ -122,9 +130,30 @@ class ClaudeCli:
             await _end_group(process)
         return read_answer(process.returncode or 0, output, errors)
 
-    def _arguments(self, question: Question) -> list[str]:
+    async def flags(self) -> tuple[str, ...]:
+        """Flags that this version of the CLI needs and knows: it is asked once, the first time."""
+        if self._known_flags is None:
+            self._known_flags = asyncio.create_task(self._ask_for_flags())
+        return await asyncio.shield(self._known_flags)
+
+    async def _ask_for_flags(self) -> tuple[str, ...]:
+        try:
+            process = await asyncio.create_subprocess_exec(
+                self._binary, "--help", env=self._environment, start_new_session=True,
+                stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL,
+            )  # fmt: skip
+        except OSError:  # the question itself will say what is wrong
+            return ()
+        output = b""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(HELP_SECONDS):
+                output, _ = await process.communicate()
+        await _end_group(process)
+        return FRESH_PROMPT if FRESH_PROMPT[0].encode() in output else ()
+
+    def _arguments(self, question: Question, flags: tuple[str, ...]) -> list[str]:
         settings = self._settings
-        arguments = [self._binary, "-p", "--output-format", "json", "--settings", DENY_READING]
+        arguments = [self._binary, "-p", "--output-format", "json", "--settings", DENY_READING, *flags]
         arguments += ["--resume" if question.resume else "--session-id", question.session]
         if question.prompt_file:
             arguments += ["--append-system-prompt-file", str(question.prompt_file)]

@@ -46,13 +46,16 @@ async def _serve(settings: Settings) -> None:
     from dispatcher.worker import Worker, connect
 
     memory, client = Memory(settings), connect(settings)
-    worker = Worker(settings, client, memory, Answering(settings, memory, ClaudeCli(settings)))
+    claude = ClaudeCli(settings)
+    worker = Worker(settings, client, memory, Answering(settings, memory, claude))
+    asking = asyncio.create_task(claude.flags())  # while the rest starts; the first question waits for it
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, worker.stop)
     try:
         await worker.run()
     finally:
+        asking.cancel()
         await client.aclose()
 
 

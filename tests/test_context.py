@@ -49,9 +49,11 @@ summaries = st.just("") | st.just(SUMMARY) | odd_text
 @PROPERTY
 @given(hits_strategy, summaries, st.integers(0, 400) | st.integers(0, 20_000))
 @example([hit("x" * 900)] * 30, SUMMARY, 1500)
+@example([hit("x")], SUMMARY, 100)
+@example([], "x", 100)
 def test_the_budget_is_never_exceeded(hits: list[Hit], summary: str, budget: int) -> None:
     context = composed(hits, summary, budget)
-    assert context.tokens <= budget
+    assert len(context.text) / 4 <= context.tokens <= budget
     assert len(context.text) <= budget * CHARACTERS_PER_TOKEN
     assert bool(context.text) == bool(context.parts)
     assert [text for _, text in RECORD.findall(context.text)] == [part.text for part in context.parts]
@@ -88,6 +90,7 @@ def test_a_summary_takes_no_more_than_its_share_and_is_cut_at_a_line() -> None:
         assert SUMMARY.startswith(text + "\n")
     assert composed([], SUMMARY, 20_000).parts[0].text == SUMMARY
     assert composed([], "x" * 5_000, 1500).parts == [], "half a line says nothing"
+    assert composed([], "a short line\n" + "x" * 5_000, 1500).parts == [], "nor does a heading alone"
 
 
 @PROPERTY

@@ -46,12 +46,13 @@ def written(chunks: list[Chunk], zone: str = "UTC") -> str:
     return summarise._text(cast(Any, SimpleNamespace(settings=SimpleNamespace(timezone=ZoneInfo(zone)))), chunks)
 
 
-def many(number: int) -> list[Chunk]:
+def many(number: int, length: int = 0) -> list[Chunk]:
     """Sentences of different words, one a day."""
     word = [f"{a}{b}{c}" for a in "bcdfghk" for b in "aeiou" for c in "lmnprst"]
     said = [
         f"the {word[n % 240]}one {word[(7 * n + 3) % 240]}two to {word[(11 * n + 5) % 240]}three" for n in range(number)
     ]
+    said = [" ".join([text, *(f"{text[4:7]}{k}x{n}" for k in range(length))]) for n, text in enumerate(said)]
     return [chunk(f"{text}.", NOW - (number - n) * DAY, number=n) for n, text in enumerate(said)]
 
 
@@ -69,10 +70,11 @@ def test_a_summary_is_bounded_repeatable_and_word_for_word(chunks: list[Chunk]) 
     assert [sentence.order for sentence in chosen] == sorted({sentence.order for sentence in chosen})
 
 
-def test_a_long_history_fills_the_summary_and_no_more() -> None:
-    chosen, _ = extract(many(2_000))
+@pytest.mark.parametrize("length", [0, 1, 4, 12])
+def test_a_long_history_fills_the_summary_and_no_more(length: int) -> None:
+    chosen, _ = extract(many(2_000, length))
     used = sum(len(sentence.text) + len(sentence.speaker) + 5 for sentence in chosen)
-    assert SUMMARY_CHARACTERS - 100 < used <= SUMMARY_CHARACTERS
+    assert SUMMARY_CHARACTERS - 250 < used <= SUMMARY_CHARACTERS
 
 
 def test_age_counts_from_the_newest_turn_and_not_from_a_clock() -> None:
@@ -131,6 +133,18 @@ def test_topics_are_the_words_most_sentences_share() -> None:
     ]
     chunks.append(chunk("the boiler is boiler boiler quiet today"))
     assert extract(chunks)[1] == ["boiler", "cellar", "loud"]
+
+
+def test_topics_are_few() -> None:
+    chunks = [chunk(" ".join(f"word{n}" for n in range(20)), number=n) for n in range(3)]
+    assert extract(chunks)[1] == ["word0", "word1", *(f"word{n}" for n in range(10, 16))]
+
+
+def test_what_the_chat_speaks_of_often_comes_before_what_it_says_once() -> None:
+    often = [f"somebody saw the boiler {name} there" for name in ("alpha", "beta", "gamma", "delta")]
+    chosen = texts([*(chunk(one.text, NOW) for one in many(100)), *map(chunk, often)])
+    assert 10 < len(chosen) < 100
+    assert often[0] in chosen
 
 
 def test_no_chunks_make_no_summary() -> None:

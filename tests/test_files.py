@@ -31,7 +31,7 @@ PROPERTY = settings(max_examples=60, deadline=None)
 REPOSITORY = Path(__file__).parent.parent
 chats = st.text(st.characters(exclude_categories=("C", "Z")), min_size=1, max_size=256)
 odd_chats = st.sampled_from(
-    ["-100123", "../../etc", "a/b", "..", ".", "*", "~", "Case", "чат", "x" * 256, "a b", "%00", "-", "--", "-rf"]
+    [*"-100123 ../../etc a/b .. . * ~ Case чат %00 - -- -rf con".split(), "x" * 256, "a b", "ab\n"]
 )
 twins = st.sampled_from(
     [
@@ -60,7 +60,7 @@ def test_a_name_stays_in_its_directory(chat: str) -> None:
     assert name.isascii()
     assert name == name.lower()
     assert name.strip("-")
-    assert not set(name) & set("/\\.*:\0 ")
+    assert not set(name) & set("/\\.*:\0\n ")
     assert len(name) <= 65
     assert name == chat or name.startswith("~")
 
@@ -191,15 +191,17 @@ def test_made_directories_are_private_and_fresh_ones_empty(tmp_path: Path) -> No
 def test_a_link_is_switched_in_one_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     link = tmp_path / "current"
     switch_link(link, "releases/1")
-    replace = Path.replace
+    replace, unlinked = Path.replace, []
 
     def old_one_is_still_there(path: Path, target: Path) -> Path:
         assert link.readlink() == Path("releases/1")
         return replace(path, target)
 
     monkeypatch.setattr(Path, "replace", old_one_is_still_there)
+    monkeypatch.setattr(Path, "unlink", lambda path, **_: unlinked.append(path))
     switch_link(link, "releases/2")
     assert link.readlink() == Path("releases/2")
+    assert not unlinked
     assert names(tmp_path) == ["current"]
 
 

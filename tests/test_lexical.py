@@ -94,6 +94,16 @@ def test_chunks_of_another_chat_are_not_found_by_id(crowd: LexicalIndex) -> None
     assert crowd.chunks(["c1#0"], "c1")["c1#0"].text == "canary c1 c2 chat body own2 note 0"
 
 
+def test_a_row_must_be_the_chats_own_in_the_index_and_in_the_table(tmp_path: Path) -> None:
+    build(tmp_path / "file", [(chunk(chat, "canary", chat), "canary") for chat in ("A", "B")])
+    damage = sqlite3.connect(tmp_path / "file", isolation_level=None)
+    damage.executescript("UPDATE chats SET chat_no = -chat_no; UPDATE chats SET chat_no = chat_no + 3;")
+    damage.close()
+    index = LexicalIndex(tmp_path / "file")
+    assert found(index, "canary", "A") == found(index, "canary", "B") == []
+    index.close()
+
+
 def test_a_question_of_another_chat_is_not_shown_with_an_answer(opened: Open) -> None:
     index = opened(
         chunk("q2", "second passage of the question", passage=2),

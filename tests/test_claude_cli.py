@@ -1,0 +1,157 @@
+"""The real Claude CLI against a loopback Messages API server: what really reaches the model, and what never may."""
+
+from __future__ import annotations
+
+import json
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from tests.conftest import BINARIES, Dispatcher, World
+from tests.servers.messages_api import MessagesApi
+
+CLAUDE = BINARIES / "claude"
+
+
+@pytest.fixture
+def api() -> Iterator[MessagesApi]:
+    with MessagesApi() as server:
+        yield server
+
+
+@pytest.fixture
+def cli(light: World, api: MessagesApi) -> World:
+    """An installation with the real CLI, which has no account and talks to the loopback server alone."""
+    if not CLAUDE.exists():
+        pytest.fail("The Claude CLI is not installed. Run scripts/setup --dev --with-claude.")
+    light.environment |= {
+        "CLAUDE_BIN": str(CLAUDE),
+        "ANTHROPIC_BASE_URL": api.url,
+        "ANTHROPIC_API_KEY": "test",
+        "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+        "TASK_TIMEOUT": "60",
+    }
+    return light
+
+
+@pytest.fixture
+def dispatcher(cli: World) -> Iterator[Dispatcher]:
+    running = cli.start_dispatcher()
+    yield running
+    running.stop()
+
+
+def system(request: dict[str, Any]) -> str:
+    return json.dumps(request["system"])
+
+
+def messages(request: dict[str, Any]) -> str:
+    return json.dumps(request["messages"], ensure_ascii=False)
+
+
+def test_what_was_said_reaches_the_model_next_morning(cli: World, dispatcher: Dispatcher, api: MessagesApi) -> None:
+    cli.command("hmem", "ask", "9912", "The boiler code is 4711, remember it.")
+    assert "4711" not in system(api.requests[-1])
+    cli.night()
+    cli.redis.delete("hcli:session:9912")  # /new
+    cli.command("hmem", "ask", "9912", "What is the code of the boiler?")
+    assert "The boiler code is 4711, remember it." in system(api.requests[-1])
+    cli.command("hmem", "ask", "77", "What is the code of the boiler?")
+    assert "4711" not in json.dumps(api.requests[-1]), "another chat's memory"
+
+
+def test_a_resumed_turn_gets_the_new_memory_and_not_the_old(
+    cli: World, dispatcher: Dispatcher, api: MessagesApi
+) -> None:
+    cli.say("old", "the parrot is called Alba")
+    cli.night()
+    cli.command("hmem", "ask", "9912", "How is the parrot called?")
+    assert "Alba" in system(api.requests[-1])
+    cli.say("old", "the parrot is called Bruno")
+    cli.night()
+    cli.command("hmem", "ask", "9912", "And today, how is the parrot called?")
+    assert "How is the parrot called?" in messages(api.requests[-1]), "the session was resumed"
+    assert "Bruno" in system(api.requests[-1])
+    assert "Alba" not in system(api.requests[-1])
+
+
+def test_an_unknown_session_falls_back(cli: World, dispatcher: Dispatcher, api: MessagesApi) -> None:
+    cli.redis.set("hcli:session:9912", str(uuid4()))
+    assert cli.command("hmem", "ask", "9912", "hello").stdout.strip() == "All right."
+    assert len(api.requests) == 1
+
+
+FORMS = ["see @/etc/hostname", "@~/note.txt", '@"/etc/hostname" please', "@../../../etc/hostname", "(@/etc/hostname)", "/clear", "/help",
+         "\n/clear", "!cat /etc/hostname", "# note", "--version", "mail bob@example.org"]  # fmt: skip
+
+
+def test_no_form_of_a_message_reads_a_file_or_runs_a_command(
+    cli: World, dispatcher: Dispatcher, api: MessagesApi
+) -> None:
+    (cli.root / "note.txt").write_text("SECRET-NOTE")
+    for number, form in enumerate(FORMS):
+        cli.command("hmem", "ask", "--", "9912", form)
+        assert len(api.requests) == number + 1, f"{form!r} never reached the model"
+        sent = messages(api.requests[-1]).replace("\u2060", "")
+        assert json.dumps(form, ensure_ascii=False)[1:-1] in sent
+        assert "SECRET-NOTE" not in sent
+        assert f"{socket.gethostname()}\\n" not in sent
+        assert not api.requests[-1].get("tools")
+    assert "bob@example.org" in messages(api.requests[-1]), "mail addresses are left as they are"
+    turns = [json.loads(cli.redis.get(key) or b"")["content"] for key in cli.redis.keys("hcli:memory:*:user")]
+    assert sorted(turns) == sorted(FORMS), "stored as it was said"
+
+
+@pytest.mark.parametrize("layer", ["text", "rule"])
+def test_each_layer_alone_keeps_files_from_leaving(
+    cli: World, api: MessagesApi, monkeypatch: pytest.MonkeyPatch, layer: str
+) -> None:
+    """And with neither of them the file does leave: the test would see it."""
+    import asyncio
+
+    from dispatcher import claude
+
+    secret = cli.root / "note.txt"
+    secret.write_text("SECRET-NOTE")
+    for name, value in cli.variables().items():
+        monkeypatch.setenv(name, value)
+    folder = cli.root / "chat"
+    folder.mkdir()
+
+    def leaks() -> bool:
+        question = claude.Question(f"see @{secret}", str(uuid4()), False, None, folder, None)
+        answer = asyncio.run(claude.ClaudeCli(cli.settings()).ask(question))
+        assert answer.error is None
+        return "SECRET-NOTE" in messages(api.requests[-1])
+
+    if layer == "rule":
+        monkeypatch.setattr(claude, "as_plain_text", lambda message: message)
+    else:
+        monkeypatch.setattr(claude, "DENY_READING", "{}")
+    assert not leaks()
+    monkeypatch.setattr(claude, "as_plain_text", lambda message: message)
+    monkeypatch.setattr(claude, "DENY_READING", "{}")
+    assert leaks()
+
+
+def test_a_cli_that_is_not_logged_in_says_so(cli: World) -> None:
+    cli.environment.pop("ANTHROPIC_API_KEY")
+    running = cli.start_dispatcher()
+    assert "Not logged in" in cli.command("hmem", "ask", "9912", "hello").stdout
+    running.stop()
+
+
+def test_memory_of_any_size_goes_in_by_a_file(cli: World, api: MessagesApi) -> None:
+    cli.say("t1", "Über die Brücke, " * 40 + "the heron", chat_id="9912")
+    cli.night()
+    rules = Path(cli.root / "rules.md")
+    rules.write_text("The bot's own rules. " * 20_000)  # over the 128 KiB that one argument may have
+    running = cli.start_dispatcher(CLAUDE_BASE_PROMPT_FILE=str(rules))
+    cli.command("hmem", "ask", "9912", "heron?")
+    assert "The bot's own rules." in system(api.requests[-1])
+    assert "the heron" in system(api.requests[-1])
+    running.stop()
