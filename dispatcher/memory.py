@@ -67,6 +67,14 @@ class Memory:
                     log.error("memory cannot be opened", error=str(error))
                 self._refused = self._settings.hmem_memory_dir / "current"
 
+    def retry_vectors(self) -> None:
+        """Try the vectors again where they could not be opened (Ollama was asleep); slow, in a thread."""
+        with self.reading() as release:
+            if release is not None and release.vectors_missing:
+                release.open_vectors()
+                if release.vectors_missing is None:
+                    log.info("vector search is back", run=release.run)
+
     def _open(self, target: Path) -> None:
         try:
             release = OpenRelease(self._settings, target)

@@ -31,6 +31,8 @@ log = structlog.get_logger()
 BEAT_SECONDS = 10.0
 #: Seconds between two looks at where `current` leads.
 WATCH_SECONDS = 1.0
+#: Seconds between two tries to open vectors that are missing.
+RETRY_VECTORS_SECONDS = 60.0
 #: Seconds to block for work, and to wait while all queued chats are busy.
 BLOCK_SECONDS = 5
 BUSY_SECONDS = 0.1
@@ -112,7 +114,11 @@ class Worker:
 
     async def _watch(self) -> None:
         """Serve the release that `current` leads to, and say so at once: the night waits for it."""
+        retried = time.monotonic()
         while True:
+            if time.monotonic() - retried > RETRY_VECTORS_SECONDS:
+                retried = time.monotonic()
+                await asyncio.to_thread(self._memory.retry_vectors)
             if self._memory.moved():
                 await asyncio.to_thread(self._memory.refresh)
                 with contextlib.suppress(redis.RedisError):  # the next beat says it

@@ -26,8 +26,8 @@ TOMBSTONES = "tombstones.jsonl"
 
 
 def run(night: Night, out: Path) -> dict[str, Any]:
-    names = sorted({cast(bytes, key) for key in night.redis.scan_iter(match=f"{keys.MEMORY_PREFIX}*", count=5000)})
-    batches = [names[start : start + BATCH_KEYS] for start in range(0, len(names), BATCH_KEYS)]
+    names = turn_keys(night.redis)
+    batches = in_batches(names)
     written = 0
     with atomic_writer(out / RECORDS) as handle:
         for batch in night.report.track(batches, len(batches), "export"):
@@ -39,6 +39,15 @@ def run(night: Night, out: Path) -> dict[str, Any]:
         for stone in stones:
             handle.write(orjson.dumps(RawRecord(keys.TOMBSTONES.encode(), "string", stone).to_json()) + b"\n")
     return {"keys": len(names), "records": written, "vanished": len(names) - written, "tombstones": len(stones)}
+
+
+def turn_keys(client: Redis) -> list[bytes]:
+    """All keys under `hcli:memory:`, each once, sorted."""
+    return sorted({cast(bytes, key) for key in client.scan_iter(match=f"{keys.MEMORY_PREFIX}*", count=5000)})
+
+
+def in_batches(names: list[bytes]) -> list[list[bytes]]:
+    return [names[start : start + BATCH_KEYS] for start in range(0, len(names), BATCH_KEYS)]
 
 
 def read_records(client: Redis, names: list[bytes]) -> Iterator[RawRecord]:

@@ -16,6 +16,7 @@ from nightly.extract import SUMMARY_VERSION
 from nightly.night import (
     Night,
     abandon,
+    connect,
     create_folder,
     discard_from,
     new_run,
@@ -170,15 +171,12 @@ def _summary(night: Night) -> dict[str, Any]:
 
 def dry_run(settings: Settings) -> dict[str, Any]:
     """What a night would find, without writing anything."""
-    from nightly.night import connect
-
-    client = connect(settings)
-    names = sorted({bytes(key) for key in client.scan_iter(match="hcli:memory:*", count=5000)})
-    known = read_archive(settings.hmem_night_dir / "archive").hashes
-    batches = [names[start : start + export.BATCH_KEYS] for start in range(0, len(names), export.BATCH_KEYS)]
-    records = [record for batch in batches for record in export.read_records(client, batch)]
-    return {
-        "unfinished_night": unfinished_run(settings),
-        "keys": len(names),
-        "not_archived": sum(record.sha256 not in known for record in records),
-    }
+    with connect(settings) as client:
+        names = export.turn_keys(client)
+        known = read_archive(settings.hmem_night_dir / "archive").hashes
+        records = (record for batch in export.in_batches(names) for record in export.read_records(client, batch))
+        return {
+            "unfinished_night": unfinished_run(settings),
+            "keys": len(names),
+            "not_archived": sum(record.sha256 not in known for record in records),
+        }

@@ -167,7 +167,8 @@ def test_a_hundred_tasks_keep_their_order_within_each_chat(light: World, bot: Bo
     order = light.root / "order"
     path = light.root / "claude.py"
     path.write_text(
-        "#!/usr/bin/env python3\nimport sys, time, random, json\nif '--help' in sys.argv: sys.exit()\nmessage = sys.stdin.read()\ntime.sleep(random.random() * .05)\n"
+        "#!/usr/bin/env python3\nimport sys, time, random, json\nif '--help' in sys.argv: sys.exit()\n"
+        "message = sys.stdin.read()\ntime.sleep(random.random() * .05)\n"
         f"open({str(order)!r}, 'a').write(message + '\\n')\nprint(json.dumps({{'result': 'ok ' + message, 'session_id': 's'}}))\n"
     )
     path.chmod(0o755)

@@ -105,3 +105,26 @@ def test_the_table_of_models_is_sound() -> None:
     assert known_model("nomic-embed-text:v1.5").dimensions == 768
     with pytest.raises(SettingsError, match="not a known embedding model"):
         known_model("word2vec")
+
+
+def test_vectors_come_back_when_the_embedder_does(world: World) -> None:
+    """Ollama was asleep when the release was taken up: keywords at once, vectors at the next try, without a restart."""
+    from dispatcher.memory import Memory
+
+    world.say("t1", "the boiler code is 4711")
+    world.night()
+    with OllamaApi() as api:
+        memory = Memory(world.settings(embedder="ollama", ollama_url=api.url))
+        api.models.clear()
+        memory.refresh()
+        with memory.reading() as release:
+            assert release is not None
+            assert "ollama pull" in (release.vectors_missing or "")
+            assert [hit.vector for hit in release.recall("9912", "boiler", 5).hits] == [None]
+        api.models["all-minilm:latest"] = DIGEST
+        memory.retry_vectors()
+        with memory.reading() as release:
+            assert release is not None
+            assert release.vectors_missing is None
+            assert release.recall("9912", "heating", 5).hits[0].vector is not None
+        memory.close()

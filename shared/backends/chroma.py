@@ -102,7 +102,10 @@ class ChromaBackend:
 
     def open(self) -> None:
         with self._lock:
+            if self._why is None:
+                return
             try:
+                self._give_back()
                 self._why = self._open()
             except HmemError as error:
                 self._why = str(error)
@@ -155,12 +158,17 @@ class ChromaBackend:
     def close(self) -> None:
         with self._lock:
             self._why = "closed"
-            if self._client is not None:
-                self._client.close()
-                self._client = None
-            self._collections.clear()
-            if self._embedder is not None:
-                self._embedder.close()
-            if self._view is not None:
-                self._view.remove()
-                self._view = None
+            self._give_back()
+
+    def _give_back(self) -> None:
+        """Whatever has been opened so far, perhaps by an attempt that failed half-way."""
+        self._collections.clear()
+        if self._client is not None:
+            self._client.close()
+            self._client = None
+        if self._embedder is not None:
+            self._embedder.close()
+            self._embedder = None
+        if self._view is not None:
+            self._view.remove()
+            self._view = None
