@@ -9,6 +9,7 @@ as said: the question alone is.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
@@ -83,10 +84,11 @@ class Answering:
 
     async def _context(self, task: Task) -> Context:
         """What to inject; nothing if memory is missing, broken or too slow."""
-        try:
-            if self._memory.moved():
+        if self._memory.moved() and not self._memory.refreshing:
+            with contextlib.suppress(TimeoutError):  # then the release that is open must do
                 async with asyncio.timeout(FRESH_SECONDS):
                     await asyncio.to_thread(self._memory.refresh)
+        try:
             async with asyncio.timeout(self._settings.memory_deadline_ms / 1000 + LOOKUP_SLACK_SECONDS):
                 return await asyncio.to_thread(self._assemble, task)
         except TimeoutError:
@@ -191,6 +193,11 @@ class Answering:
             [("tasks", "1"), ("errors", "1")],
             dead_reason=f"its worker died {deaths} times",
         )
+
+    def broken(self, task: Task, claimed_at: float) -> Finished:
+        """For a task over which we failed ourselves: an apology, and the session is left as it is."""
+        answer = Answer("", error="something went wrong on our side")
+        return self._finished(task, claimed_at, answer, session_was=NO_SESSION, session="")
 
     def _sign(self, task_id: str, output: str, usage: dict[str, object] | None = None) -> Result:
         return Result.sign(self._secret, task_id, output, datetime.now(UTC).isoformat(), usage or None)

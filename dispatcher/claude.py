@@ -11,6 +11,7 @@ command. Both are disarmed twice: in the text (a word joiner after `@`, one befo
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 import re
 import shutil
@@ -87,21 +88,31 @@ def child_environment(environment: Mapping[str, str], own_names: set[str], extra
     }
 
 
+def find_cli(settings: Settings) -> str:
+    """Path of the CLI, or ClaudeUnavailable."""
+    beside_us = str(Path(sys.executable).parent)  # where scripts/setup --with-claude puts it
+    found = shutil.which(settings.claude_bin) or shutil.which(settings.claude_bin, path=beside_us)
+    if found is None:
+        raise ClaudeUnavailable(
+            f"The Claude CLI {settings.claude_bin!r} is not installed or not executable. "
+            "Install it (scripts/setup --with-claude), run it once as this user to log in, or set CLAUDE_BIN."
+        )
+    return str(Path(found).absolute())
+
+
+def cli_environment(settings: Settings) -> dict[str, str]:
+    """The environment that the CLI gets from this process."""
+    own = {name.upper() for name in Settings.model_fields}
+    return child_environment(os.environ, own, settings.claude_env)
+
+
 class ClaudeCli:
     """The installed CLI with this dispatcher's settings."""
 
     def __init__(self, settings: Settings) -> None:
-        beside_us = str(Path(sys.executable).parent)  # where scripts/setup --with-claude puts it
-        found = shutil.which(settings.claude_bin) or shutil.which(settings.claude_bin, path=beside_us)
-        if found is None:
-            raise ClaudeUnavailable(
-                f"The Claude CLI {settings.claude_bin!r} is not installed or not executable. "
-                "Install it (scripts/setup --with-claude), run it once as this user to log in, or set CLAUDE_BIN."
-            )
-        self._binary = str(Path(found).absolute())
+        self._binary = find_cli(settings)
         self._settings = settings
-        own = {name.upper() for name in Settings.model_fields}
-        self._environment = child_environment(os.environ, own, settings.claude_env)
+        self._environment = cli_environment(settings)
         self._known_flags: asyncio.Task[tuple[str, ...]] | None = None
 
     async def ask(self, question: Question) -> Answer:
@@ -247,6 +258,9 @@ def _usage(record: dict[str, Any]) -> dict[str, Any]:
         "duration_ms": record.get("duration_ms"),
         "num_turns": record.get("num_turns"),
     }
-    return {
-        name: value for name, value in values.items() if isinstance(value, int | float) and not isinstance(value, bool)
+    numbers = {
+        name: value
+        for name, value in values.items()
+        if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
     }
+    return {name: float(value) if name == "cost_usd" else round(value) for name, value in numbers.items()}

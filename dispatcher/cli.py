@@ -171,14 +171,15 @@ def status(json: Json = False) -> None:
             if found.last_night_hours is None
             else f"run {found.last_night_run}, {found.last_night_hours:.1f} hours ago"
         )
+        release = (
+            f"{found.release}: {found.turns_archived} turns of {found.chats} chats" if found.release else "none yet"
+        )
         rows = {
             "queue": f"{found.queued} waiting, {found.in_flight} in flight, {found.dead_letters} dead letters",
             "dispatchers": ", ".join(f"{w} (release {r or 'none'})" for w, r in found.workers.items())
             or "none running",
             "turns in Redis": f"{found.turns_waiting} waiting for the night",
-            "release": f"{found.release}: {found.turns_archived} turns of {found.chats} chats"
-            if found.release
-            else "none yet",
+            "release": found.release_error or release,
             "last good night": night,
         }
         for name, value in rows.items():
@@ -187,6 +188,21 @@ def status(json: Json = False) -> None:
         raise MemoryStale(
             f"Memory is not being kept up: {found.stale}. Look at hmem-night status and its log, then run hmem-night run."
         )
+
+
+@app.command()
+def doctor(json: Json = False) -> None:
+    """What is wrong here, why, and what to do. Ends with the code of the first problem; changes nothing."""
+    from dispatcher import doctor as checks
+
+    found = []
+    for finding in checks.examine(start()):
+        found.append(finding)
+        if not json:
+            print_bytes(checks.lines(finding).encode())
+    if json:
+        print_json(checks.report(found))
+    raise typer.Exit(checks.exit_code(found))
 
 
 def _redis(settings: Settings) -> Redis:

@@ -5,41 +5,46 @@
 -- ARGV  1 claim token  2 chat (its lock)  3 JSON: {user, asst, history, size, stats, session_was, session, session_ttl, turn_ids, dead,
 --       history_ttl, history_length, stats_ttl, done_ttl, unconsolidated_length, dead_length, result, result_ttl}; "" = absent
 -- Returns 1 if this call finished it, 0 if it was finished before (by this worker or by one that took the task over).
-redis.call('HDEL', KEYS[1], ARGV[1])
-if redis.call('HGET', KEYS[2], ARGV[2]) == ARGV[1] then redis.call('HDEL', KEYS[2], ARGV[2]) end
-if redis.call('EXISTS', KEYS[3]) == 1 then return 0 end
+local function leave()
+  redis.call('HDEL', KEYS[1], ARGV[1])
+  if redis.call('HGET', KEYS[2], ARGV[2]) == ARGV[1] then redis.call('HDEL', KEYS[2], ARGV[2]) end
+end
+if redis.call('EXISTS', KEYS[3]) == 1 then leave() return 0 end
 
+-- Redis does not undo what a script did before an error: what cannot fail comes first, what only may (a key of another type) is
+-- tried, and the in-flight entry goes last.
 local e = cjson.decode(ARGV[3])
 if e.user ~= '' then redis.call('SET', KEYS[4], e.user) end
 if e.asst ~= '' then redis.call('SET', KEYS[5], e.asst) end
+-- A result that stands there is the bot's own, written at /cancel: it has been shown, ours comes too late.
+redis.call('SET', KEYS[11], e.result, 'EX', e.result_ttl, 'NX')
+redis.call('SET', KEYS[3], '1', 'EX', e.done_ttl)
+redis.call('DEL', KEYS[13])
 
 -- The session moves on only if nobody ended it meanwhile (/new deletes it): then this exchange belongs to the conversation that ended.
-if (redis.call('GET', KEYS[9]) or '') == e.session_was then
+local session = redis.pcall('GET', KEYS[9])
+if (session or '') == e.session_was then
   if e.session ~= '' then
     redis.call('SET', KEYS[9], e.session, 'EX', e.session_ttl)
   else
     redis.call('DEL', KEYS[9])
   end
-  for _, entry in ipairs(e.history) do redis.call('RPUSH', KEYS[6], entry) end
-  redis.call('LTRIM', KEYS[6], -e.history_length, -1)
-  redis.call('EXPIRE', KEYS[6], e.history_ttl)
-  redis.call('INCRBY', KEYS[7], e.size)
-  redis.call('EXPIRE', KEYS[7], e.history_ttl)
+  for _, entry in ipairs(e.history) do redis.pcall('RPUSH', KEYS[6], entry) end
+  redis.pcall('LTRIM', KEYS[6], -e.history_length, -1)
+  redis.pcall('EXPIRE', KEYS[6], e.history_ttl)
+  redis.pcall('INCRBY', KEYS[7], e.size)
+  redis.pcall('EXPIRE', KEYS[7], e.history_ttl)
 end
 
 for _, pair in ipairs(e.stats) do
-  redis.call(pair[1] == 'cost_usd' and 'HINCRBYFLOAT' or 'HINCRBY', KEYS[8], pair[1], pair[2])
+  redis.pcall(pair[1] == 'cost_usd' and 'HINCRBYFLOAT' or 'HINCRBY', KEYS[8], pair[1], pair[2])
 end
-redis.call('EXPIRE', KEYS[8], e.stats_ttl)
-
-for _, turn_id in ipairs(e.turn_ids) do redis.call('RPUSH', KEYS[10], turn_id) end
-redis.call('LTRIM', KEYS[10], -e.unconsolidated_length, -1)
+redis.pcall('EXPIRE', KEYS[8], e.stats_ttl)
+for _, turn_id in ipairs(e.turn_ids) do redis.pcall('RPUSH', KEYS[10], turn_id) end
+redis.pcall('LTRIM', KEYS[10], -e.unconsolidated_length, -1)
 if e.dead ~= '' then
-  redis.call('RPUSH', KEYS[12], e.dead)
-  redis.call('LTRIM', KEYS[12], -e.dead_length, -1)
+  redis.pcall('RPUSH', KEYS[12], e.dead)
+  redis.pcall('LTRIM', KEYS[12], -e.dead_length, -1)
 end
--- A result that stands there is the bot's own, written at /cancel: it has been shown, ours comes too late.
-redis.call('SET', KEYS[11], e.result, 'EX', e.result_ttl, 'NX')
-redis.call('DEL', KEYS[13])
-redis.call('SET', KEYS[3], '1', 'EX', e.done_ttl)
+leave()
 return 1

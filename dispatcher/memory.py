@@ -46,6 +46,11 @@ class Memory:
         with self._lock:
             return self._current.release.run if self._current else None
 
+    @property
+    def refreshing(self) -> bool:
+        """Whether a release is being opened now."""
+        return self._refreshing.locked()
+
     def moved(self) -> bool:
         """Whether `current` leads elsewhere than to what is served: one readlink."""
         try:

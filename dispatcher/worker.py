@@ -20,6 +20,7 @@ from redis.backoff import ExponentialBackoff
 
 from dispatcher.answering import Answering, keep_trying
 from dispatcher.memory import Memory
+from dispatcher.notify import Supervisor
 from dispatcher.tasks import Claim, TaskQueue
 from shared.errors import RedisUnavailable
 from shared.records import RecordRefused, Task, loads_object, task_id_of
@@ -36,6 +37,12 @@ RETRY_VECTORS_SECONDS = 60.0
 #: Seconds to block for work, and to wait while all queued chats are busy.
 BLOCK_SECONDS = 5
 BUSY_SECONDS = 0.1
+#: Seconds that one call for work may take. A Redis that accepts and never answers would hold the client's own tries for a minute and more.
+PATIENCE_SECONDS = 20
+#: Seconds within which the claim loop turns even then: two such calls and the longest pause, with slack.
+TURN_SECONDS = 90
+#: Seconds that a task may take beside its questions to Claude, of which there may be two (a lost session is asked anew).
+GRACE_SECONDS = 120
 OLDEST_REDIS = (7, 0)
 
 
@@ -58,9 +65,12 @@ class Worker:
         self._settings, self._memory, self._answering = settings, memory, answering
         self._redis = client
         self._queue = TaskQueue(client)
-        self._running: set[asyncio.Task[None]] = set()
+        self._running: dict[asyncio.Task[None], float] = {}  # when each began
         self._stop = asyncio.Event()
         self._freed = asyncio.Event()
+        self._supervisor = Supervisor.from_environment()
+        self._background: list[asyncio.Task[None]] = []
+        self._turned = self._redis_failed = time.monotonic()
 
     def stop(self) -> None:
         """Once: take no more tasks and finish those running. Twice: end them and requeue."""
@@ -69,20 +79,22 @@ class Worker:
             for task in self._running:
                 task.cancel()
         self._stop.set()
+        self._supervisor.stopping()
         self._freed.set()
 
     async def run(self) -> None:
         await self._check_redis()
         await self._queue.beat(None)
-        background = [asyncio.create_task(self._beat()), asyncio.create_task(self._watch())]
+        self._background = [asyncio.create_task(self._beat()), asyncio.create_task(self._watch())]
+        feeding = asyncio.create_task(self._feed_watchdog())
         log.info("dispatcher started", worker=self._queue.worker)
         try:
             await self._claim_until_stopped()
             await self._finish_running()
         finally:
-            for task in background:
+            for task in (feeding, *self._background):
                 task.cancel()
-            await asyncio.gather(*background, return_exceptions=True)
+            await asyncio.gather(feeding, *self._background, return_exceptions=True)
             with contextlib.suppress(redis.RedisError):
                 log.info("dispatcher stopped", requeued=await self._queue.leave())
             self._memory.close()
@@ -125,20 +137,43 @@ class Worker:
                     await self._queue.beat(self._memory.served_run)
             await asyncio.sleep(WATCH_SECONDS)
 
+    async def _feed_watchdog(self) -> None:
+        while period := self._supervisor.watchdog_seconds:
+            if hang := self._hang(time.monotonic()):
+                log.error("the watchdog is not fed", reason=hang)
+            else:
+                self._supervisor.alive()
+            await asyncio.sleep(period / 4)
+
+    def _hang(self, now: float) -> str | None:
+        """What has ceased to move, or None. A Redis that is away is no hang: it is tried again. A hang of the event loop is silence."""
+        if not self._stop.is_set() and now - self._turned > TURN_SECONDS:
+            return "the claim loop does not turn"
+        if any(task.done() for task in self._background):
+            return "the heartbeat or the watch over the release has ended"
+        limit = 2 * self._settings.task_timeout + GRACE_SECONDS
+        if any(now - max(began, self._redis_failed) > limit for began in self._running.values()):
+            return "a task does not end"
+        return None
+
     async def _claim_until_stopped(self) -> None:
         token, failures = self._queue.next_token(), 0
         while not self._stop.is_set():
+            self._turned = time.monotonic()
             if len(self._running) >= self._settings.max_concurrent_tasks:
                 await self._pause(BLOCK_SECONDS)
                 continue
             try:
-                claim = await self._queue.claim(token)
+                async with asyncio.timeout(PATIENCE_SECONDS):  # the same token may be asked again
+                    claim = await self._queue.claim(token)
+                self._supervisor.ready()
                 if claim is None:
                     await self._wait_for_work()
                 failures = 0
-            except redis.RedisError as error:
+            except (redis.RedisError, TimeoutError) as error:
+                self._redis_failed = time.monotonic()
                 failures = min(failures + 1, 8)
-                log.error("the queue cannot be read, trying again", error=str(error))
+                log.error("the queue cannot be read, trying again", error=str(error) or "no answer")
                 await self._pause(0.1 * 2**failures)
                 continue
             if claim:
@@ -149,7 +184,7 @@ class Worker:
         """Until something is queued or a stop comes. A queue that holds only busy chats' tasks answers at once: then pause."""
         waiting = asyncio.create_task(self._queue.wait(BLOCK_SECONDS))
         stopping = asyncio.create_task(self._stop.wait())
-        await asyncio.wait({waiting, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait({waiting, stopping}, timeout=PATIENCE_SECONDS, return_when=asyncio.FIRST_COMPLETED)
         stopping.cancel()
         if not waiting.done():
             waiting.cancel()  # what was under way moves nothing, so nothing is lost with it
@@ -168,11 +203,11 @@ class Worker:
 
     def _start(self, claim: Claim) -> None:
         task = asyncio.create_task(self._handle(claim))
-        self._running.add(task)
+        self._running[task] = time.monotonic()
         task.add_done_callback(self._ended)
 
     def _ended(self, task: asyncio.Task[None]) -> None:
-        self._running.discard(task)
+        self._running.pop(task, None)
         self._freed.set()
         if not task.cancelled() and (error := task.exception()):
             log.error("a task stays in flight until this dispatcher ends", error=repr(error))
@@ -186,7 +221,11 @@ class Worker:
             await self._bury(claim, str(error))
             return
         with structlog.contextvars.bound_contextvars(task=task.task_id):
-            finished = await self._answering.answer(self._queue, task, started)
+            try:
+                finished = await self._answering.answer(self._queue, task, started)
+            except Exception:  # a defect of ours: the chat must not wait for it
+                log.exception("the answer failed")
+                finished = self._answering.broken(task, started)
             first = await keep_trying(lambda: self._queue.finish(claim, finished))
             log.info(
                 "task finished", seconds=round(time.time() - started, 2), answered=len(finished.turns) == 2, first=first

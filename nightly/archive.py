@@ -71,7 +71,7 @@ def run(night: Night, out: Path) -> dict[str, Any]:
         "new_tombstones": len(stones),
         "segments": archive.segments,
         "turns": len(archive.versions),
-        "forgotten": archive.forgotten(),
+        "forgotten": sum(archive.forgotten_per_chat().values()),
     }
 
 

@@ -32,6 +32,8 @@ def run(night: Night, out: Path) -> dict[str, Any]:
                 handle.write(orjson.dumps({**vars(chunk), "indexed": indexed_text(chunk, zone)}) + b"\n")
     return {
         "turns": len(turns),
+        "timezone": night.settings.chat_timezone,
+        "forgotten_per_chat": archive.forgotten_per_chat(),
         "turns_without_text": empty,
         "turns_per_chat": dict(per_chat),
         "chunks": chunks_per_chat.total(),

@@ -21,27 +21,34 @@ CHUNKER_VERSION = 1
 PASSAGE_CHARACTERS = 900
 
 _ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]{0,1000}(?:\x07|\x1b\\)|[@-Z\\-_])")
-_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ufeff\ud800-\udfff]")
-#: Long runs of base64 (or hex), also wrapped into lines; shorter ones are keys and hashes that people ask for.
-_BLOB = re.compile(r"(?:data:[\w/+.-]{1,100};base64,)?(?:[A-Za-z0-9+/_-]{60,}\s?){3,}={0,2}")
+_CONTROL = re.compile(r"[\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f\ufeff\ud800-\udfff]")
+#: Runs of encoded characters, also wrapped into lines of equal kind; `_blob_note` decides whether they are data.
+_ENCODED = re.compile(
+    r"(?:data:[\w/+.-]{1,100};base64,)?[A-Za-z0-9+/_-]{60,}(?:\n[A-Za-z0-9+/_-]{60,})*(?:\n[A-Za-z0-9+/_-]{1,80}={1,2}(?=\n|\Z)|={0,2})"
+)
+#: Shorter ones are keys and hashes that people ask for.
+SHORTEST_BLOB_CHARACTERS = 200
+_HASHES = re.compile(r"(?:[0-9a-fA-F]{60,130}\n)*[0-9a-fA-F]{60,130}")
+_LINE_BREAKS = re.compile(r"\r\n|[\r\x0b\x0c\x85\u2028\u2029]")
 _BLANKS = re.compile(r"[^\S\n]+")
 _EMPTY_LINES = re.compile(r"\n\s*\n\s*")
-_SENTENCE = re.compile(r"(?<=[.!?…。！？])\s+|(?<=[.!?…。！？][\"')\]])\s+")
+_SENTENCE = re.compile(r"(?<=[.!?…。！？])\s+|(?<=[.!?…。！？][\"')\]”’»])\s+")
 
 
 def clean(text: str) -> str:
     """Text without what nobody searches for: ANSI codes, control characters, encoded blobs, repeated blank space."""
-    text = _ANSI.sub("", text.replace("\r\n", "\n").replace("\r", "\n"))
+    text = _ANSI.sub("", _LINE_BREAKS.sub("\n", text))
     text = _CONTROL.sub("", text)
-    text = _BLOB.sub(_blob_note, text)
+    text = _ENCODED.sub(_blob_note, text)
     text = _BLANKS.sub(" ", text)
     return _EMPTY_LINES.sub("\n\n", text).strip()
 
 
 def _blob_note(match: re.Match[str]) -> str:
     run = match[0]
-    # A long word of letters alone, or of one repeated character, is not encoded data.
-    if not re.search(r"[0-9]", run) or not re.search(r"[A-Za-z]", run) or len(set(run)) < 12:
+    # A long word of letters alone or of few characters, or a list of hashes, is not encoded data.
+    mixed = re.search(r"[0-9]", run) and re.search(r"[A-Za-z]", run) and len(set(run)) >= 12
+    if len(run) < SHORTEST_BLOB_CHARACTERS or not mixed or _HASHES.fullmatch(run):
         return run
     return f"[{len(run)} characters of encoded data]"
 

@@ -30,10 +30,12 @@ def run(
         str | None, typer.Option("--from", help="Redo the unfinished night from this step on.")
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be done; write nothing.")] = False,
+    pull: Annotated[bool, typer.Option("--pull", help="First fetch the models that the Ollama server lacks.")] = False,
 ) -> None:
     """The whole night; finishes an unfinished one first."""
     from nightly import pipeline
     from nightly.progress import Reporter
+    from nightly.pull import pull_missing
 
     settings = start()
     if from_step is not None and from_step not in pipeline.step_names():
@@ -48,7 +50,10 @@ def run(
                 f"unfinished night: {plan['unfinished_night'] or 'none'}. Nothing was written."
             )
         return
-    summaries = pipeline.run_nights(settings, Reporter(quiet=json), from_step)
+    report = Reporter(quiet=json)
+    if pull:
+        pull_missing(settings, report)
+    summaries = pipeline.run_nights(settings, report, from_step)
     if json:
         print_json(summaries)
         return
@@ -64,10 +69,15 @@ def _sentence(summary: dict[str, Any]) -> str:
         f"Night {summary['run']} done in {seconds:.1f} s: {summary['exported']} exported = {summary['new']} new + "
         f"{summary['new_versions']} new versions + {summary['already_archived']} already archived + {summary['quarantined']} quarantined; "
         f"{summary['deleted']} deleted from Redis, {summary['changed_since']} changed since and kept; "
+        + (f"{summary['unproven']} not in the release in use and kept; " if summary["unproven"] else "")
         + ("released." if summary["published"] else "nothing new to release.")
     )
     for reason, count in summary["reasons"].items():
         text += f"\n  quarantined: {count} × {reason}"
+    for reason, count in summary.get("not_embedded", {}).items():
+        text += f"\n  not embedded, found by keyword only: {count} × {reason}"
+    for reason, count in summary.get("without_model", {}).items():
+        text += f"\n  summary without the model, sentences instead: {count} × {reason}"
     return text
 
 
@@ -79,7 +89,7 @@ def schedule() -> None:
 
     settings = start()
     try:
-        trigger = CronTrigger.from_crontab(settings.night_cron, timezone=settings.timezone)
+        trigger = CronTrigger.from_crontab(named_weekdays(settings.night_cron), timezone=settings.timezone)
     except ValueError as error:
         raise SettingsError(
             f"NIGHT_CRON={settings.night_cron!r} is no cron expression: {error}. Write one like '0 3 * * *'."
@@ -91,6 +101,19 @@ def schedule() -> None:
         scheduler.start()
     except (KeyboardInterrupt, SystemExit):
         typer.echo("Stopped.", err=True)
+
+
+def named_weekdays(expression: str) -> str:
+    """A cron expression with its weekdays as names: APScheduler counts from Monday = 0, cron from Sunday = 0 (or 7)."""
+    *others, weekdays = expression.split() or [""]
+    names = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
+    days: list[str] = []
+    for part in weekdays.split(","):
+        first, dash, last = part.partition("-")
+        if not (first.isdigit() and (not dash or last.isdigit())):
+            return expression  # names, * and steps mean the same to both
+        days += [names[day % 7] for day in range(int(first), int(last or first) + 1)]
+    return " ".join([*others, ",".join(dict.fromkeys(days))])
 
 
 def _one_night() -> None:
@@ -149,6 +172,7 @@ def verify(json: Json = False) -> None:
         "turns": len(archive.versions),
         "quarantined": len(archive.quarantined),
         "tombstones": len(archive.tombstones),
+        "texts": len(archive.texts),
     }
     if json:
         print_json(counts)

@@ -1,23 +1,37 @@
-"""Embed: one vector a chunk, in the order of the chunks. Only text that the cache does not know is embedded."""
+"""Embed: one vector a chunk, in the order of the chunks. Only text that the cache does not know is embedded.
+
+Before anything else the embedder is proven to be the model it should be; export and archive are done by then, so whatever is wrong
+with it, no turn is lost. A text that it refuses stays without a vector (its row is zeros, `build` leaves it out): it is found by keyword,
+named in the result with the reason, and tried again at the next build.
+"""
 
 from __future__ import annotations
 
+from collections import Counter
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from nightly.chunk_file import read_chunks
 from nightly.night import Night
 from shared.embedding import Embedder, open_embedder
+from shared.errors import EmbeddingError
+
+if TYPE_CHECKING:
+    from nightly.vector_cache import VectorCache
+    from shared.embedding import Vectors
 
 VECTORS = "vectors.npy"
 #: Texts between two commits of the cache.
 BATCH_TEXTS = 256
+#: Above this share of the archive's texts (if they are so many) it is the model that is wrong, not the texts.
+REFUSED_SHARE, FEWEST_TEXTS = 0.1, 20
 
 
 def run(night: Night, out: Path) -> dict[str, Any]:
-    embedder = open_embedder(night.settings)
-    if embedder is None or not night.settings.indexes:
-        return {"embedding": None, "embedded": 0, "cached": 0}
+    embedder = open_embedder(night.settings) if night.settings.indexes else None
+    if embedder is None:
+        return {"embedding": None, "embedded": 0, "cached": 0, "not_embedded": 0, "refused": {}}
     try:
         return _embed(night, out, embedder)
     finally:
@@ -28,19 +42,55 @@ def _embed(night: Night, out: Path, embedder: Embedder) -> dict[str, Any]:
     import numpy as np
 
     from nightly.vector_cache import VectorCache
+    from shared.probes import prove
 
-    texts = [indexed for _, indexed in read_chunks(night.output("chunk"))]
+    identity = replace(embedder.identity, probes=prove(embedder))
+    chunks = [(chunk.chunk_id, text) for chunk, text in read_chunks(night.output("chunk"))]
+    texts = list(dict.fromkeys(text for _, text in chunks))
     cache = VectorCache(night.settings.hmem_night_dir / "cache.sqlite", embedder.identity)
     try:
-        missing = [text for text in dict.fromkeys(texts) if cache.get(text) is None]
-        batches = [missing[start : start + BATCH_TEXTS] for start in range(0, len(missing), BATCH_TEXTS)]
-        for batch in night.report.track(batches, len(batches), "embed"):
-            cache.put(batch, embedder.embed_documents(batch))
-            night.crash_point("embed:batch-cached")
-        vectors = np.empty((len(texts), embedder.identity.dimensions), dtype=np.float32)
-        for row, text in enumerate(texts):
-            vectors[row] = cache.get(text)
+        missing = [text for text in texts if cache.get(text) is None]
+        refused = _fill(night, embedder, cache, missing, len(texts))
+        np.save(out / VECTORS, _rows(cache, [text for _, text in chunks], identity.dimensions))
     finally:
         cache.close()
-    np.save(out / VECTORS, vectors)
-    return {"embedding": embedder.identity.to_json(), "embedded": len(missing), "cached": len(texts) - len(missing)}
+    reasons = {chunk_id: refused[text] for chunk_id, text in chunks if text in refused}
+    return {
+        "embedding": identity.to_json(),
+        "embedded": len(missing) - len(refused),
+        "cached": len(texts) - len(missing),
+        "vectors": len(chunks) - len(reasons),
+        "not_embedded": len(reasons),
+        "refused": reasons,
+    }
+
+
+def _fill(night: Night, embedder: Embedder, cache: VectorCache, missing: list[str], total: int) -> dict[str, str]:
+    """Embed what is missing into the cache; text → reason of what was refused."""
+    refused: dict[str, str] = {}
+    batches = [missing[start : start + BATCH_TEXTS] for start in range(0, len(missing), BATCH_TEXTS)]
+    for batch in night.report.track(batches, len(batches), "embed"):
+        answer = embedder.embed_documents(batch)
+        good = [row for row in range(len(batch)) if row not in answer.refused]
+        cache.put([batch[row] for row in good], answer.vectors[good])
+        refused |= {batch[row]: reason for row, reason in answer.refused.items()}
+        night.crash_point("embed:batch-cached")
+        if total >= FEWEST_TEXTS and len(refused) > REFUSED_SHARE * total:
+            reason, _ = Counter(refused.values()).most_common(1)[0]
+            raise EmbeddingError(
+                f"The model refused {len(refused)} of {total} texts ({reason}): more than a few odd ones. "
+                "Take a model that fits them (EMBED_MODEL=bge-m3 takes long ones), or EMBEDDER=local."
+            )
+    return refused
+
+
+def _rows(cache: VectorCache, texts: list[str], dimensions: int) -> Vectors:
+    """A vector for each text; zeros for those without one."""
+    import numpy as np
+
+    vectors = np.zeros((len(texts), dimensions), dtype=np.float32)
+    for row, text in enumerate(texts):
+        vector = cache.get(text)
+        if vector is not None:
+            vectors[row] = vector
+    return vectors

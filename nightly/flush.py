@@ -18,7 +18,6 @@ from nightly.night import Night
 from nightly.segments import RawRecord, read_archive
 from shared import keys
 from shared.errors import LeaseLost, ReleaseRefused
-from shared.release import current_release, read_manifest
 
 #: Bounds of one script call, so that Redis is never blocked for long.
 BATCH_KEYS = 500
@@ -53,10 +52,10 @@ def run(night: Night, out: Path) -> dict[str, Any]:
 
 def _proven_records(night: Night) -> set[str]:
     """Hashes of the records in segments that the release in use was built from."""
-    current = current_release(night.settings.target_dir)
+    current = night.target.current()
     if current is None:
         raise ReleaseRefused("There is no current release, so nothing may be deleted. Run the night again.")
-    published = read_manifest(current).segments
+    published = current.segments
     archive = read_archive(night.archive_dir)
     return {record for record, name in archive.hashes.items() if published.get(name) == archive.segments[name]}
 

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import fcntl
 import os
-import shutil
 import signal
 import socket
 import threading
@@ -30,10 +29,11 @@ from redis import Redis
 
 from nightly.progress import Reporter
 from nightly.segments import segment_runs
+from nightly.target import Target, open_target
 from shared import keys
-from shared.errors import LeaseLost, NightRunning
+from shared.errors import InvalidInput, LeaseLost, NightRunning
 from shared.files import commit_dir, fresh_dir, make_dir, remove_tree, write_atomic
-from shared.release import current_release, read_manifest
+from shared.release import Manifest
 from shared.settings import Settings
 
 RENEW_SECONDS = 20.0
@@ -114,6 +114,11 @@ class Night:
         self.settings, self.folder, self.redis, self.lease, self.report = settings, folder, client, lease, reporter
 
     @cached_property
+    def target(self) -> Target:
+        """Where the release goes."""
+        return open_target(self.settings, self.redis)
+
+    @cached_property
     def state(self) -> dict[str, Any]:
         record: dict[str, Any] = orjson.loads((self.folder / STATE).read_bytes())
         return record
@@ -163,11 +168,29 @@ class Night:
     def finish(self, summary: dict[str, Any]) -> None:
         """All steps are done: keep their results, drop their bulk (the archive and the release hold it)."""
         write_atomic(self.folder / DONE, orjson.dumps(summary, option=orjson.OPT_INDENT_2))
-        for path in list(self.folder.iterdir()):
-            if path.is_dir():
-                for entry in list(path.iterdir()):
-                    if entry.name != RESULT:
-                        shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
+        drop_bulk(self.folder)
+
+
+def drop_bulk(folder: Path) -> None:
+    """Of a closed night, keep the steps' results and remove the rest: the archive and the release hold it."""
+    for path in list(folder.iterdir()):
+        if path.suffix == ".tmp":
+            remove_tree(path)
+        elif path.is_dir():
+            for entry in list(path.iterdir()):
+                if entry.is_dir():
+                    remove_tree(entry)
+                elif entry.name != RESULT:
+                    entry.unlink()
+
+
+def tidy(settings: Settings) -> None:
+    """Finish what a kill has left half-way: a folder that never got its name, the bulk of closed nights."""
+    for folder in list(nights_dir(settings).iterdir()) if nights_dir(settings).is_dir() else []:
+        if folder.suffix == ".tmp":
+            remove_tree(folder)
+        elif (folder / DONE).exists():
+            drop_bulk(folder)
 
 
 def nights_dir(settings: Settings) -> Path:
@@ -188,13 +211,12 @@ def unfinished_run(settings: Settings) -> int | None:
     return runs[-1]
 
 
-def overtaken(settings: Settings, run: int) -> str | None:
+def overtaken(settings: Settings, run: int, current: Manifest | None) -> str | None:
     """Why an unfinished night cannot be finished any more, or None: another release became current after it had begun."""
     folder = nights_dir(settings) / str(run)
     if (folder / "publish").is_dir():
         return None
-    current = current_release(settings.target_dir)
-    now = read_manifest(current).run if current else None
+    now = current.run if current else None
     parent = orjson.loads((folder / STATE).read_bytes())["parent"]
     return None if now in (parent, run) else f"release {now} became current after it had begun"
 
@@ -206,18 +228,16 @@ def abandon(settings: Settings, run: int, why: str) -> None:
     )
 
 
-def new_run(settings: Settings, token: int) -> int:
+def new_run(settings: Settings, token: int, current: Manifest | None) -> int:
     """A run above every one that this host, the current release or the counter knows."""
-    current = current_release(settings.target_dir)
-    published = read_manifest(current).run if current else 0
+    published = current.run if current else 0
     known = [0, *night_runs(settings), *segment_runs(settings.hmem_night_dir / "archive"), published]
     return max(max(known) + 1, token)
 
 
-def create_folder(settings: Settings, run: int) -> Path:
+def create_folder(settings: Settings, run: int, current: Manifest | None) -> Path:
     """A new night's folder, with its state; appears whole or not at all."""
-    current = current_release(settings.target_dir)
-    parent = read_manifest(current).run if current else None
+    parent = current.run if current else None
     temporary = fresh_dir(nights_dir(settings) / f"{run}.tmp")
     state = {"run": run, "parent": parent, "started_at": time.time()}
     write_atomic(temporary / STATE, orjson.dumps(state, option=orjson.OPT_INDENT_2))
@@ -248,7 +268,11 @@ def only_night(settings: Settings) -> Iterator[tuple[Redis, Lease]]:
 
 
 def discard_from(night: Night, steps: list[str]) -> None:
-    """Forget the outputs of these steps, so that they run again."""
+    """Forget the outputs of these steps, so that they run again; not of those whose segment is written and stays."""
+    if "archive" in steps and night.run in segment_runs(night.archive_dir):
+        raise InvalidInput(
+            f"Night {night.run} has archived its turns; that is not done twice. Use --from chunk, or a later step."
+        )
     for step in steps:
         remove_tree(night.output(step))
     (night.folder / DONE).unlink(missing_ok=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,13 +24,15 @@ from nightly.night import (
     nights_dir,
     only_night,
     overtaken,
+    tidy,
     unfinished_run,
 )
 from nightly.progress import Reporter
 from nightly.segments import read_archive
+from nightly.target import open_target
 from shared.embedding import LOCAL_MODEL, known_model
 from shared.errors import InvalidInput
-from shared.release import FORMAT_VERSION, current_release, read_manifest
+from shared.release import FORMAT_VERSION
 from shared.settings import Settings
 
 log = structlog.get_logger()
@@ -63,8 +66,9 @@ def run_nights(settings: Settings, reporter: Reporter, from_step: str | None = N
     """Finish an unfinished night, then run a new one; the summary of each. With `from_step`, only redo that part of the unfinished one."""
     with only_night(settings) as (client, lease):
         summaries = []
-        old = unfinished_run(settings)
-        if old is not None and (why := overtaken(settings, old)):
+        tidy(settings)
+        target, old = open_target(settings, client), unfinished_run(settings)
+        if old is not None and (why := overtaken(settings, old, target.current())):
             reporter.say(f"Night {old} is given up: {why}. What it exported is still in Redis or archived.")
             abandon(settings, old, why)
             old = None
@@ -77,7 +81,8 @@ def run_nights(settings: Settings, reporter: Reporter, from_step: str | None = N
         elif from_step:
             raise InvalidInput("There is no unfinished night to go on with. Run hmem-night run without --from.")
         if not from_step:
-            folder = create_folder(settings, new_run(settings, lease.token))
+            current = target.current()
+            folder = create_folder(settings, new_run(settings, lease.token, current), current)
             night = Night(settings, folder, client, lease, reporter)
             reporter.say(f"Night {night.run}.")
             summaries.append(_run(night))
@@ -120,7 +125,7 @@ def _nothing_to_build(night: Night) -> bool:
 
 def _up_to_date(night: Night) -> bool:
     """Whether the release in use was made from this archive with these parameters."""
-    current, found = current_release(night.settings.target_dir), read_archive(night.archive_dir)
+    current, found = night.target.current(), read_archive(night.archive_dir)
     if current is None:
         return not found.segments
     wanted = {
@@ -130,8 +135,9 @@ def _up_to_date(night: Night) -> bool:
         "summary_version": SUMMARY_VERSION,
         "timezone": night.settings.chat_timezone,
         "format_version": FORMAT_VERSION,
+        "summary_model": night.settings.summary_model,
     }
-    recipe = read_manifest(current).recipe()
+    recipe = current.recipe()
     return all(recipe[name] == value for name, value in wanted.items()) and _same_embedding(night.settings, recipe)
 
 
@@ -162,9 +168,12 @@ def _summary(night: Night) -> dict[str, Any]:
         "reasons": ledger["reasons"],
         "turns": results["archive"]["turns"],
         "chunks": results["chunk"].get("chunks"),
+        "not_embedded": dict(Counter(results["embed"].get("refused", {}).values())),
+        "without_model": results["summarise"].get("without_model_reasons", {}),
         "published": "skipped" not in results["publish"],
         "deleted": results["flush"]["deleted"],
         "changed_since": results["flush"]["changed_since"],
+        "unproven": results["flush"]["unproven"],
         "seconds": {name: result["seconds"] for name, result in results.items()},
     }
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from typing import TypeVar
 
 from rich.console import Console
-from rich.progress import track
+from rich.progress import Progress, TaskID, track
 
 Item = TypeVar("Item")
 
@@ -37,3 +37,22 @@ class Reporter:
             if time.monotonic() - last > PLAIN_EVERY_SECONDS:
                 last = time.monotonic()
                 self.say(f"  {what}: {number} of {total}")
+
+    def amounts(self, steps: Iterable[tuple[str, int, int]], what: str) -> None:
+        """Follow (what is being done, done, total) to its end: a bar for each on a terminal, elsewhere a line at each change and now and then."""
+        if not self._quiet and sys.stderr.isatty():
+            self._bars(steps, what)
+            return
+        last, before = time.monotonic(), ""
+        for doing, done, total in steps:
+            if doing != before or time.monotonic() - last > PLAIN_EVERY_SECONDS:
+                last, before = time.monotonic(), doing
+                self.say(f"  {what}: {doing}" + (f", {100 * done // total} % of {total / 1e6:.0f} MB" if total else ""))
+
+    def _bars(self, steps: Iterable[tuple[str, int, int]], what: str) -> None:
+        with Progress(console=self._console, transient=True) as progress:
+            bars: dict[str, TaskID] = {}
+            for doing, done, total in steps:
+                if doing not in bars:
+                    bars[doing] = progress.add_task(f"{what}: {doing}", total=total or None)
+                progress.update(bars[doing], completed=done, total=total or None)

@@ -4,6 +4,9 @@
                                 lines       {"kind": "turn" | "quarantine", "key", "redis_type", "value", "sha256"[, "reason"]}
                                             {"kind": "tombstone", "tombstone": {…}}
                                 last line   {"kind": "end", "lines": n, "sha256": hash of all bytes before this line}
+    archive/texts-<run>.jsonl   the same frame around what a model wrote (SUMMARY_MODEL), so that a rebuild need not ask it again:
+                                line 1      {"kind": "texts", "format": 1, "run": N}
+                                lines       {"kind": "text", "key": hash of all that it was written from, "model", "digest", "chat_id", "text"}
 
 `value` is what stood in Redis, byte for byte (`value_base64`, `key_base64` where it is no UTF-8; for a key that is no string, the bytes of
 Redis' DUMP). `sha256` covers key, type and value: it is the record's identity, and what flush relies on. Identity of a turn is
@@ -15,9 +18,11 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import itertools
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +33,8 @@ from shared.files import atomic_writer, sha256_bytes, sha256_file
 from shared.records import RecordRefused, Tombstone, Turn
 
 FORMAT = 1
-_NAME = re.compile(r"seg-([0-9]+)\.jsonl\Z")
+#: A second file of texts in one run (settings were changed between two attempts at it) is `texts-<run>.2.jsonl`.
+_NAME = re.compile(r"(?:seg-([0-9]+)|texts-([0-9]+)(?:\.[0-9]+)?)\.jsonl\Z")
 
 
 @dataclass(frozen=True)
@@ -79,6 +85,24 @@ class ArchivedTurn:
     record_sha256: str
 
 
+@dataclass(frozen=True)
+class WrittenText:
+    """What a model wrote about a chat. `key` covers all that it was written from: change any of it, and the text is not found."""
+
+    key: str
+    model: str
+    digest: str
+    chat_id: str
+    text: str
+
+    def to_json(self) -> dict[str, Any]:
+        return {"kind": "text", **asdict(self)}
+
+    @classmethod
+    def from_json(cls, record: dict[str, Any]) -> WrittenText:
+        return cls(record["key"], record["model"], record["digest"], record["chat_id"], record["text"])
+
+
 @dataclass
 class Archive:
     """All segments, read and proven."""
@@ -88,6 +112,7 @@ class Archive:
     versions: dict[str, ArchivedTurn] = field(default_factory=dict)  # turn id -> version of the highest run
     tombstones: dict[str, Tombstone] = field(default_factory=dict)
     quarantined: dict[str, str] = field(default_factory=dict)  # record sha256 -> reason
+    texts: dict[str, WrittenText] = field(default_factory=dict)  # by key, in order of the runs
 
     def turns(self) -> list[Turn]:
         """What may be recalled: the last version of every turn that no tombstone covers, in order of chat and time."""
@@ -95,8 +120,10 @@ class Archive:
         kept = [v.turn for v in self.versions.values() if not any(stone.covers(v.turn) for stone in stones)]
         return sorted(kept, key=lambda turn: (turn.chat_id, turn.timestamp, turn.task_id, turn.role != "user"))
 
-    def forgotten(self) -> int:
-        return len(self.versions) - len(self.turns())
+    def forgotten_per_chat(self) -> dict[str, int]:
+        """Turns that a tombstone covers, by chat."""
+        known = Counter(version.turn.chat_id for version in self.versions.values())
+        return dict(known - Counter(turn.chat_id for turn in self.turns()))
 
 
 def segment_name(run: int) -> str:
@@ -104,23 +131,39 @@ def segment_name(run: int) -> str:
 
 
 def segment_runs(directory: Path) -> list[int]:
-    """Runs that have a segment, ascending."""
+    """Runs that have a file in the archive, ascending."""
+    return sorted({run for run, _ in _files(directory)})
+
+
+def _files(directory: Path) -> list[tuple[int, str]]:
+    """(run, name) of the archive's files, in order of the runs."""
     names = [path.name for path in directory.iterdir()] if directory.is_dir() else []
-    return sorted(int(match[1]) for name in names if (match := _NAME.match(name)))
+    return sorted((int(match[1] or match[2]), name) for name in names if (match := _NAME.match(name)))
 
 
 def read_archive(directory: Path, *, before: int | None = None) -> Archive:
     """Read and prove all segments (those of runs below `before`); ArchiveDamaged names the one that fails."""
     archive = Archive()
-    for run in segment_runs(directory):
+    for run, name in _files(directory):
         if before is None or run < before:
-            _add_segment(archive, directory, run)
+            _add_segment(archive, directory, run, name)
     return archive
 
 
-def _add_segment(archive: Archive, directory: Path, run: int) -> None:
-    name = segment_name(run)
+def read_texts(directory: Path) -> Archive:
+    """The model-written texts alone, with the hashes of their files."""
+    archive = Archive()
+    for run, name in _files(directory):
+        if name.startswith("texts-"):
+            _add_segment(archive, directory, run, name)
+    return archive
+
+
+def _add_segment(archive: Archive, directory: Path, run: int, name: str) -> None:
     for record in read_segment(directory / name):
+        if record["kind"] == "text":
+            archive.texts[record["key"]] = WrittenText.from_json(record)
+            continue
         if record["kind"] == "tombstone":
             stone = Tombstone.parse(orjson.dumps(record["tombstone"]))
             archive.tombstones[stone.tombstone_id] = stone
@@ -166,7 +209,7 @@ def read_segment(path: Path) -> Iterator[dict[str, Any]]:
                 f"Archive segment {path} has format {header['format']}; this program knows {FORMAT}. Update it."
             )
         for line in lines:
-            if line["kind"] != "tombstone" and RawRecord.from_json(line).sha256 != line["sha256"]:
+            if line["kind"] not in ("tombstone", "text") and RawRecord.from_json(line).sha256 != line["sha256"]:
                 raise ValueError(f"record {line['sha256']} does not fit its hash")
         yield from lines
     except (ValueError, KeyError, TypeError, RecordRefused) as error:
@@ -175,11 +218,18 @@ def read_segment(path: Path) -> Iterator[dict[str, Any]]:
         ) from error
 
 
-def write_segment(path: Path, run: int, records: Iterable[dict[str, Any]]) -> None:
+def write_texts(directory: Path, run: int, texts: Iterable[WrittenText]) -> None:
+    """Write a file of model-written texts, beside one that an earlier attempt of this run may have left."""
+    names = itertools.chain([f"texts-{run}.jsonl"], (f"texts-{run}.{attempt}.jsonl" for attempt in itertools.count(2)))
+    path = next(directory / name for name in names if not (directory / name).exists())
+    write_segment(path, run, (text.to_json() for text in texts), kind="texts")
+
+
+def write_segment(path: Path, run: int, records: Iterable[dict[str, Any]], kind: str = "segment") -> None:
     """Write a segment, whole and durable."""
     digest, lines = hashlib.sha256(), 0
     with atomic_writer(path) as handle:
-        for record in ({"kind": "segment", "format": FORMAT, "run": run}, *records):
+        for record in ({"kind": kind, "format": FORMAT, "run": run}, *records):
             line = orjson.dumps(record) + b"\n"
             digest.update(line)
             lines += 1

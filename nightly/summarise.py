@@ -1,20 +1,36 @@
-"""Summarise: one text file a chat, from the whole archive, with absolute dates, bounded."""
+"""Summarise: one text file a chat, from the whole archive, with absolute dates, bounded.
+
+Sentences are picked word for word (extract.py). With SUMMARY_MODEL a model writes notes from them and from the newest turns, and what it
+left out is put back; where it fails, the picked sentences are the summary. A model never stops the night.
+"""
 
 from __future__ import annotations
 
+import hashlib
+from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from nightly.chunk_file import read_chunks
 from nightly.extract import Sentence, summarise
 from nightly.night import Night
+from nightly.put_back import put_back
+from nightly.summary_writer import WRITTEN_CHARACTERS, SummaryWriter
 from shared.files import make_dir, write_atomic
 from shared.lexical import Chunk
 from shared.release import summary_file
-from shared.text import date_text
+from shared.text import date_text, one_line, shorten
+
+if TYPE_CHECKING:
+    from zoneinfo import ZoneInfo
+
+#: What a model is shown of a chat's newest turns beside the picked sentences, and of one passage, in characters.
+RECENT_CHARACTERS, PASSAGE_CHARACTERS = 4000, 600
+#: Bound of what is put back.
+PUT_BACK_CHARACTERS = 700
 
 _TEMPLATES = Environment(
     loader=PackageLoader("nightly"),
@@ -24,21 +40,43 @@ _TEMPLATES = Environment(
 )
 
 
+@dataclass
+class PutBack:
+    """Counts of one night: sentences put back, and facts that had no room."""
+
+    sentences: int = 0
+    no_room: int = 0
+
+
 def run(night: Night, out: Path) -> dict[str, Any]:
     chats: dict[str, list[Chunk]] = {}
     for chunk, _ in read_chunks(night.output("chunk")):
         chats.setdefault(chunk.chat_id, []).append(chunk)
-    for chat_id, chunks in night.report.track(chats.items(), len(chats), "summarise"):
-        path = summary_file(out, chat_id)
-        make_dir(path.parent)
-        write_atomic(path, _text(night, chunks).encode("utf-8"))
-    return {"summaries": len(chats)}
+    writer, counts = _writer(night), PutBack()
+    try:
+        for chat_id, chunks in night.report.track(chats.items(), len(chats), "summarise"):
+            path = summary_file(out, chat_id)
+            make_dir(path.parent)
+            text = (_written(night, writer, chunks, counts) if writer else None) or _text(night, chunks)
+            write_atomic(path, text.encode("utf-8"))
+        if writer is None:
+            return {"summaries": len(chats)}
+        writer.archive()
+        return {"summaries": len(chats), "put_back": counts.sentences, "no_room": counts.no_room, **writer.result()}
+    finally:
+        if writer:
+            writer.close()
+
+
+def _writer(night: Night) -> SummaryWriter | None:
+    model = night.settings.summary_model
+    return SummaryWriter(night, model) if model else None
 
 
 def _text(night: Night, chunks: list[Chunk]) -> str:
+    """The extractive summary."""
     zone = night.settings.timezone
     chosen, topics = summarise(chunks)
-    dates = [date_text(chunk.started_at, zone) for chunk in chunks]
 
     def day(sentence: Sentence) -> str:
         return date_text(sentence.timestamp, zone)
@@ -47,7 +85,53 @@ def _text(night: Night, chunks: list[Chunk]) -> str:
         {"date": date, "lines": [f"{s.speaker}: {s.text}" for s in group]}
         for date, group in groupby(sorted(chosen, key=day, reverse=True), key=day)
     ]
-    turns = len({turn_id for chunk in chunks for turn_id in chunk.turn_ids})
-    return _TEMPLATES.get_template("summary.txt.j2").render(
-        turns=turns, days=len(set(dates)), first=min(dates), last=max(dates), topics=topics, picked=picked
+    template = _TEMPLATES.get_template("summary.txt.j2")
+    return template.render(**_extent(chunks, zone), topics=topics, picked=picked)
+
+
+def _written(night: Night, writer: SummaryWriter, chunks: list[Chunk], counts: PutBack) -> str | None:
+    """The model's summary with what it left out; None if it has not written one."""
+    zone = night.settings.timezone
+    chosen, _ = summarise(chunks)
+    text = writer.write(chunks[0].chat_id, [chunk.chunk_id for chunk in chunks], _prompt(chosen, chunks, zone))
+    if text is None:
+        return None
+    back, no_room = put_back(chosen, text, PUT_BACK_CHARACTERS)
+    counts.sentences += len(back)
+    counts.no_room += no_room
+    also = [_line(s.timestamp, s.speaker, s.text, zone) for s in back]
+    template = _TEMPLATES.get_template("summary_written.txt.j2")
+    return template.render(**_extent(chunks, zone), model=night.settings.summary_model, text=text, also=also)
+
+
+def _prompt(chosen: list[Sentence], chunks: list[Chunk], zone: ZoneInfo) -> str:
+    """What a model is asked: rules, and the chat as data inside a fence that is a hash of it."""
+    said = [_line(s.timestamp, s.speaker, s.text, zone) for s in chosen]
+    record = "\n".join(["Picked from the whole chat:", *said, "", "The newest turns:", *_recent(chunks, zone)])
+    fence = hashlib.sha256(record.encode("utf-8", "replace")).hexdigest()[:16]
+    return _TEMPLATES.get_template("summary_prompt.txt.j2").render(
+        characters=WRITTEN_CHARACTERS, fence=fence, record=record
     )
+
+
+def _recent(chunks: list[Chunk], zone: ZoneInfo) -> list[str]:
+    lines: list[str] = []
+    room = RECENT_CHARACTERS
+    for chunk in reversed(chunks):
+        line = _line(chunk.started_at, chunk.speaker, shorten(one_line(chunk.text), PASSAGE_CHARACTERS), zone)
+        room -= len(line) + 1
+        if room < 0:
+            break
+        lines.append(line)
+    return lines[::-1]
+
+
+def _line(timestamp: float, speaker: str, text: str, zone: ZoneInfo) -> str:
+    return f"{date_text(timestamp, zone)} {speaker}: {text}"
+
+
+def _extent(chunks: list[Chunk], zone: ZoneInfo) -> dict[str, Any]:
+    """What the first line of a summary says."""
+    dates = [date_text(chunk.started_at, zone) for chunk in chunks]
+    turns = len({turn_id for chunk in chunks for turn_id in chunk.turn_ids})
+    return {"turns": turns, "days": len(set(dates)), "first": min(dates), "last": max(dates)}

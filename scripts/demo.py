@@ -272,7 +272,7 @@ def main() -> int:
     )
     parser.add_argument("--keep", action="store_true", help="leave the temporary directory, and say where it is")
     options = parser.parse_args()
-    claude = shutil.which("claude") if options.live else None
+    claude = (shutil.which("claude") or shutil.which("claude", path=str(BIN))) if options.live else None
     if options.live and claude is None:
         print(CLAUDE_MISSING, file=sys.stderr)
         return 1

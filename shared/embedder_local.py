@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from tokenizers import Tokenizer
 
-from shared.embedding import LOCAL_MODEL, EmbeddingIdentity
+from shared.embedding import LOCAL_MODEL, DocumentVectors, EmbeddingIdentity
 from shared.files import sha256_file
 
 if TYPE_CHECKING:
@@ -49,12 +49,12 @@ class LocalEmbedder:
         digest = sha256_file(MODEL_DIR / "model.onnx")
         return EmbeddingIdentity(LOCAL_MODEL.family, LOCAL_MODEL.dimensions, "", "", "local", digest)
 
-    def embed_documents(self, texts: Sequence[str]) -> Vectors:
+    def embed_documents(self, texts: Sequence[str]) -> DocumentVectors:
         vectors = np.empty((len(texts), LOCAL_MODEL.dimensions), dtype=np.float32)
         with ThreadPoolExecutor(min(8, os.cpu_count() or 1)) as pool:
             for row, vector in enumerate(pool.map(self.embed_query, texts)):
                 vectors[row] = vector
-        return vectors
+        return DocumentVectors(vectors)
 
     def embed_query(self, text: str) -> Vectors:
         encoding = self._tokenizer.encode(text.encode("utf-8", "replace").decode("utf-8"))

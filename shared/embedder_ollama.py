@@ -1,85 +1,119 @@
-"""Embeddings by an Ollama server, through its own client.
+"""Embeddings by an Ollama server. One text that it cannot embed costs that text its vector, never the night.
+
+Ollama fails a whole batch for one bad text (too long for the model: 400 or, in some versions, a dropped connection). So a batch that
+fails, after its retries, is halved until the text is found. A text that fails alone is refused with the reason, if a plain control text
+still passes and the server still answers: otherwise it is the model or the server, and that is an EmbeddingError.
 
 Ollama adds no prefixes: they are put on here. Answers are checked (count, dimensions, finite numbers) before anything is stored.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any
 
-import httpx
 import numpy as np
-import ollama
 
-from shared.embedding import EmbeddingIdentity, KnownModel
+from shared.embedding import DocumentVectors, EmbeddingIdentity, KnownModel
 from shared.errors import EmbeddingError
+from shared.ollama_server import OllamaError, OllamaServer
 
 if TYPE_CHECKING:
     from shared.embedding import Vectors
 
-Answer = TypeVar("Answer")
-
 #: Texts of one request: enough to keep a GPU busy, few enough for one request's time limit.
 BATCH_TEXTS = 32
+#: What any model can embed: if it fails too, the failing text is not to blame.
+CONTROL_TEXT = "This is a plain sentence."
+#: Answers that no other text would change: not allowed, no such model.
+HOPELESS = (401, 403, 404)
+
+
+class WrongShape(ValueError):
+    """Vectors of other dimensions than the model's: it is another model."""
 
 
 class OllamaEmbedder:
-    def __init__(self, model: KnownModel, name: str, url: str, timeout_seconds: float) -> None:
-        self._model, self._name, self._url = model, name, url
-        self._client = ollama.Client(host=url, timeout=timeout_seconds)
+    def __init__(self, model: KnownModel, name: str, server: OllamaServer) -> None:
+        self._model, self._name, self._server = model, name, server
 
     @cached_property
     def identity(self) -> EmbeddingIdentity:
-        model = self._model
+        model, digest = self._model, self._server.digest(self._name)
         return EmbeddingIdentity(
-            model.family, model.dimensions, model.document_prefix, model.query_prefix, "ollama", self._digest()
+            model.family, model.dimensions, model.document_prefix, model.query_prefix, "ollama", digest
         )
 
-    def embed_documents(self, texts: Sequence[str]) -> Vectors:
-        prefixed = [self._model.document_prefix + text for text in texts]
-        batches = [self._embed(prefixed[i : i + BATCH_TEXTS]) for i in range(0, len(prefixed), BATCH_TEXTS)]
-        return np.concatenate(batches) if batches else np.empty((0, self._model.dimensions), dtype=np.float32)
+    def embed_documents(self, texts: Sequence[str]) -> DocumentVectors:
+        prefixed = [_plain(self._model.document_prefix + text) for text in texts]
+        done = DocumentVectors(np.zeros((len(texts), self._model.dimensions), dtype=np.float32))
+        for start in range(0, len(prefixed), BATCH_TEXTS):
+            self._fill(prefixed, range(start, min(start + BATCH_TEXTS, len(prefixed))), done)
+        return done
 
     def embed_query(self, text: str) -> Vectors:
-        vector: Vectors = self._embed([self._model.query_prefix + text])[0]
+        """Asked once: by day somebody waits, and keywords are there."""
+        vector: Vectors = self._embed([_plain(self._model.query_prefix + text)], attempts=1)[0]
         return vector
 
     def close(self) -> None:
-        self._client.close()  # type: ignore[no-untyped-call]
+        self._server.close()
 
-    def _digest(self) -> str:
-        wanted = self._name if ":" in self._name else f"{self._name}:latest"
-        for model in self._call(self._client.list).models:
-            if model.model == wanted:
-                return f"sha256:{(model.digest or '').removeprefix('sha256:')}"
-        raise EmbeddingError(f"Ollama at {self._url} has no model {self._name}. Run: ollama pull {self._name}")
+    def _fill(self, texts: list[str], rows: range, done: DocumentVectors, *, halved: bool = False) -> None:
+        """Vectors of these rows. Halves are not retried before they are halved again: the search would take minutes a text."""
+        attempts = 1 if halved and len(rows) > 1 else self._server.patience.attempts
+        try:
+            done.vectors[rows.start : rows.stop] = self._embed(texts[rows.start : rows.stop], attempts)
+        except OllamaError as error:
+            self._stop_unless_a_text_may_be_to_blame(error)
+            if len(rows) > 1:
+                middle = rows.start + len(rows) // 2
+                self._fill(texts, range(rows.start, middle), done, halved=True)
+                self._fill(texts, range(middle, rows.stop), done, halved=True)
+                return
+            self._stop_unless_the_control_text_passes(error)
+            done.refused[rows.start] = error.reason
 
-    def _embed(self, texts: list[str]) -> Vectors:
-        answer = self._call(self._client.embed, model=self._name, input=texts, truncate=True)
-        vectors = np.asarray(answer.embeddings, dtype=np.float32)
-        expected = (len(texts), self._model.dimensions)
-        if vectors.shape != expected:
+    def _stop_unless_a_text_may_be_to_blame(self, error: OllamaError) -> None:
+        if error.status in HOPELESS:
+            raise error
+        if error.passing:
+            self._server.version()  # it answers, or this raises that it does not
+
+    def _stop_unless_the_control_text_passes(self, error: OllamaError) -> None:
+        if isinstance(error.__cause__, WrongShape):
+            raise error
+        try:
+            self._embed([self._model.document_prefix + CONTROL_TEXT], self._server.patience.attempts)
+        except OllamaError as failed:
             raise EmbeddingError(
-                f"Ollama's model {self._name} answered vectors of shape {vectors.shape}, not {expected}. "
-                "Check that EMBED_MODEL is the model meant."
+                f"Ollama's model {self._name} cannot embed even a plain sentence: {failed.reason}. Restart Ollama, or pull the model again."
+            ) from failed
+
+    def _embed(self, texts: list[str], attempts: int) -> Vectors:
+        def read(answer: Any) -> Vectors:
+            return self._checked(answer, len(texts))
+
+        return self._server.embed(self._name, texts, attempts, read)
+
+    def _checked(self, answer: Sequence[Sequence[float]], count: int) -> Vectors:
+        """Unit vectors of an answer, or ValueError."""
+        widths = {len(row) for row in answer}
+        if widths - {self._model.dimensions}:
+            raise WrongShape(
+                f"{self._name} gave vectors of the shape {len(answer)} x {sorted(widths)}, not {self._model.dimensions}"
             )
+        if len(answer) != count:
+            raise ValueError(f"{len(answer)} vectors for {count} texts")
+        vectors = np.asarray(answer, dtype=np.float32)
         lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-        if not np.isfinite(vectors).all() or not (lengths > 0).all():
-            raise EmbeddingError(
-                f"Ollama's model {self._name} answered numbers that are no vector (NaN or zero). Restart Ollama."
-            )
+        if not np.isfinite(lengths).all() or not (lengths > 0).all():
+            raise ValueError("numbers that are no vector (NaN or zero)")
         unit: Vectors = vectors / lengths
         return unit
 
-    def _call(self, function: Callable[..., Answer], **arguments: object) -> Answer:
-        try:
-            return function(**arguments)
-        except ollama.ResponseError as error:
-            hint = f" Run: ollama pull {self._name}" if error.status_code == 404 else ""
-            raise EmbeddingError(f"Ollama at {self._url} refused: {error.error}.{hint}") from error
-        except (httpx.HTTPError, ConnectionError) as error:
-            raise EmbeddingError(
-                f"Ollama at {self._url} does not answer ({error}). Start it, or set OLLAMA_URL."
-            ) from error
+
+def _plain(text: str) -> str:
+    """Lone surrogates cannot be sent; the shipped model replaces them the same way."""
+    return text.encode("utf-8", "replace").decode("utf-8")

@@ -2,13 +2,15 @@
 
 A vector is comparable with another only if both have the same *identity*: model family (the weights), dimensions, and the prefixes
 put before documents and queries. The provider (our ONNX file, Ollama) may differ, its digest may not within one provider.
+A name proves nothing, so a release also carries *probes*: the vectors of a few fixed texts, which the day compares with its own (shared/probes.py).
 Every vector is float32 and of unit length, so a dot product is the cosine similarity.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 from shared.errors import EmbeddingError, SettingsError
@@ -17,6 +19,8 @@ from shared.settings import Settings
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+
+    from shared.ollama_server import OllamaServer
 
     Vectors = NDArray[np.float32]
 
@@ -32,10 +36,20 @@ class KnownModel:
     document_prefix: str
     query_prefix: str
     token_limit: int
+    ollama_tags: tuple[str, ...] = ("latest",)  # other tags of the name are other weights
 
 
 KNOWN_MODELS: tuple[KnownModel, ...] = (
-    KnownModel("all-MiniLM-L6-v2", "all-minilm", "sentence-transformers/all-MiniLM-L6-v2", 384, "", "", 256),
+    KnownModel(
+        "all-MiniLM-L6-v2",
+        "all-minilm",
+        "sentence-transformers/all-MiniLM-L6-v2",
+        384,
+        "",
+        "",
+        256,
+        ("latest", "22m", "l6-v2"),
+    ),
     KnownModel(
         "nomic-embed-text-v1.5",
         "nomic-embed-text",
@@ -44,6 +58,7 @@ KNOWN_MODELS: tuple[KnownModel, ...] = (
         "search_document: ",
         "search_query: ",
         2048,
+        ("latest", "v1.5"),
     ),
     KnownModel(
         "mxbai-embed-large-v1",
@@ -80,7 +95,7 @@ LOCAL_MODEL = KNOWN_MODELS[0]
 
 @dataclass(frozen=True)
 class EmbeddingIdentity:
-    """What a release records of its vectors."""
+    """What a release records of its vectors. `probes` are evidence, not part of the identity; releases of old have none."""
 
     family: str
     dimensions: int
@@ -88,10 +103,13 @@ class EmbeddingIdentity:
     query_prefix: str
     provider: str
     digest: str
+    probes: tuple[tuple[float, ...], ...] = field(default=(), compare=False)
 
     def to_json(self) -> dict[str, Any]:
         record = asdict(self)
         record["prefixes"] = {"document": record.pop("document_prefix"), "query": record.pop("query_prefix")}
+        if not self.probes:
+            del record["probes"]
         return record
 
     @classmethod
@@ -104,6 +122,7 @@ class EmbeddingIdentity:
             prefixes["query"],
             record["provider"],
             record["digest"],
+            tuple(tuple(probe) for probe in record.get("probes", ())),
         )
 
     def difference(self, other: EmbeddingIdentity) -> str | None:
@@ -116,14 +135,22 @@ class EmbeddingIdentity:
         return None
 
 
+@dataclass(frozen=True)
+class DocumentVectors:
+    """Vectors of texts, shape (n, dimensions), and why some have none: row -> reason. The row of a refused text is zeros."""
+
+    vectors: Vectors
+    refused: dict[int, str] = field(default_factory=dict)
+
+
 class Embedder(Protocol):
     """Texts to unit vectors."""
 
     @property
     def identity(self) -> EmbeddingIdentity: ...
 
-    def embed_documents(self, texts: Sequence[str]) -> Vectors:
-        """Vectors of stored texts, shape (len(texts), dimensions)."""
+    def embed_documents(self, texts: Sequence[str]) -> DocumentVectors:
+        """Vectors of stored texts; EmbeddingError only if the embedder as a whole is away or wrong."""
         ...
 
     def embed_query(self, text: str) -> Vectors:
@@ -136,9 +163,10 @@ class Embedder(Protocol):
 
 
 def known_model(ollama_name: str) -> KnownModel:
-    """The table's row for an Ollama model name (its tag is ignored), or SettingsError."""
+    """The table's row for an Ollama model name, or SettingsError. A tag that names other weights is refused."""
+    name, _, tag = ollama_name.partition(":")
     for model in KNOWN_MODELS:
-        if model.ollama == ollama_name.split(":")[0]:
+        if model.ollama == name and (tag or "latest") in model.ollama_tags:
             return model
     names = ", ".join(m.ollama for m in KNOWN_MODELS if m.ollama)
     raise SettingsError(f"EMBED_MODEL={ollama_name} is not a known embedding model. Use one of: {names}.")
@@ -148,14 +176,24 @@ def open_embedder(settings: Settings) -> Embedder | None:
     """The embedder that the settings name; None for `none`. Libraries are imported here, late."""
     makers: dict[str, Callable[[Settings], Embedder]] = {"local": _local, "ollama": _ollama}
     maker = makers.get(settings.embedder)
-    if maker is None:
-        return None
+    return maker(settings) if maker else None
+
+
+def open_ollama(settings: Settings) -> OllamaServer:
+    """The Ollama server that the settings name; nothing is asked yet."""
+    with _extra("ollama", f"Ollama at {settings.ollama_url}"):
+        from shared.ollama_server import OllamaServer
+    return OllamaServer(settings.ollama_url, settings.ollama_timeout)
+
+
+@contextmanager
+def _extra(name: str, what: str) -> Iterator[None]:
     try:
-        return maker(settings)
+        yield
     except ImportError as error:
         raise EmbeddingError(
-            f"EMBEDDER={settings.embedder} needs a package that is not installed ({error.name}). "
-            f"Install the extra: pip install 'hcli-memory[{settings.embedder}]'."
+            f"{what} needs a package that is not installed ({error.name}). "
+            f"Install the extra: pip install 'hcli-memory[{name}]'."
         ) from error
 
 
@@ -165,14 +203,13 @@ def _local(settings: Settings) -> Embedder:
             f"EMBEDDER=local embeds with {LOCAL_MODEL.ollama} only, but EMBED_MODEL={settings.embed_model}. "
             "Set EMBEDDER=ollama, or unset EMBED_MODEL."
         )
-    from shared.embedder_local import LocalEmbedder
-
+    with _extra("local", "EMBEDDER=local"):
+        from shared.embedder_local import LocalEmbedder
     return LocalEmbedder()
 
 
 def _ollama(settings: Settings) -> Embedder:
-    from shared.embedder_ollama import OllamaEmbedder
-
-    return OllamaEmbedder(
-        known_model(settings.embed_model), settings.embed_model, settings.ollama_url, settings.ollama_timeout
-    )
+    model = known_model(settings.embed_model)
+    with _extra("ollama", "EMBEDDER=ollama"):
+        from shared.embedder_ollama import OllamaEmbedder
+    return OllamaEmbedder(model, settings.embed_model, open_ollama(settings))

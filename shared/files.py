@@ -103,15 +103,27 @@ class PrivateDir:
     """
 
     def __init__(self, base: Path) -> None:
-        for old in make_dir(base).iterdir():
-            _remove_if_abandoned(old)
-        self.path = make_dir(base / uuid.uuid4().hex)
-        self._lock = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY)
-        fcntl.flock(self._lock, fcntl.LOCK_EX)
+        with _locked(make_dir(base)):  # nobody may take a directory that is not locked yet for an abandoned one
+            for old in base.iterdir():
+                if old.is_dir():
+                    _remove_if_abandoned(old)
+            self.path = make_dir(base / uuid.uuid4().hex)
+            self._lock = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY)
+            fcntl.flock(self._lock, fcntl.LOCK_EX)
 
     def remove(self) -> None:
         remove_tree(self.path)
         os.close(self._lock)
+
+
+@contextmanager
+def _locked(directory: Path) -> Iterator[None]:
+    lock = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(lock)
 
 
 def _remove_if_abandoned(directory: Path) -> None:
@@ -154,5 +166,9 @@ def switch_link(link: Path, target: str) -> None:
     """Point a symlink at `target` in one step: readers see the old or the new one, never none."""
     temporary = link.with_name(f".{link.name}.{uuid.uuid4().hex[:8]}.tmp")
     temporary.symlink_to(target)
-    temporary.replace(link)
+    try:
+        temporary.replace(link)
+    except OSError:
+        temporary.unlink()
+        raise
     fsync_dir(link.parent)

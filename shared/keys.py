@@ -37,8 +37,8 @@ KEYS: tuple[Key, ...] = (
     Key("hcli:stats:{day}", "hash", "counters of a UTC day", "dispatcher", "bot", "48 h"),
     Key(
         "hcli:mem:inflight:{worker}",
-        "list",
-        "tasks claimed and not finished: the write-ahead",
+        "hash",
+        "claim token → task claimed and not finished: the write-ahead",
         "dispatcher",
         "dispatcher",
         "none",
@@ -50,7 +50,7 @@ KEYS: tuple[Key, ...] = (
     Key(
         "hcli:mem:busy",
         "hash",
-        "chat id → worker that answers it now: order within a chat",
+        "chat id → claim token of the task that is answered now: order within a chat",
         "dispatcher",
         "dispatcher",
         "none",

@@ -43,7 +43,8 @@ class Fused:
 
 def query_terms(words: Iterable[str]) -> list[str]:
     """Distinct content words, folded; all words if the question has none else."""
-    folded = list(dict.fromkeys(word.casefold() for word in words))
+    # Lower case, not casefold: the index keeps letters such as ß.
+    folded = list(dict.fromkeys(word.lower() for word in words))
     return [word for word in folded if word not in QUESTION_WORDS][:MAX_TERMS] or folded[:MAX_TERMS]
 
 

@@ -135,7 +135,7 @@ class Task:
             task_id=task_id_of(record.get("task_id")),
             chat_id=chat_id_of(record.get("chat_id")),
             message=message,
-            user_id=str(user) if isinstance(user, int | str) else None,
+            user_id=str(user) if isinstance(user, int | str) and not isinstance(user, bool) else None,
             submitted_at=_moment(record.get("submitted_at")),
             model=model,
             name=speaker if isinstance(speaker, str) and speaker.strip() else None,
@@ -217,11 +217,16 @@ def turn_key(key: bytes) -> tuple[str, str]:
     return task_id_of(task_id), role
 
 
+def _is_turn_id(value: object) -> bool:
+    task_id, _, role = value.rpartition(":") if isinstance(value, str) else ("", "", "")
+    return role in ROLES and bool(_TASK_ID.match(task_id))
+
+
 @dataclass(frozen=True)
 class Tombstone:
     """What is to be forgotten: a whole chat up to a time, or turns by id. Applied by every build, for ever.
 
-    JSON: `{"tombstone_id", "chat_id", "before": POSIX seconds | null, "turn_ids": [...], "created_at"}`. `before` null with no
+    JSON: `{"tombstone_id", "chat_id", "before": POSIX seconds | null, "turn_ids": [...] | null, "created_at"}`. `before` null with no
     turn ids means: everything that the chat said up to `created_at`.
     """
 
@@ -245,22 +250,23 @@ class Tombstone:
                 "chat_id": self.chat_id,
                 "created_at": self.created_at,
                 "before": self.before,
-                "turn_ids": sorted(self.turn_ids),
+                "turn_ids": sorted(self.turn_ids) or None,
             }
         )
 
     @classmethod
     def parse(cls, raw: bytes) -> Tombstone:
         record = loads_object(raw)
-        before, turn_ids = record.get("before"), record.get("turn_ids") or []
-        if not isinstance(turn_ids, list) or not all(isinstance(i, str) for i in turn_ids):
-            raise RecordRefused("turn_ids must be a list of texts")
+        before, turn_ids = record.get("before"), record.get("turn_ids")
+        if turn_ids is not None and not (isinstance(turn_ids, list) and turn_ids and all(map(_is_turn_id, turn_ids))):
+            # An empty list would forget the whole chat: whoever selected nothing did not mean that.
+            raise RecordRefused("turn_ids must be a list of task_id:role, or null for the whole chat")
         return cls(
             tombstone_id=task_id_of(record.get("tombstone_id")),
             chat_id=chat_id_of(record.get("chat_id")),
             created_at=timestamp_of(record.get("created_at")),
             before=None if before is None else timestamp_of(before),
-            turn_ids=frozenset(turn_ids),
+            turn_ids=frozenset(turn_ids or ()),
         )
 
 
@@ -280,7 +286,8 @@ class Result:
         return cls(output, completed_at, _signature(key, task_id, output, completed_at), usage)
 
     def verify(self, key: str, task_id: str) -> bool:
-        return hmac.compare_digest(_signature(key, task_id, self.output, self.completed_at), self.signature)
+        expected = _signature(key, task_id, self.output, self.completed_at)
+        return hmac.compare_digest(expected.encode("ascii"), self.signature.encode("utf-8", "surrogatepass"))
 
     def to_json(self) -> bytes:
         record: dict[str, Any] = {"output": self.output, "completed_at": self.completed_at, "hmac": self.signature}

@@ -13,7 +13,7 @@ compared without opening them. `created_at` is for people; nothing is ordered by
 from __future__ import annotations
 
 import os
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -45,11 +45,13 @@ class Manifest:
     embedding: EmbeddingIdentity | None
     turns_per_chat: dict[str, int]
     chunks_per_chat: dict[str, int]
+    forgotten_per_chat: dict[str, int]  # turns that a tombstone covers
     tombstones: dict[str, str]  # those applied: id -> chat
     ledger: dict[str, Any] = field(default_factory=dict)
     created_at: str = ""
     format_version: int = FORMAT_VERSION
     files: dict[str, dict[str, Any]] = field(default_factory=dict)  # path -> {"size", "sha256"}
+    summary_model: str | None = None  # that wrote the summaries; none: extractive
 
     def recipe(self) -> dict[str, Any]:
         """What the contents follow from: equal recipes, equal contents."""
@@ -61,9 +63,11 @@ class Manifest:
             "indexes",
             "tombstones",
             "format_version",
+            "summary_model",
         )
         recipe: dict[str, Any] = {name: getattr(self, name) for name in names}
-        return recipe | {"embedding": self.embedding.to_json() if self.embedding else None}
+        embedding = replace(self.embedding, probes=()) if self.embedding else None  # evidence, not content
+        return recipe | {"embedding": embedding.to_json() if embedding else None}
 
     def to_json(self) -> bytes:
         record = asdict(self) | {"embedding": self.embedding.to_json() if self.embedding else None}
@@ -74,18 +78,28 @@ def read_manifest(release: Path) -> Manifest:
     """The manifest of a release directory, or ReleaseRefused."""
     path = release / MANIFEST
     try:
-        record = orjson.loads(path.read_bytes())
+        return parse_manifest(path.read_bytes(), str(path))
+    except OSError as error:
+        raise ReleaseRefused(
+            f"The manifest {path} cannot be read ({error!r}). Roll back, or run the night again."
+        ) from error
+
+
+def parse_manifest(content: bytes, source: str) -> Manifest:
+    """A manifest from its bytes, or ReleaseRefused."""
+    try:
+        record = orjson.loads(content)
         version = record["format_version"]
         if version > FORMAT_VERSION:
             raise ReleaseRefused(
-                f"Release {release.name} has format {version}, this program knows {FORMAT_VERSION}. Update hcli-memory on this host."
+                f"{source} has format {version}, this program knows {FORMAT_VERSION}. Update hcli-memory on this host."
             )
         embedding = record["embedding"]
         record["embedding"] = EmbeddingIdentity.from_json(embedding) if embedding else None
         return Manifest(**record)
-    except (OSError, orjson.JSONDecodeError, KeyError, TypeError) as error:
+    except (orjson.JSONDecodeError, KeyError, TypeError) as error:
         raise ReleaseRefused(
-            f"The manifest {path} cannot be read ({error!r}). Roll back, or run the night again."
+            f"The manifest {source} is damaged ({error!r}). Roll back, or run the night again."
         ) from error
 
 

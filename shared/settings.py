@@ -23,9 +23,9 @@ DEFAULT_CONFIG = Path("/etc/hmem/hmem.toml")
 class Settings(BaseSettings):
     """One field a setting; the name in capitals is the one in the environment and in the file."""
 
-    model_config = SettingsConfigDict(frozen=True, extra="ignore", env_ignore_empty=True)
+    model_config = SettingsConfigDict(frozen=True, extra="ignore", env_ignore_empty=True, hide_input_in_errors=True)
 
-    redis_url: str = Field("redis://127.0.0.1:6379/0", description="Redis of both hosts")
+    redis_url: str = Field("redis://127.0.0.1:6379/0", description="Redis of both hosts", repr=False)
     result_hmac_key: SecretStr | None = Field(None, description="signs results; shared with the bot")
 
     hmem_memory_dir: Path = Field(Path("/data/memory"), description="releases; read-only for the dispatcher")
@@ -45,10 +45,19 @@ class Settings(BaseSettings):
     embed_model: str = Field("all-minilm", description="model name, one of the known models")
     ollama_url: str = Field("http://127.0.0.1:11434", description="the Ollama server")
     ollama_timeout: float = Field(120.0, gt=0, description="limit of one request to Ollama, in seconds")
+    summary_model: str | None = Field(None, description="Ollama chat model that writes summaries; none: extractive")
 
     night_indexes: str = Field("chroma", description="what the night builds beside lexical.sqlite: chroma, or none")
     night_cron: str = Field("0 3 * * *", description="when `hmem-night schedule` runs, as a cron expression")
-    publish_target: Path | None = Field(None, description="where releases go; HMEM_MEMORY_DIR if unset")
+    publish_target: str | None = Field(
+        None, description="where releases go: a path, or [user@]host:path; HMEM_MEMORY_DIR if unset"
+    )
+    publish_ssh: str = Field(
+        "ssh -o BatchMode=yes -o ConnectTimeout=15 -o ServerAliveInterval=15", description="the ssh that rsync uses"
+    )
+    release_command: str | None = Field(
+        None, description="the ssh command whose forced verbs are begin, verify, switch, rollback"
+    )
     publish_wait: float = Field(60.0, ge=0, description="seconds a running dispatcher has to take up a new release")
     restart_command: str | None = Field(None, description="run after the flush; none: the dispatcher notices by itself")
     restart_timeout: float = Field(120.0, gt=0, description="limit of the restart command, in seconds")
@@ -76,15 +85,8 @@ class Settings(BaseSettings):
     def _known_zone(cls, value: str) -> str:
         try:
             ZoneInfo(value)
-        except (ZoneInfoNotFoundError, ValueError) as error:
+        except (ZoneInfoNotFoundError, ValueError, OSError) as error:
             raise ValueError(f"{value!r} is no time zone; write one like Europe/Berlin") from error
-        return value
-
-    @field_validator("publish_target", mode="before")
-    @classmethod
-    def _local_target(cls, value: Any) -> Any:
-        if isinstance(value, str) and ":" in value.split("/")[0]:
-            raise ValueError("this version publishes to a local (or mounted) directory only; give its path")
         return value
 
     @property
@@ -92,9 +94,15 @@ class Settings(BaseSettings):
         return ZoneInfo(self.chat_timezone)
 
     @property
+    def remote_target(self) -> str | None:
+        """`[user@]host:path` if releases go to another host (as rsync reads it: a colon before the first slash)."""
+        target = self.publish_target
+        return target if target and ":" in target.split("/")[0] else None
+
+    @property
     def target_dir(self) -> Path:
-        """Directory that holds `current` and `releases/`, as the night sees it."""
-        return self.publish_target or self.hmem_memory_dir
+        """Directory that holds `current` and `releases/`, where it is on this host."""
+        return Path(self.publish_target) if self.publish_target and not self.remote_target else self.hmem_memory_dir
 
     @property
     def indexes(self) -> tuple[str, ...]:

@@ -199,3 +199,20 @@ def test_a_megabyte_of_anything_is_chunked(content: str, kept: int) -> None:
     seen = sum(len(visible(chunk.text)) for chunk in chunks)
     assert seen == kept if kept > 100 or kept == 0 else 0 < seen <= kept
     assert max((len(chunk.text) for chunk in chunks), default=0) <= PASSAGE_CHARACTERS
+
+
+@pytest.mark.parametrize("text", [("a" * 179 + "!") * 5500, ("ab1-" * 44 + "=") * 5500, "aB1" * 300_000])
+def test_long_runs_are_judged_once(text: str) -> None:
+    assert clean(text)
+
+
+def test_hashes_stay_and_words_are_not_glued() -> None:
+    digests = "\n".join(hashlib.sha256(bytes([number])).hexdigest() for number in range(5))
+    assert clean(digests) == digests
+    assert clean("first page\x0csecond page") == "first page\nsecond page"
+
+
+def test_a_wrapped_blob_goes_whole_and_leaves_its_surroundings() -> None:
+    encoded = base64.encodebytes(bytes(range(256)) * 3 + b"x").decode()
+    found = clean(f"see this:\n{encoded}and then more")
+    assert found == f"see this:\n[{len(encoded) - 1} characters of encoded data]\nand then more"

@@ -45,7 +45,7 @@ def test_the_reference_speaks_and_its_texts_differ() -> None:
 
 
 def test_vectors_are_float32_of_unit_length(embedder: LocalEmbedder) -> None:
-    vectors = embedder.embed_documents([text for text, _ in PAIRS])
+    vectors = embedder.embed_documents([text for text, _ in PAIRS]).vectors
     assert vectors.dtype == embedder.embed_query("x").dtype == np.float32
     assert vectors.shape == (len(PAIRS), LOCAL_MODEL.dimensions) == (8, 384)
     assert np.linalg.norm(vectors, axis=1) == pytest.approx(np.ones(len(PAIRS)), abs=1e-5)
@@ -53,14 +53,14 @@ def test_vectors_are_float32_of_unit_length(embedder: LocalEmbedder) -> None:
 
 def test_documents_in_a_batch_equal_each_one_alone_bit_for_bit(embedder: LocalEmbedder) -> None:
     texts = [text for text, _ in PAIRS] + [f"note {n} about the garden " * n for n in range(1, 20)]
-    together, again = embedder.embed_documents(texts), LocalEmbedder().embed_documents(texts[::-1])[::-1]
+    together, again = embedder.embed_documents(texts).vectors, LocalEmbedder().embed_documents(texts[::-1]).vectors[::-1]
     alone = np.stack([embedder.embed_query(text) for text in texts])
     assert together.tobytes() == alone.tobytes() == again.tobytes()
     assert len({row.tobytes() for row in together}) == len(texts)
 
 
 def test_no_documents_are_no_vectors(embedder: LocalEmbedder) -> None:
-    assert embedder.embed_documents([]).shape == (0, 384)
+    assert embedder.embed_documents([]).vectors.shape == (0, 384)
 
 
 def test_what_is_beyond_256_tokens_is_cut(embedder: LocalEmbedder) -> None:
@@ -75,7 +75,7 @@ def test_meaning_is_near_and_other_things_are_far(embedder: LocalEmbedder) -> No
     question = embedder.embed_query("what is my dog called?")
     near, far = embedder.embed_documents(
         ["I adopted a puppy named Coco in May", "Found 4 open ports: 22, 80, 443, 8080"]
-    )
+    ).vectors
     assert question @ near > question @ far + 0.2
 
 

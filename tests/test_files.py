@@ -242,3 +242,13 @@ def test_a_private_directory_outlives_others_and_goes_when_its_owner_is_dead(tmp
     beside.remove()
     third.remove()
     assert names(base) == []
+
+
+def test_private_directories_made_at_the_same_time_do_not_take_each_other(tmp_path: Path) -> None:
+    code = (
+        "import sys; from pathlib import Path; from shared.files import PrivateDir\n"
+        "for _ in range(100):\n    made = PrivateDir(Path(sys.argv[1])); assert made.path.is_dir(); made.remove()\n"
+    )
+    (tmp_path / "a stray file").touch()
+    running = [subprocess.Popen([sys.executable, "-c", code, str(tmp_path)]) for _ in range(4)]
+    assert [process.wait() for process in running] == [0, 0, 0, 0]

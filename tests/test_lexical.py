@@ -235,3 +235,12 @@ def test_fusion_keeps_every_match_once_in_one_order_whatever_order_they_came_in(
     assert hits == sorted(hits, key=lambda hit: (-hit.score, hit.chunk_id)) == fuse(one[::-1], two[::-1])
     assert len(hits) == len({hit.chunk_id for hit in hits})
     assert all(0 <= hit.score <= 1 for hit in hits)
+
+
+def test_letters_that_fold_to_two_are_found(tmp_path: Path) -> None:
+    path = tmp_path / "lexical.sqlite"
+    chunk = Chunk("c1", "1", "t1", ("t1:user",), "user", "Jo", "Die Straße ist gesperrt", 1.0, 1.0)
+    build(path, [(chunk, chunk.text)])
+    index = LexicalIndex(path)
+    assert [match.chunk_id for match in index.search("Welche Straße?", "1", 5)] == ["c1"]
+    index.close()

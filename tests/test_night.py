@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from nightly import export, flush, publish
+from nightly import export, flush, target
+from nightly.cli import named_weekdays
 from nightly.segments import read_archive, read_segment
 from shared.errors import ArchiveDamaged, LedgerMismatch, NightRunning, PublishFailed, ReleaseRefused
 from shared.lexical import LexicalIndex
@@ -306,15 +307,15 @@ def test_an_overtaken_night_is_given_up_and_loses_nothing(light: World, monkeypa
 
 def test_a_changed_release_is_refused_before_the_switch(light: World, monkeypatch: pytest.MonkeyPatch) -> None:
     light.say("t1", "something")
-    real = publish._transfer
+    real = target.transfer
 
-    def damage(source: Path, destination: Path) -> None:
-        real(source, destination)
-        with (destination / "lexical.sqlite").open("r+b") as handle:
+    def damage(source: Path, destination: str, rsh: str | None) -> None:
+        real(source, destination, rsh)
+        with (Path(destination) / "lexical.sqlite").open("r+b") as handle:
             handle.seek(100)
             handle.write(b"\x00" * 8)
 
-    monkeypatch.setattr(publish, "_transfer", damage)
+    monkeypatch.setattr(target, "transfer", damage)
     with pytest.raises(ReleaseRefused, match=r"lexical\.sqlite was changed"):
         light.night()
     assert not (light.memory_dir / "current").exists()
@@ -355,6 +356,40 @@ def test_a_failed_restart_is_an_alarm_and_not_undone(light: World) -> None:
     marker = light.root / "restarted"
     light.command("hmem-night", "run", RESTART_COMMAND=f"touch {marker}")
     assert marker.exists()
+
+
+def test_weekdays_in_cron_mean_what_cron_means() -> None:
+    assert named_weekdays("0 3 * * 0") == "0 3 * * sun"
+    assert named_weekdays("0 3 * * 1-5,7") == "0 3 * * mon,tue,wed,thu,fri,sun"
+    assert named_weekdays("*/5 3 * * *") == "*/5 3 * * *"
+    assert named_weekdays("0 3 * * mon-fri") == "0 3 * * mon-fri"
+
+
+def test_an_archived_night_does_not_export_again(light: World) -> None:
+    light.say("t1", "something")
+    light.command("hmem-night", "run", check=False, HMEM_CRASH_AT="publish:begun")
+    light.say("t2", "something else")
+    assert light.command("hmem-night", "run", "--from", "export", check=False).returncode == 24
+    light.night()
+    assert sorted(texts(light)) == ["t1:user#1", "t2:user#1"]
+
+
+def test_a_kill_after_the_switch_and_other_settings_keep_the_release(light: World) -> None:
+    light.say("t1", "something")
+    light.command("hmem-night", "run", check=False, HMEM_CRASH_AT="publish:switched")
+    light.command("hmem-night", "run", check=False, HMEM_CRASH_AT="publish:switched", CHAT_TIMEZONE="Asia/Tokyo")
+    assert list(texts(light)) == ["t1:user#1"]
+    light.night(chat_timezone="Asia/Tokyo")
+    assert read_manifest((light.memory_dir / "current").resolve()).timezone == "Asia/Tokyo"
+
+
+def test_an_older_version_under_a_tombstone_is_no_shrinking(light: World) -> None:
+    light.say("t1", "later", timestamp=400.0)
+    light.redis.rpush("hcli:mem:tombstones", Tombstone("s1", "9912", 300.0).to_json())
+    light.night()
+    light.say("t1", "earlier", timestamp=200.0)
+    light.night()
+    assert texts(light) == {}
 
 
 def test_old_releases_are_pruned_and_the_parent_stays(light: World) -> None:

@@ -39,6 +39,7 @@ SOUND: dict[Parser, dict[str, Any]] = dict(zip(PARSERS, (TASK, TURN, STONE, RESU
 # A text as it can come out of JSON: lone surrogates, but no surrogate pair in two characters.
 wire_text = st.text(st.characters() | st.characters(categories=["Cs"])).map(lambda t: str(json.loads(json.dumps(t))))
 ids = st.from_regex(r"[A-Za-z0-9_-]{1,100}", fullmatch=True)
+turn_ids = st.builds("{}:{}".format, ids, st.sampled_from(["user", "asst"]))
 chats = st.text(st.characters(exclude_categories=("C", "Z")), min_size=1, max_size=40).filter(lambda text: text != "0")
 moments = st.floats(0, 253_370_764_799)
 numbers = st.integers(-(2**63), 2**63) | st.floats(allow_nan=False, allow_infinity=False)
@@ -74,7 +75,12 @@ WRONG: list[tuple[Parser, str, list[object], str]] = [
     (parse_turn, "timestamp", [-1, 253_370_764_800, 10**400], "timestamp is not a date between 1970 and 9998"),
     (Tombstone.parse, "tombstone_id", [MISSING, "a b"], "task_id must match"),
     (Tombstone.parse, "before", ["today"], "timestamp has type str"),
-    (Tombstone.parse, "turn_ids", ["t1:user", [1]], "turn_ids must be a list of texts"),
+    (
+        Tombstone.parse,
+        "turn_ids",
+        ["t1:user", [1], [], {}, 0, "", False, ["t2"], ["\ud800"]],
+        "turn_ids must be a list of task_id:role",
+    ),
     (Result.parse, "output", [MISSING, None], "output is missing"),
     (Result.parse, "hmac", [None], "hmac is missing"),
 ]
@@ -175,7 +181,7 @@ def test_a_speaker_is_the_name_or_the_role() -> None:
 
 
 @PROPERTY
-@given(ids, chats, moments, st.none() | moments, st.frozensets(wire_text, max_size=4))
+@given(ids, chats, moments, st.none() | moments, st.frozensets(turn_ids, max_size=4))
 def test_a_tombstone_survives_the_round_trip(
     stone_id: str, chat: str, created: float, before: float | None, turns: frozenset[str]
 ) -> None:
@@ -246,3 +252,8 @@ def test_a_record_with_arbitrary_values_is_read_or_refused(odd: dict[str, Any], 
             assert parse(raw) == parse(raw)
         with suppress(RecordRefused):
             Turn.parse(key, raw)
+
+
+def test_a_signature_of_any_characters_is_refused_not_raised() -> None:
+    forged = Result("hello", "2026-01-01T00:00:00+00:00", "\u00e9\ud800")
+    assert not forged.verify("key", "t1")

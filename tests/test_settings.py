@@ -65,7 +65,7 @@ def test_a_file_gives_values_of_every_kind(config: Config) -> None:
     )
     settings = load_settings()
     assert (settings.memory_tokens, settings.memory_summary, settings.task_timeout) == (900, False, 1.5)
-    assert settings.target_dir == settings.publish_target == Path("/mnt/day")
+    assert settings.target_dir == Path("/mnt/day")
     assert settings.result_hmac_key is not None
     assert settings.result_hmac_key.get_secret_value() == "k"
 
@@ -134,7 +134,6 @@ WRONG = {
     "LOG_LEVEL": ["loud"],
     "CHAT_TIMEZONE": ["Berlin", "Europe/Berlinn", "/etc/passwd", "../UTC", "+01:00"],
     "NIGHT_INDEXES": ["faiss", "chroma,faiss"],
-    "PUBLISH_TARGET": ["day:/data/memory", "user@day:memory"],
 }
 
 
@@ -215,3 +214,20 @@ def test_every_setting_has_one_name_in_capitals_and_a_description() -> None:
     assert setting_names() == [name.upper() for name in Settings.model_fields]
     assert {"REDIS_URL", "RESULT_HMAC_KEY", "HMEM_MEMORY_DIR", "CLAUDE_BIN"} <= set(setting_names())
     assert not [name for name, field in Settings.model_fields.items() if not field.description]
+
+
+@pytest.mark.parametrize("target", ["day:/data/memory", "hmem@10.0.0.2:/data/memory", "day:"])
+def test_a_target_with_a_colon_before_its_first_slash_is_another_host(target: str) -> None:
+    settings = load_settings(publish_target=target)
+    assert settings.remote_target == target
+    assert load_settings(publish_target="/mnt/a:b").remote_target is None
+
+
+def test_what_opens_a_server_is_not_shown() -> None:
+    assert "hunter2" not in repr(load_settings(redis_url="redis://:hunter2@host/0"))
+
+
+@pytest.mark.parametrize("zone", ["Europe", "x" * 300, "../UTC"])
+def test_what_is_no_time_zone_is_one_sentence(zone: str) -> None:
+    with pytest.raises(SettingsError, match="CHAT_TIMEZONE"):
+        load_settings(chat_timezone=zone)

@@ -113,6 +113,8 @@ class ChromaBackend:
                 self._why = f"Chroma cannot open release {self._release.name}: {error!r}"
 
     def _open(self) -> str | None:
+        from shared import probes  # numpy, late
+
         if not (self._release / CHROMA).is_dir() or self._indexed_with is None:
             return f"release {self._release.name} has no Chroma index"
         self._embedder = open_embedder(self._settings)
@@ -120,6 +122,8 @@ class ChromaBackend:
             return "EMBEDDER=none: no vector of the question"
         if difference := self._embedder.identity.difference(self._indexed_with):
             return f"the release was embedded differently ({difference}); set EMBEDDER and EMBED_MODEL as on the night host"
+        if difference := probes.difference(self._embedder, self._indexed_with):
+            return difference
         self._embedder.embed_query("first call")
         verify(self._release)
         self._view = open_view(self._release, self._views)

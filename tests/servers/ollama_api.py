@@ -1,7 +1,8 @@
 """A loopback server that speaks Ollama's API over a real socket and embeds with the shipped model (the same weights as all-minilm).
 
 Faults are asked for by name, as a list that is used up one request at a time: "ok", "drop" (the connection is closed), "hang", "500",
-"fewer" (one vector missing), "nan", "narrow" (wrong dimensions). A text over `longest` characters is refused with 400, as Ollama does.
+"fewer" (one vector missing), "nan", "narrow" (wrong dimensions), "html" (an answer that is no JSON). `poison` maps a mark to the fault of
+every request whose text contains it. A text over `longest` characters is refused with 400, as Ollama does. `turned`: vectors of another model.
 """
 
 from __future__ import annotations
@@ -22,7 +23,10 @@ class OllamaApi:
         self.models = {"all-minilm:latest": DIGEST} if models is None else models  # name -> digest
         self.longest = longest
         self.faults: list[str] = []
+        self.poison: dict[str, str] = {}
+        self.turned = False
         self.requests: list[tuple[str, dict[str, Any]]] = []
+        self.gets: list[str] = []
         self.chat_reply = "A summary."
         self._embedder = LocalEmbedder()
         self._lock = threading.Lock()
@@ -38,13 +42,20 @@ class OllamaApi:
         self._server.shutdown()
         self._server.server_close()
 
-    def next_fault(self) -> str:
+    def next_fault(self, body: dict[str, Any]) -> str:
         with self._lock:
-            return self.faults.pop(0) if self.faults else "ok"
+            if self.faults:
+                return self.faults.pop(0)
+        said = json.dumps(body, ensure_ascii=False)
+        return next((fault for mark, fault in self.poison.items() if mark in said), "ok")
 
     def embedded(self) -> list[list[str]]:
         """The inputs of each embed request, in order."""
         return [body["input"] for path, body in self.requests if path == "/api/embed"]
+
+    def asked(self) -> list[str]:
+        """The prompt of each chat request, in order."""
+        return [body["messages"][-1]["content"] for path, body in self.requests if path == "/api/chat"]
 
     def tags(self) -> dict[str, Any]:
         return {
@@ -58,12 +69,15 @@ class OllamaApi:
 
     def embed(self, texts: list[str], fault: str) -> dict[str, Any]:
         rows: list[list[float]] = [self._embedder.embed_query(text).tolist() for text in texts]
+        if self.turned:
+            rows = [row[::-1] for row in rows]
         if fault == "fewer":
             rows = rows[:-1]
         elif fault == "narrow":
             rows = [row[:100] for row in rows]
         elif fault == "nan":
-            rows[0] = [float("nan")] * len(rows[0])
+            marked = [row for row, text in enumerate(texts) if any(mark in text for mark in self.poison)]
+            rows[marked[0] if marked else 0] = [float("nan")] * len(rows[0])
         return {"model": "all-minilm", "embeddings": rows, "prompt_eval_count": sum(map(len, texts)) // 4}
 
 
@@ -72,6 +86,7 @@ class Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
     def do_GET(self) -> None:
+        self.api.gets.append(self.path)
         answers = {"/api/version": {"version": "0.13.5"}, "/api/tags": self.api.tags()}
         self._send(200, answers[self.path]) if self.path in answers else self._send(404, {"error": "not found"})
 
@@ -83,7 +98,7 @@ class Handler(BaseHTTPRequestHandler):
             return self._pull(model)
         if not self.api.knows(model):
             return self._send(404, {"error": f"model '{model}' not found"})
-        fault = self.api.next_fault()
+        fault = self.api.next_fault(body)
         if fault == "drop":
             self.close_connection = True
             self.connection.close()
@@ -92,6 +107,10 @@ class Handler(BaseHTTPRequestHandler):
             time.sleep(5)
         if fault == "500":
             return self._send(500, {"error": "llama runner process has terminated"})
+        if fault == "400":
+            return self._send(400, {"error": "the input length exceeds the context length"})
+        if fault == "html":
+            return self._send_bytes(200, b"<html>", "text/html")
         return self._answer(body, fault)
 
     def _answer(self, body: dict[str, Any], fault: str) -> None:

@@ -1,0 +1,101 @@
+"""Checks of this host: the secret, the state directory, the room on its disks. Nothing is left behind."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import tempfile
+from pathlib import Path
+
+from dispatcher.findings import Fault, Finding, Setup, ok, problem, warning
+from shared.errors import SettingsError
+
+#: Shares of a file system that are left. Below the first one it is a problem if there is little left in bytes as well.
+FULL_SHARE, FULL_BYTES = 0.05, 1 << 30
+NEARLY_FULL_SHARE = 0.15
+_PROBE_BYTES = 4096
+
+
+def check_secret(setup: Setup) -> Finding:
+    """Results can be signed."""
+    if setup.settings.result_hmac_key is None:
+        return problem(
+            SettingsError.exit_code,
+            "RESULT_HMAC_KEY is not set, so hmem run refuses to start.",
+            "Set it to the secret that your bot verifies results with.",
+        )
+    return ok("RESULT_HMAC_KEY is set; whether it is the bot's cannot be seen from here.")
+
+
+def check_state(setup: Setup) -> Finding:
+    """The dispatcher can write its own files."""
+    state = setup.settings.hmem_state_dir
+    try:
+        if not state.exists():
+            return _state_to_be_made(state)
+        # A file without a name: nothing of it can stay, however this process ends.
+        with tempfile.TemporaryFile(dir=state) as probe:
+            probe.write(b"\0" * _PROBE_BYTES)
+            probe.flush()
+            os.fsync(probe.fileno())
+    except OSError as error:
+        return _not_writable(state, error.strerror or "it failed")
+    for inner in sorted(path for path in state.iterdir() if path.is_dir()):
+        if not os.access(inner, os.R_OK | os.W_OK | os.X_OK):
+            return _not_writable(inner, "it belongs to another user")
+    owner = state.stat().st_uid
+    if owner != os.geteuid():
+        name = _name(owner)
+        return warning(
+            f"{state} belongs to {name}, and this ran as {_name(os.geteuid())}: it may be able to do what {name} is not.",
+            f"Ask again as that user: sudo -u {name} hmem doctor",
+        )
+    return ok(f"The state directory {state} can be written.")
+
+
+def _state_to_be_made(state: Path) -> Finding:
+    above = next(path for path in state.parents if path.exists())
+    if os.access(above, os.W_OK | os.X_OK):
+        return ok(f"The state directory {state} is not there yet; the dispatcher can make it.")
+    return _not_writable(state, "it is not there, and this user cannot make it")
+
+
+def _not_writable(path: Path, why: str) -> Finding:
+    return problem(
+        Fault.STATE_DIRECTORY,
+        f"{path} cannot be written by {_name(os.geteuid())} ({why}), so no message can be answered.",
+        "sudo install -d -m 700 -o USER that directory for the dispatcher's user (chown -R if it is there), or set HMEM_STATE_DIR.",
+    )
+
+
+def _name(uid: int) -> str:
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return f"uid {uid}"
+
+
+def check_disk(setup: Setup) -> Finding:
+    """There is room for more, on each file system that we write to."""
+    settings = setup.settings
+    findings = []
+    for path in (settings.hmem_state_dir, settings.hmem_memory_dir, settings.hmem_night_dir):
+        if path.is_dir():
+            findings.append(_room(setup, path))
+    if not findings:
+        return warning(
+            "None of our directories is there yet, so no disk was measured.", "Create them (README, Install)."
+        )
+    return max(findings, key=lambda found: ("ok", "warning", "problem").index(found.state))
+
+
+def _room(setup: Setup, path: Path) -> Finding:
+    usage = setup.disk_usage(path)
+    share = usage.free / usage.total if usage.total else 0.0
+    left = f"{usage.free / (1 << 30):.1f} GiB ({share:.0%}) are left on the disk of {path}"
+    fix = "Make room, or lower RELEASES_KEPT; releases and the archive are the large parts."
+    if share < FULL_SHARE and usage.free < FULL_BYTES:
+        return problem(Fault.DISK_NEARLY_FULL, f"Only {left}: the next night or answer may fail.", fix)
+    if share < NEARLY_FULL_SHARE:
+        return warning(f"Only {left}.", fix)
+    return ok(f"{left}.")

@@ -1,0 +1,124 @@
+"""Checks of what is remembered: the release in use, the embedder, whether the two fit, and the last night."""
+
+from __future__ import annotations
+
+import os
+from contextlib import closing
+from pathlib import Path
+
+from dispatcher.findings import Fault, Finding, Setup, ok, problem, skipped, warning
+from dispatcher.status import STALE_HOURS, read_status
+from shared.embedding import Embedder, open_embedder
+from shared.errors import MemoryStale
+from shared.release import LEXICAL, MANIFEST, current_release, read_manifest
+from shared.settings import Settings
+
+#: Seconds that Ollama may take for one answer here: enough to load a model, not enough to keep a person waiting.
+OLLAMA_SECONDS = 30.0
+
+
+def check_release(setup: Setup) -> Finding:
+    """There is memory, and this user can read it with this program."""
+    memory = setup.settings.hmem_memory_dir
+    try:
+        if not memory.is_dir():
+            return problem(
+                Fault.MEMORY_MISSING,
+                f"The memory directory {memory} is {'no directory' if memory.exists() else 'not there'}, so nothing can be recalled.",
+                "Set HMEM_MEMORY_DIR to where the night publishes, mount it, or create it (sudo install -d -m 700 -o USER).",
+            )
+        return _look_at(memory)
+    except PermissionError as error:
+        return _unreadable(Path(error.filename or memory))
+
+
+def _look_at(memory: Path) -> Finding:
+    if locked := _locked(memory, memory / "releases"):
+        return _unreadable(locked)
+    release = current_release(memory)
+    if release is None:
+        return warning(f"There is no release in {memory} yet, so nothing is recalled.", "Run hmem-night run once.")
+    if locked := _locked(release, release / MANIFEST, release / LEXICAL):
+        return _unreadable(locked)
+    manifest = read_manifest(release)
+    turns, chats = sum(manifest.turns_per_chat.values()), len(manifest.turns_per_chat)
+    return ok(f"Release {manifest.run} can be read: {turns} turns of {chats} chats.")
+
+
+def _locked(*paths: Path) -> Path | None:
+    """The first that is there and may not be read by this user."""
+    for path in paths:
+        wanted = os.R_OK | (os.X_OK if path.is_dir() else 0)
+        if path.exists() and not os.access(path, wanted):
+            return path
+    return None
+
+
+def _unreadable(path: Path) -> Finding:
+    return problem(
+        Fault.MEMORY_UNREADABLE,
+        f"{path} may not be read by this user (uid {os.geteuid()}), so nothing can be recalled.",
+        "Run dispatcher, night and this command as the same user, or give it the files (sudo chown -R USER).",
+    )
+
+
+def check_embedder(setup: Setup) -> Finding:
+    """Text becomes vectors, and they are those of the model that is meant."""
+    embedder = _open(setup.settings)
+    if embedder is None:
+        return ok("EMBEDDER=none: memory is looked up by words alone.")
+    from shared.probes import prove
+
+    with closing(embedder):
+        identity = embedder.identity
+        prove(embedder)
+    return ok(f"The embedder answers: {identity.family} at {identity.provider} ({identity.dimensions} dimensions).")
+
+
+def _open(settings: Settings) -> Embedder | None:
+    limit = min(settings.ollama_timeout, OLLAMA_SECONDS)
+    return open_embedder(settings.model_copy(update={"ollama_timeout": limit}))
+
+
+def check_vectors(setup: Setup) -> Finding:
+    """The embedder of the day makes vectors that may be compared with those of the release."""
+    release = current_release(setup.settings.hmem_memory_dir)
+    if release is None:
+        return skipped("Without a release there is nothing that the embedder could differ from.")
+    indexed = read_manifest(release).embedding
+    if indexed is None:
+        return ok(f"Release {release.name} has no vectors: it is looked up by words alone.")
+    embedder = _open(setup.settings)
+    if embedder is None:
+        return warning(
+            f"Release {release.name} has vectors of {indexed.family}, which EMBEDDER=none does not use.",
+            "Set EMBEDDER to local or ollama, or leave it so for words alone.",
+        )
+    from shared.probes import difference
+
+    with closing(embedder):
+        why = embedder.identity.difference(indexed) or difference(embedder, indexed)
+    if why is None:
+        return ok(f"The embedder fits release {release.name} ({indexed.family}, indexed by {indexed.provider}).")
+    return problem(
+        Fault.EMBEDDER_DIFFERS,
+        f"The embedder differs from the one that release {release.name} was indexed with, so it is looked up by words alone: {why}.",
+        f"Set EMBEDDER and EMBED_MODEL to {indexed.family} as in the night, or run the night with these settings: it embeds everything again.",
+    )
+
+
+def check_night(setup: Setup) -> Finding:
+    """A night has succeeded lately."""
+    status = read_status(setup.settings, setup.redis, setup.now())
+    hours = status.last_night_hours
+    fix = "Look at hmem-night status and its log, then run hmem-night run."
+    if hours is not None and hours <= STALE_HOURS:
+        return ok(f"The last good night was run {status.last_night_run}, {hours:.1f} hours ago.")
+    if hours is not None:
+        sentence = f"The last good night is {hours:.0f} hours old ({STALE_HOURS:.0f} are the limit): what was said since is not recalled."
+        return problem(MemoryStale.exit_code, sentence, fix)
+    waiting = status.oldest_waiting_hours or 0.0
+    if waiting > STALE_HOURS:
+        sentence = f"No night has ever run, and turns have been waiting for {waiting:.0f} hours."
+        return problem(MemoryStale.exit_code, sentence, fix)
+    return warning("No night has run yet.", "Run hmem-night run once, then every night (scripts/nightly.sh from cron).")

@@ -1,0 +1,126 @@
+"""`hmem doctor`: every check, in order of importance; each is one function that looks and changes nothing.
+
+The command ends with the code of the first problem. A check that fails to run says so and stops none of the others; one whose
+precondition failed is skipped.
+"""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from redis import Redis
+from redis.backoff import NoBackoff
+from redis.exceptions import NoPermissionError
+from redis.retry import Retry
+
+from dispatcher.checks_claude import check_claude, check_login
+from dispatcher.checks_host import check_disk, check_secret, check_state
+from dispatcher.checks_memory import check_embedder, check_night, check_release, check_vectors
+from dispatcher.checks_redis import check_clock, check_eviction, check_persistence, check_redis, check_rights
+from dispatcher.findings import Finding, Setup, Usage, of_error, problem, skipped
+from shared.command import translate
+from shared.errors import SettingsError
+from shared.settings import Settings
+
+#: Seconds to wait for Redis, to connect and for each answer.
+REDIS_SECONDS = 5.0
+MARKS = {"ok": "✓", "warning": "!", "problem": "✗", "skipped": "-"}
+
+
+@dataclass(frozen=True)
+class Check:
+    name: str
+    run: Callable[[Setup], Finding]
+    needs: tuple[str, ...] = ()  # checks that must not have failed
+
+
+CHECKS: tuple[Check, ...] = (
+    Check("settings", check_secret),
+    Check("redis", check_redis),
+    Check("rights", check_rights, needs=("redis",)),
+    Check("eviction", check_eviction, needs=("redis",)),
+    Check("persistence", check_persistence, needs=("redis",)),
+    Check("clock", check_clock, needs=("redis",)),
+    Check("claude", check_claude),
+    Check("login", check_login, needs=("claude",)),
+    Check("state", check_state),
+    Check("disk", check_disk),
+    Check("release", check_release),
+    Check("embedder", check_embedder),
+    Check("vectors", check_vectors, needs=("release", "embedder")),
+    Check("night", check_night, needs=("redis",)),
+)
+
+
+def examine(
+    settings: Settings,
+    now: Callable[[], float] = time.time,
+    disk_usage: Callable[[Path], Usage] = shutil.disk_usage,
+) -> Iterator[Finding]:
+    """Every check's finding, as soon as it is there."""
+    with closing(_connect(settings)) as client:
+        setup = Setup(settings, client, now, disk_usage)
+        found: dict[str, Finding] = {}
+        for check in CHECKS:
+            failed = [name for name in check.needs if found[name].state in ("problem", "skipped")]
+            finding = (
+                skipped(f"Not checked, because the check of {failed[0]} failed.")
+                if failed
+                else _carry_out(check, setup)
+            )
+            found[check.name] = replace(finding, name=check.name)
+            yield found[check.name]
+
+
+def _connect(settings: Settings) -> Redis:
+    """A client that says at once what is wrong instead of trying again."""
+    try:
+        client: Redis = Redis.from_url(
+            settings.redis_url,
+            socket_timeout=REDIS_SECONDS,
+            socket_connect_timeout=REDIS_SECONDS,
+            retry=Retry(NoBackoff(), 0),
+        )
+    except ValueError as error:
+        raise SettingsError(
+            f"REDIS_URL is no URL of a Redis ({error}). Write it like redis://127.0.0.1:6379/0."
+        ) from error
+    return client
+
+
+def _carry_out(check: Check, setup: Setup) -> Finding:
+    try:
+        return check.run(setup)
+    except NoPermissionError as error:
+        return skipped(
+            f"This cannot be checked by this Redis user: {error}.", "Allow it, or ask again as another user."
+        )
+    except Exception as error:  # noqa: BLE001 - whatever one check meets, the others are still to be made
+        ours = translate(error)
+        if ours is None:
+            return problem(1, f"This check itself failed ({error!r}).", "That is a defect: please report it.")
+        return of_error(ours)
+
+
+def exit_code(findings: list[Finding]) -> int:
+    """Of the first problem; 0 if there is none."""
+    return next((finding.code for finding in findings if finding.state == "problem"), 0)
+
+
+def lines(finding: Finding) -> str:
+    """A finding for people: mark, name and sentence; what to do, and the code, below it."""
+    text = f"{MARKS[finding.state]} {finding.name:12} {finding.sentence}"
+    if finding.fix:
+        text += f"\n{'':15}{finding.fix}" + (f" [{finding.code}]" if finding.code else "")
+    return text
+
+
+def report(findings: list[Finding]) -> dict[str, Any]:
+    """The same for programs."""
+    return {"exit_code": exit_code(findings), "findings": [finding.to_json() for finding in findings]}

@@ -1,0 +1,67 @@
+"""systemd's notification protocol (sd_notify), in the standard library: ready, alive, stopping.
+
+One datagram a message, to the socket that NOTIFY_SOCKET names; without that variable nothing happens. These variables are systemd's,
+not settings: they are read here, once, and taken out of the environment, so that no child of ours can speak for us.
+What a supervisor is told is never a reason not to answer: a message that cannot be sent is logged.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import MutableMapping
+
+import structlog
+
+log = structlog.get_logger()
+
+#: Seconds that one message may wait for a supervisor that does not read.
+SEND_SECONDS = 1.0
+
+
+class Supervisor:
+    """Who started us, if it listens. `watchdog_seconds` is how often it wants a sign of life, None for never."""
+
+    def __init__(self, address: str | None = None, watchdog_seconds: float | None = None) -> None:
+        self._address = address
+        self.watchdog_seconds = watchdog_seconds if address else None
+        self._said: set[str] = set()
+
+    @classmethod
+    def from_environment(cls, environment: MutableMapping[str, str] | None = None) -> Supervisor:
+        variables = os.environ if environment is None else environment
+        address = variables.pop("NOTIFY_SOCKET", "")
+        microseconds = variables.pop("WATCHDOG_USEC", "")
+        process = variables.pop("WATCHDOG_PID", "")
+        ours = process in ("", str(os.getpid()))  # else it is our parent that is watched
+        known = address[:1] in ("/", "@") and len(address) > 1
+        seconds = int(microseconds) / 1e6 if ours and microseconds.isdecimal() else 0.0
+        return cls(address if known else None, seconds or None)
+
+    def ready(self) -> None:
+        """The start is complete. Once."""
+        self._say_once("READY=1")
+
+    def stopping(self) -> None:
+        """The end has begun. Once."""
+        self._say_once("STOPPING=1")
+
+    def alive(self) -> None:
+        """Call only where there was progress: a process that hangs must stay silent."""
+        self._send("WATCHDOG=1")
+
+    def _say_once(self, message: str) -> None:
+        if message not in self._said:
+            self._said.add(message)
+            self._send(message)
+
+    def _send(self, message: str) -> None:
+        if self._address is None:
+            return
+        address = "\0" + self._address[1:] if self._address.startswith("@") else self._address
+        try:
+            with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sender:
+                sender.settimeout(SEND_SECONDS)
+                sender.sendto(message.encode("ascii"), address)
+        except OSError as error:
+            log.warning("the supervisor cannot be told", message=message, error=str(error))

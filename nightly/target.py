@@ -1,0 +1,165 @@
+"""Where releases go: the day host's directory here, or on another host through rsync and ssh. Both do the same four verbs.
+
+Elsewhere means two keys: rsync writes with one, whose forced command is rrsync into `incoming/`; RELEASE_COMMAND asks with the other,
+whose forced command knows begin, verify, switch and rollback (shared/receiver.py). Neither key can do anything else.
+"""
+
+from __future__ import annotations
+
+import shlex
+import subprocess
+from pathlib import Path
+from typing import Any, Protocol
+
+import orjson
+from redis import Redis
+from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_exponential
+
+from shared import errors
+from shared.errors import HmemError, PublishFailed, SettingsError
+from shared.files import make_dir
+from shared.processes import last_line, run_bounded
+from shared.receiver import Receiver
+from shared.release import Manifest, parse_manifest
+from shared.settings import Settings
+
+#: Seconds for the transfer, and for one verb.
+TRANSFER_TIMEOUT_SECONDS = 3600
+VERB_TIMEOUT_SECONDS = 600
+#: Seconds without a byte after which a transfer over the network is given up.
+SILENCE_SECONDS = 120
+#: rsync's exit codes for a connection that broke: worth another try at once.
+_CONNECTION_CODES = frozenset({10, 12, 30, 35, 255})
+
+
+class ConnectionBroken(PublishFailed):
+    """The network, not the release."""
+
+    exit_code = PublishFailed.exit_code
+
+
+class Target(Protocol):
+    def current(self) -> Manifest | None:
+        """Manifest of the release in use."""
+        ...
+
+    def bring(self, stage: Path, run: int) -> None:
+        """The release in its place on the day host, verified and tried; not in use yet."""
+        ...
+
+    def switch(self, run: int, token: int) -> None: ...
+
+    def rollback(self, run: int) -> None: ...
+
+
+class LocalTarget:
+    """A directory of this host, or mounted here."""
+
+    def __init__(self, settings: Settings, memory_dir: Path, client: Redis) -> None:
+        self._receiver, self._dir, self._redis = Receiver(settings, memory_dir), memory_dir, client
+
+    def current(self) -> Manifest | None:
+        return self._receiver.current()
+
+    def bring(self, stage: Path, run: int) -> None:
+        make_dir(self._dir)
+        attempt = self._receiver.begin(run)
+        transfer(stage, f"{self._dir}/incoming/{run}.{attempt}/", None)
+        self._receiver.verify(run, attempt)
+
+    def switch(self, run: int, token: int) -> None:
+        self._receiver.switch(run, token, self._redis)
+
+    def rollback(self, run: int) -> None:
+        self._receiver.rollback(run)
+
+
+class SshTarget:
+    """`[user@]host:path`: HMEM_MEMORY_DIR over there, or nothing after the colon where the key's forced command is rrsync."""
+
+    def __init__(self, settings: Settings, place: str) -> None:
+        if not settings.release_command:
+            raise SettingsError(
+                "PUBLISH_TARGET is on another host, so RELEASE_COMMAND must be set (ssh with the key for the verbs)."
+            )
+        self._incoming = _incoming(place)
+        self._command, self._rsh = shlex.split(settings.release_command), settings.publish_ssh
+
+    def current(self) -> Manifest | None:
+        record = self._ask("begin")["current"]
+        return parse_manifest(orjson.dumps(record), "of the current release over there") if record else None
+
+    @retry(
+        retry=retry_if_exception_type(ConnectionBroken),
+        stop=stop_after_attempt(3),
+        wait=wait_exponential(2, max=30),
+        reraise=True,
+    )
+    def bring(self, stage: Path, run: int) -> None:
+        attempt = self._ask("begin", run)["attempt"]
+        transfer(stage, f"{self._incoming}{run}.{attempt}/", self._rsh)
+        self._ask("verify", run, attempt)
+
+    def switch(self, run: int, token: int) -> None:
+        self._ask("switch", run, token)
+
+    def rollback(self, run: int) -> None:
+        self._ask("rollback", run)
+
+    def _ask(self, verb: str, *numbers: int) -> dict[str, Any]:
+        """One verb over ssh; its error there is our error here, with the same exit code."""
+        try:
+            done = run_bounded([*self._command, " ".join([verb, *map(str, numbers)])], VERB_TIMEOUT_SECONDS)
+        except subprocess.TimeoutExpired as error:
+            raise ConnectionBroken(
+                f"The day host did not answer {verb!r} within {VERB_TIMEOUT_SECONDS} s. Is it up?"
+            ) from error
+        except FileNotFoundError as error:
+            raise SettingsError(f"RELEASE_COMMAND: {self._command[0]} is not installed.") from error
+        if done.returncode == 255:
+            raise ConnectionBroken(
+                f"ssh to the day host failed: {last_line(done)}. Is it up, and does RELEASE_COMMAND name the right key?"
+            )
+        if done.returncode != 0:
+            raise _error_of(done.returncode)(f"The day host refused {verb!r}: {last_line(done)}")
+        try:
+            answer: dict[str, Any] = orjson.loads(done.stdout)
+        except orjson.JSONDecodeError as error:
+            raise PublishFailed(
+                f"The day host answered {verb!r} with something else. Does the key's forced command run deploy/hmem-receive?"
+            ) from error
+        return answer
+
+
+def _incoming(place: str) -> str:
+    """The receiving directory as rsync names it: rrsync is rooted there already, and takes names relative to it."""
+    host, _, path = place.partition(":")
+    return f"{host}:{path.rstrip('/')}/incoming/" if path.strip("/") else f"{host}:"
+
+
+def _error_of(code: int) -> type[HmemError]:
+    name = errors.exit_codes().get(code)
+    return getattr(errors, name) if name else PublishFailed
+
+
+def transfer(source: Path, destination: str, rsh: str | None) -> None:
+    """Copy a release with rsync; content decides, not time and size."""
+    command = ["rsync", "--recursive", "--times", "--checksum", "--perms", *(["--rsh", rsh, f"--timeout={SILENCE_SECONDS}"] if rsh else [])]
+    try:
+        done = run_bounded([*command, f"{source}/", destination], TRANSFER_TIMEOUT_SECONDS)
+    except subprocess.TimeoutExpired as error:
+        raise ConnectionBroken(
+            f"rsync did not end within {TRANSFER_TIMEOUT_SECONDS} s. Look at disk and network."
+        ) from error
+    except FileNotFoundError as error:
+        raise PublishFailed("rsync is not installed. Install it (scripts/setup does).") from error
+    if done.returncode != 0:
+        kind = ConnectionBroken if done.returncode in _CONNECTION_CODES else PublishFailed
+        hint = " Behind rrsync PUBLISH_TARGET ends with the colon." if rsh and done.returncode == 11 else ""
+        raise kind(f"rsync ended with code {done.returncode}: {last_line(done)}. Mend that and run the night again.{hint}")
+
+
+def open_target(settings: Settings, client: Redis) -> Target:
+    if settings.remote_target:
+        return SshTarget(settings, settings.remote_target)
+    return LocalTarget(settings, settings.target_dir, client)

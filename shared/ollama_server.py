@@ -1,0 +1,140 @@
+"""One Ollama server, through its own client: what it has, what it is asked, and its errors as one of ours.
+
+Every request has a time limit. What may pass (a dropped connection, a time-out, an answer of 5xx, an answer that is none) is asked again
+after a pause that doubles; what cannot (4xx) is not. `OllamaError` says which it was, so that callers can tell a bad text from a bad server.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import httpx
+import ollama
+from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_exponential
+
+from shared.errors import EmbeddingError
+
+Answer = TypeVar("Answer")
+
+#: What the client raises; the last three where the answer is no JSON, or not what was asked for.
+FOREIGN = (httpx.HTTPError, ConnectionError, ollama.ResponseError, ValueError, KeyError, TypeError)
+#: Connecting, and the question whether the server lives, take at most this, however long a request may.
+CONNECT_SECONDS = 10.0
+
+
+class OllamaError(EmbeddingError):
+    """`reason` is the short form, without the server's name; `passing`: the same request may succeed; `status`: HTTP's, 0 without one."""
+
+    def __init__(self, sentence: str, reason: str, *, passing: bool, status: int = 0) -> None:
+        super().__init__(sentence)
+        self.reason, self.passing, self.status = reason, passing, status
+
+
+@dataclass(frozen=True)
+class Patience:
+    """How often a request is tried, and the pauses between: `first_seconds`, doubled each time up to `most_seconds`."""
+
+    attempts: int = 3
+    first_seconds: float = 0.5
+    most_seconds: float = 8.0
+
+
+class _Client(ollama.Client):
+    """The client with the one request that it lacks."""
+
+    def version(self, timeout: float) -> str:
+        return str(self._request_raw("GET", "/api/version", timeout=timeout).json()["version"])  # type: ignore[no-untyped-call]
+
+
+class OllamaServer:
+    def __init__(self, url: str, timeout_seconds: float, patience: Patience | None = None) -> None:
+        self.url, self._seconds, self.patience = url, timeout_seconds, patience or Patience()
+        limit = httpx.Timeout(timeout_seconds, connect=min(timeout_seconds, CONNECT_SECONDS))
+        self._client = _Client(host=url, timeout=limit)
+
+    def close(self) -> None:
+        self._client.close()  # type: ignore[no-untyped-call]
+
+    def version(self) -> str:
+        """The server's version, or OllamaError: it does not answer."""
+        return self._ask(self._client.version, self.patience.attempts, timeout=min(self._seconds, CONNECT_SECONDS))
+
+    def find(self, name: str) -> str | None:
+        """`sha256:<hex>` of a model that is pulled, or None."""
+        wanted = name if ":" in name else f"{name}:latest"
+        for model in self._ask(self._client.list, self.patience.attempts).models:
+            if model.model == wanted:
+                return f"sha256:{(model.digest or '').removeprefix('sha256:')}"
+        return None
+
+    def digest(self, name: str) -> str:
+        """The same of a model that must be there."""
+        found = self.find(name)
+        if found is None:
+            raise OllamaError(
+                f"Ollama at {self.url} has no model {name}. Run: ollama pull {name} (or hmem-night run --pull)",
+                f"no model {name}", passing=False, status=404,
+            )  # fmt: skip
+        return found
+
+    def pull(self, name: str) -> Iterator[tuple[str, int, int]]:
+        """Fetch a model; (what is being done, bytes so far, bytes in all) as the server tells them."""
+        try:
+            for step in self._client.pull(name, stream=True):
+                yield step.status or "", step.completed or 0, step.total or 0
+        except FOREIGN as error:
+            raise self._ours(error) from error
+
+    def embed(self, name: str, texts: Sequence[str], attempts: int, read: Callable[[Any], Answer]) -> Answer:
+        """`read` of the vectors of these texts; what it raises ValueError over counts as an answer that is none."""
+
+        def once() -> Answer:
+            return read(self._client.embed(model=name, input=texts, truncate=True).embeddings)
+
+        return self._ask(once, attempts)
+
+    def chat(self, name: str, prompt: str, options: dict[str, Any], attempts: int) -> str:
+        """The model's answer to one message. Models that think first are told not to: the thinking would use up the answer's room."""
+        answer = self._ask(
+            self._client.chat,
+            attempts,
+            model=name,
+            messages=[{"role": "user", "content": prompt}],
+            think=False,
+            options=options,
+        )
+        return answer.message.content or ""
+
+    def _ask(self, function: Callable[..., Answer], attempts: int, **arguments: object) -> Answer:
+        def once() -> Answer:
+            try:
+                return function(**arguments)
+            except FOREIGN as error:
+                raise self._ours(error) from error
+
+        patience = self.patience
+        return Retrying(
+            stop=stop_after_attempt(attempts),
+            wait=wait_exponential(multiplier=patience.first_seconds, max=patience.most_seconds),
+            retry=retry_if_exception(lambda error: isinstance(error, OllamaError) and error.passing),
+            reraise=True,
+        )(once)
+
+    def _ours(self, error: Exception) -> OllamaError:
+        if isinstance(error, httpx.TimeoutException):
+            reason = f"no answer within {self._seconds:g} s"
+            what = f"gave {reason}. Look at its load, or raise OLLAMA_TIMEOUT."
+            return OllamaError(f"Ollama at {self.url} {what}", reason, passing=True)
+        if isinstance(error, httpx.HTTPError | ConnectionError):
+            reason = f"the connection failed: {error}"
+            what = f"does not answer ({error}). Start it (ollama serve), or set OLLAMA_URL."
+            return OllamaError(f"Ollama at {self.url} {what}", reason, passing=True)
+        if isinstance(error, ollama.ResponseError):
+            what = "refused" if 400 <= error.status_code < 500 else "failed"
+            sentence = f"Ollama at {self.url} {what}: {error.error}. Its log says more; ollama list shows its models."
+            passing = error.status_code >= 500
+            return OllamaError(sentence, str(error.error), passing=passing, status=error.status_code)
+        sentence = f"Ollama at {self.url} answered what is no answer: {error}. Check OLLAMA_URL and EMBED_MODEL, restart Ollama."
+        return OllamaError(sentence, str(error), passing=True)

@@ -1,0 +1,254 @@
+"""deploy/redis-users.acl on a real Redis: each part does its whole work as its own user, and nothing of the others'."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+import yaml
+from redis import Redis
+from redis.exceptions import AuthenticationError, NoPermissionError, ResponseError
+
+from shared.keys import KEYS
+from tests.conftest import REPOSITORY, SECRET, World, free_port, wait_for
+from tests.test_bot_contract import Bot
+
+DEPLOY = REPOSITORY / "deploy"
+USERS = ("bot", "dispatcher", "night", "owner")
+
+
+@dataclass
+class Guarded:
+    """A Redis with our users, started with the options of the compose file. `tester` may do everything."""
+
+    port: int
+    urls: dict[str, str]
+
+    def client(self, user: str) -> Redis:
+        client: Redis = Redis.from_url(self.urls[user])
+        return client
+
+
+@pytest.fixture(scope="module")
+def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
+    folder, port = tmp_path_factory.mktemp("guarded"), free_port()
+    secrets = folder / "secrets"
+    subprocess.run([str(DEPLOY / "new-secrets"), "--redis", f"127.0.0.1:{port}", str(secrets)], check=True)
+    users = secrets / "redis-users.acl"
+    users.write_text(users.read_text() + "user tester reset on nopass ~* &* +@all\n")
+    urls = {user: variables(secrets / f"{user}.env")["REDIS_URL"] for user in USERS}
+    guarded = Guarded(port, urls | {"tester": f"redis://tester:x@127.0.0.1:{port}/0"})
+    command = yaml.safe_load((DEPLOY / "compose.yaml").read_text())["services"]["redis"]["command"]
+    command = [str(users) if part == "/etc/redis/users.acl" else part for part in command]
+    more = ["--port", str(port), "--bind", "127.0.0.1", "--dir", str(folder), "--appendfsync", "no"]
+    with subprocess.Popen([*command, *more], stdout=subprocess.DEVNULL) as server:
+        wait_for(lambda: health(port) == "PONG", "redis-server")
+        yield guarded
+        server.terminate()
+
+
+def health(port: int) -> str:
+    """As the compose file asks."""
+    asked = ["redis-cli", "-p", str(port), "--user", "health", "--pass", "none", "--no-auth-warning", "ping"]
+    return subprocess.run(asked, capture_output=True, text=True, check=False).stdout.strip()
+
+
+def variables(path: Path) -> dict[str, str]:
+    return dict(line.split("=", 1) for line in path.read_text().splitlines())
+
+
+@pytest.fixture
+def admin(guarded: Guarded) -> Iterator[Redis]:
+    """Empties Redis and the log of refusals."""
+    client = guarded.client("tester")
+    client.flushall()
+    client.acl_log_reset()
+    yield client
+    client.close()
+
+
+@pytest.fixture
+def installed(tmp_path: Path, admin: Redis, guarded: Guarded) -> Iterator[World]:
+    """An installation whose commands run as the dispatcher unless told otherwise."""
+    world = World(tmp_path, admin, guarded.urls["dispatcher"])
+    world.environment = {"EMBEDDER": "none", "NIGHT_INDEXES": "none"}
+    yield world
+    for dispatcher in world.dispatchers:
+        dispatcher.stop(9)
+
+
+def refusals(admin: Redis) -> list[Any]:
+    """What Redis refused, but for the client library's introduction (deploy/README.md)."""
+    log: Any = admin.acl_log(1000)
+    return [entry for entry in log if b"setinfo" not in str(entry["object"]).lower().encode()]
+
+
+def test_day_and_night_as_their_own_users(installed: World, guarded: Guarded, admin: Redis) -> None:
+    night, owner = guarded.urls["night"], guarded.urls["owner"]
+    bot = Bot(guarded.client("bot"))
+    stranded(admin)
+    running = installed.start_dispatcher()
+    wait_for(lambda: admin.exists("hcli:mem:done:stranded"), "the task of a dead dispatcher")
+    for message in ("The boiler code is 4711.", "Where is the key?"):
+        assert "stand-in" in bot.receive(bot.send(message, 9912))["output"]
+    bot.cancel(9912)
+    bot.redis.set("hcli:results:cancelled", "signed", ex=600)
+    bot.redis.lrem("hcli:tasks", 1, "taken back")
+    bot.redis.rpush("hcli:tasks", "{")
+    bot.new(9912)
+    assert bot.redis.hgetall(next(admin.scan_iter(match="hcli:stats:*")))
+    assert bot.redis.lrem("hcli:pending:9912", 0, "x") == 0
+    assert bot.redis.llen("hcli:session_history:77") == 2
+    wait_for(lambda: admin.llen("hcli:mem:dead"), "the dead letter")
+
+    admin.rpush("hcli:memory:odd:user", "a list where a string belongs")
+    done = json.loads(installed.command("hmem-night", "run", "--json", REDIS_URL=night).stdout)
+    assert (done[0]["new"], done[0]["quarantined"], done[0]["published"]) == (6, 1, True)
+    assert list(admin.scan_iter(match="hcli:memory:*")) == []
+    wait_for(
+        lambda: b'"1"' in json.dumps([v.decode() for v in admin.hgetall("hcli:mem:release").values()]).encode(), "1"
+    )
+
+    told = installed.command("hmem", "ask", "9912", "What is the code?", REDIS_URL=owner).stdout
+    assert "4711" in told
+    status = json.loads(installed.command("hmem", "status", "--json", REDIS_URL=owner).stdout)
+    assert (status["release"], status["last_night_run"], status["turns_waiting"]) == (1, 1, 2)
+    assert len(status["workers"]) == 1
+    assert status["dead_letters"] == 1
+    guarded.client("owner").rpush("hcli:mem:tombstones", json.dumps(tombstone()))
+    assert json.loads(installed.command("hmem-night", "run", "--json", REDIS_URL=night).stdout)[0]["published"]
+    installed.command("hmem-night", "run", "--dry-run", REDIS_URL=night)
+    assert running.stop() == 0
+    assert refusals(admin) == []
+
+
+def stranded(admin: Redis) -> None:
+    """What a dispatcher leaves that was killed over a task."""
+    task = {"task_id": "stranded", "message": "hello", "chat_id": "77"}
+    admin.sadd("hcli:mem:workers", "dead")
+    admin.hset("hcli:mem:inflight:dead", "dead:1", json.dumps(task))
+    admin.hset("hcli:mem:busy", "77", "dead:1")
+
+
+def tombstone() -> dict[str, Any]:
+    return {"tombstone_id": str(uuid4()), "chat_id": "9912", "created_at": 1_800_000_000.0,
+            "before": 4_000_000_000.0, "turn_ids": None}  # fmt: skip
+
+
+REFUSED = {
+    "bot": [
+        "GET hcli:memory:t:user", "SET hcli:memory:t:user x", "DEL hcli:memory:t:user", "MGET hcli:memory:t:user",
+        "LRANGE hcli:mem:dead 0 -1", "RPUSH hcli:mem:tombstones x", "HGETALL hcli:mem:release", "SCAN 0", "KEYS *",
+        "GET hcli:session:9912", "SET hcli:session:9912 x", "RPUSH hcli:session_history:9912 x", "HSET hcli:stats:d a 1",
+        "SET hcli:tasks x", "DEL hcli:tasks", "EVAL return 0", "CONFIG GET *",
+    ],
+    "dispatcher": [
+        "DEL hcli:memory:t:user", "UNLINK hcli:memory:t:user", "GET hcli:memory:t:user", "EXPIRE hcli:memory:t:user 1",
+        "RENAME hcli:memory:t:user hcli:tasks", "GETDEL hcli:results:t", "GET hcli:results:t", "RPUSH hcli:tasks x",
+        "DEL hcli:tasks", "DEL hcli:mem:dead", "LRANGE hcli:mem:tombstones 0 -1", "RPUSH hcli:mem:tombstones x",
+        "SET hcli:mem:night:owner x", "GET hcli:mem:night:owner", "SCAN 0", "DEL hcli:session_history:9912",
+    ],
+    "night": [
+        "SET hcli:results:t x", "GET hcli:results:t", "SET hcli:memory:t:user x", "RPUSH hcli:memory:t:user x",
+        "RPUSH hcli:tasks x", "LRANGE hcli:tasks 0 -1", "GET hcli:session:9912", "LRANGE hcli:session_history:9912 0 -1",
+        "DEL hcli:mem:tombstones", "RPUSH hcli:mem:tombstones x", "HSET hcli:mem:release w 9", "SET hcli:mem:lease:w 1",
+        "HGETALL hcli:mem:inflight:w", "DEL hcli:mem:done:t", "RENAME hcli:memory:t:user hcli:memory:u:user",
+    ],
+    "owner": [
+        "SET hcli:memory:t:user x", "DEL hcli:memory:t:user", "UNLINK hcli:memory:t:user", "SET hcli:results:t x",
+        "DEL hcli:tasks", "SET hcli:mem:night:owner x", "DEL hcli:mem:tombstones", "LREM hcli:mem:tombstones 1 x",
+        "CONFIG SET maxmemory 1", "EVAL return 0",
+    ],
+}  # fmt: skip
+FOR_ALL = ["FLUSHALL", "FLUSHDB", "ACL LIST", "CONFIG SET maxmemory-policy allkeys-lru", "SHUTDOWN NOSAVE",
+           "KEYS *", "MONITOR", "GET other", "SET other x", "SAVE", "REPLICAOF NO ONE", "SWAPDB 0 1", "SUBSCRIBE news"]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("user", "line"), [(user, line) for user in USERS for line in REFUSED[user] + FOR_ALL if line[0] != "*"]
+)
+def test_what_a_user_must_not_do_is_refused(guarded: Guarded, admin: Redis, user: str, line: str) -> None:
+    client = guarded.client(user)
+    with pytest.raises(NoPermissionError):
+        client.execute_command(
+            *(["EVAL", line[5:], "0"] if line.startswith("EVAL ") and user != "dispatcher" else line.split())
+        )
+    client.close()
+
+
+@pytest.mark.parametrize(("user", "call"), [
+    ("dispatcher", "return redis.call('DEL', KEYS[1])"), ("dispatcher", "return redis.call('GET', KEYS[1])"),
+    ("night", "return redis.call('SET', KEYS[1], 'x')"), ("night", "return redis.call('GET', 'hcli:results:t')"),
+])  # fmt: skip
+def test_a_script_may_do_no_more_than_its_user(guarded: Guarded, admin: Redis, user: str, call: str) -> None:
+    admin.set("hcli:memory:t:user", "said")
+    client = guarded.client(user)
+    with pytest.raises(ResponseError, match=r"can't (access|run)"):
+        client.eval(call, 1, "hcli:memory:t:user")
+    assert admin.get("hcli:memory:t:user") == b"said"
+    client.close()
+
+
+def test_nobody_comes_in_without_a_password(guarded: Guarded) -> None:
+    assert health(guarded.port) == "PONG"
+    for url in (f"redis://127.0.0.1:{guarded.port}/0", f"redis://bot:wrong@127.0.0.1:{guarded.port}/0"):
+        client: Redis = Redis.from_url(url)
+        with pytest.raises(AuthenticationError):
+            client.ping()
+        client.close()
+
+
+def test_redis_keeps_what_it_is_given(guarded: Guarded) -> None:
+    owner = guarded.client("owner")
+    assert owner.config_get("maxmemory-policy")["maxmemory-policy"] == "noeviction"
+    assert owner.config_get("appendonly")["appendonly"] == "yes"
+    owner.close()
+
+
+def test_the_file_is_refused_until_the_passwords_are_set(tmp_path: Path) -> None:
+    command = ["redis-server", "--port", str(free_port()), "--dir", str(tmp_path), "--save", ""]
+    done = subprocess.run(
+        [*command, "--aclfile", str(DEPLOY / "redis-users.acl")],
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+    )
+    assert done.returncode != 0
+    assert "password hash must be exactly 64 characters" in done.stdout
+
+
+def test_secrets_are_made_once_and_readable_by_their_owner_only(tmp_path: Path) -> None:
+    command = [str(DEPLOY / "new-secrets"), str(tmp_path / "secrets")]
+    subprocess.run(command, check=True)
+    before = {path.name: path.read_bytes() for path in (tmp_path / "secrets").iterdir()}
+    assert subprocess.run(command, capture_output=True, check=False).returncode == 1
+    assert before == {path.name: path.read_bytes() for path in (tmp_path / "secrets").iterdir()}
+    assert set(before) == {"redis-users.acl", *(f"{user}.env" for user in USERS)}
+    made = {user: variables(tmp_path / "secrets" / f"{user}.env") for user in USERS}
+    assert len({values["REDIS_URL"] for values in made.values()}) == 4
+    assert len({made[user]["RESULT_HMAC_KEY"] for user in USERS if user != "night"}) == 1
+    assert "RESULT_HMAC_KEY" not in made["night"], "the night signs nothing"
+    assert not [user for user in USERS if (tmp_path / "secrets" / f"{user}.env").stat().st_mode & 0o077]
+    assert "SHA256" not in (tmp_path / "secrets" / "redis-users.acl").read_text()
+
+
+def test_every_key_has_a_user_and_every_pattern_a_key() -> None:
+    patterns = set(re.findall(r"~(hcli:[^ )]+)", (DEPLOY / "redis-users.acl").read_text()))
+    prefixes = {pattern.rstrip("*") for pattern in patterns}
+    keys = {key.pattern.split("{")[0] for key in KEYS}
+    assert not {key for key in keys if not any(key.startswith(prefix) for prefix in prefixes)}
+    assert not {prefix for prefix in prefixes if not any(key.startswith(prefix) for key in keys)}
+
+
+def test_the_secret_of_the_tests_is_not_in_the_files() -> None:
+    for path in DEPLOY.glob("*"):
+        if path.is_file():
+            assert SECRET not in path.read_text(encoding="utf-8")
