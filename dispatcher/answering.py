@@ -23,7 +23,7 @@ import structlog
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type, wait_exponential
 
 from dispatcher.claude import Answer, ClaudeCli, Question
-from dispatcher.context import Context, assemble
+from dispatcher.context import Context, Said, assemble
 from dispatcher.memory import Memory
 from dispatcher.tasks import MAX_ATTEMPTS, Finished, TaskQueue
 from shared.errors import SettingsError
@@ -70,19 +70,30 @@ class Answering:
         done, deaths = await keep_trying(lambda: queue.state(task))
         if done or deaths >= MAX_ATTEMPTS:
             return self._not_again(task, claimed_at, deaths)
-        fresh, lifetime = str(uuid4()), self._settings.session_ttl
-        session, resume = await keep_trying(lambda: queue.session(task, fresh, lifetime))
-        context = await self._context(task)
+        session, resume = await self._session(queue, task)
+        recent = await keep_trying(lambda: queue.recent(task)) if self._replays else []
+        context = await self._context(task, recent)
         try:
             answer, used = await self._ask(task, context, session, resume=resume)
         except OSError as error:  # a full disk, a directory that cannot be made
-            answer, used = (
-                Answer("", error=f"a file could not be written ({error.strerror})"),
-                session if resume else "",
-            )
+            answer = Answer("", error=f"a file could not be written ({error.strerror})")
+            used = session if resume else ""
+        if self._replays:
+            session = used = ""
         return self._finished(task, claimed_at, answer, session_was=session, session=used)
 
-    async def _context(self, task: Task) -> Context:
+    @property
+    def _replays(self) -> bool:
+        return self._settings.session_mode == "replay"
+
+    async def _session(self, queue: TaskQueue, task: Task) -> tuple[str, bool]:
+        """(session id, whether it is resumed)."""
+        fresh, lifetime = str(uuid4()), self._settings.session_ttl
+        if self._replays:
+            return fresh, False
+        return await keep_trying(lambda: queue.session(task, fresh, lifetime))
+
+    async def _context(self, task: Task, recent: list[Said]) -> Context:
         """What to inject; nothing if memory is missing, broken or too slow."""
         if self._memory.moved() and not self._memory.refreshing:
             with contextlib.suppress(TimeoutError):  # then the release that is open must do
@@ -90,7 +101,7 @@ class Answering:
                     await asyncio.to_thread(self._memory.refresh)
         try:
             async with asyncio.timeout(self._settings.memory_deadline_ms / 1000 + LOOKUP_SLACK_SECONDS):
-                return await asyncio.to_thread(self._assemble, task)
+                return await asyncio.to_thread(self._assemble, task, recent)
         except TimeoutError:
             reason = "memory did not answer in time"
         except Exception as error:  # noqa: BLE001 - no memory is not no service
@@ -98,20 +109,9 @@ class Answering:
         log.error("answering without memory", reason=reason)
         return Context("", degraded=[reason])
 
-    def _assemble(self, task: Task) -> Context:
-        settings = self._settings
+    def _assemble(self, task: Task, recent: list[Said]) -> Context:
         with self._memory.reading() as release:
-            if release is None:
-                return Context("", degraded=["there is no release yet"])
-            context = assemble(
-                release,
-                task.chat_id,
-                task.message,
-                budget=settings.memory_tokens,
-                deadline_seconds=settings.memory_deadline_ms / 1000,
-                zone=settings.timezone,
-                summary=settings.memory_summary,
-            )
+            context = assemble(release, task.chat_id, task.message, self._settings, recent)
         log.info(
             "memory injected",
             release=context.release_run,
@@ -125,9 +125,10 @@ class Answering:
     async def _ask(self, task: Task, context: Context, session: str, *, resume: bool) -> tuple[Answer, str]:
         """The answer and the session to go on with ("" for none); a session that is lost is replaced once by a fresh one."""
         directory = make_dir(self._settings.hmem_state_dir / "chats" / safe_name(task.chat_id))
-        prompt_file = self._write_prompt(task, context)
+        system, message = context.placed(task.message, self._settings.recall_placement)
+        prompt_file = self._write_prompt(task, system)
         try:
-            question = Question(task.message, session, resume, task.model, directory, prompt_file)
+            question = Question(message, session, resume, task.model, directory, prompt_file)
             answer = await self._claude.ask(question)
             if answer.session_lost and resume:
                 log.warning("the session cannot be resumed, starting a fresh one", reason=answer.error)
@@ -139,8 +140,8 @@ class Answering:
         exists = question.resume or answer.error is None
         return answer, question.session if exists else ""
 
-    def _write_prompt(self, task: Task, context: Context) -> Path | None:
-        text = "\n\n".join(part for part in (self._base_prompt, context.text) if part)
+    def _write_prompt(self, task: Task, memory: str) -> Path | None:
+        text = "\n\n".join(part for part in (self._base_prompt, memory) if part)
         if not text:
             return None
         path = self._prompts.path / f"{task.task_id}.md"

@@ -1,7 +1,7 @@
 """Checks of Redis: does it answer, may we do what we must, will it keep what it is given, is it the same time there.
 
 The rights are tried on the real keys without changing any: after MULTI, Redis judges each command (rights, memory, read-only) when it
-is queued, and DISCARD throws them all away. Unlike ACL DRYRUN that needs no administrator's right. It leaves lines in ACL LOG.
+is queued, and what is queued is gone when we hang up. Unlike ACL DRYRUN that needs no administrator's right. It leaves lines in ACL LOG.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ from shared.errors import RedisUnavailable
 
 #: A worse difference makes expiries, dates and the age of the last night wrong.
 FAR_SECONDS = 60.0
+#: Keys that are named where many are denied.
+SHOWN_KEYS = 4
 
 _PROBE = "doctor"
 #: What `hmem` does with each key, by day; `doctor` stands for an id.
@@ -79,7 +81,7 @@ def check_rights(setup: Setup) -> Finding:
     if not commands and not names:
         return ok(f"The Redis user {user} may do what the dispatcher does.")
     parts = [f"run {', '.join(commands)}"] if commands else []
-    parts += [f"reach {', '.join(names)}"] if names else []
+    parts += [f"reach {_few(names)}"] if names else []
     grants = (["'~hcli:*'"] if names else []) + [f"+{name.lower().replace(' ', '|')}" for name in commands]
     return problem(
         Fault.REDIS_RIGHTS,
@@ -94,17 +96,17 @@ def _refused(client: redis.Redis) -> tuple[list[str], list[str]]:
     try:
         commands: dict[str, None] = {}
         names: dict[str, None] = {}
-        # EXEC goes first, where nothing is queued; after MULTI it would carry everything out if DISCARD were denied.
+        # EXEC goes first, while nothing is queued; after MULTI it is never sent.
         if not _judged(connection, ["EXEC"], commands, names) or not _judged(connection, ["MULTI"], commands, names):
             return [*commands], [*names]
         for key, used in USES.items():
             for name in used.split():
                 _judged(connection, [name, key, *_ARGUMENTS.get(name, "").split()], commands, names)
-        for line in (*KEYLESS, "DISCARD"):
+        for line in KEYLESS:
             _judged(connection, line.split(), commands, names)
         return [*commands], [*names]
     finally:
-        connection.disconnect()  # whatever is queued still is gone with the connection
+        connection.disconnect()  # Redis forgets what is queued
         client.connection_pool.release(connection)
 
 
@@ -115,17 +117,27 @@ def _judged(connection: Any, command: list[str], commands: dict[str, None], name
         connection.read_response()
     except NoPermissionError as error:
         if "to access" in str(error):
-            names[command[1]] = None
+            names[command[1].replace(_PROBE, "*")] = None
         else:
             commands[" ".join(command[: 2 if command[0] == "SCRIPT" else 1])] = None
         return False
+    except redis.exceptions.ExecAbortError:  # how Redis words that EXEC is denied
+        commands["EXEC"] = None
+        return False
     except redis.ReadOnlyError as error:
-        raise RedisUnavailable("Redis is a read-only replica, so nothing can be stored. Set REDIS_URL to its primary.") from error
+        raise RedisUnavailable(
+            "Redis is a read-only replica, so nothing can be stored. Set REDIS_URL to its primary."
+        ) from error
     except redis.ResponseError as error:
         if "EXEC without MULTI" in str(error):
             return True
         raise
     return True
+
+
+def _few(names: list[str]) -> str:
+    more = f" and {len(names) - SHOWN_KEYS} more keys" if len(names) > SHOWN_KEYS else ""
+    return ", ".join(names[:SHOWN_KEYS]) + more
 
 
 def _user(client: redis.Redis) -> str:

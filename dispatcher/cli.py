@@ -134,15 +134,7 @@ def context(
         if batch:
             _print_batch(settings, release, batch, 30, _numbers(budgets))
             return
-        found = assemble(
-            release,
-            _chat(chat),
-            _required(text, "TEXT"),
-            budget=settings.memory_tokens,
-            zone=settings.timezone,
-            deadline_seconds=settings.memory_deadline_ms / 1000,
-            summary=settings.memory_summary,
-        )
+        found = assemble(release, _chat(chat), _required(text, "TEXT"), settings)
     if json:
         print_json({"chat_id": chat, "budget": settings.memory_tokens} | found.to_json())
         return

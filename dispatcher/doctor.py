@@ -64,21 +64,19 @@ def examine(
     disk_usage: Callable[[Path], Usage] = shutil.disk_usage,
 ) -> Iterator[Finding]:
     """Every check's finding, as soon as it is there."""
-    with closing(_connect(settings)) as client:
+    with closing(connect(settings)) as client:
         setup = Setup(settings, client, now, disk_usage)
         found: dict[str, Finding] = {}
         for check in CHECKS:
             failed = [name for name in check.needs if found[name].state in ("problem", "skipped")]
             finding = (
-                skipped(f"Not checked, because the check of {failed[0]} failed.")
-                if failed
-                else _carry_out(check, setup)
+                skipped(f"Not checked, because the check of {failed[0]} failed.") if failed else carry_out(check, setup)
             )
             found[check.name] = replace(finding, name=check.name)
             yield found[check.name]
 
 
-def _connect(settings: Settings) -> Redis:
+def connect(settings: Settings) -> Redis:
     """A client that says at once what is wrong instead of trying again."""
     try:
         client: Redis = Redis.from_url(
@@ -94,7 +92,7 @@ def _connect(settings: Settings) -> Redis:
     return client
 
 
-def _carry_out(check: Check, setup: Setup) -> Finding:
+def carry_out(check: Check, setup: Setup) -> Finding:
     try:
         return check.run(setup)
     except NoPermissionError as error:

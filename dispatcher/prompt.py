@@ -35,3 +35,8 @@ class Part:
 def render(parts: list[Part]) -> str:
     """The memory text; empty if there is none."""
     return _TEMPLATES.get_template("prompt.md.j2").render(parts=parts).strip()
+
+
+def render_message(part: Part, message: str) -> str:
+    """The message with a fenced part ahead of it."""
+    return _TEMPLATES.get_template("message.md.j2").render(part=part, message=message)

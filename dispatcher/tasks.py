@@ -12,6 +12,7 @@ import base64
 import os
 import socket
 from collections.abc import Awaitable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -20,8 +21,9 @@ from uuid import uuid4
 
 from redis.asyncio import Redis
 
+from dispatcher.context import Said
 from shared import keys
-from shared.records import Result, Task, Turn, dumps
+from shared.records import RecordRefused, Result, Task, Turn, dumps, loads_object, timestamp_of
 
 #: A task whose worker died this often is dead-lettered.
 MAX_ATTEMPTS = 3
@@ -88,6 +90,16 @@ class TaskQueue:
         key = keys.session(task.chat_id)
         before = cast(bytes | None, await self._redis.set(key, fresh, ex=ttl, nx=True, get=True))
         return (before.decode("utf-8", "replace"), True) if before else (fresh, False)
+
+    async def recent(self, task: Task) -> list[Said]:
+        """The chat's conversation so far, oldest first; entries of another form are passed over."""
+        raws = await cast(Awaitable[list[bytes]], self._redis.lrange(keys.history(task.chat_id), 0, -1))
+        said: list[Said] = []
+        for raw in raws:
+            with suppress(RecordRefused, KeyError, TypeError):
+                entry = loads_object(raw)
+                said.append(Said(str(entry["role"]), str(entry["content"]), timestamp_of(entry["timestamp"])))
+        return said
 
     async def finish(self, claim: Claim, finished: Finished) -> bool:
         """Write everything the task leaves, once. False if it had been finished before."""

@@ -16,7 +16,7 @@ _LINK = re.compile(r"https?://[^\s<>\"')\]]+")
 _NUMBER = re.compile(r"[\w.,:/@+%-]*\d[\w.,:/@+%-]*")
 _WORD = re.compile(r"[^\W\d_]+")
 #: After these a capital says nothing: a sentence begins.
-_OPENING = tuple(".!?…:\"“„'‘-*")
+_OPENING = tuple(".!?…:\"“„'‘")
 _EDGES = ".,:/-+@"
 
 
@@ -56,7 +56,7 @@ def _names(text: str) -> set[str]:
     text = _LINK.sub(" ", text)
     found = set()
     for match in _WORD.finditer(text):
-        before = text[: match.start()].rstrip()
+        before = text[: match.start()].rstrip().lstrip(" -*•")
         if len(match[0]) > 1 and match[0][0].isupper() and before and not before.endswith(_OPENING):
             found.add(match[0].casefold())
     return found

@@ -6,6 +6,7 @@ A set is a folder with `turns.jsonl` (turns as they lie in Redis) and, for recal
 from __future__ import annotations
 
 import importlib.metadata
+import itertools
 import json
 import os
 import platform
@@ -18,7 +19,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from redis import Redis, RedisError
@@ -163,6 +164,82 @@ def _score(folder: Path, results: Path) -> None:
         told = subprocess.run(command, capture_output=True, text=True, check=False).stdout
         typer.echo(f"against {baseline.name}: " + "; ".join(x for x in told.splitlines() if "points [" in x))
     bare.unlink()
+
+
+@app.command()
+def placement(turns: int = 20) -> None:
+    """What each SESSION_MODE and RECALL_PLACEMENT sends for one conversation, by the real Claude CLI to a loopback API.
+
+    Tokens are characters / 4 of system and messages. `kept` is the share of a request that stands identical at the start of the next
+    one, which a provider's prompt cache could serve (the real cache works in blocks and by its own rules).
+    """
+    sys.path.insert(0, str(Path(__file__).parent.parent))
+    from tests.servers.messages_api import MessagesApi
+
+    describe_machine()
+    sample = [json.loads(line) for line in (Path(__file__).parent / "demo_sample.jsonl").read_text().splitlines()]
+    talk = [line for line in sample if line["kind"] == "exchange"]
+    for mode in ("resume", "replay"):
+        for place in ("system", "message"):
+            with (
+                own_world() as environment,
+                MessagesApi(lambda request: f"Noted. ({len(json.dumps(request))} bytes.)") as api,
+            ):
+                environment |= {"SESSION_MODE": mode, "RECALL_PLACEMENT": place, "CLAUDE_BIN": str(BINARIES / "claude")}
+                environment |= {
+                    "ANTHROPIC_BASE_URL": api.url,
+                    "ANTHROPIC_API_KEY": "bench",
+                    "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+                }
+                _remember(environment, talk)
+                with _dispatcher(environment):
+                    for number in range(turns):
+                        hmem(environment, "hmem", "ask", "1", talk[number % len(talk)]["message"])
+                sent = [_sent(request) for request in api.requests[1:]]  # without the warm-up, in another chat
+                sizes, kept = [len(text) for text in sent], [_kept(*pair) for pair in itertools.pairwise(sent)]
+                share = 100 * sum(kept) / sum(sizes[:-1])
+                typer.echo(
+                    f"{mode:7} {place:8} {len(sizes)} requests, {sum(sizes) // 4:8} tokens in all, first {sizes[0] // 4}, "
+                    f"last {sizes[-1] // 4}; kept at the start of the next: {sum(kept)} bytes in all ({share:.0f} %), "
+                    f"median {statistics.median(kept):.0f}"
+                )
+
+
+def _remember(environment: dict[str, str], talk: list[dict[str, str]]) -> None:
+    """A night over the sample, all in one chat."""
+    with Redis.from_url(environment["REDIS_URL"]) as client:
+        for number, line in enumerate(talk):
+            for role, name in (("user", "message"), ("asst", "answer")):
+                turn = {"chat_id": "1", "role": role, "content": line[name], "timestamp": 1.7e9 + number}
+                client.set(f"hcli:memory:d{number}:{role}", json.dumps(turn))
+    hmem(environment, "hmem-night", "run")
+
+
+def _sent(request: dict[str, Any]) -> str:
+    """System and messages in the order in which a provider reads them."""
+    blocks = (
+        [block["text"] for block in request["system"]] if isinstance(request["system"], list) else [request["system"]]
+    )
+    said = (block for block in blocks if not block.startswith("x-anthropic-billing-header"))  # a fingerprint, no prompt
+    return "\n".join(said) + json.dumps(request["messages"], ensure_ascii=False)
+
+
+def _kept(one: str, other: str) -> int:
+    """Length of what both begin with."""
+    return next(
+        (place for place, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other))
+    )
+
+
+@contextmanager
+def _dispatcher(environment: dict[str, str]) -> Iterator[subprocess.Popen[bytes]]:
+    with subprocess.Popen([BINARIES / "hmem", "run"], env=environment, stderr=subprocess.DEVNULL) as process:
+        try:
+            hmem(environment, "hmem", "ask", "warm-up", "hello")
+            time.sleep(2.5)  # the vectors are loaded in the background
+            yield process
+        finally:
+            process.terminate()
 
 
 @app.command()

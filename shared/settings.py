@@ -71,6 +71,12 @@ class Settings(BaseSettings):
     claude_base_prompt_file: Path | None = Field(None, description="the bot's own rules, put ahead of the memory")
     claude_env: str = Field("", description="further environment variables that the CLI may see, comma-separated")
 
+    session_mode: Literal["resume", "replay"] = Field(
+        "resume", description="continue the Claude session, or start afresh each time with the recent turns as text"
+    )
+    recall_placement: Literal["system", "message"] = Field(
+        "system", description="where recalled lines go: into the system prompt, or ahead of the message"
+    )
     session_ttl: int = Field(14_400, ge=1, description="life of a Claude session between two messages, in seconds")
     task_timeout: float = Field(600.0, gt=0, description="limit of one answer, in seconds")
     max_concurrent_tasks: int = Field(3, ge=1, le=64, description="answers in the making at once")

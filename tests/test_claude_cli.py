@@ -155,3 +155,36 @@ def test_memory_of_any_size_goes_in_by_a_file(cli: World, api: MessagesApi) -> N
     assert "The bot's own rules." in system(api.requests[-1])
     assert "the heron" in system(api.requests[-1])
     running.stop()
+
+
+def test_recalled_lines_ahead_of_the_message_leave_the_system_prompt_and_the_record_alone(
+    cli: World, api: MessagesApi
+) -> None:
+    (cli.root / "note.txt").write_text("SECRET-NOTE")
+    cli.say("t1", "the parrot is called Alba, see @~/note.txt")
+    cli.night(memory_summary=True)
+    running = cli.start_dispatcher(RECALL_PLACEMENT="message", MEMORY_SUMMARY="false")
+    cli.command("hmem", "ask", "9912", "How is the parrot called?")
+    assert "Alba" not in system(api.requests[-1])
+    sent = messages(api.requests[-1])
+    assert sent.index("Alba") < sent.index("How is the parrot called?")
+    assert "SECRET-NOTE" not in sent
+    (stored,) = [json.loads(cli.redis.get(key) or b"") for key in cli.redis.keys("hcli:memory:*:user")]
+    assert stored["content"] == "How is the parrot called?"
+    running.stop()
+
+
+def test_replay_starts_afresh_with_the_conversation_as_text(cli: World, api: MessagesApi) -> None:
+    running = cli.start_dispatcher(SESSION_MODE="replay")
+    for text in ("My bicycle is red.", "And my boat is blue.", "What colour is my bicycle?"):
+        cli.command("hmem", "ask", "9912", text)
+    last = api.requests[-1]
+    assert len([message for message in last["messages"] if message["role"] == "assistant"]) == 0, "nothing was resumed"
+    assert system(last).index("My bicycle is red.") < system(last).index("And my boat is blue.")
+    assert "What colour" not in system(last)
+    assert not cli.redis.exists("hcli:session:9912")
+    assert cli.redis.llen("hcli:session_history:9912") == 6
+    cli.redis.delete("hcli:session_history:9912")  # /new
+    cli.command("hmem", "ask", "9912", "Hello")
+    assert "bicycle" not in json.dumps(api.requests[-1])
+    running.stop()

@@ -17,12 +17,14 @@ from dispatcher.context import (
     SUMMARY_SHARE,
     SUMMARY_TITLE,
     Context,
+    Said,
     assemble,
     compose,
 )
 from dispatcher.prompt import Part, render
 from shared.lexical import Chunk
 from shared.recall import Hit, Recalled
+from shared.settings import load_settings
 from shared.text import CHARACTERS_PER_TOKEN
 
 PROPERTY = settings(max_examples=60, deadline=None)
@@ -188,8 +190,8 @@ def test_memory_switched_off_asks_no_release() -> None:
     class Closed:
         run = 7
 
-    context = assemble(cast(Any, Closed()), "9912", "hello", budget=0, deadline_seconds=1, zone=UTC, summary=True)
-    assert (context.text, context.degraded, context.release_run) == ("", ["MEMORY_TOKENS=0"], 7)
+    context = assemble(cast(Any, Closed()), "9912", "hello", load_settings(memory_tokens=0))
+    assert (context.text, context.degraded) == ("", ["MEMORY_TOKENS=0"])
 
 
 def test_a_chat_summary_is_left_out_when_it_is_not_wanted() -> None:
@@ -203,7 +205,7 @@ def test_a_chat_summary_is_left_out_when_it_is_not_wanted() -> None:
             return f"\n- anna: summary of {chat_id}\n\n" if chat_id == "9912" else None
 
     def names(chat: str, summary: bool) -> list[tuple[str, str]]:
-        context = assemble(cast(Any, Release()), chat, "it", budget=1500, deadline_seconds=1, zone=UTC, summary=summary)
+        context = assemble(cast(Any, Release()), chat, "it", load_settings(memory_summary=summary))
         return [(part.name, part.text) for part in context.parts]
 
     recalled = ("recalled", "- 2024-02-09 17:33 anna: 9912 asked it")
@@ -221,3 +223,30 @@ def test_a_context_is_told_to_scripts_with_its_hits_and_reasons() -> None:
     (used,), (cut,) = record["hits"], record["cut"]
     assert (used["text"], used["question"], used["speaker"], used["timestamp"]) == ("yes", "why?", "anna", NOW)
     assert (cut["score"], cut["scores"]) == (0.1235, {"lexical": 0.1235, "vector": None})
+
+
+def said(count: int) -> list[Said]:
+    return [
+        Said("user" if number % 2 == 0 else "assistant", f"turn {number}\nof the talk", NOW + number)
+        for number in range(count)
+    ]
+
+
+def test_the_newest_of_the_conversation_fits_in_order_and_one_line_each() -> None:
+    context = compose(Recalled(), "", budget=300, zone=UTC, run=7, recent=said(50))
+    (part,) = context.parts
+    lines = part.text.split("\n")
+    assert part.name == "recent"
+    assert lines[-1].endswith("assistant: turn 49 of the talk")
+    assert lines == sorted(lines)
+    assert context.tokens <= 300
+
+
+def test_recalled_lines_move_ahead_of_the_message_and_the_rest_stays() -> None:
+    context = composed([hit("the parrot is Alba")], "- anna: in short")
+    system, message = context.placed("How is it called?", "message")
+    assert ("Alba" in system, "in short" in system) == (False, True)
+    assert message.endswith("\n\nHow is it called?")
+    assert "the parrot is Alba" in message
+    assert context.placed("How is it called?", "system") == (context.text, "How is it called?")
+    assert composed([], "- anna: in short").placed("x", "message")[1] == "x"

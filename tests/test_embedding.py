@@ -53,7 +53,10 @@ def test_vectors_are_float32_of_unit_length(embedder: LocalEmbedder) -> None:
 
 def test_documents_in_a_batch_equal_each_one_alone_bit_for_bit(embedder: LocalEmbedder) -> None:
     texts = [text for text, _ in PAIRS] + [f"note {n} about the garden " * n for n in range(1, 20)]
-    together, again = embedder.embed_documents(texts).vectors, LocalEmbedder().embed_documents(texts[::-1]).vectors[::-1]
+    together, again = (
+        embedder.embed_documents(texts).vectors,
+        LocalEmbedder().embed_documents(texts[::-1]).vectors[::-1],
+    )
     alone = np.stack([embedder.embed_query(text) for text in texts])
     assert together.tobytes() == alone.tobytes() == again.tobytes()
     assert len({row.tobytes() for row in together}) == len(texts)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import signal
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from shared.backends import chroma
 from shared.lexical import LexicalIndex
 from shared.release import SUMMARIES, verify
 from tests.conftest import World
+from tests.servers.ollama_api import DIGEST, OllamaApi
 
 TURNS = [(f"t{number}", chat, f"note {number} of {chat}: the heron number {number * 7} was seen at the pond. " * (1 + number % 3))
          for number in range(12) for chat in ("9912", "-100123")]  # fmt: skip
@@ -83,11 +85,23 @@ def test_a_kill_in_each_step_changes_nothing_in_the_release(world: World, refere
     assert world.redis.keys("hcli:memory:*") == []
 
 
-@pytest.mark.parametrize("point", POINTS)
-def test_a_kill_at_every_point_loses_and_doubles_nothing(light: World, point: str) -> None:
-    """Without vectors (a night in a tenth of the time); one more turn is said between the death and the next night."""
-    if point == "embed:batch-cached":  # a light night embeds nothing
+@pytest.fixture
+def passing(light: World, point: str) -> Iterator[World]:
+    """A light world whose nights pass this point: by itself such a night embeds nothing and asks no model."""
+    if point == "embed:batch-cached":
         light.environment.clear()
+    if not point.startswith("summarise:text"):
+        yield light
+        return
+    with OllamaApi({"llama3.2:latest": DIGEST}) as api:
+        light.environment |= {"SUMMARY_MODEL": "llama3.2", "OLLAMA_URL": api.url}
+        yield light
+
+
+@pytest.mark.parametrize("point", POINTS)
+def test_a_kill_at_every_point_loses_and_doubles_nothing(passing: World, point: str) -> None:
+    """Without vectors (a night in a tenth of the time); one more turn is said between the death and the next night."""
+    light = passing
     light.say("t1", "said before")
     light.night()
     light.say("t2", "said on the second day")

@@ -9,6 +9,7 @@ import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -48,7 +49,7 @@ class DayHost:
             [*self.ssh(key), self.place, *words], capture_output=True, text=True, timeout=60, check=False
         )
 
-    def settings(self) -> dict[str, str]:
+    def settings(self) -> dict[str, Any]:
         return {
             "PUBLISH_TARGET": f"{self.place}:",
             "PUBLISH_SSH": " ".join(self.ssh("transfer")),
@@ -163,7 +164,7 @@ def test_the_day_host_refuses_what_the_night_may_not(day_host: DayHost) -> None:
 def test_what_is_wrong_with_the_connection_is_one_sentence(light: World) -> None:
     light.say("t1", "something")
     gone = f"ssh -F none -o BatchMode=yes -o ConnectTimeout=2 -p {free_port()} nobody@127.0.0.1"
-    target = {"PUBLISH_TARGET": "nobody@127.0.0.1:/data/memory", "RELEASE_COMMAND": gone}
+    target: dict[str, Any] = {"PUBLISH_TARGET": "nobody@127.0.0.1:/data/memory", "RELEASE_COMMAND": gone}
     done = light.command("hmem-night", "run", check=False, **target)
     assert done.returncode == PublishFailed.exit_code
     assert "Is it up" in done.stderr

@@ -1,0 +1,371 @@
+"""What is shipped to run it: units, example settings, compose file and images. No systemd and no Docker engine is needed for these tests."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import tomllib
+from fnmatch import fnmatch
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from shared.settings import Settings, load_settings, setting_names
+from tests.conftest import BINARIES, REPOSITORY, World, wait_for
+from tests.sandbox import allowed_calls, settings_of
+from tests.servers.messages_api import MessagesApi
+
+DEPLOY, SYSTEMD = REPOSITORY / "deploy", REPOSITORY / "systemd"
+UNITS = sorted(path.name for pattern in ("*.service", "*.timer") for path in SYSTEMD.glob(pattern))
+HOME = "/opt/hcli-memory"
+#: As measured with systemd 252; ten times the figure, as --threshold wants it.
+EXPOSURE = 14
+COMPOSE: dict[str, Any] = yaml.safe_load((DEPLOY / "compose.yaml").read_text(encoding="utf-8"))
+SERVICES: dict[str, Any] = COMPOSE["services"]
+
+
+# ── systemd ──────────────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.fixture
+def analyze() -> str:
+    found = shutil.which("systemd-analyze")
+    if found is None:
+        pytest.fail("systemd-analyze is not installed. Run scripts/setup --dev (or: apt-get install systemd).")
+    return found
+
+
+@pytest.mark.parametrize("name", UNITS)
+def test_systemd_takes_each_unit(analyze: str, tmp_path: Path, name: str) -> None:
+    for unit in UNITS:  # a timer is verified with its service; commands are looked for where this checkout stands
+        text = (SYSTEMD / unit).read_text(encoding="utf-8").replace(f"{HOME}/.venv/bin", str(BINARIES))
+        (tmp_path / unit).write_text(text.replace(HOME, str(REPOSITORY)), encoding="utf-8")
+    done = subprocess.run([analyze, "verify", str(tmp_path / name)], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout + done.stderr) == (0, "")
+
+
+def test_systemd_finds_a_mistake(analyze: str, tmp_path: Path) -> None:
+    text = (SYSTEMD / "hmem-night.service").read_text(encoding="utf-8").replace("ProtectClock", "ProtectClok")
+    (tmp_path / "hmem-night.service").write_text(text.replace(HOME, str(REPOSITORY)), encoding="utf-8")
+    done = subprocess.run(
+        [analyze, "verify", str(tmp_path / "hmem-night.service")], capture_output=True, text=True, check=False
+    )
+    assert "ProtectClok" in done.stderr
+
+
+@pytest.mark.parametrize("name", [name for name in UNITS if name.endswith(".service")])
+def test_a_service_is_exposed_no_more_than_measured(analyze: str, name: str) -> None:
+    done = subprocess.run(
+        [analyze, "security", "--offline=true", "--no-pager", f"--threshold={EXPOSURE}", str(SYSTEMD / name)],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout.strip().splitlines()[-1]
+
+
+def test_the_install_notes_name_every_open_line(analyze: str) -> None:
+    notes = (SYSTEMD / "README.md").read_text(encoding="utf-8").replace("\\|", "|")
+    assert f"says {EXPOSURE / 10:g} for each service" in notes
+    for name in UNITS:
+        assert name in notes or (name.startswith("hmem-") and "hmem-*" in notes)
+        if name.endswith(".service"):
+            shown = subprocess.run(
+                [analyze, "security", "--offline=true", "--no-pager", str(SYSTEMD / name)],
+                capture_output=True, text=True, check=True,
+            ).stdout  # fmt: skip
+            for line in re.findall(r"^✗ (\S+)", shown, re.MULTILINE):
+                head, _, part = line.partition("=")
+                assert f"`{head}=" in notes, line
+                assert not part.startswith("~") or f"`{part}`" in notes or f"{head}={part}`" in notes, line
+
+
+def test_stopping_leaves_time_for_the_running_answers() -> None:
+    unit = settings_of(SYSTEMD / "hmem-dispatcher.service")
+    longest = Settings.model_fields["task_timeout"].default + 10
+    assert float(unit["TimeoutStopSec"][0]) > longest + 10
+    assert float(SERVICES["dispatcher"]["stop_grace_period"].rstrip("s")) > longest + 10
+    assert float(SERVICES["dispatcher"]["environment"]["TASK_TIMEOUT"]) + 10 <= longest
+
+
+def test_units_and_settings_agree_on_the_places() -> None:
+    defaults = {name: str(field.default) for name, field in Settings.model_fields.items()}
+    day, night = (settings_of(SYSTEMD / f"hmem-{half}.service") for half in ("dispatcher", "night"))
+    for unit, name in ((day, "hmem_state_dir"), (night, "hmem_night_dir")):
+        assert f"{name.upper()}={defaults[name]}" in unit["Environment"]
+        assert defaults[name].removeprefix("/var/lib/") in unit["StateDirectory"][0].split()
+        assert defaults[name] in unit["ReadWritePaths"][0].split()
+    assert day["ReadOnlyPaths"] == [f"-{defaults['hmem_memory_dir']}"]
+    assert defaults["hmem_memory_dir"] in night["ReadWritePaths"][0].split()
+    assert day["User"] == night["User"], "files are readable by their owner only"
+    for unit in (day, night):
+        for variable in unit["Environment"]:
+            assert variable.split("=")[0] in {*setting_names(), "HOME", "PYTHONFAULTHANDLER"}
+
+
+@pytest.mark.parametrize("name", ["hmem-dispatcher.service", "hmem-night.service"])
+def test_the_kernel_refuses_what_the_unit_does_not_list(analyze: str, name: str) -> None:
+    calls = allowed_calls(settings_of(SYSTEMD / name))
+    assert {"read", "execve", "clone", "sched_setaffinity", "futex"} <= calls
+    assert not {"mount", "ptrace", "reboot", "chroot", "bpf", "init_module", "setuid", "chown", "clock_settime"} & calls
+    probe = "import os\nfor call in (os.chroot, lambda path: os.chown(path, 1, 1)):\n  try: call('/')\n  except PermissionError: print('refused')"
+    assert confined(name, [sys.executable, "-c", probe], {"PATH": "/usr/bin:/bin"}) == "refused\nrefused\n"
+
+
+def confined(unit: str, command: list[str], variables: dict[str, str]) -> str:
+    """What the command prints under the unit's kernel filters."""
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.sandbox", str(SYSTEMD / unit), *command],
+        env=variables, cwd=REPOSITORY, capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "pthread_setaffinity_np" not in done.stderr, "onnxruntime complains"
+    return done.stdout
+
+
+def test_day_and_night_work_under_their_filters(analyze: str, world: World) -> None:
+    """With vectors: onnxruntime, Chroma, rsync, and the real CLI with its JIT."""
+    with MessagesApi() as api:
+        world.environment = {
+            "CLAUDE_BIN": str(BINARIES / "claude"), "ANTHROPIC_BASE_URL": api.url, "ANTHROPIC_API_KEY": "test",
+            "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1", "LOG_JSON": "true",
+        }  # fmt: skip
+        world.say("t1", "The boiler code is 4711.")
+        assert "released" in confined("hmem-night.service", [str(BINARIES / "hmem-night"), "run"], world.variables())
+        day = [
+            sys.executable,
+            "-m",
+            "tests.sandbox",
+            str(SYSTEMD / "hmem-dispatcher.service"),
+            str(BINARIES / "hmem"),
+            "run",
+        ]
+        log = world.root / "log"
+        with log.open("wb") as stream:
+            process = subprocess.Popen(day, env=world.variables(), cwd=REPOSITORY, stdout=stream, stderr=stream)
+        try:
+            wait_for(lambda: '"vectors":"yes"' in log.read_text().replace(": ", ":"), "the dispatcher and its vectors")
+            assert "All right." in world.command("hmem", "ask", "9912", "what is the code of the boiler?").stdout
+        finally:
+            process.terminate()
+            assert process.wait(60) == 0
+        assert "4711" in str(api.requests[-1]["system"])
+        assert "pthread_setaffinity_np" not in log.read_text()
+        assert '"degraded":null' in log.read_text().replace(": ", ":")
+
+
+# ── the example settings ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def example_lines() -> dict[str, tuple[str, bool]]:
+    """Name -> (the line without its mark, whether it holds the default)."""
+    found = {}
+    for line in (DEPLOY / "hmem.toml").read_text(encoding="utf-8").splitlines():
+        if match := re.fullmatch(r"#(: )?(([A-Z_]+) = .+)", line):
+            found[match[3]] = (match[2], match[1] is None)
+        else:
+            assert not line or line.startswith("# "), line
+    return found
+
+
+@pytest.fixture
+def bare(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+    for name in setting_names():
+        monkeypatch.delenv(name, raising=False)
+    return monkeypatch
+
+
+def test_the_example_settings_load_as_they_are(bare: pytest.MonkeyPatch) -> None:
+    bare.setenv("HMEM_CONFIG", str(DEPLOY / "hmem.toml"))
+    assert load_settings() == Settings.model_construct(**{n: f.default for n, f in Settings.model_fields.items()})
+
+
+def test_the_example_settings_hold_every_setting_with_its_default(bare: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    lines = example_lines()
+    assert set(lines) == set(setting_names()) - {"HMEM_CRASH_AT"}
+    path = tmp_path / "hmem.toml"
+    bare.setenv("HMEM_CONFIG", str(path))
+    for name, (line, is_default) in lines.items():
+        path.write_text(line, encoding="utf-8")
+        value, default = getattr(load_settings(), name.lower()), Settings.model_fields[name.lower()].default
+        assert (value == default) == is_default, name
+        assert is_default == (default is not None), name
+    path.write_text("\n".join(line for line, _ in lines.values()), encoding="utf-8")
+    load_settings()
+    assert len(tomllib.loads(path.read_text(encoding="utf-8"))) == len(lines)
+
+
+# ── compose and images ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def dockerfile(half: str) -> list[tuple[str, str]]:
+    """(instruction, the rest) of each logical line."""
+    text = re.sub(r"^#.*\n", "", (DEPLOY / f"Dockerfile.{half}").read_text(encoding="utf-8"), flags=re.MULTILINE)
+    joined = text.replace("\\\n", " ")
+    return [(line.split()[0], line.split(maxsplit=1)[1]) for line in joined.splitlines() if line.strip()]
+
+
+def of(half: str, instruction: str) -> list[str]:
+    return [rest for name, rest in dockerfile(half) if name == instruction]
+
+
+def variables_of(half: str) -> dict[str, str]:
+    return dict(word.split("=", 1) for rest in of(half, "ENV") for word in shlex.split(rest))
+
+
+HALVES = {"dispatcher": "day", "night": "night"}
+
+
+def test_compose_has_the_services_and_they_their_images() -> None:
+    assert set(SERVICES) == {"redis", *HALVES}
+    for name, half in HALVES.items():
+        build = SERVICES[name]["build"]
+        assert (DEPLOY / build["context"]).resolve() == REPOSITORY
+        assert (REPOSITORY / build["dockerfile"]).name == f"Dockerfile.{half}"
+        assert (REPOSITORY / build["dockerfile"]).is_file()
+        assert SERVICES[name]["read_only"] is True
+        assert SERVICES[name]["cap_drop"] == ["ALL"]
+    assert SERVICES["night"]["profiles"] == ["night"]
+    assert "profiles" not in SERVICES["dispatcher"]
+
+
+def test_compose_sets_only_settings_that_there_are(bare: pytest.MonkeyPatch) -> None:
+    for name in HALVES:
+        environment = SERVICES[name]["environment"]
+        assert set(environment) <= set(setting_names())
+        for variable, value in environment.items():
+            bare.setenv(variable, re.sub(r"\$\{\w+:-(.*)\}", r"\1", value))
+        load_settings()
+        for folder in (value for variable, value in environment.items() if variable.endswith("_DIR")):
+            assert folder in targets(name), f"{folder} would be lost with the container"
+
+
+def targets(name: str) -> dict[str, tuple[str, bool]]:
+    """Where a service mounts what: target -> (source, read only)."""
+    found = {}
+    for volume in SERVICES[name]["volumes"]:
+        if isinstance(volume, str):
+            source, target, *mode = volume.split(":")
+            volume = {"source": source, "target": target, "read_only": mode == ["ro"]}
+        found[volume["target"]] = (volume["source"], bool(volume.get("read_only")))
+    return found
+
+
+def test_only_the_night_can_write_memory_and_state_stands_beside_it() -> None:
+    day, night = targets("dispatcher"), targets("night")
+    assert day["/data/memory"] == ("${HMEM_MEMORY:-/data/memory}", True)
+    assert night["/data/memory"] == ("${HMEM_MEMORY:-/data/memory}", False)
+    assert set(day) == {"/data/memory", "/var/lib/hmem", "/home/hmem"}
+    assert set(night) == {"/data/memory", "/var/lib/hmem-night"}
+    named = {source for name in SERVICES for source, _ in targets(name).values() if source[0] not in "./$"}
+    assert named == set(COMPOSE["volumes"])
+
+
+@pytest.mark.parametrize(("name", "half"), HALVES.items())
+def test_an_image_has_the_places_and_the_user_that_compose_relies_on(name: str, half: str) -> None:
+    made = next(rest for rest in of(half, "RUN") if "useradd" in rest)
+    for target in targets(name):
+        assert target in made, f"{target} would belong to root"
+    assert variables_of(half)["HOME"] in targets(name)
+    assert of(half, "USER") == ["hmem"]
+    assert of("day", "ARG") == of("night", "ARG"), "day and night need the same uid"
+    assert of(half, "ARG")[0].split("=")[1] in (DEPLOY / "README.md").read_text(encoding="utf-8")
+    assert variables_of(half)["PATH"].split(":")[0] == "/opt/venv/bin"
+    assert of(half, "FROM")[-1] == "python:3.11-slim-bookworm"
+
+
+def test_the_images_have_the_claude_cli_that_was_tested() -> None:
+    setup = (REPOSITORY / "scripts" / "setup").read_text(encoding="utf-8")
+    tested = re.search(r"^claude_version=(\S+)$", setup, re.MULTILINE)
+    wanted = re.search(r"@anthropic-ai/claude-code@(\S+)", " ".join(of("day", "RUN")))
+    assert tested
+    assert wanted
+    assert tested[1] == wanted[1]
+    link = next(rest for rest in of("day", "RUN") if rest.startswith("ln "))
+    assert link.split()[2] == "/opt/claude/node_modules/.bin/claude"
+    assert "npm install" in of("day", "RUN")[0]
+    assert "--prefix /opt/claude" in of("day", "RUN")[0]
+
+
+def test_redis_keeps_everything_and_is_asked_for_its_health() -> None:
+    command = SERVICES["redis"]["command"]
+    assert command[command.index("--maxmemory-policy") + 1] == "noeviction"
+    assert command[command.index("--appendonly") + 1] == "yes"
+    assert command[command.index("--aclfile") + 1] in targets("redis")
+    assert SERVICES["redis"]["image"] == "redis:7"
+    assert "/data" in targets("redis")
+    assert "--user health" in SERVICES["redis"]["healthcheck"]["test"][1]
+    for name in HALVES:
+        assert SERVICES[name]["depends_on"]["redis"]["condition"] == "service_healthy"
+
+
+def context_files() -> list[Path]:
+    """What .dockerignore lets through. Its patterns here: `*` for all, `!name` for exceptions, `**/pattern` for everywhere."""
+    rules = [
+        line
+        for line in (REPOSITORY / ".dockerignore").read_text(encoding="utf-8").splitlines()
+        if line and line[0] != "#"
+    ]
+    kept = [rule[1:] for rule in rules if rule.startswith("!")]
+    dropped = [rule.removeprefix("**/") for rule in rules if rule.startswith("**/")]
+    assert rules == ["*", *(f"!{name}" for name in kept), *(f"**/{pattern}" for pattern in dropped)]
+    files = [
+        path
+        for name in kept
+        for path in ([REPOSITORY / name] if "." in name or name == "LICENSE" else (REPOSITORY / name).rglob("*"))
+    ]
+    return [
+        path.relative_to(REPOSITORY)
+        for path in files
+        if path.is_file() and not any(fnmatch(part, pattern) for part in path.parts for pattern in dropped)
+    ]
+
+
+def test_no_secret_and_no_test_goes_into_an_image() -> None:
+    files = context_files()
+    assert {path.parts[0] for path in files} == {
+        "pyproject.toml", "requirements.lock", "README.md", "LICENSE", "dispatcher", "nightly", "shared"
+    }  # fmt: skip
+    assert Path("shared/models/all-MiniLM-L6-v2-int8/model.onnx") in files
+    assert "secrets/" in (DEPLOY / ".gitignore").read_text(encoding="utf-8").split()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("half", ["day", "night"])
+def test_the_pip_line_of_an_image_makes_commands_that_work(half: str, tmp_path: Path, world: World) -> None:
+    """The image's own RUN line, in a copy of its context and with another prefix; then what it installed is used."""
+    for path in context_files():
+        (tmp_path / "context" / path).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(REPOSITORY / path, tmp_path / "context" / path)
+    line = next(rest for rest in of(half, "RUN") if "pip install" in rest)
+    prefix = tmp_path / "venv"
+    line = (
+        line.replace("/opt/venv", str(prefix))
+        .replace("RUN python ", "")
+        .replace("python -m venv", f"{sys.executable} -m venv")
+    )
+    subprocess.run(["/bin/sh", "-e", "-c", line], cwd=tmp_path / "context", check=True, timeout=800)
+    shutil.rmtree(tmp_path / "context")  # what was installed stands alone
+    variables = world.variables() | {"PATH": f"{prefix}/bin:/usr/bin:/bin"}
+    if half == "night":
+        world.say("t1", "The boiler code is 4711.")
+        done = subprocess.run(
+            [prefix / "bin" / "hmem-night", "run"], env=variables, capture_output=True, text=True, check=False
+        )
+        assert "released" in done.stdout, done.stderr
+    else:
+        world.say("t1", "The boiler code is 4711.")
+        world.night()
+        done = subprocess.run(
+            [prefix / "bin" / "hmem", "search", "9912", "code of the boiler"],
+            env=variables,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert "4711" in done.stdout, done.stderr
+        assert "meaning -" not in done.stdout, "without vectors"
