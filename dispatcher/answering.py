@@ -20,7 +20,7 @@ from uuid import uuid4
 
 import redis
 import structlog
-from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type, wait_exponential
+from tenacity import AsyncRetrying, RetryCallState, retry_if_exception, wait_exponential
 
 from dispatcher.claude import Answer, ClaudeCli, Question
 from dispatcher.context import Context, Said, assemble
@@ -28,7 +28,7 @@ from dispatcher.memory import Memory
 from dispatcher.tasks import MAX_ATTEMPTS, Finished, TaskQueue
 from shared.errors import SettingsError
 from shared.files import PrivateDir, make_dir, safe_name, write_atomic
-from shared.records import Result, Task, Turn
+from shared.records import RecordRefused, Result, Task, Turn
 from shared.settings import Settings
 
 log = structlog.get_logger()
@@ -38,6 +38,9 @@ Value = TypeVar("Value")
 FRESH_SECONDS = 5.0
 #: A lookup is given up this long after its deadline even if a disk hangs.
 LOOKUP_SLACK_SECONDS = 1.0
+
+#: How far another host's clock may be ahead.
+CLOCK_SLACK_SECONDS = 300.0
 
 APOLOGY = "Sorry, I could not answer that: {reason}. Please try again."
 POISON = "Sorry, this message ended my process {count} times, so I have set it aside. Please put it differently."
@@ -68,6 +71,8 @@ class Answering:
 
     async def answer(self, queue: TaskQueue, task: Task, claimed_at: float) -> Finished:
         done, deaths = await keep_trying(lambda: queue.state(task))
+        if done is not None and done != task.digest:
+            raise RecordRefused("its task_id was used before, for another message")
         if done or deaths >= MAX_ATTEMPTS:
             return self._not_again(task, claimed_at, deaths)
         session, resume = await self._session(queue, task)
@@ -124,7 +129,7 @@ class Answering:
 
     async def _ask(self, task: Task, context: Context, session: str, *, resume: bool) -> tuple[Answer, str]:
         """The answer and the session to go on with ("" for none); a session that is lost is replaced once by a fresh one."""
-        directory = make_dir(self._settings.hmem_state_dir / "chats" / safe_name(task.chat_id))
+        directory = self._directory(task)
         system, message = context.placed(task.message, self._settings.recall_placement)
         prompt_file = self._write_prompt(task, system)
         try:
@@ -135,10 +140,19 @@ class Answering:
                 question = replace(question, session=str(uuid4()), resume=False)
                 answer = await self._claude.ask(question)
         finally:
-            if prompt_file:
+            if prompt_file and prompt_file.parent == self._prompts.path:
                 prompt_file.unlink(missing_ok=True)
         exists = question.resume or answer.error is None
         return answer, question.session if exists else ""
+
+    def _directory(self, task: Task) -> Path:
+        """The chat's own empty directory; on a full disk, the one above it must do."""
+        base = self._settings.hmem_state_dir / "chats"
+        try:
+            return make_dir(base / safe_name(task.chat_id))
+        except OSError as error:
+            log.error("a chat's directory cannot be made", error=str(error))
+            return base if base.is_dir() else self._settings.hmem_state_dir
 
     def _write_prompt(self, task: Task, memory: str) -> Path | None:
         text = "\n\n".join(part for part in (self._base_prompt, memory) if part)
@@ -147,9 +161,9 @@ class Answering:
         path = self._prompts.path / f"{task.task_id}.md"
         try:
             write_atomic(path, text.encode("utf-8", "replace"))
-        except OSError as error:
+        except OSError as error:  # memory may be missing, the owner's rules may not: their own file is there
             log.error("answering without memory: its file cannot be written", error=str(error))
-            return None
+            return self._settings.claude_base_prompt_file
         return path
 
     def _finished(self, task: Task, claimed_at: float, answer: Answer, *, session_was: str, session: str) -> Finished:
@@ -158,7 +172,7 @@ class Answering:
             "user",
             task.chat_id,
             task.message,
-            task.submitted_at or claimed_at,
+            _said_at(task, claimed_at),
             task.name,
             session or None,
         )
@@ -182,7 +196,7 @@ class Answering:
 
     def _not_again(self, task: Task, claimed_at: float, deaths: int) -> Finished:
         """For a task that is done already (the script will see that), or that killed its worker too often."""
-        turn = Turn(task.task_id, "user", task.chat_id, task.message, task.submitted_at or claimed_at, task.name)
+        turn = Turn(task.task_id, "user", task.chat_id, task.message, _said_at(task, claimed_at), task.name)
         log.warning("task not run again", deaths=deaths)
         return Finished(
             task,
@@ -207,16 +221,37 @@ class Answering:
 async def keep_trying(call: Callable[[], Awaitable[Value]]) -> Value:
     """Repeat until Redis answers: every call here may be repeated, and giving up would leave the task to die with us."""
     async for attempt in AsyncRetrying(
-        retry=retry_if_exception_type(redis.RedisError), wait=wait_exponential(0.2, max=10), before_sleep=_say_retry
+        retry=retry_if_exception(_may_pass), wait=wait_exponential(0.2, max=10), before_sleep=_say_retry
     ):
         with attempt:
             return await call()
     raise AssertionError("the retries above do not end")
 
 
+#: Answers of a Redis that is in trouble; any other answer with an error (a key of another type) is the same next time.
+_TROUBLE = ("OOM", "MISCONF", "READONLY", "LOADING", "BUSY", "MASTERDOWN", "NOREPLICAS", "CLUSTERDOWN", "TRYAGAIN")
+
+
+def _may_pass(error: BaseException) -> bool:
+    if isinstance(error, redis.ResponseError) and not isinstance(
+        error, redis.exceptions.OutOfMemoryError | redis.ReadOnlyError
+    ):
+        return str(error).startswith(_TROUBLE)
+    return isinstance(error, redis.RedisError)
+
+
 def _say_retry(state: RetryCallState) -> None:
     error = state.outcome.exception() if state.outcome else None
     log.error("Redis did not take it, trying again", error=str(error), attempt=state.attempt_number)
+
+
+def _said_at(task: Task, claimed_at: float) -> float:
+    """The bot's time of the message, unless its clock is ahead of ours: nothing is dated in the future."""
+    return (
+        task.submitted_at
+        if task.submitted_at is not None and task.submitted_at <= claimed_at + CLOCK_SLACK_SECONDS
+        else claimed_at
+    )
 
 
 def _plain(value: object) -> str:

@@ -42,7 +42,7 @@ def check_state(setup: Setup) -> Finding:
         return _not_writable(state, error.strerror or "it failed")
     for inner in sorted(path for path in state.iterdir() if path.is_dir()):
         if not os.access(inner, os.R_OK | os.W_OK | os.X_OK):
-            return _not_writable(inner, "it belongs to another user")
+            return _not_writable(inner, "this user may not write there; perhaps another one made it")
     owner = state.stat().st_uid
     if owner != os.geteuid():
         name = _name(owner)

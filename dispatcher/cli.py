@@ -151,7 +151,7 @@ def context(
 @app.command()
 def status(json: Json = False) -> None:
     """Queue, dispatchers, release and last night. Exit code 21 when memory is stale."""
-    from dispatcher.status import read_status
+    from dispatcher.status import SAMPLED_TURNS, read_status
 
     settings = start()
     found = read_status(settings, _redis(settings))
@@ -170,7 +170,7 @@ def status(json: Json = False) -> None:
             "queue": f"{found.queued} waiting, {found.in_flight} in flight, {found.dead_letters} dead letters",
             "dispatchers": ", ".join(f"{w} (release {r or 'none'})" for w, r in found.workers.items())
             or "none running",
-            "turns in Redis": f"{found.turns_waiting} waiting for the night",
+            "turns in Redis": f"{found.turns_waiting}{'+' if found.turns_waiting == SAMPLED_TURNS else ''} waiting for the night",
             "release": found.release_error or release,
             "last good night": night,
         }

@@ -2,7 +2,7 @@
 -- KEYS  1 hcli:mem:inflight:<worker>  2 hcli:mem:busy  3 hcli:mem:done:<task>  4 hcli:memory:<task>:user  5 hcli:memory:<task>:asst
 --       6 hcli:session_history:<chat>  7 hcli:session_size:<chat>  8 hcli:stats:<day>  9 hcli:session:<chat>
 --       10 hcli:mem:unconsolidated:<chat>  11 hcli:results:<task>  12 hcli:mem:dead  13 hcli:mem:attempts:<task>
--- ARGV  1 claim token  2 chat (its lock)  3 JSON: {user, asst, history, size, stats, session_was, session, session_ttl, turn_ids, dead,
+-- ARGV  1 claim token  2 chat (its lock)  3 JSON: {user, asst, history, size, stats, digest, session_was, session, session_ttl, turn_ids, dead,
 --       history_ttl, history_length, stats_ttl, done_ttl, unconsolidated_length, dead_length, result, result_ttl}; "" = absent
 -- Returns 1 if this call finished it, 0 if it was finished before (by this worker or by one that took the task over).
 local function leave()
@@ -18,7 +18,7 @@ if e.user ~= '' then redis.call('SET', KEYS[4], e.user) end
 if e.asst ~= '' then redis.call('SET', KEYS[5], e.asst) end
 -- A result that stands there is the bot's own, written at /cancel: it has been shown, ours comes too late.
 redis.call('SET', KEYS[11], e.result, 'EX', e.result_ttl, 'NX')
-redis.call('SET', KEYS[3], '1', 'EX', e.done_ttl)
+redis.call('SET', KEYS[3], e.digest, 'EX', e.done_ttl)
 redis.call('DEL', KEYS[13])
 
 -- The session moves on only if nobody ended it meanwhile (/new deletes it): then this exchange belongs to the conversation that ended.

@@ -72,8 +72,9 @@ class Memory:
                     log.error("memory cannot be opened", error=str(error))
                 self._refused = self._settings.hmem_memory_dir / "current"
 
-    def retry_vectors(self) -> None:
-        """Try the vectors again where they could not be opened (Ollama was asleep); slow, in a thread."""
+    def retry(self) -> None:
+        """Try again what could not be opened (Ollama was asleep, a disk was away); slow, in a thread."""
+        self._refused = None
         with self.reading() as release:
             if release is not None and release.vectors_missing:
                 release.open_vectors()

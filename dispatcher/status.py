@@ -94,6 +94,8 @@ def _read_waiting(client: Redis, status: Status, now: float) -> None:
 def _read_release(settings: Settings, status: Status) -> None:
     try:
         path = current_release(settings.hmem_memory_dir)
+        if path is None and any((settings.hmem_memory_dir / "releases").glob("[0-9]*")):
+            status.release_error = f"{settings.hmem_memory_dir / 'current'} is missing though there are releases"
         if path is not None:
             manifest = read_manifest(path)
             status.release = manifest.run

@@ -71,7 +71,9 @@ class TaskQueue:
 
     async def claim(self, token: str) -> Claim | None:
         """The first task whose chat is free; ask again with the same token after a failure."""
-        answer = await self._run("claim", [keys.TASKS, keys.BUSY, keys.inflight(self.worker)], [token])
+        answer = await self._run(
+            "claim", [keys.TASKS, keys.BUSY, keys.inflight(self.worker), keys.WORKERS], [token, self.worker]
+        )
         return Claim(answer[0], answer[1], token) if answer else None
 
     async def wait(self, seconds: int) -> bool:
@@ -80,10 +82,10 @@ class TaskQueue:
             await cast(Awaitable[Any], self._redis.blmove(keys.TASKS, keys.TASKS, seconds, "LEFT", "LEFT")) is not None
         )
 
-    async def state(self, task: Task) -> tuple[bool, int]:
-        """Whether the task is finished already, and how many workers died over it."""
+    async def state(self, task: Task) -> tuple[str | None, int]:
+        """Digest of the task that was finished under this id (None if none was), and how many workers died over it."""
         done, attempts = await self._redis.mget(keys.done(task.task_id), keys.attempts(task.task_id))
-        return done is not None, int(attempts or 0)
+        return done.decode("ascii", "replace") if done else None, int(attempts or 0)
 
     async def session(self, task: Task, fresh: str, ttl: int) -> tuple[str, bool]:
         """(session id, whether it exists already). A fresh id is written at once, so that `/new` can end it while it runs."""
@@ -190,6 +192,7 @@ def _effects(finished: Finished, claim: Claim) -> dict[str, Any]:
         "history": [_history_entry(turn) for turn in finished.turns],
         "size": sum(len(turn.content) for turn in finished.turns),
         "stats": finished.stats,
+        "digest": finished.task.digest,
         "session_was": finished.session_was,
         "session": finished.session,
         "session_ttl": finished.session_ttl,

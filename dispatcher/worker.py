@@ -32,8 +32,8 @@ log = structlog.get_logger()
 BEAT_SECONDS = 10.0
 #: Seconds between two looks at where `current` leads.
 WATCH_SECONDS = 1.0
-#: Seconds between two tries to open vectors that are missing.
-RETRY_VECTORS_SECONDS = 60.0
+#: Seconds between two tries to open what is missing.
+RETRY_SECONDS = 60.0
 #: Seconds to block for work, and to wait while all queued chats are busy.
 BLOCK_SECONDS = 5
 BUSY_SECONDS = 0.1
@@ -122,19 +122,25 @@ class Worker:
                     log.warning("took over the tasks of a dead dispatcher", tasks=recovered)
             except redis.RedisError as error:
                 log.error("no sign of life could be given", error=str(error))
+            except Exception:  # whatever it is, the next beat must come
+                log.exception("the heartbeat stumbled")
             await asyncio.sleep(BEAT_SECONDS)
 
     async def _watch(self) -> None:
         """Serve the release that `current` leads to, and say so at once: the night waits for it."""
         retried = time.monotonic()
         while True:
-            if time.monotonic() - retried > RETRY_VECTORS_SECONDS:
-                retried = time.monotonic()
-                await asyncio.to_thread(self._memory.retry_vectors)
-            if self._memory.moved():
-                await asyncio.to_thread(self._memory.refresh)
-                with contextlib.suppress(redis.RedisError):  # the next beat says it
+            try:
+                if time.monotonic() - retried > RETRY_SECONDS:
+                    retried = time.monotonic()
+                    await asyncio.to_thread(self._memory.retry)
+                if self._memory.moved():
+                    await asyncio.to_thread(self._memory.refresh)
                     await self._queue.beat(self._memory.served_run)
+            except redis.RedisError:
+                pass  # the next beat says it
+            except Exception:  # no memory is not no service
+                log.exception("the watch over the release stumbled")
             await asyncio.sleep(WATCH_SECONDS)
 
     async def _feed_watchdog(self) -> None:
@@ -223,6 +229,9 @@ class Worker:
         with structlog.contextvars.bound_contextvars(task=task.task_id):
             try:
                 finished = await self._answering.answer(self._queue, task, started)
+            except RecordRefused as error:
+                await self._bury(claim, str(error))
+                return
             except Exception:  # a defect of ours: the chat must not wait for it
                 log.exception("the answer failed")
                 finished = self._answering.broken(task, started)

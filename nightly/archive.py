@@ -83,19 +83,22 @@ def _lines(path: Path) -> Iterator[RawRecord]:
 
 def _classify(record: RawRecord, earlier: Archive, ledger: Ledger) -> dict[str, Any] | None:
     """The archive's line for a record, or None if it is archived already."""
-    known = record.sha256 in earlier.hashes
     try:
         turn = parse_turn(record, earlier)
     except RecordRefused as error:
+        known = record.sha256 in earlier.hashes
         ledger.count("?", "already_archived" if known else "quarantined")
         if known:
             return None
         ledger.reasons[str(error)] += 1
         return {"kind": "quarantine", **record.to_json(), "reason": str(error)}
-    if known:
+    last = earlier.versions.get(turn.turn_id)
+    if (
+        last and last.record_sha256 == record.sha256
+    ):  # an older version that comes back is a new version: it is what was said last
         ledger.count(turn.chat_id, "already_archived")
         return None
-    ledger.count(turn.chat_id, "new_version" if turn.turn_id in earlier.versions else "new")
+    ledger.count(turn.chat_id, "new_version" if last else "new")
     return {"kind": "turn", **record.to_json()}
 
 

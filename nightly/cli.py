@@ -11,7 +11,7 @@ import orjson
 import typer
 
 from shared.command import print_json, run_command, start
-from shared.errors import InvalidInput, SettingsError
+from shared.errors import ArchiveDamaged, InvalidInput, RestartFailed, SettingsError
 from shared.settings import Settings
 
 app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False, add_completion=False, help=__doc__)
@@ -56,9 +56,13 @@ def run(
     summaries = pipeline.run_nights(settings, report, from_step)
     if json:
         print_json(summaries)
-        return
-    for summary in summaries:
-        typer.echo(_sentence(summary))
+    else:
+        for summary in summaries:
+            typer.echo(_sentence(summary))
+    if why := summaries[-1]["restart_failed"]:
+        raise RestartFailed(
+            f"RESTART_COMMAND failed: {why}. Memory is published and safe; restart the dispatcher by hand."
+        )
 
 
 def _sentence(summary: dict[str, Any]) -> str:
@@ -166,6 +170,12 @@ def verify(json: Json = False) -> None:
 
     settings = start()
     archive = read_archive(settings.hmem_night_dir / "archive")
+    known: dict[str, str] = {}
+    for night in _nights(settings):  # what each night saw there: a whole segment may be gone without a trace
+        known |= night["steps"].get("archive", {}).get("segments", {})
+    for name, sha256 in known.items():
+        if archive.segments.get(name) != sha256:
+            raise ArchiveDamaged(f"Archive segment {name} is missing or another than it was. Restore it from a copy.")
     counts = {
         "segments": len(archive.segments),
         "records": len(archive.hashes),

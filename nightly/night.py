@@ -273,6 +273,11 @@ def discard_from(night: Night, steps: list[str]) -> None:
         raise InvalidInput(
             f"Night {night.run} has archived its turns; that is not done twice. Use --from chunk, or a later step."
         )
-    for step in steps:
-        remove_tree(night.output(step))
+    for step in reversed(
+        steps
+    ):  # the last first, each out of sight before it is removed: a kill leaves no half output behind
+        if night.is_done(step):
+            remove_tree(night.folder / f"{step}.tmp")
+            night.output(step).rename(night.folder / f"{step}.tmp")
+            remove_tree(night.folder / f"{step}.tmp")
     (night.folder / DONE).unlink(missing_ok=True)

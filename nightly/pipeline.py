@@ -28,7 +28,7 @@ from nightly.night import (
     unfinished_run,
 )
 from nightly.progress import Reporter
-from nightly.segments import read_archive
+from nightly.segments import read_archive, segment_runs
 from nightly.target import open_target
 from shared.embedding import LOCAL_MODEL, known_model
 from shared.errors import InvalidInput
@@ -75,8 +75,9 @@ def run_nights(settings: Settings, reporter: Reporter, from_step: str | None = N
         if old is not None:
             night = Night(settings, nights_dir(settings) / str(old), client, lease, reporter)
             reporter.say(f"Finishing night {old}.")
-            if from_step:
-                discard_from(night, step_names()[step_names().index(from_step) :])
+            redo = from_step or _stale_from(night)
+            if redo:
+                discard_from(night, step_names()[step_names().index(redo) :])
             summaries.append(_run(night))
         elif from_step:
             raise InvalidInput("There is no unfinished night to go on with. Run hmem-night run without --from.")
@@ -87,6 +88,23 @@ def run_nights(settings: Settings, reporter: Reporter, from_step: str | None = N
             reporter.say(f"Night {night.run}.")
             summaries.append(_run(night))
         return summaries
+
+
+def _stale_from(night: Night) -> str | None:
+    """The first step of an unfinished night whose output does not fit any more, or None: the owner may have mended something since.
+
+    Before the segment is written the export is simply made anew; before the release is published, chunks must come from the archive
+    as it is now.
+    """
+    if not night.is_done("archive"):
+        return None if night.run in segment_runs(night.archive_dir) else "export"
+    if night.is_done("publish") or not night.is_done("chunk") or "skipped" in night.result("chunk"):
+        return None
+    made_from, now = (
+        {name: sha256 for name, sha256 in segments.items() if name.startswith("seg-")}  # texts come after chunking
+        for segments in (night.result("chunk")["segments"], read_archive(night.archive_dir).segments)
+    )
+    return None if made_from == now else "chunk"
 
 
 def step_names() -> list[str]:
@@ -174,6 +192,7 @@ def _summary(night: Night) -> dict[str, Any]:
         "deleted": results["flush"]["deleted"],
         "changed_since": results["flush"]["changed_since"],
         "unproven": results["flush"]["unproven"],
+        "restart_failed": results["restart"].get("failed"),
         "seconds": {name: result["seconds"] for name, result in results.items()},
     }
 

@@ -63,10 +63,12 @@ def _gather(night: Night, stage: Path) -> None:
 def _manifest(night: Night) -> Manifest:
     chunks, embedded, summaries = night.result("chunk"), night.result("embed"), night.result("summarise")
     embedding = embedded["embedding"]
+    vectors = {"chunks": chunks["chunks"], "not_embedded": embedded.get("refused", {})}
+    written = summaries.get("texts", {})  # what a model wrote tonight was archived after chunking
     return Manifest(
         run=night.run,
         parent=night.parent,
-        segments=chunks["segments"] | summaries.get("texts", {}),  # what a model wrote tonight was archived after chunking
+        segments=chunks["segments"] | written,
         chunker_version=CHUNKER_VERSION,
         summary_version=SUMMARY_VERSION,
         timezone=chunks["timezone"],
@@ -76,7 +78,7 @@ def _manifest(night: Night) -> Manifest:
         chunks_per_chat=chunks["chunks_per_chat"],
         forgotten_per_chat=chunks["forgotten_per_chat"],
         tombstones=chunks["tombstones"],
-        ledger=night.result("archive")["ledger"] | {"chunks": chunks["chunks"], "not_embedded": embedded.get("refused", {})},
+        ledger=night.result("archive")["ledger"] | vectors,
         summary_model=summaries.get("model"),
     )
 

@@ -131,12 +131,12 @@ def segment_name(run: int) -> str:
 
 
 def segment_runs(directory: Path) -> list[int]:
-    """Runs that have a file in the archive, ascending."""
-    return sorted({run for run, _ in _files(directory)})
+    """Runs that have a segment (of records, not of texts), ascending."""
+    return [run for run, name in _files(directory) if name == segment_name(run)]
 
 
 def _files(directory: Path) -> list[tuple[int, str]]:
-    """(run, name) of the archive's files, in order of the runs."""
+    """(run, name) of all files of the archive, in order of the runs."""
     names = [path.name for path in directory.iterdir()] if directory.is_dir() else []
     return sorted((int(match[1] or match[2]), name) for name in names if (match := _NAME.match(name)))
 

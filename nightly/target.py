@@ -144,7 +144,14 @@ def _error_of(code: int) -> type[HmemError]:
 
 def transfer(source: Path, destination: str, rsh: str | None) -> None:
     """Copy a release with rsync; content decides, not time and size."""
-    command = ["rsync", "--recursive", "--times", "--checksum", "--perms", *(["--rsh", rsh, f"--timeout={SILENCE_SECONDS}"] if rsh else [])]
+    command = [
+        "rsync",
+        "--recursive",
+        "--times",
+        "--checksum",
+        "--perms",
+        *(["--rsh", rsh, f"--timeout={SILENCE_SECONDS}"] if rsh else []),
+    ]
     try:
         done = run_bounded([*command, f"{source}/", destination], TRANSFER_TIMEOUT_SECONDS)
     except subprocess.TimeoutExpired as error:
@@ -156,7 +163,9 @@ def transfer(source: Path, destination: str, rsh: str | None) -> None:
     if done.returncode != 0:
         kind = ConnectionBroken if done.returncode in _CONNECTION_CODES else PublishFailed
         hint = " Behind rrsync PUBLISH_TARGET ends with the colon." if rsh and done.returncode == 11 else ""
-        raise kind(f"rsync ended with code {done.returncode}: {last_line(done)}. Mend that and run the night again.{hint}")
+        raise kind(
+            f"rsync ended with code {done.returncode}: {last_line(done)}. Mend that and run the night again.{hint}"
+        )
 
 
 def open_target(settings: Settings, client: Redis) -> Target:

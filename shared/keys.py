@@ -63,7 +63,14 @@ KEYS: tuple[Key, ...] = (
         "dispatcher",
         "24 h",
     ),
-    Key("hcli:mem:done:{task_id}", "string", "this task is finished", "dispatcher", "dispatcher", "7 days"),
+    Key(
+        "hcli:mem:done:{task_id}",
+        "string",
+        "digest of the task that was finished under this id",
+        "dispatcher",
+        "dispatcher",
+        "7 days",
+    ),
     Key(
         "hcli:mem:dead",
         "list",

@@ -80,10 +80,10 @@ class OpenRelease:
         self._lexical.close()
 
     def summary(self, chat_id: str) -> str | None:
-        """The chat's summary file, or None."""
+        """The chat's summary file, or None; a damaged one costs the summary, not the rest."""
         try:
             return summary_file(self.path, chat_id).read_text(encoding="utf-8")
-        except FileNotFoundError:
+        except (OSError, UnicodeDecodeError):
             return None
 
     def recall(self, chat_id: str, query: str, k: int, deadline_seconds: float | None = None) -> Recalled:

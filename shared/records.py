@@ -121,6 +121,12 @@ class Task:
     model: str | None = None
     name: str | None = None  # the speaker's display name
 
+    @property
+    def digest(self) -> str:
+        """What tells a repeated task from another one under the same id."""
+        content = f"{self.chat_id}\x00{self.message}".encode("utf-8", "surrogatepass")
+        return hashlib.sha256(content).hexdigest()
+
     @classmethod
     def parse(cls, raw: bytes) -> Task:
         record = loads_object(raw)

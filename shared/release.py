@@ -150,6 +150,10 @@ def current_release(memory_dir: Path) -> Path | None:
         return None
     try:
         return link.resolve(strict=True)
+    except PermissionError as error:
+        raise ReleaseRefused(
+            f"{link} may not be read by this user. Run dispatcher and night as the same one."
+        ) from error
     except OSError as error:
         raise ReleaseRefused(
             f"{link} points to {link.readlink()}, which is not there. Point it at a release again."

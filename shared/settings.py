@@ -95,6 +95,29 @@ class Settings(BaseSettings):
             raise ValueError(f"{value!r} is no time zone; write one like Europe/Berlin") from error
         return value
 
+    @field_validator("result_hmac_key", mode="before")
+    @classmethod
+    def _blank_is_none(cls, value: Any) -> Any:
+        return None if isinstance(value, str) and not value.strip() else value
+
+    @field_validator("redis_url")
+    @classmethod
+    def _readable_url(cls, value: str) -> str:
+        from redis.connection import parse_url
+
+        try:
+            parse_url(value)
+        except ValueError as error:
+            raise ValueError("write it like redis://127.0.0.1:6379/0") from error
+        return value
+
+    @field_validator(
+        "hmem_memory_dir", "hmem_state_dir", "hmem_night_dir", "claude_mcp_config", "claude_base_prompt_file"
+    )
+    @classmethod
+    def _absolute(cls, value: Path | None) -> Path | None:
+        return value and value.expanduser().absolute()  # the CLI runs in another directory
+
     @property
     def timezone(self) -> ZoneInfo:
         return ZoneInfo(self.chat_timezone)

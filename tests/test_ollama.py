@@ -20,11 +20,12 @@ from shared.embedder_ollama import CONTROL_TEXT, OllamaEmbedder
 from shared.embedding import KNOWN_MODELS, LOCAL_MODEL, Embedder, known_model, open_embedder
 from shared.errors import EmbeddingError, SettingsError
 from shared.ollama_server import OllamaServer, Patience
-from shared.probes import difference, prove
+from shared.probes import PROBE_TEXTS, difference, prove
 from shared.recall import OpenRelease
 from shared.release import Manifest, read_manifest
 from tests.conftest import World, free_port
 from tests.servers.ollama_api import DIGEST, OllamaApi
+from tests.test_embedding import PAIRS
 
 
 @pytest.fixture
@@ -64,9 +65,10 @@ def test_vectors_are_those_of_the_same_weights(open_at: Opener, ollama: OllamaAp
     assert embedder.identity.difference(LocalEmbedder().identity) is None
 
 
-def test_prefixes_are_put_on_here(open_at: Opener) -> None:
+def test_prefixes_are_put_on_here() -> None:
     with OllamaApi({"nomic-embed-text:latest": DIGEST}) as ollama:
-        embedder = open_at(ollama.url, embed_model="nomic-embed-text")
+        server = OllamaServer(ollama.url, 5, Patience(3, 0.01, 0.02))
+        embedder = OllamaEmbedder(known_model("nomic-embed-text"), "nomic-embed-text", server)
         with pytest.raises(
             EmbeddingError, match="shape"
         ):  # the loopback's vectors have 384 dimensions, not nomic's 768
@@ -74,6 +76,7 @@ def test_prefixes_are_put_on_here(open_at: Opener) -> None:
         with pytest.raises(EmbeddingError):
             embedder.embed_query("a question")
         assert ollama.embedded() == [["search_document: a note"]] * 3 + [["search_query: a question"]]
+        embedder.close()
 
 
 def test_a_night_with_ollama_is_searched_by_day_with_the_local_model(world: World, ollama: OllamaApi) -> None:
@@ -127,7 +130,7 @@ def test_what_happens_once_is_tried_again(quick: OllamaEmbedder, ollama: OllamaA
     assert ollama.embedded() == [TEXTS, TEXTS]
 
 
-@pytest.mark.parametrize("fault", ["drop", "hang", "500", "fewer", "narrow", "nan", "html"])
+@pytest.mark.parametrize("fault", ["drop", "500", "fewer", "narrow", "nan", "html"])
 def test_what_happens_to_every_text_is_the_models_fault(quick: OllamaEmbedder, ollama: OllamaApi, fault: str) -> None:
     ollama.faults = [fault] * 50
     with pytest.raises(EmbeddingError):
@@ -214,10 +217,10 @@ def test_a_poison_text_stays_findable_by_keyword(world: World, ollama: OllamaApi
     world.say("long", "the heron " + "was seen at the pond again " * 32)
     world.say("poison", "the grebe was not seen")
     world.say("only", "the coot alone", chat_id="77")
-    ollama.poison = {"grebe": "drop", "coot": "500"}
+    ollama.poison = {"grebe": "drop", "coot": "400"}
     ollama.faults = ["ok", "drop", "fewer"]
     done = world.command("hmem-night", "run", EMBEDDER="ollama", OLLAMA_URL=ollama.url)
-    assert "not embedded, found by keyword only: 1 × the input length exceeds the context length" in done.stdout
+    assert "not embedded, found by keyword only: 2 × the input length exceeds the context length" in done.stdout
     manifest = manifest_of(world)
     refused = manifest.ledger["not_embedded"]
     assert sorted(refused) == ["long:user#1", "only:user#1", "poison:user#1"]
@@ -292,12 +295,8 @@ def test_the_day_compares_its_model_with_the_nights(world: World, ollama: Ollama
 
 
 def test_float32_and_int8_of_the_same_weights_agree_and_old_releases_have_no_probes() -> None:
-    from tests.test_embedding import PAIRS
-
     floats = {text: tuple(vector) for text, vector in PAIRS}
     local = LocalEmbedder()
-    from shared.probes import PROBE_TEXTS
-
     probes = tuple(floats.get(text) or tuple(local.embed_query(text).tolist()) for text in PROBE_TEXTS[:3])
     assert sum(text in floats for text in PROBE_TEXTS[:3]) == 3, "measured against the original model"
     assert difference(local, replace(local.identity, probes=probes)) is None
@@ -309,16 +308,16 @@ def test_float32_and_int8_of_the_same_weights_agree_and_old_releases_have_no_pro
 def test_pull_fetches_what_is_missing_and_shows_progress(world: World, ollama: OllamaApi) -> None:
     ollama.models.clear()
     world.say("t1", "the boiler code is 4711")
-    night = {"EMBEDDER": "ollama", "OLLAMA_URL": ollama.url, "SUMMARY_MODEL": "llama3.2"}
-    without = world.command("hmem-night", "run", check=False, **night)
+    world.environment = {"EMBEDDER": "ollama", "OLLAMA_URL": ollama.url, "SUMMARY_MODEL": "llama3.2"}
+    without = world.command("hmem-night", "run", check=False)
     assert without.returncode == EmbeddingError.exit_code
     assert "ollama pull all-minilm (or hmem-night run --pull)" in without.stderr
-    done = world.command("hmem-night", "run", "--pull", **night)
+    done = world.command("hmem-night", "run", "--pull")
     assert "pull all-minilm: downloading, 0 %" in done.stderr
     assert "pull llama3.2: success" in done.stderr
     assert [body["model"] for path, body in ollama.requests if path == "/api/pull"] == ["all-minilm", "llama3.2"]
     assert manifest_of(world).embedding is not None
-    world.command("hmem-night", "run", "--pull", "--json", **night)
+    world.command("hmem-night", "run", "--pull", "--json")
     assert len([path for path, _ in ollama.requests if path == "/api/pull"]) == 2, "what is there is not fetched again"
 
 
@@ -352,7 +351,7 @@ def test_vectors_come_back_when_the_embedder_does(world: World) -> None:
             assert "ollama pull" in (release.vectors_missing or "")
             assert [hit.vector for hit in release.recall("9912", "boiler", 5).hits] == [None]
         api.models["all-minilm:latest"] = DIGEST
-        memory.retry_vectors()
+        memory.retry()
         with memory.reading() as release:
             assert release is not None
             assert release.vectors_missing is None

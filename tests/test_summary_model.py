@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from nightly.extract import summarise as extract
 from nightly.put_back import facts, put_back
 from nightly.segments import read_archive, read_texts
 from nightly.summary_writer import WRITTEN_CHARACTERS, tidy
@@ -19,7 +20,7 @@ from shared.records import Tombstone
 from shared.release import read_manifest, summary_file, verify
 from tests.conftest import World, free_port
 from tests.servers.ollama_api import DIGEST, OllamaApi
-from tests.test_extract import chunk, extract
+from tests.test_extract import chunk
 
 NOTES = "2026-11-20 Noor's boiler showed F28.\nThe engineer took 110."
 
@@ -34,7 +35,7 @@ def ollama() -> Iterator[OllamaApi]:
 @pytest.fixture
 def written(light: World, ollama: OllamaApi) -> World:
     """A world without vectors whose summaries a model writes, with three turns in two chats."""
-    light.environment |= {"SUMMARY_MODEL": "llama3.2", "OLLAMA_URL": ollama.url, "OLLAMA_TIMEOUT": "1"}
+    light.environment |= {"SUMMARY_MODEL": "llama3.2", "OLLAMA_URL": ollama.url, "OLLAMA_TIMEOUT": "0.4"}
     light.say("t1", "The boiler stopped and its display shows F28 since Thursday.", timestamp=1_707_500_000.0)
     light.say("t2", "The engineer took 110 and left his number 0170-555 with Leila.", timestamp=1_707_600_000.0)
     light.say("t3", "The heron was seen at the pond near Hamburg at 09:15.", chat_id="77")
@@ -173,7 +174,7 @@ def test_a_chat_whose_text_fails_keeps_its_sentences(written: World, ollama: Oll
     [
         ("", "ok", "empty"),
         ("<think>What shall I say", "ok", "empty"),
-        ("x", "hang", "no answer within 1 s"),
+        ("x", "hang", "no answer within 0.4 s"),
         ("x", "drop", "connection"),
         ("x", "html", "Expecting value"),
     ],

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from shared.embedding import Embedder, EmbeddingIdentity, open_embedder
-from shared.errors import HmemError, ReleaseRefused
+from shared.errors import HmemError, ReleaseRefused, StorageError
 from shared.files import PrivateDir, make_dir
 from shared.ranking import Match
 from shared.release import CHROMA, verify
@@ -46,6 +46,8 @@ def _client(path: Path) -> Any:
 
 def build(path: Path, chats: dict[str, tuple[Sequence[str], Vectors]]) -> None:
     """Write an index of (chunk ids, vectors of shape (n, dimensions)) per chat into the new directory `path`, and check it."""
+    from chromadb.errors import ChromaError
+
     client = _client(make_dir(path))
     try:
         batch = client.get_max_batch_size()
@@ -60,6 +62,10 @@ def build(path: Path, chats: dict[str, tuple[Sequence[str], Vectors]]) -> None:
                 part = slice(start, start + batch)
                 collection.add(ids=list(ids[part]), embeddings=vectors[part])
             _check(collection, ids, vectors)
+    except ChromaError as error:
+        raise StorageError(
+            f"Chroma could not write the index in {path}: {error}. Look at the disk, then run the night again."
+        ) from error
     finally:
         client.close()
 

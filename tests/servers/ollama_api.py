@@ -7,6 +7,7 @@ every request whose text contains it. A text over `longest` characters is refuse
 
 from __future__ import annotations
 
+import functools
 import json
 import threading
 import time
@@ -16,6 +17,11 @@ from typing import Any
 from shared.embedder_local import LocalEmbedder
 
 DIGEST = "1b226e2802dbb772b5fc32a58f103ca1804ef7501331012de126ab22f67475ef"
+
+
+@functools.cache
+def shipped_model() -> LocalEmbedder:
+    return LocalEmbedder()
 
 
 class OllamaApi:
@@ -28,14 +34,14 @@ class OllamaApi:
         self.requests: list[tuple[str, dict[str, Any]]] = []
         self.gets: list[str] = []
         self.chat_reply = "A summary."
-        self._embedder = LocalEmbedder()
+        self._embedder = shipped_model()
         self._lock = threading.Lock()
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), type("Handler", (Handler,), {"api": self}))
         self._server.daemon_threads = True
         self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
 
     def __enter__(self) -> OllamaApi:
-        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+        threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True).start()
         return self
 
     def __exit__(self, *_: object) -> None:
