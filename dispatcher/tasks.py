@@ -85,7 +85,7 @@ class TaskQueue:
     async def state(self, task: Task) -> tuple[str | None, int]:
         """Digest of the task that was finished under this id (None if none was), and how many workers died over it."""
         done, attempts = await self._redis.mget(keys.done(task.task_id), keys.attempts(task.task_id))
-        return done.decode("ascii", "replace") if done else None, int(attempts or 0)
+        return cast(bytes, done).decode("ascii", "replace") if done else None, int(attempts or 0)
 
     async def session(self, task: Task, fresh: str, ttl: int) -> tuple[str, bool]:
         """(session id, whether it exists already). A fresh id is written at once, so that `/new` can end it while it runs."""

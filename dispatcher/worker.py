@@ -36,7 +36,7 @@ WATCH_SECONDS = 1.0
 RETRY_SECONDS = 60.0
 #: Seconds to block for work, and to wait while all queued chats are busy.
 BLOCK_SECONDS = 5
-BUSY_SECONDS = 0.1
+BUSY_SECONDS = 0.25
 #: Seconds that one call for work may take. A Redis that accepts and never answers would hold the client's own tries for a minute and more.
 PATIENCE_SECONDS = 20
 #: Seconds within which the claim loop turns even then: two such calls and the longest pause, with slack.

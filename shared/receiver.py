@@ -31,6 +31,7 @@ from shared.settings import Settings, load_settings
 
 #: Seconds for the throw-away process.
 TRYOUT_TIMEOUT_SECONDS = 300
+TRYOUT_MODULE = "shared.tryout"
 
 _REQUEST = re.compile(r"(begin)(?: ([0-9]{1,9}))?|(verify|switch) ([0-9]{1,9}) ([0-9]{1,9})|(rollback) ([0-9]{1,9})")
 
@@ -101,7 +102,7 @@ class Receiver:
     def _try_out(self, release: Path) -> None:
         """Open the release and ask it something in a process that may die of it (a damaged index ends in a segmentation fault)."""
         with tempfile.TemporaryDirectory(prefix="hmem-tryout-") as state:
-            command = [sys.executable, "-m", "shared.tryout", str(release), state]
+            command = [sys.executable, "-m", TRYOUT_MODULE, str(release), state]
             try:
                 done = run_bounded(command, TRYOUT_TIMEOUT_SECONDS)
             except subprocess.TimeoutExpired as error:

@@ -106,7 +106,7 @@ class Settings(BaseSettings):
         from redis.connection import parse_url
 
         try:
-            parse_url(value)
+            parse_url(value)  # type: ignore[no-untyped-call]
         except ValueError as error:
             raise ValueError("write it like redis://127.0.0.1:6379/0") from error
         return value

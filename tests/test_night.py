@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import base64
 import json
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from nightly import export, flush, target
+from nightly import export, flush, pipeline, target
 from nightly.cli import named_weekdays
 from nightly.segments import read_archive, read_segment
-from shared.errors import ArchiveDamaged, LedgerMismatch, NightRunning, PublishFailed, ReleaseRefused
+from shared.errors import ArchiveDamaged, LeaseLost, LedgerMismatch, NightRunning, PublishFailed, ReleaseRefused
 from shared.lexical import LexicalIndex
+from shared.ranking import Match
 from shared.recall import OpenRelease
+from shared.receiver import Receiver
 from shared.records import Tombstone
 from shared.release import read_manifest, verify
 from tests.conftest import World
@@ -356,6 +359,165 @@ def test_a_failed_restart_is_an_alarm_and_not_undone(light: World) -> None:
     marker = light.root / "restarted"
     light.command("hmem-night", "run", RESTART_COMMAND=f"touch {marker}")
     assert marker.exists()
+
+
+def test_a_value_that_comes_back_is_the_last_version(light: World) -> None:
+    for content in ("version A", "version B", "version A"):
+        light.say("t1", content)
+        (summary,) = light.night()
+    assert summary["new_versions"] == 1
+    assert texts(light) == {"t1:user#1": "version A"}
+
+
+def test_the_highest_run_wins_past_the_ninth(light: World) -> None:
+    for number in range(1, 12):
+        light.say("t1", f"version {number}")
+        light.night()
+    assert texts(light) == {"t1:user#1": "version 11"}
+
+
+def test_a_mended_tombstone_lets_the_same_night_go_on(light: World) -> None:
+    light.say("t1", "something")
+    light.redis.rpush("hcli:mem:tombstones", b"{}")
+    with pytest.raises(LedgerMismatch):
+        light.night()
+    light.redis.delete("hcli:mem:tombstones")
+    light.night()
+    assert list(texts(light)) == ["t1:user#1"]
+
+
+def test_a_restored_segment_lets_the_same_night_go_on(light: World) -> None:
+    light.say("t1", "old")
+    light.night()
+    segment, away = light.night_dir / "archive" / "seg-1.jsonl", light.root / "away"
+    segment.rename(away)
+    light.say("t2", "new")
+    with pytest.raises(ReleaseRefused):
+        light.night()
+    assert light.command("hmem-night", "verify", check=False).returncode == ArchiveDamaged.exit_code
+    away.rename(segment)
+    light.night()
+    assert sorted(texts(light)) == ["t1:user#1", "t2:user#1"]
+
+
+def test_nights_go_on_while_the_restart_command_fails(light: World) -> None:
+    for day in (1, 2):
+        light.say(f"t{day}", "something")
+        assert light.command("hmem-night", "run", check=False, RESTART_COMMAND="false").returncode == 18
+        assert len(texts(light)) == day
+    assert light.redis.keys("hcli:memory:*") == []
+
+
+def test_a_night_that_lost_its_lease_changes_nothing(light: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Stopped for a while, it wakes up before the switch, and before the flush."""
+    for step, released in (("publish", False), ("flush", True)):
+        light.say(f"{step}-turn", "something")
+        real = next(s.run for s in pipeline.STEPS if s.name == step)
+
+        def overtaken(night: Any, out: Path, real: Any = real) -> dict[str, Any]:
+            light.redis.set("hcli:mem:night:owner", "999 elsewhere /dir 1", ex=60)
+            result: dict[str, Any] = real(night, out)
+            return result
+
+        _replace_step(monkeypatch, step, overtaken)
+        with pytest.raises(LeaseLost):
+            light.night()
+        monkeypatch.undo()
+        assert light.redis.exists(f"hcli:memory:{step}-turn:user")
+        assert (light.memory_dir / "current").exists() == released
+        light.redis.delete("hcli:mem:night:owner")
+        light.night()
+
+
+def test_a_release_that_shrinks_a_chat_is_refused(light: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    from nightly import segments
+
+    light.say("t1", "one")
+    light.say("t2", "two")
+    light.night()
+    light.say("t3", "three", chat_id="77")
+    real = segments.Archive.turns
+    monkeypatch.setattr(segments.Archive, "turns", lambda archive: real(archive)[:-1])
+    monkeypatch.setattr(segments.Archive, "forgotten_per_chat", lambda archive: {})
+    with pytest.raises(ReleaseRefused, match="would shrink"):
+        light.night()
+    assert sorted(texts(light)) == ["t1:user#1", "t2:user#1"]
+
+
+def test_a_release_that_kills_its_reader_is_not_switched_to(light: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    from shared import receiver
+
+    light.say("t1", "one")
+    monkeypatch.setattr(receiver, "TRYOUT_MODULE", "tests.dies")
+    with pytest.raises(ReleaseRefused, match="died by signal 11"):
+        light.night()
+    assert not (light.memory_dir / "current").exists()
+    assert light.redis.exists("hcli:memory:t1:user")
+
+
+def test_a_lower_run_is_refused(light: World) -> None:
+    light.say("t1", "one")
+    light.night()
+    with pytest.raises(ReleaseRefused, match="not above the current"):
+        Receiver(light.settings(), light.memory_dir).begin(1)
+
+
+def test_flush_deletes_only_what_the_release_in_use_holds(light: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    light.say("t1", "one")
+    light.night()
+    light.say("t2", "two")
+    real = flush.run
+
+    def after_a_rollback(night: Any, out: Path) -> dict[str, Any]:
+        current = light.memory_dir / "current"
+        current.unlink()
+        current.symlink_to("releases/1")
+        return real(night, out)
+
+    _replace_step(monkeypatch, "flush", after_a_rollback)
+    (summary,) = light.night()
+    assert (summary["deleted"], summary["unproven"]) == (0, 1)
+    assert light.redis.exists("hcli:memory:t2:user")
+
+
+def test_a_lookup_by_meaning_that_is_late_is_left_out(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    from shared.backends.chroma import ChromaBackend
+
+    world.say("t1", "the heron at the pond")
+    world.night()
+    opened = OpenRelease(world.settings(), (world.memory_dir / "current").resolve())
+    opened.open_vectors()
+
+    def slow(*_: object) -> list[Match]:
+        time.sleep(1)
+        return []
+
+    monkeypatch.setattr(ChromaBackend, "search", slow)
+    recalled = opened.recall("9912", "heron", 5, deadline_seconds=0.05)
+    assert [hit.chunk.chunk_id for hit in recalled.hits] == ["t1:user#1"]
+    assert "not answered within 0.050 s" in recalled.degraded[0]
+    opened.close()
+
+
+def test_a_damaged_summary_costs_the_summary_alone(light: World) -> None:
+    light.say("t1", "the heron at the pond")
+    light.night()
+    next((light.memory_dir / "current" / "summaries").iterdir()).write_bytes(b"\xff\xfe")
+    found = json.loads(light.command("hmem", "context", "9912", "heron", "--json").stdout)
+    assert [part["name"] for part in found["parts"]] == ["recalled"]
+
+
+def test_memory_that_is_not_kept_up_is_noticed(light: World) -> None:
+    light.say("t1", "something")
+    light.night()
+    assert light.command("hmem", "status").returncode == 0
+    light.redis.set("hcli:mem:night:last", json.dumps({"run": 1, "finished_at": time.time() - 37 * 3600}))
+    done = light.command("hmem", "status", check=False)
+    assert done.returncode == 21
+    assert "37 hours old" in done.stderr
+    light.night()
+    (light.memory_dir / "current").unlink()
+    assert "is missing" in light.command("hmem", "status", check=False).stderr
 
 
 def test_weekdays_in_cron_mean_what_cron_means() -> None:
