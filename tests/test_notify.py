@@ -255,13 +255,15 @@ def test_a_claim_loop_that_hangs_is_not_fed(light: World, monkeypatch: pytest.Mo
     async def hang() -> None:
         queue = Deaf()
         async with at_work(worker(light, monkeypatch, systemd, queue)):
-            await until(lambda: queue.claims == 3, "the hang")
-            await until(lambda: systemd.count("WATCHDOG=1"), "a sign of life")
-            await asyncio.sleep(0.8)
-            hung = time.monotonic()
-            await asyncio.sleep(1)
-            assert systemd.messages(hung) == [], "the event loop lives and feeds nothing"
-            queue.release.set()
+            try:
+                await until(lambda: queue.claims == 3, "the hang")
+                await until(lambda: systemd.count("WATCHDOG=1"), "a sign of life")
+                await asyncio.sleep(0.8)
+                hung = time.monotonic()
+                await asyncio.sleep(1)
+                assert systemd.messages(hung) == [], "the event loop lives and feeds nothing"
+            finally:
+                queue.release.set()
             await until(lambda: systemd.count("WATCHDOG=1", hung), "a sign of life once it turns again")
 
     asyncio.run(hang())
