@@ -22,26 +22,25 @@ FAR_SECONDS = 60.0
 SHOWN_KEYS = 4
 
 _PROBE = "doctor"
-#: What `hmem` does with each key, by day; `doctor` stands for an id.
+#: What the dispatcher does with each key; `doctor` stands for an id.
 USES: dict[str, str] = {
-    keys.TASKS: "LRANGE LREM LPUSH RPUSH LLEN BLMOVE",
-    keys.inflight(_PROBE): "HGET HSET HDEL HGETALL HLEN DEL",
+    keys.TASKS: "LRANGE LREM LPUSH BLMOVE",
+    keys.inflight(_PROBE): "HGET HSET HDEL HEXISTS HGETALL DEL",
     keys.BUSY: "HGET HSET HDEL HEXISTS HGETALL",
     keys.WORKERS: "SADD SREM SMEMBERS",
     keys.lease(_PROBE): "SET EXISTS DEL",
-    keys.RELEASE: "HSET HDEL HGETALL",
+    keys.RELEASE: "HSET HDEL",
     keys.session(_PROBE): "SET GET DEL",
-    keys.history(_PROBE): "RPUSH LTRIM EXPIRE",
+    keys.history(_PROBE): "RPUSH LTRIM LRANGE EXPIRE",
     keys.size(_PROBE): "INCRBY EXPIRE",
     keys.stats(_PROBE): "HINCRBY HINCRBYFLOAT EXPIRE",
-    keys.turn(_PROBE, "user"): "SET MGET",
-    keys.turn(_PROBE, "asst"): "SET MGET",
+    keys.turn(_PROBE, "user"): "SET",
+    keys.turn(_PROBE, "asst"): "SET",
     keys.unconsolidated(_PROBE): "RPUSH LTRIM",
-    keys.result(_PROBE): "SET GETDEL",
-    keys.DEAD: "RPUSH LTRIM LLEN",
+    keys.result(_PROBE): "SET",
+    keys.DEAD: "RPUSH LTRIM",
     keys.attempts(_PROBE): "INCR EXPIRE DEL MGET",
     keys.done(_PROBE): "SET EXISTS MGET",
-    keys.NIGHT_LAST: "GET",
 }
 #: What follows the key, so that the number of arguments is right.
 _ARGUMENTS = {
@@ -50,7 +49,7 @@ _ARGUMENTS = {
     "BLMOVE": f"{keys.TASKS} LEFT LEFT 1",
 }  # fmt: skip
 #: Commands without a key.
-KEYLESS = ("INFO server", "PING", "SCAN 0", "SCRIPT LOAD return", f"EVALSHA {'0' * 40} 0")
+KEYLESS = ("INFO server", "PING", "SCRIPT LOAD return", f"EVALSHA {'0' * 40} 0")
 
 
 def check_redis(setup: Setup) -> Finding:
