@@ -130,6 +130,14 @@ def test_day_and_night_as_their_own_users(installed: World, guarded: Guarded, ad
     assert refusals(admin) == []
 
 
+def test_the_doctor_finds_nothing_wrong_with_the_dispatchers_rights(installed: World) -> None:
+    found = {
+        line["name"]: line
+        for line in json.loads(installed.command("hmem", "doctor", "--json", check=False).stdout)["findings"]
+    }
+    assert found["rights"]["state"] == "ok", found["rights"]
+
+
 def stranded(admin: Redis) -> None:
     """What a dispatcher leaves that was killed over a task."""
     task = {"task_id": "stranded", "message": "hello", "chat_id": "77"}
