@@ -35,7 +35,7 @@ def translate(error: BaseException) -> HmemError | None:
     if isinstance(error, redis.exceptions.OutOfMemoryError):
         return RedisUnavailable(f"Redis is out of memory: {error}. Give it more (maxmemory) or run the night.")
     if isinstance(error, redis.ConnectionError | redis.TimeoutError):
-        return RedisUnavailable(f"Redis does not answer: {error}. Start it, or set REDIS_URL.")
+        return RedisUnavailable(f"Redis does not answer: {str(error).rstrip('.')}. Start it, or set REDIS_URL.")
     if isinstance(error, redis.RedisError):
         return RedisUnavailable(f"Redis answered with an error: {error}.")
     if isinstance(error, sqlite3.Error):

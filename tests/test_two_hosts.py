@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -193,10 +194,9 @@ def test_a_transfer_cut_off_leaves_nothing_in_sight_and_the_next_night_succeeds(
     assert not list((world.memory_dir / "incoming").iterdir())
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="mounting needs root")
-def test_the_dispatcher_serves_a_release_from_a_read_only_mount(world: World) -> None:
-    world.say("t1", "the boiler code is 4711")
-    world.night()
+@contextmanager
+def read_only(world: World) -> Iterator[Path]:
+    """The memory directory, mounted once more, read-only."""
     mounted = world.root / "mounted"
     mounted.mkdir()
     subprocess.run(["mount", "--bind", str(world.memory_dir), str(mounted)], check=True)
@@ -204,11 +204,34 @@ def test_the_dispatcher_serves_a_release_from_a_read_only_mount(world: World) ->
         subprocess.run(["mount", "-o", "remount,ro,bind", str(mounted)], check=True)
         with pytest.raises(OSError, match="Read-only"):
             (mounted / "x").touch()
+        yield mounted
+    finally:
+        subprocess.run(["umount", str(mounted)], check=True)
+
+
+NEEDS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="mounting needs root")
+
+
+@NEEDS_ROOT
+def test_a_release_that_came_over_ssh_is_served_from_a_read_only_mount(day_host: DayHost) -> None:
+    world = day_host.world
+    world.say("t1", "the boiler code is 4711")
+    world.command("hmem-night", "run", **day_host.settings())
+    with read_only(world) as mounted:
+        running = world.start_dispatcher(HMEM_MEMORY_DIR=str(mounted))
+        assert "the boiler code is 4711" in world.command("hmem", "ask", "9912", "What is the boiler code?").stdout
+        assert running.stop() == 0
+    verify((world.memory_dir / "current").resolve())
+
+
+@NEEDS_ROOT
+def test_vectors_are_served_from_a_read_only_mount(world: World) -> None:
+    world.say("t1", "the boiler code is 4711")
+    world.night()
+    with read_only(world) as mounted:
         running = world.start_dispatcher(HMEM_MEMORY_DIR=str(mounted))
         wait_for(lambda: b"vectors=yes" in running.log.read_bytes(), "the vectors")
         answer = world.command("hmem", "ask", "9912", "the heating password").stdout
         assert "the boiler code is 4711" in answer
         assert running.stop() == 0
-    finally:
-        subprocess.run(["umount", str(mounted)], check=True)
     verify((world.memory_dir / "current").resolve())
