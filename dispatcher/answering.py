@@ -79,12 +79,15 @@ class Answering:
         recent = await keep_trying(lambda: queue.recent(task)) if self._replays else []
         context = await self._context(task, recent)
         try:
-            answer, used = await self._ask(task, context, session, resume=resume)
+            if self._replays:
+                answer, used = await self._ask(task, context, str(uuid4()), resume=False)
+            else:
+                answer, used = await self._ask(task, context, session, resume=resume)
         except OSError as error:  # a full disk, a directory that cannot be made
             answer = Answer("", error=f"a file could not be written ({error.strerror})")
             used = session if resume else ""
-        if self._replays:
-            session = used = ""
+        if self._replays:  # the id only marks the conversation, so that /new is seen
+            used = session
         return self._finished(task, claimed_at, answer, session_was=session, session=used)
 
     @property
@@ -92,10 +95,8 @@ class Answering:
         return self._settings.session_mode == "replay"
 
     async def _session(self, queue: TaskQueue, task: Task) -> tuple[str, bool]:
-        """(session id, whether it is resumed)."""
+        """(session id, whether it exists)."""
         fresh, lifetime = str(uuid4()), self._settings.session_ttl
-        if self._replays:
-            return fresh, False
         return await keep_trying(lambda: queue.session(task, fresh, lifetime))
 
     async def _context(self, task: Task, recent: list[Said]) -> Context:

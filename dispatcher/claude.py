@@ -24,9 +24,12 @@ from pathlib import Path
 from typing import Any
 
 import orjson
+import structlog
 
 from shared.errors import ClaudeUnavailable
 from shared.settings import Settings
+
+log = structlog.get_logger()
 
 WORD_JOINER = "\u2060"
 _FILE_MARK = re.compile(r"(?<![A-Za-z0-9])@")
@@ -113,7 +116,9 @@ class ClaudeCli:
         self._binary = find_cli(settings)
         self._settings = settings
         self._environment = cli_environment(settings)
-        self._known_flags: asyncio.Task[tuple[str, ...]] | None = None
+        self._flags: tuple[str, ...] = ()
+        self._flags_of: int | None = None
+        self._asking = asyncio.Lock()
 
     async def ask(self, question: Question) -> Answer:
         """Run the CLI once. Never raises for what the CLI does; a cancelled call ends the whole process group."""
@@ -142,24 +147,31 @@ class ClaudeCli:
         return read_answer(process.returncode or 0, output, errors)
 
     async def flags(self) -> tuple[str, ...]:
-        """Flags that this version of the CLI needs and knows: it is asked once, the first time."""
-        if self._known_flags is None:
-            self._known_flags = asyncio.create_task(self._ask_for_flags())
-        return await asyncio.shield(self._known_flags)
+        """Flags that this version of the CLI needs and knows: asked once for each version of the file (the CLI updates itself)."""
+        async with self._asking:
+            try:
+                version = Path(self._binary).stat().st_mtime_ns
+            except OSError:  # the question itself will say what is wrong
+                return ()
+            if self._flags_of != version and (flags := await self._ask_for_flags()) is not None:
+                self._flags, self._flags_of = flags, version
+            return self._flags
 
-    async def _ask_for_flags(self) -> tuple[str, ...]:
-        try:
+    async def _ask_for_flags(self) -> tuple[str, ...] | None:
+        """None if the CLI did not say: then it is asked again at the next question."""
+        output, process = b"", None
+        with suppress(OSError, TimeoutError):
             process = await asyncio.create_subprocess_exec(
                 self._binary, "--help", env=self._environment, start_new_session=True,
                 stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL,
             )  # fmt: skip
-        except OSError:  # the question itself will say what is wrong
-            return ()
-        output = b""
-        with suppress(TimeoutError):
             async with asyncio.timeout(HELP_SECONDS):
                 output, _ = await process.communicate()
-        await _end_group(process)
+        if process is not None:
+            await _end_group(process)
+        if process is None or process.returncode != 0:
+            log.warning("the Claude CLI did not answer --help; memory may be stale on resumed turns until it does")
+            return None
         return FRESH_PROMPT if FRESH_PROMPT[0].encode() in output else ()
 
     def _arguments(self, question: Question, flags: tuple[str, ...]) -> list[str]:

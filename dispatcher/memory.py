@@ -22,11 +22,20 @@ from shared.settings import Settings
 log = structlog.get_logger()
 
 
+#: A release directory and its inode: a run that is brought again lies under the same path, and is another directory.
+Identity = tuple[Path, int]
+
+
+def _identity(path: Path) -> Identity:
+    return path, path.stat().st_ino
+
+
 class _Counted:
     """An open release and the number of its readers."""
 
     def __init__(self, release: OpenRelease) -> None:
         self.release = release
+        self.identity = _identity(release.path)
         self.readers = 0
         self.retired = False
 
@@ -37,7 +46,7 @@ class Memory:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._current: _Counted | None = None
-        self._refused: Path | None = None
+        self._refused: Identity | None = None
         self._lock = threading.Lock()
         self._refreshing = threading.Lock()
 
@@ -55,22 +64,22 @@ class Memory:
         """Whether `current` leads elsewhere than to what is served: one readlink."""
         try:
             target = current_release(self._settings.hmem_memory_dir)
+            return target is not None and _identity(target) not in (self._served(), self._refused)
         except (HmemError, OSError):
             return False
-        return target is not None and target not in (self._path(), self._refused)
 
     def refresh(self) -> None:
         """Serve what `current` leads to. Errors are logged: old memory is better than none, and none no reason not to answer."""
         with self._refreshing:
             try:
                 target = current_release(self._settings.hmem_memory_dir)
-                if target is None or target in (self._path(), self._refused):
+                if target is None or _identity(target) in (self._served(), self._refused):
                     return
                 self._open(target)
             except (HmemError, OSError) as error:
                 if self._refused is None:
                     log.error("memory cannot be opened", error=str(error))
-                self._refused = self._settings.hmem_memory_dir / "current"
+                self._refused = (self._settings.hmem_memory_dir / "current", 0)
 
     def retry(self) -> None:
         """Try again what could not be opened (Ollama was asleep, a disk was away); slow, in a thread."""
@@ -85,7 +94,7 @@ class Memory:
         try:
             release = OpenRelease(self._settings, target)
         except HmemError as error:
-            self._refused = target
+            self._refused = _identity(target)
             log.error("release refused", release=target.name, error=str(error))
             return
         if self._current is None:
@@ -97,9 +106,9 @@ class Memory:
         self._refused = None
         log.info("serving release", run=release.run, vectors=release.vectors_missing or "yes")
 
-    def _path(self) -> Path | None:
+    def _served(self) -> Identity | None:
         with self._lock:
-            return self._current.release.path if self._current else None
+            return self._current.identity if self._current else None
 
     def _swap(self, release: OpenRelease | None) -> None:
         with self._lock:

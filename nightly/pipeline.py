@@ -31,7 +31,7 @@ from nightly.progress import Reporter
 from nightly.segments import read_archive, segment_runs
 from nightly.target import open_target
 from shared.embedding import LOCAL_MODEL, known_model
-from shared.errors import InvalidInput
+from shared.errors import InvalidInput, ReleaseRefused
 from shared.release import FORMAT_VERSION
 from shared.settings import Settings
 
@@ -156,7 +156,14 @@ def _up_to_date(night: Night) -> bool:
         "summary_model": night.settings.summary_model,
     }
     recipe = current.recipe()
-    return all(recipe[name] == value for name, value in wanted.items()) and _same_embedding(night.settings, recipe)
+    if any(recipe[name] != value for name, value in wanted.items()) or not _same_embedding(night.settings, recipe):
+        return False
+    try:
+        night.target.check(current.run)
+    except ReleaseRefused as error:
+        night.report.say(f"  {error} It is built anew.")
+        return False
+    return True
 
 
 def _same_embedding(settings: Settings, recipe: dict[str, Any]) -> bool:

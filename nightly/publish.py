@@ -1,6 +1,6 @@
 """Publish: bring the release to the day host, prove it there, try it, switch to it in one step, and see that it is served.
 
-    seal ─ rsync to incoming/<run>.<attempt> ─ verify ─ rename to releases/<run> ─ try in a throw-away process ─ switch ─ served?
+    seal ─ rsync to incoming/<run>.<attempt> ─ verify ─ try in a throw-away process ─ rename to releases/<run> ─ switch ─ served?
 
 Up to the switch a failure leaves `current` as it was; after it, `current` is put back. The release must descend from the current one
 (same parent as when the night began, all of its segments) and may shrink a chat only where a tombstone says so. A killed attempt is

@@ -17,7 +17,6 @@ from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_ex
 
 from shared import errors
 from shared.errors import HmemError, PublishFailed, SettingsError
-from shared.files import make_dir
 from shared.processes import last_line, run_bounded
 from shared.receiver import Receiver
 from shared.release import Manifest, parse_manifest
@@ -43,6 +42,10 @@ class Target(Protocol):
         """Manifest of the release in use."""
         ...
 
+    def check(self, run: int) -> None:
+        """ReleaseRefused if the release as it lies there is not whole any more."""
+        ...
+
     def bring(self, stage: Path, run: int) -> None:
         """The release in its place on the day host, verified and tried; not in use yet."""
         ...
@@ -61,8 +64,10 @@ class LocalTarget:
     def current(self) -> Manifest | None:
         return self._receiver.current()
 
+    def check(self, run: int) -> None:
+        self._receiver.verify(run, 0)
+
     def bring(self, stage: Path, run: int) -> None:
-        make_dir(self._dir)
         attempt = self._receiver.begin(run)
         transfer(stage, f"{self._dir}/incoming/{run}.{attempt}/", None)
         self._receiver.verify(run, attempt)
@@ -88,6 +93,9 @@ class SshTarget:
     def current(self) -> Manifest | None:
         record = self._ask("begin")["current"]
         return parse_manifest(orjson.dumps(record), "of the current release over there") if record else None
+
+    def check(self, run: int) -> None:
+        self._ask("verify", run, 0)
 
     @retry(
         retry=retry_if_exception_type(ConnectionBroken),

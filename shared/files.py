@@ -103,7 +103,7 @@ class PrivateDir:
     """
 
     def __init__(self, base: Path) -> None:
-        with _locked(make_dir(base)):  # nobody may take a directory that is not locked yet for an abandoned one
+        with locked_dir(make_dir(base)):  # nobody may take a directory that is not locked yet for an abandoned one
             for old in base.iterdir():
                 if old.is_dir():
                     _remove_if_abandoned(old)
@@ -117,7 +117,8 @@ class PrivateDir:
 
 
 @contextmanager
-def _locked(directory: Path) -> Iterator[None]:
+def locked_dir(directory: Path) -> Iterator[None]:
+    """Hold the lock of a directory; waits for whoever holds it."""
     lock = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX)

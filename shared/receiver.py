@@ -1,12 +1,14 @@
 """What the day host does with a release that is brought to it. Four verbs; each may be repeated.
 
     begin [RUN]           says which release is current; with a run, makes an empty incoming/<run>.<attempt>
-    verify RUN ATTEMPT    re-hashes it, refuses what may not follow the current release, renames it into releases/, tries it out
+    verify RUN ATTEMPT    re-hashes it, refuses what may not follow the current release, tries it out, renames it into releases/;
+                          attempt 0 re-hashes releases/<run> where it stands
     switch RUN TOKEN      points `current` at it, if the night that asks still holds the lease
     rollback RUN          points `current` back at that release's parent, if it is current
 
-`current` moves nowhere else. A night on this host calls the functions; one elsewhere comes through ssh, where a forced command hands
-the request to `python -m shared.receiver "$SSH_ORIGINAL_COMMAND"` (deploy/hmem-receive): the whole line must match one verb.
+One verb at a time, by a lock on the directory. `current` moves nowhere else. A night on this host calls the functions; one elsewhere
+comes through ssh, where a forced command hands the request to `python -m shared.receiver "$SSH_ORIGINAL_COMMAND"` (deploy/hmem-receive):
+the whole line must match one verb.
 """
 
 from __future__ import annotations
@@ -15,8 +17,11 @@ import re
 import subprocess
 import sys
 import tempfile
+import time
+from collections.abc import Callable
+from functools import wraps
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 import orjson
 from redis import Redis
@@ -24,7 +29,7 @@ from redis import Redis
 from shared import keys
 from shared.command import translate
 from shared.errors import InvalidInput, LeaseLost, ReleaseRefused
-from shared.files import fsync_dir, fsync_tree, make_dir, remove_tree, switch_link
+from shared.files import fsync_dir, fsync_tree, locked_dir, make_dir, remove_tree, switch_link
 from shared.processes import last_line, run_bounded
 from shared.release import Manifest, current_release, read_manifest, release_dir, verify
 from shared.settings import Settings, load_settings
@@ -33,7 +38,21 @@ from shared.settings import Settings, load_settings
 TRYOUT_TIMEOUT_SECONDS = 300
 TRYOUT_MODULE = "shared.tryout"
 
-_REQUEST = re.compile(r"(begin)(?: ([0-9]{1,9}))?|(verify|switch) ([0-9]{1,9}) ([0-9]{1,9})|(rollback) ([0-9]{1,9})")
+_REQUEST = re.compile(r"(begin)(?: ([0-9]{1,9}))?|(verify|switch) ([0-9]{1,9}) ([0-9]{1,12})|(rollback) ([0-9]{1,9})")
+
+
+Method = TypeVar("Method", bound=Callable[..., Any])
+
+
+def _one_at_a_time(method: Method) -> Method:
+    """Hold the lock of the memory directory while a verb runs: a second caller waits."""
+
+    @wraps(method)
+    def locked(self: Receiver, *arguments: Any) -> Any:
+        with locked_dir(make_dir(self.directory)):
+            return method(self, *arguments)
+
+    return cast(Method, locked)
 
 
 class Receiver:
@@ -42,10 +61,15 @@ class Receiver:
     def __init__(self, settings: Settings, memory_dir: Path) -> None:
         self._settings, self._dir = settings, memory_dir
 
+    @property
+    def directory(self) -> Path:
+        return self._dir
+
     def current(self) -> Manifest | None:
         path = current_release(self._dir)
         return read_manifest(path) if path else None
 
+    @_one_at_a_time
     def begin(self, run: int) -> int:
         """Attempt number of an empty incoming directory; the place of this run in releases/ is cleared."""
         current = self.current()
@@ -55,14 +79,21 @@ class Receiver:
         remove_tree(release_dir(self._dir, run))  # never current, by the line above
         self._prune(run, current)
         parent = make_dir(self._dir / "incoming")
-        for left in parent.iterdir():  # the lease lets one night at a time in here
+        used = [int(p.suffix[1:]) for p in parent.glob(f"{run}.*") if p.suffix[1:].isdigit()]
+        attempt = max(
+            [int(time.time()), *(number + 1 for number in used)]
+        )  # never a name that a stray rsync may still write to
+        for left in parent.iterdir():
             remove_tree(left)
-        attempt = 1 + max((int(p.suffix[1:]) for p in parent.glob(f"{run}.*") if p.suffix[1:].isdigit()), default=0)
         make_dir(parent / f"{run}.{attempt}")
         return attempt
 
+    @_one_at_a_time
     def verify(self, run: int, attempt: int) -> Path:
         """The release under its name, whole, allowed and tried; nothing is switched yet."""
+        if attempt == 0:
+            verify(release_dir(self._dir, run))
+            return release_dir(self._dir, run)
         incoming, release = self._dir / "incoming" / f"{run}.{attempt}", release_dir(self._dir, run)
         manifest = verify(incoming)
         if manifest.run != run:
@@ -70,13 +101,14 @@ class Receiver:
                 f"The release that was brought as run {run} calls itself {manifest.run}. Run the night again."
             )
         refuse_unless_descendant(manifest, self.current())
+        self._try_out(incoming)  # only what passed may ever be named a release
         fsync_tree(incoming)
         incoming.rename(release)
         fsync_dir(release.parent)
         fsync_dir(incoming.parent)
-        self._try_out(release)
         return release
 
+    @_one_at_a_time
     def switch(self, run: int, token: int, client: Redis) -> None:
         """The commit point."""
         release = release_dir(self._dir, run)
@@ -88,6 +120,7 @@ class Receiver:
             )
         switch_link(self._dir / "current", f"releases/{run}")
 
+    @_one_at_a_time
     def rollback(self, run: int) -> None:
         """Undo a switch to this run; nothing if it is not current."""
         current = self.current()
@@ -97,6 +130,7 @@ class Receiver:
             (self._dir / "current").unlink()
             fsync_dir(self._dir)
         else:
+            read_manifest(release_dir(self._dir, current.parent))  # better the new one than none
             switch_link(self._dir / "current", f"releases/{current.parent}")
 
     def _try_out(self, release: Path) -> None:

@@ -81,7 +81,7 @@ def read_manifest(release: Path) -> Manifest:
         return parse_manifest(path.read_bytes(), str(path))
     except OSError as error:
         raise ReleaseRefused(
-            f"The manifest {path} cannot be read ({error!r}). Roll back, or run the night again."
+            f"The manifest {path} cannot be read ({error!r}). Point `current` at an older release (ln -sfn releases/N current), then run the night."
         ) from error
 
 
@@ -99,7 +99,7 @@ def parse_manifest(content: bytes, source: str) -> Manifest:
         return Manifest(**record)
     except (orjson.JSONDecodeError, KeyError, TypeError) as error:
         raise ReleaseRefused(
-            f"The manifest {source} is damaged ({error!r}). Roll back, or run the night again."
+            f"The manifest {source} is damaged ({error!r}). Point `current` at an older release (ln -sfn releases/N current), then run the night."
         ) from error
 
 

@@ -10,6 +10,7 @@ import os
 import tomllib
 from pathlib import Path
 from typing import Any, Literal
+from urllib.parse import urlsplit
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pydantic import Field, SecretStr, ValidationError, field_validator
@@ -53,7 +54,8 @@ class Settings(BaseSettings):
         None, description="where releases go: a path, or [user@]host:path; HMEM_MEMORY_DIR if unset"
     )
     publish_ssh: str = Field(
-        "ssh -o BatchMode=yes -o ConnectTimeout=15 -o ServerAliveInterval=15", description="the ssh that rsync uses"
+        "ssh -o BatchMode=yes -o ControlPath=none -o ConnectTimeout=15 -o ServerAliveInterval=15",
+        description="the ssh that rsync uses",
     )
     release_command: str | None = Field(
         None, description="the ssh command whose forced verbs are begin, verify, switch, rollback"
@@ -109,6 +111,14 @@ class Settings(BaseSettings):
             parse_url(value)  # type: ignore[no-untyped-call]
         except ValueError as error:
             raise ValueError("write it like redis://127.0.0.1:6379/0") from error
+        return value
+
+    @field_validator("ollama_url")
+    @classmethod
+    def _http_url(cls, value: str) -> str:
+        parts = urlsplit(value)  # a wrong port raises here or in the next line
+        if parts.scheme not in ("http", "https") or not parts.hostname or (parts.port or 1) < 1:
+            raise ValueError("write it like http://127.0.0.1:11434")
         return value
 
     @field_validator(

@@ -175,6 +175,7 @@ def test_recalled_lines_ahead_of_the_message_leave_the_system_prompt_and_the_rec
 
 
 def test_replay_starts_afresh_with_the_conversation_as_text(cli: World, api: MessagesApi) -> None:
+    cli.redis.set("hcli:session:9912", "left-from-resume-mode", ex=100)
     running = cli.start_dispatcher(SESSION_MODE="replay")
     for text in ("My bicycle is red.", "And my boat is blue.", "What colour is my bicycle?"):
         cli.command("hmem", "ask", "9912", text)
@@ -182,9 +183,28 @@ def test_replay_starts_afresh_with_the_conversation_as_text(cli: World, api: Mes
     assert len([message for message in last["messages"] if message["role"] == "assistant"]) == 0, "nothing was resumed"
     assert system(last).index("My bicycle is red.") < system(last).index("And my boat is blue.")
     assert "What colour" not in system(last)
-    assert not cli.redis.exists("hcli:session:9912")
     assert cli.redis.llen("hcli:session_history:9912") == 6
-    cli.redis.delete("hcli:session_history:9912")  # /new
+    cli.redis.delete("hcli:session_history:9912", "hcli:session:9912")  # /new
     cli.command("hmem", "ask", "9912", "Hello")
     assert "bicycle" not in json.dumps(api.requests[-1])
     running.stop()
+
+
+def test_a_cli_that_did_not_answer_help_is_asked_again(cli: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    import asyncio
+
+    from dispatcher import claude
+
+    sleepy = cli.root / "claude"
+    sleepy.write_text(f'#!/bin/sh\n[ -e {cli.root}/awake ] && exec {CLAUDE} "$@"\nsleep 5\n')
+    sleepy.chmod(0o755)
+    monkeypatch.setattr(claude, "HELP_SECONDS", 0.3)
+
+    async def ask() -> None:
+        asked = claude.ClaudeCli(cli.settings(claude_bin=str(sleepy)))
+        assert await asked.flags() == ()
+        (cli.root / "awake").touch()
+        monkeypatch.setattr(claude, "HELP_SECONDS", 20.0)
+        assert await asked.flags() == claude.FRESH_PROMPT
+
+    asyncio.run(ask())

@@ -520,6 +520,56 @@ def test_memory_that_is_not_kept_up_is_noticed(light: World) -> None:
     assert "is missing" in light.command("hmem", "status", check=False).stderr
 
 
+def test_a_release_that_was_damaged_is_built_anew_by_the_next_night(light: World) -> None:
+    light.say("t1", "something")
+    light.night()
+    (light.memory_dir / "current" / "lexical.sqlite").write_bytes(b"")
+    (summary,) = light.night()
+    assert (summary["exported"], summary["published"]) == (0, True)
+    assert list(texts(light)) == ["t1:user#1"]
+
+
+def test_a_release_that_fails_its_trial_is_never_named(light: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    from shared import receiver
+
+    light.say("t1", "one")
+    monkeypatch.setattr(receiver, "TRYOUT_MODULE", "tests.dies")
+    with pytest.raises(ReleaseRefused):
+        light.night()
+    assert list((light.memory_dir / "releases").iterdir()) == []
+
+
+def test_a_rollback_to_a_release_that_is_gone_is_refused(light: World) -> None:
+    for number in (1, 2):
+        light.say(f"t{number}", "something")
+        light.night()
+    away = light.memory_dir / "releases" / "1"
+    away.rename(light.root / "away")
+    with pytest.raises(ReleaseRefused):
+        Receiver(light.settings(), light.memory_dir).rollback(2)
+    assert (light.memory_dir / "current").exists()
+    (light.root / "away").rename(away)
+    Receiver(light.settings(), light.memory_dir).rollback(2)
+    assert (light.memory_dir / "current").readlink() == Path("releases/1")
+
+
+@pytest.mark.parametrize("command", ["systemctl restart hmem-dispatcher", "docker restart hcli-memory-dispatcher-1"])
+def test_the_restart_command_is_run_as_it_is_written(light: World, command: str) -> None:
+    """Stand-ins for both programs: what they are asked is what counts."""
+    program, *arguments = command.split()
+    stand_in = light.root / program
+    stand_in.write_text(f'#!/bin/sh\necho "$@" > {light.root}/asked\n')
+    stand_in.chmod(0o755)
+    light.command("hmem-night", "run", RESTART_COMMAND=command, PATH=f"{light.root}:{light.variables()['PATH']}")
+    assert (light.root / "asked").read_text().split() == arguments
+
+
+def test_a_restart_command_that_leaves_a_daemon_behind_does_not_hold_the_night(light: World) -> None:
+    started = time.monotonic()
+    light.command("hmem-night", "run", RESTART_COMMAND="sh -c 'setsid sleep 20 & echo started'", RESTART_TIMEOUT="15")
+    assert time.monotonic() - started < 15
+
+
 def test_weekdays_in_cron_mean_what_cron_means() -> None:
     assert named_weekdays("0 3 * * 0") == "0 3 * * sun"
     assert named_weekdays("0 3 * * 1-5,7") == "0 3 * * mon,tue,wed,thu,fri,sun"

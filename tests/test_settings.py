@@ -231,3 +231,12 @@ def test_what_opens_a_server_is_not_shown() -> None:
 def test_what_is_no_time_zone_is_one_sentence(zone: str) -> None:
     with pytest.raises(SettingsError, match="CHAT_TIMEZONE"):
         load_settings(chat_timezone=zone)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("ollama_url", "http://h:notaport"), ("ollama_url", "http://[::1"), ("ollama_url", "h:1"), ("redis_url", "foo")],
+)
+def test_an_address_that_is_none_is_one_sentence(name: str, value: str) -> None:
+    with pytest.raises(SettingsError, match=name.upper()):
+        load_settings(**{name: value})
