@@ -19,7 +19,7 @@ from shared.ranking import QUESTION_WORDS
 from shared.text import one_line, shorten
 
 #: Raise it when the same chunks would give another summary.
-SUMMARY_VERSION = 1
+SUMMARY_VERSION = 2
 #: Bound of a summary's sentences, in characters (600 tokens, the default budget's share of a summary).
 SUMMARY_CHARACTERS = 2200
 HALF_LIFE_DAYS = 30.0
@@ -53,9 +53,8 @@ def summarise(chunks: list[Chunk]) -> tuple[list[Sentence], list[str]]:
     counts: Counter[str] = Counter(word for sentence in candidates for word in sentence.words)
     newest = max((chunk.ended_at for chunk in chunks), default=0.0)
     ranked = sorted(candidates, key=lambda s: (-_weight(s, counts, newest), s.order))
-    topics = [
-        word for word, count in sorted(counts.items(), key=lambda pair: (-pair[1], pair[0])) if count >= LEAST_MENTIONS
-    ]
+    by_use = sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))
+    topics = [w for w, count in by_use if count >= LEAST_MENTIONS and len(w) >= SHORTEST_TOPIC and not w.isdigit()]
     return sorted(_choose(ranked), key=lambda s: s.order), topics[:TOPICS]
 
 

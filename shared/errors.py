@@ -18,8 +18,7 @@
     ├── InvalidInput           24  an argument cannot be used
     └── NightRunning           75  another night holds the lease (EX_TEMPFAIL: try again later)
 
-An error's text is one sentence of what happened and why, and one of what to do. `retryable` says whether the same
-command may succeed later without anybody changing anything. Exit code 1 is a defect of ours, 2 wrong usage.
+An error's text is one sentence of what happened and why, and one of what to do. Exit code 1 is a defect of ours, 2 wrong usage.
 """
 
 from __future__ import annotations
@@ -29,7 +28,6 @@ class HmemError(Exception):
     """Base of all errors that are expected; `exit_code` is what a command ends with."""
 
     exit_code = 1
-    retryable = False
 
 
 class SettingsError(HmemError):
@@ -38,7 +36,6 @@ class SettingsError(HmemError):
 
 class RedisUnavailable(HmemError):
     exit_code = 11
-    retryable = True
 
 
 class ClaudeUnavailable(HmemError):
@@ -47,7 +44,6 @@ class ClaudeUnavailable(HmemError):
 
 class EmbeddingError(HmemError):
     exit_code = 13
-    retryable = True
 
 
 class ArchiveDamaged(HmemError):
@@ -56,7 +52,6 @@ class ArchiveDamaged(HmemError):
 
 class StorageError(HmemError):
     exit_code = 15
-    retryable = True
 
 
 class ReleaseRefused(HmemError):
@@ -65,7 +60,6 @@ class ReleaseRefused(HmemError):
 
 class PublishFailed(HmemError):
     exit_code = 17
-    retryable = True
 
 
 class RestartFailed(HmemError):
@@ -74,7 +68,6 @@ class RestartFailed(HmemError):
 
 class LeaseLost(HmemError):
     exit_code = 19
-    retryable = True
 
 
 class LedgerMismatch(HmemError):
@@ -87,7 +80,6 @@ class MemoryStale(HmemError):
 
 class AnswerTimeout(HmemError):
     exit_code = 22
-    retryable = True
 
 
 class ForgedResult(HmemError):
@@ -100,7 +92,6 @@ class InvalidInput(HmemError):
 
 class NightRunning(HmemError):
     exit_code = 75
-    retryable = True
 
 
 def exit_codes() -> dict[int, str]:

@@ -80,9 +80,8 @@ class Receiver:
         self._prune(run, current)
         parent = make_dir(self._dir / "incoming")
         used = [int(p.suffix[1:]) for p in parent.glob(f"{run}.*") if p.suffix[1:].isdigit()]
-        attempt = max(
-            [int(time.time()), *(number + 1 for number in used)]
-        )  # never a name that a stray rsync may still write to
+        # Never a name that a stray rsync may still write to, also when it is removed by then.
+        attempt = max([int(time.time()), *(number + 1 for number in used)])
         for left in parent.iterdir():
             remove_tree(left)
         make_dir(parent / f"{run}.{attempt}")
@@ -150,13 +149,9 @@ class Receiver:
             )
 
     def _prune(self, coming: int, current: Manifest | None) -> None:
-        """Keep the newest releases for rollback, the coming one counted; never remove the current one or its parent."""
+        """Keep the newest releases for rollback, the coming one counted, and always the current one, which is the coming one's parent."""
         runs = sorted((int(p.name) for p in (self._dir / "releases").iterdir() if p.name.isdigit()), reverse=True)
-        kept = {*[run for run in runs if run != coming][: self._settings.releases_kept - 1]}
-        if current is not None:
-            kept |= {current.run}
-            if self._settings.releases_kept > 2:
-                kept |= {current.parent or 0}
+        kept = {*runs[: self._settings.releases_kept - 1], current.run if current else coming}
         for run in set(runs) - kept:
             remove_tree(release_dir(self._dir, run))
 

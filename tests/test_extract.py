@@ -186,3 +186,13 @@ def test_sentences_carry_the_words_they_are_weighed_by() -> None:
     text = "What did the Boiler of Ünal_Straße cost in 2024?"
     words = frozenset({"boiler", "ünal", "strasse", "cost", "2024"})
     assert extract([chunk(text)])[0] == [Sentence(0, "anna", NOW, text, words)]
+
+
+def test_what_is_often_spoken_of_is_words_and_not_numbers() -> None:
+    text = "Port 8080 on 192.0.2.7 is off. The firewall of the console stays."
+    chunks = [
+        chunk for n in range(4) for chunk in chunks_of(Turn(f"t{n}", "user", "1", f"{text} Day {n}.", 1.0 + n, "Dana"))
+    ]
+    _, topics = extract(chunks)
+    assert "firewall" in topics
+    assert not [word for word in topics if word.isdigit() or len(word) < 4]

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
     from shared.embedding import Vectors
 
-DATABASE = "chroma.sqlite3"
 #: Every k-th vector must find itself after building.
 SELF_CHECK_EVERY = 50
 
