@@ -16,6 +16,8 @@
     ├── AnswerTimeout          22  no answer came in time
     ├── ForgedResult           23  a result's signature does not match
     ├── InvalidInput           24  an argument cannot be used
+    ├── StepTimeout            25  a step of the night took longer than it may
+    ├── MirrorFailed           26  the archive's mirror cannot be reached, or does not hold what it should
     └── NightRunning           75  another night holds the lease (EX_TEMPFAIL: try again later)
 
 An error's text is one sentence of what happened and why, and one of what to do. Exit code 1 is a defect of ours, 2 wrong usage.
@@ -88,6 +90,14 @@ class ForgedResult(HmemError):
 
 class InvalidInput(HmemError):
     exit_code = 24
+
+
+class StepTimeout(HmemError):
+    exit_code = 25
+
+
+class MirrorFailed(HmemError):
+    exit_code = 26
 
 
 class NightRunning(HmemError):

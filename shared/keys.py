@@ -101,6 +101,14 @@ KEYS: tuple[Key, ...] = (
     ),
     Key("hcli:mem:night:run", "string", "counter of runs and fencing tokens", "nightly", "nightly", "none"),
     Key("hcli:mem:night:last", "string", "JSON of the last good night", "nightly", "dispatcher, owner", "none"),
+    Key(
+        "hcli:mem:night:failed",
+        "string",
+        "JSON of the failure after the last good night: run, step, error, exit_code, at",
+        "nightly",
+        "dispatcher, owner",
+        "none",
+    ),
 )
 
 TASKS = "hcli:tasks"
@@ -113,6 +121,7 @@ TOMBSTONES = "hcli:mem:tombstones"
 NIGHT_OWNER = "hcli:mem:night:owner"
 NIGHT_RUN = "hcli:mem:night:run"
 NIGHT_LAST = "hcli:mem:night:last"
+NIGHT_FAILED = "hcli:mem:night:failed"
 
 #: Expiries in seconds.
 RESULT_TTL_SECONDS = 86_400

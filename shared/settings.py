@@ -63,6 +63,10 @@ class Settings(BaseSettings):
     publish_wait: float = Field(60.0, ge=0, description="seconds a running dispatcher has to take up a new release")
     restart_command: str | None = Field(None, description="run after the flush; none: the dispatcher notices by itself")
     restart_timeout: float = Field(120.0, gt=0, description="limit of the restart command, in seconds")
+    archive_mirror: str | None = Field(
+        None, description="second place of the archive: a path, or [user@]host:path for rsync over PUBLISH_SSH"
+    )
+    step_timeout: float = Field(14_400.0, gt=0, description="limit of one step of the night, in seconds")
     releases_kept: int = Field(5, ge=2, description="releases that stay on the day host for rollback")
 
     claude_bin: str = Field("claude", description="the Claude CLI")
