@@ -1,4 +1,4 @@
-"""Checks of what is remembered: the release in use, the embedder, whether the two fit, and the last night."""
+"""Checks of what is remembered: the release in use, the pin, the embedder, whether it fits, and the last night."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ from contextlib import closing
 from pathlib import Path
 
 from dispatcher.findings import Fault, Finding, Setup, ok, problem, skipped, warning
-from dispatcher.status import STALE_HOURS, read_status
+from dispatcher.status import STALE_HOURS, pin_sentence, read_status
 from shared.embedding import Embedder, open_embedder
 from shared.errors import MemoryStale
+from shared.keeping import read_pin
 from shared.release import LEXICAL, MANIFEST, current_release, read_manifest
 from shared.settings import Settings
+from shared.text import time_text
 
 #: Seconds that Ollama may take for one answer here: enough to load a model, not enough to keep a person waiting.
 OLLAMA_SECONDS = 30.0
@@ -62,6 +64,18 @@ def _unreadable(path: Path) -> Finding:
     )
 
 
+def check_pin(setup: Setup) -> Finding:
+    """Nights may switch to what they publish."""
+    pin = read_pin(setup.settings.hmem_memory_dir)
+    if pin is None:
+        return ok("No release is pinned: each night switches to its own.")
+    fix = "hmem release unpin, as soon as what it was for is mended: the next night then switches and deletes as usual."
+    if old := pin_sentence(pin, setup.now()):
+        return problem(MemoryStale.exit_code, f"{old[0].upper()}{old[1:]}.", fix)
+    since = time_text(pin.since, setup.settings.timezone)
+    return warning(f"Release {pin.run} is pinned since {since}: nights publish beside it and delete nothing.", fix)
+
+
 def check_embedder(setup: Setup) -> Finding:
     """Text becomes vectors, and they are those of the model that is meant."""
     embedder = _open(setup.settings)
@@ -108,17 +122,24 @@ def check_vectors(setup: Setup) -> Finding:
 
 
 def check_night(setup: Setup) -> Finding:
-    """A night has succeeded lately."""
-    status = read_status(setup.settings, setup.redis, setup.now())
-    hours = status.last_night_hours
+    """A night has succeeded lately, and none has failed since."""
+    now = setup.now()
+    status = read_status(setup.settings, setup.redis, now)
+    hours, failure = status.last_night_hours, status.last_failure
     fix = "Look at hmem-night status and its log, then run hmem-night run."
+    since = f" Since then {failure.sentence(now)}" if failure else ""
     if hours is not None and hours <= STALE_HOURS:
-        return ok(f"The last good night was run {status.last_night_run}, {hours:.1f} hours ago.")
+        sentence = f"The last good night was run {status.last_night_run}, {hours:.1f} hours ago."
+        return warning(sentence + since, fix) if failure else ok(sentence)
     if hours is not None:
         sentence = f"The last good night is {hours:.0f} hours old ({STALE_HOURS:.0f} are the limit): what was said since is not recalled."
-        return problem(MemoryStale.exit_code, sentence, fix)
+        return problem(MemoryStale.exit_code, sentence + since, fix)
+    never = "No night has succeeded yet" if failure else "No night has ever run"
+    tried = f" The last that was tried: {failure.sentence(now)}" if failure else ""
     waiting = status.oldest_waiting_hours or 0.0
     if waiting > STALE_HOURS:
-        sentence = f"No night has ever run, and turns have been waiting for {waiting:.0f} hours."
+        sentence = f"{never}, and turns have been waiting for {waiting:.0f} hours.{tried}"
         return problem(MemoryStale.exit_code, sentence, fix)
+    if failure:
+        return warning(f"{never}.{tried}", fix)
     return warning("No night has run yet.", "Run hmem-night run once, then every night (scripts/nightly.sh from cron).")

@@ -41,6 +41,8 @@ USES: dict[str, str] = {
     keys.DEAD: "RPUSH LTRIM",
     keys.attempts(_PROBE): "INCR EXPIRE DEL MGET",
     keys.done(_PROBE): "SET EXISTS MGET",
+    keys.NIGHT_LAST: "GET",
+    keys.NIGHT_FAILED: "GET",
 }
 #: What follows the key, so that the number of arguments is right.
 _ARGUMENTS = {
@@ -82,9 +84,11 @@ def check_rights(setup: Setup) -> Finding:
     parts = [f"run {', '.join(commands)}"] if commands else []
     parts += [f"reach {_few(names)}"] if names else []
     grants = (["'~hcli:*'"] if names else []) + [f"+{name.lower().replace(' ', '|')}" for name in commands]
+    of_nights = not commands and set(names) <= {keys.NIGHT_LAST, keys.NIGHT_FAILED}
+    lost = "a missed night would not be noticed" if of_nights else "tasks could not be taken or finished"
     return problem(
         Fault.REDIS_RIGHTS,
-        f"The Redis user {user} may not {' and may not '.join(parts)}, so tasks could not be taken or finished.",
+        f"The Redis user {user} may not {' and may not '.join(parts)}, so {lost}.",
         f"As an administrator: redis-cli ACL SETUSER {user} {' '.join(grants)} (and ACL SAVE or CONFIG REWRITE), or set REDIS_URL to another user.",
     )
 

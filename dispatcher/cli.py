@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import signal
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import orjson
 import typer
 from redis import Redis
 
+from dispatcher.release_cli import app as release_app
 from shared.command import print_bytes, print_json, run_command, start
 from shared.errors import InvalidInput, MemoryStale, SettingsError
 from shared.recall import OpenRelease
@@ -21,7 +23,11 @@ from shared.release import current_release
 from shared.settings import Settings
 from shared.text import one_line, shorten, time_text
 
+if TYPE_CHECKING:
+    from dispatcher.status import Status
+
 app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False, add_completion=False, help=__doc__)
+app.add_typer(release_app, name="release")
 
 Chat = Annotated[str, typer.Argument(help="Chat id, as the bot knows it (put -- before a negative one).")]
 Json = Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")]
@@ -150,36 +156,45 @@ def context(
 
 @app.command()
 def status(json: Json = False) -> None:
-    """Queue, dispatchers, release and last night. Exit code 21 when memory is stale."""
-    from dispatcher.status import SAMPLED_TURNS, read_status
+    """Queue, dispatchers, release, pin, last night and last failure. Exit code 21 when memory is stale."""
+    from dispatcher.status import read_status
 
     settings = start()
     found = read_status(settings, _redis(settings))
     if json:
         print_json(found.to_json())
     else:
-        night = (
-            "never"
-            if found.last_night_hours is None
-            else f"run {found.last_night_run}, {found.last_night_hours:.1f} hours ago"
-        )
-        release = (
-            f"{found.release}: {found.turns_archived} turns of {found.chats} chats" if found.release else "none yet"
-        )
-        rows = {
-            "queue": f"{found.queued} waiting, {found.in_flight} in flight, {found.dead_letters} dead letters",
-            "dispatchers": ", ".join(f"{w} (release {r or 'none'})" for w, r in found.workers.items())
-            or "none running",
-            "turns in Redis": f"{found.turns_waiting}{'+' if found.turns_waiting == SAMPLED_TURNS else ''} waiting for the night",
-            "release": found.release_error or release,
-            "last good night": night,
-        }
-        for name, value in rows.items():
+        for name, value in _status_rows(found, settings).items():
             typer.echo(f"{name:16} {value}")
     if found.stale:
-        raise MemoryStale(
-            f"Memory is not being kept up: {found.stale}. Look at hmem-night status and its log, then run hmem-night run."
-        )
+        raise MemoryStale(f"Memory is not being kept up: {found.stale.rstrip('.')}. {found.advice}")
+
+
+def _status_rows(found: Status, settings: Settings) -> dict[str, str]:
+    from dispatcher.status import SAMPLED_TURNS
+
+    night = (
+        "never"
+        if found.last_night_hours is None
+        else f"run {found.last_night_run}, {found.last_night_hours:.1f} hours ago"
+    )
+    release = f"{found.release}: {found.turns_archived} turns of {found.chats} chats" if found.release else "none yet"
+    workers = ", ".join(f"{name} (release {run or 'none'})" for name, run in found.workers.items())
+    more = "+" if found.turns_waiting == SAMPLED_TURNS else ""
+    rows = {
+        "queue": f"{found.queued} waiting, {found.in_flight} in flight, {found.dead_letters} dead letters",
+        "dispatchers": workers or "none running",
+        "turns in Redis": f"{found.turns_waiting}{more} waiting for the night",
+        "release": found.release_error or release,
+    }
+    if found.pin:
+        since = time_text(found.pin.since, settings.timezone)
+        aside = "" if found.pin.run == found.release else " (not current: hmem release rollback was cut short)"
+        rows["pin"] = f"pinned at {found.pin.run} since {since}{aside}; hmem release unpin"
+    rows["last good night"] = night
+    if found.last_failure:
+        rows["last failure"] = found.last_failure.sentence(time.time())
+    return rows
 
 
 @app.command()

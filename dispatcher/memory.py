@@ -2,7 +2,7 @@
 
 A lookup ends on the release it began with. A new release is opened whole, in the background, before it replaces the old one; only the
 very first one serves keywords and summaries at once, its vectors as soon as they are loaded. A release that cannot be opened leaves
-the old one in place and is said so once.
+the old one in place and is said so once; one whose vectors end the process is served without them (opening.py).
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from pathlib import Path
 
 import structlog
 
+from dispatcher.opening import Opening
 from shared.errors import HmemError
 from shared.recall import OpenRelease
 from shared.release import current_release
@@ -45,6 +46,7 @@ class Memory:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
+        self._opening = Opening(settings)
         self._current: _Counted | None = None
         self._refused: Identity | None = None
         self._lock = threading.Lock()
@@ -86,7 +88,7 @@ class Memory:
         self._refused = None
         with self.reading() as release:
             if release is not None and release.vectors_missing:
-                release.open_vectors()
+                self._opening.open_vectors(release)
                 if release.vectors_missing is None:
                     log.info("vector search is back", run=release.run)
 
@@ -99,11 +101,12 @@ class Memory:
             return
         if self._current is None:
             self._swap(release)
-            release.open_vectors()
+            self._opening.open_vectors(release)
         else:
-            release.open_vectors()
+            self._opening.open_vectors(release)
             self._swap(release)
         self._refused = None
+        self._opening.forget_gone()
         log.info("serving release", run=release.run, vectors=release.vectors_missing or "yes")
 
     def _served(self) -> Identity | None:

@@ -1,4 +1,4 @@
-"""How the day stands: queue, workers, release, last good night."""
+"""How the day stands: queue, workers, release, pin, last good night, and what stopped the one after it."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from redis import Redis
 
 from shared import keys
 from shared.errors import ReleaseRefused
+from shared.keeping import Pin, read_pin
 from shared.records import RecordRefused, Turn
 from shared.release import current_release, read_manifest
 from shared.settings import Settings
@@ -20,6 +21,48 @@ from shared.settings import Settings
 STALE_HOURS = 36.0
 #: Turn keys looked at for the count and the oldest turn; an answer, not an audit.
 SAMPLED_TURNS = 10_000
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Why a night stopped, as it wrote it down; `at` in unix seconds."""
+
+    run: int
+    step: str
+    error: str
+    exit_code: int
+    at: float
+
+    def sentence(self, now: float) -> str:
+        return f"night {self.run} stopped at {self.step}, {max(0.0, now - self.at) / 3600:.1f} hours ago: {self.error}"
+
+
+def last_good_night(raw: bytes | None) -> tuple[int, float] | None:
+    """(run, unix time of its end); None for none, or for what cannot be read."""
+    try:
+        record = orjson.loads(raw or b"null")
+        return int(record["run"]), float(record["finished_at"])
+    except (ValueError, KeyError, TypeError):
+        return None
+
+
+def failure_since(raw: bytes | None, good: tuple[int, float] | None) -> Failure | None:
+    """The failure that the night left in Redis, unless a good night came after it."""
+    try:
+        record = orjson.loads(raw or b"null")
+        error = str(record.get("sentence") or record["error"])
+        failure = Failure(int(record["run"]), str(record["step"]), error, int(record["exit_code"]), float(record["at"]))
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return None
+    return failure if good is None or failure.at > good[1] else None
+
+
+def pin_sentence(pin: Pin, now: float) -> str | None:
+    """Why a pin has stood for too long, or None."""
+    hours = (now - pin.since) / 3600
+    if hours <= STALE_HOURS:
+        return None
+    return f"release {pin.run} has been pinned for {hours:.0f} hours: what was said since is not recalled, and not deleted from Redis"
 
 
 @dataclass
@@ -36,17 +79,31 @@ class Status:
     release_error: str | None = None
     chats: int = 0
     turns_archived: int = 0
+    pin: Pin | None = None
+    pin_stale: str | None = None
     last_night_run: int | None = None
     last_night_hours: float | None = None
+    last_failure: Failure | None = None
 
     @property
     def stale(self) -> str | None:
         """Why memory must be looked after, or None."""
+        return self._night_missed or self.release_error or self.pin_stale
+
+    @property
+    def advice(self) -> str:
+        """What to do about that."""
+        if self.pin_stale and not self._night_missed and not self.release_error:
+            return "Lift the pin (hmem release unpin), then run hmem-night run."
+        return "Look at hmem-night status and its log, then run hmem-night run."
+
+    @property
+    def _night_missed(self) -> str | None:
         if self.last_night_hours is not None and self.last_night_hours > STALE_HOURS:
             return f"the last good night is {self.last_night_hours:.0f} hours old"
         if self.last_night_hours is None and (self.oldest_waiting_hours or 0) > STALE_HOURS:
             return f"no night has ever run, and turns have been waiting for {self.oldest_waiting_hours:.0f} hours"
-        return self.release_error
+        return None
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self) | {"stale": self.stale}
@@ -58,10 +115,11 @@ def read_status(settings: Settings, client: Redis, now: float | None = None) -> 
     _read_workers(client, status)
     _read_waiting(client, status, moment)
     _read_release(settings, status)
-    if last := client.get(keys.NIGHT_LAST):
-        record = orjson.loads(cast(bytes, last))
-        status.last_night_run = record["run"]
-        status.last_night_hours = max(0.0, moment - record["finished_at"]) / 3600
+    _read_pin(settings, status, moment)
+    good = last_good_night(cast(bytes | None, client.get(keys.NIGHT_LAST)))
+    if good is not None:
+        status.last_night_run, status.last_night_hours = good[0], max(0.0, moment - good[1]) / 3600
+    status.last_failure = failure_since(cast(bytes | None, client.get(keys.NIGHT_FAILED)), good)
     return status
 
 
@@ -103,3 +161,11 @@ def _read_release(settings: Settings, status: Status) -> None:
             status.turns_archived = sum(manifest.turns_per_chat.values())
     except ReleaseRefused as error:
         status.release_error = str(error)
+
+
+def _read_pin(settings: Settings, status: Status, now: float) -> None:
+    try:
+        status.pin = read_pin(settings.hmem_memory_dir)
+        status.pin_stale = pin_sentence(status.pin, now) if status.pin else None
+    except ReleaseRefused as error:
+        status.release_error = status.release_error or str(error)

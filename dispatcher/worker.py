@@ -18,6 +18,7 @@ from redis.asyncio import Redis
 from redis.asyncio.retry import Retry
 from redis.backoff import ExponentialBackoff
 
+from dispatcher.alarm import Alarm
 from dispatcher.answering import Answering, keep_trying
 from dispatcher.memory import Memory
 from dispatcher.notify import Supervisor
@@ -65,6 +66,7 @@ class Worker:
         self._settings, self._memory, self._answering = settings, memory, answering
         self._redis = client
         self._queue = TaskQueue(client)
+        self._alarm = Alarm(settings, client)
         self._running: dict[asyncio.Task[None], float] = {}  # when each began
         self._stop = asyncio.Event()
         self._freed = asyncio.Event()
@@ -86,15 +88,15 @@ class Worker:
         await self._check_redis()
         await self._queue.beat(None)
         self._background = [asyncio.create_task(self._beat()), asyncio.create_task(self._watch())]
-        feeding = asyncio.create_task(self._feed_watchdog())
+        beside = [asyncio.create_task(self._feed_watchdog()), asyncio.create_task(self._alarm.watch())]
         log.info("dispatcher started", worker=self._queue.worker)
         try:
             await self._claim_until_stopped()
             await self._finish_running()
         finally:
-            for task in (feeding, *self._background):
+            for task in (*beside, *self._background):
                 task.cancel()
-            await asyncio.gather(feeding, *self._background, return_exceptions=True)
+            await asyncio.gather(*beside, *self._background, return_exceptions=True)
             with contextlib.suppress(redis.RedisError):
                 log.info("dispatcher stopped", requeued=await self._queue.leave())
             self._memory.close()

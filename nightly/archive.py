@@ -2,59 +2,34 @@
 
 Each record is a turn, or it is quarantined: kept with its bytes and the reason, so that it can leave Redis without being lost. The
 counts must add up (exported = new + new version + already archived + quarantined), or the night stops here.
+
+With ARCHIVE_MIRROR the new segment goes there too. A mirror that is away is a warning: memory is published all the same, and flush deletes
+nothing before the mirror is proven. One that holds more than the archive, or holds a file differently, stops the night: something was lost.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import orjson
 
+from nightly.ledger import Ledger
+from nightly.mirror import Mirror, MirrorDiffers, bring_up_to_date, missing_there, open_mirror
 from nightly.night import Night
 from nightly.segments import Archive, RawRecord, parse_turn, read_archive, segment_name, write_segment
-from shared.errors import LedgerMismatch
+from shared.errors import LedgerMismatch, MirrorFailed
 from shared.files import make_dir
 from shared.records import RecordRefused, Tombstone
-
-
-@dataclass
-class Ledger:
-    """Where each exported record went; `chats` by chat id, quarantined ones under "?" (they have no chat that can be trusted)."""
-
-    exported: int = 0
-    chats: dict[str, Counter[str]] = field(default_factory=dict)
-    reasons: Counter[str] = field(default_factory=Counter)
-
-    def count(self, chat_id: str, what: str) -> None:
-        self.exported += 1
-        self.chats.setdefault(chat_id, Counter())[what] += 1
-
-    def total(self, what: str) -> int:
-        return sum(counts[what] for counts in self.chats.values())
-
-    def to_json(self) -> dict[str, Any]:
-        names = ("new", "new_version", "already_archived", "quarantined")
-        totals = {name: self.total(name) for name in names}
-        if sum(totals.values()) != self.exported:
-            raise LedgerMismatch(
-                f"{self.exported} records were exported, {totals} are accounted for. Nothing was deleted; report this."
-            )
-        return {
-            "exported": self.exported,
-            **totals,
-            "reasons": dict(self.reasons),
-            "chats": {chat: dict(counts) for chat, counts in self.chats.items()},
-        }
 
 
 def run(night: Night, out: Path) -> dict[str, Any]:
     del out  # the segment itself is the output; it lies in the archive
     make_dir(night.archive_dir)
     earlier = read_archive(night.archive_dir, before=night.run)
+    # Before the first write: a host that has lost its archive must not begin another one beside the mirror.
+    mirror = _unless_away(night, lambda mirror: {"lacks": len(missing_there(mirror, night.archive_dir))})
     exported = list(_lines(night.output("export") / "records.jsonl"))
     stones = _new_tombstones(earlier, night.output("export") / "tombstones.jsonl")
     ledger, fresh = Ledger(), list[dict[str, Any]]()
@@ -65,14 +40,30 @@ def run(night: Night, out: Path) -> dict[str, Any]:
     _write(night, [*fresh, *stones])
     night.crash_point("archive:segment-written")
     archive = _prove(night, exported)
+    if mirror and "error" not in mirror:
+        mirror = _unless_away(night, lambda mirror: {"proven": bring_up_to_date(mirror, night.archive_dir)})
+    night.crash_point("archive:mirrored")
     return {
-        "ledger": ledger.to_json(),
+        "ledger": ledger.to_json(night.result("export")["records"]),
         "new_records": len(fresh),
         "new_tombstones": len(stones),
         "segments": archive.segments,
         "turns": len(archive.versions),
         "forgotten": sum(archive.forgotten_per_chat().values()),
+        "mirror": mirror,
     }
+
+
+def _unless_away(night: Night, ask: Callable[[Mirror], dict[str, Any]]) -> dict[str, Any] | None:
+    """What the mirror answers, None without one, or the reason why it cannot be asked: tonight's memory need not wait for a disk."""
+    mirror = open_mirror(night.settings)
+    try:
+        return ask(mirror) if mirror else None
+    except MirrorDiffers:
+        raise
+    except MirrorFailed as error:
+        night.report.say(f"  Warning: {error} Until then nothing is deleted from Redis.")
+        return {"error": str(error)}
 
 
 def _lines(path: Path) -> Iterator[RawRecord]:

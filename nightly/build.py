@@ -1,66 +1,67 @@
-"""Build: `lexical.sqlite` and the vector index, in a new directory, checked after writing. A crash discards all of it."""
+"""Build: `lexical.sqlite` and the vector index, in a new directory, closed and then proven. A crash discards all of it.
+
+The vector index starts as a copy of the last night's where that is whole and nothing in it is gone (nightly/last_index.py), else from nothing;
+either way it holds the same ids and vectors, and is proven in the same way.
+"""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from nightly.chunk_file import read_chunks
+from nightly.index_rows import Rows, read_rows
+from nightly.last_index import digest_of, hash_files, take
 from nightly.night import Night
 from shared import lexical
-from shared.errors import LedgerMismatch
-from shared.lexical import LexicalIndex
+from shared.files import make_dir, remove_tree
+from shared.integrity import refuse_leftovers
 from shared.release import CHROMA, LEXICAL
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from shared.embedding import Vectors
-
-UNACCOUNTED = "The index does not hold the chunks that were made. Nothing was published; run the night again."
+#: Private copies that the proofs are made on; gone before the step is committed.
+PROOF = "proof"
 
 
 def run(night: Night, out: Path) -> dict[str, Any]:
-    chunks = night.output("chunk")
-    lexical.build(out / LEXICAL, read_chunks(chunks))
-    _check_counts(out / LEXICAL, night.result("chunk")["chunks_per_chat"])
+    lexical.build(out / LEXICAL, read_chunks(night.output("chunk")))
     night.crash_point("build:lexical-built")
-    indexes: list[str] = []
-    if night.result("embed")["embedding"] and "chroma" in night.settings.indexes:
-        from shared.backends import chroma
-
-        chroma.build(out / CHROMA, _vectors_per_chat(night))
-        indexes.append("chroma")
-    return {"indexes": indexes}
-
-
-def _check_counts(path: Path, expected: dict[str, int]) -> None:
-    index = LexicalIndex(path)
-    try:
-        found = index.chunks_per_chat()
-    finally:
-        index.close()
-    if found != {chat: count for chat, count in expected.items() if count}:
-        raise LedgerMismatch(UNACCOUNTED)
+    rows = read_rows(night) if night.result("embed")["embedding"] and "chroma" in night.settings.indexes else None
+    written = {} if rows is None else _write_vectors(night, rows, out / CHROMA)
+    night.crash_point("build:closed")
+    proof = make_dir(out / PROOF)
+    proven = _prove(night, rows, out, proof)
+    remove_tree(proof)
+    refuse_leftovers(out)
+    return {"indexes": [] if rows is None else ["chroma"], **written, **proven}
 
 
-def _vectors_per_chat(night: Night) -> dict[str, tuple[Sequence[str], Vectors]]:
-    """Every chunk's vector but those that the embedder refused: chunks = vectors + not embedded, or the night stops."""
-    import numpy as np
+def _write_vectors(night: Night, rows: Rows, path: Path) -> dict[str, int]:
+    """The index, closed; how many of its vectors came with the copy of the last one, and how many were written."""
+    from shared.backends import chroma
 
-    vectors, refused = np.load(night.output("embed") / "vectors.npy"), night.result("embed").get("refused", {})
-    rows: dict[str, tuple[list[str], list[int]]] = {}
-    for row, (chunk, _) in enumerate(read_chunks(night.output("chunk"))):
-        if chunk.chunk_id in refused:
-            continue
-        ids, numbers = rows.setdefault(chunk.chat_id, ([], []))
-        ids.append(chunk.chunk_id)
-        numbers.append(row)
-    found = sum(len(ids) for ids, _ in rows.values())
-    if found + len(refused) != len(vectors) or not np.linalg.norm(vectors[_all(rows)], axis=1).all():
-        raise LedgerMismatch(UNACCOUNTED)
-    return {chat: (ids, vectors[numbers]) for chat, (ids, numbers) in rows.items()}
+    held = take(night, rows, path)
+    chroma.build(path, rows.chats, held)
+    copied = sum(len(ids) for ids in held.values())
+    return {"copied_forward": copied, "added": len(rows) - copied}
 
 
-def _all(rows: dict[str, tuple[list[str], list[int]]]) -> list[int]:
-    return [number for _, numbers in rows.values() for number in numbers]
+def _prove(night: Night, rows: Rows | None, out: Path, proof: Path) -> dict[str, Any]:
+    """Ask the closed files: what each chat has in them, counted there, and a hash of the vector index as it was proven."""
+    expected = {chat: count for chat, count in night.result("chunk")["chunks_per_chat"].items() if count}
+    keywords = lexical.check(out / LEXICAL, proof, expected)
+    if rows is None:
+        nothing = {"vectors": None, "not_embedded": 0}
+        return {"indexed": {chat: {"keywords": count, **nothing} for chat, count in keywords.items()}}
+    from shared.backends import chroma
+
+    checked = chroma.check(out / CHROMA, proof / CHROMA, rows.chats)
+    indexed = {
+        chat: {
+            "keywords": count,
+            "vectors": checked.vectors.get(chat, 0) + rows.repeated[chat],
+            "repeated": rows.repeated[chat],
+            "not_embedded": rows.not_embedded[chat],
+        }
+        for chat, count in keywords.items()
+    }
+    return {"unreached": checked.unreached, "index_sha256": digest_of(hash_files(out / CHROMA)), "indexed": indexed}

@@ -5,14 +5,12 @@ from __future__ import annotations
 import subprocess
 import sys
 from datetime import UTC, datetime
-from typing import Annotated, Any
+from typing import Annotated
 
-import orjson
 import typer
 
 from shared.command import print_json, run_command, start
-from shared.errors import ArchiveDamaged, InvalidInput, RestartFailed, SettingsError
-from shared.settings import Settings
+from shared.errors import InvalidInput, RestartFailed, SettingsError
 
 app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False, add_completion=False, help=__doc__)
 
@@ -31,11 +29,15 @@ def run(
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be done; write nothing.")] = False,
     pull: Annotated[bool, typer.Option("--pull", help="First fetch the models that the Ollama server lacks.")] = False,
+    accept: Annotated[
+        bool, typer.Option("--accept", help="Publish also what finds far less than the current release.")
+    ] = False,
 ) -> None:
     """The whole night; finishes an unfinished one first."""
     from nightly import pipeline
     from nightly.progress import Reporter
     from nightly.pull import pull_missing
+    from nightly.report import sentence
 
     settings = start()
     if from_step is not None and from_step not in pipeline.step_names():
@@ -50,39 +52,19 @@ def run(
                 f"unfinished night: {plan['unfinished_night'] or 'none'}. Nothing was written."
             )
         return
-    report = Reporter(quiet=json)
+    report = Reporter(quiet=json or settings.log_json)
     if pull:
         pull_missing(settings, report)
-    summaries = pipeline.run_nights(settings, report, from_step)
+    summaries = pipeline.run_nights(settings, report, from_step, accept=accept)
     if json:
         print_json(summaries)
     else:
         for summary in summaries:
-            typer.echo(_sentence(summary))
+            typer.echo(sentence(summary))
     if why := summaries[-1]["restart_failed"]:
         raise RestartFailed(
             f"RESTART_COMMAND failed: {why}. Memory is published and safe; restart the dispatcher by hand."
         )
-
-
-def _sentence(summary: dict[str, Any]) -> str:
-    if "abandoned" in summary:
-        return f"Night {summary['run']} was given up: {summary['abandoned']}."
-    seconds = sum(summary["seconds"].values())
-    text = (
-        f"Night {summary['run']} done in {seconds:.1f} s: {summary['exported']} exported = {summary['new']} new + "
-        f"{summary['new_versions']} new versions + {summary['already_archived']} already archived + {summary['quarantined']} quarantined; "
-        f"{summary['deleted']} deleted from Redis, {summary['changed_since']} changed since and kept; "
-        + (f"{summary['unproven']} not in the release in use and kept; " if summary["unproven"] else "")
-        + ("released." if summary["published"] else "nothing new to release.")
-    )
-    for reason, count in summary["reasons"].items():
-        text += f"\n  quarantined: {count} × {reason}"
-    for reason, count in summary.get("not_embedded", {}).items():
-        text += f"\n  not embedded, found by keyword only: {count} × {reason}"
-    for reason, count in summary.get("without_model", {}).items():
-        text += f"\n  summary without the model, sentences instead: {count} × {reason}"
-    return text
 
 
 @app.command()
@@ -127,64 +109,45 @@ def _one_night() -> None:
 
 
 @app.command()
-def status(json: Json = False) -> None:
-    """Nights, their steps and ledgers."""
-    nights = _nights(start())
+def status(
+    json: Json = False,
+    chats: Annotated[bool, typer.Option("--chats", help="Also the last night's ledger chat by chat.")] = False,
+) -> None:
+    """Nights, their steps and ledgers, and where one stopped."""
+    from nightly.report import SHOWN_NIGHTS, night_lines, print_chats, read_nights
+
+    nights = read_nights(start())
     if json:
         print_json(nights)
         return
     if not nights:
         typer.echo("No night has run on this host yet. Run hmem-night run.")
-    for night in nights[-10:]:
-        if night["summary"]:
-            ended = datetime.fromtimestamp(night["summary"]["finished_at"], UTC)
-            typer.echo(f"{ended:%Y-%m-%d %H:%M}Z  {_sentence(night['summary'])}")
-        else:
-            done = ", ".join(night["steps"]) or "nothing"
-            typer.echo(f"Night {night['run']} is unfinished; done: {done}. hmem-night run finishes it.")
-
-
-def _nights(settings: Settings) -> list[dict[str, Any]]:
-    from nightly.night import DONE, RESULT, night_runs, nights_dir
-    from nightly.pipeline import step_names
-
-    nights = []
-    for number in night_runs(settings):
-        folder = nights_dir(settings) / str(number)
-        done = folder / DONE
-        steps = {
-            name: orjson.loads((folder / name / RESULT).read_bytes())
-            for name in step_names()
-            if (folder / name).is_dir()
-        }
-        nights.append(
-            {"run": number, "steps": steps, "summary": orjson.loads(done.read_bytes()) if done.exists() else None}
-        )
-    return nights
+        return
+    for night in nights[-SHOWN_NIGHTS:]:
+        typer.echo("\n".join(night_lines(night)))
+    if chats:
+        print_chats(nights)
 
 
 @app.command()
-def verify(json: Json = False) -> None:
-    """Re-hash the whole archive, record by record; a damaged segment is named."""
-    from nightly.segments import read_archive
+def verify(
+    json: Json = False,
+    repair: Annotated[
+        bool, typer.Option("--repair", help="Mend archive and ARCHIVE_MIRROR from each other's sound copies.")
+    ] = False,
+) -> None:
+    """Re-hash the whole archive, record by record, and compare it with ARCHIVE_MIRROR; what is damaged is named."""
+    from nightly import verification
+    from nightly.progress import Reporter
 
-    settings = start()
-    archive = read_archive(settings.hmem_night_dir / "archive")
-    known: dict[str, str] = {}
-    for night in _nights(settings):  # what each night saw there: a whole segment may be gone without a trace
-        known |= night["steps"].get("archive", {}).get("segments", {})
-    for name, sha256 in known.items():
-        if archive.segments.get(name) != sha256:
-            raise ArchiveDamaged(f"Archive segment {name} is missing or another than it was. Restore it from a copy.")
-    counts = {
-        "segments": len(archive.segments),
-        "records": len(archive.hashes),
-        "turns": len(archive.versions),
-        "quarantined": len(archive.quarantined),
-        "tombstones": len(archive.tombstones),
-        "texts": len(archive.texts),
-    }
+    settings, report = start(), Reporter(quiet=json)
+    counts = verification.repair(settings, report) if repair else verification.verify(settings, report)
     if json:
         print_json(counts)
-    else:
-        typer.echo("The archive is sound: " + ", ".join(f"{count} {name}" for name, count in counts.items()) + ".")
+        return
+    told = [f"{count} {name}" for name, count in counts.items() if name != "repaired"]
+    typer.echo("The archive is sound: " + ", ".join(told) + ".")
+    if repair:
+        typer.echo(
+            f"Repaired: {len(counts['repaired'])} files." if counts["repaired"] else "There was nothing to repair."
+        )

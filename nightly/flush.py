@@ -1,7 +1,8 @@
 """Flush: delete from Redis what is proven safe, by name and by value, and nothing else.
 
 Proof, read anew from both disks: the record's bytes stand in an archive segment, and the release in use was built from that very segment
-(same hash in its manifest). A key that was rewritten since, or came later, stays for the next night.
+(same hash in its manifest). With ARCHIVE_MIRROR every file of the archive must be proven there, too: else nothing is deleted (MirrorFailed).
+A key that was rewritten since, or came later, stays for the next night.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Any, cast
 import orjson
 import redis
 
+from nightly.mirror import bring_up_to_date, open_mirror
 from nightly.night import Night
 from nightly.segments import RawRecord, read_archive
 from shared import keys
@@ -26,6 +28,8 @@ BATCH_BYTES = 4 << 20
 
 def run(night: Night, out: Path) -> dict[str, Any]:
     del out
+    mirror = open_mirror(night.settings)
+    mirrored = bring_up_to_date(mirror, night.archive_dir) if mirror else 0  # texts came after the archive step
     script = night.redis.register_script((Path(__file__).parent / "flush.lua").read_text(encoding="utf-8"))
     exported = list(_exported(night))
     proven = _proven_records(night) if exported else set()
@@ -47,7 +51,8 @@ def run(night: Night, out: Path) -> dict[str, Any]:
         night.crash_point("flush:batch-deleted")
     last = {"run": night.run, "finished_at": time.time()}
     night.redis.set(keys.NIGHT_LAST, orjson.dumps(last))
-    return {"exported": len(exported), "deleted": deleted, "changed_since": kept, "unproven": len(exported) - len(safe)}
+    counts = {"deleted": deleted, "changed_since": kept, "unproven": len(exported) - len(safe)}
+    return {"exported": len(exported), **counts, **({"mirrored": mirrored} if mirror else {})}
 
 
 def _proven_records(night: Night) -> set[str]:

@@ -110,8 +110,11 @@ class Lease:
 class Night:
     """One run: its folder, its settings, and what its steps need."""
 
-    def __init__(self, settings: Settings, folder: Path, client: Redis, lease: Lease, reporter: Reporter) -> None:
+    def __init__(
+        self, settings: Settings, folder: Path, client: Redis, lease: Lease, reporter: Reporter, *, accept: bool = False
+    ) -> None:
         self.settings, self.folder, self.redis, self.lease, self.report = settings, folder, client, lease, reporter
+        self.accept = accept  # the owner takes a release that finds far less than the current one
 
     @cached_property
     def target(self) -> Target:
@@ -228,10 +231,10 @@ def abandon(settings: Settings, run: int, why: str) -> None:
     )
 
 
-def new_run(settings: Settings, token: int, current: Manifest | None) -> int:
-    """A run above every one that this host, the current release or the counter knows."""
+def new_run(settings: Settings, token: int, current: Manifest | None, newest: int) -> int:
+    """A run above every one that this host, the day host (`newest`: also beside the current release) or the counter knows."""
     published = current.run if current else 0
-    known = [0, *night_runs(settings), *segment_runs(settings.hmem_night_dir / "archive"), published]
+    known = [0, *night_runs(settings), *segment_runs(settings.hmem_night_dir / "archive"), published, newest]
     return max(max(known) + 1, token)
 
 

@@ -11,9 +11,10 @@ from typing import Any
 
 import structlog
 
-from nightly import archive, build, chunk, embed, export, flush, publish, restart, summarise
+from nightly import archive, build, chunk, embed, export, failure, flush, publish, restart, summarise
 from nightly.chunking import CHUNKER_VERSION
 from nightly.extract import SUMMARY_VERSION
+from nightly.limit import time_limit
 from nightly.night import (
     Night,
     abandon,
@@ -62,8 +63,13 @@ STEPS: tuple[Step, ...] = (
 SKIPPED = "the release in use holds the whole archive already"
 
 
-def run_nights(settings: Settings, reporter: Reporter, from_step: str | None = None) -> list[dict[str, Any]]:
-    """Finish an unfinished night, then run a new one; the summary of each. With `from_step`, only redo that part of the unfinished one."""
+def run_nights(
+    settings: Settings, reporter: Reporter, from_step: str | None = None, *, accept: bool = False
+) -> list[dict[str, Any]]:
+    """Finish an unfinished night, then run a new one; the summary of each. With `from_step`, only redo that part of the unfinished one.
+
+    `accept`: publish what finds far less than the current release, too.
+    """
     with only_night(settings) as (client, lease):
         summaries = []
         tidy(settings)
@@ -73,7 +79,7 @@ def run_nights(settings: Settings, reporter: Reporter, from_step: str | None = N
             abandon(settings, old, why)
             old = None
         if old is not None:
-            night = Night(settings, nights_dir(settings) / str(old), client, lease, reporter)
+            night = Night(settings, nights_dir(settings) / str(old), client, lease, reporter, accept=accept)
             reporter.say(f"Finishing night {old}.")
             redo = from_step or _stale_from(night)
             if redo:
@@ -83,8 +89,9 @@ def run_nights(settings: Settings, reporter: Reporter, from_step: str | None = N
             raise InvalidInput("There is no unfinished night to go on with. Run hmem-night run without --from.")
         if not from_step:
             current = target.current()
-            folder = create_folder(settings, new_run(settings, lease.token, current), current)
-            night = Night(settings, folder, client, lease, reporter)
+            run = new_run(settings, lease.token, current, target.newest())
+            folder = create_folder(settings, run, current)
+            night = Night(settings, folder, client, lease, reporter, accept=accept)
             reporter.say(f"Night {night.run}.")
             summaries.append(_run(night))
         return summaries
@@ -113,13 +120,23 @@ def step_names() -> list[str]:
 
 def _run(night: Night) -> dict[str, Any]:
     """Carry out all steps that are not committed, in order."""
-    with structlog.contextvars.bound_contextvars(run=night.run):
-        for step in STEPS:
-            if not night.is_done(step.name):
-                _carry_out(night, step)
-        summary = _summary(night)
-        night.finish(summary)
+    for step in STEPS:
+        if not night.is_done(step.name):
+            with structlog.contextvars.bound_contextvars(run=night.run, step=step.name):
+                _within_limits(night, step)
+    summary = _summary(night)
+    night.finish(summary)
+    failure.forget(night)
     return summary
+
+
+def _within_limits(night: Night, step: Step) -> None:
+    try:
+        with time_limit(step.name, night.settings.step_timeout):
+            _carry_out(night, step)
+    except Exception as error:
+        failure.note(night, step.name, error)
+        raise
 
 
 def _carry_out(night: Night, step: Step) -> None:
@@ -130,9 +147,12 @@ def _carry_out(night: Night, step: Step) -> None:
     result = {"skipped": SKIPPED} if step.builds and _nothing_to_build(night) else step.run(night, out)
     seconds = round(time.perf_counter() - started, 3)
     night.commit(step.name, {**result, "seconds": seconds})
-    log.debug("step done", step=step.name, seconds=seconds)
-    told = ", ".join(f"{name} {value}" for name, value in result.items() if isinstance(value, int | str))
-    night.report.say(f"  {step.name:9} {seconds:7.2f} s  {told}")
+    told = {name: value for name, value in result.items() if isinstance(value, int | str)}
+    if night.settings.log_json:
+        log.info("step done", seconds=seconds, **told)
+    else:
+        counts = ", ".join(f"{name} {value}" for name, value in told.items())
+        night.report.say(f"  {step.name:9} {seconds:7.2f} s  {counts}")
 
 
 def _nothing_to_build(night: Night) -> bool:
@@ -196,6 +216,8 @@ def _summary(night: Night) -> dict[str, Any]:
         "not_embedded": dict(Counter(results["embed"].get("refused", {}).values())),
         "without_model": results["summarise"].get("without_model_reasons", {}),
         "published": "skipped" not in results["publish"],
+        "pinned": results["publish"].get("pinned"),
+        "gate": results["publish"].get("gate", {}),
         "deleted": results["flush"]["deleted"],
         "changed_since": results["flush"]["changed_since"],
         "unproven": results["flush"]["unproven"],

@@ -17,10 +17,12 @@ from typing import Any, cast
 
 from nightly.chunking import CHUNKER_VERSION
 from nightly.extract import SUMMARY_VERSION
+from nightly.last_index import keep
+from nightly.ledger import whole_ledger
 from nightly.night import Night
 from shared import keys
 from shared.embedding import EmbeddingIdentity
-from shared.errors import PublishFailed
+from shared.errors import PublishFailed, StepTimeout
 from shared.files import fresh_dir
 from shared.receiver import refuse_unless_descendant
 from shared.release import Manifest, seal
@@ -32,19 +34,25 @@ def run(night: Night, out: Path) -> dict[str, Any]:
     stage = out / "release"
     _gather(night, stage)
     manifest = seal(stage, _manifest(night))
-    current = night.target.current()
+    current, gate = night.target.current(), dict[str, Any]()
     if current is None or current.run != night.run:
         refuse_unless_descendant(manifest, current)  # before the transfer; the day host asks again
-        night.target.bring(stage, night.run)
+        gate = night.target.bring(stage, night.run, accept=night.accept)
         night.crash_point("publish:brought")
-    night.target.switch(night.run, night.lease.token)
+    if warning := gate.get("warn") or gate.get("refuse"):  # refused, and accepted by the owner
+        night.report.say(f"  {warning}")
+    pinned = night.target.switch(night.run, night.lease.token)
     night.crash_point("publish:switched")
-    try:
-        _wait_until_served(night)
-    except PublishFailed:
-        night.target.rollback(night.run)
-        raise
-    return {"files": len(manifest.files), "bytes": sum(file["size"] for file in manifest.files.values())}
+    if pinned is None:
+        try:
+            _wait_until_served(night)
+        except (PublishFailed, StepTimeout):
+            night.target.rollback(night.run)
+            raise
+    keep(night)
+    night.crash_point("publish:index-kept")
+    size = sum(file["size"] for file in manifest.files.values())
+    return {"files": len(manifest.files), "bytes": size, "pinned": pinned, "gate": gate}
 
 
 def _gather(night: Night, stage: Path) -> None:
@@ -62,8 +70,7 @@ def _gather(night: Night, stage: Path) -> None:
 
 def _manifest(night: Night) -> Manifest:
     chunks, embedded, summaries = night.result("chunk"), night.result("embed"), night.result("summarise")
-    embedding = embedded["embedding"]
-    vectors = {"chunks": chunks["chunks"], "not_embedded": embedded.get("refused", {})}
+    embedding, built = embedded["embedding"], night.result("build")
     written = summaries.get("texts", {})  # what a model wrote tonight was archived after chunking
     return Manifest(
         run=night.run,
@@ -72,13 +79,13 @@ def _manifest(night: Night) -> Manifest:
         chunker_version=CHUNKER_VERSION,
         summary_version=SUMMARY_VERSION,
         timezone=chunks["timezone"],
-        indexes=night.result("build")["indexes"],
+        indexes=built["indexes"],
         embedding=EmbeddingIdentity.from_json(embedding) if embedding else None,
         turns_per_chat=chunks["turns_per_chat"],
         chunks_per_chat=chunks["chunks_per_chat"],
         forgotten_per_chat=chunks["forgotten_per_chat"],
         tombstones=chunks["tombstones"],
-        ledger=night.result("archive")["ledger"] | vectors,
+        ledger=whole_ledger(night.result("archive")["ledger"], chunks, built, embedded),
         summary_model=summaries.get("model"),
     )
 

@@ -36,6 +36,8 @@ FORMAT = 1
 #: A second file of texts in one run (settings were changed between two attempts at it) is `texts-<run>.2.jsonl`.
 _NAME = re.compile(r"(?:seg-([0-9]+)|texts-([0-9]+)(?:\.[0-9]+)?)\.jsonl\Z")
 
+_RESTORE = "Restore it from a copy; with ARCHIVE_MIRROR set, hmem-night verify --repair does that."
+
 
 @dataclass(frozen=True)
 class RawRecord:
@@ -116,14 +118,19 @@ class Archive:
 
     def turns(self) -> list[Turn]:
         """What may be recalled: the last version of every turn that no tombstone covers, in order of chat and time."""
-        stones = list(self.tombstones.values())
-        kept = [v.turn for v in self.versions.values() if not any(stone.covers(v.turn) for stone in stones)]
+        kept = [v.turn for v in self.versions.values() if not self._is_forgotten(v.turn)]
         return sorted(kept, key=lambda turn: (turn.chat_id, turn.timestamp, turn.task_id, turn.role != "user"))
 
+    def turns_per_chat(self) -> dict[str, int]:
+        """All turns, each counted once however many versions it has, by chat."""
+        return dict(Counter(version.turn.chat_id for version in self.versions.values()))
+
     def forgotten_per_chat(self) -> dict[str, int]:
-        """Turns that a tombstone covers, by chat."""
-        known = Counter(version.turn.chat_id for version in self.versions.values())
-        return dict(known - Counter(turn.chat_id for turn in self.turns()))
+        """Turns that a tombstone covers, by chat; counted by itself, so that the ledger can hold it against `turns`."""
+        return dict(Counter(v.turn.chat_id for v in self.versions.values() if self._is_forgotten(v.turn)))
+
+    def _is_forgotten(self, turn: Turn) -> bool:
+        return any(stone.covers(turn) for stone in self.tombstones.values())
 
 
 def segment_name(run: int) -> str:
@@ -132,34 +139,41 @@ def segment_name(run: int) -> str:
 
 def segment_runs(directory: Path) -> list[int]:
     """Runs that have a segment (of records, not of texts), ascending."""
-    return [run for run, name in _files(directory) if name == segment_name(run)]
+    return [run for run, name in archive_files(directory) if name == segment_name(run)]
 
 
-def _files(directory: Path) -> list[tuple[int, str]]:
+def archive_files(directory: Path) -> list[tuple[int, str]]:
     """(run, name) of all files of the archive, in order of the runs."""
     names = [path.name for path in directory.iterdir()] if directory.is_dir() else []
-    return sorted((int(match[1] or match[2]), name) for name in names if (match := _NAME.match(name)))
+    return sorted((run, name) for name in names if (run := run_of(name)) is not None)
+
+
+def run_of(name: str) -> int | None:
+    """The run that a file of the archive is named after; None for any other name."""
+    match = _NAME.match(name)
+    return int(match[1] or match[2]) if match else None
 
 
 def read_archive(directory: Path, *, before: int | None = None) -> Archive:
     """Read and prove all segments (those of runs below `before`); ArchiveDamaged names the one that fails."""
     archive = Archive()
-    for run, name in _files(directory):
+    for run, name in archive_files(directory):
         if before is None or run < before:
-            _add_segment(archive, directory, run, name)
+            add_segment(archive, directory, run, name)
     return archive
 
 
 def read_texts(directory: Path) -> Archive:
     """The model-written texts alone, with the hashes of their files."""
     archive = Archive()
-    for run, name in _files(directory):
+    for run, name in archive_files(directory):
         if name.startswith("texts-"):
-            _add_segment(archive, directory, run, name)
+            add_segment(archive, directory, run, name)
     return archive
 
 
-def _add_segment(archive: Archive, directory: Path, run: int, name: str) -> None:
+def add_segment(archive: Archive, directory: Path, run: int, name: str) -> None:
+    """Read and prove one file into `archive`; ArchiveDamaged leaves that as it was."""
     for record in read_segment(directory / name):
         if record["kind"] == "text":
             archive.texts[record["key"]] = WrittenText.from_json(record)
@@ -195,15 +209,17 @@ def read_segment(path: Path) -> Iterator[dict[str, Any]]:
     try:
         content = path.read_bytes()
     except OSError as error:
-        raise ArchiveDamaged(
-            f"Archive segment {path} cannot be read: {error.strerror}. Restore it from a copy."
-        ) from error
+        raise ArchiveDamaged(f"Archive segment {path} cannot be read: {error.strerror}. {_RESTORE}") from error
     try:
         head, _, last = content.removesuffix(b"\n").rpartition(b"\n")
         end, body = orjson.loads(last), head + b"\n"
         if end["kind"] != "end" or end["sha256"] != sha256_bytes(body) or end["lines"] != body.count(b"\n"):
             raise ValueError("its last line does not fit its content")
+        if content != body + orjson.dumps(end) + b"\n":
+            raise ValueError("its last line is not as it was written")
         header, *lines = [orjson.loads(line) for line in body.splitlines()]
+        if (header["run"], header["kind"]) != (run_of(path.name), "texts" if path.name[0] == "t" else "segment"):
+            raise ValueError(f"another file lies under this name: {header['kind']} of run {header['run']}")
         if header["format"] > FORMAT:
             raise ArchiveDamaged(
                 f"Archive segment {path} has format {header['format']}; this program knows {FORMAT}. Update it."
@@ -214,7 +230,7 @@ def read_segment(path: Path) -> Iterator[dict[str, Any]]:
         yield from lines
     except (ValueError, KeyError, TypeError, RecordRefused) as error:
         raise ArchiveDamaged(
-            f"Archive segment {path} is damaged: {error}. Restore it from a copy; nothing was built from it."
+            f"Archive segment {path} is damaged: {error}. Nothing was built from it. {_RESTORE}"
         ) from error
 
 

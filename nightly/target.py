@@ -42,15 +42,21 @@ class Target(Protocol):
         """Manifest of the release in use."""
         ...
 
+    def newest(self) -> int:
+        """The highest run that has a place there, current or not; 0 for none."""
+        ...
+
     def check(self, run: int) -> None:
         """ReleaseRefused if the release as it lies there is not whole any more."""
         ...
 
-    def bring(self, stage: Path, run: int) -> None:
-        """The release in its place on the day host, verified and tried; not in use yet."""
+    def bring(self, stage: Path, run: int, *, accept: bool) -> dict[str, Any]:
+        """The release in its place on the day host, verified and tried; not in use yet. Returns the recall gate's record."""
         ...
 
-    def switch(self, run: int, token: int) -> None: ...
+    def switch(self, run: int, token: int) -> int | None:
+        """None, or the run that the owner has pinned: then nothing is switched."""
+        ...
 
     def rollback(self, run: int) -> None: ...
 
@@ -64,16 +70,19 @@ class LocalTarget:
     def current(self) -> Manifest | None:
         return self._receiver.current()
 
+    def newest(self) -> int:
+        return self._receiver.newest()
+
     def check(self, run: int) -> None:
         self._receiver.verify(run, 0)
 
-    def bring(self, stage: Path, run: int) -> None:
+    def bring(self, stage: Path, run: int, *, accept: bool) -> dict[str, Any]:
         attempt = self._receiver.begin(run)
         transfer(stage, f"{self._dir}/incoming/{run}.{attempt}/", None)
-        self._receiver.verify(run, attempt)
+        return self._receiver.verify(run, attempt, accept=accept)
 
-    def switch(self, run: int, token: int) -> None:
-        self._receiver.switch(run, token, self._redis)
+    def switch(self, run: int, token: int) -> int | None:
+        return self._receiver.switch(run, token, self._redis)
 
     def rollback(self, run: int) -> None:
         self._receiver.rollback(run)
@@ -94,6 +103,9 @@ class SshTarget:
         record = self._ask("begin")["current"]
         return parse_manifest(orjson.dumps(record), "of the current release over there") if record else None
 
+    def newest(self) -> int:
+        return int(self._ask("begin")["newest"])
+
     def check(self, run: int) -> None:
         self._ask("verify", run, 0)
 
@@ -103,21 +115,22 @@ class SshTarget:
         wait=wait_exponential(2, max=30),
         reraise=True,
     )
-    def bring(self, stage: Path, run: int) -> None:
+    def bring(self, stage: Path, run: int, *, accept: bool) -> dict[str, Any]:
         attempt = self._ask("begin", run)["attempt"]
         transfer(stage, f"{self._incoming}{run}.{attempt}/", self._rsh)
-        self._ask("verify", run, attempt)
+        return self._ask("verify", run, attempt, *(["accept"] if accept else []))
 
-    def switch(self, run: int, token: int) -> None:
-        self._ask("switch", run, token)
+    def switch(self, run: int, token: int) -> int | None:
+        pinned: int | None = self._ask("switch", run, token)["pinned"]
+        return pinned
 
     def rollback(self, run: int) -> None:
         self._ask("rollback", run)
 
-    def _ask(self, verb: str, *numbers: int) -> dict[str, Any]:
+    def _ask(self, verb: str, *words: int | str) -> dict[str, Any]:
         """One verb over ssh; its error there is our error here, with the same exit code."""
         try:
-            done = run_bounded([*self._command, " ".join([verb, *map(str, numbers)])], VERB_TIMEOUT_SECONDS)
+            done = run_bounded([*self._command, " ".join([verb, *map(str, words)])], VERB_TIMEOUT_SECONDS)
         except subprocess.TimeoutExpired as error:
             raise ConnectionBroken(
                 f"The day host did not answer {verb!r} within {VERB_TIMEOUT_SECONDS} s. Is it up?"

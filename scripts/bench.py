@@ -243,6 +243,22 @@ def _dispatcher(environment: dict[str, str]) -> Iterator[subprocess.Popen[bytes]
 
 
 @app.command()
+def copy_forward(
+    existing: int = 20_000,
+    new: int = 1_000,
+    chats: int = 20,
+    touched: Annotated[int, typer.Option(help="Chats that the new vectors are in; 0: all.")] = 0,
+    rounds: int = 5,
+) -> None:
+    """A vector index that is added to a copy of the last night's, against one that is written from nothing."""
+    sys.path.insert(0, str(Path(__file__).parent.parent))
+    from bench_build import compare
+
+    describe_machine()
+    compare(existing, new, chats, touched or chats, rounds)
+
+
+@app.command()
 def start(rounds: int = 5) -> None:
     """The dispatcher: seconds from start to the first answered task, and its memory, without and with a release."""
     describe_machine()

@@ -8,16 +8,19 @@ column and the query asks for it: other chats' rows are never matched, and every
 from __future__ import annotations
 
 import re
+import shutil
 import sqlite3
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
 import orjson
 
+from shared.errors import LedgerMismatch
+from shared.integrity import check_database, damage_named, open_closed
 from shared.ranking import Match, query_terms
 
 SCHEMA = """
@@ -53,7 +56,7 @@ class Chunk:
 
 
 def build(path: Path, rows: Iterable[tuple[Chunk, str]]) -> None:
-    """Write `lexical.sqlite` from (chunk, indexed text) pairs, in the order given, and check it."""
+    """Write `lexical.sqlite` from (chunk, indexed text) pairs, in the order given, and close it; `check` proves it."""
     connection = sqlite3.connect(path)
     try:
         connection.execute("PRAGMA journal_mode=DELETE")
@@ -84,21 +87,50 @@ def build(path: Path, rows: Iterable[tuple[Chunk, str]]) -> None:
         connection.executemany("INSERT INTO chats (chat_no, chat_id) VALUES (?,?)", [(n, c) for c, n in chats.items()])
         connection.execute("INSERT INTO chunks_fts (chunks_fts) VALUES ('optimize')")
         connection.commit()
-        (verdict,) = connection.execute("PRAGMA integrity_check").fetchone()
-        if verdict != "ok":
-            raise sqlite3.DatabaseError(f"{path}: {verdict}")
-        connection.execute("INSERT INTO chunks_fts (chunks_fts) VALUES ('integrity-check')")
-        connection.commit()
     finally:
         connection.close()
+
+
+def check(path: Path, scratch: Path, chunks_per_chat: Mapping[str, int]) -> dict[str, int]:
+    """Prove the closed file: rows by keyword of each chat, as the index answers; the file stays as it is.
+
+    LedgerMismatch if a chat's chunks are not all there, or others are; StorageError if the file is damaged. FTS5 proves its index in a
+    writing statement only, so that is asked of a copy in the directory `scratch`.
+    """
+    check_database(path)
+    with damage_named(path), closing(open_closed(path)) as connection:
+        stored = dict(connection.execute("SELECT chat_id, count(*) FROM chunks GROUP BY chat_id").fetchall())
+        numbers = dict(connection.execute("SELECT chat_id, chat_no FROM chats").fetchall())
+        found = {chat_id: _own_rows(connection, chat_id, number) for chat_id, number in numbers.items()}
+        (rows,) = connection.execute("SELECT count(*) FROM chunks_fts_docsize").fetchone()
+    if not stored == found == dict(chunks_per_chat) or rows != sum(found.values()):
+        raise LedgerMismatch(
+            f"lexical.sqlite holds {sum(stored.values())} chunks of {len(stored)} chats and finds {sum(found.values())} by keyword; "
+            f"{sum(chunks_per_chat.values())} of {len(chunks_per_chat)} were made. Nothing was published; run the night again."
+        )
+    copy = scratch / path.name
+    shutil.copyfile(path, copy)
+    with damage_named(path), closing(sqlite3.connect(copy)) as connection:
+        connection.execute("INSERT INTO chunks_fts (chunks_fts) VALUES ('integrity-check')")
+    copy.unlink()
+    return found
+
+
+def _own_rows(connection: sqlite3.Connection, chat_id: str, chat_no: int) -> int:
+    """How many rows answer to the chat's token; -1 if one of them is of another chat."""
+    found, own = connection.execute(
+        "SELECT count(*), coalesce(sum(c.chat_id = ?), 0) FROM chunks_fts LEFT JOIN chunks AS c ON c.chunk_no = chunks_fts.rowid"
+        " WHERE chunks_fts MATCH ?",
+        (chat_id, f'chat:"c{chat_no}"'),
+    ).fetchone()
+    return int(found) if found == own else -1
 
 
 class LexicalIndex:
     """Reader of one release's `lexical.sqlite`. May be used from several threads."""
 
     def __init__(self, path: Path) -> None:
-        uri = f"file:{quote(str(path.resolve()))}?mode=ro&immutable=1"
-        self._connection = sqlite3.connect(uri, uri=True, check_same_thread=False)
+        self._connection = open_closed(path)
         self._lock = threading.Lock()
 
     def close(self) -> None:

@@ -11,12 +11,14 @@ import sqlite3
 import time
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as FutureTimeout
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from shared.backends.base import MemoryBackend
 from shared.backends.null import NullBackend
 from shared.errors import ReleaseRefused
+from shared.keeping import reading
 from shared.lexical import Chunk, LexicalIndex
 from shared.ranking import Fused, Match, fuse
 from shared.release import LEXICAL, Manifest, read_manifest, summary_file
@@ -47,19 +49,22 @@ class Recalled:
 
 
 class OpenRelease:
-    """A release opened for reading: keywords and summaries at once, vectors once `open_vectors` has run."""
+    """A release opened for reading: keywords and summaries at once, vectors once `open_vectors` has run. Until it is closed it is not pruned."""
 
     def __init__(self, settings: Settings, path: Path) -> None:
         self.path = path
-        self.manifest: Manifest = read_manifest(path)
-        try:
-            self._lexical = LexicalIndex(path / LEXICAL)
-        except sqlite3.Error as error:
-            raise ReleaseRefused(
-                f"{path / LEXICAL} cannot be opened: {error}. Roll back, or run the night again."
-            ) from error
-        self._backend = _backend(settings, path, self.manifest)
-        self._pool = ThreadPoolExecutor(settings.max_concurrent_tasks, thread_name_prefix="vectors")
+        with ExitStack() as held:
+            held.enter_context(reading(path))
+            self.manifest: Manifest = read_manifest(path)
+            try:
+                self._lexical = LexicalIndex(path / LEXICAL)
+            except sqlite3.Error as error:
+                raise ReleaseRefused(
+                    f"{path / LEXICAL} cannot be opened: {error}. Go back to another (hmem release rollback), or run the night again."
+                ) from error
+            self._backend = _backend(settings, path, self.manifest)
+            self._pool = ThreadPoolExecutor(settings.max_concurrent_tasks, thread_name_prefix="vectors")
+            self._held = held.pop_all()
 
     @property
     def run(self) -> int:
@@ -70,14 +75,25 @@ class OpenRelease:
         """Why there is no vector search at present, or None."""
         return None if self._backend.is_available() else self._backend.why_not
 
+    @property
+    def has_vectors(self) -> bool:
+        """Whether there is anything for `open_vectors` to open."""
+        return not isinstance(self._backend, NullBackend)
+
     def open_vectors(self) -> None:
         """Slow; runs in the background by day."""
         self._backend.open()
 
+    def without_vectors(self, why: str) -> None:
+        """Never open them: `why` is what every lookup says from now on."""
+        refused, self._backend = self._backend, NullBackend(why)
+        refused.close()
+
     def close(self) -> None:
-        self._pool.shutdown(wait=True)
-        self._backend.close()
-        self._lexical.close()
+        with self._held:
+            self._pool.shutdown(wait=True)
+            self._backend.close()
+            self._lexical.close()
 
     def summary(self, chat_id: str) -> str | None:
         """The chat's summary file, or None; a damaged one costs the summary, not the rest."""

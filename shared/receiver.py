@@ -1,23 +1,24 @@
 """What the day host does with a release that is brought to it. Four verbs; each may be repeated.
 
-    begin [RUN]           says which release is current; with a run, makes an empty incoming/<run>.<attempt>
-    verify RUN ATTEMPT    re-hashes it, refuses what may not follow the current release, tries it out, renames it into releases/;
-                          attempt 0 re-hashes releases/<run> where it stands
-    switch RUN TOKEN      points `current` at it, if the night that asks still holds the lease
-    rollback RUN          points `current` back at that release's parent, if it is current
+    begin [RUN]                    says which release is current and which run is the highest; with a run, makes an empty incoming/<run>.<attempt>
+    verify RUN ATTEMPT [accept]    re-hashes it, refuses what may not follow the current release, tries it out, compares what is found in it with
+                                   what is found in the current one (shared/gate.py), renames it into releases/; attempt 0 re-hashes
+                                   releases/<run> where it stands
+    switch RUN TOKEN               points `current` at it, if the night that asks still holds the lease and the owner has not pinned another
+    rollback RUN                   points `current` back at that release's parent, if it is current
 
-One verb at a time, by a lock on the directory. `current` moves nowhere else. A night on this host calls the functions; one elsewhere
-comes through ssh, where a forced command hands the request to `python -m shared.receiver "$SSH_ORIGINAL_COMMAND"` (deploy/hmem-receive):
-the whole line must match one verb.
+One verb at a time, by a lock on the directory. `current` moves only here and by the owner's `hmem release rollback`. A night on this host
+calls the functions; one elsewhere comes through ssh, where a forced command hands the request to
+`python -m shared.receiver "$SSH_ORIGINAL_COMMAND"` (deploy/hmem-receive): the whole line must match one verb.
 """
 
 from __future__ import annotations
 
 import re
+import secrets
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable
 from functools import wraps
 from pathlib import Path
@@ -26,7 +27,7 @@ from typing import Any, TypeVar, cast
 import orjson
 from redis import Redis
 
-from shared import keys
+from shared import keeping, keys
 from shared.command import translate
 from shared.errors import InvalidInput, LeaseLost, ReleaseRefused
 from shared.files import fsync_dir, fsync_tree, locked_dir, make_dir, remove_tree, switch_link
@@ -38,7 +39,9 @@ from shared.settings import Settings, load_settings
 TRYOUT_TIMEOUT_SECONDS = 300
 TRYOUT_MODULE = "shared.tryout"
 
-_REQUEST = re.compile(r"(begin)(?: ([0-9]{1,9}))?|(verify|switch) ([0-9]{1,9}) ([0-9]{1,12})|(rollback) ([0-9]{1,9})")
+_REQUEST = re.compile(
+    r"(begin)(?: ([0-9]{1,9}))?|(verify) ([0-9]{1,9}) ([0-9]{1,12})( accept)?|(switch) ([0-9]{1,9}) ([0-9]{1,12})|(rollback) ([0-9]{1,9})"
+)
 
 
 Method = TypeVar("Method", bound=Callable[..., Any])
@@ -48,9 +51,9 @@ def _one_at_a_time(method: Method) -> Method:
     """Hold the lock of the memory directory while a verb runs: a second caller waits."""
 
     @wraps(method)
-    def locked(self: Receiver, *arguments: Any) -> Any:
+    def locked(self: Receiver, *arguments: Any, **named: Any) -> Any:
         with locked_dir(make_dir(self.directory)):
-            return method(self, *arguments)
+            return method(self, *arguments, **named)
 
     return cast(Method, locked)
 
@@ -77,22 +80,27 @@ class Receiver:
             raise ReleaseRefused(f"Run {run} is not above the current release's {current.run}. Run the night again.")
         make_dir(self._dir / "releases")
         remove_tree(release_dir(self._dir, run))  # never current, by the line above
-        self._prune(run, current)
+        keeping.prune(self._dir, self._settings.releases_kept, coming=run)
         parent = make_dir(self._dir / "incoming")
-        used = [int(p.suffix[1:]) for p in parent.glob(f"{run}.*") if p.suffix[1:].isdigit()]
-        # Never a name that a stray rsync may still write to, also when it is removed by then.
-        attempt = max([int(time.time()), *(number + 1 for number in used)])
         for left in parent.iterdir():
             remove_tree(left)
+        attempt = secrets.randbelow(10**12 - 1) + 1  # never a name that a stray rsync may still write to; 0 is taken
         make_dir(parent / f"{run}.{attempt}")
         return attempt
 
+    def newest(self) -> int:
+        """The highest run that has a directory, current or not; 0 for none."""
+        return max(keeping.release_runs(self._dir), default=0)
+
     @_one_at_a_time
-    def verify(self, run: int, attempt: int) -> Path:
-        """The release under its name, whole, allowed and tried; nothing is switched yet."""
+    def verify(self, run: int, attempt: int, *, accept: bool = False) -> dict[str, Any]:
+        """The release under its name, whole, allowed and tried; nothing is switched yet. Returns the gate's record (shared/gate.py).
+
+        `accept`: a recall that is far below the current release's is no reason to refuse.
+        """
         if attempt == 0:
             verify(release_dir(self._dir, run))
-            return release_dir(self._dir, run)
+            return {}
         incoming, release = self._dir / "incoming" / f"{run}.{attempt}", release_dir(self._dir, run)
         manifest = verify(incoming)
         if manifest.run != run:
@@ -100,16 +108,16 @@ class Receiver:
                 f"The release that was brought as run {run} calls itself {manifest.run}. Run the night again."
             )
         refuse_unless_descendant(manifest, self.current())
-        self._try_out(incoming)  # only what passed may ever be named a release
+        record = try_out(incoming, current_release(self._dir), accept=accept)  # only what passed may be named a release
         fsync_tree(incoming)
         incoming.rename(release)
         fsync_dir(release.parent)
         fsync_dir(incoming.parent)
-        return release
+        return record
 
     @_one_at_a_time
-    def switch(self, run: int, token: int, client: Redis) -> None:
-        """The commit point."""
+    def switch(self, run: int, token: int, client: Redis) -> int | None:
+        """The commit point. Returns None, or the run that the owner has pinned: then nothing is switched."""
         release = release_dir(self._dir, run)
         refuse_unless_descendant(read_manifest(release), self.current())
         owner = cast(bytes | None, client.get(keys.NIGHT_OWNER)) or b""
@@ -117,7 +125,11 @@ class Receiver:
             raise LeaseLost(
                 "Another night took the lease while this one was stopped; not switched. Run the night again."
             )
+        pin = keeping.read_pin(self._dir)
+        if pin is not None and pin.run != run:
+            return pin.run
         switch_link(self._dir / "current", f"releases/{run}")
+        return None
 
     @_one_at_a_time
     def rollback(self, run: int) -> None:
@@ -132,28 +144,33 @@ class Receiver:
             read_manifest(release_dir(self._dir, current.parent))  # better the new one than none
             switch_link(self._dir / "current", f"releases/{current.parent}")
 
-    def _try_out(self, release: Path) -> None:
-        """Open the release and ask it something in a process that may die of it (a damaged index ends in a segmentation fault)."""
-        with tempfile.TemporaryDirectory(prefix="hmem-tryout-") as state:
-            command = [sys.executable, "-m", TRYOUT_MODULE, str(release), state]
-            try:
-                done = run_bounded(command, TRYOUT_TIMEOUT_SECONDS)
-            except subprocess.TimeoutExpired as error:
-                raise ReleaseRefused(
-                    f"Release {release.name} did not answer within {TRYOUT_TIMEOUT_SECONDS} s."
-                ) from error
-        if done.returncode != 0:
-            how = f"the process died by signal {-done.returncode}" if done.returncode < 0 else last_line(done)
-            raise ReleaseRefused(
-                f"Release {release.name} was tried on the day host and failed: {how}. Run the night again."
-            )
 
-    def _prune(self, coming: int, current: Manifest | None) -> None:
-        """Keep the newest releases for rollback, the coming one counted, and always the current one, which is the coming one's parent."""
-        runs = sorted((int(p.name) for p in (self._dir / "releases").iterdir() if p.name.isdigit()), reverse=True)
-        kept = {*runs[: self._settings.releases_kept - 1], current.run if current else coming}
-        for run in set(runs) - kept:
-            remove_tree(release_dir(self._dir, run))
+class ReaderDied(ReleaseRefused):
+    """The release takes its reader with it: nobody may open it."""
+
+    exit_code = ReleaseRefused.exit_code
+
+
+def try_out(release: Path, current: Path | None, *, accept: bool = False) -> dict[str, Any]:
+    """Open the release and ask it something in a process that may die of it (a damaged index ends in a segmentation fault).
+
+    Returns what the process found; ReleaseRefused if it failed, ReaderDied if it died or took too long.
+    """
+    with tempfile.TemporaryDirectory(prefix="hmem-tryout-") as state:
+        command = [sys.executable, "-m", TRYOUT_MODULE, str(release), state, *([str(current)] if current else [])]
+        try:
+            done = run_bounded(command, TRYOUT_TIMEOUT_SECONDS)
+        except subprocess.TimeoutExpired as error:
+            raise ReaderDied(f"Release {release.name} did not answer within {TRYOUT_TIMEOUT_SECONDS} s.") from error
+    tried = f"Release {release.name} was tried on the day host and failed"
+    if done.returncode < 0:
+        raise ReaderDied(f"{tried}: the process died by signal {-done.returncode}.")
+    if done.returncode != 0:
+        raise ReleaseRefused(f"{tried}: {last_line(done).rstrip('.')}.")
+    record: dict[str, Any] = orjson.loads(done.stdout.strip().splitlines()[-1])
+    if record.get("refuse") and not accept:
+        raise ReleaseRefused(f"{record['refuse']} If that is meant, hmem-night run --accept publishes it all the same.")
+    return record
 
 
 def refuse_unless_descendant(new: Manifest, current: Manifest | None) -> None:
@@ -195,22 +212,26 @@ def handle(settings: Settings, request: str) -> dict[str, Any]:
     match = _REQUEST.fullmatch(request)
     if match is None:
         raise InvalidInput(
-            "This key may ask for: begin [RUN], verify RUN ATTEMPT, switch RUN TOKEN, rollback RUN. Nothing else."
+            "This key may ask for: begin [RUN], verify RUN ATTEMPT [accept], switch RUN TOKEN, rollback RUN. Nothing else."
         )
-    verb, *numbers = [group for group in match.groups() if group is not None]
-    arguments = [int(number) for number in numbers]
+    verb, *words = [group.strip() for group in match.groups() if group is not None]
+    accept = words[-1:] == ["accept"]
+    arguments = [int(number) for number in words if number.isdigit()]
     receiver = Receiver(settings, settings.hmem_memory_dir)
     if verb == "begin":
         current = receiver.current()
         attempt = receiver.begin(arguments[0]) if arguments else None
-        return {"current": orjson.loads(current.to_json()) if current else None, "attempt": attempt}
+        return {
+            "current": orjson.loads(current.to_json()) if current else None,
+            "attempt": attempt,
+            "newest": receiver.newest(),
+        }
     if verb == "verify":
-        receiver.verify(*arguments)
-    elif verb == "switch":
+        return receiver.verify(*arguments, accept=accept)
+    if verb == "switch":
         with Redis.from_url(settings.redis_url, socket_timeout=30, socket_connect_timeout=10) as client:
-            receiver.switch(arguments[0], arguments[1], client)
-    else:
-        receiver.rollback(*arguments)
+            return {"pinned": receiver.switch(arguments[0], arguments[1], client)}
+    receiver.rollback(*arguments)
     return {}
 
 

@@ -7,7 +7,8 @@
       incoming/<run>.<attempt>/     where rsync writes; renamed into releases/ after verification
 
 A release is a function of (archive, tombstones, model, parameters): the manifest names all of these, so that two releases can be
-compared without opening them. `created_at` is for people; nothing is ordered by it. A manifest newer than this code is refused.
+compared without opening them. `created_at` is for people; nothing is ordered by it. A manifest newer than this code is refused, and so is
+one that was changed: like PostgreSQL's backup manifest it holds a checksum of itself.
 """
 
 from __future__ import annotations
@@ -22,13 +23,16 @@ import orjson
 
 from shared.embedding import EmbeddingIdentity
 from shared.errors import ReleaseRefused
-from shared.files import safe_name, sha256_file, write_atomic
+from shared.files import safe_name, sha256_bytes, sha256_file, write_atomic
 
-FORMAT_VERSION = 1
+#: 1: no checksum of its own in the manifest. Such releases are still read.
+FORMAT_VERSION = 2
+CHECKSUM = "checksum"
 MANIFEST = "manifest.json"
 LEXICAL = "lexical.sqlite"
 CHROMA = "chroma"
 SUMMARIES = "summaries"
+RELEASES = "releases"
 
 
 @dataclass(frozen=True)
@@ -71,7 +75,11 @@ class Manifest:
 
     def to_json(self) -> bytes:
         record = asdict(self) | {"embedding": self.embedding.to_json() if self.embedding else None}
-        return orjson.dumps(record, option=orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS) + b"\n"
+        return _canonical(record | {CHECKSUM: sha256_bytes(_canonical(record))})
+
+
+def _canonical(record: dict[str, Any]) -> bytes:
+    return orjson.dumps(record, option=orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS) + b"\n"
 
 
 def read_manifest(release: Path) -> Manifest:
@@ -80,27 +88,28 @@ def read_manifest(release: Path) -> Manifest:
     try:
         return parse_manifest(path.read_bytes(), str(path))
     except OSError as error:
-        raise ReleaseRefused(
-            f"The manifest {path} cannot be read ({error!r}). Point `current` at an older release (ln -sfn releases/N current), then run the night."
-        ) from error
+        raise ReleaseRefused(f"The manifest {path} cannot be read ({error!r}). {_REPAIR}") from error
+
+
+_REPAIR = "Go back to another release (hmem release list, hmem release rollback RUN), then run the night."
 
 
 def parse_manifest(content: bytes, source: str) -> Manifest:
     """A manifest from its bytes, or ReleaseRefused."""
     try:
         record = orjson.loads(content)
-        version = record["format_version"]
+        version, checksum = record["format_version"], record.pop(CHECKSUM, None)
         if version > FORMAT_VERSION:
             raise ReleaseRefused(
                 f"{source} has format {version}, this program knows {FORMAT_VERSION}. Update hcli-memory on this host."
             )
+        if checksum != sha256_bytes(_canonical(record)) and not (version == 1 and checksum is None):
+            raise ValueError("it does not fit its own checksum")
         embedding = record["embedding"]
         record["embedding"] = EmbeddingIdentity.from_json(embedding) if embedding else None
         return Manifest(**record)
-    except (orjson.JSONDecodeError, KeyError, TypeError) as error:
-        raise ReleaseRefused(
-            f"The manifest {source} is damaged ({error!r}). Point `current` at an older release (ln -sfn releases/N current), then run the night."
-        ) from error
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise ReleaseRefused(f"The manifest {source} is damaged ({error!r}). {_REPAIR}") from error
 
 
 def list_files(release: Path) -> list[str]:
@@ -132,6 +141,10 @@ def seal(release: Path, manifest: Manifest) -> Manifest:
 def verify(release: Path) -> Manifest:
     """Re-hash every file of a release against its manifest; the first that differs is named in a ReleaseRefused."""
     manifest = read_manifest(release)
+    if release.parent.name == RELEASES and release.name != str(manifest.run):
+        raise ReleaseRefused(
+            f"Release {release.name} calls itself {manifest.run}: it was put there by hand. Publish it again."
+        )
     present = set(list_files(release))
     for name in sorted(present ^ set(manifest.files)):
         what = "is not in the manifest" if name in present else "is missing"
@@ -161,7 +174,7 @@ def current_release(memory_dir: Path) -> Path | None:
 
 
 def release_dir(memory_dir: Path, run: int) -> Path:
-    return memory_dir / "releases" / str(run)
+    return memory_dir / RELEASES / str(run)
 
 
 def summary_file(release: Path, chat_id: str) -> Path:

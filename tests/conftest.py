@@ -126,12 +126,12 @@ class World:
         self.dispatchers.append(Dispatcher(self, more))
         return self.dispatchers[-1]
 
-    def night(self, **more: Any) -> list[dict[str, Any]]:
+    def night(self, *, accept: bool = False, **more: Any) -> list[dict[str, Any]]:
         """One `hmem-night run`, in this process."""
         from nightly.pipeline import run_nights
         from nightly.progress import Reporter
 
-        return run_nights(self.settings(**more), Reporter(quiet=True))
+        return run_nights(self.settings(**more), Reporter(quiet=True), accept=accept)
 
     def say(self, task_id: str, content: str, *, chat_id: str = "9912", role: str = "user", **more: Any) -> bytes:
         """Write a turn key as the dispatcher would; its name."""

@@ -28,6 +28,7 @@ from dispatcher.checks_claude import OLDEST_CLAUDE, TESTED_CLAUDE
 from dispatcher.checks_redis import KEYLESS, USES
 from dispatcher.findings import Fault, Finding, Setup
 from shared.errors import exit_codes
+from shared.keeping import write_pin
 from tests.conftest import BINARIES, REPOSITORY, STAND_IN, World, free_port, wait_for
 from tests.servers.ollama_api import DIGEST, OllamaApi
 
@@ -468,6 +469,44 @@ def test_no_night_for_two_days(host: World, durable: Redis) -> None:
     found = looks(host, "night")
     assert found.code == 21
     assert "No night has ever run, and turns have been waiting for 50 hours" in found.sentence
+
+
+def test_a_night_that_failed_since_the_last_good_one(host: World, durable: Redis) -> None:
+    record = {"run": 2, "step": "embed", "error": "EmbeddingError", "sentence": "Ollama is away.", "exit_code": 13}
+    durable.set("hcli:mem:night:failed", json.dumps(record | {"at": time.time() + 60}))
+    found = looks(host, "night")
+    assert (found.state, found.code) == ("warning", 0), "not too late yet"
+    assert "Since then night 2 stopped at embed, 0.0 hours ago: Ollama is away." in found.sentence
+    last = json.loads(durable.get("hcli:mem:night:last") or b"")
+    durable.set("hcli:mem:night:last", json.dumps(last | {"finished_at": time.time() - 40 * 3600}))
+    expect(host, "night", 21, "40 hours old.*night 2 stopped at embed", "hmem-night status")
+    durable.delete("hcli:mem:night:last")
+    assert "No night has succeeded yet. The last that was tried: night 2" in looks(host, "night").sentence
+    durable.set("hcli:mem:night:failed", json.dumps(record | {"at": 1.0}))
+    durable.set("hcli:mem:night:last", json.dumps(last))
+    assert looks(host, "night").state == "ok"
+
+
+def test_a_pinned_release(host: World) -> None:
+    assert looks(host, "pin").state == "ok"
+    write_pin(host.memory_dir, 1)
+    found = looks(host, "pin")
+    assert (found.state, found.code) == ("warning", 0)
+    assert "Release 1 is pinned since 20" in found.sentence
+    assert "hmem release unpin" in found.fix
+    late = looks(host, "pin", now=lambda: time.time() + 40 * 3600)
+    assert (late.state, late.code) == ("problem", 21)
+    assert late.sentence.startswith("Release 1 has been pinned for 40 hours")
+    (host.memory_dir / "pinned").write_text("{")
+    expect(host, "pin", 16, "pin .* is damaged", "hmem release (unpin|rollback)")
+
+
+def test_a_user_who_may_not_see_the_nights_would_not_notice_a_missed_one(host: World, durable: Redis) -> None:
+    allow(durable, "~hcli:mem:[^n]* ~hcli:[^m]* ~hcli:memory:* +@all")
+    expect(
+        host, "rights", Fault.REDIS_RIGHTS, "may not reach hcli:mem:night:last, hcli:mem:night:failed, so a missed night would not be noticed",
+        "ACL SETUSER", REDIS_URL=url_of(durable, "bot:pw@"),
+    )  # fmt: skip
 
 
 def denied(host: World, name: str, **more: str) -> tuple[int, Finding]:

@@ -18,6 +18,7 @@ from redis.exceptions import AuthenticationError, NoPermissionError, ResponseErr
 
 from shared.keys import KEYS
 from tests.conftest import REPOSITORY, SECRET, World, free_port, wait_for
+from tests.test_alarm import look
 from tests.test_bot_contract import Bot
 
 DEPLOY = REPOSITORY / "deploy"
@@ -127,6 +128,15 @@ def test_day_and_night_as_their_own_users(installed: World, guarded: Guarded, ad
     replaying = installed.start_dispatcher(SESSION_MODE="replay")
     assert "stand-in" in bot.receive(bot.send("once more", 9912))["output"]
     assert replaying.stop() == 0
+    assert refusals(admin) == []
+
+
+def test_the_dispatcher_may_see_whether_a_night_was_missed(installed: World, guarded: Guarded, admin: Redis) -> None:
+    admin.set("hcli:mem:night:last", json.dumps({"run": 7, "finished_at": 1.0}))
+    admin.set("hcli:mem:night:failed", json.dumps({"run": 8, "step": "embed", "error": "E", "exit_code": 1, "at": 2.0}))
+    why = look(installed) or ""
+    assert "the last good night (run 7) is" in why
+    assert "night 8 stopped at embed" in why
     assert refusals(admin) == []
 
 

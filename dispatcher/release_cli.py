@@ -1,0 +1,110 @@
+"""`hmem release`: what the owner may do with the releases on the day host."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from dispatcher import releases
+from shared.command import print_json, start
+from shared.errors import ReleaseRefused
+
+app = typer.Typer(no_args_is_help=True, help="The releases on this host: list, verify, rollback, unpin, prune.")
+
+Run = Annotated[int | None, typer.Argument(min=0, help="Run of a release, as hmem release list shows it.")]
+Json = Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")]
+
+
+@app.command("list")
+def list_(json: Json = False) -> None:
+    """Every release: run, time, parent, turns, chats, size, and which one is current, previous, pinned or in use."""
+    found, wrong = releases.list_releases(start().hmem_memory_dir)
+    if json:
+        print_json({"releases": [listed.to_json() for listed in found], "wrong": wrong})
+        return
+    for listed in found:
+        counts = "-" if listed.turns is None else f"{listed.turns} turns of {listed.chats} chats"
+        parent = f"after {listed.parent}" if listed.parent is not None else ""
+        created = (listed.created_at or "").replace("+00:00", "Z")
+        row = f"{listed.run:>6}  {created:20}  {parent:10}  {counts:28}  {_size(listed.bytes):>9}"
+        typer.echo(f"{row}  {', '.join(listed.marks)}".rstrip())
+    if not found:
+        typer.echo("There is no release yet.")
+    if wrong:
+        typer.echo(f"note: {wrong}", err=True)
+
+
+@app.command()
+def verify(
+    run: Run = None,
+    every: Annotated[bool, typer.Option("--all", help="Every release instead of one.")] = False,
+    json: Json = False,
+) -> None:
+    """Re-hash every file of the current release, or of RUN. Exit code 16 names the file that was changed."""
+    outcomes = []
+    for release in releases.chosen(start().hmem_memory_dir, run, every=every):
+        try:
+            files, error = len(releases.verify_release(release).files) + 1, None
+        except ReleaseRefused as refused:
+            files, error = None, str(refused)
+        outcomes.append({"run": int(release.name), "ok": error is None, "files": files, "error": error})
+        if not json:
+            state = f"is whole: {files} files" if error is None else "is damaged"
+            typer.echo(f"Release {release.name} {state}.")
+    if json:
+        print_json(outcomes)
+    if bad := [outcome for outcome in outcomes if not outcome["ok"]]:
+        others = ", ".join(str(outcome["run"]) for outcome in bad[1:])
+        raise ReleaseRefused(f"{bad[0]['error']}{f' Damaged as well: {others}.' if others else ''}")
+
+
+@app.command()
+def rollback(run: Run = None, json: Json = False) -> None:
+    """Go back to the release before the current one, or to RUN, and stay there until `hmem release unpin`."""
+    now, before = releases.roll_back(start().hmem_memory_dir, run, lambda line: typer.echo(line, err=True))
+    if json:
+        print_json({"current": now, "before": before, "pinned": now, "note": releases.PINNED_NIGHTS})
+        return
+    was = f" instead of {before}" if before is not None else ""
+    typer.echo(f"Release {now} is current{was}, and pinned. {releases.PINNED_NIGHTS}")
+
+
+@app.command()
+def unpin(json: Json = False) -> None:
+    """Lift the pin of a rollback: the next night switches again."""
+    lifted, run = releases.unpin(start().hmem_memory_dir)
+    if json:
+        print_json({"unpinned": lifted, "run": run})
+    elif lifted:
+        which = f"Release {run}" if run is not None else "A release that the damaged pin did not name"
+        typer.echo(f"{which} is no longer pinned. The next night publishes as usual and switches.")
+    else:
+        typer.echo("No release is pinned; nothing was changed.")
+
+
+@app.command()
+def prune(
+    keep: Annotated[
+        int | None, typer.Option(min=1, help="Newest releases that stay; RELEASES_KEPT if not told.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Remove old releases; never the current one, its parent, a pinned one, or one that somebody reads."""
+    settings = start()
+    removed, kept = releases.prune(settings.hmem_memory_dir, settings.releases_kept if keep is None else keep)
+    if json:
+        print_json({"removed": removed, "kept": [{"run": run, "why": why} for run, why in kept.items()]})
+        return
+    typer.echo(f"Removed: {', '.join(map(str, removed)) or 'none'}.")
+    for run, why in kept.items():
+        typer.echo(f"{run:>6} stays: {', '.join(why)}")
+
+
+def _size(count: int) -> str:
+    amount, unit = float(count), "B"
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if amount < 1024 or unit == "GiB":
+            break
+        amount /= 1024
+    return f"{amount:.0f} {unit}" if unit == "B" else f"{amount:.1f} {unit}"

@@ -1,0 +1,43 @@
+"""Why a night stopped, written where people look: in its folder for `hmem-night status`, in Redis for `hmem status` and the dispatcher's log."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+
+import orjson
+import redis
+import structlog
+
+from nightly.night import Night
+from shared import keys
+from shared.command import translate
+from shared.files import write_atomic
+
+log = structlog.get_logger()
+
+FAILED = "failed.json"
+
+
+def note(night: Night, step: str, error: Exception) -> None:
+    """Best effort: a full disk or a Redis that is away must not hide the error itself. Kept when the night is finished later."""
+    ours = translate(error)
+    record = {
+        "run": night.run,
+        "step": step,
+        "error": type(ours or error).__name__,
+        "sentence": str(ours) if ours else f"A defect of ours: {error!r}. Please report it with the traceback.",
+        "exit_code": ours.exit_code if ours else 1,
+        "at": time.time(),
+    }
+    log.error("night failed", step=step, error=record["error"], exit_code=record["exit_code"])
+    with contextlib.suppress(OSError):
+        write_atomic(night.folder / FAILED, orjson.dumps(record, option=orjson.OPT_INDENT_2))
+    with contextlib.suppress(redis.RedisError):
+        night.redis.set(keys.NIGHT_FAILED, orjson.dumps(record))
+
+
+def forget(night: Night) -> None:
+    """A good night has come."""
+    with contextlib.suppress(redis.RedisError):
+        night.redis.delete(keys.NIGHT_FAILED)

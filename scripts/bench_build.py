@@ -1,0 +1,92 @@
+"""Measurement of the build: an index that is added to a copy of the last one, against one that is written from nothing."""
+
+from __future__ import annotations
+
+import shutil
+import statistics
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from shared.backends.chroma import Chats
+
+DIMENSIONS = 384
+
+
+def compare(existing: int, new: int, chats: int, touched: int, rounds: int) -> None:
+    """Print medians of `rounds`: seconds of both ways and of their common proof, bytes, and the ratio.
+
+    Both start from proven vectors in memory, and end with an index that is closed. To adding belongs what it needs besides: a copy, and
+    the hash of every byte of it. The vectors are seeded random unit vectors; the new ones go to `touched` chats.
+    """
+    from nightly.last_index import hash_files
+    from shared.backends import chroma
+    from shared.integrity import private_copy
+
+    old, whole = _made_up(existing, new, chats, touched)
+    held = {chat: set(ids) for chat, (ids, _) in old.items()}
+    figures: list[dict[str, float]] = []
+    for _ in range(rounds):
+        with tempfile.TemporaryDirectory(prefix="hmem-bench-") as scratch:
+            folder = Path(scratch)
+            chroma.build(folder / "last", old)
+
+            def add(folder: Path = folder) -> None:
+                private_copy(folder / "last", folder / "added")
+                hash_files(folder / "added")
+                chroma.build(folder / "added", whole, held)
+
+            figures.append(
+                {
+                    "added": _seconds(add),
+                    "anew": _seconds(chroma.build, folder / "anew", whole),
+                    "proof": _seconds(chroma.check, folder / "added", folder / "proof", whole),
+                    "added MB": _megabytes(folder / "added"),
+                    "anew MB": _megabytes(folder / "anew"),
+                }
+            )
+            shutil.rmtree(folder / "proof")
+    median = {name: statistics.median(figure[name] for figure in figures) for name in figures[0]}
+    typer.echo(
+        f"{existing} vectors in {chats} chats and {new} new in {touched}: added to a copy {median['added']:.2f} s "
+        f"({median['added MB']:.0f} MB), from nothing {median['anew']:.2f} s ({median['anew MB']:.0f} MB): "
+        f"{median['anew'] / median['added']:.1f} times as fast; proof of either {median['proof']:.2f} s (medians of {rounds})"
+    )
+
+
+def _made_up(existing: int, new: int, chats: int, touched: int) -> tuple[Chats, Chats]:
+    """The vectors of the last night by chat, and those of tonight."""
+    import numpy as np
+
+    random = np.random.default_rng(4)
+
+    def vectors(count: int) -> Any:
+        made = random.standard_normal((count, DIMENSIONS)).astype(np.float32)
+        return made / np.linalg.norm(made, axis=1, keepdims=True)
+
+    old, whole = {}, {}
+    for chat in range(chats):
+        ids, made = [f"o{chat}-{n}:user#1" for n in range(existing // chats)], vectors(existing // chats)
+        if ids:
+            old[str(chat)] = (ids, made)
+        more = new // touched if chat < touched else 0
+        whole[str(chat)] = (
+            [*ids, *(f"n{chat}-{n}:user#1" for n in range(more))],
+            np.concatenate([made, vectors(more)]),
+        )
+    return old, whole
+
+
+def _seconds(work: Callable[..., object], *arguments: object) -> float:
+    started = time.perf_counter()
+    work(*arguments)
+    return time.perf_counter() - started
+
+
+def _megabytes(folder: Path) -> float:
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()) / 1e6
