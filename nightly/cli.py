@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from shared.command import print_json, run_command, start
-from shared.errors import InvalidInput, RestartFailed, SettingsError
+from shared.errors import InvalidInput, SettingsError
 
 app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False, add_completion=False, help=__doc__)
 
@@ -61,10 +61,8 @@ def run(
     else:
         for summary in summaries:
             typer.echo(sentence(summary))
-    if why := summaries[-1]["restart_failed"]:
-        raise RestartFailed(
-            f"RESTART_COMMAND failed: {why}. Memory is published and safe; restart the dispatcher by hand."
-        )
+    if alarm := pipeline.alarm_of(summaries[-1]):
+        raise alarm
 
 
 @app.command()

@@ -19,7 +19,7 @@ from nightly.mirror import bring_up_to_date, open_mirror
 from nightly.night import Night
 from nightly.segments import RawRecord, read_archive
 from shared import keys
-from shared.errors import LeaseLost, ReleaseRefused
+from shared.errors import LeaseLost, MirrorFailed, ReleaseRefused
 
 #: Bounds of one script call, so that Redis is never blocked for long.
 BATCH_KEYS = 500
@@ -27,11 +27,16 @@ BATCH_BYTES = 4 << 20
 
 
 def run(night: Night, out: Path) -> dict[str, Any]:
+    """`mirror_failed` says why nothing was deleted though the night is done: its turns stay in Redis, and the next night finds them archived."""
     del out
-    mirror = open_mirror(night.settings)
-    mirrored = bring_up_to_date(mirror, night.archive_dir) if mirror else 0  # texts came after the archive step
-    script = night.redis.register_script((Path(__file__).parent / "flush.lua").read_text(encoding="utf-8"))
     exported = list(_exported(night))
+    try:
+        mirror = open_mirror(night.settings)
+        mirrored = bring_up_to_date(mirror, night.archive_dir) if mirror else None  # texts came after the archive step
+    except MirrorFailed as error:
+        nothing = {"deleted": 0, "changed_since": 0, "unproven": len(exported)}
+        return {"exported": len(exported), **nothing, "mirror_failed": str(error)}
+    script = night.redis.register_script((Path(__file__).parent / "flush.lua").read_text(encoding="utf-8"))
     proven = _proven_records(night) if exported else set()
     safe = [record for record in exported if record.sha256 in proven]
     deleted = kept = 0
@@ -52,7 +57,7 @@ def run(night: Night, out: Path) -> dict[str, Any]:
     last = {"run": night.run, "finished_at": time.time()}
     night.redis.set(keys.NIGHT_LAST, orjson.dumps(last))
     counts = {"deleted": deleted, "changed_since": kept, "unproven": len(exported) - len(safe)}
-    return {"exported": len(exported), **counts, **({"mirrored": mirrored} if mirror else {})}
+    return {"exported": len(exported), **counts, "mirrored": mirrored, "mirror_failed": None}
 
 
 def _proven_records(night: Night) -> set[str]:

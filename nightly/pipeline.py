@@ -32,7 +32,7 @@ from nightly.progress import Reporter
 from nightly.segments import read_archive, segment_runs
 from nightly.target import open_target
 from shared.embedding import LOCAL_MODEL, known_model
-from shared.errors import InvalidInput, ReleaseRefused
+from shared.errors import HmemError, InvalidInput, MirrorFailed, ReleaseRefused, RestartFailed
 from shared.release import FORMAT_VERSION
 from shared.settings import Settings
 
@@ -126,8 +126,24 @@ def _run(night: Night) -> dict[str, Any]:
                 _within_limits(night, step)
     summary = _summary(night)
     night.finish(summary)
-    failure.forget(night)
+    if alarm := alarm_of(summary):
+        failure.note(night, "flush" if summary["mirror_failed"] else "restart", alarm)
+    else:
+        failure.forget(night)
     return summary
+
+
+def alarm_of(summary: dict[str, Any]) -> HmemError | None:
+    """What went wrong in a night that is done all the same: memory is published, and the next night does not wait for it."""
+    if why := summary.get("mirror_failed"):
+        return MirrorFailed(
+            f"{why} Memory is published; nothing was deleted from Redis, the next night tries it again."
+        )
+    if why := summary.get("restart_failed"):
+        return RestartFailed(
+            f"RESTART_COMMAND failed: {why}. Memory is published and safe; restart the dispatcher by hand."
+        )
+    return None
 
 
 def _within_limits(night: Night, step: Step) -> None:
@@ -147,7 +163,7 @@ def _carry_out(night: Night, step: Step) -> None:
     result = {"skipped": SKIPPED} if step.builds and _nothing_to_build(night) else step.run(night, out)
     seconds = round(time.perf_counter() - started, 3)
     night.commit(step.name, {**result, "seconds": seconds})
-    told = {name: value for name, value in result.items() if isinstance(value, int | str)}
+    told = {name: value for name, value in result.items() if isinstance(value, int) or name == "skipped"}
     if night.settings.log_json:
         log.info("step done", seconds=seconds, **told)
     else:
@@ -221,6 +237,7 @@ def _summary(night: Night) -> dict[str, Any]:
         "deleted": results["flush"]["deleted"],
         "changed_since": results["flush"]["changed_since"],
         "unproven": results["flush"]["unproven"],
+        "mirror_failed": results["flush"].get("mirror_failed"),
         "restart_failed": results["restart"].get("failed"),
         "seconds": {name: result["seconds"] for name, result in results.items()},
     }

@@ -94,7 +94,9 @@ def night_lines(night: Mapping[str, Any]) -> list[str]:
     lines = [f"{_moment(summary['finished_at'])}  {sentence(summary)}"]
     if ledger:
         lines.append(f"  {ledger}")
-    if failed:
+    if failed and failed["at"] >= summary["finished_at"]:
+        lines.append(f"  alarm at {_stop(failed)}")
+    elif failed:
         how = "then it was given up" if "abandoned" in summary else "it was finished later"
         lines.append(f"  had stopped at {_stop(failed)}\n  {how}")
     return lines
@@ -127,8 +129,10 @@ def sentence(summary: Mapping[str, Any]) -> str:
         f"{summary['new_versions']} new versions + {summary['already_archived']} already archived + {summary['quarantined']} quarantined; "
         f"{summary['deleted']} deleted from Redis, {summary['changed_since']} changed since and kept; "
         + (f"{summary['unproven']} not in the release in use and kept; " if summary["unproven"] else "")
-        + ("released." if summary["published"] else "nothing new to release.")
+        + _released(summary)
     )
+    if warning := (gate := summary.get("gate") or {}).get("warn") or gate.get("refuse"):
+        text += f"\n  {warning}"
     for reason, count in summary["reasons"].items():
         text += f"\n  quarantined: {count} × {reason}"
     for reason, count in summary.get("not_embedded", {}).items():
@@ -136,6 +140,14 @@ def sentence(summary: Mapping[str, Any]) -> str:
     for reason, count in summary.get("without_model", {}).items():
         text += f"\n  summary without the model, sentences instead: {count} × {reason}"
     return text
+
+
+def _released(summary: Mapping[str, Any]) -> str:
+    if not summary["published"]:
+        return "nothing new to release."
+    if (pinned := summary.get("pinned")) is not None:
+        return f"published beside release {pinned}, which is pinned (hmem release unpin lifts that)."
+    return "released."
 
 
 def print_chats(nights: Iterable[Mapping[str, Any]]) -> None:
