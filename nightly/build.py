@@ -64,4 +64,4 @@ def _prove(night: Night, rows: Rows | None, out: Path, proof: Path) -> dict[str,
         }
         for chat, count in keywords.items()
     }
-    return {"unreached": checked.unreached, "index_sha256": digest_of(hash_files(out / CHROMA)), "indexed": indexed}
+    return {"unreached": checked.unreached, "proven": {CHROMA: digest_of(hash_files(out / CHROMA))}, "indexed": indexed}

@@ -68,7 +68,7 @@ def keep(night: Night) -> None:
 def _keep(night: Night, base: Path, built: dict[str, Any]) -> None:
     kept, source = base / str(night.run), night.output("build") / CHROMA
     files = hash_files(source)
-    if digest_of(files) != built["index_sha256"]:
+    if digest_of(files) != built["proven"][CHROMA]:
         night.report.say("  The index was changed after it had been proven; it is not kept for the next night.")
         remove_tree(base)
         return

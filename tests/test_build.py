@@ -272,6 +272,14 @@ LEXICAL_DAMAGE: dict[str, tuple[Callable[[Path], object], type[HmemError], str]]
         LedgerMismatch,
         "finds 40 by keyword",
     ),
+    "a row that answers to two chats": (
+        _sql(
+            "INSERT INTO chunks_fts (chunks_fts, rowid, chat, body) VALUES ('delete', 1, 'c1', 'note 0 of 9912')",
+            "INSERT INTO chunks_fts (rowid, chat, body) VALUES (1, 'c1 c2', 'note 0 of 9912')",
+        ),
+        LedgerMismatch,
+        "by keyword",
+    ),
     "words out of order": (_flip_a_word, StorageError, "was damaged"),
     "a flipped byte": (lambda p: _flip_page(p, 2), StorageError, "was damaged"),
 }  # fmt: skip
@@ -594,6 +602,8 @@ def test_a_death_while_keeping_leaves_the_old_or_the_new_index(
         for path in whole:
             assert last_index.hash_files(path / CHROMA) == last_index._read(path)["files"]
     assert call > 8
+    assert begun.count("commit_dir") == 1, "made durable before it has its name"
+    assert [path.name for path in nights.last.iterdir()] == ["2"]
     assert nights.published(talk(8))["copied_forward"] > 0
 
 
