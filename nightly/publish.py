@@ -17,12 +17,12 @@ from typing import Any, cast
 
 from nightly.chunking import CHUNKER_VERSION
 from nightly.extract import SUMMARY_VERSION
-from nightly.last_index import keep
+from nightly.last_index import digest_of, keep
 from nightly.ledger import whole_ledger
 from nightly.night import Night
 from shared import keys
 from shared.embedding import EmbeddingIdentity
-from shared.errors import PublishFailed, StepTimeout
+from shared.errors import PublishFailed, ReleaseRefused, StepTimeout
 from shared.files import fresh_dir
 from shared.receiver import refuse_unless_descendant
 from shared.release import Manifest, seal
@@ -34,6 +34,7 @@ def run(night: Night, out: Path) -> dict[str, Any]:
     stage = out / "release"
     _gather(night, stage)
     manifest = seal(stage, _manifest(night))
+    _refuse_what_was_not_proven(manifest, night.result("build").get("proven", {}))
     current, gate = night.target.current(), dict[str, Any]()
     if current is None or current.run != night.run:
         refuse_unless_descendant(manifest, current)  # before the transfer; the day host asks again
@@ -66,6 +67,17 @@ def _gather(night: Night, stage: Path) -> None:
             dirs_exist_ok=True,
             ignore=shutil.ignore_patterns("result.json"),
         )
+
+
+def _refuse_what_was_not_proven(manifest: Manifest, proven: dict[str, str]) -> None:
+    """The hashes of the manifest are those of the indexes that were asked after closing."""
+    for index, digest in proven.items():
+        ahead = f"{index}/"
+        files = {name.removeprefix(ahead): file for name, file in manifest.files.items() if name.startswith(ahead)}
+        if digest_of(files) != digest:
+            raise ReleaseRefused(
+                f"The {index} index was changed after it had been proven; look at the disk. hmem-night run --from build makes it anew."
+            )
 
 
 def _manifest(night: Night) -> Manifest:

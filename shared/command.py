@@ -42,8 +42,8 @@ def translate(error: BaseException) -> HmemError | None:
         return StorageError(
             f"A database file cannot be used: {error}. Check the disk; caches may be deleted and are rebuilt."
         )
-    if isinstance(error, OSError) and error.errno is not None:
-        why = _DISK_ERRORS.get(error.errno, error.strerror or "it failed")
+    if isinstance(error, OSError):  # numpy's and shutil's come without a number
+        why = _DISK_ERRORS.get(error.errno or 0, error.strerror or str(error))
         return StorageError(
             f"A file operation failed, {why}: {error.filename or 'unnamed'}. Mend that and run it again."
         )

@@ -13,7 +13,8 @@ import pytest
 
 from nightly import limit
 from nightly.failure import FAILED
-from shared.errors import StepTimeout
+from shared.command import translate
+from shared.errors import ReleaseRefused, StepTimeout, StorageError
 from shared.keeping import write_pin
 from tests.conftest import World
 
@@ -73,6 +74,27 @@ def test_a_failed_night_is_recorded_for_the_owner_and_for_the_day(light: World) 
     light.night()
     assert not light.redis.exists("hcli:mem:night:failed"), "a good night has come"
     assert (light.night_dir / "nights" / "1" / FAILED).exists(), "what had happened stays told"
+
+
+def test_a_disk_error_without_a_number_has_a_code_too() -> None:
+    """numpy's, of a full disk, and shutil's."""
+    ours = translate(OSError("96000 requested and 73696 written"))
+    assert isinstance(ours, StorageError)
+    assert "96000 requested" in str(ours)
+
+
+def test_an_index_that_changed_after_its_proof_is_not_sealed(world: World) -> None:
+    world.say("t1", "something")
+    assert world.command("hmem-night", "run", check=False, HMEM_CRASH_AT="build:after-commit").returncode < 0
+    database = world.night_dir / "nights" / "1" / "build" / "chroma" / "chroma.sqlite3"
+    content = bytearray(database.read_bytes())
+    content[-1] ^= 1
+    database.write_bytes(content)
+    with pytest.raises(ReleaseRefused, match="changed after it had been proven"):
+        world.night()
+    assert world.redis.exists("hcli:memory:t1:user")
+    world.command("hmem-night", "run", "--from", "build")
+    assert not world.redis.exists("hcli:memory:t1:user")
 
 
 def test_a_defect_of_ours_is_recorded_too(light: World, monkeypatch: pytest.MonkeyPatch) -> None:
