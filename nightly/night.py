@@ -32,7 +32,7 @@ from nightly.segments import segment_runs
 from nightly.target import Target, open_target
 from shared import keys
 from shared.errors import InvalidInput, LeaseLost, NightRunning
-from shared.files import commit_dir, fresh_dir, make_dir, remove_tree, write_atomic
+from shared.files import commit_dir, fresh_dir, make_dir, remove_halves, remove_tree, write_atomic
 from shared.release import Manifest
 from shared.settings import Settings
 
@@ -188,7 +188,9 @@ def drop_bulk(folder: Path) -> None:
 
 
 def tidy(settings: Settings) -> None:
-    """Finish what a kill has left half-way: a folder that never got its name, the bulk of closed nights."""
+    """Finish what a kill has left half-way: a file or a folder that never got its name, the bulk of closed nights."""
+    for directory in (settings.hmem_night_dir / "archive", *nights_dir(settings).glob("[0-9]*")):
+        remove_halves(directory)
     for folder in list(nights_dir(settings).iterdir()) if nights_dir(settings).is_dir() else []:
         if folder.suffix == ".tmp":
             remove_tree(folder)

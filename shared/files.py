@@ -141,9 +141,15 @@ def _remove_if_abandoned(directory: Path) -> None:
         os.close(lock)
 
 
+def remove_halves(directory: Path) -> None:
+    """Remove what a kill in the middle of `atomic_writer` or `switch_link` has left in a directory that nobody writes to now."""
+    for left in list(directory.glob(".*.tmp")):
+        left.unlink(missing_ok=True)
+
+
 def remove_tree(path: Path) -> None:
-    """Remove a directory (or nothing); a link is removed, never followed."""
-    if path.is_symlink():
+    """Remove a directory (or a file, or nothing); a link is removed, never followed."""
+    if path.is_symlink() or path.is_file():
         path.unlink()
     elif path.exists():
         shutil.rmtree(path)

@@ -30,7 +30,7 @@ from redis import Redis
 from shared import keeping, keys
 from shared.command import translate
 from shared.errors import InvalidInput, LeaseLost, ReleaseRefused
-from shared.files import fsync_dir, fsync_tree, locked_dir, make_dir, remove_tree, switch_link
+from shared.files import fsync_dir, fsync_tree, locked_dir, make_dir, remove_halves, remove_tree, switch_link
 from shared.processes import last_line, run_bounded
 from shared.release import Manifest, current_release, read_manifest, release_dir, verify
 from shared.settings import Settings, load_settings
@@ -79,6 +79,7 @@ class Receiver:
         if current is not None and run <= current.run:
             raise ReleaseRefused(f"Run {run} is not above the current release's {current.run}. Run the night again.")
         make_dir(self._dir / "releases")
+        remove_halves(self._dir)
         remove_tree(release_dir(self._dir, run))  # never current, by the line above
         keeping.prune(self._dir, self._settings.releases_kept, coming=run)
         parent = make_dir(self._dir / "incoming")

@@ -138,3 +138,22 @@ def test_from_redoes_the_rest_of_an_unfinished_night(light: World) -> None:
     assert [text for _, text in contents(light)["chunks"].values()] == ["something"]
     assert light.command("hmem-night", "run", "--from", "chunk", check=False).returncode == 24
     assert light.command("hmem-night", "run", "--from", "lunch", check=False).returncode == 24
+
+
+def test_a_kill_in_the_middle_of_a_file_leaves_nothing_behind(light: World) -> None:
+    """Found by scripts/chaos: a half-written done.json kept its night from ever being finished, a half-written segment stayed for good."""
+    light.say("t1", "something")
+    assert light.command("hmem-night", "run", check=False, HMEM_CRASH_AT="restart:after-commit").returncode < 0
+    halves = [
+        light.night_dir / "nights" / "1" / ".done.json.0123abcd.tmp",
+        light.night_dir / "archive" / ".seg-1.jsonl.0123abcd.tmp",
+        light.memory_dir / ".pinned.0123abcd.tmp",
+    ]
+    for half in halves:
+        half.write_text("{")
+    (light.memory_dir / ".current.0123abcd.tmp").symlink_to("releases/1")
+    light.say("t2", "said after the death")
+    light.night()
+    assert unfinished_run(light.settings()) is None
+    left = [*light.night_dir.rglob("*.tmp"), *light.night_dir.rglob(".*.tmp"), *light.memory_dir.glob(".*.tmp")]
+    assert left == []
