@@ -26,6 +26,8 @@ from typing import Any, cast
 import orjson
 import redis
 from redis import Redis
+from redis.backoff import ExponentialBackoff
+from redis.retry import Retry
 
 from nightly.progress import Reporter
 from nightly.segments import segment_runs
@@ -48,7 +50,11 @@ _RELEASE = "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL
 
 def connect(settings: Settings) -> Redis:
     client: Redis = Redis.from_url(
-        settings.redis_url, socket_timeout=60, socket_connect_timeout=10, health_check_interval=30
+        settings.redis_url,
+        socket_timeout=60,
+        socket_connect_timeout=10,
+        health_check_interval=30,
+        retry=Retry(ExponentialBackoff(cap=2, base=0.1), 3),  # each request of the night may be repeated
     )
     return client
 
@@ -231,6 +237,7 @@ def abandon(settings: Settings, run: int, why: str) -> None:
     write_atomic(
         nights_dir(settings) / str(run) / DONE, orjson.dumps({"run": run, "abandoned": why, "finished_at": time.time()})
     )
+    drop_bulk(nights_dir(settings) / str(run))
 
 
 def new_run(settings: Settings, token: int, current: Manifest | None, newest: int) -> int:

@@ -57,6 +57,8 @@ class OpenRelease:
             held.enter_context(reading(path))
             self.manifest: Manifest = read_manifest(path)
             try:
+                if not (path / LEXICAL).is_file():  # a pipe would keep us waiting
+                    raise sqlite3.OperationalError("it is missing, or no file")
                 self._lexical = LexicalIndex(path / LEXICAL)
             except sqlite3.Error as error:
                 raise ReleaseRefused(

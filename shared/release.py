@@ -86,9 +86,15 @@ def read_manifest(release: Path) -> Manifest:
     """The manifest of a release directory, or ReleaseRefused."""
     path = release / MANIFEST
     try:
-        return parse_manifest(path.read_bytes(), str(path))
+        if path.is_symlink() or (path.exists() and not path.is_file()):  # a pipe would keep us waiting
+            raise ReleaseRefused(f"The manifest {path} is no plain file. {_REPAIR}")
+        content = path.read_bytes()
     except OSError as error:
         raise ReleaseRefused(f"The manifest {path} cannot be read ({error!r}). {_REPAIR}") from error
+    manifest = parse_manifest(content, str(path))
+    if manifest.format_version > 1 and content != manifest.to_json():
+        raise ReleaseRefused(f"The manifest {path} is damaged (it is not as it was written). {_REPAIR}")
+    return manifest
 
 
 _REPAIR = "Go back to another release (hmem release list, hmem release rollback RUN), then run the night."
@@ -114,6 +120,8 @@ def parse_manifest(content: bytes, source: str) -> Manifest:
 
 def list_files(release: Path) -> list[str]:
     """Relative paths of all files but the manifest, sorted; a link or another special file is refused."""
+    if release.is_symlink():
+        raise ReleaseRefused(f"{release} is a link. A release is a directory of its own; publish it again.")
     found: list[str] = []
     for folder, folders, names in os.walk(release):
         for name in [*folders, *names]:
@@ -149,11 +157,22 @@ def verify(release: Path) -> Manifest:
     for name in sorted(present ^ set(manifest.files)):
         what = "is not in the manifest" if name in present else "is missing"
         raise ReleaseRefused(f"Release {release.name}: {name} {what}. Publish it again.")
+    _refuse_extra_directories(release, present)
     for name, expected in manifest.files.items():
         path = release / name
         if path.stat().st_size != expected["size"] or sha256_file(path) != expected["sha256"]:
             raise ReleaseRefused(f"Release {release.name}: {name} was changed after it was built. Publish it again.")
     return manifest
+
+
+def _refuse_extra_directories(release: Path, files: set[str]) -> None:
+    """A directory that holds none of the files does not belong there, but for the summaries' own, of which there may be none."""
+    needed = {parent.as_posix() for name in files for parent in Path(name).parents} | {SUMMARIES}
+    for folder, folders, _ in os.walk(release):
+        for name in sorted(folders):
+            inside = (Path(folder) / name).relative_to(release).as_posix()
+            if inside not in needed:
+                raise ReleaseRefused(f"Release {release.name}: {inside}/ is not in the manifest. Publish it again.")
 
 
 def current_release(memory_dir: Path) -> Path | None:

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.chaos
 
 
 def test_a_failing_call_ends_the_night_with_a_code_of_ours_and_is_mended(tmp_path: Path) -> None:
-    assert prove("calls", tmp_path, rounds=4).rounds == 4
+    assert prove("calls", tmp_path, rounds=2).rounds == 2
 
 
 def test_a_call_fails_where_it_should_and_no_further(light: World) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 import shutil
+import signal
 import subprocess
 from collections import Counter
 from collections.abc import Iterator
@@ -32,6 +33,9 @@ CALLS = (
 ERRORS = ("ENOSPC", "EIO", "EINTR")
 #: A night that ends later than this hangs; one whose threads could not wake each other is given up sooner.
 LONGEST_NIGHT_SECONDS, DEAF_NIGHT_SECONDS = 120.0, 20.0
+
+#: Ways to end. Chroma's C++ part does not see that a write failed, and dies of the file when it is proven: a crash, which the next run mends.
+ENDS = frozenset({0, *exit_codes(), -signal.SIGSEGV})
 
 _LINE = re.compile(r"^(\d+) +(?:(\w+)\((?:\d+<(.)|)|<\.\.\. (\w+) resumed>)")
 
@@ -154,7 +158,7 @@ class FailingCalls:
             found.found("torn", f"{failure}: the night did not end within {LONGEST_NIGHT_SECONDS:g} s")
         else:
             self.codes[traced.code] += 1
-            if traced.code not in (0, *exit_codes()) or "Traceback (most recent call last)" in traced.output:
+            if traced.code not in ENDS or "Traceback (most recent call last)" in traced.output:
                 found.found("torn", f"{failure}: exit {traced.code}, {_short(traced.output)}")
 
     def until_clean(self, call: str, error: str, first: Trace) -> None:

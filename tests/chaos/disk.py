@@ -41,6 +41,7 @@ def run(given: Bench) -> Outcome:
         given.say(note)
         return Outcome(notes=[note])
     command = [*mount, sys.executable, "-m", "tests.chaos.disk", str(given.root), str(given.rounds), str(given.seed)]
+    command += ["quiet"] if given.quiet else []
     environment = os.environ | {"PYTHONPATH": str(REPOSITORY)}
     done = subprocess.run(command, cwd=REPOSITORY, env=environment, stdout=subprocess.PIPE, text=True, check=False)
     if done.returncode != 0:
@@ -178,12 +179,12 @@ def _ask(world: World, shadow: Shadow, task_id: str, chat: str, outcome: Outcome
 
 def main() -> None:
     """In the mount namespace."""
-    root, rounds, seed = sys.argv[1:]
+    root, rounds, seed, *quiet = sys.argv[1:]
     outcome = Outcome()
-    with bench(Path(root), int(rounds), int(seed), quiet=True) as given:
+    with bench(Path(root), int(rounds), int(seed), quiet=bool(quiet)) as given:
         for part in (_days_disk, _nights_disk, _dispatchers_disk):
             part(given, outcome)
-            sys.stderr.write(f"{part.__name__}: {outcome.to_json()}\n")
+            given.say(f"{part.__name__.strip('_').replace('_', ' ')}: {outcome.faults} faults")
     print(json.dumps(asdict(outcome)))
 
 

@@ -6,8 +6,10 @@ switch whose answer is lost has happened, and the next night goes on from there.
 
 from __future__ import annotations
 
+import io
 import shutil
 import sys
+from contextlib import redirect_stdout
 from unittest import mock
 
 from tenacity import wait_none
@@ -117,7 +119,7 @@ def _impatient_night(world: World, remote: Remote) -> tuple[int, str]:
         mock.patch.object(target.SshTarget.bring.retry, "wait", wait_none()),
     ):
         try:
-            with mock.patch.dict(world.environment, remote.variables):
+            with mock.patch.dict(world.environment, remote.variables), redirect_stdout(io.StringIO()):  # its log
                 world.night()
         except HmemError as error:
             return error.exit_code, str(error)
