@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import re
 import signal
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,15 +13,12 @@ from nightly.pipeline import step_names
 from shared.backends import chroma
 from shared.lexical import LexicalIndex
 from shared.release import SUMMARIES, verify
+from tests.chaos.points import POINTS
 from tests.conftest import World
 from tests.servers.ollama_api import DIGEST, OllamaApi
 
 TURNS = [(f"t{number}", chat, f"note {number} of {chat}: the heron number {number * 7} was seen at the pond. " * (1 + number % 3))
          for number in range(12) for chat in ("9912", "-100123")]  # fmt: skip
-
-NIGHTLY = Path(__file__).parent.parent / "nightly"
-INNER = sorted(set(re.findall(r'crash_point\("([\w:-]+)"\)', "".join(p.read_text() for p in NIGHTLY.glob("*.py")))))
-POINTS = [f"{step}:{at}" for step in step_names() for at in ("begun", "before-commit", "after-commit")] + INNER
 
 
 def talk(world: World) -> None:

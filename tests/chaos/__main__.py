@@ -6,6 +6,7 @@ import argparse
 import json
 import secrets
 import shutil
+import signal
 import sys
 import tempfile
 import time
@@ -67,6 +68,7 @@ def carry_out(check: Check, root: Path, given: argparse.Namespace) -> dict[str, 
 
 
 def main() -> int:
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the servers end with us
     checks = load_all()
     given = arguments(checks)
     if given.list:
