@@ -76,7 +76,7 @@ class Answering:
         if done or deaths >= MAX_ATTEMPTS:
             return self._not_again(task, claimed_at, deaths)
         session, resume = await self._session(queue, task)
-        recent = await keep_trying(lambda: queue.recent(task)) if self._replays else []
+        recent = await keep_trying(lambda: queue.recent(task)) if self._replays else None
         context = await self._context(task, recent)
         try:
             if self._replays:
@@ -99,7 +99,7 @@ class Answering:
         fresh, lifetime = str(uuid4()), self._settings.session_ttl
         return await keep_trying(lambda: queue.session(task, fresh, lifetime))
 
-    async def _context(self, task: Task, recent: list[Said]) -> Context:
+    async def _context(self, task: Task, recent: list[Said] | None) -> Context:
         """What to inject; nothing if memory is missing, broken or too slow."""
         if self._memory.moved() and not self._memory.refreshing:
             with contextlib.suppress(TimeoutError):  # then the release that is open must do
@@ -115,7 +115,7 @@ class Answering:
         log.error("answering without memory", reason=reason)
         return Context("", degraded=[reason])
 
-    def _assemble(self, task: Task, recent: list[Said]) -> Context:
+    def _assemble(self, task: Task, recent: list[Said] | None) -> Context:
         with self._memory.reading() as release:
             context = assemble(release, task.chat_id, task.message, self._settings, recent)
         log.info(
@@ -123,6 +123,7 @@ class Answering:
             release=context.release_run,
             tokens=context.tokens,
             hits=len(context.used),
+            nothing_why=context.nothing_why,
             degraded=context.degraded or None,
             ms=round(context.ms, 1),
         )

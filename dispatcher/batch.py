@@ -1,24 +1,42 @@
 """Many questions in one process, in the format that recall is scored with.
 
-In: lines of `{"qid", "chat_id", "question", "now"}`. Out: lines of `{"qid", "hits": [[turn id, …], …], "ms"}`, best first, and with
-budgets also `"contexts": {"500": text, …}`.
+In: lines of `{"qid", "chat_id", "question", "now"}`, `now` in POSIX seconds or ISO 8601, or left out: the clock. Out: lines of `{"qid",
+"hits": [[turn id, …], …], "ms"}`, best first, a hit's own turns before those that say the same, and with budgets also `"contexts": {"500": text, …}`.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from datetime import datetime
 from pathlib import Path
 from typing import Any
+from zoneinfo import ZoneInfo
 
-from dispatcher.context import RECALLED_HITS, compose
+from dispatcher.context import RECALLED_HITS, of_release
 from shared.errors import InvalidInput
 from shared.recall import OpenRelease
 from shared.records import RecordRefused, chat_id_of, loads_object
 from shared.settings import Settings
 
 
-def read_questions(path: Path) -> Iterator[dict[str, Any]]:
+def moment(said: object, zone: ZoneInfo) -> float | None:
+    """POSIX seconds of a number or an ISO 8601 text (in `zone` if it names none), None of None; ValueError otherwise."""
+    if said is None:
+        return None
+    try:
+        seconds = float(str(said))
+    except ValueError:
+        read = datetime.fromisoformat(str(said))
+        seconds = (read if read.tzinfo else read.replace(tzinfo=zone)).timestamp()
+    try:
+        datetime.fromtimestamp(seconds, zone)
+    except (OverflowError, OSError) as error:
+        raise ValueError(f"{said} is no time") from error
+    return seconds
+
+
+def read_questions(path: Path, zone: ZoneInfo) -> Iterator[dict[str, Any]]:
     try:
         lines = path.read_bytes().splitlines()
     except OSError as error:
@@ -28,28 +46,32 @@ def read_questions(path: Path) -> Iterator[dict[str, Any]]:
             continue
         try:
             record = loads_object(line)
-            yield {"qid": record["qid"], "chat_id": chat_id_of(record["chat_id"]), "question": str(record["question"])}
-        except (RecordRefused, KeyError) as error:
+            yield {
+                "qid": record["qid"],
+                "chat_id": chat_id_of(record["chat_id"]),
+                "question": str(record["question"]),
+                "now": moment(record.get("now"), zone),
+            }
+        except (RecordRefused, KeyError, ValueError) as error:
             raise InvalidInput(f"{path} line {number}: {error}. A line is {{qid, chat_id, question, now}}.") from error
 
 
 def answer_batch(
     settings: Settings, release: OpenRelease, path: Path, k: int, budgets: list[int]
 ) -> Iterator[dict[str, Any]]:
-    for record in read_questions(path):
+    for record in read_questions(path, settings.timezone):
         started = time.perf_counter()
-        recalled = release.recall(record["chat_id"], record["question"], max(k, RECALLED_HITS) if budgets else k)
+        recalled = release.recall(
+            record["chat_id"], record["question"], max(k, RECALLED_HITS) if budgets else k, now=record["now"]
+        )
         answer: dict[str, Any] = {
             "qid": record["qid"],
-            "hits": [list(hit.chunk.turn_ids) for hit in recalled.hits[:k]],
+            "hits": [[*hit.chunk.turn_ids, *hit.also] for hit in recalled.hits[:k]],
             "ms": (time.perf_counter() - started) * 1000,
         }
         if budgets:
-            summary = (release.summary(record["chat_id"]) if settings.memory_summary else None) or ""
             answer["contexts"] = {
-                str(budget): compose(
-                    recalled, summary.strip(), budget=budget, zone=settings.timezone, run=release.run
-                ).text
+                str(budget): of_release(release, record["chat_id"], record["question"], recalled, settings, budget).text
                 for budget in budgets
             }
         yield answer

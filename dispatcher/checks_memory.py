@@ -117,7 +117,7 @@ def check_vectors(setup: Setup) -> Finding:
     return problem(
         Fault.EMBEDDER_DIFFERS,
         f"The embedder differs from the one that release {release.name} was indexed with, so it is looked up by words alone: {why}.",
-        f"Set EMBEDDER and EMBED_MODEL to {indexed.family} as in the night, or run the night with these settings: it embeds everything again.",
+        f"Set EMBEDDER and EMBED_MODEL to {indexed.family} as in the night, or run hmem-night backfill archive --reembed with these settings.",
     )
 
 

@@ -94,14 +94,18 @@ def search(
     k: Annotated[int, typer.Option("-k", min=1, max=200, help="Hits at most.")] = 10,
     json: Json = False,
     batch: Batch = None,
+    now: Annotated[
+        str | None, typer.Option(help="What `last week` counts from: ISO 8601 or POSIX seconds; not with --batch.")
+    ] = None,
 ) -> None:
     """Ranked hits in one chat, with their scores."""
     settings = start()
+    seen_from = _moment(now, settings)
     with _release(settings) as release:
         if batch:
             _print_batch(settings, release, batch, k, [])
             return
-        recalled = release.recall(_chat(chat), _required(query, "QUERY"), k)
+        recalled = release.recall(_chat(chat), _required(query, "QUERY"), k, now=seen_from)
         if json:
             from dispatcher.context import hit_json
 
@@ -120,8 +124,19 @@ def search(
         if hit.question:
             typer.echo(f"      asked: {shorten(one_line(hit.question), 160)}")
         typer.echo(f"      {hit.chunk.speaker}: {shorten(one_line(hit.chunk.text), 300)}")
+        if hit.also:
+            typer.echo(f"      said again: {', '.join(hit.also)}")
     typer.echo(f"{len(recalled.hits)} hits in {recalled.ms:.1f} ms from release {release.run}", err=True)
     _say_degraded(recalled.degraded)
+
+
+def _moment(now: str | None, settings: Settings) -> float | None:
+    from dispatcher.batch import moment
+
+    try:
+        return moment(now, settings.timezone)
+    except ValueError as error:
+        raise InvalidInput(f"--now {now} is no time: write 2026-05-08, 2026-05-08T14:00 or POSIX seconds.") from error
 
 
 @app.command(context_settings={"ignore_unknown_options": True})

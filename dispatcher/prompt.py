@@ -1,15 +1,19 @@
 """The text that carries memory to the model: a template, filled with fenced parts.
 
 A part's fence is a hash of its own text, so no text can contain the fence that closes it, and an unchanged part stays identical to the
-byte from request to request (the provider's prompt cache lives on that). Stable parts come first.
+byte from request to request (the provider's prompt cache lives on that). Stable parts come first. Besides, what looks like a fence, a
+role or a heading is escaped: a model does not compare hashes.
 """
 
 from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
+from functools import cached_property
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from shared.text import harmless
 
 _TEMPLATES = Environment(
     loader=PackageLoader("dispatcher", "."),
@@ -27,9 +31,14 @@ class Part:
     title: str
     text: str
 
-    @property
+    @cached_property
+    def body(self) -> str:
+        """The text as it stands between the fences."""
+        return harmless(self.text)
+
+    @cached_property
     def fence(self) -> str:
-        return hashlib.sha256(self.text.encode("utf-8", "replace")).hexdigest()[:16]
+        return hashlib.sha256(self.body.encode("utf-8", "replace")).hexdigest()[:16]
 
 
 def render(parts: list[Part]) -> str:

@@ -9,10 +9,12 @@ from typing import Annotated
 
 import typer
 
+from nightly.backfill_cli import app as backfill_app
 from shared.command import print_json, run_command, start
 from shared.errors import InvalidInput, SettingsError
 
 app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False, add_completion=False, help=__doc__)
+app.add_typer(backfill_app, name="backfill")
 
 Json = Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")]
 

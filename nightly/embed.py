@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from shared.embedding import Vectors
 
 VECTORS = "vectors.npy"
+CACHE = "cache.sqlite"
 #: Texts between two commits of the cache.
 BATCH_TEXTS = 256
 #: Above this share of the archive's texts (if they are so many) it is the model that is wrong, not the texts.
@@ -47,7 +48,7 @@ def _embed(night: Night, out: Path, embedder: Embedder) -> dict[str, Any]:
     identity = replace(embedder.identity, probes=prove(embedder))
     chunks = [(chunk.chunk_id, text) for chunk, text in read_chunks(night.output("chunk"))]
     texts = list(dict.fromkeys(text for _, text in chunks))
-    cache = VectorCache(night.settings.hmem_night_dir / "cache.sqlite", embedder.identity)
+    cache = VectorCache(night.settings.hmem_night_dir / CACHE, embedder.identity)
     try:
         missing = [text for text in texts if cache.get(text) is None]
         refused = _fill(night, embedder, cache, missing, len(texts))

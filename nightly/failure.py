@@ -37,6 +37,15 @@ def note(night: Night, step: str, error: Exception) -> None:
         night.redis.set(keys.NIGHT_FAILED, orjson.dumps(record))
 
 
+def code_of(night: Night) -> int | None:
+    """Exit code that this night ended with last, or None."""
+    try:
+        record: dict[str, int] = orjson.loads((night.folder / FAILED).read_bytes())
+    except (OSError, orjson.JSONDecodeError):
+        return None
+    return record.get("exit_code")
+
+
 def forget(night: Night) -> None:
     """A good night has come."""
     with contextlib.suppress(redis.RedisError):

@@ -1,4 +1,4 @@
-"""The vector index of the newest published night, kept so that the next build adds to a copy of it: writing an index is slow, copying is not.
+"""The Chroma index of the newest published night, kept so that the next build adds to a copy of it: writing an index is slow, copying is not.
 
     HMEM_NIGHT_DIR/last/<run>/chroma/       links to the files of that night's build; nobody writes to those again
     HMEM_NIGHT_DIR/last/<run>/index.json    what it was built with, each file with size and sha256, each row with a digest of its vector
@@ -34,12 +34,10 @@ MOST_NEW = 0.5
 Files = Mapping[str, Mapping[str, Any]]
 
 
-def hash_files(folder: Path) -> dict[str, dict[str, Any]]:
-    """Each file below a folder with size and sha256, as a manifest names them."""
-    return {
-        name: {"size": (folder / name).stat().st_size, "sha256": sha256_file(folder / name)}
-        for name in list_files(folder)
-    }
+def hash_files(path: Path) -> dict[str, dict[str, Any]]:
+    """Each file below a directory with size and sha256, as a manifest names them; of an index that is one file, that one by its name."""
+    folder, names = (path.parent, [path.name]) if path.is_file() else (path, list_files(path))
+    return {name: {"size": (folder / name).stat().st_size, "sha256": sha256_file(folder / name)} for name in names}
 
 
 def digest_of(files: Files) -> str:

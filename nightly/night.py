@@ -143,6 +143,11 @@ class Night:
         return None if parent is None else int(parent)
 
     @property
+    def rebuild(self) -> bool:
+        """Whether the release is to be built even if the one in use holds the whole archive (a backfill)."""
+        return bool(self.state.get("rebuild", False))
+
+    @property
     def archive_dir(self) -> Path:
         return self.settings.hmem_night_dir / "archive"
 
@@ -247,11 +252,11 @@ def new_run(settings: Settings, token: int, current: Manifest | None, newest: in
     return max(max(known) + 1, token)
 
 
-def create_folder(settings: Settings, run: int, current: Manifest | None) -> Path:
+def create_folder(settings: Settings, run: int, current: Manifest | None, *, rebuild: bool = False) -> Path:
     """A new night's folder, with its state; appears whole or not at all."""
     parent = current.run if current else None
     temporary = fresh_dir(nights_dir(settings) / f"{run}.tmp")
-    state = {"run": run, "parent": parent, "started_at": time.time()}
+    state = {"run": run, "parent": parent, "started_at": time.time(), "rebuild": rebuild}
     write_atomic(temporary / STATE, orjson.dumps(state, option=orjson.OPT_INDENT_2))
     folder = nights_dir(settings) / str(run)
     commit_dir(temporary, folder)

@@ -32,8 +32,8 @@ from nightly.progress import Reporter
 from nightly.segments import read_archive, segment_runs
 from nightly.target import open_target
 from shared.embedding import LOCAL_MODEL, known_model
-from shared.errors import HmemError, InvalidInput, MirrorFailed, ReleaseRefused, RestartFailed
-from shared.release import FORMAT_VERSION
+from shared.errors import HmemError, InvalidInput, LedgerMismatch, MirrorFailed, ReleaseRefused, RestartFailed
+from shared.release import FORMAT_VERSION, Manifest
 from shared.settings import Settings
 
 log = structlog.get_logger()
@@ -64,44 +64,56 @@ SKIPPED = "the release in use holds the whole archive already"
 
 
 def run_nights(
-    settings: Settings, reporter: Reporter, from_step: str | None = None, *, accept: bool = False
+    settings: Settings,
+    reporter: Reporter,
+    from_step: str | None = None,
+    *,
+    accept: bool = False,
+    rebuild: Callable[[Manifest | None], bool] | None = None,
 ) -> list[dict[str, Any]]:
     """Finish an unfinished night, then run a new one; the summary of each. With `from_step`, only redo that part of the unfinished one.
 
-    `accept`: publish what finds far less than the current release, too.
+    `accept`: publish what finds far less than the current release, too. `rebuild`: asked of the current release once an unfinished night
+    is finished; if it says so, the new night builds though nothing is new.
     """
     with only_night(settings) as (client, lease):
-        summaries = []
         tidy(settings)
         target, old = open_target(settings, client), unfinished_run(settings)
         if old is not None and (why := overtaken(settings, old, target.current())):
             reporter.say(f"Night {old} is given up: {why}. What it exported is still in Redis or archived.")
             abandon(settings, old, why)
             old = None
+        finished, rebuilt = [], False
         if old is not None:
             night = Night(settings, nights_dir(settings) / str(old), client, lease, reporter, accept=accept)
-            reporter.say(f"Finishing night {old}.")
-            redo = from_step or _stale_from(night)
-            if redo:
-                discard_from(night, step_names()[step_names().index(redo) :])
-            summaries.append(_run(night))
+            finished.append(_finish(night, from_step))
+            rebuilt = night.rebuild
         elif from_step:
             raise InvalidInput("There is no unfinished night to go on with. Run hmem-night run without --from.")
-        if not from_step:
-            current = target.current()
-            run = new_run(settings, lease.token, current, target.newest())
-            folder = create_folder(settings, run, current)
-            night = Night(settings, folder, client, lease, reporter, accept=accept)
-            reporter.say(f"Night {night.run}.")
-            summaries.append(_run(night))
-        return summaries
+        if from_step:
+            return finished
+        current = target.current()
+        build = not rebuilt and rebuild is not None and rebuild(current)  # what was asked for is done then
+        run = new_run(settings, lease.token, current, target.newest())
+        folder = create_folder(settings, run, current, rebuild=build)
+        reporter.say(f"Night {run}.")
+        return [*finished, _run(Night(settings, folder, client, lease, reporter, accept=accept))]
+
+
+def _finish(night: Night, from_step: str | None) -> dict[str, Any]:
+    """The rest of an unfinished night, and what of it must be done anew."""
+    night.report.say(f"Finishing night {night.run}.")
+    redo = from_step or _stale_from(night)
+    if redo:
+        discard_from(night, step_names()[step_names().index(redo) :])
+    return _run(night)
 
 
 def _stale_from(night: Night) -> str | None:
     """The first step of an unfinished night whose output does not fit any more, or None: the owner may have mended something since.
 
     Before the segment is written the export is simply made anew; before the release is published, chunks must come from the archive
-    as it is now.
+    as it is now, and vectors from the embedder that the settings name now: a night must not wait for a model that is not used any more.
     """
     if not night.is_done("archive"):
         return None if night.run in segment_runs(night.archive_dir) else "export"
@@ -111,7 +123,26 @@ def _stale_from(night: Night) -> str | None:
         {name: sha256 for name, sha256 in segments.items() if name.startswith("seg-")}  # texts come after chunking
         for segments in (night.result("chunk")["segments"], read_archive(night.archive_dir).segments)
     )
-    return None if made_from == now else "chunk"
+    if made_from != now or _was_refused(night):
+        return "chunk"
+    return "embed" if _embedded_otherwise(night) else None
+
+
+def _was_refused(night: Night) -> bool:
+    """Whether what an unfinished night has built was refused: it is made anew, since it would be refused for ever."""
+    current = night.target.current()
+    if current is not None and current.run == night.run:
+        return False
+    return failure.code_of(night) in (ReleaseRefused.exit_code, LedgerMismatch.exit_code)
+
+
+def _embedded_otherwise(night: Night) -> bool:
+    """Whether the vectors of an unfinished night are of another embedder than the settings name now. One that is switched to is only completed."""
+    current = night.target.current()
+    if not night.is_done("embed") or (current is not None and current.run == night.run):
+        return False
+    indexes = night.result("build")["indexes"] if night.is_done("build") else list(night.settings.indexes)
+    return not _same_embedding(night.settings, {"embedding": night.result("embed")["embedding"], "indexes": indexes})
 
 
 def step_names() -> list[str]:
@@ -192,7 +223,11 @@ def _up_to_date(night: Night) -> bool:
         "summary_model": night.settings.summary_model,
     }
     recipe = current.recipe()
-    if any(recipe[name] != value for name, value in wanted.items()) or not _same_embedding(night.settings, recipe):
+    if (
+        night.rebuild
+        or any(recipe[name] != value for name, value in wanted.items())
+        or not _same_embedding(night.settings, recipe)
+    ):
         return False
     try:
         night.target.check(current.run)
@@ -207,11 +242,14 @@ def _same_embedding(settings: Settings, recipe: dict[str, Any]) -> bool:
     if settings.embedder == "none" or not settings.indexes:
         return recipe["embedding"] is None
     model = LOCAL_MODEL if settings.embedder == "local" else known_model(settings.embed_model)
+    wanted = {
+        "family": model.family,
+        "dimensions": model.dimensions,
+        "prefixes": {"document": model.document_prefix, "query": model.query_prefix},
+        "provider": settings.embedder,
+    }
     built = recipe["embedding"] or {}
-    return list(settings.indexes) == recipe["indexes"] and (model.family, settings.embedder) == (
-        built.get("family"),
-        built.get("provider"),
-    )
+    return list(settings.indexes) == recipe["indexes"] and all(built.get(name) == it for name, it in wanted.items())
 
 
 def _summary(night: Night) -> dict[str, Any]:

@@ -72,11 +72,15 @@ def _gather(night: Night, stage: Path) -> None:
 def _refuse_what_was_not_proven(manifest: Manifest, proven: dict[str, str]) -> None:
     """The hashes of the manifest are those of the indexes that were asked after closing."""
     for index, digest in proven.items():
-        ahead = f"{index}/"
-        files = {name.removeprefix(ahead): file for name, file in manifest.files.items() if name.startswith(ahead)}
+        ahead = f"{index}/"  # or the index is one file
+        files = {
+            name.removeprefix(ahead): file
+            for name, file in manifest.files.items()
+            if name == index or name.startswith(ahead)
+        }
         if digest_of(files) != digest:
             raise ReleaseRefused(
-                f"The {index} index was changed after it had been proven; look at the disk. hmem-night run --from build makes it anew."
+                f"The {index} index was changed after it had been proven; look at the disk. The next run makes it anew."
             )
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -28,7 +29,7 @@ class VectorCache:
         self._connection.execute("PRAGMA synchronous=NORMAL")
         self._connection.execute(_SCHEMA)
         self._dimensions = identity.dimensions
-        self._embedding = hashlib.sha256(orjson.dumps(identity.to_json(), option=orjson.OPT_SORT_KEYS)).hexdigest()
+        self._embedding = _name(identity)
 
     def get(self, text: str) -> Vectors | None:
         """The text's vector, shape (dimensions,), or None."""
@@ -50,6 +51,27 @@ class VectorCache:
 
     def close(self) -> None:
         self._connection.close()
+
+
+def known_texts(path: Path, identity: EmbeddingIdentity, texts: Iterable[str]) -> set[str]:
+    """Those that have a vector already. The cache is not touched, nor made where there is none."""
+    if not path.exists():
+        return set()
+    # Without a log beside it the file is whole, and need not be opened in a way that makes one.
+    log = path.with_name(f"{path.name}-wal")
+    uri = f"{path.absolute().as_uri()}?mode=ro" + ("" if log.exists() else "&immutable=1")
+    with closing(sqlite3.connect(uri, uri=True)) as connection:
+        if not connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'vectors'").fetchone():
+            return set()
+        rows = connection.execute("SELECT text_sha256 FROM vectors WHERE embedding = ?", (_name(identity),))
+        digests = {digest for (digest,) in rows}
+    return {text for text in texts if _digest(text) in digests}
+
+
+def _name(identity: EmbeddingIdentity) -> str:
+    """What a model's vectors are kept under: all that makes them comparable, and the version of the weights."""
+    comparable = {name: value for name, value in identity.to_json().items() if name != "probes"}
+    return hashlib.sha256(orjson.dumps(comparable, option=orjson.OPT_SORT_KEYS)).hexdigest()
 
 
 def _digest(text: str) -> bytes:

@@ -69,15 +69,15 @@ def _wait_for_redis(url: str) -> None:
 
 
 def describe_machine() -> None:
-    versions = ", ".join(f"{name} {importlib.metadata.version(name)}" for name in ("chromadb", "onnxruntime", "redis"))
+    versions = ", ".join(f"{name} {importlib.metadata.version(name)}" for name in ("numpy", "onnxruntime", "redis"))
     cpu = next(
         (x.split(":")[1].strip() for x in Path("/proc/cpuinfo").read_text().splitlines() if "model name" in x), "?"
     )
     typer.echo(f"machine: {os.cpu_count()} cores ({cpu}), Python {platform.python_version()}, {versions}")
 
 
-def load_turns(folder: Path, url: str) -> int:
-    """Write a set's turns as `hcli:memory:*` keys; how many."""
+def load_turns(folder: Path, url: str, *, names: bool = True) -> int:
+    """Write a set's turns as `hcli:memory:*` keys, with the speakers' names or without; how many."""
     with (
         Redis.from_url(url) as client,
         client.pipeline(transaction=False) as pipe,
@@ -86,7 +86,8 @@ def load_turns(folder: Path, url: str) -> int:
         count = 0
         for line in lines:
             turn = json.loads(line)
-            pipe.set(f"hcli:memory:{turn['task_id']}:{turn['role']}", line.strip())
+            body = line.strip() if names else json.dumps({key: turn[key] for key in turn if key != "name"})
+            pipe.set(f"hcli:memory:{turn['task_id']}:{turn['role']}", body)
             count += 1
         pipe.execute()
     return count
@@ -115,11 +116,12 @@ def recall(
     folder: Set,
     out: Annotated[Path | None, typer.Option(help="Keep the results here.")] = None,
     questions: Annotated[int, typer.Option(help="Show so many questions with their first hits.")] = 3,
+    no_names: Annotated[bool, typer.Option("--no-names", help="Take the speakers' names away first.")] = False,
 ) -> None:
     """A set through the real night (Redis to release), then its questions; scored where a score.py lies beside the set."""
     describe_machine()
     with own_world() as environment, tempfile.TemporaryDirectory() as scratch:
-        count = load_turns(folder, environment["REDIS_URL"])
+        count = load_turns(folder, environment["REDIS_URL"], names=not no_names)
         started = time.perf_counter()
         (night,) = json.loads(hmem(environment, "hmem-night", "run", "--json"))
         seconds = time.perf_counter() - started
@@ -259,6 +261,20 @@ def copy_forward(
 
 
 @app.command()
+def layouts(
+    chats: str = "20,1000,10000",
+    vectors: int = 100_000,
+    ways: Annotated[str, typer.Option(help="Of sqlite, collections, shards.")] = "sqlite,collections,shards",
+) -> None:
+    """Ways to keep the vectors of so many chats: time to build, size, opening, lookups, memory, and how much of an exact search is found."""
+    sys.path.insert(0, str(Path(__file__).parent.parent))
+    import bench_layouts
+
+    describe_machine()
+    bench_layouts.compare([int(number) for number in chats.split(",")], vectors, ways.split(","))
+
+
+@app.command()
 def start(rounds: int = 5) -> None:
     """The dispatcher: seconds from start to the first answered task, and its memory, without and with a release."""
     describe_machine()
@@ -277,6 +293,27 @@ def start(rounds: int = 5) -> None:
             figures = [_one_start(environment | more) for _ in range(rounds)]
             seconds, megabytes = (statistics.median(column) for column in zip(*figures, strict=True))
             typer.echo(f"{label}: first answer after {seconds:.2f} s, RSS {megabytes:.0f} MB (medians of {rounds})")
+
+
+@app.command()
+def memory(
+    chats: int = 1000,
+    turns: int = 100,
+    index: Annotated[str, typer.Option(help="NIGHT_INDEXES; none given: the default.")] = "",
+) -> None:
+    """A release of many chats: the dispatcher's memory, the first lookup after a switch, warm lookups; with vectors and by words alone."""
+    sys.path.insert(0, str(Path(__file__).parent.parent))
+    from bench_memory import make_release, measure, measure_dispatcher
+
+    describe_machine()
+    typer.echo(f"{chats} chats of {turns} turns, seeded vectors")
+    words = {"EMBEDDER": "none", "MEMORY_BACKEND": "none"}
+    with own_world() as environment:
+        environment |= {"NIGHT_INDEXES": index} if index else {}
+        make_release(environment, chats, turns)
+        for label, more in ((index or "default", {}), ("keywords only", words)):
+            measure(environment | more, label)
+            measure_dispatcher(environment | more, label, min(200, chats))
 
 
 def _one_start(environment: dict[str, str]) -> tuple[float, float]:

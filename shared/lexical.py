@@ -1,27 +1,28 @@
-"""`lexical.sqlite`: the chunks of a release and their full-text index, scoped by chat.
+"""`lexical.sqlite`: the chunks of a release, and what they are ranked by (shared/chat_index.py), scoped by chat.
 
 The file is built closed (`journal_mode=DELETE`, nothing beside it) and read with `mode=ro&immutable=1`, which works on a read-only
-mount. FTS5 would rank every chat's matches before a join could drop them, so each row carries its chat's number as a token of its own
-column and the query asks for it: other chats' rows are never matched, and every row's chat id is compared again on the way out.
+mount. There is no full-text index over all chats: each chat has rows of its own, and every chunk's chat id is compared again on the way out.
 """
 
 from __future__ import annotations
 
-import re
-import shutil
 import sqlite3
 import threading
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import orjson
 
 from shared.errors import LedgerMismatch
 from shared.integrity import check_database, damage_named, open_closed
-from shared.ranking import Match, query_terms
+from shared.ranking import Match, query_terms, query_words
+
+if TYPE_CHECKING:
+    from shared.chat_index import ChatCache, ChatItems, Tokeniser
+    from shared.scoring import Posting
 
 SCHEMA = """
 CREATE TABLE chats (chat_no INTEGER PRIMARY KEY, chat_id TEXT NOT NULL UNIQUE);
@@ -31,11 +32,9 @@ CREATE TABLE chunks (
   started_at REAL NOT NULL, ended_at REAL NOT NULL, passage INTEGER NOT NULL, passages INTEGER NOT NULL
 );
 CREATE INDEX chunks_by_exchange ON chunks (chat_id, exchange, role, passage);
-CREATE VIRTUAL TABLE chunks_fts USING fts5(chat, body, content='', tokenize='porter unicode61 remove_diacritics 2');
 """
 
 _COLUMNS = "chunk_id, chat_id, exchange, turn_ids, role, speaker, text, started_at, ended_at, passage, passages"
-_WORD = re.compile(r"\w+")
 
 
 @dataclass(frozen=True)
@@ -56,74 +55,94 @@ class Chunk:
 
 
 def build(path: Path, rows: Iterable[tuple[Chunk, str]]) -> None:
-    """Write `lexical.sqlite` from (chunk, indexed text) pairs, in the order given, and close it; `check` proves it."""
-    connection = sqlite3.connect(path)
-    try:
+    """Write `lexical.sqlite` from (chunk, indexed text) pairs, and close it; `check` proves it. The rows may come in any order."""
+    from shared import chat_index
+
+    with closing(sqlite3.connect(path)) as connection, closing(sqlite3.connect("")) as indexed:
         connection.execute("PRAGMA journal_mode=DELETE")
-        connection.executescript(SCHEMA)
+        connection.executescript(SCHEMA + chat_index.SCHEMA)
+        indexed.execute("CREATE TABLE texts (chunk_no INTEGER PRIMARY KEY, body TEXT)")
         chats: dict[str, int] = {}
-        for number, (chunk, indexed) in enumerate(rows, start=1):
-            chat_no = chats.setdefault(chunk.chat_id, len(chats) + 1)
+        for number, (chunk, text) in enumerate(rows, start=1):
+            chats.setdefault(chunk.chat_id, len(chats) + 1)
             connection.execute(
                 f"INSERT INTO chunks (chunk_no, {_COLUMNS}) VALUES (?,?,?,?,?,?,?,?,?,?,?,?)",  # noqa: S608 - constants
-                (
-                    number,
-                    chunk.chunk_id,
-                    chunk.chat_id,
-                    chunk.exchange,
-                    orjson.dumps(chunk.turn_ids).decode(),
-                    chunk.role,
-                    chunk.speaker,
-                    chunk.text,
-                    chunk.started_at,
-                    chunk.ended_at,
-                    chunk.passage,
-                    chunk.passages,
-                ),
+                (number, *_values(chunk)),
             )
-            connection.execute(
-                "INSERT INTO chunks_fts (rowid, chat, body) VALUES (?,?,?)", (number, f"c{chat_no}", indexed)
-            )
+            indexed.execute("INSERT INTO texts VALUES (?,?)", (number, text))
         connection.executemany("INSERT INTO chats (chat_no, chat_id) VALUES (?,?)", [(n, c) for c, n in chats.items()])
-        connection.execute("INSERT INTO chunks_fts (chunks_fts) VALUES ('optimize')")
+        _write_items(connection, indexed, chats)
         connection.commit()
-    finally:
-        connection.close()
 
 
-def check(path: Path, scratch: Path, chunks_per_chat: Mapping[str, int]) -> dict[str, int]:
+def _values(chunk: Chunk) -> tuple[Any, ...]:
+    """A chunk's columns."""
+    values = vars(chunk) | {"turn_ids": orjson.dumps(chunk.turn_ids).decode()}
+    return tuple(values[name] for name in _COLUMNS.split(", "))
+
+
+def _write_items(connection: sqlite3.Connection, indexed: sqlite3.Connection, chats: Mapping[str, int]) -> None:
+    """What each chat is ranked by; `indexed` holds the text that is searched, by chunk number."""
+    from shared.chat_index import Tokeniser, write_chat
+
+    sql = "SELECT chunk_no, chunk_id, role, speaker, text, started_at FROM chunks WHERE chat_id = ? ORDER BY started_at, chunk_no"
+    with closing(Tokeniser()) as tokeniser:
+        for chat_id, chat_no in chats.items():
+            entries = [
+                (*entry, *indexed.execute("SELECT body FROM texts WHERE chunk_no = ?", (number,)).fetchone())
+                for number, *entry in connection.execute(sql, (chat_id,))
+            ]
+            write_chat(connection, chat_no, entries, tokeniser)
+
+
+def check(path: Path, scratch: Path, chunks_per_chat: Mapping[str, int]) -> dict[str, int]:  # noqa: ARG001 - as all proofs
     """Prove the closed file: rows by keyword of each chat, as the index answers; the file stays as it is.
 
-    LedgerMismatch if a chat's chunks are not all there, or others are; StorageError if the file is damaged. FTS5 proves its index in a
-    writing statement only, so that is asked of a copy in the directory `scratch`.
+    LedgerMismatch if a chat's chunks are not all there, or others are; StorageError if the file is damaged.
     """
     check_database(path)
     with damage_named(path), closing(open_closed(path)) as connection:
         stored = dict(connection.execute("SELECT chat_id, count(*) FROM chunks GROUP BY chat_id").fetchall())
-        numbers = dict(connection.execute("SELECT chat_id, chat_no FROM chats").fetchall())
-        found = {chat_id: _own_rows(connection, chat_id, number) for chat_id, number in numbers.items()}
-        (rows,) = connection.execute("SELECT count(*) FROM chunks_fts_docsize").fetchone()
-    if not stored == found == dict(chunks_per_chat) or rows != sum(found.values()):
+        found = {
+            chat_id: _own_items(connection, chat_id) for (chat_id,) in connection.execute("SELECT chat_id FROM chats")
+        }
+        (chats,) = connection.execute("SELECT count(*) FROM items").fetchone()
+        (others,) = connection.execute(
+            "SELECT count(*) FROM postings WHERE chat_no NOT IN (SELECT chat_no FROM chats)"
+        ).fetchone()
+    if not stored == found == dict(chunks_per_chat) or chats != len(found) or others:
         raise LedgerMismatch(
             f"lexical.sqlite holds {sum(stored.values())} chunks of {len(stored)} chats and finds {sum(found.values())} by keyword; "
             f"{sum(chunks_per_chat.values())} of {len(chunks_per_chat)} were made. Nothing was published; run the night again."
         )
-    copy = scratch / path.name
-    shutil.copyfile(path, copy)
-    with damage_named(path), closing(sqlite3.connect(copy)) as connection:
-        connection.execute("INSERT INTO chunks_fts (chunks_fts) VALUES ('integrity-check')")
-    copy.unlink()
     return found
 
 
-def _own_rows(connection: sqlite3.Connection, chat_id: str, chat_no: int) -> int:
-    """How many rows answer to the chat's token; -1 if one of them is of another chat."""
-    found, own = connection.execute(
-        "SELECT count(*), coalesce(sum(c.chat_id = ?), 0) FROM chunks_fts LEFT JOIN chunks AS c ON c.chunk_no = chunks_fts.rowid"
-        " WHERE chunks_fts MATCH ?",
-        (chat_id, f'chat:"c{chat_no}"'),
-    ).fetchone()
-    return int(found) if found == own else -1
+def _own_items(connection: sqlite3.Connection, chat_id: str) -> int:
+    """How many items the chat has; -1 if they are not its own chunks, or its postings do not add up to the tokens of each of them."""
+    import numpy as np
+
+    from shared.chat_index import read_chat
+
+    items = read_chat(connection, chat_id)
+    own = [row[0] for row in connection.execute("SELECT chunk_id FROM chunks WHERE chat_id = ?", (chat_id,))]
+    if items is None or sorted(own) != sorted(items.chunk_ids):
+        return -1
+    rows = connection.execute("SELECT ordinals, counts FROM postings WHERE chat_no = ?", (items.chat_no,)).fetchall()
+    ordinals = np.frombuffer(b"".join(row[0] for row in rows), "<i4")
+    counts = np.frombuffer(b"".join(row[1] for row in rows), "<u2")
+    if len(ordinals) != len(counts) or (len(ordinals) and not 0 <= ordinals.min() <= ordinals.max() < len(items)):
+        return -1
+    sums = np.bincount(ordinals, counts, minlength=len(items))
+    return len(items) if np.array_equal(sums, items.features.tokens) else -1
+
+
+@dataclass(frozen=True)
+class Ranked:
+    """The tokeniser of questions, and the chats in memory."""
+
+    tokeniser: Tokeniser
+    cache: ChatCache
 
 
 class LexicalIndex:
@@ -132,24 +151,54 @@ class LexicalIndex:
     def __init__(self, path: Path) -> None:
         self._connection = open_closed(path)
         self._lock = threading.Lock()
+        self._ranked: Ranked | None = None
 
     def close(self) -> None:
         with self._lock:
             self._connection.close()
+            if self._ranked:
+                self._ranked.tokeniser.close()
+
+    def items(self, chat_id: str) -> ChatItems | None:
+        """The chat's items, kept in memory from the first time on; None for an unknown chat."""
+        return self._ranking().cache.get(chat_id)
+
+    def postings(self, items: ChatItems, words: Sequence[str]) -> list[Posting]:
+        """Where the words of a question stand in a chat."""
+        from shared.chat_index import read_postings
+
+        terms = self._ranking().tokeniser.terms(" ".join(query_terms(words)))
+        with self._lock:
+            return read_postings(self._connection, items, terms)
 
     def search(self, query: str, chat_id: str, k: int) -> list[Match]:
-        """The chat's best keyword matches, best first; score is BM25 (higher is better)."""
-        terms = query_terms(_WORD.findall(query))
-        chat_no = self._chat_no(chat_id)
-        if not terms or chat_no is None:
+        """The chat's chunks that hold one of the words, best first; score is BM25 with what stands near (higher is better)."""
+        import numpy as np
+
+        from shared.scoring import bm25
+
+        items = self.items(chat_id)
+        if items is None or not (postings := self.postings(items, query_words(query))):
             return []
-        words = " OR ".join(f'"{term}"' for term in terms)
-        rows = self._rows(
-            "SELECT c.chunk_id, -bm25(chunks_fts, 0.0, 1.0) AS score FROM chunks_fts JOIN chunks AS c ON c.chunk_no = chunks_fts.rowid"
-            " WHERE chunks_fts MATCH ? AND c.chat_id = ? ORDER BY score DESC, c.chunk_no DESC LIMIT ?",
-            (f'chat:"c{chat_no}" AND body:({words})', chat_id, k),
-        )
-        return [Match(chunk_id, score) for chunk_id, score in rows]
+        scores = bm25(postings, items.features)
+        holding = np.unique(np.concatenate([ordinals for ordinals, _ in postings]))
+        ranked = holding[np.lexsort((-holding, -scores[holding]))][:k]
+        return [Match(items.chunk_ids[at], float(scores[at])) for at in ranked]
+
+    def _ranking(self) -> Ranked:
+        """What ranking needs beside the file; made when somebody asks, since numpy is slow to load."""
+        with self._lock:
+            if self._ranked is None:
+                from shared.chat_index import ChatCache, Tokeniser
+
+                self._ranked = Ranked(Tokeniser(), ChatCache(self._read_items))
+            return self._ranked
+
+    def _read_items(self, chat_id: str) -> ChatItems | None:
+        from shared.chat_index import read_chat
+
+        with self._lock:
+            return read_chat(self._connection, chat_id)
 
     def chunks(self, chunk_ids: Sequence[str], chat_id: str) -> dict[str, Chunk]:
         """Chunks by id, of this chat only: an id of another chat is not found."""
@@ -157,13 +206,12 @@ class LexicalIndex:
         sql = f"SELECT {_COLUMNS} FROM chunks WHERE chunk_id IN ({marks}) AND chat_id = ?"  # noqa: S608 - marks only
         return {chunk.chunk_id: chunk for chunk in map(_chunk, self._rows(sql, (*chunk_ids, chat_id)))}
 
-    def question_of(self, chunk: Chunk) -> str | None:
-        """Text of the question that an answer belongs to, or None."""
-        if chunk.role != "asst":
-            return None
-        sql = "SELECT text FROM chunks WHERE chat_id = ? AND exchange = ? AND role = 'user' ORDER BY passage LIMIT 1"
-        rows = self._rows(sql, (chunk.chat_id, chunk.exchange))
-        return str(rows[0][0]) if rows else None
+    def questions_of(self, chunks: Sequence[Chunk], chat_id: str) -> dict[str, str]:
+        """Texts of the questions that these answers belong to, by exchange; of this chat only, and none where there was no question."""
+        asked = {chunk.exchange for chunk in chunks if chunk.role == "asst" and chunk.chat_id == chat_id}
+        marks = ",".join("?" * len(asked))
+        sql = f"SELECT exchange, text FROM chunks WHERE chat_id = ? AND exchange IN ({marks}) AND role = 'user' ORDER BY passage DESC"  # noqa: S608 - marks only
+        return dict(self._rows(sql, (chat_id, *asked)))
 
     def chunks_per_chat(self) -> dict[str, int]:
         return dict(self._rows("SELECT chat_id, count(*) FROM chunks GROUP BY chat_id", ()))
@@ -180,10 +228,6 @@ class LexicalIndex:
         """Every chunk in the order of building: for verification and rebuild comparisons, not for recall."""
         sql = f"SELECT {_COLUMNS} FROM chunks ORDER BY chunk_no"  # noqa: S608 - constants
         return [_chunk(row) for row in self._rows(sql, ())]
-
-    def _chat_no(self, chat_id: str) -> int | None:
-        rows = self._rows("SELECT chat_no FROM chats WHERE chat_id = ?", (chat_id,))
-        return int(rows[0][0]) if rows else None
 
     def _rows(self, sql: str, parameters: Sequence[object]) -> list[tuple[Any, ...]]:
         with self._lock:

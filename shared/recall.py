@@ -1,8 +1,8 @@
 """Recall: the one way to what a chat said. `OpenRelease.recall(chat_id, …)` is the only search there is, and it is scoped.
 
-Keyword and vector candidates are fused; each found chunk is read back by id *and* chat, so that a row of another chat could not come
-out even if an index had answered with one. What does not answer in time is left out and named in `degraded`:
-vectors and keywords → keywords → nothing.
+All items of the chat are ranked together (shared/scoring.py), by words and, if the vectors answer in time, by meaning; each hit is read back by
+id *and* chat, so that a row of another chat could not come out even if an index had answered with one. What does not answer in time is left
+out and named in `degraded`: vectors and keywords → keywords → nothing. Of texts that say the same the best one comes out and names the others.
 """
 
 from __future__ import annotations
@@ -14,29 +14,42 @@ from concurrent.futures import TimeoutError as FutureTimeout
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from shared.backends.base import MemoryBackend
+from shared.backends.choose import backend_of
 from shared.backends.null import NullBackend
 from shared.errors import ReleaseRefused
 from shared.keeping import reading
 from shared.lexical import Chunk, LexicalIndex
-from shared.ranking import Fused, Match, fuse
-from shared.release import LEXICAL, Manifest, read_manifest, summary_file
+from shared.ranking import WEIGHTS, asks_when, groups, meant_speakers, query_words
+from shared.release import FORMAT_VERSION, LEXICAL, Manifest, read_manifest, summary_file
 from shared.settings import Settings
+from shared.time_words import spans
 
-#: Candidates of each signal before fusion.
-CANDIDATES = 50
+if TYPE_CHECKING:
+    from shared.chat_index import ChatItems
+    from shared.scoring import Array, Integers, Question, Scored
+
+#: Items read besides those that are asked for, since what repeats another leaves its place to the next; and the most in a chat of repetitions.
+SPARE, MOST_READ = 8, 1000
 
 
 @dataclass(frozen=True)
 class Hit:
-    """A recalled chunk with its scores (0 to 1; None where that signal did not find it) and the question it answers."""
+    """A recalled chunk and the question it answers.
+
+    `scores` are the parts that add up to `score`, and the raw signals `bm25` and `cosine`. `lexical` and `vector` are bm25 and cosine as shares
+    of the chat's best (0 to 1); None where no word of the question is near, or no vector was asked. `also` are the turns that say the same.
+    """
 
     chunk: Chunk
     score: float
     lexical: float | None
     vector: float | None
     question: str | None
+    scores: dict[str, float] = field(default_factory=dict)
+    also: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -56,6 +69,11 @@ class OpenRelease:
         with ExitStack() as held:
             held.enter_context(reading(path))
             self.manifest: Manifest = read_manifest(path)
+            if self.manifest.format_version < FORMAT_VERSION:
+                raise ReleaseRefused(
+                    f"Release {self.manifest.run} has format {self.manifest.format_version}; this program reads {FORMAT_VERSION}. "
+                    "Run the night (hmem-night run): it builds the memory anew from the archive."
+                )
             try:
                 if not (path / LEXICAL).is_file():  # a pipe would keep us waiting
                     raise sqlite3.OperationalError("it is missing, or no file")
@@ -64,7 +82,8 @@ class OpenRelease:
                 raise ReleaseRefused(
                     f"{path / LEXICAL} cannot be opened: {error}. Go back to another (hmem release rollback), or run the night again."
                 ) from error
-            self._backend = _backend(settings, path, self.manifest)
+            self._backend: MemoryBackend = backend_of(settings, path, self.manifest)
+            self._zone = settings.timezone
             self._pool = ThreadPoolExecutor(settings.max_concurrent_tasks, thread_name_prefix="vectors")
             self._held = held.pop_all()
 
@@ -104,57 +123,101 @@ class OpenRelease:
         except (OSError, UnicodeDecodeError):
             return None
 
-    def recall(self, chat_id: str, query: str, k: int, deadline_seconds: float | None = None) -> Recalled:
-        """The `k` chunks of this chat that say most about `query`."""
+    def recall(
+        self, chat_id: str, query: str, k: int, deadline_seconds: float | None = None, now: float | None = None
+    ) -> Recalled:
+        """The `k` chunks of this chat that say most about `query`; `now` (POSIX seconds, else the clock) is what "last week" counts from."""
         started = time.perf_counter()
         degraded: list[str] = []
-        vectors = (
-            self._pool.submit(self._backend.search, query, chat_id, CANDIDATES)
-            if self._backend.is_available()
-            else None
-        )
-        words = self._words(query, chat_id, degraded)
-        nearest = self._nearest(vectors, deadline_seconds, degraded)
-        hits = self._read(fuse(words, nearest)[:k], chat_id, degraded)
+        hits: list[Hit] = []
+        try:
+            if items := self._lexical.items(chat_id):
+                hits = self._hits(items, query, k, deadline_seconds, time.time() if now is None else now, degraded)
+            elif not self._backend.is_available():
+                degraded.append(f"no vector search: {self._backend.why_not}")
+        except sqlite3.Error as error:
+            degraded.append(f"no recalled text: {error}")
         return Recalled(hits, degraded, (time.perf_counter() - started) * 1000)
 
-    def _words(self, query: str, chat_id: str, degraded: list[str]) -> list[Match]:
+    def _hits(
+        self, items: ChatItems, query: str, k: int, deadline: float | None, now: float, degraded: list[str]
+    ) -> list[Hit]:
+        from shared.scoring import score
+
+        ends = None if deadline is None else time.perf_counter() + deadline
+        asked = self._ask_vectors(items, query)
+        question = self._question(items, query, now, degraded)
+        similarities = self._nearest(asked, deadline, ends, degraded)
+        scored = score(question, items.features, similarities)
+        return self._read(items, scored, k)
+
+    def _ask_vectors(self, items: ChatItems, query: str) -> Future[Array] | None:
+        if not self._backend.is_available():
+            return None
+        return self._pool.submit(self._backend.similarities, query, items.chat_id, items.chunk_ids)
+
+    def _question(self, items: ChatItems, query: str, now: float, degraded: list[str]) -> Question:
+        from shared.scoring import Question
+
+        words = query_words(query)
         try:
-            return self._lexical.search(query, chat_id, CANDIDATES)
+            postings = self._lexical.postings(items, words)
         except sqlite3.Error as error:
             degraded.append(f"no keyword search: {error}")
-            return []
+            postings = []
+        speaker = items.of_speakers(meant_speakers(words, items.speakers))
+        times = spans(query, now, self._zone)
+        return Question(postings, speaker, asks_when(words), items.said_in(times) if times else None)
 
-    def _nearest(self, vectors: Future[list[Match]] | None, deadline: float | None, degraded: list[str]) -> list[Match]:
-        if vectors is None:
+    def _nearest(
+        self, asked: Future[Array] | None, deadline: float | None, ends: float | None, degraded: list[str]
+    ) -> Array | None:
+        if asked is None:
             degraded.append(f"no vector search: {self._backend.why_not}")
-            return []
+            return None
         try:
-            return vectors.result(timeout=deadline)
+            return asked.result(timeout=None if ends is None else max(0.0, ends - time.perf_counter()))
         except FutureTimeout:
             degraded.append(f"no vector search: not answered within {deadline:.3f} s")
         except Exception as error:  # noqa: BLE001 - an index or an embedder may raise anything; the answer must go out
             degraded.append(f"no vector search: {error}")
-        return []
+        return None
 
-    def _read(self, ranked: list[Fused], chat_id: str, degraded: list[str]) -> list[Hit]:
-        try:
-            chunks = self._lexical.chunks([hit.chunk_id for hit in ranked], chat_id)
-            return [
-                Hit(chunk, hit.score, hit.lexical, hit.vector, self._lexical.question_of(chunk))
-                for hit in ranked
-                if (chunk := chunks.get(hit.chunk_id)) is not None and chunk.chat_id == chat_id
-            ]
-        except sqlite3.Error as error:
-            degraded.append(f"no recalled text: {error}")
-            return []
+    def _read(self, items: ChatItems, scored: Scored, k: int) -> list[Hit]:
+        """The chunks of the best items, of this chat only, each text once."""
+        from shared.scoring import best
+
+        wanted, chunks, once = k + SPARE, list[Chunk](), list[list[int]]()
+        while True:
+            ranked = best(scored, wanted, only_found=scored.cosine is None)
+            chunks = self._chunks(items, ranked)
+            once = groups([((chunk.role, chunk.speaker), chunk.text) for chunk in chunks])
+            if len(once) >= k or len(ranked) < wanted or wanted >= MOST_READ:
+                break
+            wanted = min(4 * wanted, MOST_READ)
+        places = {items.chunk_ids[at]: int(at) for at in ranked}
+        questions = self._lexical.questions_of([chunks[first] for first, *_ in once[:k]], items.chat_id)
+        return [
+            _hit(scored, places[chunks[first].chunk_id], chunks[first], [chunks[at] for at in again], questions)
+            for first, *again in once[:k]
+        ]
+
+    def _chunks(self, items: ChatItems, ranked: Integers) -> list[Chunk]:
+        """In the order of the ranking; a row that is not this chat's own is left out."""
+        ids = [items.chunk_ids[at] for at in ranked]
+        found = self._lexical.chunks(ids, items.chat_id)
+        return [found[name] for name in ids if name in found and found[name].chat_id == items.chat_id]
 
 
-def _backend(settings: Settings, path: Path, manifest: Manifest) -> MemoryBackend:
-    if settings.memory_backend == "none":
-        return NullBackend("MEMORY_BACKEND=none")
-    if "chroma" not in manifest.indexes:
-        return NullBackend(f"release {manifest.run} was built without a vector index")
-    from shared.backends.chroma import ChromaBackend
-
-    return ChromaBackend(settings, path, manifest.embedding, settings.hmem_state_dir / "views")
+def _hit(scored: Scored, at: int, chunk: Chunk, again: list[Chunk], questions: dict[str, str]) -> Hit:
+    scores = scored.explain(at)
+    also = dict.fromkeys(turn for other in again for turn in other.turn_ids if turn not in chunk.turn_ids)
+    return Hit(
+        chunk,
+        float(scored.total[at]),
+        scores["lexical"] / WEIGHTS.lexical if scores["bm25"] else None,
+        scores["vector"] / WEIGHTS.vector if "cosine" in scores else None,
+        questions.get(chunk.exchange) if chunk.role == "asst" else None,
+        scores,
+        tuple(also),
+    )

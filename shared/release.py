@@ -3,7 +3,7 @@
     HMEM_MEMORY_DIR/
       current -> releases/<run>     the one commit point
       releases/<run>/manifest.json  what the release is made of, and every other file with size and sha256
-      releases/<run>/summaries/chat_<id>_summary.txt, lexical.sqlite, chroma/
+      releases/<run>/summaries/chat_<id>_summary.txt, lexical.sqlite, vectors.sqlite or chroma/
       incoming/<run>.<attempt>/     where rsync writes; renamed into releases/ after verification
 
 A release is a function of (archive, tombstones, model, parameters): the manifest names all of these, so that two releases can be
@@ -25,12 +25,13 @@ from shared.embedding import EmbeddingIdentity
 from shared.errors import ReleaseRefused
 from shared.files import safe_name, sha256_bytes, sha256_file, write_atomic
 
-#: 1: no checksum of its own in the manifest. Such releases are still read.
-FORMAT_VERSION = 2
+#: 1: no checksum of its own in the manifest. 2: no ranked items in `lexical.sqlite`. Manifests of these are still read, their indexes are not.
+FORMAT_VERSION = 3
 CHECKSUM = "checksum"
 MANIFEST = "manifest.json"
 LEXICAL = "lexical.sqlite"
 CHROMA = "chroma"
+VECTORS = "vectors.sqlite"
 SUMMARIES = "summaries"
 RELEASES = "releases"
 
@@ -148,21 +149,30 @@ def seal(release: Path, manifest: Manifest) -> Manifest:
 
 def verify(release: Path) -> Manifest:
     """Re-hash every file of a release against its manifest; the first that differs is named in a ReleaseRefused."""
-    manifest = read_manifest(release)
-    if release.parent.name == RELEASES and release.name != str(manifest.run):
-        raise ReleaseRefused(
-            f"Release {release.name} calls itself {manifest.run}: it was put there by hand. Publish it again."
-        )
+    manifest = _own_manifest(release)
     present = set(list_files(release))
     for name in sorted(present ^ set(manifest.files)):
         what = "is not in the manifest" if name in present else "is missing"
         raise ReleaseRefused(f"Release {release.name}: {name} {what}. Publish it again.")
     _refuse_extra_directories(release, present)
     for name, expected in manifest.files.items():
-        path = release / name
-        if path.stat().st_size != expected["size"] or sha256_file(path) != expected["sha256"]:
-            raise ReleaseRefused(f"Release {release.name}: {name} was changed after it was built. Publish it again.")
+        _compare(release, name, expected)
     return manifest
+
+
+def _own_manifest(release: Path) -> Manifest:
+    manifest = read_manifest(release)
+    if release.parent.name == RELEASES and release.name != str(manifest.run):
+        raise ReleaseRefused(
+            f"Release {release.name} calls itself {manifest.run}: it was put there by hand. Publish it again."
+        )
+    return manifest
+
+
+def _compare(release: Path, name: str, expected: dict[str, Any]) -> None:
+    path = release / name
+    if path.stat().st_size != expected["size"] or sha256_file(path) != expected["sha256"]:
+        raise ReleaseRefused(f"Release {release.name}: {name} was changed after it was built. Publish it again.")
 
 
 def _refuse_extra_directories(release: Path, files: set[str]) -> None:

@@ -18,6 +18,9 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 
 from shared.errors import SettingsError
 
+#: Vector indexes that this version knows, the preferred one first.
+INDEXES = ("sqlite", "chroma")
+
 DEFAULT_CONFIG = Path("/etc/hmem/hmem.toml")
 
 
@@ -33,8 +36,9 @@ class Settings(BaseSettings):
     hmem_state_dir: Path = Field(Path("/var/lib/hmem"), description="the dispatcher's own writable files")
     hmem_night_dir: Path = Field(Path("/var/lib/hmem-night"), description="archive, nights and cache of the night host")
 
-    memory_backend: Literal["auto", "none", "chroma"] = Field(
-        "auto", description="vector lookups by day; auto is none until there is a release, then chroma"
+    memory_backend: Literal["auto", "none", "sqlite", "chroma"] = Field(
+        "auto",
+        description="vector lookups by day; auto is none until there is a release, then what it has, sqlite first",
     )
     memory_summary: bool = Field(True, description="inject the chat's summary file if there is one")
     memory_tokens: int = Field(
@@ -48,7 +52,10 @@ class Settings(BaseSettings):
     ollama_timeout: float = Field(120.0, gt=0, description="limit of one request to Ollama, in seconds")
     summary_model: str | None = Field(None, description="Ollama chat model that writes summaries; none: extractive")
 
-    night_indexes: str = Field("chroma", description="what the night builds beside lexical.sqlite: chroma, or none")
+    night_indexes: str = Field(
+        "sqlite",
+        description="what the night builds beside lexical.sqlite: sqlite, chroma, both (with a comma), or none",
+    )
     night_cron: str = Field("0 3 * * *", description="when `hmem-night schedule` runs, as a cron expression")
     publish_target: str | None = Field(
         None, description="where releases go: a path, or [user@]host:path; HMEM_MEMORY_DIR if unset"
@@ -149,15 +156,18 @@ class Settings(BaseSettings):
 
     @property
     def indexes(self) -> tuple[str, ...]:
-        """Vector indexes that the night builds."""
-        return tuple(name for name in self.night_indexes.replace(" ", "").split(",") if name not in ("", "none"))
+        """Vector indexes that the night builds, the preferred one first, however they were written."""
+        named = self.night_indexes.replace(" ", "").split(",")
+        return tuple(name for name in INDEXES if name in named)
 
     @field_validator("night_indexes")
     @classmethod
     def _known_indexes(cls, value: str) -> str:
-        unknown = set(value.replace(" ", "").split(",")) - {"", "none", "chroma"}
+        unknown = set(value.replace(" ", "").split(",")) - {"", "none", *INDEXES}
         if unknown:
-            raise ValueError(f"unknown index {', '.join(sorted(unknown))}; this version builds chroma, or none")
+            raise ValueError(
+                f"unknown index {', '.join(sorted(unknown))}; this version builds {', '.join(INDEXES)}, or none"
+            )
         return value
 
     @classmethod

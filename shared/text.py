@@ -10,7 +10,19 @@ from zoneinfo import ZoneInfo
 #: Characters of one token, on average, in English with this kind of model. An estimate, used for budgets only.
 CHARACTERS_PER_TOKEN = 4
 
+_MONTHS = "January February March April May June July August September October November December".split()
+
+_LINE_BREAK = re.compile(r"\r\n|[\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
 _BLANK = re.compile(r"\s+")
+#: What a model or the CLI around it may take for the border of a prompt's parts: our own fence, tags of roles and tools, chat marks.
+_MARKUP = re.compile(
+    r"<(?=\s*/?\s*(?:record|system|system-reminder|human|user|assistant|function_calls|invoke|tool_result)\b|\|)",
+    re.IGNORECASE,
+)
+#: What would begin another speaker's turn, or a part of the prompt, if it stood at the start of a line.
+_LINE_START = re.compile(
+    r"^(?=[^\S\n]*(?:(?:human|user|assistant|system)[^\S\n]*:|\#|```|\[/?INST\]))", re.IGNORECASE | re.MULTILINE
+)
 
 
 def tokens(text: str) -> int:
@@ -23,6 +35,15 @@ def one_line(text: str) -> str:
     return _BLANK.sub(" ", text).strip()
 
 
+def harmless(text: str) -> str:
+    """The text with what could pass for a border of the prompt made visible instead: `<` of a tag as `‹`, `› ` ahead of a role or heading.
+
+    Line breaks of any kind become line feeds first, so that what begins a line for a reader begins one here. Applied twice it is the same.
+    """
+    lines = _LINE_BREAK.sub("\n", text)
+    return _LINE_START.sub("› ", _MARKUP.sub("‹", lines) if "<" in lines else lines)
+
+
 def shorten(text: str, characters: int) -> str:
     """At most `characters` of a text, cut at a word where there is one, with an ellipsis."""
     if len(text) <= characters:
@@ -30,6 +51,12 @@ def shorten(text: str, characters: int) -> str:
     cut = text[: max(0, characters - 1)]
     head, _, _ = cut.rpartition(" ")
     return (head if len(head) > characters // 2 else cut).rstrip() + "…"
+
+
+def day_text(timestamp: float, zone: ZoneInfo) -> str:
+    """`8 May 2023`, in the zone; the month in English, whatever the host's language is."""
+    moment = datetime.fromtimestamp(timestamp, zone)
+    return f"{moment.day} {_MONTHS[moment.month - 1]} {moment.year}"
 
 
 def date_text(timestamp: float, zone: ZoneInfo) -> str:

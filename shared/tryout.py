@@ -18,7 +18,7 @@ from shared import gate
 from shared.errors import HmemError, ReleaseRefused
 from shared.lexical import Chunk, LexicalIndex
 from shared.recall import OpenRelease
-from shared.release import LEXICAL
+from shared.release import LEXICAL, read_manifest
 from shared.settings import load_settings
 
 #: Chats that are asked, spread over all; a probe, not a proof (the hashes prove the content).
@@ -41,7 +41,12 @@ def try_out(path: Path, state_dir: Path, current: Path | None = None) -> dict[st
 
 
 def _open(path: Path, state_dir: Path) -> OpenRelease:
-    release = OpenRelease(load_settings(hmem_state_dir=state_dir, memory_backend="auto"), path)
+    settings = load_settings(hmem_state_dir=state_dir)
+    if (
+        settings.memory_backend not in read_manifest(path).indexes
+    ):  # what this host would search, else whatever there is
+        settings = load_settings(hmem_state_dir=state_dir, memory_backend="auto")
+    release = OpenRelease(settings, path)
     release.open_vectors()
     return release
 

@@ -1,4 +1,4 @@
-"""The built index: what is proven after closing, what is copied forward from the last night, and what a broken disk ends as."""
+"""The built indexes: what is proven after closing, what is copied forward from the last night, and what a broken disk ends as."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from nightly.index_rows import read_rows
 from nightly.night import Lease, Night
 from nightly.progress import Reporter
 from shared import lexical
-from shared.backends import chroma
+from shared.backends import chroma, sqlite
 from shared.errors import HmemError, LedgerMismatch, ReleaseRefused, StorageError
 from shared.files import sha256_file
 from shared.lexical import Chunk
-from shared.release import CHROMA, LEXICAL, list_files
+from shared.release import CHROMA, LEXICAL, VECTORS, list_files
 from shared.settings import load_settings
 from tests.conftest import World
 
@@ -69,8 +69,9 @@ class Said(Reporter):
 class Nights:
     """Nights of one host up to their build: chunks and vectors are given, no Redis is asked."""
 
-    def __init__(self, root: Path) -> None:
-        self.settings, self.runs, self.report = load_settings(hmem_night_dir=root / "night"), 0, Said()
+    def __init__(self, root: Path, indexes: str = "chroma") -> None:
+        self.settings = load_settings(hmem_night_dir=root / "night", night_indexes=indexes)
+        self.runs, self.report = 0, Said()
 
     @property
     def last(self) -> Path:
@@ -105,10 +106,15 @@ class Nights:
         last_index.keep(night)
         return result
 
+    @property
+    def built(self) -> Path:
+        """What the newest build has made."""
+        return self.settings.hmem_night_dir / "nights" / str(self.runs) / "build"
+
     def contents(self, scratch: Path) -> dict[str, dict[str, bytes]]:
         """Chat -> chunk id -> stored vector, of the newest build."""
         scratch = scratch / f"contents-{self.runs}"
-        shutil.copytree(self.settings.hmem_night_dir / "nights" / str(self.runs) / "build" / CHROMA, scratch)
+        shutil.copytree(self.built / CHROMA, scratch)
         with chroma._opened(scratch, "read") as client:
             found = {}
             for one in client.list_collections():
@@ -238,17 +244,6 @@ def _sql(*statements: str) -> Callable[[Path], None]:
     return damage
 
 
-def _flip_a_word(path: Path) -> None:
-    """The first letter of a word in the full-text index: its file is sound, the index is not (FTS5 looks at its structure only)."""
-    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
-        number, block = connection.execute(
-            "SELECT id, block FROM chunks_fts_data WHERE instr(block, x'6e6f7465')"
-        ).fetchone()
-        connection.execute(
-            "UPDATE chunks_fts_data SET block = ? WHERE id = ?", (block.replace(b"note", b"oote"), number)
-        )
-
-
 LEXICAL_DAMAGE: dict[str, tuple[Callable[[Path], object], type[HmemError], str]] = {
     "a chunk is gone": (_sql("DELETE FROM chunks WHERE chunk_no = 3"), LedgerMismatch, "holds 39 chunks"),
     "a chunk that nobody made": (
@@ -262,25 +257,18 @@ LEXICAL_DAMAGE: dict[str, tuple[Callable[[Path], object], type[HmemError], str]]
         LedgerMismatch,
         "by keyword",
     ),
-    "a row without its words": (
-        _sql("INSERT INTO chunks_fts (chunks_fts, rowid, chat, body) VALUES ('delete', 1, 'c1', 'note 0 of 9912')"),
-        LedgerMismatch,
-        "finds 39 by keyword",
-    ),
-    "words without their row": (
-        _sql("INSERT INTO chunks_fts (rowid, chat, body) VALUES (99, 'c3', 'secret')"),
+    "a row without its words": (_sql("DELETE FROM items WHERE chat_no = 1"), LedgerMismatch, "finds 19 by keyword"),
+    "a word is gone": (_sql("DELETE FROM postings WHERE chat_no = 1 AND term = 'note'"), LedgerMismatch, "finds 19 by keyword"),
+    "another chat's word": (_sql("UPDATE postings SET chat_no = 2 WHERE chat_no = 1 AND term = '9912'"), LedgerMismatch, "by keyword"),
+    "words of nobody": (
+        _sql("INSERT INTO postings SELECT 7, term, ordinals, counts FROM postings WHERE chat_no = 1"), LedgerMismatch, "finds 40 by keyword"),
+    "items of nobody": (
+        _sql("INSERT INTO items SELECT 7, chunk_ids, speakers, starts, lengths, tokens, said_by, flags FROM items WHERE chat_no = 1"),
         LedgerMismatch,
         "finds 40 by keyword",
     ),
-    "a row that answers to two chats": (
-        _sql(
-            "INSERT INTO chunks_fts (chunks_fts, rowid, chat, body) VALUES ('delete', 1, 'c1', 'note 0 of 9912')",
-            "INSERT INTO chunks_fts (rowid, chat, body) VALUES (1, 'c1 c2', 'note 0 of 9912')",
-        ),
-        LedgerMismatch,
-        "by keyword",
-    ),
-    "words out of order": (_flip_a_word, StorageError, "was damaged"),
+    "two chats changed their words": (
+        _sql("UPDATE items SET chat_no = -chat_no", "UPDATE items SET chat_no = chat_no + 3"), LedgerMismatch, "by keyword"),
     "a flipped byte": (lambda p: _flip_page(p, 2), StorageError, "was damaged"),
 }  # fmt: skip
 
@@ -299,7 +287,18 @@ def test_damage_to_closed_keywords_is_seen(tmp_path: Path, name: str) -> None:
         lexical.check(path, scratch, {"9912": 20, "-100123": 20})
 
 
-def test_a_build_counts_what_each_chat_has_and_leaves_only_its_files(nights: Nights) -> None:
+@pytest.mark.parametrize(
+    ("indexes", "more"),
+    [
+        ("chroma", {"indexes": ["chroma"], "copied_forward": 0, "added": 7, "unreached": 0}),
+        ("sqlite", {"indexes": ["sqlite"], "copied_forward": 0, "added": 7}),
+        ("chroma,sqlite", {"indexes": ["sqlite", "chroma"], "copied_forward": 0, "added": 7, "unreached": 0}),
+    ],
+)
+def test_a_build_counts_what_each_chat_has_and_leaves_only_its_files(
+    tmp_path: Path, indexes: str, more: dict[str, Any]
+) -> None:
+    nights = Nights(tmp_path, indexes)
     chunks = [*talk(3), said("9912", 8, "OK"), said("9912", 9, "OK"), said("77", 1, "poison")]
     night, result = nights.build(chunks, refused={"t1-77:user#1": "too long"})
     assert result["indexed"] == {
@@ -307,8 +306,12 @@ def test_a_build_counts_what_each_chat_has_and_leaves_only_its_files(nights: Nig
         "-100123": {"keywords": 3, "vectors": 3, "repeated": 0, "not_embedded": 0},
         "77": {"keywords": 1, "vectors": 0, "repeated": 0, "not_embedded": 1},
     }
-    assert (result["indexes"], result["copied_forward"], result["added"], result["unreached"]) == (["chroma"], 0, 7, 0)
-    assert {path.name for path in night.output("build").iterdir()} == {LEXICAL, CHROMA, "result.json"}
+    places = {build.PLACES[name] for name in more["indexes"]}
+    assert {name: value for name, value in result.items() if name not in ("indexed", "proven")} == more
+    assert {path.name for path in night.output("build").iterdir()} == {LEXICAL, "result.json", *places}
+    assert result["proven"] == {
+        place: last_index.digest_of(last_index.hash_files(night.output("build") / place)) for place in places
+    }
 
 
 def test_a_build_without_vectors_says_so(nights: Nights) -> None:
@@ -342,6 +345,87 @@ def test_vectors_that_do_not_fit_the_chunks_stop_the_build(nights: Nights, missi
         read_rows(night)
 
 
+def test_no_texts_with_vectors_make_an_empty_index(tmp_path: Path) -> None:
+    """All that was said was refused by the embedder."""
+    nights = Nights(tmp_path, "sqlite,chroma")
+    _, result = nights.build([said("1", 1)], refused={"t1-1:user#1": "too long"})
+    assert result["indexed"] == {"1": {"keywords": 1, "vectors": 0, "repeated": 0, "not_embedded": 1}}
+    assert (nights.built / VECTORS).is_file()
+
+
+# SQLite
+
+
+REPEATS = {"9912": {"again": "t7-9912:user#1"}}
+
+SQLITE_DAMAGE: dict[str, tuple[Callable[[Path], object], type[HmemError], str]] = {
+    "a block is gone": (_sql("DELETE FROM blocks WHERE chat_no = 1 AND block_no = 1"), ReleaseRefused, "holds 1024 of 1100 vectors"),
+    "a chat is gone": (_sql("DELETE FROM chats WHERE chat_no = 2"), ReleaseRefused, "1 chats that are not as they were given"),
+    "a chat of nobody": (_sql("INSERT INTO chats VALUES (9, '1', 0, '{}')"), ReleaseRefused, "1 chats that are not as they were given"),
+    "another count": (_sql("UPDATE chats SET vectors = 1099 WHERE chat_no = 1"), ReleaseRefused, "1 chats that are not as they were given"),
+    "other vectors": (_sql("UPDATE blocks SET vectors = zeroblob(60 * 64) WHERE chat_no = 2"), ReleaseRefused, "holds other vectors of a chat"),
+    "other ids": (
+        _sql("UPDATE blocks SET ids = CAST(replace(CAST(ids AS TEXT), 't7-', 't9999-') AS BLOB)"), ReleaseRefused, "holds other chunks"),
+    "the ids of another": (
+        _sql("UPDATE blocks SET ids = CAST(replace(CAST(ids AS TEXT), 't7-', 't8-') AS BLOB)"), ReleaseRefused, "holds other chunks"),
+    "a repeated chunk of another": (_sql("UPDATE chats SET repeated = CAST('{\"again\":8}' AS BLOB)"), ReleaseRefused, "holds other chunks"),
+    "a repeated chunk is gone": (_sql("UPDATE chats SET repeated = CAST('{}' AS BLOB)"), ReleaseRefused, "holds other chunks"),
+    "two chats changed places": (
+        _sql("UPDATE chats SET chat_no = -chat_no", "UPDATE chats SET chat_no = chat_no + 3"), ReleaseRefused, "does not fit its chat"),
+    "a flipped byte": (lambda p: _flip_page(p, 1), StorageError, "was damaged"),
+    "half of it": (lambda p: os.truncate(p, p.stat().st_size // 2), StorageError, "was damaged"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SQLITE_DAMAGE)
+def test_damage_to_closed_vectors_is_seen(tmp_path: Path, name: str) -> None:
+    damage, error, why = SQLITE_DAMAGE[name]
+    path, chats = tmp_path / VECTORS, of_chunks(INDEXED)
+    sqlite.build(path, chats, REPEATS)
+    before = sha256_file(path)
+    assert sqlite.check(path, chats, REPEATS) == {"9912": 1100, "-100123": 60}
+    assert (sha256_file(path), [file.name for file in tmp_path.iterdir()]) == (before, [VECTORS])
+    damage(path)
+    with pytest.raises(error, match=why):
+        sqlite.check(path, chats, REPEATS)
+
+
+def test_the_same_vectors_make_the_same_file(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        sqlite.build(tmp_path / name, of_chunks(INDEXED), REPEATS)
+    assert sha256_file(tmp_path / "one") == sha256_file(tmp_path / "two")
+
+
+@pytest.mark.parametrize("size", [0, 4096, 50_000])
+def test_a_full_disk_is_a_storage_error_for_sqlite_too(tmp_path: Path, size: int) -> None:
+    with files_limited_to(size), pytest.raises(StorageError, match="SQLite could not write the index"):
+        sqlite.build(tmp_path / VECTORS, of_chunks(INDEXED))
+
+
+def test_repeated_words_are_known_by_their_first(tmp_path: Path) -> None:
+    nights = Nights(tmp_path, "sqlite")
+    nights.build([said("1", 1), *(said("1", number, "OK") for number in (2, 3, 4)), said("2", 5, "OK")])
+    with closing(sqlite.VectorFile(nights.built / VECTORS, DIMENSIONS)) as file:
+        chat = file.chat("1")
+        assert chat is not None
+        assert chat.rows == {"t1-1:user#1": 0, "t2-1:user#1": 1, "t3-1:user#1": 1, "t4-1:user#1": 1}
+        assert len(chat.vectors) == 2
+
+
+def test_an_index_that_is_not_built_any_more_is_not_kept(tmp_path: Path) -> None:
+    Nights(tmp_path).published(talk(6))
+    nights = Nights(tmp_path, "sqlite")
+    nights.runs = 1
+    nights.published(talk(6))
+    assert not nights.last.exists()
+    nights = Nights(tmp_path, "sqlite,chroma")
+    nights.runs = 2
+    assert nights.published(talk(6))["copied_forward"] == 0
+    assert nights.published(talk(7))["copied_forward"] == 12, "the copy is Chroma's; SQLite's is written anew"
+    with closing(sqlite.VectorFile(nights.built / VECTORS, DIMENSIONS)) as file:
+        assert file.chats() == {"9912": 7, "-100123": 7}
+
+
 # Crowds
 
 
@@ -354,7 +438,7 @@ def test_the_same_words_hundreds_of_times_hide_nothing_else(nights: Nights, tmp_
     assert result["indexed"]["1"] == {"keywords": 1100, "vectors": 1100, "repeated": 598, "not_embedded": 0}
     assert result["unreached"] == 0
     every = of_chunks(notes)["1"][1]
-    shutil.copytree(nights.settings.hmem_night_dir / "nights" / "1" / "build" / CHROMA, tmp_path / "all")
+    shutil.copytree(nights.built / CHROMA, tmp_path / "all")
     with chroma._opened(tmp_path / "all", "read") as client:
         answer = _collection(client, "1").query(query_embeddings=every, n_results=1)
     assert [found[0] for found in answer["ids"]] == [chunk.chunk_id for chunk in notes]
@@ -622,9 +706,9 @@ def test_a_disk_that_fails_while_keeping_does_not_fail_the_night(
 def test_the_second_night_adds_to_the_first_ones_index(world: World) -> None:
     for number in range(4):
         world.say(f"t{number}", f"note number {number} about the garden")
-    world.night()
+    world.night(night_indexes="chroma")
     world.say("t9", "the boiler code is 4711")
-    world.night()
+    world.night(night_indexes="chroma")
     result = orjson.loads((world.night_dir / "nights" / "2" / "build" / "result.json").read_bytes())
     assert (result["copied_forward"], result["added"]) == (4, 1)
 

@@ -128,7 +128,7 @@ def confined(unit: str, command: list[str], variables: dict[str, str]) -> str:
 
 
 def test_day_and_night_work_under_their_filters(analyze: str, world: World) -> None:
-    """With vectors: onnxruntime, Chroma, rsync, and the real CLI with its JIT."""
+    """With vectors: onnxruntime, rsync, and the real CLI with its JIT."""
     with MessagesApi() as api:
         world.environment = {
             "CLAUDE_BIN": str(BINARIES / "claude"), "ANTHROPIC_BASE_URL": api.url, "ANTHROPIC_API_KEY": "test",

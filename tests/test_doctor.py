@@ -128,7 +128,7 @@ def looks(host: World, name: str, **more: Any) -> Finding:
 
 
 def test_a_sound_installation_has_no_problem_and_stays_as_it_was(host: World, durable: Redis) -> None:
-    host.environment |= {"EMBEDDER": "local", "NIGHT_INDEXES": "chroma"}
+    host.environment |= {"EMBEDDER": "local", "NIGHT_INDEXES": "sqlite"}
     host.night()
     host.enqueue("q1", "a waiting task")
 
@@ -399,13 +399,13 @@ def test_ollama_faults(host: World) -> None:
 
 def test_an_embedder_that_differs_from_the_release(host: World) -> None:
     with OllamaApi() as api:
-        host.environment |= {"EMBEDDER": "ollama", "NIGHT_INDEXES": "chroma", "OLLAMA_URL": api.url}
+        host.environment |= {"EMBEDDER": "ollama", "NIGHT_INDEXES": "sqlite", "OLLAMA_URL": api.url}
         host.night()
         assert looks(host, "vectors").state == "ok"
         api.models["all-minilm:latest"] = "0" * 64  # pulled again, another version
         expect(
             host, "vectors", Fault.EMBEDDER_DIFFERS, "differs from .* release .* by words alone: another version of the model",
-            "all-MiniLM-L6-v2.*or run the night",
+            "all-MiniLM-L6-v2.*or run hmem-night backfill archive --reembed",
         )  # fmt: skip
     assert looks_with(host, "vectors", EMBEDDER="local").state == "ok", "the same weights elsewhere"
     assert looks_with(host, "vectors", EMBEDDER="none").state == "warning"

@@ -292,7 +292,7 @@ FAILED = {
     "error": "EmbeddingError",
     "sentence": "Ollama is away. Start it.",
     "exit_code": 13,
-    "at": 1_795_316_400.0,
+    "at": 1_763_780_400.0,
 }
 
 
@@ -304,7 +304,7 @@ def test_status_says_where_a_night_stopped_and_that_it_was_finished(light: World
     assert "done: export, archive, chunk; hmem-night run goes on there" in cut_off
     (light.night_dir / "nights" / "1" / "failed.json").write_text(json.dumps(FAILED))
     stopped = light.command("hmem-night", "status").stdout
-    told = "embed, 2026-11-22 03:00Z: EmbeddingError (13): Ollama is away. Start it."
+    told = "embed, 2025-11-22 03:00Z: EmbeddingError (13): Ollama is away. Start it."
     assert f"Night 1 is unfinished, stopped at {told}" in stopped
     assert "turns: 1 archived = 1 in 1 chunks + 0 forgotten + 0 without text\n" in stopped
     light.night()

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from shared.chat_index import ChatCache, ChatItems, read_chat
+from shared.errors import LedgerMismatch
 from shared.files import sha256_file
-from shared.lexical import Chunk, LexicalIndex, build
-from shared.ranking import LEXICAL_WEIGHT, MAX_TERMS, VECTOR_WEIGHT, Match, fuse, query_terms
+from shared.integrity import open_closed
+from shared.lexical import Chunk, LexicalIndex, build, check
+from shared.ranking import MAX_TERMS, query_terms
 
 PROPERTY = settings(max_examples=60, deadline=None)
 CHATS = ["9912", "-100123", "c1", "c2", "A", "a", 'q"uote', "chat:c1", "* OR 1", "%", "чат"]
@@ -84,7 +88,9 @@ def test_no_query_reaches_another_chat(crowd: LexicalIndex, query: str, chat: st
 @pytest.mark.parametrize("chat", [*CHATS, "nobody", "", "*", "c3", "' OR 1=1 --"])
 def test_a_chat_finds_its_own_words_and_none_of_the_others(crowd: LexicalIndex, chat: str) -> None:
     for number, other in enumerate(CHATS):
-        assert found(crowd, f"own{number}", chat) == ([f"{chat}#{n}" for n in (2, 1, 0)] if chat == other else [])
+        assert set(found(crowd, f"own{number}", chat)) == (
+            {f"{chat}#{n}" for n in range(3)} if chat == other else set()
+        )
 
 
 def test_chunks_of_another_chat_are_not_found_by_id(crowd: LexicalIndex) -> None:
@@ -94,14 +100,72 @@ def test_chunks_of_another_chat_are_not_found_by_id(crowd: LexicalIndex) -> None
     assert crowd.chunks(["c1#0"], "c1")["c1#0"].text == "canary c1 c2 chat body own2 note 0"
 
 
-def test_a_row_must_be_the_chats_own_in_the_index_and_in_the_table(tmp_path: Path) -> None:
+def test_rows_of_another_chat_do_not_come_out_even_if_the_file_says_so(tmp_path: Path) -> None:
     build(tmp_path / "file", [(chunk(chat, "canary", chat), "canary") for chat in ("A", "B")])
     damage = sqlite3.connect(tmp_path / "file", isolation_level=None)
     damage.executescript("UPDATE chats SET chat_no = -chat_no; UPDATE chats SET chat_no = chat_no + 3;")
     damage.close()
-    index = LexicalIndex(tmp_path / "file")
-    assert found(index, "canary", "A") == found(index, "canary", "B") == []
-    index.close()
+    with closing(LexicalIndex(tmp_path / "file")) as index:
+        assert index.chunks(found(index, "canary", "A"), "A") == {}
+    with pytest.raises(LedgerMismatch):
+        check(tmp_path / "file", tmp_path, {"A": 1, "B": 1})
+
+
+def test_deleting_a_chat_changes_nothing_that_another_finds(tmp_path: Path) -> None:
+    rows = [
+        (chunk(f"{chat}{n}", text, chat), text)
+        for chat in "AB"
+        for n, text in enumerate(["red bike", "red car", "boat"])
+    ]
+    build(tmp_path / "both", rows)
+    build(tmp_path / "one", [row for row in rows if row[0].chat_id == "A"])
+    with closing(LexicalIndex(tmp_path / "both")) as both, closing(LexicalIndex(tmp_path / "one")) as one:
+        for query in ("red", "bike boat", "car red boat"):
+            assert both.search(query, "A", 9) == one.search(query, "A", 9) != []
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "DELETE FROM postings WHERE chat_no = 1 AND term = 'red'",
+        "DELETE FROM items WHERE chat_no = 1",
+        "DELETE FROM chunks WHERE chunk_id = 'A0'",
+        "UPDATE postings SET counts = x'0900' WHERE chat_no = 1 AND term = 'bike'",
+        "UPDATE postings SET chat_no = 7 WHERE term = 'bike'",
+        "INSERT INTO postings VALUES (7, 'x', x'00000000', x'0100')",
+        "UPDATE chunks SET chat_id = 'B' WHERE chunk_id = 'A0'",
+    ],
+)
+def test_a_file_that_lacks_something_is_not_published(tmp_path: Path, damage: str) -> None:
+    path = tmp_path / "file"
+    build(path, [(chunk("A0", "red bike", "A"), "red bike"), (chunk("A1", "red car", "A"), "red car")])
+    assert check(path, tmp_path, {"A": 2}) == {"A": 2}
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute(damage)
+    with pytest.raises(LedgerMismatch):
+        check(path, tmp_path, {"A": 2})
+
+
+def test_only_so_many_bytes_of_chats_stay_in_memory(tmp_path: Path) -> None:
+    build(tmp_path / "file", [(chunk(f"{chat}{n}", "red", chat), "red") for chat in "ABC" for n in range(9)])
+    asked: list[str] = []
+
+    def read(chat_id: str) -> ChatItems | None:
+        asked.append(chat_id)
+        with closing(open_closed(tmp_path / "file")) as connection:
+            return read_chat(connection, chat_id)
+
+    size = (read("A") or pytest.fail()).nbytes
+    asked.clear()
+    cache = ChatCache(read, limit=2 * size)
+    for chat_id in "ABABCBA":
+        assert cache.get(chat_id) is not None
+    assert asked == ["A", "B", "C", "A"]
+    assert cache.get("nobody") is None
+    alone = ChatCache(read, limit=1)
+    asked.clear()
+    assert alone.get("A") is alone.get("A")
+    assert asked == ["A"]
 
 
 def test_a_question_of_another_chat_is_not_shown_with_an_answer(opened: Open) -> None:
@@ -113,8 +177,10 @@ def test_a_question_of_another_chat_is_not_shown_with_an_answer(opened: Open) ->
         chunk("alone", "an answer to nothing", role="asst", exchange="t9"),
     )
     every = {one.chunk_id: one for one in index.all_chunks()}
-    assert index.question_of(every["a"]) == "first passage of the question"
-    assert [index.question_of(every[name]) for name in ("foreign", "alone", "q1")] == [None, None, None]
+    asked = {"t1": "first passage of the question"}
+    assert index.questions_of([every["a"], every["alone"], every["q1"]], "9912") == asked
+    assert index.questions_of([every["alone"], every["q1"]], "9912") == {}
+    assert index.questions_of([every["foreign"]], "77") == index.questions_of([every["foreign"]], "9912") == {}
 
 
 def test_chunks_come_back_as_they_were_built(opened: Open) -> None:
@@ -151,11 +217,13 @@ def test_the_best_match_comes_first_and_the_newer_one_of_equals(opened: Open) ->
         chunk("3", "red car"),
         chunk("4", "red car"),
     )
-    assert found(index, "red car") == ["4", "3", "2", "1"]
-    assert found(index, "red car", k=2) == ["4", "3"]
+    assert found(index, "bike") == ["1"]
+    assert found(index, "red car", k=2) == found(index, "red car")[:2]
     scores = [match.score for match in index.search("red car", "9912", 9)]
     assert scores == sorted(scores, reverse=True)
-    assert scores[0] == scores[1] > scores[2] > scores[3] > 0
+    assert scores[-1] > 0
+    same = opened(chunk("1", "red car"), chunk("2", "red car"))
+    assert found(same, "red car") == ["2", "1"]
 
 
 @pytest.mark.parametrize("query", ["", "  ", "?!…", '"', "___", "🙂"])
@@ -201,40 +269,6 @@ def test_query_terms_are_folded_once_each_and_bounded() -> None:
     assert query_terms(["What", "is", "it", "IT"]) == ["what", "is", "it"]
     assert query_terms([]) == []
     assert query_terms(f"w{n}" for n in range(500)) == [f"w{n}" for n in range(MAX_TERMS)]
-
-
-def test_fusing_nothing_is_nothing_and_one_match_is_whole() -> None:
-    assert fuse([], []) == []
-    (hit,) = fuse([Match("a", 0.001)], [])
-    assert (hit.chunk_id, hit.score, hit.lexical, hit.vector) == ("a", LEXICAL_WEIGHT, 1.0, None)
-    (hit,) = fuse([], [Match("a", -3.0)])
-    assert (hit.score, hit.lexical, hit.vector) == (VECTOR_WEIGHT, None, 1.0)
-
-
-def test_signals_are_scaled_weighted_and_added() -> None:
-    words = [Match("a", 12.0), Match("b", 10.0), Match("c", 8.0)]
-    vectors = [Match("c", 0.9), Match("d", 0.8), Match("b", 0.5)]
-    hits = {hit.chunk_id: hit for hit in fuse(words, vectors)}
-    assert {name: hit.score for name, hit in hits.items()} == pytest.approx(
-        {"a": LEXICAL_WEIGHT, "b": LEXICAL_WEIGHT / 2, "c": VECTOR_WEIGHT, "d": VECTOR_WEIGHT * 0.75}
-    )
-    assert (hits["c"].lexical, hits["c"].vector, hits["d"].lexical) == (0.0, 1.0, None)
-
-
-matches = st.dictionaries(st.sampled_from("abcdefgh"), st.sampled_from([-1.0, 0.0, 0.25, 0.5, 7.0]))
-
-
-@PROPERTY
-@given(matches, matches)
-def test_fusion_keeps_every_match_once_in_one_order_whatever_order_they_came_in(
-    words: dict[str, float], vectors: dict[str, float]
-) -> None:
-    one, two = ([Match(*pair) for pair in signal.items()] for signal in (words, vectors))
-    hits = fuse(one, two)
-    assert {hit.chunk_id for hit in hits} == {*words, *vectors}
-    assert hits == sorted(hits, key=lambda hit: (-hit.score, hit.chunk_id)) == fuse(one[::-1], two[::-1])
-    assert len(hits) == len({hit.chunk_id for hit in hits})
-    assert all(0 <= hit.score <= 1 for hit in hits)
 
 
 def test_letters_that_fold_to_two_are_found(tmp_path: Path) -> None:

@@ -262,8 +262,7 @@ def test_every_kind_of_damage_is_mended(light: World, mirror: Path, side: str, h
     before = files(archive(light))
     spoil(path, how)
     light.say("t3", "said after the damage")
-    with pytest.raises((ArchiveDamaged, MirrorFailed), match=r"seg-1\.jsonl"):
-        light.night()
+    assert "seg-1.jsonl" in what_stops(light)
     assert light.redis.exists("hcli:memory:t3:user")
     if (side, how) == ("mirror", "directory"):  # rsync does not make way for a file where a directory is
         with pytest.raises(MirrorFailed, match=r"seg-1\.jsonl"):
@@ -272,6 +271,14 @@ def test_every_kind_of_damage_is_mended(light: World, mirror: Path, side: str, h
     repair(light)
     light.night()
     assert before.items() <= files(archive(light)).items() <= files(mirror).items()
+
+
+def what_stops(world: World) -> str:
+    """Why the night deletes nothing: it is stopped by it, or done but for the flush."""
+    try:
+        return world.night()[-1]["mirror_failed"] or ""
+    except (ArchiveDamaged, MirrorFailed) as error:
+        return str(error)
 
 
 def spoil(path: Path, how: str) -> None:

@@ -45,7 +45,7 @@ def test_a_night_archives_releases_and_flushes(world: World) -> None:
     manifest = verify((world.memory_dir / "current").resolve())
     assert manifest.turns_per_chat == {"9912": 2, "-100123": 1}
     assert manifest.embedding is not None
-    assert manifest.indexes == ["chroma"]
+    assert manifest.indexes == ["sqlite"]
     hits = json.loads(world.command("hmem", "search", "9912", "what is the code of the boiler?", "--json").stdout)[
         "hits"
     ]
@@ -485,7 +485,7 @@ def test_flush_deletes_only_what_the_release_in_use_holds(light: World, monkeypa
 
 
 def test_a_lookup_by_meaning_that_is_late_is_left_out(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    from shared.backends.chroma import ChromaBackend
+    from shared.backends.sqlite import SqliteBackend
 
     world.say("t1", "the heron at the pond")
     world.night()
@@ -496,7 +496,7 @@ def test_a_lookup_by_meaning_that_is_late_is_left_out(world: World, monkeypatch:
         time.sleep(1)
         return []
 
-    monkeypatch.setattr(ChromaBackend, "search", slow)
+    monkeypatch.setattr(SqliteBackend, "similarities", slow)
     recalled = opened.recall("9912", "heron", 5, deadline_seconds=0.05)
     assert [hit.chunk.chunk_id for hit in recalled.hits] == ["t1:user#1"]
     assert "not answered within 0.050 s" in recalled.degraded[0]

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Iterator
+from contextlib import closing
 from typing import Any
 
 import pytest
 
 from nightly.night import unfinished_run
 from nightly.pipeline import step_names
-from shared.backends import chroma
+from shared.backends.sqlite import VectorFile
 from shared.lexical import LexicalIndex
-from shared.release import SUMMARIES, verify
+from shared.release import SUMMARIES, VECTORS, verify
 from tests.chaos.points import POINTS
 from tests.conftest import World
 from tests.servers.ollama_api import DIGEST, OllamaApi
@@ -35,15 +36,12 @@ def contents(world: World) -> dict[str, Any]:
     index.close()
     vectors: dict[str, list[float]] = {}
     if manifest.indexes:
-        view = chroma.open_view(release, world.root / "views")
-        client = chroma._client(view.path)
-        for chat in manifest.chunks_per_chat:
-            rows = client.get_collection(chroma.collection_name(chat), embedding_function=None).get(
-                include=["embeddings"]
-            )
-            vectors |= {i: vector.tolist() for i, vector in zip(rows["ids"], rows["embeddings"], strict=True)}
-        client.close()
-        view.remove()
+        assert manifest.embedding
+        with closing(VectorFile(release / VECTORS, manifest.embedding.dimensions)) as file:
+            for chat in file.chats():
+                held = file.chat(chat)
+                assert held is not None
+                vectors |= {one: held.vectors[row].tolist() for one, row in held.rows.items()}
         assert set(vectors) == set(chunks)
     summaries = {path.name: path.read_text() for path in (release / SUMMARIES).iterdir()}
     return {"chunks": chunks, "vectors": vectors, "summaries": summaries, "turns": manifest.turns_per_chat}

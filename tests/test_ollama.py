@@ -14,7 +14,7 @@ import pytest
 from nightly import embed
 from nightly.progress import Reporter
 from nightly.pull import pull_missing
-from shared.backends.chroma import ChromaBackend
+from shared.backends.choose import backend_of
 from shared.embedder_local import LocalEmbedder
 from shared.embedder_ollama import CONTROL_TEXT, OllamaEmbedder
 from shared.embedding import KNOWN_MODELS, LOCAL_MODEL, Embedder, known_model, open_embedder
@@ -269,7 +269,7 @@ def vectors_missing(world: World, **more: Any) -> str | None:
     """Why the current release has no vectors by day, with these settings."""
     settings = world.settings(**more)
     release = (world.memory_dir / "current").resolve()
-    backend = ChromaBackend(settings, release, read_manifest(release).embedding, world.root / "views")
+    backend = backend_of(settings, release, read_manifest(release))
     backend.open()
     why = backend.why_not
     backend.close()

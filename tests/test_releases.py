@@ -283,7 +283,8 @@ def test_the_coming_release_counts_among_the_newest(light: World) -> None:
 
 @pytest.fixture
 def deadly(world: World) -> dict[str, str]:
-    """The environment of a dispatcher whose Chroma dies as it does over a damaged index."""
+    """The environment of a dispatcher whose Chroma dies as it does over a damaged index; the nights build one."""
+    world.environment["NIGHT_INDEXES"] = "chroma"
     library = world.root / "library" / "chromadb"
     library.mkdir(parents=True)
     (library / "__init__.py").write_text("import os, signal\nos.kill(os.getpid(), signal.SIGSEGV)\n")

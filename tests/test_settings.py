@@ -56,7 +56,7 @@ def test_without_file_and_environment_the_defaults_hold() -> None:
     assert (settings.memory_tokens, settings.memory_backend, settings.embedder) == (1500, "auto", "local")
     assert settings.result_hmac_key is None
     assert settings.target_dir == Path("/data/memory")
-    assert settings.indexes == ("chroma",)
+    assert settings.indexes == ("sqlite",)
 
 
 def test_a_file_gives_values_of_every_kind(config: Config) -> None:
@@ -123,7 +123,7 @@ def test_a_directory_as_settings_file_is_named(tmp_path: Path, monkeypatch: pyte
 
 WRONG = {
     "MEMORY_TOKENS": ["many", "-1", "200001", "1.5"],
-    "MEMORY_BACKEND": ["sqlite"],
+    "MEMORY_BACKEND": ["faiss", "sqlite,chroma"],
     "MEMORY_SUMMARY": ["perhaps"],
     "MEMORY_DEADLINE_MS": ["0"],
     "EMBEDDER": ["openai"],
@@ -199,7 +199,15 @@ def test_the_zone_is_the_one_that_is_set(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 @pytest.mark.parametrize(
-    ("value", "indexes"), [("chroma", ("chroma",)), ("none", ()), ("none, chroma", ("chroma",)), (" , ", ())]
+    ("value", "indexes"),
+    [
+        ("chroma", ("chroma",)),
+        ("none", ()),
+        ("none, chroma", ("chroma",)),
+        (" , ", ()),
+        ("sqlite", ("sqlite",)),
+        ("chroma, sqlite,sqlite", ("sqlite", "chroma")),  # one order, so that the same indexes are the same release
+    ],
 )
 def test_indexes_are_the_names_without_none(value: str, indexes: tuple[str, ...]) -> None:
     assert load_settings(night_indexes=value).indexes == indexes

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Protocol
 
 from shared.ranking import Match
+
+if TYPE_CHECKING:
+    from shared.embedding import Vectors
 
 
 class MemoryBackend(Protocol):
@@ -12,6 +16,10 @@ class MemoryBackend(Protocol):
 
     def search(self, query: str, chat_id: str, k: int) -> list[Match]:
         """The chat's nearest chunks, best first; score is the cosine similarity. Empty for an unknown chat."""
+        ...
+
+    def similarities(self, query: str, chat_id: str, chunk_ids: Sequence[str]) -> Vectors:
+        """Cosine similarity of each of these chunks, shape (n,); NaN where the chat's index has no vector for it, or does not tell."""
         ...
 
     def is_available(self) -> bool:

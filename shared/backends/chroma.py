@@ -12,16 +12,17 @@ from __future__ import annotations
 
 import hashlib
 import importlib.metadata
+import importlib.util
 import struct
-import threading
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from shared.embedding import Embedder, EmbeddingIdentity, open_embedder
-from shared.errors import HmemError, ReleaseRefused, StorageError
+from shared.backends.asking import AskingBackend
+from shared.embedding import EmbeddingIdentity
+from shared.errors import ReleaseRefused, SettingsError, StorageError
 from shared.files import PrivateDir, make_dir
 from shared.integrity import check_database, damage_named, open_closed, private_copy, refuse_leftovers
 from shared.ranking import Match
@@ -45,6 +46,18 @@ SYNC_THRESHOLD, BATCH_SIZE = 1000, 100
 SAME = 1e-3
 #: Every k-th vector must find itself after building.
 SELF_CHECK_EVERY = 50
+#: Chunks of a chat that `similarities` knows of.
+MOST_COMPARED = 1000
+
+
+#: What to do where the library is missing.
+INSTALL = "install the extra: pip install 'hcli-memory[chroma]'"
+
+
+def refuse_without_library() -> None:
+    """SettingsError unless Chroma is installed; nothing is imported."""
+    if importlib.util.find_spec("chromadb") is None:
+        raise SettingsError(f"NIGHT_INDEXES names chroma, which is not installed. Change it, or {INSTALL}.")
 
 
 def collection_name(chat_id: str) -> str:
@@ -211,59 +224,36 @@ def open_view(release: Path, views: Path) -> PrivateDir:
     return view
 
 
-class ChromaBackend:
-    """Searches the index of one release. `open` is slow (1.5 s for the import alone) and belongs in the background."""
+class ChromaBackend(AskingBackend):
+    """Searches the index of one release. The import alone takes 1.5 s."""
+
+    name = "chroma"
 
     def __init__(self, settings: Settings, release: Path, indexed_with: EmbeddingIdentity | None, views: Path) -> None:
-        self._settings, self._release, self._indexed_with, self._views = settings, release, indexed_with, views
+        super().__init__(settings, release, indexed_with)
+        self._views = views
         self._client: Any = None
-        self._embedder: Embedder | None = None
         self._view: PrivateDir | None = None
         self._collections: dict[str, Any] = {}
-        self._why: str | None = "the vector index is still being opened"
-        self._lock = threading.Lock()
 
-    @property
-    def why_not(self) -> str | None:
-        return self._why
+    def _has_index(self) -> bool:
+        return (self._release / CHROMA).is_dir()
 
-    def is_available(self) -> bool:
-        return self._why is None
-
-    def open(self) -> None:
-        with self._lock:
-            if self._why is None:
-                return
-            try:
-                self._give_back()
-                self._why = self._open()
-            except HmemError as error:
-                self._why = str(error)
-            except Exception as error:  # noqa: BLE001 - Chroma raises anything; no index is no reason to stop answering
-                self._why = f"Chroma cannot open release {self._release.name}: {error!r}"
-
-    def _open(self) -> str | None:
-        from shared import probes  # numpy, late
-
-        if not (self._release / CHROMA).is_dir() or self._indexed_with is None:
-            return f"release {self._release.name} has no Chroma index"
-        self._embedder = open_embedder(self._settings)
-        if self._embedder is None:
-            return "EMBEDDER=none: no vector of the question"
-        if difference := self._embedder.identity.difference(self._indexed_with):
-            return f"the release was embedded differently ({difference}); set EMBEDDER and EMBED_MODEL as on the night host"
-        if difference := probes.difference(self._embedder, self._indexed_with):
-            return difference
-        self._embedder.embed_query("first call")
+    def _open_index(self) -> None:
         verify(self._release)
         self._view = open_view(self._release, self._views)
-        self._client = _client(self._view.path)
-        return None
+        try:
+            self._client = _client(self._view.path)
+        except ImportError as error:
+            raise SettingsError(
+                f"the chroma index needs a package that is not installed ({error.name}); {INSTALL}"
+            ) from error
 
     def search(self, query: str, chat_id: str, k: int) -> list[Match]:
-        if self._why is not None or self._embedder is None or k < 1:
+        asker = self._asker
+        if self._why is not None or asker is None or k < 1:
             return []
-        vector = self._embedder.embed_query(query)
+        vector = asker.vector(query)
         with self._lock:
             collection = self._collection(chat_id)
             if collection is None:
@@ -271,6 +261,13 @@ class ChromaBackend:
             answer = collection.query(query_embeddings=[vector], n_results=k, include=["distances"])
         ids, distances = answer["ids"][0], answer["distances"][0]
         return [Match(chunk_id, 1.0 - float(distance)) for chunk_id, distance in zip(ids, distances, strict=True)]
+
+    def similarities(self, query: str, chat_id: str, chunk_ids: Sequence[str]) -> Vectors:
+        """Of the chat's nearest MOST_COMPARED only: Chroma searches, it does not compare. A chunk whose vector equals another's has none."""
+        import numpy as np
+
+        found = {match.chunk_id: match.score for match in self.search(query, chat_id, MOST_COMPARED)}
+        return np.array([found.get(chunk_id, np.nan) for chunk_id in chunk_ids], dtype=np.float32)
 
     def _collection(self, chat_id: str) -> Any:
         """The chat's collection, or None; its own record of the chat id is compared, whatever its name says."""
@@ -289,20 +286,11 @@ class ChromaBackend:
             self._collections[name] = collection
         return self._collections[name]
 
-    def close(self) -> None:
-        with self._lock:
-            self._why = "closed"
-            self._give_back()
-
-    def _give_back(self) -> None:
-        """Whatever has been opened so far, perhaps by an attempt that failed half-way."""
+    def _close_index(self) -> None:
         self._collections.clear()
         if self._client is not None:
             self._client.close()
             self._client = None
-        if self._embedder is not None:
-            self._embedder.close()
-            self._embedder = None
         if self._view is not None:
             self._view.remove()
             self._view = None

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
 from shared.ranking import Match
+
+if TYPE_CHECKING:
+    from shared.embedding import Vectors
 
 
 class NullBackend:
@@ -11,6 +17,11 @@ class NullBackend:
 
     def search(self, query: str, chat_id: str, k: int) -> list[Match]:  # noqa: ARG002 - the interface's signature
         return []
+
+    def similarities(self, query: str, chat_id: str, chunk_ids: Sequence[str]) -> Vectors:  # noqa: ARG002
+        import numpy as np  # late: a day without vectors does without it
+
+        return np.full(len(chunk_ids), np.nan, dtype=np.float32)
 
     def is_available(self) -> bool:
         return False

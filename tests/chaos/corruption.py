@@ -229,7 +229,7 @@ def _open_as_a_dispatcher(path: Path) -> dict[str, Any]:
 
 def _read() -> None:
     """The reader's process: a path a line, an answer a line. One embedder for all: it is not what is tried here."""
-    from shared.backends import chroma
+    from shared.backends import asking
     from shared.embedder_local import LocalEmbedder
 
     class Kept(LocalEmbedder):
@@ -237,7 +237,7 @@ def _read() -> None:
             pass
 
     kept = Kept()
-    with mock.patch.object(chroma, "open_embedder", lambda settings: kept):
+    with mock.patch.object(asking, "open_embedder", lambda settings: kept):
         for line in sys.stdin:
             print(json.dumps(_open_as_a_dispatcher(Path(line.strip()))), flush=True)
 

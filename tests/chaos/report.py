@@ -25,6 +25,8 @@ from tests.conftest import World, free_port, wait_for
 
 #: An installation without vectors: a night takes a fraction of a second.
 LIGHT = {"EMBEDDER": "none", "NIGHT_INDEXES": "none"}
+#: One with both vector indexes, of which Chroma is asked: it is the one that more can happen to.
+WHOLE = {"NIGHT_INDEXES": "sqlite,chroma", "MEMORY_BACKEND": "chroma"}
 
 
 @dataclass
@@ -118,7 +120,7 @@ class Bench:
         root = self.root / name
         root.mkdir(parents=True)
         server = self.servers[name] = RedisServer(root / "redis")
-        made = World(root, Redis.from_url(server.url), server.url, dict(LIGHT) if light else {})
+        made = World(root, Redis.from_url(server.url), server.url, dict(LIGHT if light else WHOLE))
         self.worlds[name] = made
         return made
 

@@ -1,0 +1,32 @@
+"""Which index of a release is searched. Libraries of a backend are imported when it is opened, never because another one exists."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from shared.backends.base import MemoryBackend
+from shared.backends.null import NullBackend
+from shared.release import Manifest
+from shared.settings import INDEXES, Settings
+
+
+def backend_of(settings: Settings, path: Path, manifest: Manifest) -> MemoryBackend:
+    """The backend for a release, not opened yet: the one that MEMORY_BACKEND names, for `auto` the first of INDEXES that is there."""
+    if settings.memory_backend == "none":
+        return NullBackend("MEMORY_BACKEND=none")
+    if not manifest.indexes:
+        return NullBackend(f"release {manifest.run} was built without a vector index")
+    wanted = INDEXES if settings.memory_backend == "auto" else (settings.memory_backend,)
+    chosen = next((name for name in wanted if name in manifest.indexes), None)
+    if chosen == "sqlite":
+        from shared.backends.sqlite import SqliteBackend
+
+        return SqliteBackend(settings, path, manifest.embedding)
+    if chosen == "chroma":
+        from shared.backends.chroma import ChromaBackend
+
+        return ChromaBackend(settings, path, manifest.embedding, settings.hmem_state_dir / "views")
+    return NullBackend(
+        f"release {manifest.run} has its vectors in {', '.join(manifest.indexes)}, MEMORY_BACKEND={settings.memory_backend} asks for others; "
+        "set NIGHT_INDEXES on the night host or MEMORY_BACKEND here"
+    )

@@ -1,0 +1,223 @@
+"""The ranked items of each chat in `lexical.sqlite`: two tables, written once, read by chat, and kept in memory while they are asked for.
+
+    items      a row a chat: the arrays that ranking needs, one value an item, in the order of time
+    postings   a row for each chat and term: in which of the chat's items the term stands, and how often
+
+The chat's number leads both keys: what another chat said is in other rows, and its terms count in no statistic of this one. Terms are FTS5's
+own tokens (porter over unicode61), of items and questions alike; an FTS5 table in memory makes them.
+"""
+
+from __future__ import annotations
+
+import itertools
+import sqlite3
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from operator import itemgetter
+from typing import Any
+
+import numpy as np
+import orjson
+from numpy.typing import NDArray
+
+from shared.ranking import asks, tells_time
+from shared.scoring import Array, Features, Neighbours, Posting
+from shared.time_words import Span
+
+SCHEMA = """
+CREATE TABLE items (
+  chat_no INTEGER PRIMARY KEY, chunk_ids BLOB NOT NULL, speakers BLOB NOT NULL, starts BLOB NOT NULL, lengths BLOB NOT NULL,
+  tokens BLOB NOT NULL, said_by BLOB NOT NULL, flags BLOB NOT NULL
+);
+CREATE TABLE postings (
+  chat_no INTEGER NOT NULL, term TEXT NOT NULL, ordinals BLOB NOT NULL, counts BLOB NOT NULL, PRIMARY KEY (chat_no, term)
+) WITHOUT ROWID;
+"""
+_TOKENISE = "CREATE VIRTUAL TABLE texts USING fts5(body, content='', tokenize='porter unicode61 remove_diacritics 2')"
+_COLUMNS = "chunk_ids, speakers, starts, lengths, tokens, said_by, flags"
+
+ASKS, TIMED = 1, 2
+#: Bytes of chats in memory. An item takes 145 or more: so some 200,000 items, 300 chats of 600, stay at hand.
+CACHE_BYTES = 32_000_000
+#: Bytes of an id beside its characters (a Python string), and of what holds it.
+_ID_BYTES = 57
+
+
+class Tokeniser:
+    """FTS5's tokens of texts. May be used from several threads."""
+
+    def __init__(self) -> None:
+        # A nameless database lies in memory and moves to the disk if it grows large.
+        self._connection = sqlite3.connect("", check_same_thread=False, isolation_level=None)
+        self._connection.execute(_TOKENISE)
+        self._connection.execute("CREATE VIRTUAL TABLE tokens USING fts5vocab(texts, instance)")
+        self._lock = threading.Lock()
+
+    def terms(self, text: str) -> list[str]:
+        """The distinct tokens of one text."""
+        with self._lock:
+            return [term for term, _ in itertools.groupby(row[0] for row in self._tokens([text]))]
+
+    def postings(self, texts: Sequence[str]) -> Iterator[tuple[str, Posting]]:
+        """Each token with the places, among these texts, where it stands."""
+        with self._lock:
+            for term, rows in itertools.groupby(self._tokens(texts), key=itemgetter(0)):
+                places = np.fromiter((row[1] for row in rows), np.int32)
+                ordinals, counts = np.unique(places, return_counts=True)
+                yield term, (ordinals.astype(np.int32), np.minimum(counts, 65535).astype(np.uint16))
+
+    def _tokens(self, texts: Sequence[str]) -> Iterator[tuple[str, int]]:
+        """(token, place) for each token of each text; equal tokens follow each other."""
+        self._connection.execute("INSERT INTO texts (texts) VALUES ('delete-all')")
+        self._connection.execute("BEGIN")
+        self._connection.executemany("INSERT INTO texts (rowid, body) VALUES (?,?)", enumerate(texts))
+        self._connection.execute("COMMIT")
+        return self._connection.execute("SELECT term, doc FROM tokens")
+
+    def close(self) -> None:
+        with self._lock:
+            self._connection.close()
+
+
+def write_chat(connection: sqlite3.Connection, chat_no: int, entries: Sequence[Any], tokeniser: Tokeniser) -> None:
+    """Write one chat's items; entries are (chunk_id, role, speaker, text, started_at, indexed text) in the order of time."""
+    n = len(entries)
+    tokens = np.zeros(n, np.int32)
+    rows = []
+    for term, (ordinals, counts) in tokeniser.postings([entry[5] for entry in entries]):
+        tokens[ordinals] += counts
+        rows.append((chat_no, term, ordinals.astype("<i4").tobytes(), counts.astype("<u2").tobytes()))
+    connection.executemany("INSERT INTO postings (chat_no, term, ordinals, counts) VALUES (?,?,?,?)", rows)
+    speakers: dict[tuple[str, str], int] = {}
+    said_by = [speakers.setdefault((role, speaker), len(speakers)) for _, role, speaker, *_ in entries]
+    texts = [entry[3] for entry in entries]
+    arrays = (
+        np.array([entry[4] for entry in entries], "<f8"),
+        np.array([len(text) for text in texts], "<i4"),
+        tokens.astype("<i4"),
+        np.array(said_by, "<i4"),
+        np.array([ASKS * asks(text) + TIMED * tells_time(text) for text in texts], "u1"),
+    )
+    connection.execute(
+        f"INSERT INTO items (chat_no, {_COLUMNS}) VALUES (?,?,?,?,?,?,?,?)",  # noqa: S608 - constants
+        (
+            chat_no,
+            orjson.dumps([entry[0] for entry in entries]),
+            orjson.dumps(list(speakers)),
+            *(array.tobytes() for array in arrays),
+        ),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class ChatItems:
+    """One chat's items in memory, arrays of shape (n,)."""
+
+    chat_id: str
+    chat_no: int
+    chunk_ids: tuple[str, ...]
+    speakers: list[tuple[str, str]]  # (role, name)
+    starts: NDArray[np.float64]  # POSIX seconds
+    said_by: NDArray[np.int32]  # index into speakers
+    features: Features
+
+    def __len__(self) -> int:
+        return len(self.chunk_ids)
+
+    @property
+    def nbytes(self) -> int:
+        features = self.features
+        arrays = (
+            self.starts,
+            self.said_by,
+            features.tokens,
+            features.lengths,
+            features.asks,
+            features.timed,
+        )
+        ids = sum(map(len, self.chunk_ids)) + (_ID_BYTES + 8) * len(self)
+        return sum(array.nbytes for array in arrays) + features.neighbours.nbytes + ids
+
+    def of_speakers(self, numbers: Sequence[int]) -> Array:
+        """1 for items of these speakers."""
+        return np.isin(self.said_by, numbers).astype(np.float32)
+
+    def said_in(self, spans: Sequence[Span]) -> Array:
+        """1 for items that were said in one of these times."""
+        inside = np.zeros(len(self), np.float32)
+        for first, end in spans:
+            inside[np.searchsorted(self.starts, first) : np.searchsorted(self.starts, end)] = 1
+        return inside
+
+
+def read_chat(connection: sqlite3.Connection, chat_id: str) -> ChatItems | None:
+    """The chat's items, or None if there is no such chat; sqlite3.DatabaseError if the row is not whole."""
+    row = connection.execute(
+        f"SELECT c.chat_no, {_COLUMNS} FROM chats AS c JOIN items USING (chat_no) WHERE c.chat_id = ?",  # noqa: S608 - constants
+        (chat_id,),
+    ).fetchone()
+    if row is None:
+        return None
+    chat_no, ids, speakers, *blobs = row
+    chunk_ids = tuple(orjson.loads(ids))
+    dtypes = ("<f8", "<i4", "<i4", "<i4", "u1")
+    starts, lengths, tokens, said_by, flags = map(np.frombuffer, blobs, dtypes)
+    if any(len(array) != len(chunk_ids) for array in (starts, lengths, tokens, said_by, flags)):
+        raise sqlite3.DatabaseError(f"the items of chat number {chat_no} are not whole")
+    characters = lengths.astype(np.float32)
+    features = Features(
+        tokens=tokens.astype(np.float32),
+        lengths=characters,
+        asks=(flags & ASKS > 0).astype(np.float32),
+        timed=(flags & TIMED > 0).astype(np.float32),
+        neighbours=Neighbours(characters, starts),
+    )
+    pairs = [(role, name) for role, name in orjson.loads(speakers)]
+    return ChatItems(chat_id, chat_no, chunk_ids, pairs, starts, said_by, features)
+
+
+def read_postings(connection: sqlite3.Connection, items: ChatItems, terms: Sequence[str]) -> list[Posting]:
+    """Where these terms stand in the chat, those that do; sqlite3.DatabaseError if a row is not whole."""
+    marks = ",".join("?" * len(terms))
+    rows = connection.execute(
+        f"SELECT ordinals, counts FROM postings WHERE chat_no = ? AND term IN ({marks}) ORDER BY term",  # noqa: S608 - marks only
+        (items.chat_no, *terms),
+    )
+    found = [(np.frombuffer(ordinals, "<i4"), np.frombuffer(counts, "<u2")) for ordinals, counts in rows]
+    if any(len(one) != len(two) or not len(one) or one[-1] >= len(items) for one, two in found):
+        raise sqlite3.DatabaseError(f"the postings of chat number {items.chat_no} are not whole")
+    return found
+
+
+class ChatCache:
+    """The chats asked for last, up to a number of bytes; one that is larger than that is kept alone. May be used from several threads."""
+
+    def __init__(self, read: Callable[[str], ChatItems | None], limit: int = CACHE_BYTES) -> None:
+        self._read = read
+        self._limit = limit
+        self._held: OrderedDict[str, tuple[ChatItems, int]] = OrderedDict()
+        self._bytes = 0
+        self._lock = threading.Lock()
+
+    def get(self, chat_id: str) -> ChatItems | None:
+        with self._lock:
+            if chat_id in self._held:
+                self._held.move_to_end(chat_id)
+                return self._held[chat_id][0]
+        items = self._read(chat_id)
+        if items is not None:
+            self._keep(chat_id, items)
+        return items
+
+    def _keep(self, chat_id: str, items: ChatItems) -> None:
+        size = items.nbytes
+        with self._lock:
+            if chat_id in self._held:  # another thread was quicker
+                return
+            self._held[chat_id] = items, size
+            self._bytes += size
+            while self._bytes > self._limit and len(self._held) > 1:
+                _, (_, gone) = self._held.popitem(last=False)
+                self._bytes -= gone

@@ -1,0 +1,196 @@
+"""The arithmetic of the ranking: every item of one chat gets a score, from words, meaning and what surrounds it. Pure, numpy only.
+
+An item is a chunk; items are in the order of time, n of them. An array is float32 of shape (n,), one value an item, unless it says otherwise.
+
+    tf'_i = Σ_j w_ij tf_j      w_ij = exp(-|c_i - c_j| / reach), c the centres in characters, j in the session of i, w_ii = 1
+    bm25  = Σ_terms idf · tf' (k1 + 1) / (tf' + k1 (1 - b + b dl' / mean dl'))      idf = ln(1 + (n - df + .5) / (df + .5)), df = #(tf' > 0)
+    score = .55 unit(bm25) + .15 unit(cos) + .30 unit(Σ_j w_ij unit(cos)_j / Σ_j w_ij) + what shared/ranking.py adds
+
+BM25 as Robertson and Zaragoza (2009) write it, over the chat alone; unit(x) = (x - min) / (max - min) over all items, which keeps how much
+better a match is (ranks alone lose 3.4 to 5.6 points of recall@10). A chat is its own collection: what is rare in it is rare.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shared.ranking import WEIGHTS, Weights
+
+Array = NDArray[np.float32]
+Integers = NDArray[np.int32]
+#: Where one term stands: ordinals of items, ascending, and how often in each.
+Posting = tuple[Integers, NDArray[np.uint16]]
+
+
+class Neighbours:
+    """The kernel w of one chat: what stands near an item in its session, by distance in characters."""
+
+    def __init__(self, lengths: Array, starts: NDArray[np.float64], weights: Weights = WEIGHTS) -> None:
+        """`lengths` in characters, `starts` in POSIX seconds, both (n,) in the order of time."""
+        self.n = len(lengths)
+        session = np.cumsum(np.diff(starts, prepend=starts[:1]) > weights.session_gap_seconds)
+        # Running sums of a long chat need more than float32's 24 bits.
+        ends = np.cumsum(lengths.astype(np.float64) + 1)
+        centres = ends - (lengths + 1) / 2
+        self._rows: list[tuple[int, Array]] = []
+        for distance in range(1, min(weights.reach_items, self.n - 1) + 1):
+            near = np.exp((centres[:-distance] - centres[distance:]) / weights.reach_characters)
+            same = session[distance:] == session[:-distance]
+            self._rows.append((distance, np.where(same, near, 0).astype(np.float32)))
+        self.total = self.spread(np.ones(self.n, np.float32))
+        self.continues = np.concatenate([[False], session[1:] == session[:-1]])[: self.n]
+
+    @property
+    def nbytes(self) -> int:
+        return sum(row.nbytes for _, row in self._rows) + self.total.nbytes + self.continues.nbytes
+
+    def spread(self, values: Array) -> Array:
+        """Each item's value and its neighbours', weighted."""
+        out = values.astype(np.float32)
+        for distance, near in self._rows:
+            out[distance:] += near * values[:-distance]
+            out[:-distance] += near * values[distance:]
+        return out
+
+    def scatter(self, ordinals: Integers, values: Array) -> Array:
+        """The same for values at few items, zero elsewhere: work by their number, not by that of the chat."""
+        out = np.zeros(self.n, np.float32)
+        out[ordinals] = values
+        for distance, near in self._rows:
+            after = ordinals < self.n - distance
+            to = ordinals[after]
+            out[to + distance] += near[to] * values[after]
+            before = ordinals >= distance
+            to = ordinals[before] - distance
+            out[to] += near[to] * values[before]
+        return out
+
+
+#: A term in fewer than one of so many items is scattered: there both ways take the same time at 100,000 items.
+SPARSE = 15
+
+
+@dataclass(frozen=True)
+class Question:
+    """What is asked of a chat: where its terms stand, and what else is known of the answer."""
+
+    postings: list[Posting]
+    speaker: Array  # 1 for items of the speaker that is meant
+    when: bool
+    said_then: Array | None = None  # 1 for items of the time that is named
+
+
+@dataclass(frozen=True)
+class Features:
+    """What is known of a chat's items before anybody asks."""
+
+    tokens: Array
+    lengths: Array  # characters
+    asks: Array  # 1: ends as a question
+    timed: Array  # 1: names a time
+    neighbours: Neighbours
+
+
+@dataclass(frozen=True)
+class Scored:
+    """Scores of all items, the parts that add up to them by name, and the raw signals (None: it was not asked; NaN: the item has no vector)."""
+
+    total: Array
+    parts: dict[str, Array]
+    bm25: Array
+    cosine: Array | None
+
+    def explain(self, item: int) -> dict[str, float]:
+        """Every part of one item's score, and the raw signals under it; no `cosine` of an item that has no vector."""
+        raw = {"bm25": self.bm25}
+        if self.cosine is not None and not np.isnan(self.cosine[item]):
+            raw["cosine"] = self.cosine
+        return {name: float(values[item]) for name, values in {**self.parts, **raw}.items()}
+
+
+def unit(values: Array) -> Array:
+    """Scaled to 0..1; zeros if all are equal."""
+    if not len(values):
+        return values
+    low, high = values.min(), values.max()
+    return (values - low) / (high - low) if high > low else np.zeros_like(values)
+
+
+def bm25(postings: Iterable[Posting], features: Features, weights: Weights = WEIGHTS) -> Array:
+    """Okapi BM25 over items with their neighbours; 0 where none of the terms is near."""
+    near, n = features.neighbours, features.neighbours.n
+    out = np.zeros(n, np.float32)
+    if not n:
+        return out
+    lengths = near.spread(features.tokens)
+    norm = weights.k1 * (1 - weights.b + weights.b * lengths / (lengths.mean() or 1))
+    for ordinals, counts in postings:
+        tf = _counts(ordinals, counts.astype(np.float32), near)
+        found = np.flatnonzero(tf)
+        idf = np.log(1 + (n - len(found) + 0.5) / (len(found) + 0.5))
+        there = tf[found]
+        out[found] += idf * there * (weights.k1 + 1) / (there + norm[found])
+    return out
+
+
+def _counts(ordinals: Integers, counts: Array, near: Neighbours) -> Array:
+    if len(ordinals) * SPARSE < near.n:
+        return near.scatter(ordinals, counts)
+    dense = np.zeros(near.n, np.float32)
+    dense[ordinals] = counts
+    return near.spread(dense)
+
+
+def known(similarities: Array) -> Array | None:
+    """Similarities without holes: an item that has none (NaN) gets the lowest that is known; None if there is none at all."""
+    missing = np.isnan(similarities)
+    if missing.all():
+        return None
+    return np.where(missing, np.nanmin(similarities), similarities).astype(np.float32)
+
+
+def score(question: Question, features: Features, similarities: Array | None, weights: Weights = WEIGHTS) -> Scored:
+    """Score every item; `similarities` are cosines (NaN: unknown), None where there are no vectors."""
+    near = features.neighbours
+    words = bm25(question.postings, features, weights)
+    parts = {"lexical": weights.lexical * unit(words)}
+    cosine = None if similarities is None else known(similarities)
+    if cosine is not None:
+        meaning = unit(cosine)
+        parts["vector"] = weights.vector * meaning
+        parts["context_vector"] = weights.context_vector * unit(near.spread(meaning) / near.total)
+    parts |= _priors(features, weights)
+    parts["speaker"] = weights.speaker * question.speaker
+    if question.when:
+        parts["when"] = weights.when * features.timed
+    if question.said_then is not None:
+        parts["said_then"] = weights.said_then * question.said_then
+    total = np.zeros(near.n, np.float32)
+    for part in parts.values():
+        total += part
+    return Scored(total, parts, words, similarities if cosine is not None else None)
+
+
+def _priors(features: Features, weights: Weights) -> dict[str, Array]:
+    """What speaks for an item whatever is asked."""
+    after_question = np.zeros_like(features.asks)
+    after_question[1:] = features.asks[:-1]
+    return {
+        "length": weights.length * np.log1p(np.minimum(features.lengths, weights.length_cap)),
+        "asks": -weights.asks * features.asks,
+        "answers": weights.answers * after_question * features.neighbours.continues,
+    }
+
+
+def best(scored: Scored, k: int, *, only_found: bool) -> Integers:
+    """Ordinals of the `k` best items, best first, the newer one of equals; `only_found`: of those that a term of the question is near."""
+    among = np.flatnonzero(scored.bm25) if only_found else np.arange(len(scored.total))
+    totals = scored.total[among]
+    if k < len(among):
+        border = np.partition(totals, len(totals) - k)[len(totals) - k]
+        among, totals = among[totals >= border], totals[totals >= border]
+    return among[np.lexsort((-among, -totals))][:k].astype(np.int32)
