@@ -146,7 +146,7 @@ def _counts(ordinals: Integers, counts: Array, near: Neighbours) -> Array:
 
 
 def known(similarities: Array) -> Array | None:
-    """Similarities without holes: an item that has none (NaN) gets the lowest that is known; None if there is none at all."""
+    """Similarities without holes: an item that has none (NaN) does not widen their range; None if there is none at all."""
     missing = np.isnan(similarities)
     if missing.all():
         return None
@@ -159,8 +159,8 @@ def score(question: Question, features: Features, similarities: Array | None, we
     words = bm25(question.postings, features, weights)
     parts = {"lexical": weights.lexical * unit(words)}
     cosine = None if similarities is None else known(similarities)
-    if cosine is not None:
-        meaning = unit(cosine)
+    if similarities is not None and cosine is not None:
+        meaning = np.where(np.isnan(similarities), unit(words), unit(cosine))  # without a vector its words speak for it
         parts["vector"] = weights.vector * meaning
         parts["context_vector"] = weights.context_vector * unit(near.spread(meaning) / near.total)
     parts |= _priors(features, weights)

@@ -113,7 +113,7 @@ def an_old_version_is_recalled(world: World, shadow: Shadow) -> None:
 
 
 def the_words_do_not_find_it(world: World, shadow: Shadow) -> None:
-    edit(world, "INSERT INTO chunks_fts (chunks_fts) VALUES ('delete-all')")
+    edit(world, "DELETE FROM postings")
 
 
 def an_old_version_beside_the_new(world: World, shadow: Shadow) -> None:
@@ -223,6 +223,7 @@ def test_an_older_release_in_use_is_right_until_at_rest(light: World, shadow: Sh
 def test_a_vector_too_few_or_too_many_is_found(world: World) -> None:
     from shared.backends import chroma
 
+    world.environment["NIGHT_INDEXES"] = "chroma"
     shadow = Shadow()
     for number in range(3):
         shadow.say(world, f"t{number}", f"the heron {number} stood at pond number{number}x")

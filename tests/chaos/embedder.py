@@ -43,7 +43,7 @@ def run(bench: Bench) -> Outcome:
     if bench.rounds < len(names):
         names = bench.random("embedder").sample(names, bench.rounds)
     with OllamaApi() as api:
-        world.environment = {"EMBEDDER": "ollama", "OLLAMA_URL": api.url, "OLLAMA_TIMEOUT": "1"}
+        world.environment |= {"EMBEDDER": "ollama", "OLLAMA_URL": api.url, "OLLAMA_TIMEOUT": "1"}
         shadow.say(world, "t0", "the boiler code is 4711")
         mended(world, shadow, outcome, "a night with the embedder", vectors=True)
         _fails(world, shadow, outcome, "down", OLLAMA_URL=f"http://127.0.0.1:{free_port()}")

@@ -272,7 +272,10 @@ def _judge_answers(world: World, path: Path, shadow: Shadow, found: Outcome) -> 
                     found.found("doubled", f"recall({chat}) answers with another chat's row")
                 if len({hit.chunk.chunk_id for hit in hits}) != len(hits):
                     found.found("doubled", f"recall({chat}) answers a row twice")
-                if chat == turn.chat_id and turn.turn_id not in {i for hit in hits for i in hit.chunk.turn_ids}:
+                named = {
+                    turn_id for hit in hits for turn_id in (*hit.chunk.turn_ids, *hit.also)
+                }  # the same words come out once
+                if chat == turn.chat_id and turn.turn_id not in named:
                     found.found("lost", f"{turn.turn_id} is not found by its own words")
     finally:
         release.close()
