@@ -24,6 +24,7 @@ from shared.settings import Settings
 from shared.text import one_line, shorten, time_text
 
 if TYPE_CHECKING:
+    from dispatcher.context import Context
     from dispatcher.status import Status
 
 app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False, add_completion=False, help=__doc__)
@@ -162,11 +163,17 @@ def context(
     typer.echo(found.text or "(nothing is known that would be injected)")
     sizes = ", ".join(f"{part['name']} {part['tokens']}" for part in found.to_json()["parts"]) or "empty"
     typer.echo(
-        f"\n{found.tokens} of {settings.memory_tokens} tokens ({sizes}); {len(found.used)} hits used, {len(found.cut)} cut by the budget; "
+        f"\n{found.tokens} of {settings.memory_tokens} tokens ({sizes}); {_hits_used(found)}; "
         f"release {found.release_run}; {found.ms:.1f} ms",
         err=True,
     )
     _say_degraded(found.degraded)
+
+
+def _hits_used(found: Context) -> str:
+    if found.nothing_why:
+        return f"no hits used: {found.nothing_why}"
+    return f"{len(found.used)} hits used, {len(found.cut)} cut by the budget"
 
 
 @app.command()

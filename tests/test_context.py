@@ -30,6 +30,7 @@ from shared.lexical import Chunk
 from shared.recall import Hit, Recalled
 from shared.settings import load_settings
 from shared.text import CHARACTERS_PER_TOKEN, day_text, harmless
+from tests.conftest import World
 
 PROPERTY = settings(max_examples=60, deadline=None)
 UTC = ZoneInfo("UTC")
@@ -386,3 +387,11 @@ def test_orders_in_memory_stay_data_behind_their_fence(placement: str) -> None:
     assert not re.search(r"^(Human|System):", sent, re.MULTILINE)
     assert "</record>" not in sent
     assert render_message(context.parts[1], "bare").endswith("\n\nbare")
+
+
+def test_the_command_says_why_no_line_is_injected(world: World) -> None:
+    world.say("t1", "The boiler stopped, its display shows F28.")
+    world.night()
+    done = world.command("hmem", "context", "9912", "good morning")
+    assert "no hits used: nothing that was said is like it" in done.stderr
+    assert "1 hits used" in world.command("hmem", "context", "9912", "what is wrong with the boiler?").stderr
