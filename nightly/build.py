@@ -62,7 +62,7 @@ def _write_vectors(night: Night, rows: Rows, out: Path, names: tuple[str, ...]) 
 def _prove(night: Night, rows: Rows | None, out: Path, proof: Path, names: tuple[str, ...]) -> dict[str, Any]:
     """Ask the closed files: what each chat has in them, counted there, and a hash of each vector index as it was proven."""
     expected = {chat: count for chat, count in night.result("chunk")["chunks_per_chat"].items() if count}
-    keywords = lexical.check(out / LEXICAL, proof, expected)
+    keywords = lexical.check(out / LEXICAL, expected)
     if rows is None:
         nothing = {"vectors": None, "not_embedded": 0}
         return {"indexed": {chat: {"keywords": count, **nothing} for chat, count in keywords.items()}}

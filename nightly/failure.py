@@ -12,6 +12,7 @@ import structlog
 from nightly.night import Night
 from shared import keys
 from shared.command import translate
+from shared.errors import LeaseLost
 from shared.files import write_atomic
 
 log = structlog.get_logger()
@@ -33,8 +34,9 @@ def note(night: Night, step: str, error: Exception) -> None:
     log.error("night failed", step=step, error=record["error"], exit_code=record["exit_code"])
     with contextlib.suppress(OSError):
         write_atomic(night.folder / FAILED, orjson.dumps(record, option=orjson.OPT_INDENT_2))
-    with contextlib.suppress(redis.RedisError):
-        night.redis.set(keys.NIGHT_FAILED, orjson.dumps(record))
+    if not isinstance(error, LeaseLost):  # the night that took over speaks for itself
+        with contextlib.suppress(redis.RedisError):
+            night.redis.set(keys.NIGHT_FAILED, orjson.dumps(record))
 
 
 def code_of(night: Night) -> int | None:

@@ -40,7 +40,7 @@ def time_limit(step: str, seconds: float) -> Iterator[None]:
         sys.stderr.flush()
         os._exit(StepTimeout.exit_code)
 
-    before = signal.signal(_SIGNAL, interrupt)
+    signal.signal(_SIGNAL, interrupt)
     timers = [
         threading.Timer(seconds, lambda: os.kill(os.getpid(), _SIGNAL)),
         threading.Timer(seconds + GRACE_SECONDS, give_up),
@@ -53,4 +53,4 @@ def time_limit(step: str, seconds: float) -> Iterator[None]:
     finally:
         for timer in timers:
             timer.cancel()
-        signal.signal(_SIGNAL, before)
+        signal.signal(_SIGNAL, signal.SIG_IGN)  # one that is under way now would end the process

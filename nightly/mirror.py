@@ -19,7 +19,7 @@ from nightly.segments import archive_files, run_of
 from shared.errors import ArchiveDamaged, MirrorFailed, SettingsError
 from shared.files import fsync_dir
 from shared.processes import run_bounded
-from shared.settings import Settings
+from shared.settings import Settings, names_a_host
 
 #: Seconds for one call of rsync, and without a byte over the network: proving reads the whole archive before it says a word.
 CALL_TIMEOUT_SECONDS = 7200
@@ -119,7 +119,7 @@ def open_mirror(settings: Settings) -> Mirror | None:
     place = settings.archive_mirror
     if not place:
         return None
-    if ":" in place.split("/")[0]:
+    if names_a_host(place):
         return Mirror(place, settings.publish_ssh)
     path = Path(place).expanduser().absolute()
     if path.resolve() == (settings.hmem_night_dir / "archive").resolve():

@@ -264,16 +264,22 @@ def create_folder(settings: Settings, run: int, current: Manifest | None, *, reb
 
 
 @contextmanager
-def only_night(settings: Settings) -> Iterator[tuple[Redis, Lease]]:
-    """Hold the lock of the night directory and the lease in Redis, or NightRunning."""
-    make_dir(settings.hmem_night_dir)
-    with (settings.hmem_night_dir / "lock").open("w") as lock:
+def night_lock(settings: Settings) -> Iterator[None]:
+    """Hold the lock of the night directory, or NightRunning. The kernel frees it, however its holder ends."""
+    with (make_dir(settings.hmem_night_dir) / "lock").open("w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             raise NightRunning(
                 f"A night is running on {settings.hmem_night_dir}. Wait for it; hmem-night status shows its steps."
             ) from error
+        yield
+
+
+@contextmanager
+def only_night(settings: Settings) -> Iterator[tuple[Redis, Lease]]:
+    """Hold the lock of the night directory and the lease in Redis, or NightRunning."""
+    with night_lock(settings):
         client = connect(settings)
         lease = Lease(client, settings.hmem_night_dir)
         lease.take()

@@ -92,9 +92,9 @@ def run_nights(
             raise InvalidInput("There is no unfinished night to go on with. Run hmem-night run without --from.")
         if from_step:
             return finished
-        current = target.current()
+        current, newest = target.standing()
         build = not rebuilt and rebuild is not None and rebuild(current)  # what was asked for is done then
-        run = new_run(settings, lease.token, current, target.newest())
+        run = new_run(settings, lease.token, current, newest)
         folder = create_folder(settings, run, current, rebuild=build)
         reporter.say(f"Night {run}.")
         return [*finished, _run(Night(settings, folder, client, lease, reporter, accept=accept))]
@@ -119,27 +119,22 @@ def _stale_from(night: Night) -> str | None:
         return None if night.run in segment_runs(night.archive_dir) else "export"
     if night.is_done("publish") or not night.is_done("chunk") or "skipped" in night.result("chunk"):
         return None
+    current = night.target.current()
+    if current is not None and current.run == night.run:
+        return None  # it is switched to: it is only completed
     made_from, now = (
         {name: sha256 for name, sha256 in segments.items() if name.startswith("seg-")}  # texts come after chunking
         for segments in (night.result("chunk")["segments"], read_archive(night.archive_dir).segments)
     )
-    if made_from != now or _was_refused(night):
+    refused = failure.code_of(night) in (ReleaseRefused.exit_code, LedgerMismatch.exit_code)
+    if made_from != now or refused:  # what was refused would be refused for ever
         return "chunk"
     return "embed" if _embedded_otherwise(night) else None
 
 
-def _was_refused(night: Night) -> bool:
-    """Whether what an unfinished night has built was refused: it is made anew, since it would be refused for ever."""
-    current = night.target.current()
-    if current is not None and current.run == night.run:
-        return False
-    return failure.code_of(night) in (ReleaseRefused.exit_code, LedgerMismatch.exit_code)
-
-
 def _embedded_otherwise(night: Night) -> bool:
-    """Whether the vectors of an unfinished night are of another embedder than the settings name now. One that is switched to is only completed."""
-    current = night.target.current()
-    if not night.is_done("embed") or (current is not None and current.run == night.run):
+    """Whether the vectors of an unfinished night are of another embedder than the settings name now."""
+    if not night.is_done("embed"):
         return False
     indexes = night.result("build")["indexes"] if night.is_done("build") else list(night.settings.indexes)
     return not _same_embedding(night.settings, {"embedding": night.result("embed")["embedding"], "indexes": indexes})

@@ -42,8 +42,8 @@ class Target(Protocol):
         """Manifest of the release in use."""
         ...
 
-    def newest(self) -> int:
-        """The highest run that has a place there, current or not; 0 for none."""
+    def standing(self) -> tuple[Manifest | None, int]:
+        """Manifest of the release in use, and the highest run that has a place there, current or not (0 for none)."""
         ...
 
     def check(self, run: int) -> None:
@@ -70,8 +70,8 @@ class LocalTarget:
     def current(self) -> Manifest | None:
         return self._receiver.current()
 
-    def newest(self) -> int:
-        return self._receiver.newest()
+    def standing(self) -> tuple[Manifest | None, int]:
+        return self._receiver.current(), self._receiver.newest()
 
     def check(self, run: int) -> None:
         self._receiver.verify(run, 0)
@@ -100,11 +100,13 @@ class SshTarget:
         self._command, self._rsh = shlex.split(settings.release_command), settings.publish_ssh
 
     def current(self) -> Manifest | None:
-        record = self._ask("begin")["current"]
-        return parse_manifest(orjson.dumps(record), "of the current release over there") if record else None
+        return self.standing()[0]
 
-    def newest(self) -> int:
-        return int(self._ask("begin")["newest"])
+    def standing(self) -> tuple[Manifest | None, int]:
+        answer = self._ask("begin")
+        record = answer["current"]
+        current = parse_manifest(orjson.dumps(record), "of the current release over there") if record else None
+        return current, int(answer["newest"])
 
     def check(self, run: int) -> None:
         self._ask("verify", run, 0)

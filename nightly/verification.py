@@ -7,19 +7,17 @@ differ are two histories: then nothing is touched, the owner must decide.
 
 from __future__ import annotations
 
-import fcntl
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from nightly.mirror import Comparison, Mirror, open_mirror
+from nightly.night import night_lock
 from nightly.progress import Reporter
 from nightly.report import read_nights
 from nightly.segments import Archive, add_segment, archive_files, run_of
-from shared.errors import ArchiveDamaged, MirrorFailed, NightRunning, SettingsError
+from shared.errors import ArchiveDamaged, MirrorFailed, SettingsError
 from shared.files import fresh_dir, fsync_dir, make_dir, remove_tree, write_atomic
 from shared.settings import Settings
 
@@ -112,7 +110,7 @@ def repair(settings: Settings, report: Reporter) -> dict[str, Any]:
         raise SettingsError(
             "There is nothing to repair from: ARCHIVE_MIRROR is not set. Set it, or restore the segments that hmem-night verify names."
         )
-    with _night_lock(settings):
+    with night_lock(settings):  # without Redis: the archive may be all that is left
         fetched = fresh_dir(settings.hmem_night_dir / "repair.tmp")
         try:
             done = _mend(mirror, settings, fetched, report)
@@ -203,19 +201,6 @@ def _mend_there(
     for name, what in done.items():
         report.say(f"  {name}: {what}")
     return done
-
-
-@contextmanager
-def _night_lock(settings: Settings) -> Iterator[None]:
-    """The night's own lock, without Redis: the archive may be all that is left."""
-    with (make_dir(settings.hmem_night_dir) / "lock").open("w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise NightRunning(
-                f"A night is running on {settings.hmem_night_dir}. Wait for it, then repair; hmem-night status shows its steps."
-            ) from error
-        yield
 
 
 def _archive_dir(settings: Settings) -> Path:

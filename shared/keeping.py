@@ -177,15 +177,22 @@ def prune(memory_dir: Path, keep: int, coming: int | None = None) -> list[int]:
 
 
 def remove_release(release: Path) -> bool:
-    """Whether it went: not while somebody reads it. It loses its name in one step, before its first file goes."""
+    """Whether it went: not while somebody reads it."""
     lock = os.open(release, os.O_RDONLY | os.O_DIRECTORY)
     try:
         if not _lock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB):
             return False
-        gone = release.with_name(f".{release.name}.{uuid.uuid4().hex[:8]}.gone")
-        release.rename(gone)  # a reader that comes now finds no release; one that was quicker holds the lock
+        take_away(release)  # a reader that comes now finds no release; one that was quicker holds the lock
     finally:
         os.close(lock)
+    return True
+
+
+def take_away(release: Path) -> None:
+    """Remove a release, read or not; it loses its name in one step, before its first file goes. Nothing if there is none."""
+    if not release.exists():
+        return
+    gone = release.with_name(f".{release.name}.{uuid.uuid4().hex[:8]}.gone")
+    release.rename(gone)
     fsync_dir(release.parent)
     remove_tree(gone)
-    return True

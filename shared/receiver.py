@@ -80,7 +80,7 @@ class Receiver:
             raise ReleaseRefused(f"Run {run} is not above the current release's {current.run}. Run the night again.")
         make_dir(self._dir / "releases")
         remove_halves(self._dir)
-        remove_tree(release_dir(self._dir, run))  # never current, by the line above
+        keeping.take_away(release_dir(self._dir, run))  # never current, by the line above
         keeping.prune(self._dir, self._settings.releases_kept, coming=run)
         parent = make_dir(self._dir / "incoming")
         for left in parent.iterdir():

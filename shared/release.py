@@ -121,9 +121,15 @@ def parse_manifest(content: bytes, source: str) -> Manifest:
 
 def list_files(release: Path) -> list[str]:
     """Relative paths of all files but the manifest, sorted; a link or another special file is refused."""
+    return _entries(release)[0]
+
+
+def _entries(release: Path) -> tuple[list[str], list[str]]:
+    """Relative paths of all files but the manifest, and of all directories; a link or another special file is refused."""
     if release.is_symlink():
         raise ReleaseRefused(f"{release} is a link. A release is a directory of its own; publish it again.")
-    found: list[str] = []
+    files: list[Path] = []
+    directories: list[Path] = []
     for folder, folders, names in os.walk(release):
         for name in [*folders, *names]:
             path = Path(folder) / name
@@ -131,8 +137,10 @@ def list_files(release: Path) -> list[str]:
                 raise ReleaseRefused(
                     f"{path} is no plain file. A release holds files and directories only; publish it again."
                 )
-        found += [(Path(folder) / name).relative_to(release).as_posix() for name in names]
-    return sorted(set(found) - {MANIFEST})
+        files += [Path(folder) / name for name in names]
+        directories += [Path(folder) / name for name in folders]
+    named, inside = (sorted(path.relative_to(release).as_posix() for path in paths) for paths in (files, directories))
+    return [name for name in named if name != MANIFEST], inside
 
 
 def seal(release: Path, manifest: Manifest) -> Manifest:
@@ -150,11 +158,14 @@ def seal(release: Path, manifest: Manifest) -> Manifest:
 def verify(release: Path) -> Manifest:
     """Re-hash every file of a release against its manifest; the first that differs is named in a ReleaseRefused."""
     manifest = _own_manifest(release)
-    present = set(list_files(release))
+    files, directories = _entries(release)
+    present = set(files)
     for name in sorted(present ^ set(manifest.files)):
         what = "is not in the manifest" if name in present else "is missing"
         raise ReleaseRefused(f"Release {release.name}: {name} {what}. Publish it again.")
-    _refuse_extra_directories(release, present)
+    needed = {parent.as_posix() for name in files for parent in Path(name).parents} | {SUMMARIES}  # there may be none
+    if extra := [name for name in directories if name not in needed]:
+        raise ReleaseRefused(f"Release {release.name}: {extra[0]}/ is not in the manifest. Publish it again.")
     for name, expected in manifest.files.items():
         _compare(release, name, expected)
     return manifest
@@ -173,16 +184,6 @@ def _compare(release: Path, name: str, expected: dict[str, Any]) -> None:
     path = release / name
     if path.stat().st_size != expected["size"] or sha256_file(path) != expected["sha256"]:
         raise ReleaseRefused(f"Release {release.name}: {name} was changed after it was built. Publish it again.")
-
-
-def _refuse_extra_directories(release: Path, files: set[str]) -> None:
-    """A directory that holds none of the files does not belong there, but for the summaries' own, of which there may be none."""
-    needed = {parent.as_posix() for name in files for parent in Path(name).parents} | {SUMMARIES}
-    for folder, folders, _ in os.walk(release):
-        for name in sorted(folders):
-            inside = (Path(folder) / name).relative_to(release).as_posix()
-            if inside not in needed:
-                raise ReleaseRefused(f"Release {release.name}: {inside}/ is not in the manifest. Publish it again.")
 
 
 def current_release(memory_dir: Path) -> Path | None:

@@ -145,9 +145,9 @@ class Settings(BaseSettings):
 
     @property
     def remote_target(self) -> str | None:
-        """`[user@]host:path` if releases go to another host (as rsync reads it: a colon before the first slash)."""
+        """`[user@]host:path` if releases go to another host."""
         target = self.publish_target
-        return target if target and ":" in target.split("/")[0] else None
+        return target if target and names_a_host(target) else None
 
     @property
     def target_dir(self) -> Path:
@@ -203,6 +203,11 @@ class _TomlSource(PydanticBaseSettingsSource):
                 f"{path}: unknown setting {', '.join(unknown)}. The README lists the names (in capitals)."
             )
         return {known[name]: value for name, value in values.items()}
+
+
+def names_a_host(place: str) -> bool:
+    """Whether a place is `[user@]host:path`, as rsync reads it: a colon before the first slash."""
+    return ":" in place.split("/")[0]
 
 
 def setting_names() -> list[str]:

@@ -7,14 +7,17 @@ import subprocess
 import sys
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from nightly import limit
+from nightly import chunk, limit, pipeline
 from nightly.failure import FAILED
+from nightly.night import Night
 from shared.command import translate
-from shared.errors import ReleaseRefused, StepTimeout, StorageError
+from shared.errors import LeaseLost, ReleaseRefused, StepTimeout, StorageError
 from shared.keeping import write_pin
 from tests.conftest import World
 
@@ -112,6 +115,24 @@ def test_keywords_that_were_damaged_after_their_step_are_made_anew(light: World)
     assert light.redis.exists("hcli:memory:t1:user")
     light.night()
     assert not light.redis.exists("hcli:memory:t1:user")
+
+
+def test_a_stale_night_says_nothing_over_the_night_that_took_over(
+    light: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    light.say("t1", "something")
+    real = chunk.run
+
+    def overtaken(night: Night, out: Path) -> dict[str, Any]:
+        light.redis.set("hcli:mem:night:owner", "999 another host /night 1")
+        return real(night, out)
+
+    steps = tuple(replace(step, run=overtaken) if step.name == "chunk" else step for step in pipeline.STEPS)
+    monkeypatch.setattr(pipeline, "STEPS", steps)
+    with pytest.raises(LeaseLost):
+        light.night()
+    assert (light.night_dir / "nights" / "1" / FAILED).exists()
+    assert not light.redis.exists("hcli:mem:night:failed")
 
 
 def test_a_defect_of_ours_is_recorded_too(light: World, monkeypatch: pytest.MonkeyPatch) -> None:
