@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from dispatcher.context import RECALLED_HITS, of_release
+from dispatcher.context import hits_for, of_release
 from shared.errors import InvalidInput
 from shared.recall import OpenRelease
 from shared.records import RecordRefused, chat_id_of, loads_object
@@ -62,7 +62,7 @@ def answer_batch(
     for record in read_questions(path, settings.timezone):
         started = time.perf_counter()
         recalled = release.recall(
-            record["chat_id"], record["question"], max(k, RECALLED_HITS) if budgets else k, now=record["now"]
+            record["chat_id"], record["question"], max([k, *map(hits_for, budgets)]), now=record["now"]
         )
         answer: dict[str, Any] = {
             "qid": record["qid"],

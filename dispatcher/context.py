@@ -35,8 +35,9 @@ TITLES: Mapping[str, str] = {
 SUMMARY_TITLE, RECALLED_TITLE = TITLES["summary"], TITLES["recalled"]
 #: The signals among a hit's scores that are no part of the sum.
 RAW = ("bm25", "cosine")
-#: Hits asked for; the budget decides how many go in. 2,000 tokens hold about 50 short turns, and items that do not fit are passed over.
-RECALLED_HITS = 150
+#: Hits are asked for by the budget: one for so many tokens, and some at least. That is over twice what goes in (of short turns 19 into 1,000 tokens,
+#: 37 into 2,000), since those that do not fit are passed over. 150 whatever the budget: .2 more at 2,000 tokens, half as much time again at 1,500.
+TOKENS_PER_HIT, FEWEST_HITS = 16, 30
 #: An answer up to this length is hardly understood without its question, and of the question so much is shown. With every answer, up to 160
 #: characters of it, the same budget holds fewer turns.
 SHORT_ANSWER_CHARACTERS, QUESTION_CHARACTERS = 60, 80
@@ -44,6 +45,11 @@ SHORT_ANSWER_CHARACTERS, QUESTION_CHARACTERS = 60, 80
 SMALLEST_SUMMARY_CHARACTERS = 160
 #: The length of one turn of the conversation so far, where no session carries it (SESSION_MODE=replay).
 RECENT_CHARACTERS = 1000
+
+
+def hits_for(budget: int) -> int:
+    """How many hits to ask for if so many tokens are to be filled."""
+    return max(FEWEST_HITS, budget // TOKENS_PER_HIT)
 
 
 def shared_out(budget: int, wishes: Mapping[str, int], shares: Mapping[str, float]) -> dict[str, int]:
@@ -153,7 +159,7 @@ def assemble(
     if release is None:
         nothing = Recalled(degraded=["there is no release yet"])
         return compose(nothing, "", budget=settings.memory_tokens, zone=settings.timezone, run=None, recent=recent)
-    recalled = release.recall(chat_id, message, RECALLED_HITS, settings.memory_deadline_ms / 1000)
+    recalled = release.recall(chat_id, message, hits_for(settings.memory_tokens), settings.memory_deadline_ms / 1000)
     return of_release(release, chat_id, message, recalled, settings, settings.memory_tokens, recent)
 
 
@@ -200,18 +206,18 @@ def compose(
 ) -> Context:
     """Fit all parts into a budget of tokens; stable parts first. `why_nothing`: no hit is worth its place, for this reason."""
     characters = budget * CHARACTERS_PER_TOKEN
-    lines = [] if why_nothing else [_line(hit, zone) for hit in recalled.hits]
+    hits = [] if why_nothing else recalled.hits
     parts = _stable(facts, summary, characters, replaying=recent is not None)
     if recent:
-        parts += _recent(recent, characters - (len(render(parts)) or _frames()[0]), lines, zone)
+        parts += _recent(recent, characters - (len(render(parts)) or _frames()[0]), hits, zone)
     room = characters - len(render([*parts, Part("recalled", RECALLED_TITLE, "")]))
-    used, cut = _fill(lines, room)
+    used, cut = _fill(hits, room, zone)
     if used:
         parts.append(Part("recalled", RECALLED_TITLE, _by_day(used)))
     text = render(parts)
     if len(text) > characters:  # a budget smaller than the headings
-        parts, used, cut, text = [], [], lines, ""
-    left_out = recalled.hits if why_nothing else [line.hit for line in cut]
+        parts, used, cut, text = [], [], hits, ""
+    left_out = recalled.hits if why_nothing else cut
     return Context(
         text, parts, [line.hit for line in used], left_out, recalled.degraded, run, recalled.ms, why_nothing, zone
     )
@@ -238,10 +244,11 @@ def _stable(facts: str, summary: str, characters: int, *, replaying: bool) -> li
     return [Part(name, TITLES[name], text) for name, text in cut.items() if text]
 
 
-def _recent(recent: Sequence[Said], room: int, recalled: Sequence[Line], zone: ZoneInfo) -> list[Part]:
+def _recent(recent: Sequence[Said], room: int, hits: Sequence[Hit], zone: ZoneInfo) -> list[Part]:
     """The conversation so far: its share of what is left, and what the recalled lines cannot use."""
     _, frames = _frames()
     lines = [_said(said, zone) for said in recent]
+    recalled = [_line(hit, zone) for hit in hits]
     wishes = {
         "recent": frames["recent"] + sum(len(line) + 1 for line in lines),
         "recalled": frames["recalled"] + sum(line.cost + line.heading for line in recalled) if recalled else 0,
@@ -305,15 +312,17 @@ def _line(hit: Hit, zone: ZoneInfo) -> Line:
     )
 
 
-def _fill(lines: Sequence[Line], room: int) -> tuple[list[Line], list[Line]]:
-    """(lines that fit, lines that do not), taken in rank order; a long one that does not fit makes way for a shorter one."""
+def _fill(hits: Sequence[Hit], room: int, zone: ZoneInfo) -> tuple[list[Line], list[Hit]]:
+    """(lines that fit, hits that do not), taken in rank order; a long one that does not fit makes way for a shorter one."""
     used: list[Line] = []
-    cut: list[Line] = []
+    cut: list[Hit] = []
     days: set[str] = set()
-    for line in lines:
-        cost = line.cost + (0 if line.day in days else line.heading)
-        if cost > room:
-            cut.append(line)
+    for hit in hits:
+        # Its text alone is too long: most hits, once the room is nearly full, and no line is made of them.
+        line = _line(hit, zone) if len(hit.chunk.text) < room else None
+        cost = line.cost + (0 if line.day in days else line.heading) if line else room + 1
+        if line is None or cost > room:
+            cut.append(hit)
             continue
         used.append(line)
         days.add(line.day)

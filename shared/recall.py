@@ -195,11 +195,12 @@ class OpenRelease:
             if len(once) >= k or len(ranked) < wanted or wanted >= MOST_READ:
                 break
             wanted = min(4 * wanted, MOST_READ)
-        places = {items.chunk_ids[at]: int(at) for at in ranked}
-        questions = self._lexical.questions_of([chunks[first] for first, *_ in once[:k]], items.chat_id)
+        once = once[:k]
+        questions = self._lexical.questions_of([chunks[first] for first, *_ in once], items.chat_id)
+        scores = dict(zip((items.chunk_ids[at] for at in ranked), scored.explain(ranked), strict=True))
         return [
-            _hit(scored, places[chunks[first].chunk_id], chunks[first], [chunks[at] for at in again], questions)
-            for first, *again in once[:k]
+            _hit(chunks[first], scores[chunks[first].chunk_id], [chunks[at] for at in again], questions)
+            for first, *again in once
         ]
 
     def _chunks(self, items: ChatItems, ranked: Integers) -> list[Chunk]:
@@ -209,12 +210,11 @@ class OpenRelease:
         return [found[name] for name in ids if name in found and found[name].chat_id == items.chat_id]
 
 
-def _hit(scored: Scored, at: int, chunk: Chunk, again: list[Chunk], questions: dict[str, str]) -> Hit:
-    scores = scored.explain(at)
+def _hit(chunk: Chunk, scores: dict[str, float], again: list[Chunk], questions: dict[str, str]) -> Hit:
     also = dict.fromkeys(turn for other in again for turn in other.turn_ids if turn not in chunk.turn_ids)
     return Hit(
         chunk,
-        float(scored.total[at]),
+        scores.pop("total"),
         scores["lexical"] / WEIGHTS.lexical if scores["bm25"] else None,
         scores["vector"] / WEIGHTS.vector if "cosine" in scores else None,
         questions.get(chunk.exchange) if chunk.role == "asst" else None,

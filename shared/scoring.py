@@ -12,6 +12,7 @@ better a match is (ranks alone lose 3.4 to 5.6 points of recall@10). A chat is i
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -104,12 +105,17 @@ class Scored:
     bm25: Array
     cosine: Array | None
 
-    def explain(self, item: int) -> dict[str, float]:
-        """Every part of one item's score, and the raw signals under it; no `cosine` of an item that has no vector."""
-        raw = {"bm25": self.bm25}
-        if self.cosine is not None and not np.isnan(self.cosine[item]):
-            raw["cosine"] = self.cosine
-        return {name: float(values[item]) for name, values in {**self.parts, **raw}.items()}
+    def explain(self, items: Integers) -> list[dict[str, float]]:
+        """Of each of these items the total, every part of it, and the raw signals; no `cosine` of an item that has no vector."""
+        named = {"total": self.total, **self.parts, "bm25": self.bm25}
+        if self.cosine is not None:
+            named["cosine"] = self.cosine
+        columns = [values[items].tolist() for values in named.values()]
+        rows = [dict(zip(named, row, strict=True)) for row in zip(*columns, strict=True)]
+        for row in rows:
+            if math.isnan(row.get("cosine", 0.0)):
+                del row["cosine"]
+        return rows
 
 
 def unit(values: Array) -> Array:

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shared.ranking import WEIGHTS, asks, asks_when, groups, meant_speakers, query_words, tells_time
-from shared.scoring import Features, Neighbours, Posting, Question, best, bm25, known, score, unit
+from shared.scoring import Features, Neighbours, Posting, Question, Scored, best, bm25, known, score, unit
 
 NAMED = [("user", "Noor"), ("asst", "Ben")]
 BOT = [("user", "user"), ("asst", "asst")]
@@ -102,22 +102,31 @@ def test_what_stands_beside_a_match_is_found_and_what_is_in_another_session_is_n
     assert found[0] > found[1] > found[2] > found[3] == 0
 
 
+def explained(scored: Scored, item: int) -> dict[str, float]:
+    (parts,) = scored.explain(np.array([item], np.int32))
+    return parts
+
+
 def test_the_parts_add_up_to_the_score_and_vectors_may_be_missing() -> None:
     it = replace(features([20, 300, 80]), asks=np.array([1, 0, 0], np.float32), timed=np.array([0, 1, 0], np.float32))
     question = Question([posting(1, 0, 2)], np.array([0, 1, 0], np.float32), True, np.array([0, 0, 1], np.float32))
     whole = score(question, it, np.array([0.1, 0.9, np.nan], np.float32))
     for item in range(3):
-        parts = whole.explain(item)
+        parts = explained(whole, item)
         assert {"bm25", "lexical", "vector", "context_vector", "speaker", "when", "said_then"} <= set(parts)
         assert ("cosine" in parts) == (item != 2), "no vector, no cosine"
-        parts_sum = sum(value for name, value in parts.items() if name not in ("bm25", "cosine"))
-        assert parts_sum == pytest.approx(float(whole.total[item]), abs=1e-5)
-    assert whole.explain(2)["vector"] / WEIGHTS.vector == pytest.approx(whole.explain(2)["lexical"] / WEIGHTS.lexical)
-    assert whole.explain(0)["asks"] == pytest.approx(-WEIGHTS.asks)
-    assert whole.explain(1)["answers"] == pytest.approx(WEIGHTS.answers)
-    assert whole.explain(1)["length"] == pytest.approx(WEIGHTS.length * np.log(201), rel=1e-5), "long ones count as 200"
+        parts_sum = sum(value for name, value in parts.items() if name not in ("bm25", "cosine", "total"))
+        assert parts_sum == pytest.approx(parts["total"], abs=1e-5) == pytest.approx(float(whole.total[item]), abs=1e-5)
+    assert explained(whole, 2)["vector"] / WEIGHTS.vector == pytest.approx(
+        explained(whole, 2)["lexical"] / WEIGHTS.lexical
+    )
+    assert explained(whole, 0)["asks"] == pytest.approx(-WEIGHTS.asks)
+    assert explained(whole, 1)["answers"] == pytest.approx(WEIGHTS.answers)
+    assert explained(whole, 1)["length"] == pytest.approx(WEIGHTS.length * np.log(201), rel=1e-5), (
+        "long ones count as 200"
+    )
     words_only = score(question, it, None)
-    assert not {"vector", "context_vector", "cosine"} & set(words_only.explain(0))
+    assert not {"vector", "context_vector", "cosine"} & set(explained(words_only, 0))
     nothing_known = score(question, it, np.full(3, np.nan, np.float32))
     assert nothing_known.cosine is None
     assert nothing_known.total.tolist() == words_only.total.tolist()
