@@ -203,7 +203,8 @@ class LexicalIndex:
     def chunks(self, chunk_ids: Sequence[str], chat_id: str) -> dict[str, Chunk]:
         """Chunks by id, of this chat only: an id of another chat is not found."""
         marks = ",".join("?" * len(chunk_ids))
-        sql = f"SELECT {_COLUMNS} FROM chunks WHERE chunk_id IN ({marks}) AND chat_id = ?"  # noqa: S608 - marks only
+        # `+`: else SQLite walks through the whole chat for them (50 of 65 ms in a chat of 100,000).
+        sql = f"SELECT {_COLUMNS} FROM chunks WHERE chunk_id IN ({marks}) AND +chat_id = ?"  # noqa: S608 - marks only
         return {chunk.chunk_id: chunk for chunk in map(_chunk, self._rows(sql, (*chunk_ids, chat_id)))}
 
     def questions_of(self, chunks: Sequence[Chunk], chat_id: str) -> dict[str, str]:
