@@ -117,7 +117,7 @@ class Answering:
 
     def _assemble(self, task: Task, recent: list[Said] | None) -> Context:
         with self._memory.reading() as release:
-            context = assemble(release, task.chat_id, task.message, self._settings, recent)
+            context = assemble(release, task.chat_id, task.message, self._settings, recent, self._memory.why_none)
         log.info(
             "memory injected",
             release=context.release_run,

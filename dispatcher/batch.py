@@ -1,7 +1,8 @@
 """Many questions in one process, in the format that recall is scored with.
 
 In: lines of `{"qid", "chat_id", "question", "now"}`, `now` in POSIX seconds or ISO 8601, or left out: the clock. Out: lines of `{"qid",
-"hits": [[turn id, …], …], "ms"}`, best first, a hit's own turns before those that say the same, and with budgets also `"contexts": {"500": text, …}`.
+"hits": [[turn id, …], …], "ms"}`, best first, a hit's own turns before those that say the same, with `degraded` where something could not be
+asked, and with budgets also `"contexts": {"500": text, …}`.
 """
 
 from __future__ import annotations
@@ -49,11 +50,21 @@ def read_questions(path: Path, zone: ZoneInfo) -> Iterator[dict[str, Any]]:
             yield {
                 "qid": record["qid"],
                 "chat_id": chat_id_of(record["chat_id"]),
-                "question": str(record["question"]),
+                "question": _question(record["question"]),
                 "now": moment(record.get("now"), zone),
             }
-        except (RecordRefused, KeyError, ValueError) as error:
+        except KeyError as error:
+            raise InvalidInput(
+                f"{path} line {number}: {error} is missing. A line is {{qid, chat_id, question, now}}."
+            ) from error
+        except (RecordRefused, ValueError) as error:
             raise InvalidInput(f"{path} line {number}: {error}. A line is {{qid, chat_id, question, now}}.") from error
+
+
+def _question(said: object) -> str:
+    if not isinstance(said, str) or not said.strip():
+        raise ValueError("question must be a text that is not empty")
+    return said
 
 
 def answer_batch(
@@ -69,6 +80,8 @@ def answer_batch(
             "hits": [[*hit.chunk.turn_ids, *hit.also] for hit in recalled.hits[:k]],
             "ms": (time.perf_counter() - started) * 1000,
         }
+        if recalled.degraded:
+            answer["degraded"] = recalled.degraded
         if budgets:
             answer["contexts"] = {
                 str(budget): of_release(release, record["chat_id"], record["question"], recalled, settings, budget).text

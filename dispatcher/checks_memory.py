@@ -8,10 +8,12 @@ from pathlib import Path
 
 from dispatcher.findings import Fault, Finding, Setup, ok, problem, skipped, warning
 from dispatcher.status import STALE_HOURS, pin_sentence, read_status
+from shared.backends.choose import backend_of
+from shared.backends.null import NullBackend
 from shared.embedding import Embedder, open_embedder
-from shared.errors import MemoryStale
+from shared.errors import MemoryStale, ReleaseRefused
 from shared.keeping import read_pin
-from shared.release import LEXICAL, MANIFEST, current_release, read_manifest
+from shared.release import LEXICAL, MANIFEST, RELEASES, current_release, no_release, read_manifest, verify
 from shared.settings import Settings
 from shared.text import time_text
 
@@ -39,12 +41,14 @@ def _look_at(memory: Path) -> Finding:
         return _unreadable(locked)
     release = current_release(memory)
     if release is None:
-        return warning(f"There is no release in {memory} yet, so nothing is recalled.", "Run hmem-night run once.")
+        sentence, _, fix = no_release(memory).partition(". ")
+        made = any((memory / RELEASES).glob("[0-9]*"))
+        return problem(ReleaseRefused.exit_code, f"{sentence}.", fix) if made else warning(f"{sentence}.", fix)
     if locked := _locked(release, release / MANIFEST, release / LEXICAL):
         return _unreadable(locked)
-    manifest = read_manifest(release)
+    manifest = verify(release)
     turns, chats = sum(manifest.turns_per_chat.values()), len(manifest.turns_per_chat)
-    return ok(f"Release {manifest.run} can be read: {turns} turns of {chats} chats.")
+    return ok(f"Release {manifest.run} is as it was built: {turns} turns of {chats} chats.")
 
 
 def _locked(*paths: Path) -> Path | None:
@@ -99,9 +103,15 @@ def check_vectors(setup: Setup) -> Finding:
     release = current_release(setup.settings.hmem_memory_dir)
     if release is None:
         return skipped("Without a release there is nothing that the embedder could differ from.")
-    indexed = read_manifest(release).embedding
+    manifest = read_manifest(release)
+    chosen = backend_of(setup.settings, release, manifest)
+    if setup.settings.memory_backend == "none":
+        return ok("MEMORY_BACKEND=none: memory is looked up by words alone.")
+    if isinstance(chosen, NullBackend):
+        return _no_vectors(setup.settings, f"{chosen.why_not}")
+    indexed = manifest.embedding
     if indexed is None:
-        return ok(f"Release {release.name} has no vectors: it is looked up by words alone.")
+        return _no_vectors(setup.settings, f"release {release.name} does not say how it was embedded")
     embedder = _open(setup.settings)
     if embedder is None:
         return warning(
@@ -119,6 +129,14 @@ def check_vectors(setup: Setup) -> Finding:
         f"The embedder differs from the one that release {release.name} was indexed with, so it is looked up by words alone: {why}.",
         f"Set EMBEDDER and EMBED_MODEL to {indexed.family} as in the night, or run hmem-night backfill archive --reembed with these settings.",
     )
+
+
+def _no_vectors(settings: Settings, why: str) -> Finding:
+    """A release that cannot be searched by meaning: meant so where there is no embedder either."""
+    if settings.embedder == "none":
+        return ok(f"Memory is looked up by words alone: EMBEDDER=none, and {why}.")
+    fix = "Set NIGHT_INDEXES and EMBEDDER on the night host and MEMORY_BACKEND here as you mean them, then run hmem-night run."
+    return warning(f"Memory is looked up by words alone: {why.partition(';')[0]}.", fix)
 
 
 def check_night(setup: Setup) -> Finding:

@@ -16,10 +16,10 @@ from redis import Redis
 
 from dispatcher.release_cli import app as release_app
 from shared.command import print_bytes, print_json, run_command, start
-from shared.errors import InvalidInput, MemoryStale, SettingsError
+from shared.errors import InvalidInput, MemoryStale, ReleaseRefused, SettingsError
 from shared.recall import OpenRelease
 from shared.records import RecordRefused, chat_id_of
-from shared.release import current_release
+from shared.release import current_release, no_release
 from shared.settings import Settings
 from shared.text import one_line, shorten, time_text
 
@@ -101,8 +101,12 @@ def search(
 ) -> None:
     """Ranked hits in one chat, with their scores."""
     settings = start()
+    if batch and (chat or query or now):
+        raise InvalidInput("--batch takes chat, question and time from the file. Leave CHAT, QUERY and --now out.")
     seen_from = _moment(now, settings)
     with _release(settings) as release:
+        if release.text_missing:
+            raise ReleaseRefused(release.text_missing)
         if batch:
             _print_batch(settings, release, batch, k, [])
             return
@@ -146,22 +150,32 @@ def context(
     text: Annotated[str, typer.Argument(help="The message.")] = "",
     json: Json = False,
     batch: Batch = None,
-    budgets: Annotated[str, typer.Option(help="With --batch: token budgets, comma-separated.")] = "500,1000,2000,4000",
+    budgets: Annotated[
+        str | None, typer.Option(help="With --batch: token budgets, comma-separated (500,1000,2000,4000).")
+    ] = None,
 ) -> None:
     """Exactly what would be injected for a message, with its tokens and sources."""
     from dispatcher.context import assemble
 
     settings = start()
+    if batch and (chat or text):
+        raise InvalidInput("--batch takes chat and message from the file. Leave CHAT and TEXT out.")
+    if budgets is not None and not batch:
+        raise InvalidInput("--budgets goes with --batch. One message has MEMORY_TOKENS as its budget.")
+    sizes_asked = _numbers("500,1000,2000,4000" if budgets is None else budgets)
     with _release(settings) as release:
         if batch:
-            _print_batch(settings, release, batch, 30, _numbers(budgets))
+            _print_batch(settings, release, batch, 30, sizes_asked)
             return
         found = assemble(release, _chat(chat), _required(text, "TEXT"), settings)
     if json:
         print_json({"chat_id": chat, "budget": settings.memory_tokens} | found.to_json())
         return
-    typer.echo(found.text or "(nothing is known that would be injected)")
-    sizes = ", ".join(f"{part['name']} {part['tokens']}" for part in found.to_json()["parts"]) or "empty"
+    typer.echo(found.text or "(nothing would be injected)")
+    parts = found.to_json()["parts"]
+    sizes = ", ".join(f"{part['name']} {part['tokens']}" for part in parts) or "empty"
+    if parts:
+        sizes += f", headings {found.tokens - sum(part['tokens'] for part in parts)}"
     typer.echo(
         f"\n{found.tokens} of {settings.memory_tokens} tokens ({sizes}); {_hits_used(found)}; "
         f"release {found.release_run}; {found.ms:.1f} ms",
@@ -244,9 +258,7 @@ def _release(settings: Settings) -> Iterator[OpenRelease]:
     """The current release with its vectors, or a sentence why there is none."""
     path = current_release(settings.hmem_memory_dir)
     if path is None:
-        raise InvalidInput(
-            f"There is no release in {settings.hmem_memory_dir} yet. Run hmem-night run once, or set HMEM_MEMORY_DIR."
-        )
+        raise InvalidInput(no_release(settings.hmem_memory_dir))
     release = OpenRelease(settings, path)
     try:
         release.open_vectors()
@@ -264,15 +276,18 @@ def _chat(value: str) -> str:
 
 def _required(value: str, name: str) -> str:
     if not value.strip():
-        raise InvalidInput(f"{name} is missing. Say what to look for.")
+        raise InvalidInput(f"{name} is empty. Write what you would ask.")
     return value
 
 
 def _numbers(value: str) -> list[int]:
     try:
-        return [int(part) for part in value.split(",") if part.strip()]
-    except ValueError as error:
-        raise InvalidInput(f"--budgets {value!r} is no list of numbers, such as 500,1000.") from error
+        numbers = [int(part) for part in value.split(",")]
+    except ValueError:
+        numbers = []
+    if not numbers or min(numbers) < 1:
+        raise InvalidInput(f"--budgets {value!r} is no list of numbers above 0, such as 500,1000.")
+    return numbers
 
 
 def _print_batch(settings: Settings, release: OpenRelease, path: Path, k: int, budgets: list[int]) -> None:

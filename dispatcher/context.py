@@ -10,16 +10,19 @@ The numbers in the comments are shares of LoCoMo's questions whose evidence is w
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+import re
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cache
 from typing import Any
 from zoneinfo import ZoneInfo
 
 from dispatcher.prompt import Part, render, render_message
+from shared.errors import HmemError
+from shared.lexical import Chunk
 from shared.recall import Hit, OpenRelease, Recalled
-from shared.relevance import nothing_why
+from shared.relevance import faint, nothing_why
 from shared.settings import Settings
 from shared.text import CHARACTERS_PER_TOKEN, day_text, harmless, one_line, shorten, time_text, tokens
 
@@ -41,8 +44,7 @@ TOKENS_PER_HIT, FEWEST_HITS = 16, 30
 #: An answer up to this length is hardly understood without its question, and of the question so much is shown. With every answer, up to 160
 #: characters of it, the same budget holds fewer turns.
 SHORT_ANSWER_CHARACTERS, QUESTION_CHARACTERS = 60, 80
-#: A cut summary shorter than this says nothing worth its heading.
-SMALLEST_SUMMARY_CHARACTERS = 160
+_ROLE = re.compile(r"\W*(?:assistant|asst|system|claude|human|bot|tool)\b", re.IGNORECASE)
 #: The length of one turn of the conversation so far, where no session carries it (SESSION_MODE=replay).
 RECENT_CHARACTERS = 1000
 
@@ -148,16 +150,21 @@ def _rounded(value: float | None) -> float | None:
 
 
 def assemble(
-    release: OpenRelease | None, chat_id: str, message: str, settings: Settings, recent: Sequence[Said] | None = None
+    release: OpenRelease | None,
+    chat_id: str,
+    message: str,
+    settings: Settings,
+    recent: Sequence[Said] | None = None,
+    why_none: str | None = None,
 ) -> Context:
     """The context of one message from the open release (if there is one) and what was said just now, within MEMORY_TOKENS.
 
-    `recent` is None where a session carries the conversation.
+    `recent` is None where a session carries the conversation; `why_none` is why there is no release, if it is not that none was made.
     """
     if settings.memory_tokens <= 0:
         return Context("", degraded=["MEMORY_TOKENS=0"])
     if release is None:
-        nothing = Recalled(degraded=["there is no release yet"])
+        nothing = Recalled(degraded=[why_none or "there is no release yet"])
         return compose(nothing, "", budget=settings.memory_tokens, zone=settings.timezone, run=None, recent=recent)
     recalled = release.recall(chat_id, message, hits_for(settings.memory_tokens), settings.memory_deadline_ms / 1000)
     return of_release(release, chat_id, message, recalled, settings, settings.memory_tokens, recent)
@@ -173,18 +180,32 @@ def of_release(
     recent: Sequence[Said] | None = None,
 ) -> Context:
     """The context from what this release recalled for the message, within a budget of tokens; the chat's summary is read here."""
-    summary = (release.summary(chat_id) if settings.memory_summary else None) or ""
+    summary, fault = "", []
+    try:
+        summary = (release.summary(chat_id) if settings.memory_summary else None) or ""
+    except (HmemError, OSError, UnicodeDecodeError) as error:
+        fault = [f"no summary: {error}"]
     similarities = [hit.scores["cosine"] for hit in recalled.hits if "cosine" in hit.scores]
-    why = nothing_why(message, similarities, (hit.chunk.text for hit in recalled.hits), _family(release))
+    family = _family(release)
+    why = nothing_why(message, similarities, (hit.chunk.text for hit in recalled.hits), family)
+    weak = {hit.chunk.chunk_id for hit in recalled.hits if faint(hit.scores.get("cosine"), hit.lexical, family)}
     return compose(
-        recalled,
+        replace(recalled, degraded=recalled.degraded + fault),
         summary.strip(),
         budget=budget,
         zone=settings.timezone,
         run=release.run,
         recent=recent,
-        why_nothing=why,
+        why_nothing=why or _unknown(release, chat_id),
+        weak=weak,
     )
+
+
+def _unknown(release: OpenRelease, chat_id: str) -> str | None:
+    """Why nothing can be found of a chat that the release does not have."""
+    if release.manifest.chunks_per_chat.get(chat_id):
+        return None
+    return f"release {release.run} holds nothing that was said in this chat"
 
 
 def _family(release: OpenRelease) -> str | None:
@@ -203,10 +224,15 @@ def compose(
     recent: Sequence[Said] | None = None,
     facts: str = "",
     why_nothing: str | None = None,
+    weak: Collection[str] = (),
 ) -> Context:
-    """Fit all parts into a budget of tokens; stable parts first. `why_nothing`: no hit is worth its place, for this reason."""
+    """Fit all parts into a budget of tokens; stable parts first.
+
+    `why_nothing`: no hit is worth its place, for this reason; `weak`: those with these chunk ids are not.
+    """
     characters = budget * CHARACTERS_PER_TOKEN
-    hits = [] if why_nothing else recalled.hits
+    hits = [] if why_nothing else [hit for hit in recalled.hits if hit.chunk.chunk_id not in weak]
+    degraded = list(recalled.degraded)
     parts = _stable(facts, summary, characters, replaying=recent is not None)
     if recent:
         parts += _recent(recent, characters - (len(render(parts)) or _frames()[0]), hits, zone)
@@ -217,10 +243,12 @@ def compose(
     text = render(parts)
     if len(text) > characters:  # a budget smaller than the headings
         parts, used, cut, text = [], [], hits, ""
-    left_out = recalled.hits if why_nothing else cut
-    return Context(
-        text, parts, [line.hit for line in used], left_out, recalled.degraded, run, recalled.ms, why_nothing, zone
-    )
+    if hits and not used:
+        degraded.append(f"no recalled text: {budget} tokens hold none of it")
+    if summary and not any(part.name == "summary" for part in parts):
+        degraded.append(f"no summary: its share of {budget} tokens holds none of it")
+    left_out = recalled.hits if why_nothing else [*cut, *(hit for hit in recalled.hits if hit.chunk.chunk_id in weak)]
+    return Context(text, parts, [line.hit for line in used], left_out, degraded, run, recalled.ms, why_nothing, zone)
 
 
 @cache
@@ -273,11 +301,18 @@ def _newest(lines: Sequence[str], characters: int) -> str:
 
 
 def _cut_lines(text: str, characters: int) -> str:
-    """Whole lines from the start, as many as fit."""
+    """Whole lines from the start, as many as fit; no heading without a line under it, and nothing where no line fits.
+
+    Of the head of a text that is cut only its first line stays: a list of topics is worth less than a sentence.
+    """
     if len(text) <= characters:
         return text
-    head = text[: max(0, characters)].rpartition("\n")[0].rstrip()
-    return head if len(head) >= SMALLEST_SUMMARY_CHARACTERS else ""
+    head, _, body = text.partition("\n\n")
+    shorter = f"{head.partition(chr(10))[0]}\n\n{body}" if body and not head.startswith("- ") else text
+    lines = shorter[: max(0, characters)].rpartition("\n")[0].splitlines()
+    while lines and not lines[-1].startswith("- "):
+        lines.pop()
+    return "\n".join(lines)
 
 
 @dataclass(frozen=True)
@@ -307,9 +342,13 @@ def _line(hit: Hit, zone: ZoneInfo) -> Line:
     if hit.question and len(text) <= SHORT_ANSWER_CHARACTERS:
         asked = f' (answering "{shorten(one_line(hit.question), QUESTION_CHARACTERS)}")'
     before, after = "… " if chunk.passage > 1 else "", " …" if chunk.passage < chunk.passages else ""
-    return Line(
-        hit, day_text(chunk.started_at, zone), harmless(f"- {one_line(chunk.speaker)}{asked}: {before}{text}{after}")
-    )
+    return Line(hit, day_text(chunk.started_at, zone), harmless(f"- {_speaker(chunk)}{asked}: {before}{text}{after}"))
+
+
+def _speaker(chunk: Chunk) -> str:
+    """Who said it: a display name, which anybody may choose, is no other role, and no name ends where the words begin."""
+    name = one_line(chunk.speaker).replace(":", " ")
+    return f"user ({name})" if chunk.role == "user" and _ROLE.match(name) else name
 
 
 def _fill(hits: Sequence[Hit], room: int, zone: ZoneInfo) -> tuple[list[Line], list[Hit]]:

@@ -15,7 +15,7 @@ from pathlib import Path
 import structlog
 
 from dispatcher.opening import Opening
-from shared.errors import HmemError
+from shared.errors import HmemError, ReleaseRefused
 from shared.recall import OpenRelease
 from shared.release import current_release
 from shared.settings import Settings
@@ -49,6 +49,7 @@ class Memory:
         self._opening = Opening(settings)
         self._current: _Counted | None = None
         self._refused: Identity | None = None
+        self.why_none: str | None = None  # why what `current` leads to is not served
         self._lock = threading.Lock()
         self._refreshing = threading.Lock()
 
@@ -81,6 +82,7 @@ class Memory:
             except (HmemError, OSError) as error:
                 if self._refused is None:
                     log.error("memory cannot be opened", error=str(error))
+                self.why_none = str(error)
                 self._refused = (self._settings.hmem_memory_dir / "current", 0)
 
     def retry(self) -> None:
@@ -95,8 +97,13 @@ class Memory:
     def _open(self, target: Path) -> None:
         try:
             release = OpenRelease(self._settings, target)
+            if release.text_missing:
+                log.error("a release without its texts", release=release.run, error=release.text_missing)
+                if self._current is not None:  # which is better than a summary
+                    release.close()
+                    raise ReleaseRefused(release.text_missing)
         except HmemError as error:
-            self._refused = _identity(target)
+            self._refused, self.why_none = _identity(target), str(error)
             log.error("release refused", release=target.name, error=str(error))
             return
         if self._current is None:
@@ -105,9 +112,10 @@ class Memory:
         else:
             self._opening.open_vectors(release)
             self._swap(release)
-        self._refused = None
+        self._refused = self.why_none = None
         self._opening.forget_gone()
-        log.info("serving release", run=release.run, vectors=release.vectors_missing or "yes")
+        say = log.warning if release.has_vectors and release.vectors_missing else log.info
+        say("serving release", run=release.run, vectors=release.vectors_missing or "yes")
 
     def _served(self) -> Identity | None:
         with self._lock:

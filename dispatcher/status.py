@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import asdict, dataclass, field
 from itertools import islice
+from pathlib import Path
 from typing import Any, cast
 
 import orjson
@@ -14,7 +15,7 @@ from shared import keys
 from shared.errors import ReleaseRefused
 from shared.keeping import Pin, read_pin
 from shared.records import RecordRefused, Turn
-from shared.release import current_release, read_manifest
+from shared.release import Manifest, current_release, read_manifest
 from shared.settings import Settings
 
 #: A night is missed when the last good one is older than this.
@@ -157,10 +158,23 @@ def _read_release(settings: Settings, status: Status) -> None:
         if path is not None:
             manifest = read_manifest(path)
             status.release = manifest.run
+            status.release_error = _changed(path, manifest)
             status.chats = len(manifest.turns_per_chat)
             status.turns_archived = sum(manifest.turns_per_chat.values())
     except ReleaseRefused as error:
         status.release_error = str(error)
+
+
+def _changed(release: Path, manifest: Manifest) -> str | None:
+    """The first file that is gone or of another size: a look, not the proof that `hmem release verify` gives."""
+    for name, expected in manifest.files.items():
+        try:
+            if (release / name).stat().st_size == expected["size"]:
+                continue
+        except OSError:
+            pass
+        return f"release {manifest.run}: {name} is missing or was changed (hmem release verify)"
+    return None
 
 
 def _read_pin(settings: Settings, status: Status, now: float) -> None:

@@ -49,8 +49,9 @@ CLAUDE_MISSING = (
     "Install it (npm install -g @anthropic-ai/claude-code), run `claude` once to log in, and start the demo again."
 )
 LEGEND = (
-    "Each table is what `hmem context CHAT TEXT` says. words: match of keywords; meaning: match of vectors; both from 0 to 1 among "
-    "all that this question found; score: their mean. ✓ marks what holds the evidence. No session of the two days is resumed: "
+    "Each table is what `hmem context CHAT TEXT` says. words: match of keywords; meaning: match of vectors; both from 0 (this "
+    "chat's least) to 1 (its best); score: the sum of these and smaller signs, such as who spoke. ✓ marks what holds the evidence. "
+    "No session of the two days is resumed: "
     "what is not injected, the model does not know."
 )
 
@@ -223,7 +224,7 @@ def sizes(context: dict[str, Any]) -> str:
     parts = {part["name"]: part["tokens"] for part in context["parts"]}
     text = (
         f"Injected: {context['tokens']} of {context['budget']} tokens: {parts.get('summary', 0)} for the chat's summary, "
-        f"{parts.get('recalled', 0)} for {len(context['hits'])} recalled turns, the rest for headings; "
+        f"{parts.get('recalled', 0)} for {len(context['hits'])} recalled lines, the rest for headings; "
         f"{len(context['cut'])} lower hits did not fit. Found in {context['ms']:.0f} ms."
     )
     return " ".join([text, *(f"Left out: {reason}." for reason in context["degraded"])])

@@ -23,9 +23,9 @@ from shared.errors import ReleaseRefused
 from shared.keeping import reading
 from shared.lexical import Chunk, LexicalIndex
 from shared.ranking import WEIGHTS, asks_when, groups, meant_speakers, query_words
-from shared.release import FORMAT_VERSION, LEXICAL, Manifest, read_manifest, summary_file
+from shared.release import FORMAT_VERSION, LEXICAL, Manifest, prove_file, read_manifest, summary_file
 from shared.settings import Settings
-from shared.time_words import spans
+from shared.time_words import read_times
 
 if TYPE_CHECKING:
     from shared.chat_index import ChatItems
@@ -62,7 +62,10 @@ class Recalled:
 
 
 class OpenRelease:
-    """A release opened for reading: keywords and summaries at once, vectors once `open_vectors` has run. Until it is closed it is not pruned."""
+    """A release opened for reading: keywords and summaries at once, vectors once `open_vectors` has run. Until it is closed it is not pruned.
+
+    No file is read that is not as it was built: without its keywords it has summaries only, and `text_missing` says why.
+    """
 
     def __init__(self, settings: Settings, path: Path) -> None:
         self.path = path
@@ -74,14 +77,7 @@ class OpenRelease:
                     f"Release {self.manifest.run} has format {self.manifest.format_version}; this program reads {FORMAT_VERSION}. "
                     "Run the night (hmem-night run): it builds the memory anew from the archive."
                 )
-            try:
-                if not (path / LEXICAL).is_file():  # a pipe would keep us waiting
-                    raise sqlite3.OperationalError("it is missing, or no file")
-                self._lexical = LexicalIndex(path / LEXICAL)
-            except sqlite3.Error as error:
-                raise ReleaseRefused(
-                    f"{path / LEXICAL} cannot be opened: {error}. Go back to another (hmem release rollback), or run the night again."
-                ) from error
+            self._lexical, self.text_missing = _open_lexical(path, self.manifest)
             self._backend: MemoryBackend = backend_of(settings, path, self.manifest)
             self._zone = settings.timezone
             self._pool = ThreadPoolExecutor(settings.max_concurrent_tasks, thread_name_prefix="vectors")
@@ -114,14 +110,17 @@ class OpenRelease:
         with self._held:
             self._pool.shutdown(wait=True)
             self._backend.close()
-            self._lexical.close()
+            if self._lexical:
+                self._lexical.close()
 
     def summary(self, chat_id: str) -> str | None:
-        """The chat's summary file, or None; a damaged one costs the summary, not the rest."""
-        try:
-            return summary_file(self.path, chat_id).read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError):
+        """The chat's summary file, if it has one; ReleaseRefused if that is not as it was built."""
+        path = summary_file(self.path, chat_id)
+        name = path.relative_to(self.path).as_posix()
+        if name not in self.manifest.files:
             return None
+        prove_file(self.path, self.manifest, name)
+        return path.read_text(encoding="utf-8")
 
     def recall(
         self, chat_id: str, query: str, k: int, deadline_seconds: float | None = None, now: float | None = None
@@ -130,9 +129,12 @@ class OpenRelease:
         started = time.perf_counter()
         degraded: list[str] = []
         hits: list[Hit] = []
+        if self._lexical is None:
+            return Recalled(hits, [f"no recalled text: {self.text_missing}"])
         try:
             if items := self._lexical.items(chat_id):
-                hits = self._hits(items, query, k, deadline_seconds, time.time() if now is None else now, degraded)
+                asked_at = time.time() if now is None else now
+                hits = self._hits(self._lexical, items, query, k, deadline_seconds, asked_at, degraded)
             elif not self._backend.is_available():
                 degraded.append(f"no vector search: {self._backend.why_not}")
         except sqlite3.Error as error:
@@ -140,34 +142,43 @@ class OpenRelease:
         return Recalled(hits, degraded, (time.perf_counter() - started) * 1000)
 
     def _hits(
-        self, items: ChatItems, query: str, k: int, deadline: float | None, now: float, degraded: list[str]
+        self,
+        lexical: LexicalIndex,
+        items: ChatItems,
+        query: str,
+        k: int,
+        deadline: float | None,
+        now: float,
+        degraded: list[str],
     ) -> list[Hit]:
         from shared.scoring import score
 
         ends = None if deadline is None else time.perf_counter() + deadline
         asked = self._ask_vectors(items, query)
-        question = self._question(items, query, now, degraded)
+        question = self._question(lexical, items, query, now, degraded)
         similarities = self._nearest(asked, deadline, ends, degraded)
         scored = score(question, items.features, similarities)
-        return self._read(items, scored, k)
+        return self._read(lexical, items, scored, k)
 
     def _ask_vectors(self, items: ChatItems, query: str) -> Future[Array] | None:
         if not self._backend.is_available():
             return None
         return self._pool.submit(self._backend.similarities, query, items.chat_id, items.chunk_ids)
 
-    def _question(self, items: ChatItems, query: str, now: float, degraded: list[str]) -> Question:
+    def _question(
+        self, lexical: LexicalIndex, items: ChatItems, query: str, now: float, degraded: list[str]
+    ) -> Question:
         from shared.scoring import Question
 
-        words = query_words(query)
+        words, times = query_words(query), read_times(query, now, self._zone)
         try:
-            postings = self._lexical.postings(items, words)
+            postings = lexical.postings(items, query_words(times.rest))
         except sqlite3.Error as error:
             degraded.append(f"no keyword search: {error}")
             postings = []
         speaker = items.of_speakers(meant_speakers(words, items.speakers))
-        times = spans(query, now, self._zone)
-        return Question(postings, speaker, asks_when(words), items.said_in(times) if times else None)
+        said_then = items.said_in(times.spans) if times.spans else None
+        return Question(postings, speaker, asks_when(words), said_then, times.from_now)
 
     def _nearest(
         self, asked: Future[Array] | None, deadline: float | None, ends: float | None, degraded: list[str]
@@ -183,31 +194,46 @@ class OpenRelease:
             degraded.append(f"no vector search: {error}")
         return None
 
-    def _read(self, items: ChatItems, scored: Scored, k: int) -> list[Hit]:
+    def _read(self, lexical: LexicalIndex, items: ChatItems, scored: Scored, k: int) -> list[Hit]:
         """The chunks of the best items, of this chat only, each text once."""
         from shared.scoring import best
 
         wanted, chunks, once = k + SPARE, list[Chunk](), list[list[int]]()
         while True:
             ranked = best(scored, wanted, only_found=scored.cosine is None)
-            chunks = self._chunks(items, ranked)
+            chunks = _chunks(lexical, items, ranked)
             once = groups([((chunk.role, chunk.speaker), chunk.text) for chunk in chunks])
             if len(once) >= k or len(ranked) < wanted or wanted >= MOST_READ:
                 break
             wanted = min(4 * wanted, MOST_READ)
         once = once[:k]
-        questions = self._lexical.questions_of([chunks[first] for first, *_ in once], items.chat_id)
+        questions = lexical.questions_of([chunks[first] for first, *_ in once], items.chat_id)
         scores = dict(zip((items.chunk_ids[at] for at in ranked), scored.explain(ranked), strict=True))
         return [
             _hit(chunks[first], scores[chunks[first].chunk_id], [chunks[at] for at in again], questions)
             for first, *again in once
         ]
 
-    def _chunks(self, items: ChatItems, ranked: Integers) -> list[Chunk]:
-        """In the order of the ranking; a row that is not this chat's own is left out."""
-        ids = [items.chunk_ids[at] for at in ranked]
-        found = self._lexical.chunks(ids, items.chat_id)
-        return [found[name] for name in ids if name in found and found[name].chat_id == items.chat_id]
+
+def _open_lexical(path: Path, manifest: Manifest) -> tuple[LexicalIndex | None, str | None]:
+    """The keywords and texts of a release, once the file is proven to be as it was built; or None and why."""
+    try:
+        prove_file(path, manifest, LEXICAL)
+        return LexicalIndex(path / LEXICAL), None
+    except ReleaseRefused as error:
+        return None, str(error)
+    except (OSError, sqlite3.Error) as error:
+        return (
+            None,
+            f"{path / LEXICAL} cannot be opened: {error}. Go back to another release (hmem release rollback), or run the night again.",
+        )
+
+
+def _chunks(lexical: LexicalIndex, items: ChatItems, ranked: Integers) -> list[Chunk]:
+    """In the order of the ranking; a row that is not this chat's own is left out."""
+    ids = [items.chunk_ids[at] for at in ranked]
+    found = lexical.chunks(ids, items.chat_id)
+    return [found[name] for name in ids if name in found and found[name].chat_id == items.chat_id]
 
 
 def _hit(chunk: Chunk, scores: dict[str, float], again: list[Chunk], questions: dict[str, str]) -> Hit:

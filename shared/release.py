@@ -162,10 +162,10 @@ def verify(release: Path) -> Manifest:
     present = set(files)
     for name in sorted(present ^ set(manifest.files)):
         what = "is not in the manifest" if name in present else "is missing"
-        raise ReleaseRefused(f"Release {release.name}: {name} {what}. Publish it again.")
+        raise ReleaseRefused(f"Release {release.name}: {name} {what}. {_REPAIR}")
     needed = {parent.as_posix() for name in files for parent in Path(name).parents} | {SUMMARIES}  # there may be none
     if extra := [name for name in directories if name not in needed]:
-        raise ReleaseRefused(f"Release {release.name}: {extra[0]}/ is not in the manifest. Publish it again.")
+        raise ReleaseRefused(f"Release {release.name}: {extra[0]}/ is not in the manifest. {_REPAIR}")
     for name, expected in manifest.files.items():
         _compare(release, name, expected)
     return manifest
@@ -174,16 +174,23 @@ def verify(release: Path) -> Manifest:
 def _own_manifest(release: Path) -> Manifest:
     manifest = read_manifest(release)
     if release.parent.name == RELEASES and release.name != str(manifest.run):
-        raise ReleaseRefused(
-            f"Release {release.name} calls itself {manifest.run}: it was put there by hand. Publish it again."
-        )
+        raise ReleaseRefused(f"Release {release.name} calls itself {manifest.run}: it was put there by hand. {_REPAIR}")
     return manifest
+
+
+def prove_file(release: Path, manifest: Manifest, name: str) -> None:
+    """Re-hash one file of a release; ReleaseRefused if it is not there, or not as it was built."""
+    if name not in manifest.files:
+        raise ReleaseRefused(f"Release {release.name}: {name} is not in the manifest. {_REPAIR}")
+    if not (release / name).is_file():  # a pipe would keep us waiting
+        raise ReleaseRefused(f"Release {release.name}: {name} is missing. {_REPAIR}")
+    _compare(release, name, manifest.files[name])
 
 
 def _compare(release: Path, name: str, expected: dict[str, Any]) -> None:
     path = release / name
     if path.stat().st_size != expected["size"] or sha256_file(path) != expected["sha256"]:
-        raise ReleaseRefused(f"Release {release.name}: {name} was changed after it was built. Publish it again.")
+        raise ReleaseRefused(f"Release {release.name}: {name} was changed after it was built. {_REPAIR}")
 
 
 def current_release(memory_dir: Path) -> Path | None:
@@ -199,8 +206,16 @@ def current_release(memory_dir: Path) -> Path | None:
         ) from error
     except OSError as error:
         raise ReleaseRefused(
-            f"{link} points to {link.readlink()}, which is not there. Point it at a release again."
+            f"{link} points to {link.readlink()}, which is not there. "
+            "hmem release rollback RUN points it at a release again; hmem release list names them."
         ) from error
+
+
+def no_release(memory_dir: Path) -> str:
+    """Why there is no current release, and what to do: none was made, or the link is gone."""
+    if any((memory_dir / RELEASES).glob("[0-9]*")):
+        return f"{memory_dir / 'current'} is missing though there are releases. Point it at one: hmem release list, hmem release rollback RUN."
+    return f"There is no release in {memory_dir} yet, so nothing is recalled. Run hmem-night run once, or set HMEM_MEMORY_DIR."
 
 
 def release_dir(memory_dir: Path, run: int) -> Path:

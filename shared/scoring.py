@@ -83,6 +83,7 @@ class Question:
     speaker: Array  # 1 for items of the speaker that is meant
     when: bool
     said_then: Array | None = None  # 1 for items of the time that is named
+    from_now: bool = False  # that time was counted from the day of asking
 
 
 @dataclass(frozen=True)
@@ -174,7 +175,8 @@ def score(question: Question, features: Features, similarities: Array | None, we
     if question.when:
         parts["when"] = weights.when * features.timed
     if question.said_then is not None:
-        parts["said_then"] = weights.said_then * question.said_then
+        weight = weights.said_when_asked if question.from_now else weights.said_then
+        parts["said_then"] = weight * question.said_then
     total = np.zeros(near.n, np.float32)
     for part in parts.values():
         total += part

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta
 from zoneinfo import ZoneInfo
 
@@ -34,17 +35,40 @@ _WEEKDAY = rf"(?P<weekday>{'|'.join(WEEKDAYS)})"
 Reader = Callable[[re.Match[str], date], Days | None]
 
 
-def spans(question: str, now: float, zone: ZoneInfo) -> list[Span]:
-    """The times that a question names, seen from `now` (POSIX seconds) in `zone`; each word counts once, the longest phrase first."""
+#: "A year ago" is when something happened, "last week" when it was told.
+LATELY = timedelta(7)
+
+
+@dataclass(frozen=True)
+class Times:
+    """The times that a question names. `from_now`: a day or week is counted from the day of asking ("yesterday"), so it says when the turn was
+    said, not only what it was about; `rest` is the question without those words, which mean another day in every turn that holds them.
+    """
+
+    spans: list[Span]
+    from_now: bool
+    rest: str
+
+
+def read_times(question: str, now: float, zone: ZoneInfo) -> Times:
+    """What a question names, seen from `now` (POSIX seconds) in `zone`; each word counts once, the longest phrase first."""
     today = datetime.fromtimestamp(now, zone).date()
-    left, found = question.lower(), list[Days]()
+    left = rest = question.lower()
+    found, from_now = list[Days](), False
     for pattern, read in READERS:
-        for match in pattern.finditer(left):
-            days = _possible(read, match, today)
-            if days is not None:
-                found.append(days)
+        named = [days for match in pattern.finditer(left) if (days := _possible(read, match, today)) is not None]
         left = pattern.sub(" . ", left)
-    return [(_midnight(first, zone), _midnight(end, zone)) for first, end in dict.fromkeys(found)]
+        if read not in _ABSOLUTE and any(end - first <= LATELY for first, end in named):
+            from_now, rest = True, pattern.sub(" ", rest)
+        found += named
+    return Times(
+        [(_midnight(first, zone), _midnight(end, zone)) for first, end in dict.fromkeys(found)], from_now, rest
+    )
+
+
+def spans(question: str, now: float, zone: ZoneInfo) -> list[Span]:
+    """The times that a question names, half-open, in the order of the rules."""
+    return read_times(question, now, zone).spans
 
 
 def _possible(read: Reader, match: re.Match[str], today: date) -> Days | None:
@@ -139,6 +163,10 @@ def _named_month(match: re.Match[str], today: date) -> Days:
     return _month(int(year) if year else today.year - (month > today.month), month)
 
 
+def _year_named(match: re.Match[str], _: date) -> Days:
+    return _year(int(match["year"]))
+
+
 def _iso(match: re.Match[str], _: date) -> Days:
     return _one(date.fromisoformat(match[0]))
 
@@ -154,7 +182,7 @@ _TABLE: list[tuple[str, Reader]] = [
     (rf"{_MONTH},?\s+(?:of\s+)?{_YEAR}", _named_month),
     (rf"(?:in|since|during|last|this|of|early|late|mid)[\s-]+{_MONTH}", _named_month),
     (rf"(?P<month>{'|'.join(name for name in MONTHS if name not in ('march', 'may'))})", _named_month),
-    (rf"(?:in|since|during|of|back in)\s+{_YEAR}", lambda match, _: _year(int(match["year"]))),
+    (rf"(?:in|since|during|of|back in)\s+{_YEAR}", _year_named),
     (rf"{_COUNT}\s+{_UNIT}\s+(?:ago|back|earlier)", _ago),
     (rf"(?:the\s+)?(?:last|past|previous)\s+{_COUNT}\s+{_UNIT}", _past),
     (rf"(?:the|this)\s+past\s+(?P<count>){_UNIT}", _past),
@@ -167,4 +195,6 @@ _TABLE: list[tuple[str, Reader]] = [
     (rf"(?:next|every|each|coming)\s+{_WEEKDAY}", lambda *_: None),  # taken, so that it is not read as the last one
     (_WEEKDAY, _weekday),
 ]
+#: Readers of dates and months, which are as often what was spoken of as when.
+_ABSOLUTE = frozenset({_iso, _date, _named_month, _year_named})
 READERS = [(re.compile(rf"\b(?:{pattern})(?!\w)"), read) for pattern, read in _TABLE]

@@ -47,6 +47,9 @@ def _open(path: Path, state_dir: Path) -> OpenRelease:
     ):  # what this host would search, else whatever there is
         settings = load_settings(hmem_state_dir=state_dir, memory_backend="auto")
     release = OpenRelease(settings, path)
+    if release.text_missing:
+        release.close()
+        raise ReleaseRefused(release.text_missing)
     release.open_vectors()
     return release
 

@@ -444,7 +444,11 @@ def test_a_dangling_current(host: World) -> None:
     release = (host.memory_dir / "current").resolve()
     shutil.move(release, host.root / "away")
     expect(
-        host, "release", 16, f"current points to releases/{release.name}, which is not there", "Point it at a release"
+        host,
+        "release",
+        16,
+        f"current points to releases/{release.name}, which is not there",
+        "rollback RUN points it at a release",
     )
 
 
@@ -608,3 +612,17 @@ def test_a_disk_that_is_nearly_full(host: World) -> None:
         )  # fmt: skip
     finally:
         subprocess.run(["umount", str(place)], check=True)
+
+
+def test_a_release_that_is_not_as_it_was_built(host: World) -> None:
+    (host.memory_dir / "current" / "lexical.sqlite").write_bytes(b"damaged")
+    expect(host, "release", 16, "lexical.sqlite was changed after it was built", "hmem release rollback")
+    (host.memory_dir / "current").unlink()
+    expect(host, "release", 16, "current is missing though there are releases", "hmem release rollback RUN")
+
+
+def test_a_release_that_can_be_asked_by_words_alone(host: World) -> None:
+    assert ask(host)[1]["vectors"].state == "ok", "EMBEDDER=none: it is meant so"
+    found = ask(host, EMBEDDER="local")[1]["vectors"]
+    assert (found.state, "built without a vector index" in found.sentence) == ("warning", True)
+    assert ask(host, EMBEDDER="local", MEMORY_BACKEND="none")[1]["vectors"].state == "ok"

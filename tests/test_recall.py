@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 import threading
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from contextlib import closing
+from datetime import datetime
 from pathlib import Path
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import numpy as np
 import orjson
@@ -16,9 +19,11 @@ import pytest
 from shared.errors import ReleaseRefused
 from shared.recall import OpenRelease
 from shared.records import Tombstone
-from shared.release import MANIFEST, parse_manifest
+from shared.release import LEXICAL, MANIFEST, parse_manifest, summary_file
+from shared.time_words import read_times
 from tests.conftest import World
 
+UTC = ZoneInfo("UTC")
 NOON = datetime(2026, 5, 13, 12, tzinfo=UTC).timestamp()
 DAY = 86400.0
 CHATS = ["9912", "77", "-100123"]
@@ -188,3 +193,70 @@ def test_search_tells_every_score_and_takes_a_time(light: World) -> None:
         assert {"lexical", "length", "said_then"} <= set(hits[0]["parts"])
         assert hits[0]["also"] == []
     assert light.command(*command, "soon", check=False).returncode == 24
+
+
+def test_a_day_that_is_named_from_now_outweighs_a_shared_word_and_its_own_name(light: World, opened: Any) -> None:
+    texts = {f"d{n}": f"the budget meeting number {n} was yesterday" for n in range(8)}
+    talk(light, **texts, last="the budget was cut, and then we went home")
+    assert ids(opened(), "what was the budget yesterday?", now=NOON)[0] == "last"
+    times = read_times("What did we say last week, and in May 2025?", NOON, UTC)
+    assert (times.from_now, "last week" in times.rest, "may 2025" in times.rest) == (True, False, True)
+    assert read_times("What happened a year ago?", NOON, UTC).from_now is False
+
+
+def test_what_is_not_as_it_was_built_is_not_served_and_the_rest_is(light: World, opened: Any) -> None:
+    talk(light, a="the boiler broke", b="the engineer came to mend the boiler")
+    release = light.memory_dir / "current"
+    summary = summary_file(release, "9912")
+    summary.chmod(0o600)
+    summary.write_text("- Zed: canary")
+    context = json.loads(light.command("hmem", "context", "9912", "boiler?", "--json").stdout)
+    assert "canary" not in context["text"]
+    assert [part["name"] for part in context["parts"]] == ["recalled"]
+    assert any(why.startswith("no summary: Release 1: summaries/") for why in context["degraded"])
+
+    with closing(sqlite3.connect(release / LEXICAL)) as connection, connection:
+        connection.execute("UPDATE chunks SET text = 'canary'")
+    context = json.loads(light.command("hmem", "context", "9912", "boiler?", "--json").stdout)
+    assert (context["hits"], "canary" in context["text"]) == ([], False)
+    assert any("lexical.sqlite was changed" in why for why in context["degraded"])
+    assert light.command("hmem", "search", "9912", "boiler", check=False).returncode == 16
+
+    (release / LEXICAL).unlink()
+    assert (
+        opened()
+        .recall("9912", "boiler", 5)
+        .degraded[0]
+        .startswith("no recalled text: Release 1: lexical.sqlite is missing")
+    )
+    status = light.command("hmem", "status", check=False)
+    assert (status.returncode, "was changed (hmem release verify)" in status.stderr) == (21, True)
+
+
+def test_a_dispatcher_without_the_texts_says_why_and_gives_the_summary(light: World) -> None:
+    talk(light, a="the boiler broke down on Monday", b="the engineer came to mend the boiler")
+    (light.memory_dir / "current" / LEXICAL).unlink()
+    dispatcher = light.start_dispatcher()
+    answer = light.command("hmem", "ask", "9912", "what is wrong with the boiler?").stdout
+    assert "Summary of earlier conversations" in answer
+    dispatcher.stop()
+    log = dispatcher.log.read_text()
+    assert "a release without its texts" in log
+    assert "there is no release yet" not in log
+
+
+def test_a_batch_names_what_could_not_be_asked_and_refuses_what_is_no_question(light: World, tmp_path: Path) -> None:
+    talk(light, a="the boiler broke")
+    batch = tmp_path / "batch.jsonl"
+    batch.write_text('{"qid": 1, "chat_id": "9912", "question": "boiler"}\n')
+    (line,) = light.command("hmem", "search", "--batch", str(batch), EMBEDDER="local").stdout.splitlines()
+    assert json.loads(line)["degraded"] == ["no vector search: release 1 was built without a vector index"]
+    for wrong in ('"question": ""', '"question": 5', '"nothing": 1'):
+        batch.write_text(f'{{"qid": 1, "chat_id": "9912", {wrong}}}\n')
+        done = light.command("hmem", "search", "--batch", str(batch), check=False)
+        assert (done.returncode, "line 1" in done.stderr) == (24, True), done.stderr
+    for wrong_use in (("search", "9912", "x", "--batch"), ("context", "9912", "x", "--batch")):
+        assert light.command("hmem", *wrong_use, str(batch), check=False).returncode == 24
+    for budgets in ("-5", "0", "", "500,,600"):
+        done = light.command("hmem", "context", "--batch", str(batch), f"--budgets={budgets}", check=False)
+        assert done.returncode == 24, budgets
