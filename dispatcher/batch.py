@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from dispatcher.context import hits_for, of_release
+from dispatcher.assembling import of_release
+from dispatcher.context import hits_for
 from shared.errors import InvalidInput
 from shared.recall import OpenRelease
 from shared.records import RecordRefused, chat_id_of, loads_object

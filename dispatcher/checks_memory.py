@@ -116,7 +116,7 @@ def check_vectors(setup: Setup) -> Finding:
     if embedder is None:
         return warning(
             f"Release {release.name} has vectors of {indexed.family}, which EMBEDDER=none does not use.",
-            "Set EMBEDDER to local or ollama, or leave it so for words alone.",
+            "Set EMBEDDER as in the night, or leave it so for words alone.",
         )
     from shared.probes import difference
 

@@ -14,6 +14,7 @@ import orjson
 import typer
 from redis import Redis
 
+from dispatcher.memory_cli import app as memory_app
 from dispatcher.release_cli import app as release_app
 from shared.command import print_bytes, print_json, run_command, start
 from shared.errors import InvalidInput, MemoryStale, ReleaseRefused, SettingsError
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False, add_completion=False, help=__doc__)
 app.add_typer(release_app, name="release")
+app.add_typer(memory_app, name="memory")
 
 Chat = Annotated[str, typer.Argument(help="Chat id, as the bot knows it (put -- before a negative one).")]
 Json = Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")]
@@ -49,14 +51,17 @@ def run() -> None:
 async def _serve(settings: Settings) -> None:
     from dispatcher.answering import Answering
     from dispatcher.claude import ClaudeCli
+    from dispatcher.day import Day
     from dispatcher.memory import Memory
+    from dispatcher.summaries import SummaryWriter, in_thread
     from dispatcher.worker import Worker, connect
 
     memory, client = Memory(settings), connect(settings)
     claude = ClaudeCli(settings)
-    worker = Worker(settings, client, memory, Answering(settings, memory, claude))
-    asking = asyncio.create_task(claude.flags())  # while the rest starts; the first question waits for it
     loop = asyncio.get_running_loop()
+    day = Day(settings, memory, SummaryWriter(settings, lambda prompt: in_thread(claude, settings, prompt, loop)))
+    worker = Worker(settings, client, memory, Answering(settings, memory, claude, day), day)
+    asking = asyncio.create_task(claude.flags())  # while the rest starts; the first question waits for it
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, worker.stop)
     try:
@@ -155,19 +160,19 @@ def context(
     ] = None,
 ) -> None:
     """Exactly what would be injected for a message, with its tokens and sources."""
-    from dispatcher.context import assemble
-
     settings = start()
     if batch and (chat or text):
         raise InvalidInput("--batch takes chat and message from the file. Leave CHAT and TEXT out.")
     if budgets is not None and not batch:
         raise InvalidInput("--budgets goes with --batch. One message has MEMORY_TOKENS as its budget.")
     sizes_asked = _numbers("500,1000,2000,4000" if budgets is None else budgets)
-    with _release(settings) as release:
-        if batch:
+    if batch:
+        with _release(settings) as release:
             _print_batch(settings, release, batch, 30, sizes_asked)
-            return
-        found = assemble(release, _chat(chat), _required(text, "TEXT"), settings)
+        return
+    from dispatcher.looking import look
+
+    found = look(settings, _redis(settings), _chat(chat), _required(text, "TEXT"))
     if json:
         print_json({"chat_id": chat, "budget": settings.memory_tokens} | found.to_json())
         return

@@ -12,27 +12,25 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cache
 from typing import Any
 from zoneinfo import ZoneInfo
 
 from dispatcher.prompt import Part, render, render_message
-from shared.errors import HmemError
 from shared.lexical import Chunk
-from shared.recall import Hit, OpenRelease, Recalled
-from shared.relevance import faint, nothing_why
-from shared.settings import Settings
+from shared.recall import Hit, Recalled
 from shared.text import CHARACTERS_PER_TOKEN, day_text, harmless, one_line, shorten, time_text, tokens
 
 #: The parts in the order in which they stand, and their shares of the budget. A summary takes the place of evidence: no summary 83.0 and 87.9,
 #: a share of .05 83.0 and 87.7, .08 83.0 and 87.3, .10 82.2 and 86.8, .20 81.3 and 86.3; before this it was .40.
-SHARES: Mapping[str, float] = {"facts": 0.2, "summary": 0.06, "recent": 0.25, "recalled": 0.45}
+SHARES: Mapping[str, float] = {"facts": 0.2, "summary": 0.06, "recent": 0.25, "relevant": 0.08, "recalled": 0.41}
 TITLES: Mapping[str, str] = {
     "facts": "Facts and goals",
     "summary": "Summary of earlier conversations",
     "recent": "This conversation so far",
+    "relevant": "Memories that may bear on the present message",
     "recalled": "Earlier turns that may bear on the present message",
 }
 SUMMARY_TITLE, RECALLED_TITLE = TITLES["summary"], TITLES["recalled"]
@@ -149,71 +147,6 @@ def _rounded(value: float | None) -> float | None:
     return None if value is None else round(value, 4)
 
 
-def assemble(
-    release: OpenRelease | None,
-    chat_id: str,
-    message: str,
-    settings: Settings,
-    recent: Sequence[Said] | None = None,
-    why_none: str | None = None,
-) -> Context:
-    """The context of one message from the open release (if there is one) and what was said just now, within MEMORY_TOKENS.
-
-    `recent` is None where a session carries the conversation; `why_none` is why there is no release, if it is not that none was made.
-    """
-    if settings.memory_tokens <= 0:
-        return Context("", degraded=["MEMORY_TOKENS=0"])
-    if release is None:
-        nothing = Recalled(degraded=[why_none or "there is no release yet"])
-        return compose(nothing, "", budget=settings.memory_tokens, zone=settings.timezone, run=None, recent=recent)
-    recalled = release.recall(chat_id, message, hits_for(settings.memory_tokens), settings.memory_deadline_ms / 1000)
-    return of_release(release, chat_id, message, recalled, settings, settings.memory_tokens, recent)
-
-
-def of_release(
-    release: OpenRelease,
-    chat_id: str,
-    message: str,
-    recalled: Recalled,
-    settings: Settings,
-    budget: int,
-    recent: Sequence[Said] | None = None,
-) -> Context:
-    """The context from what this release recalled for the message, within a budget of tokens; the chat's summary is read here."""
-    summary, fault = "", []
-    try:
-        summary = (release.summary(chat_id) if settings.memory_summary else None) or ""
-    except (HmemError, OSError, UnicodeDecodeError) as error:
-        fault = [f"no summary: {error}"]
-    similarities = [hit.scores["cosine"] for hit in recalled.hits if "cosine" in hit.scores]
-    family = _family(release)
-    why = nothing_why(message, similarities, (hit.chunk.text for hit in recalled.hits), family)
-    weak = {hit.chunk.chunk_id for hit in recalled.hits if faint(hit.scores.get("cosine"), hit.lexical, family)}
-    return compose(
-        replace(recalled, degraded=recalled.degraded + fault),
-        summary.strip(),
-        budget=budget,
-        zone=settings.timezone,
-        run=release.run,
-        recent=recent,
-        why_nothing=why or _unknown(release, chat_id),
-        weak=weak,
-    )
-
-
-def _unknown(release: OpenRelease, chat_id: str) -> str | None:
-    """Why nothing can be found of a chat that the release does not have."""
-    if release.manifest.chunks_per_chat.get(chat_id):
-        return None
-    return f"release {release.run} holds nothing that was said in this chat"
-
-
-def _family(release: OpenRelease) -> str | None:
-    """The model that the release's vectors are of."""
-    identity = release.manifest.embedding
-    return identity.family if identity else None
-
-
 def compose(
     recalled: Recalled,
     summary: str,
@@ -223,19 +156,24 @@ def compose(
     run: int | None,
     recent: Sequence[Said] | None = None,
     facts: str = "",
+    earlier: str = "",
+    relevant: str = "",
     why_nothing: str | None = None,
     weak: Collection[str] = (),
 ) -> Context:
     """Fit all parts into a budget of tokens; stable parts first.
 
-    `why_nothing`: no hit is worth its place, for this reason; `weak`: those with these chunk ids are not.
+    `earlier` sums up sessions that ended a while ago, `relevant` are memories that bear on this message. `why_nothing`: no hit is worth its
+    place, for this reason; `weak`: those with these chunk ids are not.
     """
     characters = budget * CHARACTERS_PER_TOKEN
     hits = [] if why_nothing else [hit for hit in recalled.hits if hit.chunk.chunk_id not in weak]
     degraded = list(recalled.degraded)
-    parts = _stable(facts, summary, characters, replaying=recent is not None)
-    if recent:
-        parts += _recent(recent, characters - (len(render(parts)) or _frames()[0]), hits, zone)
+    parts = _stable(facts, summary, characters, talking=recent is not None or bool(earlier))
+    if recent or earlier:
+        parts += _recent(recent or (), earlier, characters - (len(render(parts)) or _frames()[0]), hits, zone)
+    if relevant and (text := _cut_lines(relevant, int(characters * SHARES["relevant"]))):
+        parts.append(Part("relevant", TITLES["relevant"], text))
     room = characters - len(render([*parts, Part("recalled", RECALLED_TITLE, "")]))
     used, cut = _fill(hits, room, zone)
     if used:
@@ -260,28 +198,37 @@ def _frames() -> tuple[int, dict[str, int]]:
     return max(2 * once[name] - twice[name] for name in parts), {name: twice[name] - once[name] for name in parts}
 
 
-def _stable(facts: str, summary: str, characters: int, *, replaying: bool) -> list[Part]:
+def _stable(facts: str, summary: str, characters: int, *, talking: bool) -> list[Part]:
     """Facts and summary, each cut by what does not change with the message: what comes after them is taken to want all there is."""
     head, frames = _frames()
     room = characters - head
     texts = {"facts": harmless(facts), "summary": harmless(summary)}
     wishes = {name: len(text) + frames[name] if text else 0 for name, text in texts.items()}
-    wishes |= {"recent": max(0, room) if replaying else 0, "recalled": max(0, room)}
+    wishes |= {"recent": max(0, room) if talking else 0, "recalled": max(0, room)}
     given = shared_out(room, wishes, SHARES)
     cut = {name: _cut_lines(text, given[name] - frames[name]) for name, text in texts.items()}
     return [Part(name, TITLES[name], text) for name, text in cut.items() if text]
 
 
-def _recent(recent: Sequence[Said], room: int, hits: Sequence[Hit], zone: ZoneInfo) -> list[Part]:
-    """The conversation so far: its share of what is left, and what the recalled lines cannot use."""
+def facts_room(budget: int) -> int:
+    """Characters that facts have of a budget of tokens when every other part takes its own share."""
+    head, frames = _frames()
+    return int((budget * CHARACTERS_PER_TOKEN - head) * SHARES["facts"]) - frames["facts"]
+
+
+def _recent(recent: Sequence[Said], earlier: str, room: int, hits: Sequence[Hit], zone: ZoneInfo) -> list[Part]:
+    """The conversation so far: its share of what is left, and what the recalled lines cannot use; at most half of it for what came earlier."""
     _, frames = _frames()
-    lines = [_said(said, zone) for said in recent]
+    lines, earlier = [_said(said, zone) for said in recent], harmless(earlier)
     recalled = [_line(hit, zone) for hit in hits]
     wishes = {
-        "recent": frames["recent"] + sum(len(line) + 1 for line in lines),
+        "recent": frames["recent"] + len(earlier) + 1 + sum(len(line) + 1 for line in lines),
         "recalled": frames["recalled"] + sum(line.cost + line.heading for line in recalled) if recalled else 0,
     }
-    text = _newest(lines, shared_out(room, wishes, SHARES)["recent"] - frames["recent"])
+    given = shared_out(room, wishes, SHARES)["recent"] - frames["recent"]
+    summed = _cut_lines(earlier, given // 2 if lines else given)
+    said = _newest(lines, given - len(summed) - 1)
+    text = "\n".join(filter(None, (summed, said)))
     return [Part("recent", TITLES["recent"], text)] if text else []
 
 

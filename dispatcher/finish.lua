@@ -2,8 +2,10 @@
 -- KEYS  1 hcli:mem:inflight:<worker>  2 hcli:mem:busy  3 hcli:mem:done:<task>  4 hcli:memory:<task>:user  5 hcli:memory:<task>:asst
 --       6 hcli:session_history:<chat>  7 hcli:session_size:<chat>  8 hcli:stats:<day>  9 hcli:session:<chat>
 --       10 hcli:mem:unconsolidated:<chat>  11 hcli:results:<task>  12 hcli:mem:dead  13 hcli:mem:attempts:<task>
+--       14 hcli:mem:spent:<chat>  15 hcli:mem:chats  16 hcli:mem:tags  17 hcli:mem:why:<chat>
 -- ARGV  1 claim token  2 chat (its lock)  3 JSON: {user, asst, history, size, stats, digest, session_was, session, session_ttl, turn_ids, dead,
---       history_ttl, history_length, stats_ttl, done_ttl, unconsolidated_length, dead_length, result, result_ttl}; "" = absent
+--       history_ttl, history_length, stats_ttl, done_ttl, unconsolidated_length, dead_length, result, result_ttl, chat, tokens,
+--       spent_ttl, tags, why, why_ttl, forget}; "" = absent; forget: the conversation so far is not to be told again
 -- Returns 1 if this call finished it, 0 if it was finished before (by this worker or by one that took the task over).
 local function leave()
   redis.call('HDEL', KEYS[1], ARGV[1])
@@ -34,6 +36,15 @@ if (session or '') == e.session_was then
   redis.pcall('EXPIRE', KEYS[6], e.history_ttl)
   redis.pcall('INCRBY', KEYS[7], e.size)
   redis.pcall('EXPIRE', KEYS[7], e.history_ttl)
+  -- What this session has cost so far: another session counts from zero.
+  if redis.pcall('HGET', KEYS[14], 'session') ~= e.session then redis.pcall('DEL', KEYS[14]) end
+  redis.pcall('HSET', KEYS[14], 'session', e.session)
+  redis.pcall('HINCRBY', KEYS[14], 'tokens', e.tokens)
+  redis.pcall('EXPIRE', KEYS[14], e.spent_ttl)
+end
+if e.forget then
+  redis.pcall('DEL', KEYS[9])
+  for _, name in ipairs({KEYS[6], KEYS[7], KEYS[14], KEYS[17]}) do redis.pcall('DEL', name) end
 end
 
 for _, pair in ipairs(e.stats) do
@@ -42,6 +53,9 @@ end
 redis.pcall('EXPIRE', KEYS[8], e.stats_ttl)
 for _, turn_id in ipairs(e.turn_ids) do redis.pcall('RPUSH', KEYS[10], turn_id) end
 redis.pcall('LTRIM', KEYS[10], -e.unconsolidated_length, -1)
+if #e.turn_ids > 0 then redis.pcall('SADD', KEYS[15], e.chat) end
+if e.tags ~= '' then redis.pcall('RPUSH', KEYS[16], e.tags) end
+if e.why ~= '' and not e.forget then redis.pcall('SET', KEYS[17], e.why, 'EX', e.why_ttl) end
 if e.dead ~= '' then
   redis.pcall('RPUSH', KEYS[12], e.dead)
   redis.pcall('LTRIM', KEYS[12], -e.dead_length, -1)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import base64
 import os
 import socket
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -24,6 +24,7 @@ from redis.asyncio import Redis
 from dispatcher.context import Said
 from shared import keys
 from shared.records import RecordRefused, Result, Task, Turn, dumps, loads_object, timestamp_of
+from shared.text import tokens
 
 #: A task whose worker died this often is dead-lettered.
 MAX_ATTEMPTS = 3
@@ -50,6 +51,9 @@ class Finished:
     session_ttl: int
     stats: list[tuple[str, str]] = field(default_factory=list)  # (counter, what to add)
     dead_reason: str | None = None
+    tags: bytes = b""  # an answer whose tags could not be acted on: JSON for hcli:mem:tags
+    why: bytes = b""  # what was injected: JSON for hcli:mem:why
+    forget: bool = False  # the conversation so far ends here, and is not told again
 
 
 class TaskQueue:
@@ -95,13 +99,19 @@ class TaskQueue:
 
     async def recent(self, task: Task) -> list[Said]:
         """The chat's conversation so far, oldest first; entries of another form are passed over."""
-        raws = await cast(Awaitable[list[bytes]], self._redis.lrange(keys.history(task.chat_id), 0, -1))
-        said: list[Said] = []
-        for raw in raws:
-            with suppress(RecordRefused, KeyError, TypeError):
-                entry = loads_object(raw)
-                said.append(Said(str(entry["role"]), str(entry["content"]), timestamp_of(entry["timestamp"])))
-        return said
+        return said_of(await cast(Awaitable[list[bytes]], self._redis.lrange(keys.history(task.chat_id), 0, -1)))
+
+    async def waiting(self, task: Task) -> list[Turn]:
+        """The chat's turns that are not in the medium store yet."""
+        ids = await cast(Awaitable[list[bytes]], self._redis.lrange(keys.unconsolidated(task.chat_id), 0, -1))
+        names = [keys.MEMORY_PREFIX + one.decode("utf-8", "replace") for one in ids]
+        raws = cast(list[bytes | None], await self._redis.mget(names)) if names else []
+        return turns_of(names, raws, task.chat_id)
+
+    async def why(self, task: Task) -> dict[str, Any] | None:
+        """What was injected for the chat's last answer; None if that is over a day ago."""
+        raw = cast(bytes | None, await self._redis.get(keys.why(task.chat_id)))
+        return loads_object(raw) if raw else None
 
     async def finish(self, claim: Claim, finished: Finished) -> bool:
         """Write everything the task leaves, once. False if it had been finished before."""
@@ -134,6 +144,10 @@ class TaskQueue:
             keys.result(task_id),
             keys.DEAD,
             keys.attempts(task_id),
+            keys.spent(chat),
+            keys.CHATS,
+            keys.TAGS,
+            keys.why(chat),
         ]
 
     async def bury(self, claim: Claim, reason: str, task_id: str | None, result: Result | None) -> None:
@@ -184,6 +198,26 @@ class TaskQueue:
         return await self._scripts[script](keys=names, args=arguments)
 
 
+def said_of(raws: Iterable[bytes]) -> list[Said]:
+    """Entries of a chat's conversation so far; those of another form are passed over."""
+    said: list[Said] = []
+    for raw in raws:
+        with suppress(RecordRefused, KeyError, TypeError):
+            entry = loads_object(raw)
+            said.append(Said(str(entry["role"]), str(entry["content"]), timestamp_of(entry["timestamp"])))
+    return said
+
+
+def turns_of(names: Iterable[str], raws: Iterable[bytes | None], chat_id: str) -> list[Turn]:
+    """The turns of this chat under these keys. Left out: what is gone (the night has it), and what cannot be read (the night quarantines it)."""
+    turns: list[Turn] = []
+    for name, raw in zip(names, raws, strict=True):
+        with suppress(RecordRefused):
+            if raw is not None and (turn := Turn.parse(name.encode(), raw)).chat_id == chat_id:
+                turns.append(turn)
+    return turns
+
+
 def _effects(finished: Finished, claim: Claim) -> dict[str, Any]:
     turns = {turn.role: turn for turn in finished.turns}
     return {
@@ -206,6 +240,13 @@ def _effects(finished: Finished, claim: Claim) -> dict[str, Any]:
         "done_ttl": keys.DONE_TTL_SECONDS,
         "unconsolidated_length": keys.UNCONSOLIDATED_LENGTH,
         "dead_length": keys.DEAD_LENGTH,
+        "chat": finished.task.chat_id,
+        "tokens": sum(tokens(turn.content) for turn in finished.turns),
+        "spent_ttl": keys.SPENT_TTL_SECONDS,
+        "tags": finished.tags.decode(),
+        "why": finished.why.decode(),
+        "why_ttl": keys.WHY_TTL_SECONDS,
+        "forget": finished.forget,
     }
 
 

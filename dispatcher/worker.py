@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
+from collections.abc import AsyncIterator
 
 import redis
 import structlog
@@ -20,6 +21,7 @@ from redis.backoff import ExponentialBackoff
 
 from dispatcher.alarm import Alarm
 from dispatcher.answering import Answering, keep_trying
+from dispatcher.day import Day
 from dispatcher.memory import Memory
 from dispatcher.notify import Supervisor
 from dispatcher.tasks import Claim, TaskQueue
@@ -62,11 +64,14 @@ def connect(settings: Settings) -> Redis:
 class Worker:
     """One dispatcher process."""
 
-    def __init__(self, settings: Settings, client: Redis, memory: Memory, answering: Answering) -> None:
+    def __init__(
+        self, settings: Settings, client: Redis, memory: Memory, answering: Answering, day: Day | None = None
+    ) -> None:
         self._settings, self._memory, self._answering = settings, memory, answering
         self._redis = client
         self._queue = TaskQueue(client)
         self._alarm = Alarm(settings, client)
+        self._day = day
         self._running: dict[asyncio.Task[None], float] = {}  # when each began
         self._stop = asyncio.Event()
         self._freed = asyncio.Event()
@@ -91,8 +96,9 @@ class Worker:
         beside = [asyncio.create_task(self._feed_watchdog()), asyncio.create_task(self._alarm.watch())]
         log.info("dispatcher started", worker=self._queue.worker)
         try:
-            await self._claim_until_stopped()
-            await self._finish_running()
+            async with self._dreaming():
+                await self._claim_until_stopped()
+                await self._finish_running()
         finally:
             for task in (*beside, *self._background):
                 task.cancel()
@@ -101,6 +107,27 @@ class Worker:
                 log.info("dispatcher stopped", requeued=await self._queue.leave())
             self._memory.close()
             self._answering.close()
+
+    @contextlib.asynccontextmanager
+    async def _dreaming(self) -> AsyncIterator[None]:
+        """Consolidation beside the answers, with a connection of its own; a round under way ends between two steps."""
+        if self._day is None or not self._day.wanted:
+            yield
+            return
+        from dispatcher.dreamer import Dreamer, scheduled
+
+        client = redis.Redis.from_url(self._settings.redis_url, socket_timeout=30, socket_connect_timeout=BLOCK_SECONDS)
+        dreamer = Dreamer(self._day, client, self._queue.worker)
+        scheduler = scheduled(dreamer, self._settings.dreamer_interval)
+        scheduler.start()
+        try:
+            yield
+        finally:
+            dreamer.stop()
+            scheduler.pause()
+            await asyncio.to_thread(dreamer.wait, PATIENCE_SECONDS)
+            scheduler.shutdown(wait=False)
+            client.close()
 
     async def _check_redis(self) -> None:
         version = str((await self._redis.info("server"))["redis_version"])

@@ -68,7 +68,7 @@ def start_again_with(model: str, arguments: list[str]) -> None:
 
     The release is tried out in a process of its own, by the settings of the day host. Does not return.
     """
-    known_model(model)  # a typo is said before anything else
+    known_model(model, "ollama")  # a typo is said before anything else
     settings = ["EMBEDDER=ollama", f"EMBED_MODEL={model}"]
     sys.stderr.flush()
     os.execvp("env", ["env", *settings, sys.executable, "-m", "nightly", *arguments])  # noqa: S606 - no shell is meant

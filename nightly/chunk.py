@@ -11,10 +11,10 @@ from typing import Any
 
 import orjson
 
-from nightly.chunking import chunks_of, indexed_text
 from nightly.ledger import chunk_accounts
 from nightly.night import Night
 from nightly.segments import read_archive
+from shared.chunking import chunks_of, indexed_text
 from shared.files import atomic_writer
 
 CHUNKS = "chunks.jsonl"

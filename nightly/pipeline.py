@@ -12,8 +12,6 @@ from typing import Any
 import structlog
 
 from nightly import archive, build, chunk, embed, export, failure, flush, publish, restart, summarise
-from nightly.chunking import CHUNKER_VERSION
-from nightly.extract import SUMMARY_VERSION
 from nightly.limit import time_limit
 from nightly.night import (
     Night,
@@ -31,8 +29,10 @@ from nightly.night import (
 from nightly.progress import Reporter
 from nightly.segments import read_archive, segment_runs
 from nightly.target import open_target
+from shared.chunking import CHUNKER_VERSION
 from shared.embedding import LOCAL_MODEL, known_model
 from shared.errors import HmemError, InvalidInput, LedgerMismatch, MirrorFailed, ReleaseRefused, RestartFailed
+from shared.extract import SUMMARY_VERSION
 from shared.release import FORMAT_VERSION, Manifest
 from shared.settings import Settings
 

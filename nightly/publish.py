@@ -15,14 +15,14 @@ import time
 from pathlib import Path
 from typing import Any, cast
 
-from nightly.chunking import CHUNKER_VERSION
-from nightly.extract import SUMMARY_VERSION
 from nightly.last_index import digest_of, keep
 from nightly.ledger import whole_ledger
 from nightly.night import Night
 from shared import keys
+from shared.chunking import CHUNKER_VERSION
 from shared.embedding import EmbeddingIdentity
 from shared.errors import PublishFailed, ReleaseRefused, StepTimeout
+from shared.extract import SUMMARY_VERSION
 from shared.files import fresh_dir
 from shared.receiver import refuse_unless_descendant
 from shared.release import Manifest, seal

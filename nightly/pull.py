@@ -29,7 +29,7 @@ def pull_missing(settings: Settings, report: Reporter) -> None:
 def _wanted(settings: Settings) -> list[str]:
     names = []
     if settings.embedder == "ollama" and settings.indexes:
-        known_model(settings.embed_model)  # a typo is said before gigabytes are fetched
+        known_model(settings.embed_model, "ollama")  # a typo is said before gigabytes are fetched
         names.append(settings.embed_model)
     if settings.summary_model:
         names.append(settings.summary_model)

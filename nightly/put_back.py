@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from nightly.extract import Sentence
+from shared.extract import Sentence
 
 _LINK = re.compile(r"https?://[^\s<>\"')\]]+")
 _NUMBER = re.compile(r"[\w.,:/@+%-]*\d[\w.,:/@+%-]*")

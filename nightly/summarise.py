@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from nightly.chunk_file import read_chunks
-from nightly.extract import Sentence, summarise
 from nightly.night import Night
 from nightly.put_back import put_back
 from nightly.summary_writer import WRITTEN_CHARACTERS, SummaryWriter
+from shared.extract import Sentence, summarise
 from shared.files import make_dir, write_atomic
 from shared.lexical import Chunk
 from shared.release import summary_file

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from nightly.chunking import clean
 from nightly.night import Night
 from nightly.segments import Archive, WrittenText, read_texts, write_texts
 from nightly.text_cache import TextCache
+from shared.chunking import clean
 from shared.embedding import open_ollama
 from shared.errors import EmbeddingError
 from shared.text import shorten

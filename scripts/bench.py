@@ -316,6 +316,32 @@ def memory(
             measure_dispatcher(environment | more, label, min(200, chats))
 
 
+@app.command()
+def day(chats: int = 1000, turns: int = 200, memories: int = 5000, day_turns: int = 300) -> None:
+    """Whole contexts by day: a release of many chats, typed memories and turns of today in one of them; and the same in one large chat."""
+    sys.path.insert(0, str(Path(__file__).parent.parent))
+    from bench_day import measure
+    from bench_memory import make_release
+
+    describe_machine()
+    for number, length in ((chats, turns), (1, chats * turns)):
+        label = f"{number} chats of {length} turns, {memories} memories and {day_turns} turns of today in one"
+        with own_world() as environment:
+            environment |= {"MEMORY_DEADLINE_MS": "5000"}
+            make_release(environment, number, length)
+            measure(environment, label, memories, day_turns, "chat-0")
+
+
+@app.command()
+def typed() -> None:
+    """The thresholds of typed memories, on made-up data with the shipped model."""
+    sys.path.insert(0, str(Path(__file__).parent.parent))
+    from bench_typed import measure
+
+    describe_machine()
+    measure()
+
+
 def _one_start(environment: dict[str, str]) -> tuple[float, float]:
     started = time.perf_counter()
     with subprocess.Popen([BINARIES / "hmem", "run"], env=environment, stderr=subprocess.DEVNULL) as process:

@@ -4,7 +4,8 @@
     postings   a row for each chat and term: in which of the chat's items the term stands, and how often
 
 The chat's number leads both keys: what another chat said is in other rows, and its terms count in no statistic of this one. Terms are FTS5's
-own tokens (porter over unicode61), of items and questions alike; an FTS5 table in memory makes them.
+own tokens (porter over unicode61, case and accents folded) of items and questions alike; an FTS5 table in memory makes them, of texts whose
+Cyrillic words have been replaced by their Russian stems (shared/stemming.py): porter stems English only.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from numpy.typing import NDArray
 
 from shared.ranking import asks, tells_time
 from shared.scoring import Array, Features, Neighbours, Posting
+from shared.stemming import stemmed
 from shared.time_words import Span
 
 SCHEMA = """
@@ -72,7 +74,7 @@ class Tokeniser:
         """(token, place) for each token of each text; equal tokens follow each other."""
         self._connection.execute("INSERT INTO texts (texts) VALUES ('delete-all')")
         self._connection.execute("BEGIN")
-        self._connection.executemany("INSERT INTO texts (rowid, body) VALUES (?,?)", enumerate(texts))
+        self._connection.executemany("INSERT INTO texts (rowid, body) VALUES (?,?)", enumerate(map(stemmed, texts)))
         self._connection.execute("COMMIT")
         return self._connection.execute("SELECT term, doc FROM tokens")
 
@@ -111,20 +113,18 @@ def write_chat(connection: sqlite3.Connection, chat_no: int, entries: Sequence[A
     )
 
 
-@dataclass(frozen=True, eq=False)
-class ChatItems:
-    """One chat's items in memory, arrays of shape (n,)."""
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Items:
+    """Items of one chat in memory, in the order of time; arrays of shape (n,)."""
 
     chat_id: str
-    chat_no: int
-    chunk_ids: tuple[str, ...]
     speakers: list[tuple[str, str]]  # (role, name)
     starts: NDArray[np.float64]  # POSIX seconds
     said_by: NDArray[np.int32]  # index into speakers
     features: Features
 
     def __len__(self) -> int:
-        return len(self.chunk_ids)
+        return len(self.starts)
 
     @property
     def nbytes(self) -> int:
@@ -137,8 +137,7 @@ class ChatItems:
             features.asks,
             features.timed,
         )
-        ids = sum(map(len, self.chunk_ids)) + (_ID_BYTES + 8) * len(self)
-        return sum(array.nbytes for array in arrays) + features.neighbours.nbytes + ids
+        return sum(array.nbytes for array in arrays) + features.neighbours.nbytes
 
     def of_speakers(self, numbers: Sequence[int]) -> Array:
         """1 for items of these speakers."""
@@ -150,6 +149,18 @@ class ChatItems:
         for first, end in spans:
             inside[np.searchsorted(self.starts, first) : np.searchsorted(self.starts, end)] = 1
         return inside
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ChatItems(Items):
+    """The items of one chat in a release."""
+
+    chat_no: int
+    chunk_ids: tuple[str, ...]
+
+    @property
+    def nbytes(self) -> int:
+        return super().nbytes + sum(map(len, self.chunk_ids)) + (_ID_BYTES + 8) * len(self)
 
 
 def read_chat(connection: sqlite3.Connection, chat_id: str) -> ChatItems | None:
@@ -175,18 +186,26 @@ def read_chat(connection: sqlite3.Connection, chat_id: str) -> ChatItems | None:
         neighbours=Neighbours(characters, starts),
     )
     pairs = [(role, name) for role, name in orjson.loads(speakers)]
-    return ChatItems(chat_id, chat_no, chunk_ids, pairs, starts, said_by, features)
+    return ChatItems(
+        chat_id=chat_id,
+        chat_no=chat_no,
+        chunk_ids=chunk_ids,
+        speakers=pairs,
+        starts=starts,
+        said_by=said_by,
+        features=features,
+    )
 
 
-def read_postings(connection: sqlite3.Connection, items: ChatItems, terms: Sequence[str]) -> list[Posting]:
-    """Where these terms stand in the chat, those that do; sqlite3.DatabaseError if a row is not whole."""
+def read_postings(connection: sqlite3.Connection, items: ChatItems, terms: Sequence[str]) -> dict[str, Posting]:
+    """Where these terms stand in the chat, those that do, in their order; sqlite3.DatabaseError if a row is not whole."""
     marks = ",".join("?" * len(terms))
     rows = connection.execute(
-        f"SELECT ordinals, counts FROM postings WHERE chat_no = ? AND term IN ({marks}) ORDER BY term",  # noqa: S608 - marks only
+        f"SELECT term, ordinals, counts FROM postings WHERE chat_no = ? AND term IN ({marks}) ORDER BY term",  # noqa: S608 - marks only
         (items.chat_no, *terms),
     )
-    found = [(np.frombuffer(ordinals, "<i4"), np.frombuffer(counts, "<u2")) for ordinals, counts in rows]
-    if any(len(one) != len(two) or not len(one) or one[-1] >= len(items) for one, two in found):
+    found = {term: (np.frombuffer(ordinals, "<i4"), np.frombuffer(counts, "<u2")) for term, ordinals, counts in rows}
+    if any(len(one) != len(two) or not len(one) or one[-1] >= len(items) for one, two in found.values()):
         raise sqlite3.DatabaseError(f"the postings of chat number {items.chat_no} are not whole")
     return found
 

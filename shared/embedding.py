@@ -1,7 +1,7 @@
 """Text to vectors: what an embedding is identified by, the known models, and the providers behind one small interface.
 
 A vector is comparable with another only if both have the same *identity*: model family (the weights), dimensions, and the prefixes
-put before documents and queries. The provider (our ONNX file, Ollama) may differ, its digest may not within one provider.
+put before documents and queries. The provider (our ONNX file, fastembed, Ollama) may differ, its digest may not within one provider.
 A name proves nothing, so a release also carries *probes*: the vectors of a few fixed texts, which the day compares with its own (shared/probes.py).
 Every vector is float32 and of unit length, so a dot product is the cosine similarity.
 """
@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from functools import cache
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from shared.errors import EmbeddingError, SettingsError
 from shared.settings import Settings
@@ -23,6 +24,11 @@ if TYPE_CHECKING:
     from shared.ollama_server import OllamaServer
 
     Vectors = NDArray[np.float32]
+
+
+#: Where a model has to be named; the shipped one has no name to choose.
+Provider = Literal["ollama", "fastembed"]
+PROVIDERS: tuple[Provider, ...] = ("ollama", "fastembed")
 
 
 @dataclass(frozen=True)
@@ -37,6 +43,14 @@ class KnownModel:
     query_prefix: str
     token_limit: int
     ollama_tags: tuple[str, ...] = ("latest",)  # other tags of the name are other weights
+
+    def is_called(self, name: str, provider: Provider) -> bool:
+        """Whether a provider has the model under this name; those of fastembed go by their names in Ollama too."""
+        base, _, tag = name.partition(":")
+        in_ollama = self.ollama == base and (tag or "latest") in self.ollama_tags
+        if provider == "ollama":
+            return in_ollama
+        return self.fastembed is not None and (in_ollama or name == self.fastembed)
 
 
 KNOWN_MODELS: tuple[KnownModel, ...] = (
@@ -162,19 +176,23 @@ class Embedder(Protocol):
         ...
 
 
-def known_model(ollama_name: str) -> KnownModel:
-    """The table's row for an Ollama model name, or SettingsError. A tag that names other weights is refused."""
-    name, _, tag = ollama_name.partition(":")
+def known_model(name: str, provider: Provider | None = None) -> KnownModel:
+    """The table's row for a model's name at this provider, or at any; SettingsError if there is none."""
+    asked = (provider,) if provider else PROVIDERS
     for model in KNOWN_MODELS:
-        if model.ollama == name and (tag or "latest") in model.ollama_tags:
+        if any(model.is_called(name, one) for one in asked):
             return model
-    names = ", ".join(m.ollama for m in KNOWN_MODELS if m.ollama)
-    raise SettingsError(f"EMBED_MODEL={ollama_name} is not a known embedding model. Use one of: {names}.")
+    names = [known for one in asked for model in KNOWN_MODELS if (known := getattr(model, one))]
+    elsewhere = [one for one in PROVIDERS if any(model.is_called(name, one) for model in KNOWN_MODELS)]
+    raise SettingsError(
+        f"EMBED_MODEL={name} is not a known embedding model{f' of EMBEDDER={provider}' if provider else ''}. "
+        f"Use one of: {', '.join(names)}{''.join(f'; or set EMBEDDER={one}, which has it' for one in elsewhere)}."
+    )
 
 
 def open_embedder(settings: Settings) -> Embedder | None:
     """The embedder that the settings name; None for `none`. Libraries are imported here, late."""
-    makers: dict[str, Callable[[Settings], Embedder]] = {"local": _local, "ollama": _ollama}
+    makers: dict[str, Callable[[Settings], Embedder]] = {"local": _local, "fastembed": _fastembed, "ollama": _ollama}
     maker = makers.get(settings.embedder)
     return maker(settings) if maker else None
 
@@ -198,18 +216,32 @@ def _extra(name: str, what: str) -> Iterator[None]:
 
 
 def _local(settings: Settings) -> Embedder:
-    if settings.embed_model.split(":")[0] != LOCAL_MODEL.ollama:
+    if settings.embed_model.split(":")[0] not in (LOCAL_MODEL.ollama, LOCAL_MODEL.fastembed):
+        has_it = [one for one in PROVIDERS if any(model.is_called(settings.embed_model, one) for model in KNOWN_MODELS)]
         raise SettingsError(
             f"EMBEDDER=local embeds with {LOCAL_MODEL.ollama} only, but EMBED_MODEL={settings.embed_model}. "
-            "Set EMBEDDER=ollama, or unset EMBED_MODEL."
+            f"Set EMBEDDER={' or '.join(has_it or PROVIDERS)}, or unset EMBED_MODEL."
         )
+    return _shipped()
+
+
+@cache
+def _shipped() -> Embedder:
+    """One for the process: release and day share its 60 MB, and closing it does nothing."""
     with _extra("local", "EMBEDDER=local"):
         from shared.embedder_local import LocalEmbedder
     return LocalEmbedder()
 
 
+def _fastembed(settings: Settings) -> Embedder:
+    model = known_model(settings.embed_model, "fastembed")
+    with _extra("fastembed", "EMBEDDER=fastembed"):
+        from shared.embedder_fastembed import FastembedEmbedder, cache_of
+    return FastembedEmbedder(model, cache_of(settings))
+
+
 def _ollama(settings: Settings) -> Embedder:
-    model = known_model(settings.embed_model)
+    model = known_model(settings.embed_model, "ollama")
     with _extra("ollama", "EMBEDDER=ollama"):
         from shared.embedder_ollama import OllamaEmbedder
     return OllamaEmbedder(model, settings.embed_model, open_ollama(settings))

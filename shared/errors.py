@@ -18,6 +18,7 @@
     ├── InvalidInput           24  an argument cannot be used
     ├── StepTimeout            25  a step of the night took longer than it may
     ├── MirrorFailed           26  the archive's mirror cannot be reached, or does not hold what it should
+    ├── StoreUnavailable       27  the medium store does not answer, refuses, or is newer than this program
     └── NightRunning           75  another night holds the lease (EX_TEMPFAIL: try again later)
 
 An error's text is one sentence of what happened and why, and one of what to do. Exit code 1 is a defect of ours, 2 wrong usage.
@@ -98,6 +99,12 @@ class StepTimeout(HmemError):
 
 class MirrorFailed(HmemError):
     exit_code = 26
+
+
+class StoreUnavailable(HmemError):
+    """The next call tries again."""
+
+    exit_code = 27
 
 
 class NightRunning(HmemError):

@@ -87,6 +87,62 @@ KEYS: tuple[Key, ...] = (
         "dispatcher",
         "none",
     ),
+    Key(
+        "hcli:mem:chats",
+        "set",
+        "chats with unconsolidated turns, or a session that is to be ended",
+        "dispatcher",
+        "dispatcher",
+        "none",
+    ),
+    Key(
+        "hcli:mem:spent:{chat_id}",
+        "hash",
+        "session → Claude session id, tokens → estimate of what was said in it",
+        "dispatcher",
+        "dispatcher",
+        "7 days",
+    ),
+    Key(
+        "hcli:mem:dream:{chat_id}",
+        "string",
+        "the dispatcher that consolidates this chat now",
+        "dispatcher",
+        "dispatcher",
+        "60 s",
+    ),
+    Key(
+        "hcli:mem:tags",
+        "list",
+        "tags of answers that could not be acted on yet: JSON {task_id, chat_id, session, said_at, tags}",
+        "dispatcher",
+        "dispatcher",
+        "none",
+    ),
+    Key(
+        "hcli:mem:why:{chat_id}",
+        "string",
+        "JSON of what was injected for the last answer",
+        "dispatcher",
+        "dispatcher, owner",
+        "24 h",
+    ),
+    Key(
+        "hcli:mem:outbox",
+        "list",
+        "messages for the bot to deliver unasked: JSON {id, chat_id, text, created_at}",
+        "dispatcher",
+        "bot",
+        "none",
+    ),
+    Key(
+        "hcli:mem:reminded:{memory}",
+        "string",
+        "this memory's (id and time of creation) reminder is in the outbox",
+        "dispatcher",
+        "dispatcher",
+        "30 days",
+    ),
     Key("hcli:mem:release", "hash", "worker → run of the release it serves", "dispatcher", "nightly, owner", "none"),
     Key(
         "hcli:mem:tombstones", "list", "tombstone JSON: what is to be forgotten", "owner", "dispatcher, nightly", "none"
@@ -118,6 +174,9 @@ BUSY = "hcli:mem:busy"
 DEAD = "hcli:mem:dead"
 RELEASE = "hcli:mem:release"
 TOMBSTONES = "hcli:mem:tombstones"
+CHATS = "hcli:mem:chats"
+TAGS = "hcli:mem:tags"
+OUTBOX = "hcli:mem:outbox"
 NIGHT_OWNER = "hcli:mem:night:owner"
 NIGHT_RUN = "hcli:mem:night:run"
 NIGHT_LAST = "hcli:mem:night:last"
@@ -130,6 +189,10 @@ STATS_TTL_SECONDS = 172_800
 DONE_TTL_SECONDS = 7 * 86_400
 ATTEMPTS_TTL_SECONDS = 86_400
 LEASE_TTL_SECONDS = 30
+SPENT_TTL_SECONDS = 7 * 86_400
+DREAM_TTL_SECONDS = 60
+WHY_TTL_SECONDS = 86_400
+REMINDED_TTL_SECONDS = 30 * 86_400
 NIGHT_LEASE_TTL_SECONDS = 90
 
 #: Lengths of bounded lists.
@@ -180,3 +243,19 @@ def done(task_id: str) -> str:
 
 def unconsolidated(chat_id: str) -> str:
     return f"hcli:mem:unconsolidated:{chat_id}"
+
+
+def spent(chat_id: str) -> str:
+    return f"hcli:mem:spent:{chat_id}"
+
+
+def dream(chat_id: str) -> str:
+    return f"hcli:mem:dream:{chat_id}"
+
+
+def why(chat_id: str) -> str:
+    return f"hcli:mem:why:{chat_id}"
+
+
+def reminded(memory: str) -> str:
+    return f"hcli:mem:reminded:{memory}"

@@ -27,6 +27,12 @@ PROBE_TEXTS = (
 #: Probes whose vectors a manifest carries, and their decimals: 10 to 25 KB.
 RECORDED_PROBES, RECORDED_DECIMALS = 3, 4
 LEAST_COSINE = 0.95
+#: How one gets a model anew, by provider.
+ANEW = {
+    "local": "install the program again",
+    "fastembed": "delete it under FASTEMBED_CACHE_PATH and fetch it again (python -m shared.embedder_fastembed)",
+    "ollama": "pull it again (ollama pull) and restart Ollama",
+}
 
 
 def prove(embedder: Embedder) -> tuple[tuple[float, ...], ...]:
@@ -50,15 +56,22 @@ def difference(embedder: Embedder, indexed_with: EmbeddingIdentity) -> str | Non
     identity = embedder.identity
     return (
         f"the model under the name {identity.family} at {identity.provider} answers differently from the one that the release was embedded "
-        f"with (cosine {cosine:.2f}, at least {LEAST_COSINE} is needed); pull the model again on both hosts, then run the night"
+        f"with (cosine {cosine:.2f}, at least {LEAST_COSINE} is needed); get the model again on both hosts "
+        f"({_anew(identity)}), then run the night"
     )
+
+
+def _anew(identity: EmbeddingIdentity) -> str:
+    return ANEW.get(identity.provider, ANEW["local"])
 
 
 def _probe(embedder: Embedder, count: int) -> Vectors:
     answer = embedder.embed_documents(PROBE_TEXTS[:count])
     if answer.refused:
         reason = next(iter(answer.refused.values()))
-        raise EmbeddingError(f"The embedder refuses a plain sentence: {reason}. Check EMBED_MODEL, restart Ollama.")
+        raise EmbeddingError(
+            f"The embedder refuses a plain sentence: {reason}. Check EMBED_MODEL; {_anew(embedder.identity)}."
+        )
     return answer.vectors
 
 
@@ -79,5 +92,5 @@ def _compare_with_the_shipped_model(vectors: Vectors, identity: EmbeddingIdentit
     if cosine < LEAST_COSINE:
         raise EmbeddingError(
             f"What {identity.provider} calls {LOCAL_MODEL.ollama} answers differently from {identity.family} as shipped "
-            f"(cosine {cosine:.2f}, at least {LEAST_COSINE} is needed). Pull it again: ollama pull {LOCAL_MODEL.ollama}; or set EMBED_MODEL."
+            f"(cosine {cosine:.2f}, at least {LEAST_COSINE} is needed). Set another EMBED_MODEL, or {_anew(identity)}."
         )

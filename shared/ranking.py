@@ -1,6 +1,6 @@
 """What a question asks for, and the weights of the ranking: pure functions over words. The arithmetic over a chat's items is shared/scoring.py.
 
-English only: in another language no word is dropped, no pronoun or time is understood, and the rest works as it is.
+English and Russian: in another language no word is dropped, no pronoun or time is understood, and the rest works as it is.
 """
 
 from __future__ import annotations
@@ -13,30 +13,59 @@ from functools import lru_cache
 
 #: Words that form a question rather than say what it is about; asked for, they drown the others (measured on LoCoMo: +6.4 points
 #: of recall@10 without them, +4.5 and +3.1 on two other kinds of conversation).
-QUESTION_WORDS = frozenset(
+ENGLISH_QUESTION_WORDS = frozenset(
     """
     a about am an and any are as at be been but by can could did do does for from had has have how i if in into is
     it its me my of on or our she he her his they them their than that the then there these this to us was we were
     what when where which who whom whose why will with would you your
     """.split()
 )
+#: The same kinds of words in Russian, in every form, with ё and without.
+_RUSSIAN = """
+    а без бы был была были было быть в вам вами вас ваш ваша ваше вашего вашей вашем вашему ваши вашим вашими ваших вашу ведь во вот вы где да для
+    до его ее ей ему если есть еще ещё её ею же за зачем и из или им ими их к как какая какие каким какими каких какого какое какой каком какому
+    какую ко когда кого ком кому которая которого которое которой котором которому которую которые который которым которых кто куда ли либо меня
+    мне мной мною мое моего моей моем моему моею мои моим моими моих мой мою моя моё моём мы на нам нами нас наш наша наше нашего нашей нашем
+    нашему наши нашим наших нашу него нее ней нем нему нет неё ни ним ними них но нём о об обо он она они оно от откуда отчего по под почему при
+    про с сам со сколько та так такая такие таким таких такого такое такой такую там твое твоего твоей твоем твоему твои твоим твоими твоих твой
+    твою твоя твоё твоём те тебе тебя тем теми тех то тобой того тоже той том тому тот ту ты у уже чего чей чем чему через что чтобы чье чьего
+    чьей чьему чьи чьим чьих чью чья чьё чём эта эти этим этими этих это этого этой этом этому этот эту я
+"""
+QUESTION_WORDS = ENGLISH_QUESTION_WORDS | frozenset(_RUSSIAN.split())
 
 #: Terms of one query: the first ones; a pasted page is no question.
 MAX_TERMS = 64
 
 #: Words of the one who asks, and of the one who is asked.
-ASKER = frozenset({"i", "my", "me", "mine"})
-ASKED = frozenset({"you", "your", "yours"})
+ASKER = frozenset(
+    "i my me mine я меня мне мной мною мой моя моё мое моего моей моему моим моём моем моею мои моих моими мою".split()
+)
+ASKED = frozenset(
+    """
+    you your yours ты тебя тебе тобой твой твоя твоё твое твоего твоей твоему твоим твоём твоем твои твоих твоими твою
+    вы вас вам вами ваш ваша ваше вашего вашей вашему вашим вашем ваши ваших вашими вашу
+    """.split()
+)
+
+#: Words that, standing together in a question, ask for a time.
+_WHEN = tuple(
+    map(frozenset, (["when"], ["how", "long"], ["когда"], ["как", "долго"], ["как", "давно"], ["сколько", "времени"]))
+)
 
 #: What tells a time, so that it may answer "when" or "how long".
 _TIME = re.compile(
     r"\b(?:yesterday|today|tomorrow|tonight|ago|last|next|since|recently|week|weekend|month|year"
     r"|monday|tuesday|wednesday|thursday|friday|saturday|sunday"
     r"|january|february|march|april|june|july|august|september|october|november|december"
+    r"|вчера|позавчера|сегодня|завтра|послезавтра|назад|недавно|прошл\w+|следующ\w+|выходн\w+"
+    r"|недел\w{1,3}|месяц\w{0,3}|год(?:а|у|ом|е|ы|ов|ах|ам)?|лет"
+    r"|понедельник\w{0,3}|вторник\w{0,3}|сред(?:а|у|ы|е|ой)|четверг\w{0,3}|пятниц\w{0,3}|суббот\w{0,3}|воскресень\w{1,3}"
+    r"|(?:январ|феврал|март|апрел|июн|июл|август|сентябр|октябр|ноябр|декабр)\w{0,3}|ма(?:й|я|е|ю|ем)"
     r"|\d{4}|\d+(?:st|nd|rd|th))\b",
     re.IGNORECASE,
 )
-_WORD = re.compile(r"\w+")
+#: With the marks that may stand on a letter, as FTS5 takes them: a stress mark divides no word.
+_WORD = re.compile(r"[\w\u0300-\u036f]+")
 
 
 @dataclass(frozen=True)
@@ -104,8 +133,8 @@ def query_terms(words: Iterable[str]) -> list[str]:
 
 
 def asks_when(words: Sequence[str]) -> bool:
-    """Whether the answer is a time: "when …", "how long …"."""
-    return "when" in words or ("how" in words and "long" in words)
+    """Whether the answer is a time: "when …", "how long …", "когда …", "сколько времени …"."""
+    return any(together.issubset(words) for together in _WHEN)
 
 
 def tells_time(text: str) -> bool:

@@ -1,18 +1,16 @@
-"""Recall: the one way to what a chat said. `OpenRelease.recall(chat_id, …)` is the only search there is, and it is scoped.
-
-All items of the chat are ranked together (shared/scoring.py), by words and, if the vectors answer in time, by meaning; each hit is read back by
-id *and* chat, so that a row of another chat could not come out even if an index had answered with one. What does not answer in time is left
-out and named in `degraded`: vectors and keywords → keywords → nothing. Of texts that say the same the best one comes out and names the others.
+"""Recall: the one way to what a chat said. `OpenRelease.recall(chat_id, …)`, and `DayRecall.recall` before the first night, are the only searches
+there are, and both are scoped. What a lookup does stands in shared/lookup.py.
 """
 
 from __future__ import annotations
 
 import sqlite3
+import threading
 import time
-from concurrent.futures import Future, ThreadPoolExecutor
-from concurrent.futures import TimeoutError as FutureTimeout
-from contextlib import ExitStack
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, closing
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,44 +19,18 @@ from shared.backends.choose import backend_of
 from shared.backends.null import NullBackend
 from shared.errors import ReleaseRefused
 from shared.keeping import reading
-from shared.lexical import Chunk, LexicalIndex
-from shared.ranking import WEIGHTS, asks_when, groups, meant_speakers, query_words
+from shared.lexical import LexicalIndex
+from shared.lookup import Asked, Hidden, Hit, Recalled, Sources, VectorOf, look_up
+from shared.ranking import query_terms
 from shared.release import FORMAT_VERSION, LEXICAL, Manifest, prove_file, read_manifest, summary_file
 from shared.settings import Settings
-from shared.time_words import read_times
 
 if TYPE_CHECKING:
-    from shared.chat_index import ChatItems
-    from shared.scoring import Array, Integers, Question, Scored
+    from shared.chat_index import Tokeniser
+    from shared.day_index import DayItems, DayTurn
+    from shared.merging import MergedCache
 
-#: Items read besides those that are asked for, since what repeats another leaves its place to the next; and the most in a chat of repetitions.
-SPARE, MOST_READ = 8, 1000
-
-
-@dataclass(frozen=True)
-class Hit:
-    """A recalled chunk and the question it answers.
-
-    `scores` are the parts that add up to `score`, and the raw signals `bm25` and `cosine`. `lexical` and `vector` are bm25 and cosine as shares
-    of the chat's best (0 to 1); None where no word of the question is near, or no vector was asked. `also` are the turns that say the same.
-    """
-
-    chunk: Chunk
-    score: float
-    lexical: float | None
-    vector: float | None
-    question: str | None
-    scores: dict[str, float] = field(default_factory=dict)
-    also: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class Recalled:
-    """Hits, best first, what was left out and why, and the time taken in milliseconds."""
-
-    hits: list[Hit] = field(default_factory=list)
-    degraded: list[str] = field(default_factory=list)
-    ms: float = 0.0
+__all__ = ["DayRecall", "Hit", "OpenRelease", "Recalled"]
 
 
 class OpenRelease:
@@ -81,6 +53,7 @@ class OpenRelease:
             self._backend: MemoryBackend = backend_of(settings, path, self.manifest)
             self._zone = settings.timezone
             self._pool = ThreadPoolExecutor(settings.max_concurrent_tasks, thread_name_prefix="vectors")
+            self._merged: MergedCache | None = None
             self._held = held.pop_all()
 
     @property
@@ -122,97 +95,126 @@ class OpenRelease:
         prove_file(self.path, self.manifest, name)
         return path.read_text(encoding="utf-8")
 
-    def recall(
-        self, chat_id: str, query: str, k: int, deadline_seconds: float | None = None, now: float | None = None
-    ) -> Recalled:
-        """The `k` chunks of this chat that say most about `query`; `now` (POSIX seconds, else the clock) is what "last week" counts from."""
-        started = time.perf_counter()
-        degraded: list[str] = []
-        hits: list[Hit] = []
-        if self._lexical is None:
-            return Recalled(hits, [f"no recalled text: {self.text_missing}"])
-        try:
-            if items := self._lexical.items(chat_id):
-                asked_at = time.time() if now is None else now
-                hits = self._hits(self._lexical, items, query, k, deadline_seconds, asked_at, degraded)
-            elif not self._backend.is_available():
-                degraded.append(f"no vector search: {self._backend.why_not}")
-        except sqlite3.Error as error:
-            degraded.append(f"no recalled text: {error}")
-        return Recalled(hits, degraded, (time.perf_counter() - started) * 1000)
+    def holds(self, chat_id: str, turn_ids: Iterable[str]) -> set[str]:
+        """Which of these turns this release can recall. Not those of which nothing readable is left: they have no chunk anywhere.
 
-    def _hits(
+        ReleaseRefused if the file cannot be read.
+        """
+        if self._lexical is None:
+            raise ReleaseRefused(str(self.text_missing))
+        try:
+            return self._lexical.holding(chat_id, turn_ids)
+        except sqlite3.Error as error:
+            raise ReleaseRefused(
+                f"{self.path / LEXICAL} cannot be read: {error}. Go back to another (hmem release rollback), or run the night again."
+            ) from error
+
+    def recall(
         self,
-        lexical: LexicalIndex,
-        items: ChatItems,
+        chat_id: str,
         query: str,
         k: int,
-        deadline: float | None,
-        now: float,
-        degraded: list[str],
-    ) -> list[Hit]:
-        from shared.scoring import score
+        deadline_seconds: float | None = None,
+        now: float | None = None,
+        *,
+        day: DayItems | None = None,
+        hidden: Collection[str] = (),
+        hidden_before: float | None = None,
+        known: Collection[str] = (),
+        vector_of: VectorOf | None = None,
+    ) -> Recalled:
+        """The `k` chunks of this chat that say most about `query`; `now` (POSIX seconds, else the clock) is what "last week" counts from.
 
-        ends = None if deadline is None else time.perf_counter() + deadline
-        asked = self._ask_vectors(items, query)
-        question = self._question(lexical, items, query, now, degraded)
-        similarities = self._nearest(asked, deadline, ends, degraded)
-        scored = score(question, items.features, similarities)
-        return self._read(lexical, items, scored, k)
+        `day` are turns that are not in the release yet; those that are count once. `hidden` (turn ids) and all before `hidden_before` (POSIX
+        seconds) are forgotten: as if never said. `known` (turn ids) are ranked and not returned. `vector_of` embeds the question for the day's
+        turns where the release's own index is not open. ValueError if `day` is another chat's.
+        """
+        self._merged = self._merged or _cache()
+        sources = Sources(self._lexical, self._terms, self._backend, self._merged, self._pool, self._zone)
+        forgotten = Hidden(frozenset(hidden), hidden_before)
+        moment = time.time() if now is None else now
+        found = look_up(
+            sources,
+            Asked(chat_id, query, k, moment, deadline_seconds, day, forgotten, frozenset(known), vector_of),
+        )
+        if self.text_missing:
+            return replace(found, degraded=[f"no recalled text: {self.text_missing}"])
+        return found
 
-    def _ask_vectors(self, items: ChatItems, query: str) -> Future[Array] | None:
-        if not self._backend.is_available():
-            return None
-        return self._pool.submit(self._backend.similarities, query, items.chat_id, items.chunk_ids)
+    def _terms(self, words: Sequence[str]) -> list[str]:
+        """As the release was tokenised; a release without its texts still asks the day's turns."""
+        if self._lexical:
+            return self._lexical.terms(words)
+        from shared.chat_index import Tokeniser
 
-    def _question(
-        self, lexical: LexicalIndex, items: ChatItems, query: str, now: float, degraded: list[str]
-    ) -> Question:
-        from shared.scoring import Question
+        with closing(Tokeniser()) as tokeniser:
+            return tokeniser.terms(" ".join(query_terms(words)))
 
-        words, times = query_words(query), read_times(query, now, self._zone)
-        try:
-            postings = lexical.postings(items, query_words(times.rest))
-        except sqlite3.Error as error:
-            degraded.append(f"no keyword search: {error}")
-            postings = []
-        speaker = items.of_speakers(meant_speakers(words, items.speakers))
-        said_then = items.said_in(times.spans) if times.spans else None
-        return Question(postings, speaker, asks_when(words), said_then, times.from_now)
 
-    def _nearest(
-        self, asked: Future[Array] | None, deadline: float | None, ends: float | None, degraded: list[str]
-    ) -> Array | None:
-        if asked is None:
-            degraded.append(f"no vector search: {self._backend.why_not}")
-            return None
-        try:
-            return asked.result(timeout=None if ends is None else max(0.0, ends - time.perf_counter()))
-        except FutureTimeout:
-            degraded.append(f"no vector search: not answered within {deadline:.3f} s")
-        except Exception as error:  # noqa: BLE001 - an index or an embedder may raise anything; the answer must go out
-            degraded.append(f"no vector search: {error}")
-        return None
+class DayRecall:
+    """Recall of the day's turns alone, where there is no release yet, and the maker of every chat's `DayItems`. Thread-safe."""
 
-    def _read(self, lexical: LexicalIndex, items: ChatItems, scored: Scored, k: int) -> list[Hit]:
-        """The chunks of the best items, of this chat only, each text once."""
-        from shared.scoring import best
+    def __init__(self, settings: Settings) -> None:
+        self._zone = settings.timezone
+        self._pool = ThreadPoolExecutor(settings.max_concurrent_tasks, thread_name_prefix="day-vectors")
+        self._backend = NullBackend("there is no release yet, and no embedder by day")
+        self._made: tuple[Tokeniser, MergedCache] | None = None
+        self._lock = threading.Lock()
 
-        wanted, chunks, once = k + SPARE, list[Chunk](), list[list[int]]()
-        while True:
-            ranked = best(scored, wanted, only_found=scored.cosine is None)
-            chunks = _chunks(lexical, items, ranked)
-            once = groups([((chunk.role, chunk.speaker), chunk.text) for chunk in chunks])
-            if len(once) >= k or len(ranked) < wanted or wanted >= MOST_READ:
-                break
-            wanted = min(4 * wanted, MOST_READ)
-        once = once[:k]
-        questions = lexical.questions_of([chunks[first] for first, *_ in once], items.chat_id)
-        scores = dict(zip((items.chunk_ids[at] for at in ranked), scored.explain(ranked), strict=True))
-        return [
-            _hit(chunks[first], scores[chunks[first].chunk_id], [chunks[at] for at in again], questions)
-            for first, *again in once
-        ]
+    def close(self) -> None:
+        self._pool.shutdown(wait=True)
+        with self._lock:
+            if self._made:
+                self._made[0].close()
+
+    def items(self, chat_id: str, turns: Iterable[DayTurn], earlier: DayItems | None = None) -> DayItems:
+        """One chat's turns for `recall`, as `DayItems.of` makes them. Keep the object while nothing changes: what is merged is kept by it."""
+        from shared.day_index import DayItems
+
+        return DayItems.of(chat_id, turns, self._own()[0], earlier)
+
+    def recall(
+        self,
+        chat_id: str,
+        query: str,
+        k: int,
+        deadline_seconds: float | None = None,
+        now: float | None = None,
+        *,
+        day: DayItems | None,
+        hidden: Collection[str] = (),
+        hidden_before: float | None = None,
+        known: Collection[str] = (),
+        vector_of: VectorOf | None = None,
+    ) -> Recalled:
+        """As `OpenRelease.recall`."""
+        tokeniser, merged = self._own()
+
+        def terms(words: Sequence[str]) -> list[str]:
+            return tokeniser.terms(" ".join(query_terms(words)))
+
+        sources = Sources(None, terms, self._backend, merged, self._pool, self._zone)
+        forgotten = Hidden(frozenset(hidden), hidden_before)
+        moment = time.time() if now is None else now
+        return look_up(
+            sources,
+            Asked(chat_id, query, k, moment, deadline_seconds, day, forgotten, frozenset(known), vector_of),
+        )
+
+    def _own(self) -> tuple[Tokeniser, MergedCache]:
+        """Made when somebody asks, since numpy is slow to load."""
+        with self._lock:
+            if self._made is None:
+                from shared.chat_index import Tokeniser
+
+                self._made = Tokeniser(), _cache()
+            return self._made
+
+
+def _cache() -> MergedCache:
+    from shared.merging import MergedCache  # numpy, late
+
+    return MergedCache()
 
 
 def _open_lexical(path: Path, manifest: Manifest) -> tuple[LexicalIndex | None, str | None]:
@@ -227,23 +229,3 @@ def _open_lexical(path: Path, manifest: Manifest) -> tuple[LexicalIndex | None, 
             None,
             f"{path / LEXICAL} cannot be opened: {error}. Go back to another release (hmem release rollback), or run the night again.",
         )
-
-
-def _chunks(lexical: LexicalIndex, items: ChatItems, ranked: Integers) -> list[Chunk]:
-    """In the order of the ranking; a row that is not this chat's own is left out."""
-    ids = [items.chunk_ids[at] for at in ranked]
-    found = lexical.chunks(ids, items.chat_id)
-    return [found[name] for name in ids if name in found and found[name].chat_id == items.chat_id]
-
-
-def _hit(chunk: Chunk, scores: dict[str, float], again: list[Chunk], questions: dict[str, str]) -> Hit:
-    also = dict.fromkeys(turn for other in again for turn in other.turn_ids if turn not in chunk.turn_ids)
-    return Hit(
-        chunk,
-        scores.pop("total"),
-        scores["lexical"] / WEIGHTS.lexical if scores["bm25"] else None,
-        scores["vector"] / WEIGHTS.vector if "cosine" in scores else None,
-        questions.get(chunk.exchange) if chunk.role == "asst" else None,
-        scores,
-        tuple(also),
-    )

@@ -6,8 +6,10 @@ import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from shared.ranking import QUESTION_WORDS, query_words
+from shared.stemming import KEPT_WORDS, stemmed
 
 #: A fact less alike than this is not remembered at all.
 MINIMUM_SIMILARITY = 0.4
@@ -84,7 +86,30 @@ def coverage(message: str, text: str) -> float:
     return len(asked & {_root(word) for word in query_words(text)}) / len(asked) if asked else 0.0
 
 
+#: A text of so few words that holds a memory's numbers says it, whatever the others are ("It is 4711").
+FEW_WORDS = 6
+#: Share of a memory's words that a turn must hold to say it again, if it does not hold all of its numbers.
+SAID_AGAIN = 0.7
+
+
+def says_again(memory: str, text: str) -> bool:
+    """Whether a text says what a memory says: most of its words, or every number in it ("4711") beside one other word of it.
+
+    With none of its numbers but others instead it says something else.
+    """
+    asked = {_root(word) for word in query_words(memory) if word not in QUESTION_WORDS}
+    held = {_root(word) for word in query_words(text)}
+    numbers = {word for word in asked if any(character.isdigit() for character in word)}
+    if numbers and numbers <= held:
+        return len(asked) == len(numbers) or not held.isdisjoint(asked - numbers) or len(held) <= FEW_WORDS
+    if numbers and numbers.isdisjoint(held) and any(character.isdigit() for word in held for character in word):
+        return False  # the same words with another number are other news, often its correction
+    return len(asked) > 1 and len(asked & held) >= SAID_AGAIN * len(asked)
+
+
+@lru_cache(maxsize=KEPT_WORDS)
 def _root(word: str) -> str:
+    word = stemmed(word)  # only what is in Cyrillic
     return _ENDING.sub("", word) if len(word) > 3 else word
 
 

@@ -46,8 +46,15 @@ class Settings(BaseSettings):
     )
     memory_deadline_ms: int = Field(300, ge=1, description="time limit of the lookup, in milliseconds")
 
-    embedder: Literal["local", "ollama", "none"] = Field("local", description="what turns text into vectors")
-    embed_model: str = Field("all-minilm", description="model name, one of the known models")
+    embedder: Literal["local", "fastembed", "ollama", "none"] = Field(
+        "local", description="what turns text into vectors"
+    )
+    embed_model: str = Field(
+        "all-minilm", description="one of the known models, by its name in Ollama or, with fastembed, by either name"
+    )
+    fastembed_cache_path: Path | None = Field(
+        None, description="where fastembed's models lie; ~/.cache/fastembed if unset"
+    )
     ollama_url: str = Field("http://127.0.0.1:11434", description="the Ollama server")
     ollama_timeout: float = Field(120.0, gt=0, description="limit of one request to Ollama, in seconds")
     summary_model: str | None = Field(None, description="Ollama chat model that writes summaries; none: extractive")
@@ -94,9 +101,25 @@ class Settings(BaseSettings):
     task_timeout: float = Field(600.0, gt=0, description="limit of one answer, in seconds")
     max_concurrent_tasks: int = Field(3, ge=1, le=64, description="answers in the making at once")
 
+    medium_url: str | None = Field(
+        None,
+        description="SQL store of the day, as an SQLAlchemy URL; unset: SQLite in HMEM_STATE_DIR; none: no memory by day",
+        repr=False,
+    )
+    medium_days: float = Field(
+        7.0, gt=0, description="days for which turns stay in the medium store, and until they are in a release"
+    )
+    dreamer_interval: float = Field(30.0, gt=0, description="seconds between two rounds of consolidation")
+    session_summaries: Literal["extractive", "ollama", "claude"] = Field(
+        "extractive", description="who sums up a session that has grown too long; ollama takes SUMMARY_MODEL"
+    )
+    session_tokens: int = Field(
+        50_000, ge=1, description="size of a conversation, in tokens of 4 characters, from which a new session begins"
+    )
+
     chat_timezone: str = Field("UTC", description="time zone of dates in text")
     log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="least level that is logged")
-    hmem_crash_at: str | None = Field(None, description="for tests: the point at which the night kills itself")
+    hmem_crash_at: str | None = Field(None, description="for tests: the point at which the process kills itself")
     log_json: bool = Field(False, description="log lines as JSON")
 
     @field_validator("chat_timezone")
@@ -133,7 +156,12 @@ class Settings(BaseSettings):
         return value
 
     @field_validator(
-        "hmem_memory_dir", "hmem_state_dir", "hmem_night_dir", "claude_mcp_config", "claude_base_prompt_file"
+        "hmem_memory_dir",
+        "hmem_state_dir",
+        "hmem_night_dir",
+        "fastembed_cache_path",
+        "claude_mcp_config",
+        "claude_base_prompt_file",
     )
     @classmethod
     def _absolute(cls, value: Path | None) -> Path | None:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from nightly.chunking import PASSAGE_CHARACTERS, chunks_of, clean, indexed_text, passages, sentences
+from shared.chunking import PASSAGE_CHARACTERS, chunks_of, clean, indexed_text, passages, sentences
 from shared.records import Turn
 
 PROPERTY = settings(max_examples=60, deadline=None)

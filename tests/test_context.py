@@ -13,6 +13,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from dispatcher.assembling import assemble
 from dispatcher.context import (
     QUESTION_CHARACTERS,
     RECALLED_TITLE,
@@ -21,7 +22,6 @@ from dispatcher.context import (
     SUMMARY_TITLE,
     Context,
     Said,
-    assemble,
     compose,
     shared_out,
 )

@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nightly import summarise
-from nightly.chunking import chunks_of
-from nightly.extract import LONGEST_SENTENCE, SUMMARY_CHARACTERS, TOPICS, Sentence
-from nightly.extract import summarise as extract
+from shared.chunking import chunks_of
+from shared.extract import LONGEST_SENTENCE, SUMMARY_CHARACTERS, TOPICS, Sentence
+from shared.extract import summarise as extract
 from shared.lexical import Chunk
 from shared.records import Turn
 

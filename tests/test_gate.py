@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from nightly import chunking
-from shared import gate, receiver
+from shared import chunking, gate, receiver
 from shared.errors import ReleaseRefused
 from shared.lexical import Chunk
 from tests.conftest import World

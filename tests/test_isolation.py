@@ -15,7 +15,8 @@ import orjson
 import pytest
 from redis import Redis
 
-from dispatcher.context import Context, assemble
+from dispatcher.assembling import assemble
+from dispatcher.context import Context
 from shared import keys
 from shared.lexical import LexicalIndex
 from shared.recall import OpenRelease

@@ -287,7 +287,7 @@ def deadly(world: World) -> dict[str, str]:
     world.environment["NIGHT_INDEXES"] = "chroma"
     library = world.root / "library" / "chromadb"
     library.mkdir(parents=True)
-    (library / "__init__.py").write_text("import os, signal\nos.kill(os.getpid(), signal.SIGSEGV)\n")
+    (library / "__init__.py").write_text("import signal\nsignal.raise_signal(signal.SIGSEGV)  # in this very thread\n")
     return {"PYTHONPATH": str(library.parent)}
 
 

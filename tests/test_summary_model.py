@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from nightly.extract import summarise as extract
 from nightly.put_back import facts, put_back
 from nightly.segments import read_archive, read_texts
 from nightly.summary_writer import WRITTEN_CHARACTERS, tidy
 from shared.errors import ArchiveDamaged
+from shared.extract import summarise as extract
 from shared.files import sha256_file
 from shared.records import Tombstone
 from shared.release import read_manifest, summary_file, verify

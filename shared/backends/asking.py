@@ -104,6 +104,11 @@ class AskingBackend(ABC):
     def similarities(self, query: str, chat_id: str, chunk_ids: Sequence[str]) -> Vectors:
         """As in `MemoryBackend`."""
 
+    def vector(self, query: str) -> Vectors | None:
+        """As in `MemoryBackend`."""
+        asker = self._asker
+        return asker.vector(query) if asker else None
+
     @property
     def why_not(self) -> str | None:
         return self._why

@@ -22,6 +22,10 @@ class MemoryBackend(Protocol):
         """Cosine similarity of each of these chunks, shape (n,); NaN where the chat's index has no vector for it, or does not tell."""
         ...
 
+    def vector(self, query: str) -> Vectors | None:
+        """The question's unit vector, shape (dimensions,), embedded as the release was, and once for all methods; None where nothing is open."""
+        ...
+
     def is_available(self) -> bool:
         """Whether a search would be answered; `why_not` says what is missing."""
         ...

@@ -23,6 +23,9 @@ class NullBackend:
 
         return np.full(len(chunk_ids), np.nan, dtype=np.float32)
 
+    def vector(self, query: str) -> Vectors | None:  # noqa: ARG002
+        return None
+
     def is_available(self) -> bool:
         return False
 

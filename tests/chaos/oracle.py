@@ -16,8 +16,8 @@ from typing import Any, cast
 
 import orjson
 
-from nightly.chunking import chunks_of
 from nightly.segments import RawRecord, read_segment
+from shared.chunking import chunks_of
 from shared.errors import HmemError
 from shared.lexical import Chunk, LexicalIndex
 from shared.recall import OpenRelease

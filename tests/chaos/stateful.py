@@ -15,7 +15,7 @@ import hypothesis
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 
-from nightly.chunking import chunks_of
+from shared.chunking import chunks_of
 from shared.errors import HmemError, ReleaseRefused
 from shared.keeping import read_pin, release_runs
 from shared.lexical import LexicalIndex

@@ -25,7 +25,7 @@ def shipped_model() -> LocalEmbedder:
 
 
 class OllamaApi:
-    def __init__(self, models: dict[str, str] | None = None, longest: int = 4000) -> None:
+    def __init__(self, models: dict[str, str] | None = None, longest: int = 4000, port: int = 0) -> None:
         self.models = {"all-minilm:latest": DIGEST} if models is None else models  # name -> digest
         self.longest = longest
         self.faults: list[str] = []
@@ -36,7 +36,7 @@ class OllamaApi:
         self.chat_reply = "A summary."
         self._embedder = shipped_model()
         self._lock = threading.Lock()
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), type("Handler", (Handler,), {"api": self}))
+        self._server = ThreadingHTTPServer(("127.0.0.1", port), type("Handler", (Handler,), {"api": self}))
         self._server.daemon_threads = True
         self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
 

@@ -13,7 +13,7 @@ import re
 from collections import Counter
 from dataclasses import dataclass
 
-from nightly.chunking import sentences
+from shared.chunking import sentences
 from shared.lexical import Chunk
 from shared.ranking import QUESTION_WORDS
 from shared.text import one_line, shorten

@@ -1,0 +1,225 @@
+"""Acting on the tags of an answer, and on `/memory`: each effect once for (task id, number), whatever dies in between.
+
+An effect and its outcome are one transaction of the store, so a task that runs again reads what it did before and says the same. A
+tombstone comes first, by an id of its own (a repeated one changes nothing): what is to be forgotten is out of sight before anything else moves.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from dispatcher.tags import Tag, TagKind
+from shared.records import ROLES, Task, Tombstone, chat_id_of, dumps, task_id_of, timestamp_of
+from shared.text import one_line, shorten
+
+if TYPE_CHECKING:
+    from zoneinfo import ZoneInfo
+
+    from sqlalchemy import Connection
+
+    from dispatcher.forgetting import Forgotten
+    from dispatcher.remembering import Match, Remembering
+    from dispatcher.store.actions import Actions
+    from dispatcher.store.memories import Memories, Memory
+
+#: The longest that a memory is quoted.
+QUOTED = 120
+#: Characters of a tombstone's id, as of a task's (shared/records.py).
+LONGEST_ID = 100
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of one tag: a sentence for the person ("" for nothing to say), and the turns that are forgotten."""
+
+    say: str = ""
+    forgotten: tuple[str, ...] = ()
+
+    def to_json(self) -> str:
+        return orjson.dumps({"say": self.say, "forgotten": self.forgotten}).decode()
+
+    @classmethod
+    def from_json(cls, text: str) -> Outcome:
+        record: dict[str, Any] = orjson.loads(text)
+        return cls(record["say"], tuple(record["forgotten"]))
+
+
+@dataclass(frozen=True)
+class Acted:
+    """What came of all tags of an answer."""
+
+    said: list[str] = field(default_factory=list)
+    forgotten: list[str] = field(default_factory=list)
+
+
+class Acting:
+    """StoreUnavailable where the store is away: then nothing of the tag was done, and it may be asked again."""
+
+    def __init__(
+        self,
+        memories: Memories,
+        actions: Actions,
+        remembering: Remembering,
+        forgotten: Forgotten,
+        zone: ZoneInfo,
+        repeating: Callable[[str, str], Sequence[str]],
+    ) -> None:
+        """`repeating(chat, text)` are the turns that say a text once more."""
+        self._memories, self._actions, self._remembering = memories, actions, remembering
+        self._forgotten, self._zone, self._repeating = forgotten, zone, repeating
+
+    def on_tags(self, task: Task, session: str, tags: Sequence[Tag], now: float) -> Acted:
+        """Act on every tag of an answer; `now` is when it was given."""
+        outcomes = [
+            self._once(task, tag.number, tag.kind.value, self._effect(task, session, tag, now), now) for tag in tags
+        ]
+        said = list(dict.fromkeys(outcome.say for outcome in outcomes if outcome.say))
+        return Acted(said, [turn for outcome in outcomes for turn in outcome.forgotten])
+
+    def add(self, task: Task, text: str, now: float, *, kind: str = "fact", **more: Any) -> Outcome:
+        """`/memory add`, and `hmem memory add` with `more`: deadline (POSIX seconds), importance (1 to 5)."""
+
+        def effect(connection: Connection) -> Outcome:
+            memory, new = self._remembering.add(task.chat_id, _kind(kind), text, now=now, connection=connection, **more)
+            return Outcome(f"{'Kept' if new else 'Known already'} as number {memory.number}: {_quoted(memory)}")
+
+        return self._once(task, 0, "add", effect, now)
+
+    def store_all(self, task: Task, memories: Sequence[Memory], now: float) -> None:
+        """Store memories that are new, all or none; one batch of a file that is imported."""
+
+        def effect(connection: Connection) -> Outcome:
+            for memory in memories:
+                self._memories.add(task.chat_id, memory, connection=connection)
+            return Outcome()
+
+        self._once(task, 0, "import", effect, now)
+
+    def done(self, task: Task, number: int, now: float) -> Outcome:
+        """`hmem memory done N`."""
+
+        def effect(connection: Connection) -> Outcome:
+            goal = self._memories.by_number(task.chat_id, number, connection=connection)
+            if goal is None or not self._memories.complete(task.chat_id, goal.memory_id, now, connection=connection):
+                return Outcome(f"There is no open goal number {number}.")
+            return Outcome(f"Done: {_quoted(goal)}")
+
+        return self._once(task, 0, "done", effect, now)
+
+    def forget(self, task: Task, number: int, now: float) -> Outcome:
+        """`/memory forget N`."""
+
+        def effect(connection: Connection) -> Outcome:
+            memory = self._memories.by_number(task.chat_id, number, connection=connection)
+            if memory is None:
+                return Outcome(f"There is no memory number {number}. /memory shows the numbers.")
+            return self._forget(task, 0, memory, now, connection)
+
+        return self._once(task, 0, "forget", effect, now)
+
+    def _once(self, task: Task, number: int, kind: str, effect: Callable[[Connection], Outcome], now: float) -> Outcome:
+        text = self._actions.apply_once(
+            task.chat_id, task.task_id, number, kind, lambda connection: effect(connection).to_json(), now=now
+        )
+        return Outcome.from_json(text)
+
+    def _effect(self, task: Task, session: str, tag: Tag, now: float) -> Callable[[Connection], Outcome]:
+        if tag.kind is TagKind.DONE:
+            return lambda connection: self._done(task, tag, now, connection)
+        if tag.kind is TagKind.FORGET:
+            return lambda connection: self._forget_matching(task, tag, now, connection)
+        return lambda connection: self._remember(task, session, tag, now, connection)
+
+    def _remember(self, task: Task, session: str, tag: Tag, now: float, connection: Connection) -> Outcome:
+        from dispatcher.deadlines import resolve
+
+        kind = {TagKind.REMEMBER: "fact", TagKind.GOAL: "goal", TagKind.PREFERENCE: "preference"}[tag.kind]
+        deadline = resolve(tag.deadline, now, self._zone) if tag.deadline else None
+        self._remembering.add(
+            task.chat_id,
+            _kind(kind),
+            tag.text,
+            now=now,
+            connection=connection,
+            deadline=deadline.at if deadline else None,
+            session=session or None,
+            source_turn=f"{task.task_id}:user",
+        )
+        if tag.deadline and deadline is None:
+            return Outcome(f'I kept the goal without a date: "{shorten(tag.deadline, 60)}" is none that I understand.')
+        return Outcome()
+
+    def _done(self, task: Task, tag: Tag, now: float, connection: Connection) -> Outcome:
+        match = self._remembering.match(task.chat_id, tag.text, {"goal"})
+        if not match.clear:
+            return Outcome(_unclear("goal", tag.text, match))
+        goal = match.memories[0]
+        self._memories.complete(task.chat_id, goal.memory_id, now, connection=connection)
+        return Outcome(f"Done: {_quoted(goal)}")
+
+    def _forget_matching(self, task: Task, tag: Tag, now: float, connection: Connection) -> Outcome:
+        match = self._remembering.match(task.chat_id, tag.text)
+        if not match.clear:
+            return Outcome(_unclear("memory", tag.text, match))
+        return self._forget(task, tag.number, match.memories[0], now, connection)
+
+    def _forget(self, task: Task, number: int, memory: Memory, now: float, connection: Connection) -> Outcome:
+        """The memory, the exchange it came from, the one that asks to forget it, and turns that said it again: each would bring it back."""
+        sources = [memory.source_turn.rpartition(":")[0]] if memory.source_turn else []
+        turns = [f"{name}:{role}" for name in dict.fromkeys([*sources, task.task_id]) for role in ROLES]
+        turns = list(dict.fromkeys([*turns, *self._repeating(task.chat_id, memory.text)]))
+        stone = Tombstone(tombstone_id(memory, task.task_id, number), task.chat_id, now, turn_ids=frozenset(turns))
+        self._forgotten.add(stone)
+        self._memories.delete(task.chat_id, memory.memory_id, connection=connection)
+        return Outcome("Forgotten. I shall not bring it up again.", tuple(turns))
+
+
+def tombstone_id(memory: Memory, task_id: str, number: int) -> str:
+    """One for each (task id, tag number), that names the memory without its words: from then on it is not shown (remembering.py)."""
+    mark = f"f{number}-{memory.number}-{int(memory.created)}-"
+    if len(mark) + len(task_id) > LONGEST_ID:
+        return mark + hashlib.sha256(task_id.encode()).hexdigest()[:32]
+    return mark + task_id
+
+
+def later_tags(task: Task, session: str, tags: Sequence[Tag], now: float) -> bytes:
+    """Tags as `hcli:mem:tags` keeps them while the store is away."""
+    return dumps(
+        {
+            "task_id": task.task_id,
+            "chat_id": task.chat_id,
+            "session": session,
+            "said_at": now,
+            "tags": [{"number": t.number, "kind": t.kind.value, "text": t.text, "deadline": t.deadline} for t in tags],
+        }
+    )
+
+
+def parse_later(record: dict[str, Any]) -> tuple[Task, str, list[Tag], float]:
+    """(task, session, tags, when it was said) of such a record; RecordRefused, KeyError or ValueError."""
+    task = Task(task_id_of(record["task_id"]), chat_id_of(record["chat_id"]), "")
+    tags = [Tag(int(t["number"]), TagKind(t["kind"]), str(t["text"]), t["deadline"]) for t in record["tags"]]
+    return task, str(record["session"]), tags, timestamp_of(record["said_at"])
+
+
+def _kind(name: str) -> Any:
+    from dispatcher.store.memories import MemoryType
+
+    return MemoryType(name)
+
+
+def _quoted(memory: Memory) -> str:
+    return shorten(one_line(memory.text), QUOTED)
+
+
+def _unclear(what: str, asked: str, match: Match) -> str:
+    if not match.memories:
+        return f'I found no {what} like "{shorten(one_line(asked), QUOTED)}", so nothing was changed.'
+    named = "; ".join(f"{memory.number}. {_quoted(memory)}" for memory in match.memories)
+    ending = "" if what == "goal" else ", or use /memory forget and the number"
+    return f"Which one do you mean? {named}. Say it in other words{ending}."

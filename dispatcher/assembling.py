@@ -1,0 +1,139 @@
+"""The context of one message: the release, the day, and what was said just now, put together. What fits is decided in context.py."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from dispatcher.context import Context, Said, compose, hits_for
+from shared.errors import HmemError
+from shared.lookup import Recalled
+from shared.recall import OpenRelease
+from shared.relevance import faint, nothing_why
+from shared.settings import Settings
+
+if TYPE_CHECKING:
+    from dispatcher.day import Day, DayContext
+
+
+def assemble(
+    release: OpenRelease | None,
+    chat_id: str,
+    message: str,
+    settings: Settings,
+    recent: Sequence[Said] | None = None,
+    why_none: str | None = None,
+    day: Day | None = None,
+    session: str | None = None,
+    *,
+    count: bool = True,
+) -> Context:
+    """The context of one message within MEMORY_TOKENS.
+
+    `recent` is None where a session carries the conversation: then `session` is its id. `why_none` is why there is no release, if it is not that
+    none was made; `day` is None where nothing of the day is wanted; `count`: memories that are shown count as accessed.
+    """
+    if settings.memory_tokens <= 0:
+        return Context("", degraded=["MEMORY_TOKENS=0"])
+    today = day.context(chat_id, message, session, count=count) if day else None
+    if today and today.unproven:
+        return Context("", degraded=[f"no memory at all: {today.unproven}"])
+    recalled = _recalled(release, chat_id, message, settings, recent or (), day, today)
+    if release is None:
+        recalled = replace(recalled, degraded=[why_none or "there is no release yet", *recalled.degraded])
+    return of_release(release, chat_id, message, recalled, settings, settings.memory_tokens, recent, day, today)
+
+
+def _recalled(
+    release: OpenRelease | None,
+    chat_id: str,
+    message: str,
+    settings: Settings,
+    recent: Sequence[Said],
+    day: Day | None,
+    today: DayContext | None,
+) -> Recalled:
+    """Hits of release and day; what stands in the conversation so far is not told twice."""
+    k, deadline = hits_for(settings.memory_tokens), settings.memory_deadline_ms / 1000
+    if day is None or today is None:
+        return release.recall(chat_id, message, k, deadline) if release else Recalled()
+    told = {("user" if said.role == "user" else "asst", said.timestamp) for said in recent}
+    chunks = [turn.chunk for turn in today.items.turns] if today.items and told else []
+    known = today.known | {one for chunk in chunks if (chunk.role, chunk.started_at) in told for one in chunk.turn_ids}
+    if release is None and not today.items:
+        return Recalled()
+    search = release.recall if release else day.recall.recall
+    return search(
+        chat_id,
+        message,
+        k,
+        deadline,
+        day=today.items or None,
+        hidden=today.hidden,
+        hidden_before=today.hidden_before,
+        known=known,
+        vector_of=day.embedder.query,
+    )
+
+
+def of_release(
+    release: OpenRelease | None,
+    chat_id: str,
+    message: str,
+    recalled: Recalled,
+    settings: Settings,
+    budget: int,
+    recent: Sequence[Said] | None = None,
+    day: Day | None = None,
+    today: DayContext | None = None,
+) -> Context:
+    """The context from what was recalled for the message, within a budget of tokens; the chat's summary is read here."""
+    summary, fault = _summary(release, chat_id, settings, day)
+    family = _family(release, day)
+    similarities = [hit.scores["cosine"] for hit in recalled.hits if "cosine" in hit.scores]
+    if len(similarities) < len(
+        recalled.hits
+    ):  # one side has no vectors: what it holds cannot be judged by those of the other
+        similarities = []
+    why = nothing_why(message, similarities, (hit.chunk.text for hit in recalled.hits), family)
+    return compose(
+        replace(recalled, degraded=recalled.degraded + fault + (today.degraded if today else [])),
+        summary.strip(),
+        budget=budget,
+        zone=settings.timezone,
+        run=release.run if release else None,
+        recent=recent,
+        facts=today.facts if today else "",
+        earlier=today.earlier if today else "",
+        relevant=today.relevant if today else "",
+        why_nothing=why or _unknown(release, chat_id, today),
+        weak={hit.chunk.chunk_id for hit in recalled.hits if faint(hit.scores.get("cosine"), hit.lexical, family)},
+    )
+
+
+def _summary(release: OpenRelease | None, chat_id: str, settings: Settings, day: Day | None) -> tuple[str, list[str]]:
+    """The summary of last night, and why there is none; one that was written before something was forgotten is not told."""
+    if release is None or not settings.memory_summary:
+        return "", []
+    try:
+        if day and day.forgotten.not_applied(chat_id, release.manifest.tombstones):
+            return "", ["no summary until the next night: something was forgotten after it was written"]
+        return release.summary(chat_id) or "", []
+    except (HmemError, OSError, UnicodeDecodeError) as error:
+        return "", [f"no summary: {error}"]
+
+
+def _unknown(release: OpenRelease | None, chat_id: str, today: DayContext | None) -> str | None:
+    """Why nothing can be found of a chat that neither the release nor the day has."""
+    if release is None or release.manifest.chunks_per_chat.get(chat_id) or (today and today.items):
+        return None
+    return f"release {release.run} holds nothing that was said in this chat"
+
+
+def _family(release: OpenRelease | None, day: Day | None) -> str | None:
+    """The model that the vectors are of."""
+    if release is not None:
+        identity = release.manifest.embedding
+        return identity.family if identity else None
+    return day.embedder.family if day else None

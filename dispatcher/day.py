@@ -1,0 +1,350 @@
+"""The memory of the day: what was said since the last night, and what people asked to be kept. One object a dispatcher, cheap until it is used.
+
+It holds the SQL store, the day's embedder and the tombstone filter, and makes of them what a prompt takes (`DayContext`). Everything here may be
+away: then `degraded` says so, and the release alone answers.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Collection, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import TimeoutError as FutureTimeout
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import structlog
+
+from dispatcher.day_embedder import DayEmbedder
+from dispatcher.forgetting import Forgotten
+from shared.errors import HmemError
+from shared.records import Task, Tombstone, Turn
+from shared.settings import Settings
+from shared.text import CHARACTERS_PER_TOKEN
+
+if TYPE_CHECKING:
+    from dispatcher.acting import Acted, Acting, Outcome
+    from dispatcher.day_turns import DayTurns
+    from dispatcher.memory import Memory as ServedMemory
+    from dispatcher.remembering import Remembering
+    from dispatcher.store.actions import Actions
+    from dispatcher.store.memories import Memories, Memory
+    from dispatcher.store.summaries import Summaries
+    from dispatcher.store.turns import Turns
+    from dispatcher.summaries import SummaryWriter
+    from shared.day_index import DayItems
+    from shared.recall import DayRecall
+
+log = structlog.get_logger()
+
+#: Memories that are shown because they bear on the message, besides those that every prompt of the chat has.
+RELEVANT = 5
+#: Summaries of sessions that are told as the conversation so far, and for how long.
+EARLIER_SUMMARIES, EARLIER_SECONDS = 2, 86_400.0
+#: A chat id that no chat has: the records refuse it.
+NOBODY = "0"
+#: Turns that are looked at when a memory is forgotten: they may say it again.
+REPETITIONS = 200
+#: An action's note is kept as long as its task may come again.
+ACTIONS_KEPT_SECONDS = 8 * 86_400.0
+
+
+@dataclass(frozen=True)
+class DayContext:
+    """What the day adds to a prompt; all empty where the day has nothing or cannot be asked."""
+
+    facts: str = ""
+    earlier: str = ""  # the summaries of this chat's sessions that were ended within a day
+    relevant: str = ""
+    items: DayItems | None = None
+    hidden: frozenset[str] = frozenset()
+    hidden_before: float | None = None
+    known: frozenset[str] = frozenset()  # turns that the model has before it already
+    degraded: list[str] = field(default_factory=list)
+    unproven: str | None = None  # why nothing at all may be recalled: what is forgotten cannot be told
+
+
+class Day:
+    """Thread-safe. `served` is the release that is served, `writer` writes session summaries."""
+
+    def __init__(
+        self, settings: Settings, served: ServedMemory | None = None, writer: SummaryWriter | None = None
+    ) -> None:
+        self.settings = settings
+        self.embedder = DayEmbedder(settings)
+        self.forgotten = Forgotten(settings.hmem_state_dir)
+        self.opened = False  # or tried to
+        self._served, self._writer = served, writer
+        self._pool = ThreadPoolExecutor(settings.max_concurrent_tasks, thread_name_prefix="day")
+
+    @property
+    def wanted(self) -> bool:
+        return (self.settings.medium_url or "").strip().lower() != "none"
+
+    @cached_property
+    def _database(self) -> Any:
+        from dispatcher.store.database import Database
+
+        return Database(self.settings.medium_url, self.settings.hmem_state_dir)
+
+    @cached_property
+    def turns(self) -> Turns:
+        from dispatcher.store.turns import Turns
+
+        return Turns(self._database)
+
+    @cached_property
+    def summaries(self) -> Summaries:
+        from dispatcher.store.summaries import Summaries
+
+        return Summaries(self._database)
+
+    @cached_property
+    def memories(self) -> Memories:
+        from dispatcher.store.memories import Memories
+
+        return Memories(self._database)
+
+    @cached_property
+    def actions(self) -> Actions:
+        from dispatcher.store.actions import Actions
+
+        return Actions(self._database)
+
+    @cached_property
+    def remembering(self) -> Remembering:
+        from dispatcher.remembering import Remembering
+
+        return Remembering(self.memories, self.embedder, self.forgotten)
+
+    @cached_property
+    def _day_turns(self) -> DayTurns:
+        from dispatcher.day_turns import DayTurns
+
+        return DayTurns(self.settings, self.embedder, self.turns, self.summaries, self.recall)
+
+    @cached_property
+    def acting(self) -> Acting:
+        from dispatcher.acting import Acting
+
+        return Acting(
+            self.memories, self.actions, self.remembering, self.forgotten, self.settings.timezone, self.repeating
+        )
+
+    @cached_property
+    def recall(self) -> DayRecall:
+        from shared.recall import DayRecall
+
+        return DayRecall(self.settings)
+
+    def open(self) -> None:
+        """Load and connect what `context` needs, which is given a few hundred milliseconds only. Slow, and raises nothing."""
+        self.embedder.open()
+        try:
+            self.remembering.held(NOBODY)
+            self.items(NOBODY)
+        except HmemError as error:
+            log.warning("the medium store is away", reason=str(error))
+        finally:
+            self.opened = True
+
+    def close(self) -> None:
+        self._pool.shutdown(wait=False, cancel_futures=True)
+        for name in ("recall", "_database"):
+            if name in self.__dict__:
+                self.__dict__[name].close()
+        self.embedder.close()
+
+    # What a prompt takes.
+
+    def context(self, chat_id: str, message: str, session: str | None, *, count: bool = True) -> DayContext:
+        """What the day adds; `session` is the one that is resumed. `count`: what is shown counts as accessed. Within MEMORY_DEADLINE_MS."""
+        try:
+            stones = self.forgotten.of(chat_id)
+        except HmemError as error:
+            return DayContext(unproven=str(error))
+        hidden, before = _hidden(stones)
+        nothing = DayContext(hidden=hidden, hidden_before=before)
+        if not self.wanted:
+            return nothing
+        asked = self._pool.submit(self._context, chat_id, message, session, nothing, count)
+        try:
+            return asked.result(timeout=self.settings.memory_deadline_ms / 1000)
+        except FutureTimeout:
+            asked.cancel()
+            reason = f"no memory of the day: it did not answer within {self.settings.memory_deadline_ms} ms"
+        except HmemError as error:
+            reason = f"no memory of the day: {error}"
+        except Exception as error:  # noqa: BLE001 - no memory is not no service
+            reason = f"no memory of the day: {error!r}"
+        return DayContext(hidden=hidden, hidden_before=before, degraded=[reason])
+
+    def _context(self, chat_id: str, message: str, session: str | None, base: DayContext, count: bool) -> DayContext:
+        from dispatcher.facts import prompt_order, prompt_text, relevant_text
+
+        now, zone = time.time(), self.settings.timezone
+        held = self.remembering.held(chat_id)
+        facts = _first_lines(prompt_text(held.memories, now, zone), self.settings.memory_tokens * CHARACTERS_PER_TOKEN)
+        always = [memory for some in prompt_order(held.memories).values() for memory in some]
+        relevant = ""
+        if len(facts) > self._facts_room():  # else every one of them is shown anyway
+            shown = _shown(always, facts, self._facts_room(), now, zone)
+            found = self.remembering.relevant(chat_id, message, RELEVANT, now=now, beside=shown, count=count)
+            relevant = relevant_text([memory for memory, _ in found], now, zone)
+        known = {one for one, its in self.turns.ids(chat_id).items() if its == session} if session else set()
+        earlier = self._earlier(chat_id, now - EARLIER_SECONDS)
+        return DayContext(
+            facts, earlier, relevant, self.items(chat_id), base.hidden, base.hidden_before, frozenset(known)
+        )
+
+    def _earlier(self, chat_id: str, since: float) -> str:
+        """Summaries of sessions that ended since then, in the order of time."""
+        ended = [summary for summary in self.summaries.list(chat_id, EARLIER_SUMMARIES) if summary.ended_at >= since]
+        return "\n".join(summary.text for summary in sorted(ended, key=lambda summary: summary.ended_at))
+
+    def _facts_room(self) -> int:
+        """Characters of the share that facts and goals have of the budget when all else wants its own."""
+        from dispatcher.context import facts_room
+
+        return facts_room(self.settings.memory_tokens)
+
+    def items(self, chat_id: str) -> DayItems | None:
+        """The chat's turns of the day, and summaries that became searchable; the same object until something changes."""
+        return self._day_turns.items(chat_id)
+
+    # What the dreamer does.
+
+    def store_turns(self, turns: Sequence[Turn]) -> None:
+        """Into the medium store, with language and vectors where they can be told; what is forgotten stays out."""
+        self._day_turns.store([turn for turn in turns if not self.forgotten.covers(turn)])
+
+    def embed_missing(self, limit: int) -> None:
+        """Vectors for what has none of the present model."""
+        self.remembering.embed_missing(limit)
+        self._day_turns.embed_missing(limit)
+
+    def summarise_session(self, chat_id: str, session: str, turns: Sequence[Turn]) -> None:
+        """Its summary into the store, once; one that was made while the session still went on makes way for it."""
+        from dispatcher.store.summaries import SessionSummary
+        from dispatcher.summaries import SummaryWriter
+        from shared.text import tokens
+
+        text = (self._writer or SummaryWriter(self.settings)).write(turns)
+        times, turn_ids = [turn.timestamp for turn in turns], tuple(turn.turn_id for turn in turns)
+        self.summaries.store(
+            SessionSummary(
+                chat_id,
+                session,
+                text,
+                min(times),
+                max(times),
+                time.time(),
+                turn_ids,
+                tokens=sum(tokens(turn.content) for turn in turns),
+            )
+        )
+        earlier = [one for one in self.summaries.containing(chat_id, turn_ids[:1]) if one.session == session]
+        self.summaries.remove(chat_id, [one.summary_id for one in earlier if set(one.turn_ids) < set(turn_ids)])
+
+    def crash_point(self, name: str) -> None:
+        """Tests make the process die here, as if the power had gone (HMEM_CRASH_AT)."""
+        if self.settings.hmem_crash_at == name:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def prune(self, before: float) -> None:
+        """Turns older than that which the release in use holds; notes of actions whose task cannot come again."""
+        self.actions.prune(time.time() - ACTIONS_KEPT_SECONDS)
+        if self._served is None:
+            return
+        with self._served.reading() as release:
+            if release is not None:
+                self.turns.prune(before, release.holds)
+
+    # What the answer does.
+
+    def act(self, task: Task, session: str, tags: Sequence[Any], now: float) -> Acted:
+        """Act on an answer's tags, each once; StoreUnavailable if that cannot be done now."""
+        acted = self.acting.on_tags(task, session, tags, now)
+        if acted.forgotten:
+            self.forget_copies(task.chat_id, acted.forgotten)
+        return acted
+
+    def act_later(self, record: dict[str, Any]) -> Acted:
+        """Act on tags that were kept while the store was away."""
+        from dispatcher.acting import parse_later
+
+        task, session, tags, said_at = parse_later(record)
+        return self.act(task, session, tags, said_at)
+
+    def listing(self, chat_id: str, now: float) -> str:
+        """What `/memory` shows."""
+        from dispatcher.facts import listing
+
+        return listing(self.remembering.held(chat_id).memories, now, self.settings.timezone)
+
+    def add(self, task: Task, text: str, now: float) -> Outcome:
+        """`/memory add`."""
+        return self.acting.add(task, text, now)
+
+    def forget_number(self, task: Task, number: int, now: float) -> Outcome:
+        """`/memory forget N`, with the copies of the day."""
+        outcome = self.acting.forget(task, number, now)
+        self.forget_copies(task.chat_id, outcome.forgotten)
+        return outcome
+
+    def repeating(self, chat_id: str, text: str) -> list[str]:
+        """Turns of release and day that say what a memory says, as far as they are found by it."""
+        from contextlib import nullcontext
+
+        from shared.relevance import says_again
+
+        items = self.items(chat_id)
+        with self._served.reading() if self._served else nullcontext() as release:
+            if release is not None:
+                hits = release.recall(chat_id, text, REPETITIONS, day=items or None, vector_of=self.embedder.query).hits
+            else:
+                hits = (
+                    self.recall.recall(chat_id, text, REPETITIONS, day=items, vector_of=self.embedder.query).hits
+                    if items
+                    else []
+                )
+        return [one for hit in hits if says_again(text, hit.chunk.text) for one in (*hit.chunk.turn_ids, *hit.also)]
+
+    def forget_copies(self, chat_id: str, turn_ids: Collection[str]) -> None:
+        """Take turns that are under a tombstone out of the medium store, with the summaries that were made of them."""
+        if not turn_ids:
+            return
+        self.turns.remove(chat_id, turn_ids)
+        made_of_them = self.summaries.containing(chat_id, turn_ids)
+        self.summaries.remove(chat_id, [summary.summary_id for summary in made_of_them])
+
+    def reminder(self, memory: Memory, now: float) -> str:
+        from dispatcher.deadlines import deadline_text
+        from shared.text import one_line
+
+        when = deadline_text(memory.deadline or now, self.settings.timezone, now)
+        word = "was due" if (memory.deadline or now) < now else "is due"
+        return f"Reminder: “{one_line(memory.text)}” {word} {when}."
+
+
+def _hidden(stones: Sequence[Tombstone]) -> tuple[frozenset[str], float | None]:
+    """Turn ids that are forgotten, and the time before which everything is."""
+    ids = frozenset(turn_id for stone in stones for turn_id in stone.turn_ids)
+    times = [stone.created_at if stone.before is None else stone.before for stone in stones if not stone.turn_ids]
+    return ids, max(times, default=None)
+
+
+def _first_lines(text: str, characters: int) -> str:
+    """What may fit into a prompt of whole lines: of 5,000 memories 300,000 characters would be looked through for each answer."""
+    return text if len(text) <= characters else text[: characters + 1].rpartition("\n")[0]
+
+
+def _shown(memories: Sequence[Memory], text: str, room: int, now: float, zone: Any) -> set[int]:
+    """Ids of the memories whose line is inside the first `room` characters of the facts; they are in the order of the text."""
+    from dispatcher.facts import line
+
+    inside = text[:room].rpartition("\n")[0].splitlines()
+    return {memory.memory_id for memory in memories[: len(inside)] if line(memory, now, zone) in inside}

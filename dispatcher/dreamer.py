@@ -1,0 +1,270 @@
+"""The Dreamer: by day, beside the answers, it brings what was said into the medium store and keeps conversations short enough.
+
+    unconsolidated turns ─ stored with language and vector ─ off the list, by value
+    a session over SESSION_TOKENS ─ its summary stored ─ the session ended (rotate.lua), unless a task is using it
+    ten summaries of a chat, or one a day old ─ embedded, long tier: found like turns until the night has them
+    vectors that are missing · tags that could not be acted on · tombstones not in Redis · reminders ─ brought up to date
+    turns of over MEDIUM_DAYS that are in the release ─ removed
+
+Every step may be repeated, and the order makes a death harmless: stored before taken off a list, summarised before a session ends. A lease
+keeps two dispatchers off one chat. It never blocks an answer and never dies: what fails is logged and tried again the next round.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
+
+import structlog
+from redis import Redis, RedisError
+
+from dispatcher.forgetting import announce, end_conversation
+from dispatcher.tasks import dead_letter, turns_of
+from shared import keys
+from shared.errors import HmemError, StorageError
+from shared.records import RecordRefused, dumps, loads_object
+
+if TYPE_CHECKING:
+    from apscheduler.schedulers.asyncio import AsyncIOScheduler
+
+    from dispatcher.day import Day
+    from dispatcher.store.turns import StoredTurn
+
+log = structlog.get_logger()
+
+#: Turns of a chat in one transaction, chats and vectors in one round: what is left over waits for the next.
+TURNS_AT_ONCE, CHATS_AT_ONCE, VECTORS_AT_ONCE = 200, 200, 256
+#: Summaries of a chat from which the oldest become searchable, or their age in seconds.
+SUMMARIES_KEPT, SUMMARY_SECONDS = 10, 86_400.0
+#: Seconds before a deadline at which its reminder goes out.
+REMIND_SECONDS = 86_400.0
+#: Rounds for which something is tried again that fails although store and Redis answer.
+MOST_TRIES = 5
+SECONDS_PER_DAY = 86_400.0
+
+
+class Dreamer:
+    """One dispatcher's. `round` is slow and belongs in a thread."""
+
+    def __init__(self, day: Day, client: Redis, worker: str) -> None:
+        self._day, self._worker = day, worker
+        self._redis: Any = client  # its answers are bytes; the library's types say bytes or str
+        scripts = Path(__file__).parent
+        self._rotate = client.register_script((scripts / "rotate.lua").read_text(encoding="utf-8"))
+        self._remind_once = client.register_script((scripts / "remind.lua").read_text(encoding="utf-8"))
+        self._consolidated = client.register_script((scripts / "consolidated.lua").read_text(encoding="utf-8"))
+        self._failures: dict[bytes, int] = {}
+        self._stopping = False
+        self._busy = threading.Lock()
+
+    def stop(self) -> None:
+        """Between two steps."""
+        self._stopping = True
+
+    def wait(self, seconds: float) -> bool:
+        """Until the round under way has ended; False if it takes longer."""
+        if self._busy.acquire(timeout=seconds):
+            self._busy.release()
+            return True
+        return False
+
+    def round(self) -> None:
+        """One round of everything; what fails is logged and does not keep the rest from being done."""
+        with self._busy:
+            self._round()
+
+    def _round(self) -> None:
+        for step in (
+            self._day.open,
+            self._announce,
+            self._consolidate,
+            self._act_on_tags,
+            self._embed,
+            self._promote,
+            self._remind,
+            self._prune,
+        ):
+            if self._stopping:
+                return
+            self._try(step)
+
+    def _try(self, step: Callable[[], None]) -> None:
+        try:
+            step()
+        except (HmemError, RedisError) as error:
+            log.warning("consolidation waits", step=step.__name__.strip("_"), reason=str(error))
+        except Exception:  # whatever it is, the next round must come
+            log.exception("consolidation stumbled", step=step.__name__.strip("_"))
+
+    def _announce(self) -> None:
+        announce(self._redis, self._day.forgotten.all())
+
+    def _act_on_tags(self) -> None:
+        """Tags that came while the store was away, in their order; taken off only when they have been acted on."""
+
+        def set_aside(raw: bytes, reason: str) -> None:
+            log.error("tags that cannot be acted on are set aside", reason=reason)
+            self._redis.rpush(keys.DEAD, dead_letter(raw, f"its tags could not be acted on: {reason}"))
+
+        while not self._stopping and (raw := self._redis.lindex(keys.TAGS, 0)) is not None:
+            if not self._settled(raw, self._act_on, set_aside):
+                return
+            self._redis.lrem(keys.TAGS, 1, raw)
+
+    def _act_on(self, raw: bytes) -> None:
+        """What is forgotten here is in the conversation that goes on: that ends. Other turns that say it must be in the store by now."""
+        record = loads_object(raw)
+        chat_id = str(record["chat_id"])
+        while self._consolidate_chat(chat_id):
+            pass
+        if self._day.act_later(record).forgotten:
+            end_conversation(self._redis, chat_id)
+        self._day.crash_point("dreamer:acted")
+
+    def _consolidate(self) -> None:
+        def leave(raw: bytes, reason: str) -> None:
+            log.error("a chat is left to the night: it cannot be consolidated", chat=raw.decode(), reason=reason)
+            self._redis.srem(keys.CHATS, raw)
+
+        for raw in self._redis.srandmember(keys.CHATS, CHATS_AT_ONCE):
+            if self._stopping:
+                return
+            self._settled(raw, self._consolidate_alone, leave)
+
+    def _consolidate_alone(self, raw: bytes) -> None:
+        chat_id = raw.decode("utf-8", "replace")
+        with self._lease(chat_id) as mine:
+            if mine and not self._consolidate_chat(chat_id):
+                self._end_long_session(chat_id)
+
+    def _consolidate_chat(self, chat_id: str) -> int:
+        """How many turns are left for the next round. Those that the night has flushed are in the release: there is nothing left to store."""
+        raws = self._redis.lrange(keys.unconsolidated(chat_id), 0, TURNS_AT_ONCE - 1)
+        ids = [raw.decode("utf-8", "replace") for raw in raws]
+        if ids:
+            names = [keys.MEMORY_PREFIX + one for one in ids]
+            self._day.store_turns(turns_of(names, self._redis.mget(names), chat_id))
+            self._day.crash_point("dreamer:stored")
+        return int(
+            self._consolidated(
+                keys=[keys.unconsolidated(chat_id), keys.CHATS, keys.spent(chat_id)],
+                args=[chat_id, self._day.settings.session_tokens, *ids],
+            )
+        )
+
+    def _embed(self) -> None:
+        self._day.embed_missing(VECTORS_AT_ONCE)
+
+    def _end_long_session(self, chat_id: str) -> None:
+        """Summarise and end the chat's session if it has grown too long; all of its turns are in the store."""
+        spent = self._redis.hgetall(keys.spent(chat_id))
+        session = spent.get(b"session", b"").decode("utf-8", "replace")
+        if int(spent.get(b"tokens", 0)) < self._day.settings.session_tokens:
+            return
+        if self._redis.hexists(keys.BUSY, chat_id):  # its answer belongs into the summary; the script asks again
+            return
+        turns = self._day.turns.of_session(chat_id, session)
+        if turns:
+            self._day.summarise_session(chat_id, session, [stored.turn for stored in turns])
+            self._day.crash_point("dreamer:summarised")
+        ended = self._rotate(
+            keys=[
+                keys.session(chat_id),
+                keys.history(chat_id),
+                keys.size(chat_id),
+                keys.spent(chat_id),
+                keys.BUSY,
+                keys.unconsolidated(chat_id),
+            ],
+            args=[chat_id, session, *self._entries(chat_id, turns)],
+        )
+        if ended:
+            log.info("a long session was summarised and ended", turns=len(turns))
+
+    def _entries(self, chat_id: str, turns: list[StoredTurn]) -> list[bytes]:
+        """Entries of the short list that are in the summary: those with the time and the words of its turns."""
+        told = {(stored.turn.timestamp, stored.turn.content) for stored in turns}
+        found = []
+        for raw in self._redis.lrange(keys.history(chat_id), 0, -1):
+            try:
+                entry = loads_object(raw)
+            except RecordRefused:
+                continue
+            if (entry.get("timestamp"), entry.get("content")) in told:
+                found.append(raw)
+        return found
+
+    def _promote(self) -> None:
+        """The oldest summaries of a chat that has many, and those of a day ago, become searchable."""
+        for chat_id, ids in self._day.summaries.due(SUMMARIES_KEPT, time.time() - SUMMARY_SECONDS).items():
+            self._day.summaries.promote(chat_id, ids)
+
+    def _remind(self) -> None:
+        """Sent and then marked in the store; the script sends each only once, so that a death in between sends no second one."""
+        now = time.time()
+        for memory in self._day.memories.due(now + REMIND_SECONDS, 100):
+            name = f"{memory.memory_id}-{memory.created:.6f}"  # a store that was made anew counts from 1 again
+            message = {
+                "id": f"reminder-{name}",
+                "chat_id": memory.chat_id,
+                "text": self._day.reminder(memory, now),
+                "created_at": now,
+            }
+            self._remind_once(keys=[keys.reminded(name), keys.OUTBOX], args=[dumps(message), keys.REMINDED_TTL_SECONDS])
+            self._day.crash_point("dreamer:reminded")
+            self._day.memories.mark_reminded(memory.chat_id, memory.memory_id, now)
+
+    def _prune(self) -> None:
+        self._day.prune(time.time() - self._day.settings.medium_days * SECONDS_PER_DAY)
+
+    def _settled(self, what: bytes, do: Callable[[bytes], None], give_up: Callable[[bytes, str], None]) -> bool:
+        """Whether it is done, or given up: a failure that is not the absence of store, disk or Redis is tried again only so often."""
+        from shared.errors import StoreUnavailable
+
+        try:
+            do(what)
+        except (StoreUnavailable, StorageError, RedisError):
+            raise
+        except Exception as error:
+            self._failures[what] = self._failures.get(what, 0) + 1
+            if self._failures[what] < MOST_TRIES:
+                log.exception("consolidation stumbled, trying again", tries=self._failures[what])
+                return False
+            give_up(what, str(error) or repr(error))
+        self._failures.pop(what, None)
+        return True
+
+    @contextmanager
+    def _lease(self, chat_id: str) -> Iterator[bool]:
+        """Whether this dispatcher is the one that consolidates the chat now."""
+        token = f"{self._worker}:{uuid4().hex[:8]}"
+        mine = bool(self._redis.set(keys.dream(chat_id), token, nx=True, ex=keys.DREAM_TTL_SECONDS))
+        try:
+            yield mine
+        finally:
+            if mine and self._redis.get(keys.dream(chat_id)) == token.encode():
+                self._redis.delete(keys.dream(chat_id))
+
+
+def scheduled(dreamer: Dreamer, seconds: float) -> AsyncIOScheduler:
+    """A scheduler, not started, that runs a round every so many seconds in a thread; one that takes longer is not run twice at once."""
+    from apscheduler.schedulers.asyncio import AsyncIOScheduler
+
+    async def once() -> None:
+        with suppress(asyncio.CancelledError):  # the scheduler's way of ending; the round itself ends between two steps
+            await asyncio.to_thread(dreamer.round)
+
+    logging.getLogger("apscheduler").setLevel(logging.ERROR)
+    scheduler = AsyncIOScheduler(timezone=UTC)
+    scheduler.add_job(
+        once, "interval", seconds=seconds, max_instances=1, coalesce=True, next_run_time=datetime.now(UTC)
+    )
+    return scheduler

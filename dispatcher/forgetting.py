@@ -1,0 +1,117 @@
+"""What is to be forgotten: tombstones, which the reader obeys at once and every night applies for ever.
+
+The order is the promise: first the file in the state directory (from then on nothing covered is injected), then Redis (from where the next
+night archives it), then the copies of the day. A crash in between is mended by `announce`, which may be repeated.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import structlog
+
+from shared import keys
+from shared.errors import StorageError
+from shared.files import make_dir, write_atomic
+from shared.records import RecordRefused, Tombstone, Turn
+
+if TYPE_CHECKING:
+    from redis import Redis
+
+log = structlog.get_logger()
+NAME = "forgotten.jsonl"
+
+
+class Forgotten:
+    """The day host's filter: `<HMEM_STATE_DIR>/forgotten.jsonl`, one tombstone a line. Thread-safe, and shared by all processes of the host."""
+
+    def __init__(self, state_dir: Path) -> None:
+        self._path = state_dir / NAME
+        self._lock = threading.Lock()
+        self._read_at: tuple[int, int, int] | None = None
+        self._stones: dict[str, list[Tombstone]] = {}
+
+    def of(self, chat_id: str) -> list[Tombstone]:
+        """The chat's tombstones. StorageError if the file cannot be read: better no memory than a forgotten one."""
+        with self._lock:
+            self._refresh()
+            return list(self._stones.get(chat_id, ()))
+
+    def all(self) -> list[Tombstone]:
+        with self._lock:
+            self._refresh()
+            return [stone for stones in self._stones.values() for stone in stones]
+
+    def covers(self, turn: Turn) -> bool:
+        return any(stone.covers(turn) for stone in self.of(turn.chat_id))
+
+    def not_applied(self, chat_id: str, applied: Mapping[str, str]) -> bool:
+        """Whether a release with these tombstones (id → chat) was built before something in this chat was forgotten."""
+        return any(stone.tombstone_id not in applied for stone in self.of(chat_id))
+
+    def add(self, stone: Tombstone) -> None:
+        """Durable when it returns; once for each tombstone id."""
+        with self._exclusive():
+            known = self._path.read_bytes() if self._path.exists() else b""
+            if stone.tombstone_id not in {one.tombstone_id for one in _parse(known)}:
+                write_atomic(self._path, known + stone.to_json() + b"\n")
+
+    @contextmanager
+    def _exclusive(self) -> Iterator[None]:
+        try:
+            with (make_dir(self._path.parent) / f"{NAME}.lock").open("w") as lock:
+                fcntl.flock(lock, fcntl.LOCK_EX)
+                yield
+        except OSError as error:
+            raise StorageError(
+                f"{self._path} cannot be written: {error}. Nothing was forgotten; mend the disk, then ask again."
+            ) from error
+
+    def _refresh(self) -> None:
+        try:
+            found = self._path.stat()
+        except FileNotFoundError:
+            self._stones, self._read_at = {}, None
+            return
+        except OSError as error:
+            raise StorageError(f"{self._path} cannot be read: {error}. Mend the disk or its permissions.") from error
+        seen = (found.st_ino, found.st_mtime_ns, found.st_size)
+        if seen == self._read_at:
+            return
+        stones: dict[str, list[Tombstone]] = {}
+        for stone in _parse(self._path.read_bytes()):
+            stones.setdefault(stone.chat_id, []).append(stone)
+        self._stones, self._read_at = stones, seen
+
+
+def _parse(content: bytes) -> list[Tombstone]:
+    try:
+        return [Tombstone.parse(line) for line in content.splitlines() if line.strip()]
+    except RecordRefused as error:
+        raise StorageError(
+            f"{NAME} holds a line that is no tombstone: {error}. Mend that line; nothing is recalled until then."
+        ) from error
+
+
+def announce(client: Redis, stones: list[Tombstone]) -> int:
+    """Bring these tombstones to Redis, from where the next night archives them; how many were not there."""
+    new = 0
+    for stone in stones:
+        if client.lpos(keys.TOMBSTONES, stone.to_json().decode()) is None:
+            client.rpush(keys.TOMBSTONES, stone.to_json())
+            new += 1
+    return new
+
+
+def end_conversation(client: Redis, chat_id: str) -> None:
+    """What is going on in a chat is not told again: no session to resume, no short list, nothing to explain. As `finish.lua` does with `forget`.
+
+    A task that runs meanwhile sees that its session was ended, and adds nothing to the next one.
+    """
+    names = (keys.session, keys.history, keys.size, keys.spent, keys.why)
+    client.delete(*(name(chat_id) for name in names))

@@ -1,0 +1,298 @@
+"""`hmem memory`: typed memories for the owner; the same as `/memory` in the chat, on the same store, whether a dispatcher runs or not."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+from uuid import uuid4
+
+import orjson
+import typer
+
+from dispatcher.tasks import turns_of
+from shared import keys
+from shared.command import print_json, start
+from shared.errors import InvalidInput, SettingsError
+from shared.records import RecordRefused, Task, chat_id_of, loads_object
+from shared.settings import Settings
+from shared.text import one_line, shorten
+
+if TYPE_CHECKING:
+    from redis import Redis
+
+    from dispatcher.day import Day
+    from dispatcher.store.memories import Memory
+
+app = typer.Typer(no_args_is_help=True, help="What is kept of a chat: facts, goals, preferences.")
+
+#: A chat id may begin with a dash.
+DASHES = {"ignore_unknown_options": True}
+#: Facts of a file that are embedded and stored at once, and lines that are named of those that cannot be read.
+IMPORTED_AT_ONCE, LINES_NAMED = 250, 10
+
+
+class Kind(StrEnum):
+    """What can be added."""
+
+    FACT = "fact"
+    GOAL = "goal"
+    PREFERENCE = "preference"
+
+
+Chat = Annotated[str, typer.Argument(help="Chat id, as the bot knows it (put -- before a negative one).")]
+Json = Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")]
+Which = Annotated[str, typer.Argument(help="Its number, as hmem memory list shows it, or words of it.")]
+
+
+@app.command("list", context_settings=DASHES)
+def list_(chat: Chat, json: Json = False) -> None:
+    """What /memory shows: facts, goals with their deadlines, preferences, completed goals."""
+    settings, chat_id = start(), _chat(chat)
+    with _day(settings) as day:
+        if json:
+            found = [_json(memory) for memory in day.remembering.held(chat_id).memories]
+            print_json({"chat_id": chat_id, "memories": found})
+        else:
+            typer.echo(day.listing(chat_id, time.time()))
+
+
+@app.command(context_settings=DASHES)
+def add(
+    chat: Chat,
+    text: Annotated[str, typer.Argument(help="What is to be kept.")],
+    kind: Annotated[Kind, typer.Option("--type", help="What it is.")] = Kind.FACT,
+    deadline: Annotated[str, typer.Option(help='Of a goal, in natural words: "next Friday".')] = "",
+    importance: Annotated[int, typer.Option(min=1, max=5, help="Of the important ones most is shown.")] = 3,
+    json: Json = False,
+) -> None:
+    """Keep a fact, a goal or a preference; one that says what an old one says makes that one more important instead."""
+    settings, chat_id, now = start(), _chat(chat), time.time()
+    if not text.strip():
+        raise InvalidInput("TEXT is empty. Write what is to be kept.")
+    more: dict[str, Any] = {"importance": importance}
+    if deadline:
+        more["deadline"] = _deadline(settings, kind, deadline, now)
+    with _day(settings, vectors=True) as day:
+        known = day.memories.count(chat_id)
+        outcome = day.acting.add(_task(chat_id), text.strip(), now, kind=kind.value, **more)
+        new = day.memories.count(chat_id) > known
+    if json:
+        print_json({"chat_id": chat_id, "new": new, "said": outcome.say})
+    else:
+        typer.echo(outcome.say)
+
+
+@app.command(context_settings=DASHES)
+def done(chat: Chat, which: Which, json: Json = False) -> None:
+    """Mark a goal as completed."""
+    settings, chat_id = start(), _chat(chat)
+    with _day(settings, vectors=not which.isdecimal()) as day:
+        memory = _chosen(day, chat_id, which, "goal")
+        outcome = day.acting.done(_task(chat_id), memory.number, time.time())
+    _report(memory, outcome.say, [], json=json)
+
+
+@app.command(context_settings=DASHES)
+def forget(chat: Chat, which: Which, json: Json = False) -> None:
+    """Forget a memory and the turns that said it: they are recalled no more, and the next night takes them out.
+
+    The conversation under way ends, since it may hold what is forgotten.
+    """
+    from dispatcher.forgetting import announce, end_conversation
+
+    settings, chat_id = start(), _chat(chat)
+    with _day(settings, vectors=True) as day, closing(_redis(settings)) as client:
+        memory = _chosen(day, chat_id, which, "memory")
+        _bring_waiting(day, client, chat_id)
+        end_conversation(client, chat_id)  # first: where Redis is away, nothing is changed at all
+        outcome = day.forget_number(_task(chat_id), memory.number, time.time())
+        announce(client, day.forgotten.of(chat_id))
+        end_conversation(client, chat_id)  # an answer may have come in between
+    _report(memory, outcome.say, list(outcome.forgotten), json=json)
+
+
+@app.command(context_settings=DASHES)
+def why(chat: Chat, json: Json = False) -> None:
+    """What was injected for the last answer."""
+    from dispatcher.commands import why_text
+
+    settings, chat_id = start(), _chat(chat)
+    with closing(_redis(settings)) as client:
+        raw: Any = client.get(keys.why(chat_id))
+    record = loads_object(raw) if raw else None
+    if json:
+        print_json(record)
+    else:
+        typer.echo(why_text(record))
+
+
+@app.command("import", context_settings=DASHES)
+def import_(
+    chat: Chat,
+    file: Annotated[Path, typer.Argument(help="JSONL: texts, or objects with fact, text or content.")],
+    json: Json = False,
+) -> None:
+    """Take over an old flat list of facts. What is known already is left as it is, so it may be repeated."""
+    settings, chat_id = start(), _chat(chat)
+    facts, refused = _facts(file, settings)
+    batches = [facts[at : at + IMPORTED_AT_ONCE] for at in range(0, len(facts), IMPORTED_AT_ONCE)]
+    new = 0
+    with _day(settings, vectors=True) as day, typer.progressbar(batches, label="importing", file=_stderr()) as shown:
+        for batch in shown:
+            new += _import(day, chat_id, batch)
+    if json:
+        lines = [{"line": number, "why": why} for number, why in refused]
+        print_json({"chat_id": chat_id, "added": new, "known": len(facts) - new, "refused": lines})
+    else:
+        typer.echo(f"{new} facts are new, {len(facts) - new} were known.")
+    if refused:
+        named = "; ".join(f"line {number}: {why}" for number, why in refused[:LINES_NAMED])
+        more = f"; and {len(refused) - LINES_NAMED} more" if len(refused) > LINES_NAMED else ""
+        raise InvalidInput(
+            f"{len(refused)} lines of {file} hold no fact ({named}{more}). The others are kept; mend these, then import the file again."
+        )
+
+
+def _import(day: Day, chat_id: str, batch: list[tuple[str, float]]) -> int:
+    from dispatcher.store.memories import MemoryType
+
+    made = day.remembering.new_ones(chat_id, MemoryType.FACT, batch)
+    if made:
+        day.acting.store_all(_task(chat_id), made, time.time())
+    return len(made)
+
+
+def _facts(file: Path, settings: Settings) -> tuple[list[tuple[str, float]], list[tuple[int, str]]]:
+    """((text, when it was made in POSIX seconds) of every line, (number, reason) of those that cannot be read)."""
+    try:
+        lines = file.read_bytes().splitlines()
+    except OSError as error:
+        raise InvalidInput(f"The file cannot be read: {error}. Name a JSONL file with one fact a line.") from error
+    found: list[tuple[str, float]] = []
+    refused: list[tuple[int, str]] = []
+    for number, line in enumerate(lines, start=1):
+        if line.strip():
+            try:
+                found.append(_fact(line, settings))
+            except ValueError as error:
+                refused.append((number, str(error)))
+    return found, refused
+
+
+def _fact(line: bytes, settings: Settings) -> tuple[str, float]:
+    """ValueError (RecordRefused is one) with the reason if a line holds no fact."""
+    from dispatcher.batch import moment
+
+    try:
+        record = orjson.loads(line)
+    except orjson.JSONDecodeError as error:
+        raise RecordRefused(f"not JSON: {error}") from error
+    if isinstance(record, dict):
+        said = record.get("created", record.get("timestamp"))
+        text = next((record[name] for name in ("fact", "text", "content") if name in record), None)
+    else:
+        said, text = None, record
+    if not isinstance(text, str) or not text.strip():
+        raise RecordRefused("neither a text nor an object with fact, text or content")
+    try:
+        made = moment(said, settings.timezone)
+    except ValueError:
+        raise RecordRefused(f"{shorten(str(said), 40)} is no time") from None
+    return text.strip(), time.time() if made is None else min(max(0.0, made), time.time())
+
+
+def _chosen(day: Day, chat_id: str, which: str, what: str) -> Memory:
+    """The memory with a number, or the one that words mean. InvalidInput if there is none, or if it is not clear which."""
+    kinds = {"goal"} if what == "goal" else None
+    if which.isdecimal():
+        found = [one for one in day.remembering.held(chat_id).memories if one.number == int(which)]
+        if not found or (kinds and found[0].type not in kinds):
+            raise InvalidInput(
+                f"Chat {chat_id} has no {'open goal' if kinds else 'memory'} number {which}. hmem memory list shows the numbers."
+            )
+        return found[0]
+    match = day.remembering.match(chat_id, which, kinds)
+    if not match.memories:
+        raise InvalidInput(
+            f'No {what} is like "{shorten(one_line(which), 80)}", so nothing was changed. hmem memory list shows what there is.'
+        )
+    if not match.clear:
+        named = "; ".join(f"{one.number}. {shorten(one_line(one.text), 80)}" for one in match.memories)
+        raise InvalidInput(f"It is not clear which {what} is meant, so nothing was changed. Give a number: {named}")
+    return match.memories[0]
+
+
+def _deadline(settings: Settings, kind: Kind, said: str, now: float) -> float:
+    from dispatcher.deadlines import resolve
+
+    if kind is not Kind.GOAL:
+        raise InvalidInput(f"A {kind.value} has no deadline. Add --type goal, or leave --deadline out.")
+    found = resolve(said, now, settings.timezone)
+    if found is None:
+        raise InvalidInput(
+            f"--deadline {said!r} is no date that is understood. Write next Friday, 1 December or 2026-12-01."
+        )
+    return found.at
+
+
+def _report(memory: Memory, said: str, forgotten: list[str], *, json: bool) -> None:
+    if json:
+        print_json({"chat_id": memory.chat_id, "number": memory.number, "said": said, "forgotten_turns": forgotten})
+    else:
+        typer.echo(said)
+
+
+def _json(memory: Memory) -> dict[str, Any]:
+    left_out = ("chat_id", "memory_id", "embedding")
+    return {name: value for name, value in vars(memory).items() if name not in left_out}
+
+
+@contextmanager
+def _day(settings: Settings, *, vectors: bool = False) -> Iterator[Day]:
+    """The day's memory; with `vectors`, the embedder and the release are open as well."""
+    from dispatcher.day import Day
+    from dispatcher.memory import Memory as Served
+
+    with closing(Served(settings)) as served, closing(Day(settings, served)) as day:
+        if not day.wanted:
+            raise SettingsError("MEDIUM_URL=none: no memories are kept. Unset it, or name a store.")
+        if vectors:
+            day.embedder.open()
+            served.refresh()
+            if served.why_none:
+                typer.echo(f"note: turns of the release are not looked at: {served.why_none}", err=True)
+        yield day
+
+
+def _bring_waiting(day: Day, client: Any, chat_id: str) -> None:
+    """What was said in the last seconds is not in the store yet, and may say it too."""
+    raws: list[bytes] = client.lrange(keys.unconsolidated(chat_id), 0, -1)
+    names = [keys.MEMORY_PREFIX + raw.decode("utf-8", "replace") for raw in raws]
+    day.store_turns(turns_of(names, client.mget(names) if names else [], chat_id))
+
+
+def _task(chat_id: str) -> Task:
+    """What the owner does here is acted on once, like a task."""
+    return Task(f"cli-{uuid4()}", chat_id, "")
+
+
+def _chat(value: str) -> str:
+    try:
+        return chat_id_of(value or None)
+    except RecordRefused as error:
+        raise InvalidInput(f"CHAT {value!r} cannot be a chat id: {error}.") from error
+
+
+def _redis(settings: Settings) -> Redis:
+    from redis import Redis
+
+    client: Redis = Redis.from_url(settings.redis_url, socket_timeout=30, socket_connect_timeout=5)
+    return client
+
+
+def _stderr() -> Any:
+    return typer.get_text_stream("stderr")

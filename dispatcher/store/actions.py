@@ -1,0 +1,59 @@
+"""What the tags of an answer have done: each is acted on once, however often its task is finished again after a crash."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import sqlalchemy as sa
+from sqlalchemy import Connection
+
+from dispatcher.store.database import Database
+from dispatcher.store.rows import checked_chat, insert
+from dispatcher.store.tables import actions
+from dispatcher.store.words import storable
+
+
+class Actions:
+    """The table of actions, by chat, task id and the tag's number in the answer."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def apply_once(
+        self,
+        chat_id: str,
+        task_id: str,
+        number: int,
+        kind: str,
+        apply: Callable[[Connection], str],
+        *,
+        now: float | None = None,
+    ) -> str:
+        """The outcome of an action: `apply(connection)` does it in one transaction with the note that it was done, unless it was done before.
+
+        What `apply` writes must go through its connection: on SQLite this transaction holds back every other writer.
+
+        Two that come at once: the second waits for the first, and returns its outcome. Whatever `apply` raises undoes both.
+        """
+        key = {"chat_id": checked_chat(chat_id), "task_id": task_id, "number": number}
+        this = [actions.c[name] == value for name, value in key.items()]
+        note = {**key, "kind": kind, "outcome": "", "at": time.time() if now is None else now}
+        with self._database.begin() as connection:
+            # The row goes in first: PostgreSQL holds a second one back until this transaction has ended.
+            noted = insert(connection, actions).values(note).on_conflict_do_nothing().returning(actions.c.number)
+            if connection.execute(noted).first() is None:
+                return str(connection.execute(sa.select(actions.c.outcome).where(*this)).scalar_one())
+            outcome = storable(apply(connection))
+            connection.execute(sa.update(actions).where(*this).values(outcome=outcome))
+            return outcome
+
+    def remove_chat(self, chat_id: str) -> int:
+        """Remove the chat's notes (an outcome says what was remembered); how many there were."""
+        with self._database.begin() as connection:
+            return connection.execute(sa.delete(actions).where(actions.c.chat_id == checked_chat(chat_id))).rowcount
+
+    def prune(self, before: float) -> int:
+        """Remove notes older than a time (POSIX seconds); how many there were. Keep them as long as a task may come again: 7 days."""
+        with self._database.begin() as connection:
+            return connection.execute(sa.delete(actions).where(actions.c.at < before)).rowcount

@@ -1,0 +1,121 @@
+"""The tables of the medium store as this version reads them. The migrations make them; a test holds the two together.
+
+Times are POSIX seconds, vectors float32 little endian, JSON is text (PostgreSQL's own JSON refuses what a chat may say).
+"""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+
+#: Every revision in order; the last one is what this version needs.
+REVISIONS = ("0001", "0002", "0003")
+HEAD = REVISIONS[-1]
+#: Alembic's own table; the name is ours, for a database may hold other programs' tables.
+VERSION_TABLE = "hmem_version"
+
+metadata = sa.MetaData()
+
+#: One row a chat that has anything: counters that change with its rows. `epoch` tells a row that was made anew from the old one.
+chats = sa.Table(
+    "chats",
+    metadata,
+    sa.Column("chat_id", sa.Text, primary_key=True),
+    sa.Column("epoch", sa.Text, nullable=False),
+    sa.Column("turns_changed", sa.BigInteger, nullable=False, server_default="0"),
+    sa.Column("memories_changed", sa.BigInteger, nullable=False, server_default="0"),
+    sa.Column("last_memory", sa.BigInteger, nullable=False, server_default="0"),
+)
+
+#: SQLite counts only an INTEGER up by itself; AUTOINCREMENT never gives a number twice.
+_NUMBER = sa.BigInteger().with_variant(sa.Integer, "sqlite")
+
+turns = sa.Table(
+    "turns",
+    metadata,
+    sa.Column("turn_no", _NUMBER, primary_key=True, autoincrement=True),
+    sa.Column("chat_id", sa.Text, nullable=False),
+    sa.Column("turn_id", sa.Text, nullable=False),
+    sa.Column("task_id", sa.Text, nullable=False),
+    sa.Column("role", sa.Text, nullable=False),
+    sa.Column("content", sa.Text, nullable=False),
+    sa.Column("timestamp", sa.Double, nullable=False),
+    sa.Column("name", sa.Text),
+    sa.Column("session", sa.Text),
+    sa.Column("extra", sa.Text, nullable=False, server_default="{}"),
+    sa.Column("channel_type", sa.Text, nullable=False),
+    sa.Column("channel", sa.Text, nullable=False),
+    sa.Column("user_id", sa.Text),
+    sa.Column("language", sa.Text),
+    sa.Column("metadata", sa.Text, nullable=False, server_default="{}"),
+    sa.Column("embedding", sa.LargeBinary),
+    sa.Column("embedding_model", sa.Text),
+    sa.Column("words", sa.Text),
+    sa.UniqueConstraint("chat_id", "turn_id", name="turns_by_id"),
+    sa.Index("turns_by_time", "chat_id", "timestamp"),
+    sa.Index("turns_by_session", "chat_id", "session", "timestamp", "turn_id"),
+    sa.Index("turns_by_age", "timestamp", "chat_id"),
+    sa.Index("turns_by_model", "embedding_model", "timestamp"),
+    sqlite_autoincrement=True,
+)
+
+summaries = sa.Table(
+    "summaries",
+    metadata,
+    sa.Column("summary_id", sa.Text, primary_key=True),
+    sa.Column("chat_id", sa.Text, nullable=False),
+    sa.Column("session", sa.Text, nullable=False),
+    sa.Column("text", sa.Text, nullable=False),
+    sa.Column("started_at", sa.Double, nullable=False),
+    sa.Column("ended_at", sa.Double, nullable=False),
+    sa.Column("created_at", sa.Double, nullable=False),
+    sa.Column("turn_ids", sa.Text, nullable=False),
+    sa.Column("last_turn", sa.Text, nullable=False),
+    sa.Column("tier", sa.Text, nullable=False),
+    sa.Column("tokens", sa.BigInteger, nullable=False),
+    sa.Column("embedding", sa.LargeBinary),
+    sa.Column("embedding_model", sa.Text),
+    sa.UniqueConstraint("chat_id", "session", "last_turn", name="summaries_once"),
+    sa.Index("summaries_by_time", "chat_id", "ended_at"),
+    sa.Index("summaries_by_model", "embedding_model"),
+)
+
+memories = sa.Table(
+    "memories",
+    metadata,
+    sa.Column("memory_id", _NUMBER, primary_key=True, autoincrement=True),
+    sa.Column("chat_id", sa.Text, nullable=False),
+    sa.Column("number", sa.BigInteger, nullable=False),
+    sa.Column("type", sa.Text, nullable=False),
+    sa.Column("text", sa.Text, nullable=False),
+    sa.Column("deadline", sa.Double),
+    sa.Column("completed_at", sa.Double),
+    sa.Column("priority", sa.Integer, nullable=False, server_default="0"),
+    sa.Column("importance", sa.Integer, nullable=False, server_default="3"),
+    sa.Column("category", sa.Text),
+    sa.Column("session", sa.Text),
+    sa.Column("source_turn", sa.Text),
+    sa.Column("created", sa.Double, nullable=False),
+    sa.Column("last_accessed", sa.Double),
+    sa.Column("access_count", sa.Integer, nullable=False, server_default="0"),
+    sa.Column("embedding", sa.LargeBinary),
+    sa.Column("embedding_model", sa.Text),
+    sa.Column("language", sa.Text),
+    sa.Column("words", sa.Text),
+    sa.Column("reminded_at", sa.Double),
+    sa.UniqueConstraint("chat_id", "number", name="memories_by_number"),
+    sa.Index("memories_by_model", "embedding_model"),
+    sa.Index("memories_by_deadline", "deadline"),
+    sqlite_autoincrement=True,
+)
+
+actions = sa.Table(
+    "actions",
+    metadata,
+    sa.Column("chat_id", sa.Text, primary_key=True),
+    sa.Column("task_id", sa.Text, primary_key=True),
+    sa.Column("number", sa.Integer, primary_key=True),
+    sa.Column("kind", sa.Text, nullable=False),
+    sa.Column("outcome", sa.Text, nullable=False),
+    sa.Column("at", sa.Double, nullable=False),
+    sa.Index("actions_by_age", "at"),
+)

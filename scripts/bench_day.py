@@ -1,0 +1,137 @@
+"""Measurement of a whole context by day: the release, turns of today, typed memories, a session's summary, all at once.
+
+A real night makes the release of seeded talk; the day's store is filled through the product's own calls. Vectors of turns and memories are
+seeded random unit vectors (the hardest for a search); questions are embedded as by day. It runs in a process of its own.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import statistics
+import subprocess
+import sys
+import time
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+from bench_memory import WORDS, Environment
+
+if TYPE_CHECKING:
+    from dispatcher.day import Day
+
+QUESTIONS = 300
+PARTS = ("facts", "earlier", "relevant", "recalled")
+
+
+def measure(environment: Environment, label: str, memories: int, day_turns: int, chat: str) -> None:
+    """Print how long the contexts of one chat take."""
+    command = [sys.executable, __file__, str(memories), str(day_turns), chat]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise SystemExit(done.stderr)
+    found = json.loads(done.stdout.splitlines()[-1])
+    typer.echo(
+        f"  {label}: first {found['first']:.0f} ms; warm p50 {found['p50']:.1f} / p99 {found['p99']:.1f} ms, after a turn more "
+        f"{found['changed_p50']:.1f} / {found['changed_p99']:.1f} ms, after a memory more {found['added']:.1f} ms; "
+        f"parts {found['parts']}; {found['tokens']} tokens; RSS {found['mb']:.0f} MB; degraded: {found['degraded'] or 'never'}"
+    )
+
+
+def _filled(day: Day, chat: str, memories: int, turns: int) -> None:
+    """Typed memories and the turns of today of one chat, and one ended session."""
+    import numpy as np
+
+    from dispatcher.store.memories import Memory, MemoryType
+    from dispatcher.store.summaries import SessionSummary
+    from dispatcher.store.turns import StoredTurn
+    from shared.records import Turn
+
+    chance, generator, now = random.Random(5), np.random.default_rng(5), time.time()
+
+    def vector() -> bytes:
+        made = generator.standard_normal(384).astype(np.float32)
+        return bytes((made / np.linalg.norm(made)).astype("<f4").tobytes())
+
+    def said(words: int) -> str:
+        return " ".join(chance.choices(WORDS, k=words))
+
+    model = day.embedder.model
+    kinds = [MemoryType.FACT] * 7 + [MemoryType.GOAL] * 2 + [MemoryType.PREFERENCE]
+    with day.memories._database.begin() as connection:
+        for number in range(memories):
+            kind = kinds[number % len(kinds)]
+            deadline = now + chance.uniform(-5, 90) * 86_400 if kind is MemoryType.GOAL and number % 3 == 0 else None
+            made = Memory(chat, kind, said(9), now - number * 600, deadline=deadline, importance=chance.randint(1, 5),
+                          embedding=vector(), embedding_model=model)  # fmt: skip
+            day.memories.add(chat, made, connection=connection)
+    stored = [
+        StoredTurn(
+            Turn(f"today{number // 2}", ("user", "asst")[number % 2], chat, f"{said(12)} {number}", now - 3600 + 10 * number),
+            embedding=vector(), embedding_model=model,
+        ) for number in range(turns)
+    ]  # fmt: skip
+    day.turns.store(stored)
+    day.summaries.store(
+        SessionSummary(chat, "ended", f"- user: {said(60)}", now - 900, now - 800, now, ("today0:user",))
+    )
+
+
+def _measured(memories: int, turns: int, chat: str) -> dict[str, Any]:
+    from dispatcher.assembling import assemble
+    from dispatcher.context import Context
+    from dispatcher.day import Day
+    from dispatcher.memory import Memory as Served
+    from shared.records import Turn
+    from shared.settings import load_settings
+
+    settings, chance = load_settings(), random.Random(11)
+    with closing(Served(settings)) as served, closing(Day(settings, served)) as day:
+        served.refresh()
+        day.embedder.open()
+        _filled(day, chat, memories, turns)
+        day.open()
+        found: list[Context] = []
+
+        def ask() -> float:
+            question, began = " ".join(chance.choices(WORDS, k=6)) + "?", time.perf_counter()
+            with served.reading() as release:
+                found.append(assemble(release, chat, question, settings, (), served.why_none, day, None))
+            return (time.perf_counter() - began) * 1000
+
+        def ask_after_a_turn(number: int) -> float:
+            day.store_turns([Turn(f"new{number}", "user", chat, " ".join(chance.choices(WORDS, k=12)), time.time())])
+            return ask()
+
+        first = ask()
+        warm = [ask() for _ in range(QUESTIONS)]
+        changed = [ask_after_a_turn(number) for number in range(QUESTIONS // 5)]
+        added = []
+        for number in range(10):
+            day.remembering.add(chat, _fact(), f"{' '.join(chance.choices(WORDS, k=9))} {number}", now=time.time())
+            added.append(ask())
+        pages = int(Path("/proc/self/statm").read_text().split()[1])
+        names = {part.name for context in found for part in context.parts}
+        return {
+            "first": first, "p50": statistics.median(warm), "p99": _percentile(warm), "changed_p50": statistics.median(changed),
+            "changed_p99": _percentile(changed), "added": statistics.median(added), "parts": ", ".join(sorted(names)),
+            "tokens": found[-1].tokens, "mb": pages * 4096 / 1e6,
+            "degraded": "; ".join(sorted({reason for context in found for reason in context.degraded})),
+        }  # fmt: skip
+
+
+def _fact() -> Any:
+    from dispatcher.store.memories import MemoryType
+
+    return MemoryType.FACT
+
+
+def _percentile(values: list[float]) -> float:
+    return sorted(values)[min(len(values) - 1, int(0.99 * len(values)))]
+
+
+if __name__ == "__main__":
+    sys.path.insert(0, str(Path(__file__).parent.parent))
+    sys.stdout.write(json.dumps(_measured(int(sys.argv[1]), int(sys.argv[2]), sys.argv[3])) + "\n")

@@ -1,0 +1,275 @@
+"""One lookup: what of a chat says most about a question, in the release and in the turns of the day together.
+
+All items of the chat are ranked together (shared/scoring.py), by words and, if the vectors answer in time, by meaning; each hit is read back by
+id *and* chat, so that a row of another chat could not come out even if an index had answered with one. What does not answer in time is left
+out and named in `degraded`: vectors and keywords → keywords → nothing. A release that cannot be read leaves the day's turns. Of texts that say
+the same the best one comes out and names the others.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import TimeoutError as FutureTimeout
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+from zoneinfo import ZoneInfo
+
+from shared.backends.base import MemoryBackend
+from shared.lexical import Chunk, LexicalIndex
+from shared.ranking import WEIGHTS, asks_when, groups, meant_speakers, query_words
+from shared.time_words import read_times
+
+if TYPE_CHECKING:
+    from shared.day_index import DayItems
+    from shared.merging import Merged, MergedCache
+    from shared.scoring import Array, Integers, Question, Scored
+
+#: The unit vector of a question, as the day embeds; None while its embedder is away.
+VectorOf = Callable[[str], "Array | None"]
+#: Items read besides those that are asked for, since what repeats another leaves its place to the next; and the most in a chat of repetitions.
+SPARE, MOST_READ = 8, 1000
+
+
+@dataclass(frozen=True)
+class Hit:
+    """A recalled chunk and the question it answers.
+
+    `scores` are the parts that add up to `score`, and the raw signals `bm25` and `cosine`. `lexical` and `vector` are bm25 and cosine as shares
+    of the chat's best (0 to 1); None where no word of the question is near, or no vector was asked. `also` are the turns that say the same.
+    """
+
+    chunk: Chunk
+    score: float
+    lexical: float | None
+    vector: float | None
+    question: str | None
+    scores: dict[str, float] = field(default_factory=dict)
+    also: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Recalled:
+    """Hits, best first, what was left out and why, and the time taken in milliseconds."""
+
+    hits: list[Hit] = field(default_factory=list)
+    degraded: list[str] = field(default_factory=list)
+    ms: float = 0.0
+
+
+@dataclass(frozen=True)
+class Hidden:
+    """What was forgotten since the release was built: these turns, and all before a time (POSIX seconds). It counts as never said."""
+
+    turn_ids: frozenset[str] = frozenset()
+    before: float | None = None
+
+    def __bool__(self) -> bool:
+        return bool(self.turn_ids) or self.before is not None
+
+    def covers(self, chunk: Chunk) -> bool:
+        earlier = self.before is not None and chunk.started_at < self.before
+        return earlier or not self.turn_ids.isdisjoint(chunk.turn_ids)
+
+
+@dataclass(frozen=True)
+class Asked:
+    """One question to one chat. `known` are turns that are ranked and not returned; `now` is POSIX seconds, `deadline` seconds for the vectors."""
+
+    chat_id: str
+    query: str
+    k: int
+    now: float
+    deadline: float | None = None
+    day: DayItems | None = None
+    hidden: Hidden = Hidden()
+    known: frozenset[str] = frozenset()
+    vector_of: VectorOf | None = None
+
+
+@dataclass(frozen=True)
+class Sources:
+    """Where a lookup reads. `lexical` is None where there is no release; `terms` are a question's words as the items were tokenised."""
+
+    lexical: LexicalIndex | None
+    terms: Callable[[Sequence[str]], list[str]]
+    backend: MemoryBackend
+    merged: MergedCache
+    pool: ThreadPoolExecutor
+    zone: ZoneInfo
+
+
+def look_up(sources: Sources, asked: Asked) -> Recalled:
+    """Never fails because a file does. ValueError if the day's turns are those of another chat."""
+    started = time.perf_counter()
+    if asked.day is not None and asked.day.chat_id != asked.chat_id:
+        raise ValueError(
+            f"Chat {asked.chat_id!r} was asked with the day's turns of chat {asked.day.chat_id!r}. Nothing is recalled across chats."
+        )
+    degraded: list[str] = []
+    hits: list[Hit] = []
+    for those in (sources, replace(sources, lexical=None)) if asked.day else (sources,):
+        try:
+            hits = _Lookup(those, asked, degraded).hits()
+            break
+        except sqlite3.Error as error:
+            degraded.append(f"no recalled text: {error}")
+    return Recalled(hits, list(dict.fromkeys(degraded)), (time.perf_counter() - started) * 1000)
+
+
+class _Lookup:
+    """One try, with the release or without it."""
+
+    def __init__(self, sources: Sources, asked: Asked, degraded: list[str]) -> None:
+        self._sources, self._asked, self._degraded = sources, asked, degraded
+
+    def hits(self) -> list[Hit]:
+        from shared.scoring import score
+
+        lexical, asked = self._sources.lexical, self._asked
+        release = lexical.items(asked.chat_id) if lexical else None
+        if not release and not asked.day:
+            if not self._sources.backend.is_available():
+                self._no_vectors(str(self._sources.backend.why_not))
+            return []
+        ends = None if asked.deadline is None else time.perf_counter() + asked.deadline
+        holding = lexical.holding if lexical else lambda *_: ()
+        merged = self._sources.merged.get(asked.chat_id, release, asked.day, asked.hidden, holding)
+        comparing = self._compare(merged)
+        question = self._question(merged)
+        scored = score(question, merged.features, self._cosines(comparing, ends))
+        return self._read(merged, scored)
+
+    def _no_vectors(self, why: str) -> None:
+        self._degraded.append(f"no vector search: {why}")
+
+    def _compare(self, merged: Merged) -> Future[tuple[Array | None, str | None]] | None:
+        """Starts the comparison by meaning; the question is embedded once for both sides."""
+        backend, day = self._sources.backend, merged.day if merged.has_day else None
+        available = backend.is_available()
+        can_embed = available or self._asked.vector_of is not None
+        if not available and (merged.release or not can_embed):
+            self._no_vectors(str(backend.why_not))
+        if day and can_embed and not day.vectors:
+            self._no_vectors("no turn of the day has a vector yet")
+        of_day, of_release = None, available and bool(merged.release)
+        if day and day.vectors:
+            of_day = backend.vector if available else self._asked.vector_of
+        if not of_release and not of_day:
+            return None
+        return self._sources.pool.submit(self._both, merged, of_release, of_day)
+
+    def _both(self, merged: Merged, of_release: bool, of_day: VectorOf | None) -> tuple[Array | None, str | None]:
+        """The similarities of all items, and why some are missing. Runs in a thread that may be given up."""
+        asked, released, today = self._asked, None, None
+        if of_release and merged.release:
+            released = self._sources.backend.similarities(asked.query, asked.chat_id, merged.release.chunk_ids)
+        if not of_day or not merged.day:
+            return merged.cosines(released, None), None
+        vector = of_day(asked.query)
+        if vector is not None:
+            today = merged.day.similarities(vector)
+        return merged.cosines(released, today), None if vector is not None else "the day's embedder is away"
+
+    def _question(self, merged: Merged) -> Question:
+        from shared.scoring import Question
+
+        lexical, asked = self._sources.lexical, self._asked
+        words, times = query_words(asked.query), read_times(asked.query, asked.now, self._sources.zone)
+        terms = self._sources.terms(query_words(times.rest))
+        of_day = merged.day.postings(terms) if merged.day else {}
+        of_release = {}
+        try:
+            if lexical and merged.release:
+                of_release = lexical.postings(merged.release, terms)
+        except sqlite3.Error as error:
+            self._degraded.append(f"no keyword search: {error}")
+        speaker = merged.of_speakers(meant_speakers(words, merged.speakers))
+        then = merged.said_in(times.spans) if times.spans else None
+        return Question(merged.postings(of_release, of_day), speaker, asks_when(words), then, times.from_now)
+
+    def _cosines(self, comparing: Future[tuple[Array | None, str | None]] | None, ends: float | None) -> Array | None:
+        if comparing is None:
+            return None
+        try:
+            cosines, why = comparing.result(timeout=None if ends is None else max(0.0, ends - time.perf_counter()))
+        except Exception as error:  # noqa: BLE001 - an index or an embedder may raise anything; the answer must go out
+            late = (
+                isinstance(error, FutureTimeout) and not comparing.done()
+            )  # an embedder's own timeout is the same class
+            cosines, why = (
+                None,
+                f"not answered within {self._asked.deadline:.3f} s" if late else str(error) or repr(error),
+            )
+        if why:
+            self._no_vectors(why)
+        return cosines
+
+    def _read(self, merged: Merged, scored: Scored) -> list[Hit]:
+        """The chunks of the best items, of this chat only, each text once."""
+        from shared.scoring import best
+
+        k, least = self._asked.k, len(self._asked.known)
+        wanted, chunks, once = k + SPARE + least, dict[int, Chunk](), list[list[int]]()
+        while True:
+            ranked = best(scored, wanted, only_found=scored.cosine is None)
+            chunks = self._chunks(merged, ranked)
+            items = list(chunks)
+            once = groups([((chunk.role, chunk.speaker), chunk.text) for chunk in chunks.values()])
+            if len(once) >= k or len(ranked) < wanted or wanted >= MOST_READ + least:
+                break
+            wanted = min(4 * wanted, MOST_READ + least)
+        found = [[items[place] for place in group] for group in once[:k]]
+        questions = self._questions(merged, [chunks[first] for first, *_ in found])
+        scores = dict(zip(ranked.tolist(), scored.explain(ranked), strict=True))
+        return [_hit(chunks[first], scores[first], [chunks[at] for at in again], questions) for first, *again in found]
+
+    def _chunks(self, merged: Merged, ranked: Integers) -> dict[int, Chunk]:
+        """By item, in the order of the ranking; what is known is left out, and so is a row that is not this chat's own or is hidden."""
+        asked, lexical = self._asked, self._sources.lexical
+        rows = dict(zip(ranked.tolist(), merged.rows(ranked), strict=True))
+        names, first = {item: merged.chunk_id(row) for item, row in rows.items()}, merged.first_of_day
+        shown = [item for item, name in names.items() if not self._is_known(merged, rows[item], name)]
+        stored = [names[item] for item in shown if rows[item] < first]
+        read = lexical.chunks(stored, asked.chat_id) if lexical and stored else {}
+        found = {item: read.get(names[item]) if rows[item] < first else merged.of_day(rows[item]) for item in shown}
+        return {
+            item: chunk
+            for item, chunk in found.items()
+            if chunk and chunk.chat_id == asked.chat_id and not asked.hidden.covers(chunk)
+        }
+
+    def _is_known(self, merged: Merged, row: int, name: str) -> bool:
+        """Whether all that a chunk stands for is known. A release's chunks are of one turn each, which leads their names."""
+        known = self._asked.known
+        if not known or row < merged.first_of_day:
+            return name.rpartition("#")[0] in known
+        return known.issuperset(merged.of_day(row).turn_ids)
+
+    def _questions(self, merged: Merged, chunks: Sequence[Chunk]) -> dict[str, str]:
+        """What these answers answer, by exchange; nothing that is hidden."""
+        lexical, chat_id, hidden = self._sources.lexical, self._asked.chat_id, self._asked.hidden
+        found = merged.day_questions({chunk.exchange for chunk in chunks if chunk.role == "asst"})
+        if not lexical:
+            return found
+        stored = lexical.questions_of(chunks, chat_id)
+        if hidden:
+            asked = lexical.chunks([f"{exchange}:user#1" for exchange in stored], chat_id).values()
+            seen = {chunk.exchange for chunk in asked if not hidden.covers(chunk)}
+            stored = {exchange: text for exchange, text in stored.items() if exchange in seen}
+        return found | stored
+
+
+def _hit(chunk: Chunk, scores: dict[str, float], again: list[Chunk], questions: dict[str, str]) -> Hit:
+    also = dict.fromkeys(turn for other in again for turn in other.turn_ids if turn not in chunk.turn_ids)
+    return Hit(
+        chunk,
+        scores.pop("total"),
+        scores["lexical"] / WEIGHTS.lexical if scores["bm25"] else None,
+        scores["vector"] / WEIGHTS.vector if "cosine" in scores else None,
+        questions.get(chunk.exchange) if chunk.role == "asst" else None,
+        scores,
+        tuple(also),
+    )

@@ -1,0 +1,62 @@
+#!/usr/bin/env python3
+"""A stand-in for the Claude CLI that says what a test tells it to, and writes down every whole request.
+
+`$HOME/answers.json` maps a message to its answer; any other message gets "All right.". `$HOME/requests.jsonl` gets a line for each request:
+system (the file of --append-system-prompt-file), message, history (of a resumed session, all its messages and raw answers, as the CLI would send
+them), session, resumed. While `$HOME/hold` exists, no answer is given.
+"""
+
+import json
+import os
+import re
+import sys
+import time
+from pathlib import Path
+
+HOME = Path(os.environ["HOME"])
+
+
+def given(name: str) -> str:
+    return sys.argv[sys.argv.index(name) + 1] if name in sys.argv else ""
+
+
+def history_of(session: str) -> Path:
+    place = re.sub(r"[^A-Za-z0-9]", "-", str(Path.cwd()))  # as the CLI files them: by working directory
+    folder = HOME / ".scripted" / place
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder / f"{session}.json"
+
+
+def main() -> None:
+    if "--help" in sys.argv:
+        return
+    message = sys.stdin.read().replace("\u2060", "")
+    resumed, session = given("--resume"), given("--resume") or given("--session-id")
+    kept = history_of(session)
+    if resumed and not kept.exists():
+        sys.exit(f"No conversation found with session ID: {session}")
+    if not resumed and kept.exists():
+        sys.exit(f"Error: Session ID {session} is already in use.")
+    history = json.loads(kept.read_text()) if resumed else []
+    prompt = given("--append-system-prompt-file")
+    request = {
+        "system": Path(prompt).read_text(encoding="utf-8") if prompt else "",
+        "message": message,
+        "history": history,
+        "session": session,
+        "resumed": bool(resumed),
+    }
+    with (HOME / "requests.jsonl").open("a", encoding="utf-8") as log:
+        log.write(json.dumps(request, ensure_ascii=False) + "\n")
+    while (HOME / "hold").exists():
+        time.sleep(0.02)
+    answers = HOME / "answers.json"
+    answer = (json.loads(answers.read_text()) if answers.exists() else {}).get(message, "All right.")
+    kept.write_text(json.dumps([*history, {"message": message, "answer": answer}]))
+    usage = {"input_tokens": len(message) // 4, "output_tokens": len(answer) // 4}
+    record = {"type": "result", "subtype": "success", "is_error": False, "result": answer, "session_id": session}
+    print(json.dumps(record | {"total_cost_usd": 0.0, "duration_ms": 1, "num_turns": 1, "usage": usage}))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,257 @@
+"""Acting on tags: each effect once, whatever dies in between; clear, ambiguous and wrong search texts; forgetting comes first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from zoneinfo import ZoneInfo
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dispatcher.acting import LONGEST_ID, Acting, Outcome, later_tags, parse_later, tombstone_id
+from dispatcher.day_embedder import DayEmbedder
+from dispatcher.forgetting import Forgotten
+from dispatcher.remembering import Remembering
+from dispatcher.store.actions import Actions
+from dispatcher.store.database import Database
+from dispatcher.store.memories import Memories, Memory, MemoryType
+from dispatcher.tags import Tag, TagKind, parse
+from shared.records import RecordRefused, Task, Tombstone, loads_object
+from shared.settings import load_settings
+
+NOW = 1_800_000_000.0  # Friday 15 January 2027, 08:00 UTC
+DAY = 86_400.0
+BERLIN = ZoneInfo("Europe/Berlin")
+SAID = "9912"
+
+
+class Dies(BaseException):
+    """The process ends here."""
+
+
+class Mortal(Forgotten):
+    """A filter whose process dies right after (or before) a tombstone is durable."""
+
+    dies: str = ""
+
+    def add(self, stone: Tombstone) -> None:
+        if self.dies == "before":
+            raise Dies
+        super().add(stone)
+        if self.dies == "after":
+            raise Dies
+
+
+@dataclass
+class Host:
+    """A dispatcher's hands on a chat, on a real store; `repeats` are turns that say a memory again."""
+
+    root: Path
+    embedder: DayEmbedder
+    repeats: dict[str, list[str]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.database = Database(None, self.root / "state")
+        self.memories, self.actions = Memories(self.database), Actions(self.database)
+        self.forgotten = Mortal(self.root / "state")
+        self.kept = Remembering(self.memories, self.embedder, self.forgotten)
+        self.acting = Acting(
+            self.memories,
+            self.actions,
+            self.kept,
+            self.forgotten,
+            BERLIN,
+            lambda chat, text: self.repeats.get(text, []),
+        )
+
+    def answer(self, text: str, task: str = "t1", chat: str = SAID, now: float = NOW) -> list[str]:
+        """Act on an answer; what is said."""
+        return self.acting.on_tags(Task(task, chat, "hello"), "session-1", parse(text).tags, now).said
+
+    def texts(self, chat: str = SAID) -> list[tuple[str, str]]:
+        return [(str(memory.type), memory.text) for memory in self.kept.held(chat).memories]
+
+
+@pytest.fixture(scope="module")
+def embedder() -> Iterator[DayEmbedder]:
+    made = DayEmbedder(load_settings(embedder="local"))
+    made.open()
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def host(tmp_path: Path, embedder: DayEmbedder) -> Iterator[Host]:
+    made = Host(tmp_path, embedder)
+    yield made
+    made.database.close()
+
+
+def test_every_kind_of_tag_does_what_it_says(host: Host) -> None:
+    said = host.answer(
+        "[REMEMBER: The user has a cat called Mishka]\n[PREFERENCE: short answers]\n[GOAL: finish the tax return | DEADLINE: next Friday]\n"
+        "[GOAL: paint the kitchen]"
+    )
+    assert said == [], "what is kept needs no words"
+    cat, short, tax, kitchen = host.memories.list(SAID)
+    assert [one.type for one in (cat, short, tax, kitchen)] == ["fact", "preference", "goal", "goal"]
+    assert (cat.text, cat.created, cat.session, cat.source_turn) == (
+        "The user has a cat called Mishka", NOW, "session-1", "t1:user",
+    )  # fmt: skip
+    assert tax.deadline == NOW + 7 * DAY + 15 * 3600 - 1, "the end of Friday 22 January, in the chat's zone"
+    assert kitchen.deadline is None
+    assert host.answer("[DONE: taxes]", "t2", now=NOW + DAY) == ["Done: finish the tax return"]
+    done = host.memories.get(SAID, tax.memory_id)
+    assert done is not None
+    assert (done.type, done.completed_at) == ("completed_goal", NOW + DAY)
+    assert host.answer("[FORGET: the cat]", "t3") == ["Forgotten. I shall not bring it up again."]
+    assert host.texts() == [("preference", "short answers"), ("completed_goal", tax.text), ("goal", kitchen.text)]
+    (stone,) = host.forgotten.of(SAID)
+    assert stone.turn_ids == {"t1:user", "t1:asst", "t3:user", "t3:asst"}
+
+
+def test_a_task_that_is_finished_again_changes_nothing_and_says_the_same(host: Host) -> None:
+    first = (
+        "[REMEMBER: The boiler is a Vaillant]\n[GOAL: swim | DEADLINE: when I feel like it]\n[GOAL: paint the kitchen]"
+    )
+    second = "[DONE: paint the kitchen]\n[FORGET: boiler]\n[DONE: fly to the moon]"
+    for text, task in ((first, "t1"), (second, "t2")):
+        once = host.answer(text, task)
+        before = host.memories.list(SAID), host.forgotten.all()
+        assert host.answer(text, task) == once
+        assert host.answer(text, task, now=NOW + 50) == once
+        assert (host.memories.list(SAID), host.forgotten.all()) == before
+    acted = host.acting.on_tags(Task("t2", SAID, ""), "", parse(second).tags, NOW)
+    assert acted.forgotten == ["t1:user", "t1:asst", "t2:user", "t2:asst"], "the copies can be taken out again"
+    assert len(acted.said) == 3
+    host.answer("[GOAL: paint the kitchen]", "t3")
+    host.answer("[DONE: paint the kitchen]", "t2")
+    assert ("goal", "paint the kitchen") in host.texts(), "t2 has had its say"
+
+
+def test_the_same_task_id_in_another_chat_is_another_task(host: Host) -> None:
+    host.answer("[REMEMBER: one]", chat="1")
+    host.answer("[REMEMBER: two]", chat="2")
+    assert (host.texts("1"), host.texts("2")) == ([("fact", "one")], [("fact", "two")])
+    host.answer("[FORGET: one]", "t2", chat="2")
+    assert host.texts("1") == [("fact", "one")]
+
+
+def test_what_is_not_clear_is_asked_and_changes_nothing(host: Host) -> None:
+    host.answer(
+        "[REMEMBER: the garage door code is 7731]\n[REMEMBER: the cellar door code is 1234]\n[GOAL: learn to swim]"
+    )
+    before = host.memories.list(SAID)
+    (said,) = host.answer("[FORGET: the code]", "t2")
+    assert said.startswith("Which one do you mean? ")
+    assert "1. the garage door code is 7731" in said
+    assert "2. the cellar door code is 1234" in said
+    assert host.answer("[FORGET: the dog]\n[DONE: garage code]", "t3") == [
+        'I found no memory like "the dog", so nothing was changed.',
+        'I found no goal like "garage code", so nothing was changed.',
+    ]
+    assert (host.memories.list(SAID), host.forgotten.all()) == (before, [])
+
+
+def test_a_deadline_that_is_not_understood_keeps_the_goal_and_says_so(host: Host) -> None:
+    (said,) = host.answer("[GOAL: call grandmother | DEADLINE: when the cows come home]")
+    assert said == 'I kept the goal without a date: "when the cows come home" is none that I understand.'
+    (goal,) = host.memories.list(SAID)
+    assert (goal.text, goal.deadline) == ("call grandmother", None)
+
+
+def test_turns_that_said_it_again_are_forgotten_too(host: Host) -> None:
+    host.answer("[REMEMBER: the garage door code is 7731]")
+    host.repeats["the garage door code is 7731"] = ["old:user", "t1:user", "old:asst"]
+    acted = host.acting.on_tags(Task("t2", SAID, ""), "", parse("[FORGET: garage code]").tags, NOW)
+    assert acted.forgotten == ["t1:user", "t1:asst", "t2:user", "t2:asst", "old:user", "old:asst"]
+
+
+@pytest.mark.parametrize("dies", ["before", "after"])
+def test_death_while_something_is_forgotten(host: Host, embedder: DayEmbedder, dies: str) -> None:
+    """Before the tombstone nothing has happened; after it the fact is out of sight, and the task's next worker finishes."""
+    host.answer("[REMEMBER: the garage door code is 7731]\n[REMEMBER: The user likes tea]")
+    host.forgotten.dies = dies
+    with suppress(Dies):
+        host.answer("[FORGET: garage code]", "t2")
+        pytest.fail("it lived")
+    host.database.close()
+    after = Host(host.root, embedder)
+    shown = [text for _, text in after.texts()]
+    assert shown == (
+        ["The user likes tea"] if dies == "after" else ["the garage door code is 7731", "The user likes tea"]
+    )
+    assert after.memories.count(SAID) == 2, "the transaction was rolled back"
+    assert bool(after.forgotten.of(SAID)) == (dies == "after")
+    assert after.answer("[FORGET: garage code]", "t2") == ["Forgotten. I shall not bring it up again."]
+    assert [memory.text for memory in after.memories.list(SAID)] == ["The user likes tea"]
+    assert len(after.forgotten.of(SAID)) == 1
+    after.database.close()
+
+
+def test_the_owners_commands(host: Host) -> None:
+    def task(name: str) -> Task:
+        return Task(name, SAID, "")
+
+    assert host.acting.add(task("a"), "likes tea", NOW) == Outcome("Kept as number 1: likes tea")
+    assert host.acting.add(task("a"), "likes tea", NOW).say == "Kept as number 1: likes tea", "the same task"
+    assert host.acting.add(task("b"), "Likes tea.", NOW).say == "Known already as number 1: likes tea"
+    assert host.acting.add(task("c"), "swim", NOW, kind="goal", deadline=NOW + DAY, importance=5).say.startswith(
+        "Kept as number 2"
+    )
+    assert host.acting.done(task("d"), 1, NOW).say == "There is no open goal number 1."
+    assert host.acting.done(task("e"), 2, NOW).say == "Done: swim"
+    assert host.acting.done(task("f"), 2, NOW).say == "There is no open goal number 2."
+    assert host.acting.forget(task("g"), 9, NOW) == Outcome("There is no memory number 9. /memory shows the numbers.")
+    assert host.acting.forget(Task("h", "77", ""), 1, NOW).forgotten == (), "another chat has no number 1"
+    assert host.acting.forget(task("i"), 1, NOW).forgotten == ("i:user", "i:asst")
+    assert [memory.text for memory in host.memories.list(SAID)] == ["swim"]
+    host.acting.store_all(
+        task("j"), [Memory(SAID, MemoryType.FACT, "one", NOW), Memory(SAID, MemoryType.FACT, "two", NOW)], NOW
+    )
+    host.acting.store_all(task("j"), [Memory(SAID, MemoryType.FACT, "three", NOW)], NOW)
+    assert [memory.text for memory in host.memories.list(SAID)] == ["swim", "one", "two"]
+
+
+names = st.from_regex(r"[A-Za-z0-9_-]{1,100}", fullmatch=True)
+
+
+@given(names, names, st.integers(0, 10**9), st.integers(1, 10**6), st.integers(0, 20))
+def test_a_tombstone_is_named_after_task_tag_and_memory(one: str, two: str, at: int, number: int, tag: int) -> None:
+    memory = Memory(SAID, MemoryType.FACT, "x", at + 0.5, number=number)
+    name = tombstone_id(memory, one, tag)
+    assert len(name) <= LONGEST_ID
+    assert Tombstone.parse(Tombstone(name, SAID, NOW, turn_ids=frozenset({"t:user"})).to_json()).tombstone_id == name
+    assert (tombstone_id(memory, two, tag) == name) == (one == two)
+    assert tombstone_id(memory, one, tag + 1) != name
+
+
+words = st.text(st.characters(codec="utf-8"), min_size=1, max_size=50)
+some_tags = st.lists(
+    st.builds(Tag, st.integers(1, 20), st.sampled_from(list(TagKind)), words, st.none() | words), max_size=5
+)
+
+
+@settings(deadline=None)
+@given(names, st.sampled_from(["9912", "-100123", "кот"]), words, some_tags, st.floats(0, 2e9))
+def test_tags_that_wait_come_back_as_they_were(
+    task: str, chat: str, session: str, tags: list[Tag], said_at: float
+) -> None:
+    record = loads_object(later_tags(Task(task, chat, "message"), session, tags, said_at))
+    back, its_session, its_tags, its_time = parse_later(record)
+    assert (back.task_id, back.chat_id, its_session, its_tags, its_time) == (task, chat, session, tags, said_at)
+
+
+@pytest.mark.parametrize("change", [
+    {"task_id": "a:b"}, {"chat_id": None}, {"said_at": "now"}, {"tags": [{"number": 1, "kind": "LEARN", "text": "x", "deadline": None}]},
+    {"tags": [{"kind": "GOAL"}]},
+])  # fmt: skip
+def test_tags_that_cannot_be_read_are_refused(change: dict[str, object]) -> None:
+    record = loads_object(later_tags(Task("t1", SAID, ""), "s", [], NOW))
+    parse_later(record)
+    with pytest.raises((RecordRefused, KeyError, ValueError)):
+        parse_later(record | change)

@@ -1,0 +1,143 @@
+"""`/memory` as a message: answered by the dispatcher itself, never sent to Claude, never stored as said."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dispatcher.commands import USAGE, WHY_LINES, Command, parse, why_text
+from tests.conftest import Dispatcher, World
+
+
+@pytest.mark.parametrize(("message", "command"), [
+    ("/memory", Command("show")),
+    ("  /memory \n", Command("show")),
+    ("/memory@hcli_bot", Command("show")),
+    ("/memory@hcli_bot why", Command("why")),
+    ("/memory why", Command("why")),
+    ("/memory add The code is\n7731", Command("add", "The code is\n7731")),
+    ("/memory  add   x", Command("add", "x")),
+    ("/memory forget 12", Command("forget", number=12)),
+    ("/memory forget 0012", Command("forget", number=12)),
+    ("/memory why not", Command("usage")),
+    ("/memory add", Command("usage")),
+    ("/memory forget", Command("usage")),
+    ("/memory forget the cat", Command("usage")),
+    ("/memory forget -1", Command("usage")),
+    ("/memory forget 1234567890", Command("usage")),
+    ("/memory help", Command("usage")),
+    ("/Memory", Command("show")),
+    ("/MEMORY ADD x", Command("add", "x")),
+    ("/memory\nwhy", Command("why")),
+    ("/memory add\nlikes tea", Command("add", "likes tea")),
+    ("memory", None),
+    ("/memoryless", None),
+    ("what does /memory do?", None),
+    ("/memory@", None),
+    ("", None),
+])  # fmt: skip
+def test_what_is_a_command(message: str, command: Command | None) -> None:
+    assert parse(message) == command
+
+
+@given(st.text())
+def test_no_other_message_is_one(message: str) -> None:
+    found = parse(message)
+    assert found is None or message.strip().lower().startswith("/memory")
+    shown = parse(f"/memory add x{message}")
+    assert shown == Command("add", f"x{message}".strip())
+
+
+def test_why_is_told_in_sentences() -> None:
+    assert "within the last day" in why_text(None)
+    hit = {"date": "2026-11-20T10:00:00+00:00", "score": 0.5, "speaker": "anna", "text": "word " * 100}
+    record = {
+        "tokens": 40,
+        "parts": [{"name": "facts", "tokens": 9}],
+        "hits": [hit] * (WHY_LINES + 3),
+        "degraded": ["no vectors"],
+    }
+    lines = why_text(record).splitlines()
+    assert lines[0] == "For my last answer I was told 40 tokens: facts 9."
+    assert lines[2].startswith("- 0.50 2026-11-20 anna: word word")
+    assert lines[-2:] == ["… and 3 more", "Missing: no vectors."]
+    assert all(len(line) < 220 for line in lines)
+    bare = {"tokens": 0, "parts": [], "hits": [], "degraded": [], "nothing_why": "nothing is near"}
+    assert why_text(bare).splitlines() == [
+        "For my last answer I was told 0 tokens: nothing.",
+        "No earlier turns: nothing is near.",
+    ]
+
+
+@pytest.fixture
+def dispatcher(light: World) -> Iterator[Dispatcher]:
+    running = light.start_dispatcher()
+    yield running
+    assert running.stop() == 0
+
+
+def ask(world: World, message: str, chat: str = "9912") -> str:
+    return world.command("hmem", "ask", chat, message).stdout.rstrip("\n")
+
+
+def requests(world: World) -> list[dict[str, str]]:
+    """What reached the stand-in for Claude."""
+    files = world.root.rglob(".stand-in-claude/*/*.jsonl")
+    return [json.loads(line) for path in files for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def test_commands_are_answered_here_and_nothing_of_them_is_stored(light: World, dispatcher: Dispatcher) -> None:
+    assert ask(light, "/memory") == "Facts:\n(none)\n\nActive Goals:\n(none)\n\nPreferences:\n(none)"
+    assert "I gave no answer here" in ask(light, "/memory why")
+    assert ask(light, "/memory add The garage code is 7731") == "Kept as number 1: The garage code is 7731"
+    assert (
+        ask(light, "/memory@hcli_bot add the garage code is 7731")
+        == "Known already as number 1: The garage code is 7731"
+    )
+    assert ask(light, "/memory add The user likes tea") == "Kept as number 2: The user likes tea"
+    assert (
+        ask(light, "/memory")
+        == "Facts:\n1. The garage code is 7731\n2. The user likes tea\n\nActive Goals:\n(none)\n\nPreferences:\n(none)"
+    )
+    assert ask(light, "/memory forget the cat") == USAGE
+    assert ask(light, "/memory forget 9") == "There is no memory number 9. /memory shows the numbers."
+    assert ask(light, "/memory forget 1", chat="77").startswith("There is no memory number 1")
+    assert "7731" not in ask(light, "/memory", chat="77")
+    assert requests(light) == [], "nothing was sent to Claude"
+    left = {key for key in light.redis.scan_iter() if not key.startswith((b"hcli:mem:done:", b"hcli:stats:"))}
+    assert {key for key in left if b"9912" in key or key.startswith(b"hcli:memory:")} == set()
+
+
+def test_forgetting_ends_the_conversation_that_knows_it(light: World, dispatcher: Dispatcher) -> None:
+    ask(light, "/memory add The garage code is 7731")
+    ask(light, "/memory add The user likes tea")
+    assert "The garage code is 7731" in ask(light, "hello")
+    told = ask(light, "/memory why")
+    assert told.startswith("For my last answer I was told")
+    assert "facts" in told
+    assert light.redis.exists("hcli:session:9912", "hcli:session_history:9912") == 2
+    assert ask(light, "/memory forget 1") == "Forgotten. I shall not bring it up again."
+    assert (
+        light.redis.exists(
+            "hcli:session:9912", "hcli:session_history:9912", "hcli:session_size:9912", "hcli:mem:why:9912"
+        )
+        == 0
+    )
+    answer = ask(light, "hello again")
+    assert "7731" not in answer
+    assert "The user likes tea" in answer
+    assert len(list(light.root.rglob(".stand-in-claude/*/*.jsonl"))) == 2, "another session"
+    assert ask(light, "/memory forget 1").startswith("There is no memory number 1")
+
+
+def test_where_nothing_is_kept_it_says_so(light: World) -> None:
+    light.environment["MEDIUM_URL"] = "none"
+    dispatcher = light.start_dispatcher()
+    for message in ("/memory", "/memory add x", "/memory forget 1"):
+        assert ask(light, message) == "Nothing is kept here: MEDIUM_URL or MEMORY_TOKENS switches it off."
+    assert requests(light) == []
+    assert dispatcher.stop() == 0

@@ -1,0 +1,300 @@
+"""The medium store's revisions: from every earlier one with data in it, on both engines, by several processes at once."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sqlite3
+import stat
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from alembic import command
+from alembic.autogenerate import compare_metadata
+from alembic.config import Config
+from alembic.runtime.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from sqlalchemy import Engine, create_engine, text
+
+from dispatcher.store import migrating
+from dispatcher.store.actions import Actions
+from dispatcher.store.database import Database
+from dispatcher.store.memories import Memories, MemoryType
+from dispatcher.store.place import store_url
+from dispatcher.store.summaries import Summaries
+from dispatcher.store.tables import HEAD, REVISIONS, VERSION_TABLE, metadata
+from dispatcher.store.turns import Turns
+from dispatcher.store.words import indexed_words
+from shared.errors import StoreUnavailable
+from tests.conftest import REPOSITORY, wait_for
+from tests.stores import ENGINES, PostgreSQL, Stores, engine_stores, postgresql_server
+
+EARLIER = REVISIONS[:-1]
+NOW = 1_800_000_000.0
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[PostgreSQL]:
+    with postgresql_server() as running:
+        yield running
+
+
+@pytest.fixture(params=ENGINES)
+def stores(request: pytest.FixtureRequest, tmp_path: Path, server: PostgreSQL) -> Iterator[Stores]:
+    yield from engine_stores(request.param, tmp_path, server)
+
+
+@pytest.fixture
+def engine(stores: Stores) -> Iterator[Engine]:
+    """The empty store, without any of our connection's settings."""
+    stores.folder.mkdir()
+    made = create_engine(store_url(stores.url, stores.folder))
+    yield made
+    made.dispose()
+
+
+def script() -> ScriptDirectory:
+    return ScriptDirectory(str(Path(migrating.__file__).parent / "migrations"))
+
+
+def write_as_of(engine: Engine, revision: str) -> None:
+    """A store as the program of that revision left it: its tables, and rows in each of them by plain SQL."""
+    with engine.begin() as connection:
+        migrating.upgrade(connection, revision)
+        rows: list[tuple[str, dict[str, Any]]] = [
+            ("chats", {"chat_id": "-1", "epoch": "e", "turns_changed": 7}),
+            *(("turns", _turn(chat, n)) for chat in ("-1", "2") for n in range(5)),
+        ]
+        if revision >= "0002":
+            rows += [("summaries", _summary()), ("memories", _memory(1)), ("memories", _memory(2, deadline=NOW))]
+        if revision >= "0003":
+            rows.append(("actions", {"chat_id": "-1", "task_id": "t", "number": 1, "kind": "fact", "outcome": "noted", "at": NOW}))  # fmt: skip
+        for table, values in rows:
+            names, marks = ", ".join(values), ", ".join(f":{name}" for name in values)
+            connection.execute(text(f"INSERT INTO {table} ({names}) VALUES ({marks})"), values)
+        if revision >= "0002":
+            connection.execute(text("UPDATE chats SET last_memory = 2 WHERE chat_id = '-1'"))
+
+
+def _turn(chat: str, n: int) -> dict[str, Any]:
+    content = f"Привет {n} of {chat}"
+    return {
+        "chat_id": chat, "turn_id": f"t{n}:user", "task_id": f"t{n}", "role": "user", "content": content, "timestamp": NOW + n,
+        "name": None, "session": "s", "extra": '{"x": 1}', "channel_type": "slack", "channel": "c", "metadata": "{}",
+        "embedding": bytes(range(256)), "embedding_model": "m", "words": indexed_words(chat, content),
+    }  # fmt: skip
+
+
+def _summary() -> dict[str, Any]:
+    return {
+        "summary_id": "u", "chat_id": "-1", "session": "s", "text": "in short", "started_at": NOW, "ended_at": NOW, "created_at": NOW,
+        "turn_ids": '["t0:user","t1:user"]', "last_turn": "t1:user", "tier": "long", "tokens": 9,
+    }  # fmt: skip
+
+
+def _memory(number: int, **more: Any) -> dict[str, Any]:
+    body = f"goal {number}"
+    return {"chat_id": "-1", "number": number, "type": "goal", "text": body, "created": NOW, "words": indexed_words("-1", body), **more}  # fmt: skip
+
+
+def check_all_there(database: Database, revision: str) -> None:
+    turns, memories = Turns(database), Memories(database)
+    for chat in ("-1", "2"):
+        found = turns.get_recent(chat, 1, 99, now=NOW)
+        assert [(one.turn.content, one.turn.turn_id) for one in found] == [(f"Привет {n} of {chat}", f"t{n}:user") for n in range(5)]  # fmt: skip
+        assert {(one.embedding, one.channel_type, one.turn.extra["x"]) for one in found} == {(bytes(range(256)), "slack", 1)}  # fmt: skip
+        assert len(turns.search(chat, "приветы", 99)) == 5
+    assert turns.revision("-1") == "e.7"
+    if revision >= "0002":
+        goals = [(f"goal {number}", number, MemoryType.GOAL, 3) for number in (1, 2)]
+        assert [(one.text, one.number, one.type, one.importance) for one in memories.list("-1")] == goals
+        assert [one.number for one in memories.search("-1", "goals", 9)] == [2, 1]
+        (summary,) = Summaries(database).list("-1", 9)
+        assert (summary.text, summary.turn_ids, summary.tier) == ("in short", ("t0:user", "t1:user"), "long")
+        assert [one.number for one in memories.due(NOW, 9)] == [2]
+    if revision >= "0003":
+        assert Actions(database).apply_once("-1", "t", 1, "fact", lambda _: "again") == "noted"
+
+
+def check_usable(database: Database, memories_before: int) -> None:
+    """What the newest version writes goes in beside what was there."""
+    turns, memories = Turns(database), Memories(database)
+    (old,) = turns.get_recent("2", 1, 1, now=NOW)
+    assert turns.store([old]) == 0
+    assert turns.remove("-1", ["t0:user"]) == 1
+    assert len(turns.search("-1", "привет", 99)) == 4
+    new = memories.add("-1", memories_of("-1"))
+    assert new.number == memories_before + 1
+    assert memories.mark_reminded("-1", new.memory_id, NOW)
+
+
+def memories_of(chat: str) -> Any:
+    from dispatcher.store.memories import Memory
+
+    return Memory(chat, MemoryType.GOAL, "new", NOW, deadline=NOW)
+
+
+@pytest.mark.parametrize("revision", REVISIONS)
+def test_from_every_earlier_version_with_data_in_it(stores: Stores, engine: Engine, revision: str) -> None:
+    write_as_of(engine, revision)
+    database = stores.open()
+    check_all_there(database, revision)
+    check_usable(database, 2 if revision >= "0002" else 0)
+    with engine.connect() as connection:
+        assert migrating.revision(connection) == HEAD
+    copies = [path.name for path in stores.folder.glob("*before*")]
+    assert copies == ([f"medium.sqlite.before-{HEAD}"] if stores.engine == "sqlite" and revision != HEAD else [])
+
+
+def test_the_tables_are_what_the_migrations_make(stores: Stores) -> None:
+    def ours(_object: Any, name: str | None, kind: str, *_: Any) -> bool:
+        # Full text is the engine's own: SQLite's shadow tables, PostgreSQL's index of an expression.
+        return not (kind == "table" and "_fts" in str(name)) and not str(name).endswith("_words")
+
+    with stores.open().reading() as connection:
+        options = {"compare_type": True, "include_object": ours, "version_table": VERSION_TABLE}
+        found = compare_metadata(MigrationContext.configure(connection, opts=options), metadata)
+    assert found == []
+
+
+def test_the_listed_revisions_are_those_of_the_scripts() -> None:
+    assert tuple(one.revision for one in reversed(list(script().walk_revisions()))) == REVISIONS
+
+
+@pytest.mark.parametrize("revision", EARLIER)
+def test_there_is_no_way_back(stores: Stores, engine: Engine, revision: str) -> None:
+    write_as_of(engine, HEAD)
+    config = Config()
+    config.set_main_option("script_location", str(script().dir))
+    with pytest.raises(StoreUnavailable, match="does not go back"), engine.begin() as connection:
+        config.attributes["connection"] = connection
+        command.downgrade(config, revision)
+    check_all_there(stores.open(), HEAD)
+
+
+def test_a_newer_store_is_refused_and_left_as_it_is(stores: Stores, engine: Engine) -> None:
+    write_as_of(engine, HEAD)
+    with engine.begin() as connection:
+        connection.execute(text(f"UPDATE {VERSION_TABLE} SET version_num = '0999'"))
+    database = stores.open()
+    for _ in range(2):
+        with pytest.raises(StoreUnavailable, match=r"0999.*Upgrade this program"):
+            Turns(database).ids("2")
+    assert list(stores.folder.glob("*before*")) == []
+    with engine.begin() as connection:
+        connection.execute(text(f"UPDATE {VERSION_TABLE} SET version_num = '{HEAD}'"))
+    check_all_there(database, HEAD)
+
+
+OPEN = """
+import sys, time
+from pathlib import Path
+from dispatcher.store.database import Database
+from dispatcher.store.turns import Turns
+from dispatcher.store.memories import Memories, Memory, MemoryType
+print("ready", flush=True)
+sys.stdin.readline()
+database = Database(sys.argv[1], Path(sys.argv[2]))
+Memories(database).add("x", Memory("x", MemoryType.FACT, "y", 1.0))
+print(len(Turns(database).ids("2")), "alembic" in sys.modules, flush=True)
+"""
+
+
+@pytest.mark.parametrize("revision", [None, "0001"])
+def test_processes_that_migrate_at_once(stores: Stores, engine: Engine, revision: str | None) -> None:
+    if revision:
+        write_as_of(engine, revision)
+    line = [sys.executable, "-c", OPEN, stores.url, str(stores.folder)]
+    pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    processes = [subprocess.Popen(line, cwd=REPOSITORY, text=True, **pipes) for _ in range(4)]
+    for process in processes:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+    for process in processes:
+        assert process.stdin is not None
+        process.stdin.write("\n")
+        process.stdin.flush()
+    ended = [process.communicate(timeout=60) for process in processes]
+    assert [error for _, error in ended] == [""] * 4
+    assert {out.split()[0] for out, _ in ended} == {"5" if revision else "0"}
+    assert [out.split()[1] for out, _ in ended].count("True") == 1  # one migrates, the others find it done
+    assert [one.number for one in Memories(stores.open()).list("x")] == [1, 2, 3, 4]
+
+
+def test_alembic_is_loaded_only_to_migrate(stores: Stores) -> None:
+    Turns(stores.open()).ids("2")
+    line = [sys.executable, "-c", OPEN, stores.url, str(stores.folder)]
+    done = subprocess.run(line, cwd=REPOSITORY, text=True, input="\n", capture_output=True, check=True, timeout=60)
+    assert done.stdout.split() == ["ready", "0", "False"]
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from sqlalchemy import event
+from dispatcher.store.database import Database
+database = Database(sys.argv[1], Path(sys.argv[2]))
+made = database._new_engine
+def new_engine():
+    engine = made()
+    @event.listens_for(engine, "before_cursor_execute")
+    def look(connection, cursor, statement, *rest):
+        if "ADD COLUMN reminded_at" in statement:  # the last revision has begun, the one before is done
+            os.kill(os.getpid(), signal.SIGKILL)
+    return engine
+database._new_engine = new_engine
+database.begin().__enter__()
+"""
+
+
+def test_a_kill_in_mid_migration_leaves_the_store_as_it_was(stores: Stores, engine: Engine) -> None:
+    write_as_of(engine, "0001")
+    line = [sys.executable, "-c", KILLED, stores.url, str(stores.folder)]
+    done = subprocess.run(line, cwd=REPOSITORY, capture_output=True, check=False, timeout=60)
+    assert done.returncode == -signal.SIGKILL, done.stderr.decode()
+
+    def as_it_was() -> bool:
+        with engine.connect() as connection:
+            return migrating.revision(connection) == "0001" and not connection.dialect.has_table(connection, "memories")
+
+    wait_for(as_it_was, "the dead process's transaction to end")
+    check_all_there(stores.open(), "0001")
+
+
+def test_the_copy_before_a_migration_is_whole_and_the_only_one(tmp_path: Path) -> None:
+    engine = create_engine(store_url("", tmp_path))
+    write_as_of(engine, "0001")
+    engine.dispose()
+    (tmp_path / "medium.sqlite.before-0002").write_bytes(b"of an earlier upgrade")
+    (tmp_path / f".medium.sqlite.before-{HEAD}.tmp").write_bytes(b"cut short")
+    database = Database(None, tmp_path)
+    Memories(database).count("2")
+    (copy,) = tmp_path.glob("*before*")
+    assert copy.name == f"medium.sqlite.before-{HEAD}"
+    assert list(tmp_path.glob(".*before*")) == []
+    assert stat.S_IMODE(copy.stat().st_mode) == 0o600
+    with closing(sqlite3.connect(copy)) as raw:
+        assert raw.execute("SELECT count(*) FROM turns").fetchone() == (10,)
+        assert raw.execute(f"SELECT version_num FROM {VERSION_TABLE}").fetchone() == ("0001",)
+        assert raw.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+    database.close()
+
+
+def test_no_copy_no_migration(tmp_path: Path) -> None:
+    engine = create_engine(store_url("", tmp_path))
+    write_as_of(engine, "0001")
+    (tmp_path / f".medium.sqlite.before-{HEAD}.tmp").mkdir()  # in the copy's way
+    database = Database(None, tmp_path)
+    with pytest.raises(StoreUnavailable):
+        Turns(database).ids("2")
+    with engine.connect() as connection:
+        assert migrating.revision(connection) == "0001"
+    os.rmdir(tmp_path / f".medium.sqlite.before-{HEAD}.tmp")  # noqa: PTH106
+    check_all_there(database, "0001")
+    engine.dispose()
+    database.close()
