@@ -170,7 +170,7 @@ class Acting:
 
     def _forget(self, task: Task, number: int, memory: Memory, now: float, connection: Connection) -> Outcome:
         """The memory, the exchange it came from, the one that asks to forget it, and turns that said it again: each would bring it back."""
-        sources = [memory.source_turn.rpartition(":")[0]] if memory.source_turn else []
+        sources = [turn.rpartition(":")[0] for turn in sources_of(memory)]
         turns = [f"{name}:{role}" for name in dict.fromkeys([*sources, task.task_id]) for role in ROLES]
         turns = list(dict.fromkeys([*turns, *self._repeating(task.chat_id, memory.text)]))
         stone = Tombstone(tombstone_id(memory, task.task_id, number), task.chat_id, now, turn_ids=frozenset(turns))
@@ -179,9 +179,14 @@ class Acting:
         return Outcome("Forgotten. I shall not bring it up again.", tuple(turns))
 
 
+def sources_of(memory: Memory) -> list[str]:
+    """Ids of the turns in which it was told."""
+    return memory.source_turn.split() if memory.source_turn else []
+
+
 def tombstone_id(memory: Memory, task_id: str, number: int) -> str:
     """One for each (task id, tag number), that names the memory without its words: from then on it is not shown (remembering.py)."""
-    mark = f"f{number}-{memory.number}-{int(memory.created)}-"
+    mark = f"f{number}-{memory.memory_id}-{int(memory.created)}-"  # ids are never given twice in one store
     if len(mark) + len(task_id) > LONGEST_ID:
         return mark + hashlib.sha256(task_id.encode()).hexdigest()[:32]
     return mark + task_id

@@ -53,6 +53,7 @@ APOLOGY = "Sorry, I could not answer that: {reason}. Please try again."
 POISON = "Sorry, this message ended my process {count} times, so I have set it aside. Please put it differently."
 REFUSED = "Sorry, this request could not be read: {reason}."
 NOTED = "Noted."
+AWAY = "Sorry, my notebook does not answer just now. Please try again in a while."
 LATER = "My notebook does not answer just now; I shall see to it as soon as it does."
 #: A session id that no session has: nothing that depends on the session is written.
 NO_SESSION = "-"
@@ -211,7 +212,8 @@ class Answering:
         try:
             output, forgotten = await self._obeyed(queue, task, command, claimed_at)
         except HmemError as error:
-            output = APOLOGY.format(reason=str(error).partition(". ")[0][:300])
+            log.error("a command could not be obeyed", reason=str(error))
+            output = AWAY
         return Finished(
             task,
             self._sign(task.task_id, output),

@@ -15,6 +15,7 @@ from shared.settings import Settings
 
 if TYPE_CHECKING:
     from dispatcher.day import Day, DayContext
+    from dispatcher.forgetting import Forgotten
 
 
 def assemble(
@@ -87,9 +88,10 @@ def of_release(
     recent: Sequence[Said] | None = None,
     day: Day | None = None,
     today: DayContext | None = None,
+    forgotten: Forgotten | None = None,
 ) -> Context:
     """The context from what was recalled for the message, within a budget of tokens; the chat's summary is read here."""
-    summary, fault = _summary(release, chat_id, settings, day)
+    summary, fault = _summary(release, chat_id, settings, day.forgotten if day else forgotten)
     family = _family(release, day)
     similarities = [hit.scores["cosine"] for hit in recalled.hits if "cosine" in hit.scores]
     if len(similarities) < len(
@@ -112,12 +114,14 @@ def of_release(
     )
 
 
-def _summary(release: OpenRelease | None, chat_id: str, settings: Settings, day: Day | None) -> tuple[str, list[str]]:
+def _summary(
+    release: OpenRelease | None, chat_id: str, settings: Settings, forgotten: Forgotten | None
+) -> tuple[str, list[str]]:
     """The summary of last night, and why there is none; one that was written before something was forgotten is not told."""
     if release is None or not settings.memory_summary:
         return "", []
     try:
-        if day and day.forgotten.not_applied(chat_id, release.manifest.tombstones):
+        if forgotten and forgotten.not_applied(chat_id, release.manifest.tombstones):
             return "", ["no summary until the next night: something was forgotten after it was written"]
         return release.summary(chat_id) or "", []
     except (HmemError, OSError, UnicodeDecodeError) as error:

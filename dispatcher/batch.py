@@ -16,6 +16,7 @@ from zoneinfo import ZoneInfo
 
 from dispatcher.assembling import of_release
 from dispatcher.context import hits_for
+from dispatcher.forgetting import Forgotten, hidden_by
 from shared.errors import InvalidInput
 from shared.recall import OpenRelease
 from shared.records import RecordRefused, chat_id_of, loads_object
@@ -71,10 +72,17 @@ def _question(said: object) -> str:
 def answer_batch(
     settings: Settings, release: OpenRelease, path: Path, k: int, budgets: list[int]
 ) -> Iterator[dict[str, Any]]:
+    forgotten = Forgotten(settings.hmem_state_dir)
     for record in read_questions(path, settings.timezone):
         started = time.perf_counter()
+        hidden, before = hidden_by(forgotten.of(record["chat_id"]))
         recalled = release.recall(
-            record["chat_id"], record["question"], max([k, *map(hits_for, budgets)]), now=record["now"]
+            record["chat_id"],
+            record["question"],
+            max([k, *map(hits_for, budgets)]),
+            now=record["now"],
+            hidden=hidden,
+            hidden_before=before,
         )
         answer: dict[str, Any] = {
             "qid": record["qid"],
@@ -84,8 +92,8 @@ def answer_batch(
         if recalled.degraded:
             answer["degraded"] = recalled.degraded
         if budgets:
+            about = (release, record["chat_id"], record["question"], recalled, settings)
             answer["contexts"] = {
-                str(budget): of_release(release, record["chat_id"], record["question"], recalled, settings, budget).text
-                for budget in budgets
+                str(budget): of_release(*about, budget, forgotten=forgotten).text for budget in budgets
             }
         yield answer

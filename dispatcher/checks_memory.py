@@ -7,7 +7,9 @@ from contextlib import closing
 from pathlib import Path
 
 from dispatcher.findings import Fault, Finding, Setup, ok, problem, skipped, warning
+from dispatcher.forgetting import Forgotten
 from dispatcher.status import STALE_HOURS, pin_sentence, read_status
+from shared import keys
 from shared.backends.choose import backend_of
 from shared.backends.null import NullBackend
 from shared.embedding import Embedder, open_embedder
@@ -129,6 +131,25 @@ def check_vectors(setup: Setup) -> Finding:
         f"The embedder differs from the one that release {release.name} was indexed with, so it is looked up by words alone: {why}.",
         f"Set EMBEDDER and EMBED_MODEL to {indexed.family} as in the night, or run hmem-night backfill archive --reembed with these settings.",
     )
+
+
+def check_store(setup: Setup) -> Finding:
+    """What is forgotten can be told, and the store of the day answers."""
+    settings = setup.settings
+    Forgotten(settings.hmem_state_dir).all()
+    if (settings.medium_url or "").strip().lower() == "none":
+        return ok("MEDIUM_URL=none: nothing is kept by day.")
+    from dispatcher.store.database import Database
+    from dispatcher.store.memories import Memories
+
+    with closing(Database(settings.medium_url, settings.hmem_state_dir)) as database:
+        if database.path is not None and not database.path.exists():
+            return ok(f"There is no store of the day at {database.place} yet; the dispatcher makes it.")
+        kept = Memories(database).total()
+    sentence = f"The store of the day answers: {kept} facts, goals and preferences at {database.place}."
+    if waiting := setup.redis.llen(keys.TAGS):
+        return warning(f"{sentence} {waiting} answers' tags wait to be acted on.", "Look at the log of hmem run.")
+    return ok(sentence)
 
 
 def _no_vectors(settings: Settings, why: str) -> Finding:

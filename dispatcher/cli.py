@@ -14,6 +14,7 @@ import orjson
 import typer
 from redis import Redis
 
+from dispatcher.forgetting import Forgotten, hidden_by
 from dispatcher.memory_cli import app as memory_app
 from dispatcher.release_cli import app as release_app
 from shared.command import print_bytes, print_json, run_command, start
@@ -115,7 +116,10 @@ def search(
         if batch:
             _print_batch(settings, release, batch, k, [])
             return
-        recalled = release.recall(_chat(chat), _required(query, "QUERY"), k, now=seen_from)
+        hidden, before = hidden_by(Forgotten(settings.hmem_state_dir).of(_chat(chat)))
+        recalled = release.recall(
+            _chat(chat), _required(query, "QUERY"), k, now=seen_from, hidden=hidden, hidden_before=before
+        )
         if json:
             from dispatcher.context import hit_json
 

@@ -44,7 +44,7 @@ def parse(message: str) -> Command | None:
         return Command("why")
     if word == "add" and rest:
         return Command("add", rest)
-    if word == "forget" and re.fullmatch(r"\d{1,9}", rest):
+    if word == "forget" and re.fullmatch(r"[0-9]{1,9}", rest):
         return Command("forget", number=int(rest))
     return Command("usage")
 
@@ -52,9 +52,13 @@ def parse(message: str) -> Command | None:
 def why_text(record: dict[str, Any] | None) -> str:
     """What was injected for the last answer, for people; `record` is a context's JSON (dispatcher/context.py)."""
     if record is None:
-        return "I gave no answer here within the last day, so there is nothing to explain."
+        return "There is nothing to explain: no answer within the last day, or something was forgotten since, and its explanation with it."
     sizes = ", ".join(f"{part['name']} {part['tokens']}" for part in record["parts"]) or "nothing"
-    lines = [f"For my last answer I was told {record['tokens']} tokens: {sizes}."]
+    headings = record["tokens"] - sum(part["tokens"] for part in record["parts"])
+    lines = [
+        f"For my last answer I was told {record['tokens']} tokens: {sizes}"
+        + (f", headings {headings}." if headings else ".")
+    ]
     if record.get("nothing_why"):
         lines.append(f"No earlier turns: {record['nothing_why']}.")
     hits = record["hits"]
@@ -66,5 +70,5 @@ def why_text(record: dict[str, Any] | None) -> str:
         ]
         if len(hits) > WHY_LINES:
             lines.append(f"… and {len(hits) - WHY_LINES} more")
-    lines += [f"Missing: {reason}." for reason in record["degraded"]]
+    lines += [f"Missing: {reason.rstrip('.')}." for reason in record["degraded"]]
     return "\n".join(lines)

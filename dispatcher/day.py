@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Any
 import structlog
 
 from dispatcher.day_embedder import DayEmbedder
-from dispatcher.forgetting import Forgotten
+from dispatcher.forgetting import Forgotten, hidden_by
 from shared.errors import HmemError
-from shared.records import Task, Tombstone, Turn
+from shared.records import Task, Turn
 from shared.settings import Settings
 from shared.text import CHARACTERS_PER_TOKEN
 
@@ -166,7 +166,7 @@ class Day:
             stones = self.forgotten.of(chat_id)
         except HmemError as error:
             return DayContext(unproven=str(error))
-        hidden, before = _hidden(stones)
+        hidden, before = hidden_by(stones)
         nothing = DayContext(hidden=hidden, hidden_before=before)
         if not self.wanted:
             return nothing
@@ -328,13 +328,6 @@ class Day:
         when = deadline_text(memory.deadline or now, self.settings.timezone, now)
         word = "was due" if (memory.deadline or now) < now else "is due"
         return f"Reminder: “{one_line(memory.text)}” {word} {when}."
-
-
-def _hidden(stones: Sequence[Tombstone]) -> tuple[frozenset[str], float | None]:
-    """Turn ids that are forgotten, and the time before which everything is."""
-    ids = frozenset(turn_id for stone in stones for turn_id in stone.turn_ids)
-    times = [stone.created_at if stone.before is None else stone.before for stone in stones if not stone.turn_ids]
-    return ids, max(times, default=None)
 
 
 def _first_lines(text: str, characters: int) -> str:

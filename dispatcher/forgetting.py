@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import fcntl
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -115,3 +115,10 @@ def end_conversation(client: Redis, chat_id: str) -> None:
     """
     names = (keys.session, keys.history, keys.size, keys.spent, keys.why)
     client.delete(*(name(chat_id) for name in names))
+
+
+def hidden_by(stones: Sequence[Tombstone]) -> tuple[frozenset[str], float | None]:
+    """Turn ids that are forgotten, and the time before which everything is."""
+    ids = frozenset(turn_id for stone in stones for turn_id in stone.turn_ids)
+    times = [stone.created_at if stone.before is None else stone.before for stone in stones if not stone.turn_ids]
+    return ids, max(times, default=None)

@@ -116,8 +116,12 @@ class Remembering:
         """
         (vector,) = self._embedder.documents([text])
         same = self._duplicate(self.held(chat_id), kind, text, vector)
+        if same:  # to forget it is to forget every turn that told it
+            told = [*(same.source_turn or "").split(), *(more.get("source_turn") or "").split()]
+            more["source_turn"] = " ".join(dict.fromkeys(told)) or None
         if same and more.get("deadline") in (None, same.deadline):
-            self._store.reinforce(chat_id, same.memory_id, now, connection=connection)
+            source = more["source_turn"]
+            self._store.reinforce(chat_id, same.memory_id, now, source_turn=source, connection=connection)
             return same, False
         if same:
             self._store.delete(chat_id, same.memory_id, connection=connection)
@@ -268,7 +272,7 @@ class Remembering:
             for row, memory in enumerate(memories):
                 if memory.embedding and memory.embedding_model == model:
                     vectors[row] = np.frombuffer(memory.embedding, "<f4")
-        hidden = frozenset(one.memory_id for one in memories if (one.number, int(one.created)) in marks)
+        hidden = frozenset(one.memory_id for one in memories if (one.memory_id, int(one.created)) in marks)
         held = Held(revision, memories, vectors, hidden)
         with self._lock:
             self._held[chat_id] = held
@@ -279,7 +283,7 @@ class Remembering:
 
 
 def _marks(stones: Iterable[Tombstone]) -> frozenset[tuple[int, int]]:
-    """(number, second in which it was made) of memories that are forgotten."""
+    """(id, second in which it was made) of memories that are forgotten."""
     found = (_MARK.match(stone.tombstone_id) for stone in stones)
     return frozenset((int(match[1]), int(match[2])) for match in found if match)
 

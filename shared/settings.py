@@ -131,6 +131,14 @@ class Settings(BaseSettings):
             raise ValueError(f"{value!r} is no time zone; write one like Europe/Berlin") from error
         return value
 
+    @field_validator("medium_url")
+    @classmethod
+    def _known_store(cls, value: str | None) -> str | None:
+        scheme = (value or "").partition("://")[0].partition("+")[0].strip().lower()
+        if scheme not in ("", "none", "sqlite", "postgresql", "postgres"):
+            raise ValueError("write it like postgresql://user:password@host/database, or none")
+        return value
+
     @field_validator("result_hmac_key", mode="before")
     @classmethod
     def _blank_is_none(cls, value: Any) -> Any:

@@ -157,6 +157,29 @@ def test_what_is_not_clear_is_asked_and_changes_nothing(host: Host) -> None:
     assert (host.memories.list(SAID), host.forgotten.all()) == (before, [])
 
 
+def test_what_comes_after_something_forgotten_is_not_taken_for_it(host: Host) -> None:
+    """In the same second, and though the forgotten one was the last that had a number."""
+    host.answer("[REMEMBER: The car is a Volvo]\n[FORGET: car Volvo]\n[REMEMBER: The car is a brown Saab]")
+    assert host.texts() == [("fact", "The car is a brown Saab")]
+    (saab,) = host.memories.list(SAID)
+    host.answer("[FORGET: brown Saab]", "t2")
+    host.answer("[REMEMBER: The boat is blue]", "t3")
+    (boat,) = host.memories.list(SAID)
+    assert boat.number > saab.number > 1, "a number from an older list never means another memory"
+
+
+def test_to_forget_is_to_forget_every_turn_that_told_it(host: Host) -> None:
+    host.answer("[REMEMBER: The dentist of the user is Dr. Zhukovskaya]", "t1")
+    host.answer("[REMEMBER: The dentist of the user is Dr. Zhukovskaya]", "t2")
+    host.answer("[GOAL: Buy an engagement ring | DEADLINE: next Friday]", "t3")
+    host.answer("[GOAL: Buy an engagement ring | DEADLINE: 31 December]", "t4")
+    host.answer("[FORGET: dentist]", "t5")
+    host.answer("[FORGET: engagement ring]", "t6")
+    dentist, ring = host.forgotten.of(SAID)
+    assert dentist.turn_ids >= {"t1:user", "t2:user", "t5:user"}
+    assert ring.turn_ids >= {"t3:user", "t4:user", "t6:user"}
+
+
 def test_a_deadline_that_is_not_understood_keeps_the_goal_and_says_so(host: Host) -> None:
     (said,) = host.answer("[GOAL: call grandmother | DEADLINE: when the cows come home]")
     assert said == 'I kept the goal without a date: "when the cows come home" is none that I understand.'
@@ -222,7 +245,7 @@ names = st.from_regex(r"[A-Za-z0-9_-]{1,100}", fullmatch=True)
 
 @given(names, names, st.integers(0, 10**9), st.integers(1, 10**6), st.integers(0, 20))
 def test_a_tombstone_is_named_after_task_tag_and_memory(one: str, two: str, at: int, number: int, tag: int) -> None:
-    memory = Memory(SAID, MemoryType.FACT, "x", at + 0.5, number=number)
+    memory = Memory(SAID, MemoryType.FACT, "x", at + 0.5, memory_id=number)
     name = tombstone_id(memory, one, tag)
     assert len(name) <= LONGEST_ID
     assert Tombstone.parse(Tombstone(name, SAID, NOW, turn_ids=frozenset({"t:user"})).to_json()).tombstone_id == name

@@ -62,7 +62,7 @@ def test_why_is_told_in_sentences() -> None:
         "degraded": ["no vectors"],
     }
     lines = why_text(record).splitlines()
-    assert lines[0] == "For my last answer I was told 40 tokens: facts 9."
+    assert lines[0] == "For my last answer I was told 40 tokens: facts 9, headings 31."
     assert lines[2].startswith("- 0.50 2026-11-20 anna: word word")
     assert lines[-2:] == ["… and 3 more", "Missing: no vectors."]
     assert all(len(line) < 220 for line in lines)
@@ -92,7 +92,7 @@ def requests(world: World) -> list[dict[str, str]]:
 
 def test_commands_are_answered_here_and_nothing_of_them_is_stored(light: World, dispatcher: Dispatcher) -> None:
     assert ask(light, "/memory") == "Facts:\n(none)\n\nActive Goals:\n(none)\n\nPreferences:\n(none)"
-    assert "I gave no answer here" in ask(light, "/memory why")
+    assert "There is nothing to explain" in ask(light, "/memory why")
     assert ask(light, "/memory add The garage code is 7731") == "Kept as number 1: The garage code is 7731"
     assert (
         ask(light, "/memory@hcli_bot add the garage code is 7731")

@@ -626,3 +626,21 @@ def test_a_release_that_can_be_asked_by_words_alone(host: World) -> None:
     found = ask(host, EMBEDDER="local")[1]["vectors"]
     assert (found.state, "built without a vector index" in found.sentence) == ("warning", True)
     assert ask(host, EMBEDDER="local", MEMORY_BACKEND="none")[1]["vectors"].state == "ok"
+
+
+def test_a_store_of_the_day_that_does_not_answer(host: World) -> None:
+    assert "yet" in ask(host)[1]["store"].sentence
+    host.command("hmem", "memory", "add", "9912", "the cat is called Minka")
+    assert "1 facts, goals and preferences" in ask(host)[1]["store"].sentence
+    expect(
+        host,
+        "store",
+        27,
+        "does not answer",
+        "the next call tries again",
+        MEDIUM_URL="postgresql://u:secret@127.0.0.1:1/x",
+    )
+    assert ask(host, MEDIUM_URL="none")[1]["store"].state == "ok"
+    assert host.command("hmem", "status", check=False, MEDIUM_URL="foo://bar").returncode == 10
+    (host.root / "state" / "forgotten.jsonl").write_text('{"half')
+    expect(host, "store", 15, "no tombstone", "nothing is recalled until then")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from pathlib import Path
 from typing import Any, cast
 
 import pytest
@@ -114,7 +115,7 @@ def test_without_redis_nothing_is_forgotten_and_the_rest_works(light: World) -> 
 
 
 def test_why_tells_what_the_last_answer_was_given(light: World) -> None:
-    assert "I gave no answer here" in memory(light, "why", "9912")
+    assert "There is nothing to explain" in memory(light, "why", "9912")
     assert memory(light, "why", "9912", "--json").strip() == "null"
     dispatcher = light.start_dispatcher()
     memory(light, "add", "9912", "The garage code is 7731")
@@ -167,3 +168,19 @@ def test_an_old_list_of_facts_is_taken_over_once(world: World) -> None:
 @pytest.mark.parametrize("command", ["list", "add", "done", "forget", "why", "import"])
 def test_every_command_explains_itself(light: World, command: str) -> None:
     assert "--json" in memory(light, command, "--help")
+
+
+def test_what_is_forgotten_is_in_no_search_and_in_no_batch_until_the_night_too(light: World, tmp_path: Path) -> None:
+    light.say("t1", "My alarm code is ALRM5150 and the panel is in the hall")
+    light.say("t2", "The hall is painted green")
+    light.night()
+    memory(light, "add", "9912", "The alarm code is ALRM5150")
+    batch = tmp_path / "batch.jsonl"
+    batch.write_text('{"qid": 1, "chat_id": "9912", "question": "alarm code in the hall?"}\n')
+    looks = [("search", "9912", "alarm code"), ("context", "9912", "alarm code?"), ("context", "--batch", str(batch))]
+    assert all("ALRM5150" in light.command("hmem", *look).stdout for look in looks)
+    memory(light, "forget", "9912", "alarm code")
+    for look in looks:
+        done = light.command("hmem", *look).stdout
+        assert "ALRM5150" not in done, look
+    assert "t2:user" in light.command("hmem", "search", "--batch", str(batch)).stdout

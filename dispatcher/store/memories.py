@@ -55,7 +55,7 @@ class Memory:
     importance: int = 3  # 1 to 5
     category: str | None = None
     session: str | None = None
-    source_turn: str | None = None  # turn id
+    source_turn: str | None = None  # ids of the turns that told it, a space between
     last_accessed: float | None = None
     access_count: int = 0
     embedding: bytes | None = None  # float32, little endian; left out by `search` and `due`
@@ -141,6 +141,11 @@ class Memories:
         with self._database.reading() as connection:
             return connection.execute(query).scalar_one()
 
+    def total(self) -> int:
+        """How many there are in all chats; for the doctor only."""
+        with self._database.reading() as connection:
+            return int(connection.execute(sa.select(sa.func.count()).select_from(memories)).scalar_one())
+
     def revision(self, chat_id: str) -> str:
         """Differs whenever a memory of the chat was added, completed, removed or given a vector (not when it was merely used)."""
         with self._database.reading() as connection:
@@ -155,12 +160,29 @@ class Memories:
                 self._update(own_connection, chat_id, [memories.c.memory_id.in_(some)], values) for some in batches(ids)
             )
 
-    def reinforce(self, chat_id: str, memory_id: int, now: float, *, connection: Connection | None = None) -> bool:
-        """Note that it was said again: used once more, and more important by one (up to 5). Whether there is such a memory."""
+    def reinforce(
+        self,
+        chat_id: str,
+        memory_id: int,
+        now: float,
+        *,
+        source_turn: str | None = None,
+        connection: Connection | None = None,
+    ) -> bool:
+        """Note that it was said again: used once more, and more important by one (up to 5). Whether there is such a memory.
+
+        `source_turn`: ids of all the turns that told it, a space between, if that is known.
+        """
         more = sa.case(
             (memories.c.importance < _HIGHEST_IMPORTANCE, memories.c.importance + 1), else_=memories.c.importance
         )
-        values = {"last_accessed": now, "access_count": memories.c.access_count + 1, "importance": more}
+        values: dict[str, Any] = {
+            "last_accessed": now,
+            "access_count": memories.c.access_count + 1,
+            "importance": more,
+        }
+        if source_turn is not None:
+            values["source_turn"] = source_turn
         with self._database.joined(connection) as own_connection:
             change(own_connection, chat_id, _CHANGES)
             return self._update(own_connection, chat_id, [memories.c.memory_id == memory_id], values) > 0

@@ -99,9 +99,11 @@ def revision_of(connection: Connection, chat_id: str, counter: str) -> str:
 
 
 def forget_if_empty(connection: Connection, chat_id: str) -> None:
-    """Drop the counters of a chat that has nothing any more; they begin anew, under another epoch."""
+    """Drop the counters of a chat that has nothing any more, and never had a memory: a number that was given is not given to another one."""
     left = [sa.exists().where(table.c.chat_id == chat_id) for table in (turns, summaries, memories)]
-    connection.execute(sa.delete(chats).where(chats.c.chat_id == chat_id, *(~found for found in left)))
+    connection.execute(
+        sa.delete(chats).where(chats.c.chat_id == chat_id, chats.c.last_memory == 0, *(~found for found in left))
+    )
 
 
 def without_vector(
