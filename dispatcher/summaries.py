@@ -9,7 +9,7 @@ from uuid import uuid4
 
 import structlog
 
-from shared.errors import ClaudeUnavailable, HmemError
+from shared.errors import ClaudeUnavailable, HmemError, SettingsError
 from shared.files import make_dir
 from shared.records import Turn
 from shared.settings import Settings
@@ -50,14 +50,15 @@ class SummaryWriter:
         prompt = PROMPT.format(characters=SUMMARY_CHARACTERS, record=_record(turns, self._settings))
         if self._settings.session_summaries == "claude":
             return shorten(self._claude(prompt).strip(), SUMMARY_CHARACTERS) if self._claude else None
+        if not self._settings.summary_model:
+            raise SettingsError("SESSION_SUMMARIES=ollama needs SUMMARY_MODEL. Sentences are picked until it is set.")
         from contextlib import closing
 
         from shared.embedding import open_ollama
 
         with closing(open_ollama(self._settings)) as server:
-            answer = server.chat(
-                f"{self._settings.summary_model}", prompt, {"temperature": 0, "seed": 1, "num_ctx": 16_384}, 2
-            )
+            options = {"temperature": 0, "seed": 1, "num_ctx": 16_384}
+            answer = server.chat(self._settings.summary_model, prompt, options, 2)
         return shorten(answer.strip(), SUMMARY_CHARACTERS)
 
 

@@ -205,8 +205,8 @@ class Host:
         self._client.set(key, dumps(turn | {"timestamp": asked_at.timestamp() + PLAYED_SECONDS}))
 
     def end_session(self, chat_id: int) -> None:
-        """What four hours of silence do, or the bot at /new."""
-        self._client.delete(keys.session(str(chat_id)))
+        """What the bot does at /new."""
+        self._client.delete(*(key(str(chat_id)) for key in (keys.session, keys.history, keys.size)))
 
     def turns_waiting(self) -> int:
         return sum(1 for _ in self._client.scan_iter(match=f"{keys.MEMORY_PREFIX}*", count=1000))

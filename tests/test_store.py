@@ -17,6 +17,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import Connection, text
+from structlog.testing import capture_logs
 
 from dispatcher.store.actions import Actions
 from dispatcher.store.database import Database
@@ -681,7 +682,11 @@ def test_a_file_that_was_replaced_is_opened_anew(tmp_path: Path) -> None:
     turns.store([said("a")])
     for file in tmp_path.glob("medium.sqlite*"):
         file.unlink()
-    assert turns.ids("1") == {}
+    with capture_logs() as logs:
+        assert turns.ids("1") == {}
+    assert ["begun anew" in line["event"] for line in logs] == [True], (
+        "nobody loses what he asked to be kept in silence"
+    )
     turns.store([said("b")])
     other = Database(None, tmp_path)
     assert set(Turns(other).ids("1")) == {"b:user"}

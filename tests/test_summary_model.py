@@ -10,13 +10,14 @@ from typing import Any
 
 import pytest
 
+from dispatcher.summaries import SummaryWriter
 from nightly.put_back import facts, put_back
 from nightly.segments import read_archive, read_texts
 from nightly.summary_writer import WRITTEN_CHARACTERS, tidy
 from shared.errors import ArchiveDamaged
 from shared.extract import summarise as extract
 from shared.files import sha256_file
-from shared.records import Tombstone
+from shared.records import Tombstone, Turn
 from shared.release import read_manifest, summary_file, verify
 from tests.conftest import World, free_port
 from tests.servers.ollama_api import DIGEST, OllamaApi
@@ -286,3 +287,16 @@ def test_the_prompt_is_bounded_and_newest_turns_win(light: World, ollama: Ollama
     newest = prompt.partition("The newest turns:")[2]
     assert re.findall(r"turn\d\d", newest)[-1] == "turn59"
     assert "turn00" not in newest
+
+
+def test_a_long_session_of_the_day_is_summed_up_by_the_same_model_or_by_its_own_sentences(
+    written: World, ollama: OllamaApi
+) -> None:
+    turns = [Turn("t9", "user", "9912", "The boiler stopped and its display shows F28.", 1_707_500_000.0)]
+    own = "- 2024-02-09 user: The boiler stopped and its display shows F28."
+    settings = written.settings(session_summaries="ollama")
+    assert SummaryWriter(settings).write(turns) == NOTES
+    assert own.removeprefix("- ") in ollama.asked()[-1]
+    away = written.settings(session_summaries="ollama", ollama_url=f"http://127.0.0.1:{free_port()}")
+    for fallen_back in (away, written.settings(session_summaries="ollama", summary_model=None), written.settings()):
+        assert SummaryWriter(fallen_back).write(turns) == own

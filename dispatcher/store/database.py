@@ -139,6 +139,11 @@ class Database:
                 if self.path is None:
                     prepare_postgresql(engine, self.place)
                 else:
+                    if self._inode is not None and not self.path.exists():
+                        log.error(
+                            "the medium store is gone and begun anew: what people asked to be kept was in it",
+                            place=self.place,
+                        )
                     prepare_sqlite(engine, self.path)
                     self._inode = _inode(self.path)
         except BaseException as error:
