@@ -1,18 +1,23 @@
 """Acting on the tags of an answer, and on `/memory`: each effect once for (task id, number), whatever dies in between.
 
-An effect and its outcome are one transaction of the store, so a task that runs again reads what it did before and says the same. A
-tombstone comes first, by an id of its own (a repeated one changes nothing): what is to be forgotten is out of sight before anything else moves.
+What is to be written is planned outside the transaction (it may ask an embedder, and look through the release), on a revision of the chat's
+memories; if that is another one by then, it is planned anew. An effect and its outcome are one transaction of the store, so a task that runs
+again reads what it did before and says the same. A tombstone comes first, by an id of its own (a repeated one changes nothing): what is to be
+forgotten is out of sight before anything else moves.
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import orjson
 
+from dispatcher.remembering import GroundMoved
 from dispatcher.tags import Tag, TagKind
 from shared.records import ROLES, Task, Tombstone, chat_id_of, dumps, task_id_of, timestamp_of
 from shared.text import one_line, shorten
@@ -26,6 +31,9 @@ if TYPE_CHECKING:
     from dispatcher.remembering import Match, Remembering
     from dispatcher.store.actions import Actions
     from dispatcher.store.memories import Memories, Memory
+
+    #: What is written for one tag, and what came of it; GroundMoved if that cannot be any more.
+    Effect = Callable[[Connection], "Outcome"]
 
 #: The longest that a memory is quoted.
 QUOTED = 120
@@ -76,7 +84,8 @@ class Acting:
     def on_tags(self, task: Task, session: str, tags: Sequence[Tag], now: float) -> Acted:
         """Act on every tag of an answer; `now` is when it was given."""
         outcomes = [
-            self._once(task, tag.number, tag.kind.value, self._effect(task, session, tag, now), now) for tag in tags
+            self._once(task, tag.number, tag.kind.value, partial(self._plan, task, session, tag, now), now)
+            for tag in tags
         ]
         said = list(dict.fromkeys(outcome.say for outcome in outcomes if outcome.say))
         return Acted(said, [turn for outcome in outcomes for turn in outcome.forgotten])
@@ -84,11 +93,17 @@ class Acting:
     def add(self, task: Task, text: str, now: float, *, kind: str = "fact", **more: Any) -> Outcome:
         """`/memory add`, and `hmem memory add` with `more`: deadline (POSIX seconds), importance (1 to 5)."""
 
-        def effect(connection: Connection) -> Outcome:
-            memory, new = self._remembering.add(task.chat_id, _kind(kind), text, now=now, connection=connection, **more)
-            return Outcome(f"{'Kept' if new else 'Known already'} as number {memory.number}: {_quoted(memory)}")
+        def plan() -> Effect:
+            planned = self._remembering.plan(task.chat_id, _kind(kind), text, now=now, **more)
 
-        return self._once(task, 0, "add", effect, now)
+            def effect(connection: Connection) -> Outcome:
+                memory, new = self._remembering.carry_out(planned, connection)
+                known = "Kept" if new else "Known already"
+                return Outcome(f"{known} as number {memory.number}: {_quoted(memory)}")
+
+            return effect
+
+        return self._once(task, 0, "add", plan, now)
 
     def store_all(self, task: Task, memories: Sequence[Memory], now: float) -> None:
         """Store memories that are new, all or none; one batch of a file that is imported."""
@@ -98,7 +113,7 @@ class Acting:
                 self._memories.add(task.chat_id, memory, connection=connection)
             return Outcome()
 
-        self._once(task, 0, "import", effect, now)
+        self._once(task, 0, "import", lambda: effect, now)
 
     def done(self, task: Task, number: int, now: float) -> Outcome:
         """`hmem memory done N`."""
@@ -109,74 +124,103 @@ class Acting:
                 return Outcome(f"There is no open goal number {number}.")
             return Outcome(f"Done: {_quoted(goal)}")
 
-        return self._once(task, 0, "done", effect, now)
+        return self._once(task, 0, "done", lambda: effect, now)
 
     def forget(self, task: Task, number: int, now: float) -> Outcome:
         """`/memory forget N`."""
 
-        def effect(connection: Connection) -> Outcome:
-            memory = self._memories.by_number(task.chat_id, number, connection=connection)
+        def plan() -> Effect:
+            held = self._remembering.held(task.chat_id)
+            memory = next((one for one in held.every if one.number == number), None)
             if memory is None:
-                return Outcome(f"There is no memory number {number}. /memory shows the numbers.")
-            return self._forget(task, 0, memory, now, connection)
+                return _only_said(f"There is no memory number {number}. /memory shows the numbers.")
+            return self._forgetting(task, 0, memory, held.stored, now)
 
-        return self._once(task, 0, "forget", effect, now)
+        return self._once(task, 0, "forget", plan, now)
 
-    def _once(self, task: Task, number: int, kind: str, effect: Callable[[Connection], Outcome], now: float) -> Outcome:
-        text = self._actions.apply_once(
-            task.chat_id, task.task_id, number, kind, lambda connection: effect(connection).to_json(), now=now
-        )
-        return Outcome.from_json(text)
+    def _once(self, task: Task, number: int, kind: str, plan: Callable[[], Effect], now: float) -> Outcome:
+        """The outcome of what is planned, or of what was done before. Each time the ground has moved, somebody else has got on."""
+        done = self._actions.outcome(task.chat_id, task.task_id, number)
+        while done is None:
+            effect = plan()
+            with suppress(GroundMoved):
+                done = self._actions.apply_once(
+                    task.chat_id, task.task_id, number, kind, partial(_outcome_text, effect), now=now
+                )
+        return Outcome.from_json(done)
 
-    def _effect(self, task: Task, session: str, tag: Tag, now: float) -> Callable[[Connection], Outcome]:
+    def _plan(self, task: Task, session: str, tag: Tag, now: float) -> Effect:
         if tag.kind is TagKind.DONE:
-            return lambda connection: self._done(task, tag, now, connection)
+            return self._completing(task, tag, now)
         if tag.kind is TagKind.FORGET:
-            return lambda connection: self._forget_matching(task, tag, now, connection)
-        return lambda connection: self._remember(task, session, tag, now, connection)
+            return self._forgetting_matching(task, tag, now)
+        return self._keeping(task, session, tag, now)
 
-    def _remember(self, task: Task, session: str, tag: Tag, now: float, connection: Connection) -> Outcome:
+    def _keeping(self, task: Task, session: str, tag: Tag, now: float) -> Effect:
         from dispatcher.deadlines import resolve
 
         kind = {TagKind.REMEMBER: "fact", TagKind.GOAL: "goal", TagKind.PREFERENCE: "preference"}[tag.kind]
         deadline = resolve(tag.deadline, now, self._zone) if tag.deadline else None
-        self._remembering.add(
+        planned = self._remembering.plan(
             task.chat_id,
             _kind(kind),
             tag.text,
             now=now,
-            connection=connection,
             deadline=deadline.at if deadline else None,
             session=session or None,
             source_turn=f"{task.task_id}:user",
         )
+        say = ""
         if tag.deadline and deadline is None:
-            return Outcome(f'I kept the goal without a date: "{shorten(tag.deadline, 60)}" is none that I understand.')
-        return Outcome()
+            say = f'I kept the goal without a date: "{shorten(tag.deadline, 60)}" is none that I understand.'
 
-    def _done(self, task: Task, tag: Tag, now: float, connection: Connection) -> Outcome:
+        def effect(connection: Connection) -> Outcome:
+            self._remembering.carry_out(planned, connection)
+            return Outcome(say)
+
+        return effect
+
+    def _completing(self, task: Task, tag: Tag, now: float) -> Effect:
         match = self._remembering.match(task.chat_id, tag.text, {"goal"})
         if not match.clear:
-            return Outcome(_unclear("goal", tag.text, match))
+            return _only_said(_unclear("goal", tag.text, match))
         goal = match.memories[0]
-        self._memories.complete(task.chat_id, goal.memory_id, now, connection=connection)
-        return Outcome(f"Done: {_quoted(goal)}")
 
-    def _forget_matching(self, task: Task, tag: Tag, now: float, connection: Connection) -> Outcome:
+        def effect(connection: Connection) -> Outcome:
+            self._remembering.check(task.chat_id, match.stored, connection)
+            self._memories.complete(task.chat_id, goal.memory_id, now, connection=connection)
+            return Outcome(f"Done: {_quoted(goal)}")
+
+        return effect
+
+    def _forgetting_matching(self, task: Task, tag: Tag, now: float) -> Effect:
         match = self._remembering.match(task.chat_id, tag.text)
         if not match.clear:
-            return Outcome(_unclear("memory", tag.text, match))
-        return self._forget(task, tag.number, match.memories[0], now, connection)
+            return _only_said(_unclear("memory", tag.text, match))
+        return self._forgetting(task, tag.number, match.memories[0], match.stored, now)
 
-    def _forget(self, task: Task, number: int, memory: Memory, now: float, connection: Connection) -> Outcome:
+    def _forgetting(self, task: Task, number: int, memory: Memory, stored: str, now: float) -> Effect:
         """The memory, the exchange it came from, the one that asks to forget it, and turns that said it again: each would bring it back."""
         sources = [turn.rpartition(":")[0] for turn in sources_of(memory)]
         turns = [f"{name}:{role}" for name in dict.fromkeys([*sources, task.task_id]) for role in ROLES]
         turns = list(dict.fromkeys([*turns, *self._repeating(task.chat_id, memory.text)]))
         stone = Tombstone(tombstone_id(memory, task.task_id, number), task.chat_id, now, turn_ids=frozenset(turns))
-        self._forgotten.add(stone)
-        self._memories.delete(task.chat_id, memory.memory_id, connection=connection)
-        return Outcome("Forgotten. I shall not bring it up again.", tuple(turns))
+
+        def effect(connection: Connection) -> Outcome:
+            self._remembering.check(task.chat_id, stored, connection)
+            self._forgotten.add(stone)
+            self._memories.delete(task.chat_id, memory.memory_id, connection=connection)
+            return Outcome("Forgotten. I shall not bring it up again.", tuple(turns))
+
+        return effect
+
+
+def _outcome_text(effect: Effect, connection: Connection) -> str:
+    return effect(connection).to_json()
+
+
+def _only_said(sentence: str) -> Effect:
+    return lambda _connection: Outcome(sentence)
 
 
 def sources_of(memory: Memory) -> list[str]:

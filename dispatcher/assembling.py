@@ -43,7 +43,18 @@ def assemble(
     recalled = _recalled(release, chat_id, message, settings, recent or (), day, today)
     if release is None:
         recalled = replace(recalled, degraded=[why_none or "there is no release yet", *recalled.degraded])
-    return of_release(release, chat_id, message, recalled, settings, settings.memory_tokens, recent, day, today)
+    return of_release(
+        release,
+        chat_id,
+        message,
+        recalled,
+        settings,
+        settings.memory_tokens,
+        recent,
+        today,
+        forgotten=day.forgotten if day else None,
+        day_family=day.embedder.family if day else None,
+    )
 
 
 def _recalled(
@@ -62,19 +73,16 @@ def _recalled(
     told = {("user" if said.role == "user" else "asst", said.timestamp) for said in recent}
     chunks = [turn.chunk for turn in today.items.turns] if today.items and told else []
     known = today.known | {one for chunk in chunks if (chunk.role, chunk.started_at) in told for one in chunk.turn_ids}
-    if release is None and not today.items:
-        return Recalled()
-    search = release.recall if release else day.recall.recall
-    return search(
+    return day.search(
+        release,
         chat_id,
         message,
         k,
         deadline,
-        day=today.items or None,
+        items=today.items,
         hidden=today.hidden,
         hidden_before=today.hidden_before,
         known=known,
-        vector_of=day.embedder.query,
     )
 
 
@@ -86,17 +94,20 @@ def of_release(
     settings: Settings,
     budget: int,
     recent: Sequence[Said] | None = None,
-    day: Day | None = None,
     today: DayContext | None = None,
+    *,
     forgotten: Forgotten | None = None,
+    day_family: str | None = None,
 ) -> Context:
-    """The context from what was recalled for the message, within a budget of tokens; the chat's summary is read here."""
-    summary, fault = _summary(release, chat_id, settings, day.forgotten if day else forgotten)
-    family = _family(release, day)
+    """The context from what was recalled for the message, within a budget of tokens; the chat's summary is read here.
+
+    `day_family` is the model that the day's vectors are of, where there is no release.
+    """
+    summary, fault = _summary(release, chat_id, settings, forgotten)
+    family = _family(release) if release else day_family
     similarities = [hit.scores["cosine"] for hit in recalled.hits if "cosine" in hit.scores]
-    if len(similarities) < len(
-        recalled.hits
-    ):  # one side has no vectors: what it holds cannot be judged by those of the other
+    if len(similarities) < len(recalled.hits):
+        # One side has no vectors: what it holds cannot be judged by those of the other.
         similarities = []
     why = nothing_why(message, similarities, (hit.chunk.text for hit in recalled.hits), family)
     return compose(
@@ -135,9 +146,7 @@ def _unknown(release: OpenRelease | None, chat_id: str, today: DayContext | None
     return f"release {release.run} holds nothing that was said in this chat"
 
 
-def _family(release: OpenRelease | None, day: Day | None) -> str | None:
-    """The model that the vectors are of."""
-    if release is not None:
-        identity = release.manifest.embedding
-        return identity.family if identity else None
-    return day.embedder.family if day else None
+def _family(release: OpenRelease) -> str | None:
+    """The model that its vectors are of."""
+    identity = release.manifest.embedding
+    return identity.family if identity else None

@@ -1,10 +1,12 @@
 -- Put a task that cannot be taken into the dead letters, with the reason.
 -- KEYS  1 hcli:mem:inflight:<worker>  2 hcli:mem:busy  3 hcli:mem:dead  4 hcli:results:<task> (any key if there is no result)
 -- ARGV  1 claim token  2 chat (its lock)  3 dead letter JSON  4 length of the list  5 result JSON or ""  6 its expiry in seconds
+-- Returns 1; 0 if it was buried before; -1 if the dead letters are a key of another type: then the task stays in flight, its chat is free.
 if redis.call('HEXISTS', KEYS[1], ARGV[1]) == 0 then return 0 end
-redis.call('RPUSH', KEYS[3], ARGV[3])
-redis.call('LTRIM', KEYS[3], -ARGV[4], -1)
+local kept = redis.pcall('RPUSH', KEYS[3], ARGV[3])
 if ARGV[5] ~= '' then redis.call('SET', KEYS[4], ARGV[5], 'EX', ARGV[6], 'NX') end
-redis.call('HDEL', KEYS[1], ARGV[1])
 if redis.call('HGET', KEYS[2], ARGV[2]) == ARGV[1] then redis.call('HDEL', KEYS[2], ARGV[2]) end
+if type(kept) == 'table' then return -1 end
+redis.call('LTRIM', KEYS[3], -ARGV[4], -1)
+redis.call('HDEL', KEYS[1], ARGV[1])
 return 1

@@ -50,7 +50,15 @@ def check_claude(setup: Setup) -> Finding:
             f"The Claude CLI {version} is too old: {OLDEST_CLAUDE} is the oldest that was tested, {TESTED_CLAUDE} the newest.",
             "Install a newer one (scripts/setup --with-claude, or claude update).",
         )
-    return ok(f"The Claude CLI {version} is installed; {TESTED_CLAUDE} was tested.")
+    return ok(f"The Claude CLI {version} is installed{_compared(version)}.")
+
+
+def _compared(version: str) -> str:
+    """How the version stands to the tested one, and what to do if that should matter."""
+    if _numbers(version) == _numbers(TESTED_CLAUDE):
+        return ", which is the version that was tested"
+    than = "newer" if _numbers(version) > _numbers(TESTED_CLAUDE) else "older"
+    return f", {than} than {TESTED_CLAUDE}, which was tested; if answers go wrong, scripts/setup --with-claude installs that one"
 
 
 def check_login(setup: Setup) -> Finding:
@@ -65,7 +73,8 @@ def check_login(setup: Setup) -> Finding:
         return problem(
             Fault.CLAUDE_LOGIN,
             f"The Claude CLI is not logged in for the user whose HOME is {home}, so it cannot answer.",
-            "Start claude once as the dispatcher's user and log in, or give that user's dispatcher ANTHROPIC_API_KEY.",
+            "Start claude once as the dispatcher's user and log in, or give that user's dispatcher ANTHROPIC_API_KEY "
+            "or the CLAUDE_CODE_OAUTH_TOKEN that `claude setup-token` prints.",
         )
     return skipped(
         f"This Claude CLI does not say whether it is logged in ({last_line(done)[:200]}).",

@@ -38,17 +38,19 @@ USES: dict[str, str] = {
     keys.turn(_PROBE, "asst"): "SET MGET",
     keys.unconsolidated(_PROBE): "RPUSH LTRIM LRANGE LREM LLEN",
     keys.CHATS: "SADD SREM SRANDMEMBER",
-    keys.spent(_PROBE): "HGET HGETALL HSET HINCRBY EXPIRE DEL",
+    keys.spent(_PROBE): "HGET HMGET HGETALL HSET HINCRBY EXPIRE DEL",
     keys.dream(_PROBE): "SET GET DEL",
     keys.TAGS: "RPUSH LINDEX LREM",
     keys.why(_PROBE): "SET GET DEL",
     keys.TOMBSTONES: "LPOS RPUSH",
     keys.OUTBOX: "RPUSH",
     keys.reminded(_PROBE): "SET",
-    keys.result(_PROBE): "SET",
+    keys.result(_PROBE): "SET GET MGET",
+    keys.cancel(_PROBE): "EXISTS MGET",
+    keys.SERVED: "ZADD ZRANGE ZSCORE ZREM ZREMRANGEBYRANK",
     keys.DEAD: "RPUSH LTRIM",
-    keys.attempts(_PROBE): "INCR EXPIRE DEL MGET",
-    keys.done(_PROBE): "SET EXISTS MGET",
+    keys.attempts(_PROBE): "INCR EXPIRE DEL GET",
+    keys.done(_PROBE): "SET EXISTS GET",
     keys.NIGHT_LAST: "GET",
     keys.NIGHT_FAILED: "GET",
 }
@@ -56,7 +58,7 @@ USES: dict[str, str] = {
 _ARGUMENTS = {
     "LRANGE": "0 0", "LREM": "1 x", "LPUSH": "x", "RPUSH": "x", "LTRIM": "0 -1", "EXPIRE": "60", "SET": "x", "INCRBY": "1",
     "HGET": "x", "HSET": "x x", "HDEL": "x", "HEXISTS": "x", "HINCRBY": "x 1", "HINCRBYFLOAT": "x 1", "LINDEX": "0",
-    "LPOS": "x", "SADD": "x", "SREM": "x",
+    "LPOS": "x", "HMGET": "x", "ZADD": "1 x", "ZRANGE": "0 0", "ZSCORE": "x", "ZREM": "x", "ZREMRANGEBYRANK": "0 0", "SADD": "x", "SREM": "x",
     "BLMOVE": f"{keys.TASKS} LEFT LEFT 1",
 }  # fmt: skip
 #: Commands without a key.

@@ -1,48 +1,54 @@
-"""The Claude CLI as a child process: one message in on stdin, one JSON object out.
+"""The Claude CLI as a child process: one message in on stdin, one JSON object out (read by dispatcher/claude_answer.py).
 
 The argument list is constant but for ids, model and paths; the message never stands in it. Memory goes in by a file of mode 0600
-(one argument is limited to 128 KiB, and arguments are readable in /proc). The child is a process group of its own with a time limit,
-in an empty directory per chat (the CLI files sessions by working directory), and sees none of our settings.
+(one argument is limited to 128 KiB, and arguments are readable in /proc). The child has a time limit (dispatcher/claude_process.py), works in an
+empty directory per chat (the CLI files sessions by working directory), and sees none of our settings.
 
-Two things in a message would act instead of being read: `@path` makes the CLI send that file's content, a leading `/` is taken for a
-command. Both are disarmed twice: in the text (a word joiner after `@`, one before `/`) and by a rule that denies reading any file.
+What a message may make the CLI do is disarmed twice. `@path` sends a file's content: a word joiner after `@` hides it, and a rule denies reading
+any file. A command (`/clear`, a prompt of an MCP server) is none after a word joiner, and those that the user keeps in files are switched off, with
+the skills. Of the files around it the CLI heeds those of the user that it runs as (login, settings, hooks, CLAUDE.md); the working directory brings
+no settings, hooks or MCP servers, and the CLI's own memory, a second one beside ours, is off.
 """
 
 from __future__ import annotations
 
 import asyncio
-import math
 import os
 import re
 import shutil
-import signal
 import sys
 from collections.abc import Mapping
-from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-import orjson
 import structlog
 
+from dispatcher.claude_answer import SESSION_ID, WORD_JOINER, Answer, failed, read_answer
+from dispatcher.claude_process import OutputTooLarge, run
 from shared.errors import ClaudeUnavailable
 from shared.settings import Settings
 
+__all__ = ["Answer", "ClaudeCli", "Question"]
+
 log = structlog.get_logger()
 
-WORD_JOINER = "\u2060"
 _FILE_MARK = re.compile(r"(?<![A-Za-z0-9])@")
+_PLAIN_START = re.compile(r"[\w\"'(*+-]")
 DENY_READING = '{"permissions":{"deny":["Read(//**)"]}}'
+#: Only what the owner of HOME and these arguments say: no settings, hooks or MCP servers of the working directory.
+OWNERS_FILES_ONLY = ("--setting-sources", "user", "--strict-mcp-config")
+#: Commands and skills from files are off, unless the tool that runs skills is asked for by name.
+NO_COMMANDS, SKILL_TOOL = "--disable-slash-commands", "Skill"
 #: More than this from the CLI is no chat answer.
 MAX_OUTPUT_BYTES = 16 << 20
-#: Seconds between asking the process group to end and killing it.
-KILL_GRACE_SECONDS = 5.0
 #: Seconds that `claude --help` may take.
 HELP_SECONDS = 10.0
 #: From some version on the CLI keeps the system prompt of a conversation's first turn unless told not to: yesterday's memory for ever.
 FRESH_PROMPT = ("--system-prompt-snapshot", "off")
 
+#: Given to the CLI unless our own environment says otherwise: no second memory (it costs 500 tokens a message, and is not forgotten with ours), and
+#: about 35 s of trying again by itself, where its own default is 10 tries in 3 minutes.
+DEFAULTS = {"CLAUDE_CODE_DISABLE_AUTO_MEMORY": "1", "CLAUDE_CODE_MAX_RETRIES": "6"}
 #: What the CLI may see of our environment: its own variables, and what any program needs.
 _PASSED = frozenset(
     """
@@ -55,7 +61,8 @@ _PASSED_PREFIXES = ("LC_", "XDG_", "ANTHROPIC_", "CLAUDE_", "AWS_", "VERTEX_", "
 
 @dataclass(frozen=True)
 class Question:
-    """One call: the bare message, the chat's session and whether it exists, the prompt file (None: nothing to add)."""
+    """One call: the bare message, the chat's session and whether it exists, the prompt file (None: nothing to add), and what this call has in
+    addition to the settings: files that name MCP servers, tools that may be used."""
 
     message: str
     session: str
@@ -63,22 +70,28 @@ class Question:
     model: str | None
     directory: Path
     prompt_file: Path | None
-
-
-@dataclass(frozen=True)
-class Answer:
-    """What the CLI said. `error` is None for an answer; `session_lost` means that another session must be started."""
-
-    text: str
-    error: str | None = None
-    session_lost: bool = False
-    usage: dict[str, Any] = field(default_factory=dict)
+    mcp_config_files: tuple[Path, ...] = ()
+    more_tools: tuple[str, ...] = ()
 
 
 def as_plain_text(message: str) -> str:
-    """The message with nothing in it that the CLI would act on. Mail addresses stay: after a letter or digit `@` names no file."""
+    """The message with nothing in it that the CLI would act on. Mail addresses stay: after a letter or digit `@` names no file.
+
+    What commands begin with is not listed here (`/`, blanks that a version may strip, modes yet to come), but what sentences, numbers and lists do.
+    """
     disarmed = _FILE_MARK.sub("@" + WORD_JOINER, message)
-    return WORD_JOINER + disarmed if disarmed.lstrip().startswith("/") else disarmed
+    return disarmed if _PLAIN_START.match(disarmed) else WORD_JOINER + disarmed
+
+
+def built_in_tools(allowed: str) -> tuple[str, ...]:
+    """The tools that a list of permissions names, without those of MCP servers: `Bash(git *), mcp__core__*` names Bash."""
+    outside, depth = "", 0
+    for character in allowed:
+        depth += character == "("
+        outside += " " if depth else character
+        depth -= character == ")" and depth > 0
+    names = outside.replace(",", " ").split()
+    return tuple(dict.fromkeys(name for name in names if not name.startswith("mcp__")))
 
 
 def child_environment(environment: Mapping[str, str], own_names: set[str], extra: str) -> dict[str, str]:
@@ -106,7 +119,7 @@ def find_cli(settings: Settings) -> str:
 def cli_environment(settings: Settings) -> dict[str, str]:
     """The environment that the CLI gets from this process."""
     own = {name.upper() for name in Settings.model_fields}
-    return child_environment(os.environ, own, settings.claude_env)
+    return DEFAULTS | child_environment(os.environ, own, settings.claude_env)
 
 
 class ClaudeCli:
@@ -122,29 +135,28 @@ class ClaudeCli:
 
     async def ask(self, question: Question) -> Answer:
         """Run the CLI once. Never raises for what the CLI does; a cancelled call ends the whole process group."""
+        if not question.message.strip():
+            return failed("the message is empty", advice="Please write something.")
+        if not SESSION_ID.fullmatch(question.session):  # it could be read as an option
+            return failed("the earlier conversation is gone", f"no session id: {question.session!r}", session_lost=True)
         arguments = self._arguments(question, await self.flags())
+        limit = self._settings.task_timeout
         try:
-            process = await asyncio.create_subprocess_exec(
-                *arguments,
-                stdin=asyncio.subprocess.PIPE,
-                stdout=asyncio.subprocess.PIPE,
-                stderr=asyncio.subprocess.PIPE,
-                cwd=question.directory,
-                env=self._environment,
-                start_new_session=True,
+            ended = await run(
+                arguments,
+                as_plain_text(question.message).encode("utf-8", "replace"),
+                directory=question.directory,
+                environment=self._environment,
+                seconds=limit,
+                most_bytes=MAX_OUTPUT_BYTES,
             )
-        except OSError as error:
-            return Answer("", error=f"the Claude CLI could not be started ({error.strerror})")
-        try:
-            async with asyncio.timeout(self._settings.task_timeout):
-                output, errors = await _converse(process, as_plain_text(question.message).encode("utf-8", "replace"))
         except TimeoutError:
-            return Answer("", error=f"no answer within {self._settings.task_timeout:g} s")
-        except _TooMuch:
-            return Answer("", error=f"the answer is larger than {MAX_OUTPUT_BYTES >> 20} MiB")
-        finally:
-            await _end_group(process)
-        return read_answer(process.returncode or 0, output, errors)
+            return failed(f"no answer within {limit:g} s")
+        except OSError as error:
+            return failed("the Claude CLI could not be started", str(error))
+        except OutputTooLarge:
+            return failed(f"the answer is larger than {MAX_OUTPUT_BYTES >> 20} MiB")
+        return read_answer(ended, question.session, resumed=question.resume)
 
     async def flags(self) -> tuple[str, ...]:
         """Flags that this version of the CLI needs and knows: asked once for each version of the file (the CLI updates itself)."""
@@ -159,120 +171,46 @@ class ClaudeCli:
 
     async def _ask_for_flags(self) -> tuple[str, ...] | None:
         """None if the CLI did not say: then it is asked again at the next question."""
-        output, process = b"", None
-        with suppress(OSError, TimeoutError):
-            process = await asyncio.create_subprocess_exec(
-                self._binary, "--help", env=self._environment, start_new_session=True,
-                stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL,
-            )  # fmt: skip
-            async with asyncio.timeout(HELP_SECONDS):
-                output, _ = await process.communicate()
-        if process is not None:
-            await _end_group(process)
-        if process is None or process.returncode != 0:
+        try:
+            ended = await run(
+                [self._binary, "--help"],
+                b"",
+                directory=Path("/"),
+                environment=self._environment,
+                seconds=HELP_SECONDS,
+                most_bytes=MAX_OUTPUT_BYTES,
+            )
+        except (OSError, OutputTooLarge):  # TimeoutError is an OSError
+            ended = None
+        if ended is None or ended.exit_code != 0:
             log.warning("the Claude CLI did not answer --help; memory may be stale on resumed turns until it does")
             return None
-        return FRESH_PROMPT if FRESH_PROMPT[0].encode() in output else ()
+        return FRESH_PROMPT if FRESH_PROMPT[0].encode() in ended.output else ()
 
     def _arguments(self, question: Question, flags: tuple[str, ...]) -> list[str]:
+        """Options that take several values come last, each followed by another option: none swallows what is not its own."""
         settings = self._settings
-        arguments = [self._binary, "-p", "--output-format", "json", "--settings", DENY_READING, *flags]
+        allowed = settings.claude_allowed_tools or ""
+        tools = built_in_tools(allowed)
+        arguments = [
+            self._binary,
+            "-p",
+            "--output-format",
+            "json",
+            "--settings",
+            DENY_READING,
+            *OWNERS_FILES_ONLY,
+            *flags,
+        ]
+        arguments += [] if SKILL_TOOL in tools else [NO_COMMANDS]
         arguments += ["--resume" if question.resume else "--session-id", question.session]
         if question.prompt_file:
             arguments += ["--append-system-prompt-file", str(question.prompt_file)]
         if question.model:
             arguments += ["--model", question.model]
-        if settings.claude_mcp_config:
-            arguments += ["--mcp-config", str(settings.claude_mcp_config)]
-        if settings.claude_allowed_tools:
-            arguments += ["--allowedTools", settings.claude_allowed_tools]
-        else:
-            arguments += ["--tools", ""]
-        return arguments
-
-
-class _TooMuch(Exception):
-    pass
-
-
-async def _converse(process: asyncio.subprocess.Process, message: bytes) -> tuple[bytes, bytes]:
-    """Write the message and read both outputs at the same time, so that neither side waits for the other."""
-    if process.stdin is None or process.stdout is None or process.stderr is None:
-        raise AssertionError("the child was started with pipes")
-    _, output, errors, _ = await asyncio.gather(
-        _feed(process.stdin, message), _read(process.stdout), _read(process.stderr), process.wait()
-    )
-    return output, errors
-
-
-async def _feed(stdin: asyncio.StreamWriter, message: bytes) -> None:
-    with suppress(BrokenPipeError, ConnectionResetError):  # a child that ends early says why on stderr
-        stdin.write(message)
-        await stdin.drain()
-    stdin.close()
-
-
-async def _read(stream: asyncio.StreamReader) -> bytes:
-    content = bytearray()
-    while block := await stream.read(1 << 16):
-        content += block
-        if len(content) > MAX_OUTPUT_BYTES:
-            raise _TooMuch
-    return bytes(content)
-
-
-async def _end_group(process: asyncio.subprocess.Process) -> None:
-    """TERM, then KILL, to all that the child started; its own exit alone would leave its children."""
-    if process.returncode is None:
-        _signal_group(process.pid, signal.SIGTERM)
-        with suppress(TimeoutError):
-            async with asyncio.timeout(KILL_GRACE_SECONDS):
-                await process.wait()
-    _signal_group(process.pid, signal.SIGKILL)
-    await process.wait()
-
-
-def _signal_group(group: int, number: signal.Signals) -> None:
-    with suppress(ProcessLookupError, PermissionError):
-        os.killpg(group, number)
-
-
-def read_answer(exit_code: int, output: bytes, errors: bytes) -> Answer:
-    """An Answer from what the CLI printed. `No conversation found`, or an exit without JSON, means the session cannot be resumed."""
-    complaint = errors.decode("utf-8", "replace").strip()
-    try:
-        record = orjson.loads(output.decode("utf-8", "replace"))
-    except orjson.JSONDecodeError:
-        record = None
-    lost = b"No conversation found" in output + errors or (exit_code != 0 and not isinstance(record, dict))
-    if not isinstance(record, dict):
-        reason = complaint.splitlines()[-1][:300] if complaint else f"exit {exit_code}, no answer"
-        return Answer("", error=f"the Claude CLI failed ({reason})", session_lost=lost)
-    text = record.get("result")
-    usage = _usage(record)
-    if record.get("is_error") or exit_code != 0:
-        reason = text if isinstance(text, str) and text else complaint or f"exit {exit_code}"
-        return Answer("", error=f"the Claude CLI reported an error ({reason[:300]})", session_lost=lost, usage=usage)
-    if not isinstance(text, str) or not text.strip():
-        return Answer("", error="the answer was empty", usage=usage)
-    return Answer(text.replace("@" + WORD_JOINER, "@"), usage=usage)
-
-
-def _usage(record: dict[str, Any]) -> dict[str, Any]:
-    """The counters of one call, under the names of `hcli:stats`."""
-    usage = record.get("usage")
-    usage = usage if isinstance(usage, dict) else {}
-    values = {
-        "input_tokens": usage.get("input_tokens"),
-        "output_tokens": usage.get("output_tokens"),
-        "cache_read": usage.get("cache_read_input_tokens"),
-        "cost_usd": record.get("total_cost_usd"),
-        "duration_ms": record.get("duration_ms"),
-        "num_turns": record.get("num_turns"),
-    }
-    numbers = {
-        name: value
-        for name, value in values.items()
-        if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-    }
-    return {name: float(value) if name == "cost_usd" else round(value) for name, value in numbers.items()}
+        own_config = (settings.claude_mcp_config,) if settings.claude_mcp_config else ()
+        if servers := [*own_config, *question.mcp_config_files]:
+            arguments += ["--mcp-config", *map(str, servers)]
+        if may := [*filter(None, [allowed]), *question.more_tools]:
+            arguments += ["--allowedTools", ",".join(may)]
+        return [*arguments, "--tools", ",".join(tools)]

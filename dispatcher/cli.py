@@ -12,15 +12,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import orjson
 import typer
-from redis import Redis
 
-from dispatcher.forgetting import Forgotten, hidden_by
+from dispatcher.cli_parts import Chat, Json, connect, given_chat
 from dispatcher.memory_cli import app as memory_app
 from dispatcher.release_cli import app as release_app
 from shared.command import print_bytes, print_json, run_command, start
 from shared.errors import InvalidInput, MemoryStale, ReleaseRefused, SettingsError
 from shared.recall import OpenRelease
-from shared.records import RecordRefused, chat_id_of
 from shared.release import current_release, no_release
 from shared.settings import Settings
 from shared.text import one_line, shorten, time_text
@@ -28,13 +26,12 @@ from shared.text import one_line, shorten, time_text
 if TYPE_CHECKING:
     from dispatcher.context import Context
     from dispatcher.status import Status
+    from shared.recall import Hit
 
 app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False, add_completion=False, help=__doc__)
 app.add_typer(release_app, name="release")
 app.add_typer(memory_app, name="memory")
 
-Chat = Annotated[str, typer.Argument(help="Chat id, as the bot knows it (put -- before a negative one).")]
-Json = Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")]
 Batch = Annotated[Path | None, typer.Option(help="Answer the questions of this JSONL file instead.")]
 
 
@@ -54,14 +51,17 @@ async def _serve(settings: Settings) -> None:
     from dispatcher.claude import ClaudeCli
     from dispatcher.day import Day
     from dispatcher.memory import Memory
+    from dispatcher.metrics import open_metrics
     from dispatcher.summaries import SummaryWriter, in_thread
-    from dispatcher.worker import Worker, connect
+    from dispatcher.worker import Worker
+    from dispatcher.worker import connect as connect_patiently
 
-    memory, client = Memory(settings), connect(settings)
+    memory, client, metrics = Memory(settings), connect_patiently(settings), open_metrics(settings)
     claude = ClaudeCli(settings)
     loop = asyncio.get_running_loop()
     day = Day(settings, memory, SummaryWriter(settings, lambda prompt: in_thread(claude, settings, prompt, loop)))
-    worker = Worker(settings, client, memory, Answering(settings, memory, claude, day), day)
+    answering = Answering(settings, memory, claude, day, metrics)
+    worker = Worker(settings, client, memory, answering, day, metrics)
     asking = asyncio.create_task(claude.flags())  # while the rest starts; the first question waits for it
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, worker.stop)
@@ -70,6 +70,27 @@ async def _serve(settings: Settings) -> None:
     finally:
         asking.cancel()
         await client.aclose()
+        await asyncio.to_thread(metrics.close)
+
+
+@app.command()
+def telegram() -> None:
+    """The Telegram bot, in the foreground."""
+    settings = start()
+    from dispatcher.telegram.bot import serve
+
+    asyncio.run(serve(settings))
+
+
+@app.command()
+def mcp(
+    chat: Annotated[str, typer.Option(help="The chat whose memory it is; --chat=-100 for a negative one.")],
+) -> None:
+    """One chat's memory as MCP tools, over standard input and output."""
+    settings = start()
+    from dispatcher.mcp_server import serve
+
+    serve(settings, given_chat(chat))
 
 
 @app.command(context_settings={"ignore_unknown_options": True})
@@ -86,7 +107,7 @@ def ask(
     if settings.result_hmac_key is None:
         raise SettingsError("RESULT_HMAC_KEY is not set, so no answer could be verified. Set the dispatcher's.")
     result = enquire(
-        _redis(settings), settings.result_hmac_key.get_secret_value(), _chat(chat), text, timeout_seconds=timeout
+        connect(settings), settings.result_hmac_key.get_secret_value(), given_chat(chat), text, timeout_seconds=timeout
     )
     if json:
         print_json({"output": result.output, "completed_at": result.completed_at, "usage": result.usage})
@@ -105,43 +126,47 @@ def search(
         str | None, typer.Option(help="What `last week` counts from: ISO 8601 or POSIX seconds; not with --batch.")
     ] = None,
 ) -> None:
-    """Ranked hits in one chat, with their scores."""
+    """Ranked hits in one chat, of last night's release and of today, with their scores."""
     settings = start()
     if batch and (chat or query or now):
         raise InvalidInput("--batch takes chat, question and time from the file. Leave CHAT, QUERY and --now out.")
     seen_from = _moment(now, settings)
-    with _release(settings) as release:
-        if release.text_missing:
-            raise ReleaseRefused(release.text_missing)
-        if batch:
+    if batch:
+        with _release(settings) as release:
+            if release.text_missing:
+                raise ReleaseRefused(release.text_missing)
             _print_batch(settings, release, batch, k, [])
-            return
-        hidden, before = hidden_by(Forgotten(settings.hmem_state_dir).of(_chat(chat)))
-        recalled = release.recall(
-            _chat(chat), _required(query, "QUERY"), k, now=seen_from, hidden=hidden, hidden_before=before
-        )
-        if json:
-            from dispatcher.context import hit_json
+        return
+    from dispatcher.looking import find
 
-            print_json(
-                {
-                    "release": release.run,
-                    "ms": round(recalled.ms, 2),
-                    "degraded": recalled.degraded,
-                    "hits": [hit_json(hit) for hit in recalled.hits],
-                }
-            )
-            return
+    found = find(settings, given_chat(chat), _required(query, "QUERY"), k, seen_from)
+    recalled = found.recalled
+    if json:
+        from dispatcher.context import hit_json
+
+        print_json(
+            {
+                "release": found.run,
+                "ms": round(recalled.ms, 2),
+                "degraded": recalled.degraded,
+                "hits": [hit_json(hit) for hit in recalled.hits],
+            }
+        )
+        return
     for number, hit in enumerate(recalled.hits, start=1):
-        scores = f"{hit.score:.3f} (words {_score(hit.lexical)}, meaning {_score(hit.vector)})"
-        typer.echo(f"{number:2}. {scores}  {time_text(hit.chunk.started_at, settings.timezone)}  {hit.chunk.chunk_id}")
-        if hit.question:
-            typer.echo(f"      asked: {shorten(one_line(hit.question), 160)}")
-        typer.echo(f"      {hit.chunk.speaker}: {shorten(one_line(hit.chunk.text), 300)}")
-        if hit.also:
-            typer.echo(f"      said again: {', '.join(hit.also)}")
-    typer.echo(f"{len(recalled.hits)} hits in {recalled.ms:.1f} ms from release {release.run}", err=True)
+        _print_hit(number, hit, settings)
+    typer.echo(f"{len(recalled.hits)} hits in {recalled.ms:.1f} ms from {found.asked}", err=True)
     _say_degraded(recalled.degraded)
+
+
+def _print_hit(number: int, hit: Hit, settings: Settings) -> None:
+    scores = f"{hit.score:.3f} (words {_score(hit.lexical)}, meaning {_score(hit.vector)})"
+    typer.echo(f"{number:2}. {scores}  {time_text(hit.chunk.started_at, settings.timezone)}  {hit.chunk.chunk_id}")
+    if hit.question:
+        typer.echo(f"      asked: {shorten(one_line(hit.question), 160)}")
+    typer.echo(f"      {hit.chunk.speaker}: {shorten(one_line(hit.chunk.text), 300)}")
+    if hit.also:
+        typer.echo(f"      said again: {', '.join(hit.also)}")
 
 
 def _moment(now: str | None, settings: Settings) -> float | None:
@@ -176,7 +201,7 @@ def context(
         return
     from dispatcher.looking import look
 
-    found = look(settings, _redis(settings), _chat(chat), _required(text, "TEXT"))
+    found = look(settings, connect(settings), given_chat(chat), _required(text, "TEXT"))
     if json:
         print_json({"chat_id": chat, "budget": settings.memory_tokens} | found.to_json())
         return
@@ -205,7 +230,7 @@ def status(json: Json = False) -> None:
     from dispatcher.status import read_status
 
     settings = start()
-    found = read_status(settings, _redis(settings))
+    found = read_status(settings, connect(settings))
     if json:
         print_json(found.to_json())
     else:
@@ -257,11 +282,6 @@ def doctor(json: Json = False) -> None:
     raise typer.Exit(checks.exit_code(found))
 
 
-def _redis(settings: Settings) -> Redis:
-    client: Redis = Redis.from_url(settings.redis_url, socket_timeout=30, socket_connect_timeout=5)
-    return client
-
-
 @contextmanager
 def _release(settings: Settings) -> Iterator[OpenRelease]:
     """The current release with its vectors, or a sentence why there is none."""
@@ -274,13 +294,6 @@ def _release(settings: Settings) -> Iterator[OpenRelease]:
         yield release
     finally:
         release.close()
-
-
-def _chat(value: str) -> str:
-    try:
-        return chat_id_of(value or None)
-    except RecordRefused as error:
-        raise InvalidInput(f"CHAT {value!r} cannot be a chat id: {error}.") from error
 
 
 def _required(value: str, name: str) -> str:

@@ -36,7 +36,8 @@ if TYPE_CHECKING:
     from dispatcher.store.turns import Turns
     from dispatcher.summaries import SummaryWriter
     from shared.day_index import DayItems
-    from shared.recall import DayRecall
+    from shared.lookup import Recalled
+    from shared.recall import DayRecall, OpenRelease
 
 log = structlog.get_logger()
 
@@ -79,6 +80,7 @@ class Day:
         self.opened = False  # or tried to
         self._served, self._writer = served, writer
         self._pool = ThreadPoolExecutor(settings.max_concurrent_tasks, thread_name_prefix="day")
+        self._counting = ThreadPoolExecutor(1, thread_name_prefix="counting")
 
     @property
     def wanted(self) -> bool:
@@ -153,6 +155,7 @@ class Day:
 
     def close(self) -> None:
         self._pool.shutdown(wait=False, cancel_futures=True)
+        self._counting.shutdown(wait=True)  # what was shown is counted; the store's own time limits bound the wait
         for name in ("recall", "_database"):
             if name in self.__dict__:
                 self.__dict__[name].close()
@@ -192,13 +195,22 @@ class Day:
         relevant = ""
         if len(facts) > self._facts_room():  # else every one of them is shown anyway
             shown = _shown(always, facts, self._facts_room(), now, zone)
-            found = self.remembering.relevant(chat_id, message, RELEVANT, now=now, beside=shown, count=count)
-            relevant = relevant_text([memory for memory, _ in found], now, zone)
+            found = [pair[0] for pair in self.remembering.relevant(chat_id, message, RELEVANT, now=now, beside=shown)]
+            relevant = relevant_text(found, now, zone)
+            if found and count:  # beside the answer: it takes a write to the disk
+                self._counting.submit(self._count, chat_id, [memory.memory_id for memory in found], now)
         known = {one for one, its in self.turns.ids(chat_id).items() if its == session} if session else set()
         earlier = self._earlier(chat_id, now - EARLIER_SECONDS)
         return DayContext(
             facts, earlier, relevant, self.items(chat_id), base.hidden, base.hidden_before, frozenset(known)
         )
+
+    def _count(self, chat_id: str, ids: Sequence[int], now: float) -> None:
+        """Note that memories were shown."""
+        try:
+            self.memories.touch(chat_id, ids, now)
+        except HmemError as error:
+            log.warning("that memories were shown is not counted", memories=len(ids), reason=str(error))
 
     def _earlier(self, chat_id: str, since: float) -> str:
         """Summaries of sessions that ended since then, in the order of time."""
@@ -214,6 +226,39 @@ class Day:
     def items(self, chat_id: str) -> DayItems | None:
         """The chat's turns of the day, and summaries that became searchable; the same object until something changes."""
         return self._day_turns.items(chat_id)
+
+    def search(
+        self,
+        release: OpenRelease | None,
+        chat_id: str,
+        query: str,
+        k: int,
+        deadline_seconds: float | None = None,
+        now: float | None = None,
+        *,
+        items: DayItems | None,
+        hidden: Collection[str] = (),
+        hidden_before: float | None = None,
+        known: Collection[str] = (),
+    ) -> Recalled:
+        """Hits of the release, if there is one, and of the day's turns (`items`); the rest as `OpenRelease.recall`."""
+        from shared.lookup import Recalled
+
+        if release is None and not items:
+            return Recalled()
+        recall = release.recall if release else self.recall.recall
+        return recall(
+            chat_id,
+            query,
+            k,
+            deadline_seconds,
+            now,
+            day=items or None,
+            hidden=hidden,
+            hidden_before=hidden_before,
+            known=known,
+            vector_of=self.embedder.query,
+        )
 
     # What the dreamer does.
 
@@ -301,16 +346,8 @@ class Day:
 
         from shared.relevance import says_again
 
-        items = self.items(chat_id)
         with self._served.reading() if self._served else nullcontext() as release:
-            if release is not None:
-                hits = release.recall(chat_id, text, REPETITIONS, day=items or None, vector_of=self.embedder.query).hits
-            else:
-                hits = (
-                    self.recall.recall(chat_id, text, REPETITIONS, day=items, vector_of=self.embedder.query).hits
-                    if items
-                    else []
-                )
+            hits = self.search(release, chat_id, text, REPETITIONS, items=self.items(chat_id)).hits
         return [one for hit in hits if says_again(text, hit.chunk.text) for one in (*hit.chunk.turn_ids, *hit.also)]
 
     def forget_copies(self, chat_id: str, turn_ids: Collection[str]) -> None:

@@ -29,6 +29,17 @@ def label(identity: EmbeddingIdentity) -> str:
     return f"{identity.family}/{identity.dimensions}{prefixed}"
 
 
+def packed(vector: Vectors) -> bytes:
+    """A vector as the store keeps it: float32, little endian."""
+    return vector.astype("<f4").tobytes()
+
+
+def unpacked(embedding: bytes) -> Vectors:
+    import numpy as np
+
+    return np.frombuffer(embedding, "<f4")
+
+
 class DayEmbedder:
     """Thread-safe. `open` is slow; every other method answers at once, with None where there is no embedder."""
 
@@ -50,6 +61,12 @@ class DayEmbedder:
         """Label of the vectors that it makes now; None while it is not open."""
         identity = self._identity
         return label(identity) if identity else None
+
+    @property
+    def dimensions(self) -> int:
+        """Of its vectors; 0 while it is not open."""
+        identity = self._identity
+        return identity.dimensions if identity else 0
 
     @property
     def family(self) -> str | None:
@@ -108,7 +125,7 @@ class DayEmbedder:
         with self._lock:
             if self._embedder is not None:
                 self._embedder.close()
-                self._embedder = self._identity = None
+                self._embedder = self._asker = self._identity = None
 
     def _failed(self, error: Exception) -> None:
         self._not_before = time.monotonic() + RETRY_SECONDS

@@ -7,6 +7,7 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from dispatcher.day_embedder import packed, unpacked
 from shared.records import Turn
 from shared.settings import Settings
 
@@ -56,9 +57,8 @@ class DayTurns:
         from shared.day_index import day_turns
 
         model = self._embedder.model
-        dimensions = int(model.split("/")[1].split("+")[0]) if model else 0
         embedding = stored.embedding if model and stored.embedding_model == model else None
-        return day_turns(stored.turn, self._settings.timezone, embedding, dimensions)
+        return day_turns(stored.turn, self._settings.timezone, embedding, self._embedder.dimensions)
 
     def _long_summaries(self, chat_id: str) -> list[DayTurn]:
         """Summaries that became searchable. Each stands for its turns: it goes as soon as the release, or a tombstone, has one of them."""
@@ -85,9 +85,7 @@ class DayTurns:
         ]
 
     def _vector(self, embedding: bytes | None, model: str | None) -> Vectors | None:
-        import numpy as np
-
-        return np.frombuffer(embedding, "<f4") if embedding and model == self._embedder.model else None
+        return unpacked(embedding) if embedding and model == self._embedder.model else None
 
     def store(self, turns: Sequence[Turn]) -> None:
         """Into the medium store, with language and vectors where they can be told."""
@@ -118,7 +116,7 @@ class DayTurns:
             vectors = self._embedder.embedded([summary.text])
             if vectors is None:
                 return
-            made = None if vectors[0] is None else vectors[0].astype("<f4").tobytes()
+            made = None if vectors[0] is None else packed(vectors[0])
             self._summaries.update_embedding(summary.chat_id, summary.summary_id, made, model)
         missing = self._turns.needing_embedding(model, limit)
         embeddings = self._embedded([one.turn for one in missing])

@@ -25,12 +25,13 @@ from uuid import uuid4
 
 import structlog
 from redis import Redis, RedisError
+from redis.exceptions import LockError
 
 from dispatcher.forgetting import announce, end_conversation
 from dispatcher.tasks import dead_letter, turns_of
 from shared import keys
 from shared.errors import HmemError, StorageError
-from shared.records import RecordRefused, dumps, loads_object
+from shared.records import RecordRefused, Turn, dumps, loads_object
 
 if TYPE_CHECKING:
     from apscheduler.schedulers.asyncio import AsyncIOScheduler
@@ -147,11 +148,9 @@ class Dreamer:
 
     def _consolidate_chat(self, chat_id: str) -> int:
         """How many turns are left for the next round. Those that the night has flushed are in the release: there is nothing left to store."""
-        raws = self._redis.lrange(keys.unconsolidated(chat_id), 0, TURNS_AT_ONCE - 1)
-        ids = [raw.decode("utf-8", "replace") for raw in raws]
+        ids, turns = waiting(self._redis, chat_id, TURNS_AT_ONCE)
         if ids:
-            names = [keys.MEMORY_PREFIX + one for one in ids]
-            self._day.store_turns(turns_of(names, self._redis.mget(names), chat_id))
+            self._day.store_turns(turns)
             self._day.crash_point("dreamer:stored")
         return int(
             self._consolidated(
@@ -245,13 +244,21 @@ class Dreamer:
     @contextmanager
     def _lease(self, chat_id: str) -> Iterator[bool]:
         """Whether this dispatcher is the one that consolidates the chat now."""
-        token = f"{self._worker}:{uuid4().hex[:8]}"
-        mine = bool(self._redis.set(keys.dream(chat_id), token, nx=True, ex=keys.DREAM_TTL_SECONDS))
+        lock = self._redis.lock(keys.dream(chat_id), timeout=keys.DREAM_TTL_SECONDS, blocking=False, thread_local=False)
+        mine = bool(lock.acquire(token=f"{self._worker}:{uuid4().hex[:8]}"))
         try:
             yield mine
         finally:
-            if mine and self._redis.get(keys.dream(chat_id)) == token.encode():
-                self._redis.delete(keys.dream(chat_id))
+            if mine:
+                with suppress(LockError):  # it took longer than the lease, and the chat may be another's by now
+                    lock.release()
+
+
+def waiting(client: Any, chat_id: str, most: int = 0) -> tuple[list[str], list[Turn]]:
+    """The oldest `most` (0: all) of the chat's turns that are not in the medium store yet: their ids, and those that can be read."""
+    ids = [raw.decode("utf-8", "replace") for raw in client.lrange(keys.unconsolidated(chat_id), 0, most - 1)]
+    names = [keys.MEMORY_PREFIX + one for one in ids]
+    return ids, turns_of(names, client.mget(names) if names else [], chat_id)
 
 
 def scheduled(dreamer: Dreamer, seconds: float) -> AsyncIOScheduler:

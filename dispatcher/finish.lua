@@ -5,7 +5,8 @@
 --       14 hcli:mem:spent:<chat>  15 hcli:mem:chats  16 hcli:mem:tags  17 hcli:mem:why:<chat>
 -- ARGV  1 claim token  2 chat (its lock)  3 JSON: {user, asst, history, size, stats, digest, session_was, session, session_ttl, turn_ids, dead,
 --       history_ttl, history_length, stats_ttl, done_ttl, unconsolidated_length, dead_length, result, result_ttl, chat, tokens,
---       spent_ttl, tags, why, why_ttl, forget}; "" = absent; forget: the conversation so far is not to be told again
+--       spent_ttl, tags, why, why_ttl, forget, session_cost, forged}; "" = absent; forget: the conversation so far is not to be told again;
+--       session_cost: what the session has cost so far; forged: SHA-1 of a result that stands there and is nobody's
 -- Returns 1 if this call finished it, 0 if it was finished before (by this worker or by one that took the task over).
 local function leave()
   redis.call('HDEL', KEYS[1], ARGV[1])
@@ -19,7 +20,10 @@ local e = cjson.decode(ARGV[3])
 if e.user ~= '' then redis.call('SET', KEYS[4], e.user) end
 if e.asst ~= '' then redis.call('SET', KEYS[5], e.asst) end
 -- A result that stands there is the bot's own, written at /cancel: it has been shown, ours comes too late.
-redis.call('SET', KEYS[11], e.result, 'EX', e.result_ttl, 'NX')
+-- One whose signature is wrong, or a key of another type, is nobody's and makes way.
+local standing = redis.pcall('GET', KEYS[11])
+local nobodys = type(standing) == 'table' or (standing and redis.sha1hex(standing) == e.forged)
+if nobodys or not standing then redis.call('SET', KEYS[11], e.result, 'EX', e.result_ttl) end
 redis.call('SET', KEYS[3], e.digest, 'EX', e.done_ttl)
 redis.call('DEL', KEYS[13])
 
@@ -40,6 +44,7 @@ if (session or '') == e.session_was then
   if redis.pcall('HGET', KEYS[14], 'session') ~= e.session then redis.pcall('DEL', KEYS[14]) end
   redis.pcall('HSET', KEYS[14], 'session', e.session)
   redis.pcall('HINCRBY', KEYS[14], 'tokens', e.tokens)
+  if e.session_cost ~= '' then redis.pcall('HSET', KEYS[14], 'cost', e.session_cost) end
   redis.pcall('EXPIRE', KEYS[14], e.spent_ttl)
 end
 if e.forget then

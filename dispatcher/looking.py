@@ -1,36 +1,91 @@
-"""The owner's look at what the bot would be told: the same context that the dispatcher would inject, without its counting as an answer."""
+"""The owner's look at memory: the context that the dispatcher would inject, without its counting as an answer, and the search that it rests on."""
 
 from __future__ import annotations
 
-from contextlib import ExitStack, closing
-from typing import Any
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 from redis import Redis, RedisError
 
 from dispatcher.assembling import assemble
 from dispatcher.context import Context, Said
 from dispatcher.day import Day
+from dispatcher.forgetting import hidden_by
 from dispatcher.tasks import said_of
 from shared import keys
+from shared.errors import InvalidInput, ReleaseRefused, StoreUnavailable
 from shared.recall import OpenRelease
 from shared.release import current_release, no_release
 from shared.settings import Settings
+
+if TYPE_CHECKING:
+    from shared.day_index import DayItems
+    from shared.lookup import Recalled
 
 
 def look(settings: Settings, client: Redis, chat_id: str, message: str) -> Context:
     """The context of a message now. Without Redis: as if no conversation were going on, and it says so."""
     session, recent, note = _conversation(settings, client, chat_id)
-    with ExitStack() as held:
-        day = held.enter_context(closing(Day(settings)))
-        day.open()
-        path = current_release(settings.hmem_memory_dir)
-        release = held.enter_context(closing(OpenRelease(settings, path))) if path else None
-        if release:
-            release.open_vectors()
+    with _opened(settings) as (release, day):
         why = None if release else no_release(settings.hmem_memory_dir)
         found = assemble(release, chat_id, message, settings, recent, why, day, session, count=False)
     found.degraded.extend(note)
     return found
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a search came upon, and where it was looked for."""
+
+    recalled: Recalled
+    run: int | None  # of the release
+    today: bool
+
+    @property
+    def asked(self) -> str:
+        sides = [f"release {self.run}" if self.run is not None else "", "today" if self.today else ""]
+        return " and ".join(side for side in sides if side)
+
+
+def find(settings: Settings, chat_id: str, query: str, k: int, now: float | None = None) -> Found:
+    """The best `k` hits of release and day; nothing that is forgotten. InvalidInput if there is neither."""
+    with _opened(settings) as (release, day):
+        if release and release.text_missing:
+            raise ReleaseRefused(release.text_missing)
+        hidden, before = hidden_by(day.forgotten.of(chat_id))
+        items, notes = _items(day, chat_id)
+        today = day.wanted and not notes
+        if release is None:
+            if not items:
+                raise InvalidInput(no_release(settings.hmem_memory_dir))
+            notes = [no_release(settings.hmem_memory_dir), *notes]
+        recalled = day.search(release, chat_id, query, k, now=now, items=items, hidden=hidden, hidden_before=before)
+        recalled = replace(recalled, degraded=recalled.degraded + notes)
+        return Found(recalled, release.run if release else None, today)
+
+
+def _items(day: Day, chat_id: str) -> tuple[DayItems | None, list[str]]:
+    """(the chat's turns of the day, why they cannot be told)."""
+    try:
+        return day.items(chat_id) if day.wanted else None, []
+    except StoreUnavailable as error:
+        return None, [f"no memory of the day: {error}"]
+
+
+@contextmanager
+def _opened(settings: Settings) -> Iterator[tuple[OpenRelease | None, Day]]:
+    """The current release and the day, with their vectors."""
+    with ExitStack() as held:
+        day = held.enter_context(closing(Day(settings)))
+        if day.wanted:
+            day.open()
+        path = current_release(settings.hmem_memory_dir)
+        release = held.enter_context(closing(OpenRelease(settings, path))) if path else None
+        if release:
+            release.open_vectors()
+        yield release, day
 
 
 def _conversation(settings: Settings, client: Any, chat_id: str) -> tuple[str | None, list[Said] | None, list[str]]:

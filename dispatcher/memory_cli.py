@@ -13,17 +13,15 @@ from uuid import uuid4
 import orjson
 import typer
 
-from dispatcher.tasks import turns_of
+from dispatcher.cli_parts import Chat, Json, connect, given_chat
 from shared import keys
 from shared.command import print_json, start
 from shared.errors import InvalidInput, SettingsError
-from shared.records import RecordRefused, Task, chat_id_of, loads_object
+from shared.records import RecordRefused, Task, loads_object
 from shared.settings import Settings
 from shared.text import one_line, shorten
 
 if TYPE_CHECKING:
-    from redis import Redis
-
     from dispatcher.day import Day
     from dispatcher.store.memories import Memory
 
@@ -43,15 +41,13 @@ class Kind(StrEnum):
     PREFERENCE = "preference"
 
 
-Chat = Annotated[str, typer.Argument(help="Chat id, as the bot knows it (put -- before a negative one).")]
-Json = Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")]
 Which = Annotated[str, typer.Argument(help="Its number, as hmem memory list shows it, or words of it.")]
 
 
 @app.command("list", context_settings=DASHES)
 def list_(chat: Chat, json: Json = False) -> None:
     """What /memory shows: facts, goals with their deadlines, preferences, completed goals."""
-    settings, chat_id = start(), _chat(chat)
+    settings, chat_id = start(), given_chat(chat)
     with _day(settings) as day:
         if json:
             found = [_json(memory) for memory in day.remembering.held(chat_id).memories]
@@ -70,7 +66,7 @@ def add(
     json: Json = False,
 ) -> None:
     """Keep a fact, a goal or a preference; one that says what an old one says makes that one more important instead."""
-    settings, chat_id, now = start(), _chat(chat), time.time()
+    settings, chat_id, now = start(), given_chat(chat), time.time()
     if not text.strip():
         raise InvalidInput("TEXT is empty. Write what is to be kept.")
     more: dict[str, Any] = {"importance": importance}
@@ -89,7 +85,7 @@ def add(
 @app.command(context_settings=DASHES)
 def done(chat: Chat, which: Which, json: Json = False) -> None:
     """Mark a goal as completed."""
-    settings, chat_id = start(), _chat(chat)
+    settings, chat_id = start(), given_chat(chat)
     with _day(settings, vectors=not which.isdecimal()) as day:
         memory = _chosen(day, chat_id, which, "goal")
         outcome = day.acting.done(_task(chat_id), memory.number, time.time())
@@ -102,12 +98,13 @@ def forget(chat: Chat, which: Which, json: Json = False) -> None:
 
     The conversation under way ends, since it may hold what is forgotten.
     """
+    from dispatcher.dreamer import waiting
     from dispatcher.forgetting import announce, end_conversation
 
-    settings, chat_id = start(), _chat(chat)
-    with _day(settings, vectors=True) as day, closing(_redis(settings)) as client:
+    settings, chat_id = start(), given_chat(chat)
+    with _day(settings, vectors=True) as day, closing(connect(settings)) as client:
         memory = _chosen(day, chat_id, which, "memory")
-        _bring_waiting(day, client, chat_id)
+        day.store_turns(waiting(client, chat_id)[1])  # what was said in the last seconds may say it too
         end_conversation(client, chat_id)  # first: where Redis is away, nothing is changed at all
         outcome = day.forget_number(_task(chat_id), memory.number, time.time())
         announce(client, day.forgotten.of(chat_id))
@@ -120,8 +117,8 @@ def why(chat: Chat, json: Json = False) -> None:
     """What was injected for the last answer."""
     from dispatcher.commands import why_text
 
-    settings, chat_id = start(), _chat(chat)
-    with closing(_redis(settings)) as client:
+    settings, chat_id = start(), given_chat(chat)
+    with closing(connect(settings)) as client:
         raw: Any = client.get(keys.why(chat_id))
     record = loads_object(raw) if raw else None
     if json:
@@ -137,7 +134,7 @@ def import_(
     json: Json = False,
 ) -> None:
     """Take over an old flat list of facts. What is known already is left as it is, so it may be repeated."""
-    settings, chat_id = start(), _chat(chat)
+    settings, chat_id = start(), given_chat(chat)
     facts, refused = _facts(file, settings)
     batches = [facts[at : at + IMPORTED_AT_ONCE] for at in range(0, len(facts), IMPORTED_AT_ONCE)]
     new = 0
@@ -268,30 +265,9 @@ def _day(settings: Settings, *, vectors: bool = False) -> Iterator[Day]:
         yield day
 
 
-def _bring_waiting(day: Day, client: Any, chat_id: str) -> None:
-    """What was said in the last seconds is not in the store yet, and may say it too."""
-    raws: list[bytes] = client.lrange(keys.unconsolidated(chat_id), 0, -1)
-    names = [keys.MEMORY_PREFIX + raw.decode("utf-8", "replace") for raw in raws]
-    day.store_turns(turns_of(names, client.mget(names) if names else [], chat_id))
-
-
 def _task(chat_id: str) -> Task:
     """What the owner does here is acted on once, like a task."""
     return Task(f"cli-{uuid4()}", chat_id, "")
-
-
-def _chat(value: str) -> str:
-    try:
-        return chat_id_of(value or None)
-    except RecordRefused as error:
-        raise InvalidInput(f"CHAT {value!r} cannot be a chat id: {error}.") from error
-
-
-def _redis(settings: Settings) -> Redis:
-    from redis import Redis
-
-    client: Redis = Redis.from_url(settings.redis_url, socket_timeout=30, socket_connect_timeout=5)
-    return client
 
 
 def _stderr() -> Any:

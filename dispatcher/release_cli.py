@@ -7,13 +7,13 @@ from typing import Annotated
 import typer
 
 from dispatcher import releases
+from dispatcher.cli_parts import Json
 from shared.command import print_json, start
 from shared.errors import ReleaseRefused
 
 app = typer.Typer(no_args_is_help=True, help="The releases on this host: list, verify, rollback, unpin, prune.")
 
 Run = Annotated[int | None, typer.Argument(min=0, help="Run of a release, as hmem release list shows it.")]
-Json = Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")]
 
 
 @app.command("list")

@@ -11,10 +11,12 @@ import re
 import threading
 from collections import OrderedDict
 from collections.abc import Collection, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from dispatcher.day_embedder import packed, unpacked
 from dispatcher.facts import Kept
 from shared.ranking import query_words
 from shared.relevance import Relevance, coverage, relevance
@@ -63,10 +65,11 @@ MOST_READ, CHATS_KEPT = 10_000, 32
 
 @dataclass(frozen=True)
 class Match:
-    """Memories that a search text may mean, best first; `clear` if the first is meant."""
+    """Memories that a search text may mean, best first; `clear` if the first is meant. `stored` is the store's revision that was looked at."""
 
     memories: Sequence[Memory]
     clear: bool
+    stored: str
 
 
 @dataclass(frozen=True)
@@ -77,6 +80,7 @@ class Held:
     """
 
     revision: str
+    stored: str  # the store's revision of the chat's memories
     every: Sequence[Memory]
     vectors: Vectors | None
     hidden: frozenset[int] = frozenset()
@@ -92,6 +96,23 @@ class Held:
         return [_spoken(memory.text) for memory in self.every]
 
 
+@dataclass(frozen=True)
+class Addition:
+    """What is to be written so that a text is kept, planned on the store's revision `stored`.
+
+    `same` is the memory that says it already: it is reinforced, or makes way for `made` if that `replaces` it.
+    """
+
+    stored: str
+    made: Memory
+    same: Memory | None
+    replaces: bool
+
+
+class GroundMoved(Exception):
+    """The chat's memories have changed since something was planned upon them. Nothing was written."""
+
+
 class Remembering:
     """Thread-safe. StoreUnavailable where the store is away."""
 
@@ -100,41 +121,54 @@ class Remembering:
         self._held: OrderedDict[str, Held] = OrderedDict()
         self._lock = threading.Lock()
 
-    def add(
-        self,
-        chat_id: str,
-        kind: MemoryType,
-        text: str,
-        *,
-        now: float,
-        connection: Connection | None = None,
-        **more: Any,
-    ) -> tuple[Memory, bool]:
-        """The memory, and whether it is new: one that says the same is reinforced instead. `more` are further columns.
+    def add(self, chat_id: str, kind: MemoryType, text: str, *, now: float, **more: Any) -> tuple[Memory, bool]:
+        """The memory, and whether it is new, in a transaction of its own."""
+        while True:
+            planned = self.plan(chat_id, kind, text, now=now, **more)
+            with suppress(GroundMoved), self._store.transaction() as connection:
+                return self.carry_out(planned, connection)
 
-        A goal that comes again with another deadline takes the old one's place.
+    def plan(self, chat_id: str, kind: MemoryType, text: str, *, now: float, **more: Any) -> Addition:
+        """What is to be written so that a text is kept; `more` are further columns. It asks the embedder, so never within a transaction.
+
+        One that says the same is reinforced instead; a goal that comes again with another deadline takes the old one's place.
         """
         (vector,) = self._embedder.documents([text])
-        same = self._duplicate(self.held(chat_id), kind, text, vector)
+        held = self.held(chat_id)
+        same = self._duplicate(held, kind, text, vector)
+        replaces = same is not None and more.get("deadline") not in (None, same.deadline)
         if same:  # to forget it is to forget every turn that told it
             told = [*(same.source_turn or "").split(), *(more.get("source_turn") or "").split()]
             more["source_turn"] = " ".join(dict.fromkeys(told)) or None
-        if same and more.get("deadline") in (None, same.deadline):
-            source = more["source_turn"]
-            self._store.reinforce(chat_id, same.memory_id, now, source_turn=source, connection=connection)
-            return same, False
-        if same:
-            self._store.delete(chat_id, same.memory_id, connection=connection)
+        if same and replaces:
             kept = {"importance": min(5, same.importance + 1), "access_count": same.access_count + 1}
             more = kept | {"last_accessed": now} | more
-        made = self._made(chat_id, kind, text, vector, now, more)
-        return self._store.add(chat_id, made, connection=connection), True
+        return Addition(held.stored, self._made(chat_id, kind, text, vector, now, more), same, replaces)
+
+    def carry_out(self, planned: Addition, connection: Connection) -> tuple[Memory, bool]:
+        """The memory, and whether it is new. GroundMoved if the chat's memories are not as they were when it was planned."""
+        made, same = planned.made, planned.same
+        self.check(made.chat_id, planned.stored, connection)
+        if same and not planned.replaces:
+            self._store.reinforce(
+                made.chat_id, same.memory_id, made.created, source_turn=made.source_turn, connection=connection
+            )
+            return same, False
+        if same:
+            self._store.delete(made.chat_id, same.memory_id, connection=connection)
+        return self._store.add(made.chat_id, made, connection=connection), True
+
+    def check(self, chat_id: str, stored: str, connection: Connection) -> None:
+        """GroundMoved unless the chat's memories have that revision, which they keep until the transaction ends."""
+        if not self._store.unchanged(chat_id, stored, connection):
+            raise GroundMoved
 
     def new_ones(self, chat_id: str, kind: MemoryType, texts: Sequence[tuple[str, float]]) -> list[Memory]:
         """Of (text, when it was made in POSIX seconds) those that say something new, as memories that are not stored yet."""
         import numpy as np
 
-        held, vectors = self.held(chat_id), self._embedder.documents([text for text, _ in texts])
+        vectors = self._embedder.documents([text for text, _ in texts])
+        held = self.held(chat_id)
         made: list[Memory] = []
         spoken: set[Any] = set()
         rows = np.full((len(texts), 0 if held.vectors is None else held.vectors.shape[1]), np.nan, np.float32)
@@ -155,7 +189,7 @@ class Remembering:
         from dispatcher.store.memories import new_memory
         from shared.language import detect
 
-        embedding = None if vector is None else vector.astype("<f4").tobytes()
+        embedding = None if vector is None else packed(vector)
         return new_memory(
             chat_id,
             kind,
@@ -171,10 +205,11 @@ class Remembering:
         """The chat's memories, read once until one of them changes."""
         model = self._embedder.model
         marks = _marks(self._forgotten.of(chat_id)) if self._forgotten else frozenset()
-        key = f"{self._store.revision(chat_id)} {model} {len(marks)}"
+        stored = self._store.revision(chat_id)
+        key = f"{stored} {model} {len(marks)}"
         with self._lock:
             held = self._held.get(chat_id)
-        return held if held and held.revision == key else self._read(chat_id, key, model, marks)
+        return held if held and held.revision == key else self._read(chat_id, key, stored, model, marks)
 
     def relevant(
         self,
@@ -184,9 +219,8 @@ class Remembering:
         *,
         now: float,
         beside: Collection[int] = (),
-        count: bool = True,
     ) -> list[tuple[Memory, Relevance]]:
-        """Memories that bear on a question, best first, except those `beside` (ids). With `count` what is returned counts as accessed."""
+        """Memories that bear on a question, best first, except those `beside` (ids)."""
         import numpy as np
 
         held, vector = self.held(chat_id), self._embedder.query(query)
@@ -211,14 +245,12 @@ class Remembering:
             )
             if scored:
                 found.append((memory, scored))
-        found = sorted(found, key=lambda pair: -pair[1].score)[:limit]
-        if found and count:
-            self._store.touch(chat_id, [memory.memory_id for memory, _ in found], now)
-        return found
+        return sorted(found, key=lambda pair: -pair[1].score)[:limit]
 
     def match(self, chat_id: str, text: str, kinds: Collection[str] | None = None) -> Match:
         """Which memories a search text means."""
-        held, vector = self.held(chat_id), self._embedder.query(text)
+        vector = self._embedder.query(text)  # which may take long; what is held is looked at then
+        held = self.held(chat_id)
         scored = [
             (score, memory)
             for at, memory in enumerate(held.every)
@@ -226,7 +258,7 @@ class Remembering:
         ]
         best = sorted(scored, key=lambda pair: -pair[0])[:MOST_CANDIDATES]
         near = [memory for score, memory in best if best[0][0] - score < MARGIN]
-        return Match(near, len(near) == 1)
+        return Match(near, len(near) == 1, held.stored)
 
     def embed_missing(self, limit: int) -> int:
         """Vectors for memories that have none of the present model; how many."""
@@ -238,7 +270,7 @@ class Remembering:
         done = 0
         for memory, vector in zip(missing, vectors, strict=True):
             if vector is not None:
-                self._store.update_embedding(memory.chat_id, memory.memory_id, vector.astype("<f4").tobytes(), model)
+                self._store.update_embedding(memory.chat_id, memory.memory_id, packed(vector), model)
                 done += 1
         return done
 
@@ -261,19 +293,20 @@ class Remembering:
             return None
         return _near([held.every[at] for at in among], held.vectors[among], text, vector)
 
-    def _read(self, chat_id: str, revision: str, model: str | None, marks: Collection[tuple[int, int]]) -> Held:
+    def _read(
+        self, chat_id: str, revision: str, stored: str, model: str | None, marks: Collection[tuple[int, int]]
+    ) -> Held:
         import numpy as np
 
         memories = self._store.list(chat_id, limit=MOST_READ)
         vectors = None
         if model is not None:
-            dimensions = int(model.split("/")[1].split("+")[0])
-            vectors = np.full((len(memories), dimensions), np.nan, np.float32)
+            vectors = np.full((len(memories), self._embedder.dimensions), np.nan, np.float32)
             for row, memory in enumerate(memories):
                 if memory.embedding and memory.embedding_model == model:
-                    vectors[row] = np.frombuffer(memory.embedding, "<f4")
+                    vectors[row] = unpacked(memory.embedding)
         hidden = frozenset(one.memory_id for one in memories if (one.memory_id, int(one.created)) in marks)
-        held = Held(revision, memories, vectors, hidden)
+        held = Held(revision, stored, memories, vectors, hidden)
         with self._lock:
             self._held[chat_id] = held
             self._held.move_to_end(chat_id)

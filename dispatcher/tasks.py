@@ -2,21 +2,23 @@
 
 The in-flight entry is the write-ahead: from the claim to the end of `finish.lua` the task stands in `hcli:mem:inflight:<worker>`
 under its claim token, so a worker may die at any moment. Order within a chat: `claim.lua` never takes a task whose chat is in
-`hcli:mem:busy`, whichever dispatcher holds it; recovered tasks go back to the head of the queue.
+`hcli:mem:busy`, whichever dispatcher holds it; recovered tasks go back to the head of the queue. Between chats the one served longest
+ago comes first. A task over which workers died is run alone the last time, so that no neighbour is set aside with it.
 All scripts may be repeated: a lost reply costs nothing.
 """
 
 from __future__ import annotations
 
 import base64
+import math
 import os
 import socket
-from collections.abc import Awaitable, Iterable
+from collections.abc import Awaitable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Literal, cast
 from uuid import uuid4
 
 from redis.asyncio import Redis
@@ -28,6 +30,10 @@ from shared.text import tokens
 
 #: A task whose worker died this often is dead-lettered.
 MAX_ATTEMPTS = 3
+#: From so many deaths on nothing runs beside it: the next death is its own.
+ALONE_FROM = MAX_ATTEMPTS - 1
+#: `claim` found a task that must run alone while others run: claim again once they have ended.
+NOT_YET: Literal["not yet"] = "not yet"
 
 
 @dataclass(frozen=True)
@@ -37,6 +43,21 @@ class Claim:
     raw: bytes
     lock: bytes
     token: str
+    alone: bool = False  # nothing may run beside it
+
+
+@dataclass(frozen=True)
+class Begun:
+    """What is known of a task when its answer begins. Where it is not to be run, nothing of the session is."""
+
+    done: str | None  # digest of the task that was finished under this id; "?" where that cannot be read
+    deaths: int  # workers that died over it
+    cancelled: bool
+    standing: bytes  # a result that is there already
+    session: str
+    resume: bool  # the session exists
+    said: list[Said]  # the conversation so far, where no session carries it
+    cost_before: float  # what the session has cost so far
 
 
 @dataclass(frozen=True)
@@ -54,6 +75,9 @@ class Finished:
     tags: bytes = b""  # an answer whose tags could not be acted on: JSON for hcli:mem:tags
     why: bytes = b""  # what was injected: JSON for hcli:mem:why
     forget: bool = False  # the conversation so far ends here, and is not told again
+    session_cost: float | None = None  # what the session has cost so far, where the CLI adds it up
+    outcome: str = "answered"  # one of metrics.OUTCOMES
+    forged: str = ""  # SHA-1 of a result that was there and nobody had signed
 
 
 class TaskQueue:
@@ -65,7 +89,7 @@ class TaskQueue:
         self._claims = 0
         self._scripts = {
             name: redis.register_script((Path(__file__).parent / f"{name}.lua").read_text(encoding="utf-8"))
-            for name in ("claim", "finish", "bury", "recover")
+            for name in ("claim", "begin", "finish", "bury", "recover")
         }
 
     def next_token(self) -> str:
@@ -73,12 +97,16 @@ class TaskQueue:
         self._claims += 1
         return f"{self.worker}:{self._claims:012d}"
 
-    async def claim(self, token: str) -> Claim | None:
-        """The first task whose chat is free; ask again with the same token after a failure."""
+    async def claim(self, token: str, running: int = 0) -> Claim | Literal["not yet"] | None:
+        """The next task whose chat is free; ask again with the same token after a failure. `running`: tasks that this worker runs now."""
         answer = await self._run(
-            "claim", [keys.TASKS, keys.BUSY, keys.inflight(self.worker), keys.WORKERS], [token, self.worker]
+            "claim",
+            [keys.TASKS, keys.BUSY, keys.inflight(self.worker), keys.WORKERS, keys.SERVED, keys.lease(self.worker)],
+            [token, self.worker, running, keys.attempts(""), ALONE_FROM, keys.SERVED_LENGTH, keys.LEASE_TTL_SECONDS],
         )
-        return Claim(answer[0], answer[1], token) if answer else None
+        if answer == 0:
+            return NOT_YET
+        return Claim(answer[0], answer[1], token, bool(answer[2])) if answer else None
 
     async def wait(self, seconds: int) -> bool:
         """Block until the queue holds something, or the time is up. A rotation of the head onto itself: nothing moves."""
@@ -86,16 +114,41 @@ class TaskQueue:
             await cast(Awaitable[Any], self._redis.blmove(keys.TASKS, keys.TASKS, seconds, "LEFT", "LEFT")) is not None
         )
 
-    async def state(self, task: Task) -> tuple[str | None, int]:
-        """Digest of the task that was finished under this id (None if none was), and how many workers died over it."""
-        done, attempts = await self._redis.mget(keys.done(task.task_id), keys.attempts(task.task_id))
-        return cast(bytes, done).decode("ascii", "replace") if done else None, int(attempts or 0)
+    async def begin(self, task: Task, fresh: str, ttl: int, *, replay: bool = False, forged: str = "") -> Begun:
+        """All that an answer needs to know, in one look. `fresh` is the id of a session if none exists ("": none is wanted), written at once,
+        so that `/new` can end it while it runs; `replay`: the conversation is wanted beside it; `forged`: a result that does not count."""
+        chat, task_id = task.chat_id, task.task_id
+        done, deaths, cancelled, standing, before, spent_in, spent, *said = await self._run(
+            "begin",
+            [
+                keys.done(task_id),
+                keys.attempts(task_id),
+                keys.cancel(task_id),
+                keys.result(task_id),
+                keys.session(chat),
+                keys.history(chat),
+                keys.spent(chat),
+            ],
+            [fresh, ttl, MAX_ATTEMPTS, "1" if replay else "", forged],
+        )
+        stays = bool(done or cancelled or standing or int(deaths) >= MAX_ATTEMPTS)
+        session = "" if stays else before.decode("utf-8", "replace") or fresh
+        return Begun(
+            done=done.decode("ascii", "replace") or None,
+            deaths=int(deaths),
+            cancelled=bool(cancelled),
+            standing=standing,
+            session=session,
+            resume=session != fresh,
+            said=said_of(said),
+            cost_before=_cost(spent) if spent_in.decode("utf-8", "replace") == session else 0.0,
+        )
 
-    async def session(self, task: Task, fresh: str, ttl: int) -> tuple[str, bool]:
-        """(session id, whether it exists already). A fresh id is written at once, so that `/new` can end it while it runs."""
-        key = keys.session(task.chat_id)
-        before = cast(bytes | None, await self._redis.set(key, fresh, ex=ttl, nx=True, get=True))
-        return (before.decode("utf-8", "replace"), True) if before else (fresh, False)
+    async def unwanted(self, task_ids: Sequence[str]) -> list[tuple[bool, bytes]]:
+        """For each task: whether its end was asked for, and a result that is there already."""
+        names = [name(task_id) for task_id in task_ids for name in (keys.cancel, keys.result)]
+        values = cast(list[bytes | None], await self._redis.mget(names))
+        return [(values[i] is not None, values[i + 1] or b"") for i in range(0, len(values), 2)]
 
     async def recent(self, task: Task) -> list[Said]:
         """The chat's conversation so far, oldest first; entries of another form are passed over."""
@@ -150,9 +203,9 @@ class TaskQueue:
             keys.why(chat),
         ]
 
-    async def bury(self, claim: Claim, reason: str, task_id: str | None, result: Result | None) -> None:
-        """Dead-letter a task that cannot be taken; answer it if it can be addressed."""
-        await self._run(
+    async def bury(self, claim: Claim, reason: str, task_id: str | None, result: Result | None) -> bool:
+        """Dead-letter a task that cannot be taken; answer it if it can be addressed. False if the dead letters cannot be written."""
+        buried: int = await self._run(
             "bury",
             [keys.inflight(self.worker), keys.BUSY, keys.DEAD, keys.result(task_id or "none")],
             [
@@ -164,6 +217,7 @@ class TaskQueue:
                 keys.RESULT_TTL_SECONDS,
             ],
         )
+        return buried >= 0
 
     async def beat(self, served_run: int | None) -> None:
         """This worker lives, and serves that release."""
@@ -180,6 +234,13 @@ class TaskQueue:
         counts = [await self._recover(worker, died=True) for worker in others if worker != self.worker]
         return sum(max(0, count) for count in counts)
 
+    async def living_elsewhere(self) -> list[str]:
+        """Names of other hosts on which a dispatcher lives now."""
+        members = await cast(Awaitable[set[bytes]], self._redis.smembers(keys.WORKERS))
+        workers = sorted(member.decode("utf-8", "replace") for member in members)
+        others = [one for one in workers if _host_of(one) != _host_of(self.worker)]
+        return sorted({_host_of(one) for one in others if await self._redis.exists(keys.lease(one))})
+
     async def leave(self) -> int:
         """End of this worker: what it still holds goes back to the head of the queue."""
         await self._redis.delete(keys.lease(self.worker))
@@ -189,7 +250,15 @@ class TaskQueue:
         return int(
             await self._run(
                 "recover",
-                [keys.TASKS, keys.BUSY, keys.WORKERS, keys.inflight(worker), keys.lease(worker), keys.RELEASE],
+                [
+                    keys.TASKS,
+                    keys.BUSY,
+                    keys.WORKERS,
+                    keys.inflight(worker),
+                    keys.lease(worker),
+                    keys.RELEASE,
+                    keys.SERVED,
+                ],
                 [worker, "1" if died else "0", keys.attempts(""), keys.ATTEMPTS_TTL_SECONDS],
             )
         )
@@ -218,6 +287,19 @@ def turns_of(names: Iterable[str], raws: Iterable[bytes | None], chat_id: str) -
     return turns
 
 
+def _host_of(worker: str) -> str:
+    """`<host>-<process>-<random>`: a host's name may hold dashes too."""
+    return worker.rsplit("-", 2)[0]
+
+
+def _cost(raw: bytes) -> float:
+    try:
+        cost = float(raw or 0)
+    except ValueError:
+        return 0.0
+    return cost if math.isfinite(cost) and cost > 0 else 0.0
+
+
 def _effects(finished: Finished, claim: Claim) -> dict[str, Any]:
     turns = {turn.role: turn for turn in finished.turns}
     return {
@@ -242,11 +324,13 @@ def _effects(finished: Finished, claim: Claim) -> dict[str, Any]:
         "dead_length": keys.DEAD_LENGTH,
         "chat": finished.task.chat_id,
         "tokens": sum(tokens(turn.content) for turn in finished.turns),
-        "spent_ttl": keys.SPENT_TTL_SECONDS,
+        "spent_ttl": max(keys.SPENT_TTL_SECONDS, finished.session_ttl),
         "tags": finished.tags.decode(),
         "why": finished.why.decode(),
         "why_ttl": keys.WHY_TTL_SECONDS,
         "forget": finished.forget,
+        "session_cost": "" if finished.session_cost is None else repr(finished.session_cost),
+        "forged": finished.forged,
     }
 
 

@@ -3,7 +3,8 @@
     claim ─ parse ─ answer (answering.py) ─ finish
                └ bury (dead letter, with the reason)
 
-A stop lets the running tasks end (at most TASK_TIMEOUT); a second one ends their processes and puts them back into the queue.
+Beside it: the sign of life with the tasks of the dead, the watch over the release, and the watch for tasks whose end is asked for.
+A stop lets the running tasks end for STOP_TIMEOUT; then, or at a second one, their processes are ended and they go back into the queue.
 """
 
 from __future__ import annotations
@@ -20,11 +21,14 @@ from redis.asyncio.retry import Retry
 from redis.backoff import ExponentialBackoff
 
 from dispatcher.alarm import Alarm
-from dispatcher.answering import Answering, keep_trying
+from dispatcher.answering import Answering
 from dispatcher.day import Day
 from dispatcher.memory import Memory
+from dispatcher.metrics import Metrics
 from dispatcher.notify import Supervisor
-from dispatcher.tasks import Claim, TaskQueue
+from dispatcher.retrying import keep_trying
+from dispatcher.run import Run
+from dispatcher.tasks import NOT_YET, Claim, TaskQueue
 from shared.errors import RedisUnavailable
 from shared.records import RecordRefused, Task, loads_object, task_id_of
 from shared.settings import Settings
@@ -35,6 +39,8 @@ log = structlog.get_logger()
 BEAT_SECONDS = 10.0
 #: Seconds between two looks at where `current` leads.
 WATCH_SECONDS = 1.0
+#: Seconds between two looks whether the end of a running task was asked for.
+CANCEL_SECONDS = 0.4
 #: Seconds between two tries to open what is missing.
 RETRY_SECONDS = 60.0
 #: Seconds to block for work, and to wait while all queued chats are busy.
@@ -46,6 +52,8 @@ PATIENCE_SECONDS = 20
 TURN_SECONDS = 90
 #: Seconds that a task may take beside its questions to Claude, of which there may be two (a lost session is asked anew).
 GRACE_SECONDS = 120
+#: Longest pause after failures of Redis, in tenths of a second as a power of two: 3.2 s.
+LONGEST_PAUSE = 5
 OLDEST_REDIS = (7, 0)
 
 
@@ -65,15 +73,23 @@ class Worker:
     """One dispatcher process."""
 
     def __init__(
-        self, settings: Settings, client: Redis, memory: Memory, answering: Answering, day: Day | None = None
+        self,
+        settings: Settings,
+        client: Redis,
+        memory: Memory,
+        answering: Answering,
+        day: Day | None = None,
+        metrics: Metrics | None = None,
     ) -> None:
         self._settings, self._memory, self._answering = settings, memory, answering
-        self._redis = client
+        self._redis, self._metrics = client, metrics or Metrics()
         self._queue = TaskQueue(client)
         self._alarm = Alarm(settings, client)
         self._day = day
-        self._running: dict[asyncio.Task[None], float] = {}  # when each began
-        self._stop = asyncio.Event()
+        self._running: dict[asyncio.Task[None], Run] = {}
+        self._alone = False  # the task that runs bears no other beside it
+        self._found = False  # something was queued when it was last waited for
+        self._stop, self._stop_now = asyncio.Event(), asyncio.Event()
         self._freed = asyncio.Event()
         self._supervisor = Supervisor.from_environment()
         self._background: list[asyncio.Task[None]] = []
@@ -82,9 +98,7 @@ class Worker:
     def stop(self) -> None:
         """Once: take no more tasks and finish those running. Twice: end them and requeue."""
         if self._stop.is_set():
-            log.warning("stopping now, running tasks go back to the queue", tasks=len(self._running))
-            for task in self._running:
-                task.cancel()
+            self._stop_now.set()
         self._stop.set()
         self._supervisor.stopping()
         self._freed.set()
@@ -92,7 +106,10 @@ class Worker:
     async def run(self) -> None:
         await self._check_redis()
         await self._queue.beat(None)
-        self._background = [asyncio.create_task(self._beat()), asyncio.create_task(self._watch())]
+        await self._warn_of_other_hosts()
+        self._background = [
+            asyncio.create_task(watch) for watch in (self._beat(), self._watch(), self._watch_cancels())
+        ]
         beside = [asyncio.create_task(self._feed_watchdog()), asyncio.create_task(self._alarm.watch())]
         log.info("dispatcher started", worker=self._queue.worker)
         try:
@@ -134,13 +151,33 @@ class Worker:
         if tuple(int(part) for part in version.split(".")[:2]) < OLDEST_REDIS:
             raise RedisUnavailable(f"Redis {version} is too old: 7.0 or newer is needed. Update it.")
 
+    async def _warn_of_other_hosts(self) -> None:
+        """Sessions lie in the HOME of the host that began them: another one cannot go on with them."""
+        if self._settings.session_mode != "resume":
+            return
+        if elsewhere := await self._queue.living_elsewhere():
+            log.warning(
+                "Dispatchers on several hosts share this Redis, and a session begun on one cannot be resumed on another unless they share "
+                "HOME and HMEM_STATE_DIR. Set SESSION_MODE=replay on all of them, or run them on one host.",
+                others=elsewhere,
+            )
+
     async def _finish_running(self) -> None:
         if self._running:
-            log.info("finishing running tasks", tasks=len(self._running))
-            await asyncio.wait(self._running, timeout=self._settings.task_timeout + 2 * BLOCK_SECONDS)
-        for task in self._running:
-            task.cancel()
-        await asyncio.gather(*self._running, return_exceptions=True)
+            log.info("finishing running tasks", tasks=len(self._running), seconds=self._settings.stop_timeout)
+            waiting = [asyncio.create_task(self._all_ended()), asyncio.create_task(self._stop_now.wait())]
+            await asyncio.wait(waiting, timeout=self._settings.stop_timeout, return_when=asyncio.FIRST_COMPLETED)
+            for one in waiting:
+                one.cancel()
+        if running := list(self._running):
+            log.warning("stopping now, running tasks go back to the queue", tasks=len(running))
+            for task in running:
+                task.cancel()
+            await asyncio.gather(*running, return_exceptions=True)
+
+    async def _all_ended(self) -> None:
+        while self._running:
+            await asyncio.wait(list(self._running))
 
     async def _beat(self) -> None:
         """Sign of life, and the tasks of the dead: every few seconds, whatever else is slow."""
@@ -172,6 +209,24 @@ class Worker:
                 log.exception("the watch over the release stumbled")
             await asyncio.sleep(WATCH_SECONDS)
 
+    async def _watch_cancels(self) -> None:
+        """End the tasks that the bot asks to end, or has answered itself. Nothing is asked while nothing runs."""
+        while True:
+            await asyncio.sleep(CANCEL_SECONDS)
+            runs = {run.task_id: run for run in self._running.values() if run.task_id and not run.cancelled}
+            if not runs:
+                continue
+            try:
+                for run, (asked, standing) in zip(runs.values(), await self._queue.unwanted(list(runs)), strict=True):
+                    if asked:
+                        run.cancel()
+                    elif standing:
+                        self._answering.look(run, standing)
+            except redis.RedisError:
+                pass  # the claim loop says it
+            except Exception:
+                log.exception("the watch for cancelled tasks stumbled")
+
     async def _feed_watchdog(self) -> None:
         while period := self._supervisor.watchdog_seconds:
             if hang := self._hang(time.monotonic()):
@@ -187,7 +242,7 @@ class Worker:
         if any(task.done() for task in self._background):
             return "the heartbeat or the watch over the release has ended"
         limit = 2 * self._settings.task_timeout + GRACE_SECONDS
-        if any(now - max(began, self._redis_failed) > limit for began in self._running.values()):
+        if any(now - max(run.began, self._redis_failed) > limit for run in self._running.values()):
             return "a task does not end"
         return None
 
@@ -195,37 +250,50 @@ class Worker:
         token, failures = self._queue.next_token(), 0
         while not self._stop.is_set():
             self._turned = time.monotonic()
-            if len(self._running) >= self._settings.max_concurrent_tasks:
+            if len(self._running) >= (1 if self._alone else self._settings.max_concurrent_tasks):
                 await self._pause(BLOCK_SECONDS)
                 continue
             try:
                 async with asyncio.timeout(PATIENCE_SECONDS):  # the same token may be asked again
-                    claim = await self._queue.claim(token)
+                    claim = await self._queue.claim(token, len(self._running))
                 self._supervisor.ready()
                 if claim is None:
                     await self._wait_for_work()
                 failures = 0
             except (redis.RedisError, TimeoutError) as error:
-                self._redis_failed = time.monotonic()
-                failures = min(failures + 1, 8)
+                self._redis_failed, self._found = time.monotonic(), False
+                failures = min(failures + 1, LONGEST_PAUSE)
                 log.error("the queue cannot be read, trying again", error=str(error) or "no answer")
                 await self._pause(0.1 * 2**failures)
                 continue
-            if claim:
-                token = self._queue.next_token()
+            if claim == NOT_YET:
+                await self._pause_until_idle()
+            elif claim is not None:
+                token, self._found = self._queue.next_token(), False
                 self._start(claim)
 
     async def _wait_for_work(self) -> None:
-        """Until something is queued or a stop comes. A queue that holds only busy chats' tasks answers at once: then pause."""
+        """Until something is queued or a stop comes. If nothing could be claimed of what was found queued, its chats are busy: a pause."""
+        if self._found:
+            self._found = False
+            await self._pause(BUSY_SECONDS)
+            return
         waiting = asyncio.create_task(self._queue.wait(BLOCK_SECONDS))
         stopping = asyncio.create_task(self._stop.wait())
         await asyncio.wait({waiting, stopping}, timeout=PATIENCE_SECONDS, return_when=asyncio.FIRST_COMPLETED)
         stopping.cancel()
-        if not waiting.done():
+        if waiting.done():
+            self._found = waiting.result()
+        else:
             waiting.cancel()  # what was under way moves nothing, so nothing is lost with it
             await asyncio.gather(waiting, return_exceptions=True)
-        elif waiting.result():
-            await self._pause(BUSY_SECONDS)
+
+    async def _pause_until_idle(self) -> None:
+        """A task that may have killed its workers comes next, and must run alone."""
+        log.info("waiting for the running tasks: the next one runs alone", tasks=len(self._running))
+        while self._running and not self._stop.is_set():
+            self._turned = time.monotonic()
+            await self._pause(BLOCK_SECONDS)
 
     async def _pause(self, seconds: float) -> None:
         """Wait until a task ends, a stop comes, or the time is up."""
@@ -237,27 +305,31 @@ class Worker:
                 await self._freed.wait()
 
     def _start(self, claim: Claim) -> None:
-        task = asyncio.create_task(self._handle(claim))
-        self._running[task] = time.monotonic()
+        run = Run()
+        task = asyncio.create_task(self._handle(claim, run))
+        self._running[task], self._alone = run, claim.alone
         task.add_done_callback(self._ended)
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         self._running.pop(task, None)
+        self._alone = False
         self._freed.set()
         if not task.cancelled() and (error := task.exception()):
             log.error("a task stays in flight until this dispatcher ends", error=repr(error))
 
-    async def _handle(self, claim: Claim) -> None:
+    async def _handle(self, claim: Claim, run: Run) -> None:
         """The path of one task."""
         started = time.time()
         try:
             task = Task.parse(claim.raw)
+            _check_lock(task, claim)
         except RecordRefused as error:
             await self._bury(claim, str(error))
             return
+        run.task_id = task.task_id
         with structlog.contextvars.bound_contextvars(task=task.task_id):
             try:
-                finished = await self._answering.answer(self._queue, task, started)
+                finished = await self._answering.answer(self._queue, task, started, run)
             except RecordRefused as error:
                 await self._bury(claim, str(error))
                 return
@@ -265,15 +337,24 @@ class Worker:
                 log.exception("the answer failed")
                 finished = self._answering.broken(task, started)
             first = await keep_trying(lambda: self._queue.finish(claim, finished))
-            log.info(
-                "task finished", seconds=round(time.time() - started, 2), answered=len(finished.turns) == 2, first=first
-            )
+            outcome, seconds = finished.outcome if first else "repeated", time.time() - started
+            log.info("task finished", seconds=round(seconds, 2), outcome=outcome)
+            self._metrics.task_finished(outcome, seconds)
+            self._metrics.usage(finished.result.usage or {})
 
     async def _bury(self, claim: Claim, reason: str) -> None:
         task_id = _addressable(claim.raw)
         result = self._answering.refuse(task_id, reason) if task_id else None
         log.warning("task refused", reason=reason)
-        await keep_trying(lambda: self._queue.bury(claim, reason, task_id, result))
+        self._metrics.task_finished("refused", 0.0)
+        if not await keep_trying(lambda: self._queue.bury(claim, reason, task_id, result)):
+            log.error("the dead letters are a key of another type; the task is kept in flight. Move that key away.")
+
+
+def _check_lock(task: Task, claim: Claim) -> None:
+    """Order within a chat holds by the lock: a task whose chat Redis reads otherwise than we do would run beside another one of its chat."""
+    if claim.lock.decode("utf-8", "replace") != task.chat_id:
+        raise RecordRefused("chat_id is written in a way that is read in two ways")
 
 
 def _addressable(raw: bytes) -> str | None:

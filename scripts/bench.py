@@ -333,6 +333,17 @@ def day(chats: int = 1000, turns: int = 200, memories: int = 5000, day_turns: in
 
 
 @app.command()
+def overhead(tasks: int = 600, chats: int = 60, turns: int = 200, single: int = 300, concurrent: int = 4) -> None:
+    """What the dispatcher adds to Claude's own time, beside h-cli's way."""
+    sys.path.insert(0, str(Path(__file__).parent.parent))
+    from bench_overhead import measure
+
+    describe_machine()
+    with own_world() as environment:
+        measure(environment, tasks, chats, turns, single, concurrent)
+
+
+@app.command()
 def typed() -> None:
     """The thresholds of typed memories, on made-up data with the shipped model."""
     sys.path.insert(0, str(Path(__file__).parent.parent))

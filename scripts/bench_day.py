@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import random
 import statistics
-import subprocess
 import sys
 import time
 from contextlib import closing
@@ -17,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
-from bench_memory import WORDS, Environment
+from bench_memory import WORDS, Environment, in_own_process, megabytes, percentile
 
 if TYPE_CHECKING:
     from dispatcher.day import Day
@@ -28,11 +27,7 @@ PARTS = ("facts", "earlier", "relevant", "recalled")
 
 def measure(environment: Environment, label: str, memories: int, day_turns: int, chat: str) -> None:
     """Print how long the contexts of one chat take."""
-    command = [sys.executable, __file__, str(memories), str(day_turns), chat]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        raise SystemExit(done.stderr)
-    found = json.loads(done.stdout.splitlines()[-1])
+    found = in_own_process(__file__, environment, str(memories), str(day_turns), chat)
     typer.echo(
         f"  {label}: first {found['first']:.0f} ms; warm p50 {found['p50']:.1f} / p99 {found['p99']:.1f} ms, after a turn more "
         f"{found['changed_p50']:.1f} / {found['changed_p99']:.1f} ms, after a memory more {found['added']:.1f} ms; "
@@ -44,6 +39,7 @@ def _filled(day: Day, chat: str, memories: int, turns: int) -> None:
     """Typed memories and the turns of today of one chat, and one ended session."""
     import numpy as np
 
+    from dispatcher.day_embedder import packed
     from dispatcher.store.memories import Memory, MemoryType
     from dispatcher.store.summaries import SessionSummary
     from dispatcher.store.turns import StoredTurn
@@ -53,14 +49,14 @@ def _filled(day: Day, chat: str, memories: int, turns: int) -> None:
 
     def vector() -> bytes:
         made = generator.standard_normal(384).astype(np.float32)
-        return bytes((made / np.linalg.norm(made)).astype("<f4").tobytes())
+        return packed(made / np.linalg.norm(made))
 
     def said(words: int) -> str:
         return " ".join(chance.choices(WORDS, k=words))
 
     model = day.embedder.model
     kinds = [MemoryType.FACT] * 7 + [MemoryType.GOAL] * 2 + [MemoryType.PREFERENCE]
-    with day.memories._database.begin() as connection:
+    with day.memories.transaction() as connection:
         for number in range(memories):
             kind = kinds[number % len(kinds)]
             deadline = now + chance.uniform(-5, 90) * 86_400 if kind is MemoryType.GOAL and number % 3 == 0 else None
@@ -112,12 +108,11 @@ def _measured(memories: int, turns: int, chat: str) -> dict[str, Any]:
         for number in range(10):
             day.remembering.add(chat, _fact(), f"{' '.join(chance.choices(WORDS, k=9))} {number}", now=time.time())
             added.append(ask())
-        pages = int(Path("/proc/self/statm").read_text().split()[1])
         names = {part.name for context in found for part in context.parts}
         return {
-            "first": first, "p50": statistics.median(warm), "p99": _percentile(warm), "changed_p50": statistics.median(changed),
-            "changed_p99": _percentile(changed), "added": statistics.median(added), "parts": ", ".join(sorted(names)),
-            "tokens": found[-1].tokens, "mb": pages * 4096 / 1e6,
+            "first": first, "p50": statistics.median(warm), "p99": percentile(warm), "changed_p50": statistics.median(changed),
+            "changed_p99": percentile(changed), "added": statistics.median(added), "parts": ", ".join(sorted(names)),
+            "tokens": found[-1].tokens, "mb": megabytes("self"),
             "degraded": "; ".join(sorted({reason for context in found for reason in context.degraded})),
         }  # fmt: skip
 
@@ -126,10 +121,6 @@ def _fact() -> Any:
     from dispatcher.store.memories import MemoryType
 
     return MemoryType.FACT
-
-
-def _percentile(values: list[float]) -> float:
-    return sorted(values)[min(len(values) - 1, int(0.99 * len(values)))]
 
 
 if __name__ == "__main__":

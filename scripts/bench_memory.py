@@ -80,13 +80,19 @@ def _fill_cache(night_dir: Path) -> None:
     cache.close()
 
 
-def measure(environment: Environment, label: str) -> None:
-    """Print what a fresh process needs and how long its lookups take."""
-    command = [sys.executable, __file__]
+def in_own_process(script: str, environment: Environment, *arguments: str) -> dict[str, Any]:
+    """What a script measures in a fresh process: the JSON of its last line."""
+    command = [sys.executable, script, *arguments]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise SystemExit(done.stderr)
-    found = json.loads(done.stdout.splitlines()[-1])
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+def measure(environment: Environment, label: str) -> None:
+    """Print what a fresh process needs and how long its lookups take."""
+    found = in_own_process(__file__, environment)
     typer.echo(
         f"  {label}: opened in {found['open']:.2f} s; RSS {found['opened_mb']:.0f} MB opened, {found['asked_mb']:.0f} MB after "
         f"{found['chats']} chats; first lookup of a chat p50 {found['first_p50']:.1f} / p99 {found['first_p99']:.1f} ms, "
@@ -115,7 +121,7 @@ def measure_dispatcher(environment: Environment, label: str, chats: int) -> None
         deadline = time.monotonic() + 300
         while _unanswered(client, label, chats) and time.monotonic() < deadline:
             time.sleep(0.2)
-        typer.echo(f"  {label}: hmem run RSS {_megabytes(process.pid):.0f} MB after {chats} chats")
+        typer.echo(f"  {label}: hmem run RSS {megabytes(process.pid):.0f} MB after {chats} chats")
         process.terminate()
 
 
@@ -126,7 +132,7 @@ def _unanswered(client: Redis, label: str, chats: int) -> int:
         return chats - sum(map(int, pipe.execute()))
 
 
-def _megabytes(process: int | str) -> float:
+def megabytes(process: int | str) -> float:
     pages = int(Path(f"/proc/{process}/statm").read_text().split()[1])
     return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
 
@@ -156,9 +162,9 @@ def _measured() -> dict[str, Any]:
         return (time.perf_counter() - began) * 1000
 
     memory.refresh()
-    opened_in, opened_mb = time.perf_counter() - started, _megabytes("self")
+    opened_in, opened_mb = time.perf_counter() - started, megabytes("self")
     first = [ask(chat) for chat in chats]
-    asked_mb = _megabytes("self")
+    asked_mb = megabytes("self")
     warm = [ask(chance.choice(chats)) for _ in range(WARM_LOOKUPS)]
     _bring_again(release)
     started = time.perf_counter()
@@ -172,9 +178,9 @@ def _measured() -> dict[str, Any]:
         "asked_mb": asked_mb,
         "chats": len(chats),
         "first_p50": statistics.median(first),
-        "first_p99": _percentile(first),
+        "first_p99": percentile(first),
         "warm_p50": statistics.median(warm),
-        "warm_p99": _percentile(warm),
+        "warm_p99": percentile(warm),
         "switch": switched_in,
         "after_switch": after,
         "degraded": degraded,
@@ -189,7 +195,7 @@ def _bring_again(release: Path) -> None:
     shutil.rmtree(before)
 
 
-def _percentile(values: list[float]) -> float:
+def percentile(values: list[float]) -> float:
     return sorted(values)[min(len(values) - 1, int(0.99 * len(values)))]
 
 

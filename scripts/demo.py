@@ -29,8 +29,8 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from dispatcher.answering import APOLOGY
 from dispatcher.context import RECALLED_TITLE
+from dispatcher.outcomes import APOLOGY
 from shared.records import RecordRefused, Result
 from shared.text import one_line, shorten
 
@@ -174,11 +174,11 @@ class Demo:
         return result, time.monotonic() - started
 
     def _claude_says(self, result: Result, seconds: float) -> None:
-        before, _, after = APOLOGY.partition("{reason}")
+        before = APOLOGY.partition("{reason}")[0]
         if result.output.startswith(before):
-            reason = result.output.removeprefix(before).removesuffix(after)
+            reason = result.output.removeprefix(before)
             raise DemoFailed(
-                f"Claude did not answer: {reason}. Try `claude -p hello`; if it wants a login, run `claude`."
+                f"Claude did not answer: {reason} Try `claude -p hello`; if it wants a login, run `claude`."
             )
         cost = (result.usage or {}).get("cost_usd")
         self._say(f"Claude, in {seconds:.1f} s" + (f" for ${cost:.4f}:" if cost else ":"), "dim", 3)

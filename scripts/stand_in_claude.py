@@ -42,15 +42,18 @@ def main() -> None:
     for name in (
         "output-format",
         "settings",
+        "setting-sources",
         "session-id",
         "resume",
         "append-system-prompt-file",
         "model",
-        "mcp-config",
+        "allowedTools",
+        "tools",
     ):
         parser.add_argument(f"--{name}")
-    parser.add_argument("--allowedTools")
-    parser.add_argument("--tools")
+    parser.add_argument("--mcp-config", nargs="+")
+    for name in ("strict-mcp-config", "disable-slash-commands"):
+        parser.add_argument(f"--{name}", action="store_true")
     given = parser.parse_args()
     message = sys.stdin.read().replace("\u2060", "")
     session = given.resume or given.session_id

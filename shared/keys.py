@@ -46,7 +46,7 @@ KEYS: tuple[Key, ...] = (
     Key(
         "hcli:mem:workers", "set", "workers that may hold in-flight tasks", "dispatcher", "dispatcher, nightly", "none"
     ),
-    Key("hcli:mem:lease:{worker}", "string", "this worker lives", "dispatcher", "dispatcher, nightly", "30 s"),
+    Key("hcli:mem:lease:{worker}", "string", "this worker lives", "dispatcher", "dispatcher, nightly, bot", "30 s"),
     Key(
         "hcli:mem:busy",
         "hash",
@@ -98,7 +98,7 @@ KEYS: tuple[Key, ...] = (
     Key(
         "hcli:mem:spent:{chat_id}",
         "hash",
-        "session → Claude session id, tokens → estimate of what was said in it",
+        "session → Claude session id; tokens (estimated) and cost of what was said in it so far",
         "dispatcher",
         "dispatcher",
         "7 days",
@@ -128,6 +128,43 @@ KEYS: tuple[Key, ...] = (
         "24 h",
     ),
     Key(
+        "hcli:mem:served",
+        "sorted set",
+        "chat → number of its last claim (newest 1,000): who was served longest ago comes first",
+        "dispatcher",
+        "dispatcher",
+        "none",
+    ),
+    Key(
+        "hcli:mem:cancel:{task_id}",
+        "string",
+        "this task is to be ended, also while it runs",
+        "bot",
+        "dispatcher",
+        "1 h",
+    ),
+    Key(
+        "hcli:mem:bot:waiting",
+        "hash",
+        "task id → JSON of where its answer goes, and how much of it is there",
+        "bot",
+        "bot",
+        "none",
+    ),
+    Key(
+        "hcli:mem:bot:seen:{task_id}",
+        "string",
+        "this update was taken; under <chat>-<message>: JSON {task, digest, told}, for its edits; under album-…: its sentence was said",
+        "bot",
+        "bot",
+        "2 days",
+    ),
+    Key("hcli:mem:bot:model:{chat_id}", "string", "the model that a chat chose", "bot", "bot", "none"),
+    Key("hcli:mem:bot:owner:{bot_id}", "string", "the process that polls with this bot's token", "bot", "bot", "30 s"),
+    Key(
+        "hcli:mem:bot:told:{chat_id}", "string", "this stranger was told that the bot is private", "bot", "bot", "24 h"
+    ),
+    Key(
         "hcli:mem:outbox",
         "list",
         "messages for the bot to deliver unasked: JSON {id, chat_id, text, created_at}",
@@ -143,7 +180,9 @@ KEYS: tuple[Key, ...] = (
         "dispatcher",
         "30 days",
     ),
-    Key("hcli:mem:release", "hash", "worker → run of the release it serves", "dispatcher", "nightly, owner", "none"),
+    Key(
+        "hcli:mem:release", "hash", "worker → run of the release it serves", "dispatcher", "nightly, bot, owner", "none"
+    ),
     Key(
         "hcli:mem:tombstones", "list", "tombstone JSON: what is to be forgotten", "owner", "dispatcher, nightly", "none"
     ),
@@ -156,7 +195,7 @@ KEYS: tuple[Key, ...] = (
         "90 s",
     ),
     Key("hcli:mem:night:run", "string", "counter of runs and fencing tokens", "nightly", "nightly", "none"),
-    Key("hcli:mem:night:last", "string", "JSON of the last good night", "nightly", "dispatcher, owner", "none"),
+    Key("hcli:mem:night:last", "string", "JSON of the last good night", "nightly", "dispatcher, bot, owner", "none"),
     Key(
         "hcli:mem:night:failed",
         "string",
@@ -177,6 +216,8 @@ TOMBSTONES = "hcli:mem:tombstones"
 CHATS = "hcli:mem:chats"
 TAGS = "hcli:mem:tags"
 OUTBOX = "hcli:mem:outbox"
+SERVED = "hcli:mem:served"
+BOT_WAITING = "hcli:mem:bot:waiting"
 NIGHT_OWNER = "hcli:mem:night:owner"
 NIGHT_RUN = "hcli:mem:night:run"
 NIGHT_LAST = "hcli:mem:night:last"
@@ -194,11 +235,16 @@ DREAM_TTL_SECONDS = 60
 WHY_TTL_SECONDS = 86_400
 REMINDED_TTL_SECONDS = 30 * 86_400
 NIGHT_LEASE_TTL_SECONDS = 90
+CANCEL_TTL_SECONDS = 3_600
+BOT_SEEN_TTL_SECONDS = 2 * 86_400
+BOT_OWNER_TTL_SECONDS = 30
+BOT_TOLD_TTL_SECONDS = 86_400
 
 #: Lengths of bounded lists.
 HISTORY_LENGTH = 100
 DEAD_LENGTH = 10_000
 UNCONSOLIDATED_LENGTH = 1_000
+SERVED_LENGTH = 1_000
 
 
 def result(task_id: str) -> str:
@@ -259,3 +305,27 @@ def why(chat_id: str) -> str:
 
 def reminded(memory: str) -> str:
     return f"hcli:mem:reminded:{memory}"
+
+
+def pending(chat_id: str) -> str:
+    return f"hcli:pending:{chat_id}"
+
+
+def cancel(task_id: str) -> str:
+    return f"hcli:mem:cancel:{task_id}"
+
+
+def bot_seen(task_id: str) -> str:
+    return f"hcli:mem:bot:seen:{task_id}"
+
+
+def bot_model(chat_id: str) -> str:
+    return f"hcli:mem:bot:model:{chat_id}"
+
+
+def bot_owner(bot_id: str) -> str:
+    return f"hcli:mem:bot:owner:{bot_id}"
+
+
+def bot_told(chat_id: str) -> str:
+    return f"hcli:mem:bot:told:{chat_id}"

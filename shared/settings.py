@@ -7,6 +7,7 @@ frozen object that is passed down. Secrets are masked in every representation.
 from __future__ import annotations
 
 import os
+import re
 import tomllib
 from pathlib import Path
 from typing import Any, Literal
@@ -17,6 +18,7 @@ from pydantic import Field, SecretStr, ValidationError, field_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from shared.errors import SettingsError
+from shared.listening import listen_address
 
 #: Vector indexes that this version knows, the preferred one first.
 INDEXES = ("sqlite", "chroma")
@@ -91,6 +93,9 @@ class Settings(BaseSettings):
     claude_base_prompt_file: Path | None = Field(None, description="the bot's own rules, put ahead of the memory")
     claude_env: str = Field("", description="further environment variables that the CLI may see, comma-separated")
 
+    memory_mcp: bool = Field(False, description="Claude gets this chat's memory as MCP tools")
+    memory_mcp_add: bool = Field(False, description="among them memory_add, which writes")
+
     session_mode: Literal["resume", "replay"] = Field(
         "resume", description="continue the Claude session, or start afresh each time with the recent turns as text"
     )
@@ -99,6 +104,9 @@ class Settings(BaseSettings):
     )
     session_ttl: int = Field(14_400, ge=1, description="life of a Claude session between two messages, in seconds")
     task_timeout: float = Field(600.0, gt=0, description="limit of one answer, in seconds")
+    stop_timeout: float = Field(
+        600.0, ge=0, description="seconds that running tasks get after a stop, before they go back to the queue"
+    )
     max_concurrent_tasks: int = Field(3, ge=1, le=64, description="answers in the making at once")
 
     medium_url: str | None = Field(
@@ -116,6 +124,16 @@ class Settings(BaseSettings):
     session_tokens: int = Field(
         50_000, ge=1, description="size of a conversation, in tokens of 4 characters, from which a new session begins"
     )
+
+    telegram_bot_token: SecretStr | None = Field(None, description="of @BotFather; hmem telegram needs it")
+    telegram_api_url: str = Field("https://api.telegram.org", description="the Bot API server")
+    allowed_chats: str = Field("", description="chat ids that the bot answers, comma-separated; empty: nobody")
+    queue_limit: int = Field(100, ge=1, description="queued tasks from which the bot takes no more")
+    chat_queue_limit: int = Field(
+        10, ge=1, description="unanswered messages of one chat from which the bot takes no more"
+    )
+
+    metrics_listen: str = Field("", description="address and port of the Prometheus endpoint; empty: none")
 
     chat_timezone: str = Field("UTC", description="time zone of dates in text")
     log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="least level that is logged")
@@ -139,7 +157,7 @@ class Settings(BaseSettings):
             raise ValueError("write it like postgresql://user:password@host/database, or none")
         return value
 
-    @field_validator("result_hmac_key", mode="before")
+    @field_validator("result_hmac_key", "telegram_bot_token", mode="before")
     @classmethod
     def _blank_is_none(cls, value: Any) -> Any:
         return None if isinstance(value, str) and not value.strip() else value
@@ -155,7 +173,24 @@ class Settings(BaseSettings):
             raise ValueError("write it like redis://127.0.0.1:6379/0") from error
         return value
 
-    @field_validator("ollama_url")
+    @field_validator("allowed_chats")
+    @classmethod
+    def _chat_ids(cls, value: str) -> str:
+        wrong = [
+            one.strip() for one in value.split(",") if one.strip() and not re.fullmatch(r"-?[0-9]{1,19}", one.strip())
+        ]
+        if wrong:
+            raise ValueError(f"{wrong[0]!r} is no chat id; write numbers with commas, such as 9912,-1001234")
+        return value
+
+    @field_validator("metrics_listen")
+    @classmethod
+    def _listens(cls, value: str) -> str:
+        if value.strip():
+            listen_address(value)
+        return value.strip()
+
+    @field_validator("ollama_url", "telegram_api_url")
     @classmethod
     def _http_url(cls, value: str) -> str:
         parts = urlsplit(value)  # a wrong port raises here or in the next line
@@ -178,6 +213,11 @@ class Settings(BaseSettings):
     @property
     def timezone(self) -> ZoneInfo:
         return ZoneInfo(self.chat_timezone)
+
+    @property
+    def allowed(self) -> frozenset[int]:
+        """Chats that the bot answers."""
+        return frozenset(int(one) for one in self.allowed_chats.split(",") if one.strip())
 
     @property
     def remote_target(self) -> str | None:

@@ -12,13 +12,16 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from redis import Redis, RedisError
 
 from shared.records import Turn, dumps
 from shared.settings import Settings, load_settings
+
+if TYPE_CHECKING:
+    from tests.stores import PostgreSQL, Stores
 
 REPOSITORY = Path(__file__).parent.parent
 BINARIES = Path(sys.executable).parent
@@ -186,3 +189,20 @@ def light(world: World) -> World:
     """An installation without vectors: nights take a fraction of a second."""
     world.environment = {"EMBEDDER": "none", "NIGHT_INDEXES": "none"}
     return world
+
+
+@pytest.fixture(scope="session")
+def server() -> Iterator[PostgreSQL]:
+    """A PostgreSQL server of this test run."""
+    from tests.stores import postgresql_server
+
+    with postgresql_server() as running:
+        yield running
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def stores(request: pytest.FixtureRequest, tmp_path: Path, server: PostgreSQL) -> Iterator[Stores]:
+    """An empty medium store on either engine."""
+    from tests.stores import engine_stores
+
+    yield from engine_stores(request.param, tmp_path, server)

@@ -15,8 +15,6 @@ import psycopg
 
 from dispatcher.store.database import Database
 
-ENGINES = ("sqlite", "postgresql")
-
 
 class PostgreSQL:
     """One server in a directory of its own; `database` makes an empty database in it."""

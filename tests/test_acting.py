@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -22,6 +24,9 @@ from dispatcher.store.memories import Memories, Memory, MemoryType
 from dispatcher.tags import Tag, TagKind, parse
 from shared.records import RecordRefused, Task, Tombstone, loads_object
 from shared.settings import load_settings
+from tests.conftest import wait_for
+from tests.servers.ollama_api import OllamaApi
+from tests.stores import Stores, at_once
 
 NOW = 1_800_000_000.0  # Friday 15 January 2027, 08:00 UTC
 DAY = 86_400.0
@@ -53,9 +58,10 @@ class Host:
     root: Path
     embedder: DayEmbedder
     repeats: dict[str, list[str]] = field(default_factory=dict)
+    given: Database | None = None
 
     def __post_init__(self) -> None:
-        self.database = Database(None, self.root / "state")
+        self.database = self.given or Database(None, self.root / "state")
         self.memories, self.actions = Memories(self.database), Actions(self.database)
         self.forgotten = Mortal(self.root / "state")
         self.kept = Remembering(self.memories, self.embedder, self.forgotten)
@@ -192,6 +198,95 @@ def test_turns_that_said_it_again_are_forgotten_too(host: Host) -> None:
     host.repeats["the garage door code is 7731"] = ["old:user", "t1:user", "old:asst"]
     acted = host.acting.on_tags(Task("t2", SAID, ""), "", parse("[FORGET: garage code]").tags, NOW)
     assert acted.forgotten == ["t1:user", "t1:asst", "t2:user", "t2:asst", "old:user", "old:asst"]
+
+
+class SlowOllama(OllamaApi):
+    """Embeds only while it is let; `asked` is set when somebody waits for it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.let, self.asked_for = threading.Event(), threading.Event()
+        self.let.set()
+
+    def embed(self, texts: list[str], fault: str) -> dict[str, Any]:
+        if not self.let.is_set():
+            self.asked_for.set()
+            self.let.wait()
+        return super().embed(texts, fault)
+
+
+@pytest.mark.parametrize("given", ["[REMEMBER: {}]", "[FORGET: {}]", "[DONE: {}]", "/memory add"])
+def test_an_embedder_that_hangs_holds_no_writer_back(tmp_path: Path, given: str) -> None:
+    """And what another dispatcher writes meanwhile is seen before anything is written."""
+    mishka = "The user has a cat called Mishka"
+    ollama = SlowOllama()
+    with ollama, closing(DayEmbedder(load_settings(embedder="ollama", ollama_url=ollama.url))) as slow:
+        slow.open()
+        host = Host(tmp_path, slow)
+        host.answer("[REMEMBER: The user drinks tea]\n[GOAL: paint the kitchen]", "t0")
+        ollama.let.clear()
+
+        def act() -> None:
+            if given.startswith("/"):
+                host.acting.add(Task("t1", SAID, ""), mishka, NOW)
+            else:
+                host.answer(given.format("paint the kitchen" if "DONE" in given else mishka), "t1")
+
+        acting = threading.Thread(target=act)
+        acting.start()
+        wait_for(ollama.asked_for.is_set, "the embedder to be asked")
+        other = Database(None, tmp_path / "state")
+        Memories(other).add("77", Memory("77", MemoryType.FACT, "theirs", NOW))
+        Memories(other).add(SAID, Memory(SAID, MemoryType.FACT, mishka, NOW, source_turn="t9:user"))
+        ollama.let.set()
+        acting.join()
+        cats = [one for one in host.memories.list(SAID) if one.text == mishka]
+        if "FORGET" in given:
+            assert cats == []
+            assert host.forgotten.of(SAID)[0].turn_ids == {"t9:user", "t9:asst", "t1:user", "t1:asst"}
+        else:
+            assert [one.importance for one in cats] == [3 if "DONE" in given else 4], "one of them, said twice"
+            assert ("completed_goal" in dict(host.texts())) == ("DONE" in given)
+        other.close()
+        host.database.close()
+
+
+def test_what_changes_between_plan_and_write_is_planned_anew(host: Host, embedder: DayEmbedder) -> None:
+    """While the turns that say it again are looked for, another dispatcher hears it once more."""
+    host.answer("[REMEMBER: the garage door code is 7731]")
+    other, looked = Host(host.root, embedder), list[str]()
+
+    def repeating(chat: str, text: str) -> list[str]:
+        looked.append(text)
+        if len(looked) == 1:
+            other.answer("[REMEMBER: The garage door code is 7731]", "t5")
+        return []
+
+    acting = Acting(host.memories, host.actions, host.kept, host.forgotten, BERLIN, repeating)
+    assert acting.forget(Task("t2", SAID, ""), 1, NOW).forgotten == (
+        "t1:user", "t1:asst", "t5:user", "t5:asst", "t2:user", "t2:asst",
+    )  # fmt: skip
+    assert (len(looked), host.memories.list(SAID)) == (2, [])
+    assert [stone.turn_ids for stone in host.forgotten.of(SAID)] == [
+        {"t1:user", "t1:asst", "t5:user", "t5:asst", "t2:user", "t2:asst"}
+    ], "nothing of the first plan was written"
+    other.database.close()
+
+
+def test_many_dispatchers_that_hear_the_same_keep_it_once(stores: Stores, tmp_path: Path) -> None:
+    blind = DayEmbedder(load_settings(embedder="none"))
+    hosts = [Host(tmp_path, blind, given=stores.open()) for _ in range(4)]
+
+    def hear(number: int) -> list[str]:
+        for task in range(5):
+            hosts[number].answer("[REMEMBER: The boiler is a Vaillant]", f"t{number}-{task}")
+        return hosts[number].answer("[REMEMBER: The boiler is a Vaillant]", "same")
+
+    assert at_once(hear, len(hosts)) == [[]] * 4
+    (boiler,) = hosts[0].memories.list(SAID)
+    told = {f"t{number}-{task}:user" for number in range(4) for task in range(5)} | {"same:user"}
+    assert set((boiler.source_turn or "").split()) == told
+    assert (boiler.number, boiler.importance, boiler.access_count) == (1, 5, 20)
 
 
 @pytest.mark.parametrize("dies", ["before", "after"])

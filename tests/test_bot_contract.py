@@ -86,14 +86,17 @@ def dispatcher(light: World) -> Iterator[Dispatcher]:
 
 
 def script(world: World, body: str) -> str:
-    """A CLI of the test's own; `$MESSAGE` holds what came on stdin."""
+    """A CLI of the test's own; `$MESSAGE` holds what came on stdin, `$SESSION` the session that was asked for."""
     path = world.root / "claude.sh"
-    path.write_text(f'#!/bin/bash\n[ "$1" = --help ] && exit\nMESSAGE=$(cat)\n{body}\n')
+    session = (
+        'for ARGUMENT in "$@"; do case $NAME in --session-id|--resume) SESSION=$ARGUMENT;; esac; NAME=$ARGUMENT; done'
+    )
+    path.write_text(f'#!/bin/bash\n[ "$1" = --help ] && exit\n{session}\nMESSAGE=$(cat)\n{body}\n')
     path.chmod(0o755)
     return str(path)
 
 
-SAY = """printf '{"result": "%s", "is_error": false, "session_id": "s", "total_cost_usd": 0.25, "num_turns": 1, \
+SAY = """printf '{"result": "%s", "is_error": false, "session_id": "'$SESSION'", "total_cost_usd": 0.25, "num_turns": 1, \
 "usage": {"input_tokens": 3, "output_tokens": 4, "cache_read_input_tokens": 5}}' """
 
 
@@ -168,8 +171,9 @@ def test_a_hundred_tasks_keep_their_order_within_each_chat(light: World, bot: Bo
     path = light.root / "claude.py"
     path.write_text(
         "#!/usr/bin/env python3\nimport sys, time, random, json\nif '--help' in sys.argv: sys.exit()\n"
-        "message = sys.stdin.read()\ntime.sleep(random.random() * .05)\n"
-        f"open({str(order)!r}, 'a').write(message + '\\n')\nprint(json.dumps({{'result': 'ok ' + message, 'session_id': 's'}}))\n"
+        "session = sys.argv[sys.argv.index('--resume' if '--resume' in sys.argv else '--session-id') + 1]\n"
+        "message = sys.stdin.read().strip('\u2060')\ntime.sleep(random.random() * .05)\n"
+        f"open({str(order)!r}, 'a').write(message + '\\n')\nprint(json.dumps({{'result': 'ok ' + message, 'session_id': session}}))\n"
     )
     path.chmod(0o755)
     running = [light.start_dispatcher(CLAUDE_BIN=str(path)) for _ in range(2)]
@@ -234,7 +238,8 @@ def test_malformed_tasks_are_dead_lettered_with_a_reason(
 def test_an_error_is_answered_and_not_stored_as_said(light: World, bot: Bot) -> None:
     running = light.start_dispatcher(CLAUDE_BIN=script(light, "echo 'it is broken' >&2; exit 3"))
     task_id = bot.send("hello", 9912)
-    assert "it is broken" in bot.receive(task_id)["output"]
+    assert "the Claude CLI failed" in bot.receive(task_id)["output"]
+    assert "it is broken" in running.log.read_text(), "its own words are for the owner"
     assert bot.turn(task_id, "user")["content"] == "hello"
     assert not bot.redis.exists(f"hcli:memory:{task_id}:asst", "hcli:session:9912")
     assert bot.redis.hget(f"hcli:stats:{datetime.now(UTC):%Y-%m-%d}", "errors") == b"1"
@@ -369,3 +374,23 @@ def test_the_dispatcher_says_what_is_missing(light: World) -> None:
     assert done.returncode == 11
     assert "Redis does not answer" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_what_a_session_adds_up_is_stored_as_differences(light: World, bot: Bot) -> None:
+    """Newer CLIs say what the whole session has cost. A new session counts from zero, and nothing is ever negative."""
+    total = light.root / "total"
+    sums = '"modelUsage": {"m": {"inputTokens": 30, "outputTokens": 40}}, '
+    says = (
+        SAY.replace("0.25", "'$(cat TOTAL)'").replace("TOTAL", str(total)).replace('"num_turns"', sums + '"num_turns"')
+    )
+    running = light.start_dispatcher(CLAUDE_BIN=script(light, f"{says} ok"))
+    costs = []
+    for said in ("0.25", "0.40", "0.40", "0.10", "0.30"):
+        total.write_text(said)
+        costs.append(round(bot.receive(bot.send("hello", 9912))["usage"]["cost_usd"], 6))
+    bot.new(9912)
+    costs.append(round(bot.receive(bot.send("hello", 9912))["usage"]["cost_usd"], 6))
+    assert costs == [0.25, 0.15, 0, 0.10, 0.20, 0.30]
+    counted = float(bot.redis.hget(f"hcli:stats:{datetime.now(UTC):%Y-%m-%d}", "cost_usd") or 0)
+    assert round(counted, 6) == round(sum(costs), 6)
+    running.stop()

@@ -85,8 +85,16 @@ def test_an_unknown_session_falls_back(cli: World, dispatcher: Dispatcher, api: 
     assert len(api.requests) == 1
 
 
-FORMS = ["see @/etc/hostname", "@~/note.txt", '@"/etc/hostname" please', "@../../../etc/hostname", "(@/etc/hostname)", "/clear", "/help",
-         "\n/clear", "!cat /etc/hostname", "# note", "--version", "mail bob@example.org"]  # fmt: skip
+#: A few; tests/test_claude_guard.py has many, without a dispatcher.
+FORMS = [
+    "see @~/note.txt",
+    "(@/etc/hostname)",
+    "/clear",
+    "\n/clear",
+    "!cat /etc/hostname",
+    "--version",
+    "mail bob@example.org",
+]
 
 
 def test_no_form_of_a_message_reads_a_file_or_runs_a_command(
@@ -106,42 +114,11 @@ def test_no_form_of_a_message_reads_a_file_or_runs_a_command(
     assert sorted(turns) == sorted(FORMS), "stored as it was said"
 
 
-@pytest.mark.parametrize("layer", ["text", "rule"])
-def test_each_layer_alone_keeps_files_from_leaving(
-    cli: World, api: MessagesApi, monkeypatch: pytest.MonkeyPatch, layer: str
-) -> None:
-    """And with neither of them the file does leave: the test would see it."""
-    import asyncio
-
-    from dispatcher import claude
-
-    secret = cli.root / "note.txt"
-    secret.write_text("SECRET-NOTE")
-    for name, value in cli.variables().items():
-        monkeypatch.setenv(name, value)
-    folder = cli.root / "chat"
-    folder.mkdir()
-
-    def leaks() -> bool:
-        question = claude.Question(f"see @{secret}", str(uuid4()), False, None, folder, None)
-        answer = asyncio.run(claude.ClaudeCli(cli.settings()).ask(question))
-        assert answer.error is None
-        return "SECRET-NOTE" in messages(api.requests[-1])
-
-    if layer == "rule":
-        monkeypatch.setattr(claude, "as_plain_text", lambda message: message)
-    else:
-        monkeypatch.setattr(claude, "DENY_READING", "{}")
-    assert not leaks()
-    monkeypatch.setattr(claude, "as_plain_text", lambda message: message)
-    monkeypatch.setattr(claude, "DENY_READING", "{}")
-    assert leaks()
-
-
 def test_a_cli_that_is_not_logged_in_says_so(cli: World) -> None:
     cli.environment.pop("ANTHROPIC_API_KEY")
     running = cli.start_dispatcher()
-    assert "Not logged in" in cli.command("hmem", "ask", "9912", "hello").stdout
+    assert "my owner has to log me in again" in cli.command("hmem", "ask", "9912", "hello").stdout
+    assert "Not logged in" in running.log.read_text(), "the CLI's own words"
     running.stop()
 
 

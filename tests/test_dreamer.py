@@ -416,3 +416,22 @@ def test_an_old_summary_is_found_until_the_release_has_its_turns(light: World) -
         found = asked(day, "What about the wedding talk number7 of Paula?")
         assert "the wedding talk number7 of Paula" in found.text
         assert found.used[0].chunk.turn_ids == ("w7:user",)
+
+
+def test_a_lease_is_one_dreamers_at_a_time_and_given_back_by_its_holder_only(light: World) -> None:
+    key = f"hcli:mem:dream:{CHAT}"
+    with closing(Day(settings_of(light))) as day:
+        one, other = (Dreamer(day, light.redis, name) for name in ("one", "other"))
+        with one._lease(CHAT) as mine:
+            with other._lease(CHAT) as theirs, other._lease("77") as elsewhere:
+                assert (mine, theirs, elsewhere) == (True, False, True)
+            raw: Any = light.redis.get(key)
+            assert raw.startswith(b"one:")
+            assert 0 < light.redis.ttl(key) <= 60
+        assert not light.redis.exists(key)
+        with one._lease(CHAT):
+            light.redis.delete(key)  # it took too long
+            with other._lease(CHAT) as theirs:
+                assert theirs
+                light.redis.set(key, raw := b"other:2")
+        assert light.redis.get(key) == raw

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from dispatcher.day import Day
 from dispatcher.day_embedder import DayEmbedder
 from dispatcher.forgetting import Forgotten
 from dispatcher.remembering import Remembering
@@ -117,19 +119,48 @@ def test_what_bears_on_a_message_comes_first_and_counts_as_accessed(kept: Rememb
         "The user banks with Argenta",
     )
     found = kept.relevant("1", "the boiler shows an error, the heating is cold", 2, now=NOW)
+    store.touch("1", [memory.memory_id for memory, _ in found], NOW)
     assert [memory.text for memory, _ in found][:1] == ["The boiler is a Vaillant ecoTEC"]
     assert MISHKA not in [memory.text for memory, _ in found]
     assert [pair[1].score for pair in found] == sorted((pair[1].score for pair in found), reverse=True)
     counted = {memory.text: (memory.access_count, memory.last_accessed) for memory in store.list("1")}
     assert counted["The boiler is a Vaillant ecoTEC"] == (1, NOW)
     assert counted[MISHKA] == (0, None)
-    kept.relevant("1", "the boiler again", 2, now=NOW + 1, count=False)
+    kept.relevant("1", "the boiler again", 2, now=NOW + 1)
     assert {memory.access_count for memory in store.list("1")} <= {0, 1}, "a look does not count"
     assert kept.relevant("1", "tell me a joke", 5, now=NOW) == []
     boiler = found[0][0].memory_id
     assert boiler not in [
         memory.memory_id for memory, _ in kept.relevant("1", "the boiler", 5, now=NOW, beside=[boiler])
     ]
+
+
+def test_what_is_shown_is_counted_beside_the_answer_and_before_the_end(tmp_path: Path) -> None:
+    """A writer who holds the store holds up no answer."""
+    some = load_settings(
+        embedder="local", hmem_state_dir=tmp_path / "state", memory_tokens=200, memory_deadline_ms=20_000
+    )
+
+    def counted(day: Day) -> dict[str, int]:
+        return {one.text: one.access_count for one in day.memories.list("1") if one.access_count}
+
+    with closing(Day(some)) as day:
+        day.embedder.open()
+        add(day.remembering, "The wifi password at the cottage is heron-4711", now=NOW)
+        add(day.remembering, *(f"The user once saw {n} herons at the harbour" for n in range(20)), now=NOW + 1)
+        with day.memories.transaction():
+            shown = day.context("1", "the wifi password of the cottage", None)
+            assert ("heron-4711" in shown.relevant, shown.degraded) == (True, [])
+            assert counted(day) == {}
+            look = day.context("1", "the wifi password of the cottage", None, count=False)
+            assert look.relevant == shown.relevant
+    with closing(Day(some)) as day:
+        assert counted(day)["The wifi password at the cottage is heron-4711"] == 1
+    with closing(DayEmbedder(some)) as closed:
+        closed.open()
+        assert closed.query("words") is not None
+        assert closed.dimensions == 384
+    assert (closed.query("words"), closed.model, closed.dimensions) == (None, None, 0)
 
 
 def test_relevance_weighs_importance_and_age(kept: Remembering, store: Memories) -> None:

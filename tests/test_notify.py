@@ -23,6 +23,7 @@ from redis.asyncio import Redis as AsyncRedis
 import dispatcher.worker
 from dispatcher import notify
 from dispatcher.notify import Supervisor
+from dispatcher.run import Run
 from dispatcher.worker import Worker
 from tests.conftest import World, free_port, wait_for
 from tests.test_bot_contract import SAY, Bot, script
@@ -191,10 +192,13 @@ class Still:
     async def recover(self) -> int:
         return 0
 
+    async def living_elsewhere(self) -> list[str]:
+        return []
+
     async def leave(self) -> int:
         return 0
 
-    async def claim(self, token: str) -> None: ...
+    async def claim(self, token: str, running: int) -> None: ...
 
     async def wait(self, seconds: int) -> bool:
         await asyncio.sleep(0.05)
@@ -207,7 +211,7 @@ class Deaf(Still):
     def __init__(self) -> None:
         self.claims, self.release = 0, asyncio.Event()
 
-    async def claim(self, token: str) -> None:
+    async def claim(self, token: str, running: int) -> None:
         self.claims += 1
         while self.claims >= 3 and not self.release.is_set():
             with suppress(asyncio.CancelledError):
@@ -219,7 +223,7 @@ class Blocking(Still):
 
     claims = 0
 
-    async def claim(self, token: str) -> None:
+    async def claim(self, token: str, running: int) -> None:
         self.claims += 1
         if self.claims == 3:
             time.sleep(1.5)
@@ -330,7 +334,7 @@ def test_what_counts_as_a_hang(light: World, monkeypatch: pytest.MonkeyPatch, sy
         assert made._hang(now + 91) == "the claim loop does not turn"
         made._turned = now + 1_000_000
         task = asyncio.create_task(asyncio.sleep(0))
-        made._running[task] = now
+        made._running[task] = Run()
         limit = 2 * 600 + 120
         assert made._hang(now + limit - 1) is None, "a lost session is asked anew, so a task may take twice its time"
         assert made._hang(now + limit + 1) == "a task does not end"

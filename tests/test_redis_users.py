@@ -18,6 +18,9 @@ from redis.exceptions import AuthenticationError, NoPermissionError, ResponseErr
 
 from shared.keys import KEYS
 from tests.conftest import REPOSITORY, SECRET, World, free_port, wait_for
+from tests.servers.telegram_api import TelegramApi
+from tests.telegram_bot import Bot as TelegramBot
+from tests.telegram_bot import wait_until
 from tests.test_alarm import look
 from tests.test_bot_contract import Bot
 
@@ -131,6 +134,30 @@ def test_day_and_night_as_their_own_users(installed: World, guarded: Guarded, ad
     assert refusals(admin) == []
 
 
+def test_our_bot_as_the_user_bot(installed: World, guarded: Guarded, admin: Redis) -> None:
+    running = installed.start_dispatcher()
+    people = World(installed.root, admin, guarded.urls["bot"], dict(installed.environment))
+    with TelegramApi() as api:
+        bot = TelegramBot(people, api, ALLOWED_CHATS="9912")
+        try:
+            for text in ("hello", "/status", "/model opus", "/stats", "/cancel", "/new", "/memory"):
+                before = len(api.texts(9912))
+                last = api.say(9912, text)
+                wait_until(lambda: len(api.texts(9912)) > before, lambda: f"an answer to {text}")  # noqa: B023
+                wait_until(lambda: "…" not in api.texts(9912), lambda: f"the end of {api.texts(9912)}")
+            admin.rpush(
+                "hcli:mem:outbox", json.dumps({"id": "r", "chat_id": "9912", "text": "Remember", "created_at": 1.0})
+            )
+            wait_until(lambda: "Remember" in api.texts(9912), lambda: "the reminder")
+            api.say(5, "a stranger")
+            api.edit(9912, 2, "hello again")
+            wait_until(lambda: api.offset > last + 2 and api.texts(5), lambda: "the stranger to be told")
+        finally:
+            assert bot.stop() == 0
+    assert running.stop() == 0
+    assert refusals(admin) == []
+
+
 def test_the_dispatcher_may_see_whether_a_night_was_missed(installed: World, guarded: Guarded, admin: Redis) -> None:
     admin.set("hcli:mem:night:last", json.dumps({"run": 7, "finished_at": 1.0}))
     admin.set("hcli:mem:night:failed", json.dumps({"run": 8, "step": "embed", "error": "E", "exit_code": 1, "at": 2.0}))
@@ -164,14 +191,15 @@ def tombstone() -> dict[str, Any]:
 REFUSED = {
     "bot": [
         "GET hcli:memory:t:user", "SET hcli:memory:t:user x", "DEL hcli:memory:t:user", "MGET hcli:memory:t:user",
-        "LRANGE hcli:mem:dead 0 -1", "RPUSH hcli:mem:tombstones x", "HGETALL hcli:mem:release", "SCAN 0", "KEYS *",
-        "GET hcli:session:9912", "SET hcli:session:9912 x", "RPUSH hcli:session_history:9912 x", "HSET hcli:stats:d a 1",
+        "LRANGE hcli:mem:dead 0 -1", "RPUSH hcli:mem:tombstones x", "HSET hcli:mem:release w 9", "SCAN 0", "KEYS *",
+        "GET hcli:mem:night:failed", "GET hcli:mem:cancel:t", "GET hcli:session:9912",
+        "SET hcli:session:9912 x", "RPUSH hcli:session_history:9912 x", "HSET hcli:stats:d a 1",
         "SET hcli:tasks x", "DEL hcli:tasks", "EVAL 0 0", "CONFIG GET *",
         "RPUSH hcli:mem:outbox x", "GET hcli:mem:why:9912", "LRANGE hcli:mem:tags 0 -1", "DEL hcli:mem:spent:9912",
     ],
     "dispatcher": [
         "DEL hcli:memory:t:user", "UNLINK hcli:memory:t:user", "GET hcli:memory:t:user", "EXPIRE hcli:memory:t:user 1",
-        "RENAME hcli:memory:t:user hcli:tasks", "GETDEL hcli:results:t", "GET hcli:results:t", "RPUSH hcli:tasks x",
+        "RENAME hcli:memory:t:user hcli:tasks", "GETDEL hcli:results:t", "RPUSH hcli:tasks x",
         "DEL hcli:tasks", "DEL hcli:mem:dead", "LRANGE hcli:mem:tombstones 0 -1", "DEL hcli:mem:tombstones",
         "LREM hcli:mem:tombstones 1 x", "LREM hcli:mem:dead 1 x", "LPOP hcli:mem:outbox", "LRANGE hcli:mem:outbox 0 -1", "DEL hcli:mem:tags",
         "DEL hcli:mem:unconsolidated:9912", "DEL hcli:mem:reminded:1", "MGET hcli:session:9912",

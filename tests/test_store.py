@@ -9,7 +9,7 @@ import stat
 import subprocess
 import sys
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +30,7 @@ from dispatcher.store.words import indexed_words, query_words, storable, words_o
 from shared.errors import InvalidInput, SettingsError, StoreUnavailable
 from shared.records import Turn
 from tests.conftest import REPOSITORY, wait_for
-from tests.stores import ENGINES, PostgreSQL, Stores, at_once, engine_stores, postgresql_server
+from tests.stores import PostgreSQL, Stores, at_once
 
 NOW = 1_800_000_000.0
 DAY = 86_400.0
@@ -51,17 +51,6 @@ ODD_CHATS = (
     "a",
 )
 FACT, GOAL, DONE, PREFERENCE = MemoryType.FACT, MemoryType.GOAL, MemoryType.COMPLETED_GOAL, MemoryType.PREFERENCE
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[PostgreSQL]:
-    with postgresql_server() as running:
-        yield running
-
-
-@pytest.fixture(params=ENGINES)
-def stores(request: pytest.FixtureRequest, tmp_path: Path, server: PostgreSQL) -> Iterator[Stores]:
-    yield from engine_stores(request.param, tmp_path, server)
 
 
 @pytest.fixture

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy import Connection
+from sqlalchemy import ColumnElement, Connection
 
 from dispatcher.store.database import Database
 from dispatcher.store.rows import checked_chat, insert
@@ -20,6 +21,13 @@ class Actions:
     def __init__(self, database: Database) -> None:
         self._database = database
 
+    def outcome(self, chat_id: str, task_id: str, number: int) -> str | None:
+        """What came of an action; None if it was not done yet."""
+        this = _key(chat_id, task_id, number)
+        with self._database.reading() as connection:
+            found = connection.execute(sa.select(actions.c.outcome).where(*_where(this))).scalar()
+            return None if found is None else str(found)
+
     def apply_once(
         self,
         chat_id: str,
@@ -32,12 +40,13 @@ class Actions:
     ) -> str:
         """The outcome of an action: `apply(connection)` does it in one transaction with the note that it was done, unless it was done before.
 
-        What `apply` writes must go through its connection: on SQLite this transaction holds back every other writer.
+        What `apply` writes must go through its connection, and it must not wait for anything else: on SQLite this transaction holds back every
+        other writer.
 
         Two that come at once: the second waits for the first, and returns its outcome. Whatever `apply` raises undoes both.
         """
-        key = {"chat_id": checked_chat(chat_id), "task_id": task_id, "number": number}
-        this = [actions.c[name] == value for name, value in key.items()]
+        key = _key(chat_id, task_id, number)
+        this = _where(key)
         note = {**key, "kind": kind, "outcome": "", "at": time.time() if now is None else now}
         with self._database.begin() as connection:
             # The row goes in first: PostgreSQL holds a second one back until this transaction has ended.
@@ -57,3 +66,11 @@ class Actions:
         """Remove notes older than a time (POSIX seconds); how many there were. Keep them as long as a task may come again: 7 days."""
         with self._database.begin() as connection:
             return connection.execute(sa.delete(actions).where(actions.c.at < before)).rowcount
+
+
+def _key(chat_id: str, task_id: str, number: int) -> dict[str, Any]:
+    return {"chat_id": checked_chat(chat_id), "task_id": task_id, "number": number}
+
+
+def _where(key: dict[str, Any]) -> list[ColumnElement[bool]]:
+    return [actions.c[name] == value for name, value in key.items()]

@@ -19,6 +19,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from dispatcher.store.migrating import copies, prepare_postgresql, prepare_sqlite
 from dispatcher.store.place import reason, shown, store_url
+from dispatcher.store.tables import SEARCHED
 from shared.errors import HmemError, StoreUnavailable
 
 log = structlog.get_logger()
@@ -33,7 +34,6 @@ _POSTGRESQL: dict[str, Any] = {
 }
 #: `secure_delete`: what is forgotten is overwritten. `synchronous` FULL: typed memories are nowhere else.
 _PRAGMAS = ("foreign_keys=ON", "synchronous=FULL", "secure_delete=ON")
-_FULL_TEXT_TABLES = ("turns_fts", "memories_fts")
 
 
 class Database:
@@ -98,7 +98,7 @@ class Database:
         if self.path is None:
             return
         with self.begin() as connection:
-            for table in _FULL_TEXT_TABLES:
+            for table in (f"{searched.name}_fts" for searched in SEARCHED):
                 connection.execute(text(f"INSERT INTO {table} ({table}) VALUES ('optimize')"))  # noqa: S608 - constants
         with self._errors_named(), self._ready().connect() as connection:
             raw: Any = connection.connection.dbapi_connection

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, fields, replace
 from enum import StrEnum
 from typing import Any
@@ -22,6 +23,7 @@ from dispatcher.store.rows import (
     own,
     revision_of,
     search,
+    unchanged,
     without_vector,
 )
 from dispatcher.store.tables import chats, memories
@@ -81,6 +83,10 @@ class Memories:
 
     def __init__(self, database: Database) -> None:
         self._database = database
+
+    def transaction(self) -> AbstractContextManager[Connection]:
+        """One that writes, for several calls."""
+        return self._database.begin()
 
     def add(self, chat_id: str, memory: Memory, *, connection: Connection | None = None) -> Memory:
         """Store a new memory; as it is stored, with its id and its number. InvalidInput for one of another chat or of no importance from 1 to 5."""
@@ -150,6 +156,13 @@ class Memories:
         """Differs whenever a memory of the chat was added, completed, removed or given a vector (not when it was merely used)."""
         with self._database.reading() as connection:
             return revision_of(connection, checked_chat(chat_id), _CHANGES)
+
+    def unchanged(self, chat_id: str, revision: str, connection: Connection) -> bool:
+        """Whether the chat's memories are as they were at that revision; then they stay so until the transaction ends, but for what it writes.
+
+        Ask for NO_REVISION only where a memory is added: it makes the chat's counters.
+        """
+        return unchanged(connection, checked_chat(chat_id), _CHANGES, revision)
 
     def touch(self, chat_id: str, ids: Iterable[int], now: float, *, connection: Connection | None = None) -> int:
         """Note that these were used; how many there are."""

@@ -19,6 +19,8 @@ from shared.records import dumps, loads_object
 
 log = structlog.get_logger()
 
+#: The revision of a chat that has no rows.
+NO_REVISION = "0"
 #: Ids in one statement.
 BATCH = 500
 #: Rows that hold a word of a question and are ranked: the newest.
@@ -74,11 +76,20 @@ def insert(connection: Connection, table: Table) -> Any:
 
 def enter(connection: Connection, chat_id: str, counter: str) -> None:
     """Begin to write a chat's rows: make its counters if it has none, and count the change."""
-    row = {"chat_id": chat_id, "epoch": uuid.uuid4().hex, "turns_changed": 0, "memories_changed": 0, "last_memory": 0}
-    statement = insert(connection, chats).values(row | {counter: 1})
+    statement = insert(connection, chats).values(_new_chat(chat_id) | {counter: 1})
     connection.execute(
         statement.on_conflict_do_update(index_elements=["chat_id"], set_={counter: chats.c[counter] + 1})
     )
+
+
+def _new_chat(chat_id: str) -> dict[str, Any]:
+    return {
+        "chat_id": chat_id,
+        "epoch": uuid.uuid4().hex,
+        "turns_changed": 0,
+        "memories_changed": 0,
+        "last_memory": 0,
+    }
 
 
 def change(connection: Connection, chat_id: str, counter: str) -> None:
@@ -93,9 +104,21 @@ def hold(connection: Connection, chat_id: str) -> None:
 
 
 def revision_of(connection: Connection, chat_id: str, counter: str) -> str:
-    """A text that differs after every change; "0" for a chat without rows."""
+    """A text that differs after every change; NO_REVISION for a chat without rows."""
     row = connection.execute(sa.select(chats.c.epoch, chats.c[counter]).where(chats.c.chat_id == chat_id)).first()
-    return f"{row[0]}.{row[1]}" if row else "0"
+    return f"{row[0]}.{row[1]}" if row else NO_REVISION
+
+
+def unchanged(connection: Connection, chat_id: str, counter: str, revision: str) -> bool:
+    """Whether the chat still has this revision; if so, no other writer of the chat comes in between until the transaction ends.
+
+    For a chat without rows its counters are made, as the first writer does: only one of two can.
+    """
+    if revision != NO_REVISION:
+        hold(connection, chat_id)
+        return revision_of(connection, chat_id, counter) == revision
+    made = insert(connection, chats).values(_new_chat(chat_id)).on_conflict_do_nothing().returning(chats.c.chat_id)
+    return connection.execute(made).first() is not None
 
 
 def forget_if_empty(connection: Connection, chat_id: str) -> None:

@@ -1,4 +1,5 @@
-"""The tables of the medium store as this version reads them. The migrations make them; a test holds the two together.
+"""The tables of the medium store as this version reads them. A new store is made of them, an older one by the migrations; a test holds the two
+together.
 
 Times are POSIX seconds, vectors float32 little endian, JSON is text (PostgreSQL's own JSON refuses what a chat may say).
 """
@@ -119,3 +120,6 @@ actions = sa.Table(
     sa.Column("at", sa.Double, nullable=False),
     sa.Index("actions_by_age", "at"),
 )
+
+#: Tables whose `words` are indexed for full text.
+SEARCHED = (turns, memories)

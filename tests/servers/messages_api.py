@@ -5,14 +5,28 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+from uuid import uuid4
+
+
+@dataclass(frozen=True)
+class ToolCall:
+    """A reply that asks for a tool; the next request carries its result (`tool_results`)."""
+
+    name: str
+    arguments: dict[str, Any] = field(default_factory=dict)
+    call_id: str = "toolu_1"
+
+
+Reply = str | ToolCall
 
 
 class MessagesApi:
     """Answers each request with `reply(request)` as server-sent events; `requests` holds the bodies received."""
 
-    def __init__(self, reply: Callable[[dict[str, Any]], str] = lambda _: "All right.") -> None:
+    def __init__(self, reply: Callable[[dict[str, Any]], Reply] = lambda _: "All right.") -> None:
         self.requests: list[dict[str, Any]] = []
         api = self
 
@@ -55,9 +69,16 @@ class MessagesApi:
         self._server.server_close()
 
 
-def _events(text: str, model: str) -> bytes:
+def tool_results(request: dict[str, Any]) -> list[dict[str, Any]]:
+    """The results of tool calls that the last message of a request carries."""
+    content = request["messages"][-1]["content"]
+    blocks = content if isinstance(content, list) else []
+    return [block for block in blocks if block.get("type") == "tool_result"]
+
+
+def _events(reply: Reply, model: str) -> bytes:
     message: dict[str, Any] = {
-        "id": "msg_1",
+        "id": f"msg_{uuid4().hex}",  # the CLI takes two of one id for one message
         "type": "message",
         "role": "assistant",
         "model": model,
@@ -66,12 +87,21 @@ def _events(text: str, model: str) -> bytes:
         "stop_sequence": None,
         "usage": {"input_tokens": 10, "output_tokens": 1},
     }
+    begun, delta, reason = _block(reply)
     events: list[tuple[str, dict[str, Any]]] = [
         ("message_start", {"message": message}),
-        ("content_block_start", {"index": 0, "content_block": {"type": "text", "text": ""}}),
-        ("content_block_delta", {"index": 0, "delta": {"type": "text_delta", "text": text}}),
+        ("content_block_start", {"index": 0, "content_block": begun}),
+        ("content_block_delta", {"index": 0, "delta": delta}),
         ("content_block_stop", {"index": 0}),
-        ("message_delta", {"delta": {"stop_reason": "end_turn", "stop_sequence": None}, "usage": {"output_tokens": 5}}),
+        ("message_delta", {"delta": {"stop_reason": reason, "stop_sequence": None}, "usage": {"output_tokens": 5}}),
         ("message_stop", {}),
     ]
     return b"".join(f"event: {name}\ndata: {json.dumps({'type': name} | data)}\n\n".encode() for name, data in events)
+
+
+def _block(reply: Reply) -> tuple[dict[str, Any], dict[str, Any], str]:
+    """(the block as it begins, all that is added to it, why the message ends)."""
+    if isinstance(reply, str):
+        return {"type": "text", "text": ""}, {"type": "text_delta", "text": reply}, "end_turn"
+    begun = {"type": "tool_use", "id": reply.call_id, "name": reply.name, "input": {}}
+    return begun, {"type": "input_json_delta", "partial_json": json.dumps(reply.arguments)}, "tool_use"

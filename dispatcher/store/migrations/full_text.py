@@ -1,27 +1,13 @@
-"""Full text over a table's `words` (see dispatcher/store/words.py), for revisions that make such a table."""
+"""Full text for revisions that make a table with `words`."""
 
 from __future__ import annotations
 
 from alembic import op
 
-#: `ascii` takes every character beyond ASCII for a part of a word: the words stay as they were made. No positions, no sizes: they are only looked up.
-_SQLITE = (
-    "CREATE VIRTUAL TABLE {table}_fts USING fts5("
-    "words, content='{table}', content_rowid='{key}', tokenize='ascii', detail=none, columnsize=0)",
-    "CREATE TRIGGER {table}_fts_insert AFTER INSERT ON {table} BEGIN {insert}; END",
-    "CREATE TRIGGER {table}_fts_delete AFTER DELETE ON {table} BEGIN {delete}; END",
-    "CREATE TRIGGER {table}_fts_update AFTER UPDATE OF words ON {table} BEGIN {delete}; {insert}; END",
-)
-_INSERT = "INSERT INTO {table}_fts (rowid, words) VALUES (new.{key}, new.words)"
-_DELETE = "INSERT INTO {table}_fts ({table}_fts, rowid, words) VALUES ('delete', old.{key}, old.words)"
-_POSTGRESQL = "CREATE INDEX {table}_words ON {table} USING gin (array_to_tsvector(string_to_array(words, ' ')))"
+from dispatcher.store.full_text import index_statements
 
 
 def index_words(table: str, key: str) -> None:
     """Index the column `words` of a new table; `key` is its whole-number primary key."""
-    if op.get_bind().dialect.name != "sqlite":
-        op.execute(_POSTGRESQL.format(table=table))
-        return
-    insert, delete = (part.format(table=table, key=key) for part in (_INSERT, _DELETE))
-    for statement in _SQLITE:
-        op.execute(statement.format(table=table, key=key, insert=insert, delete=delete))
+    for statement in index_statements(op.get_bind().dialect.name, table, key):
+        op.execute(statement)

@@ -1,0 +1,146 @@
+"""`hmem telegram`: one process a token, which takes updates (intake.py) and brings answers (delivery.py) until it is stopped.
+
+The right to poll is a lease in Redis, renewed while this process lives; of a process of this host that died it is taken over at once, of
+another's when it lapses. A second process waits for it: Telegram would give each of them
+some of the updates, and both would deliver. While Redis is away nobody can take the lease over, so the one that has it goes on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import socket
+from pathlib import Path
+from uuid import uuid4
+
+import redis
+import structlog
+from aiogram.types import User
+
+from dispatcher.telegram.client import Telegram, Unauthorized
+from dispatcher.telegram.commands import MENU, Commands
+from dispatcher.telegram.delivery import Delivery
+from dispatcher.telegram.intake import Intake
+from dispatcher.telegram.patience import until_redis_answers, until_telegram_answers
+from dispatcher.telegram.waiting import Desk, connect
+from shared.errors import SettingsError
+from shared.settings import Settings
+
+log = structlog.get_logger()
+
+#: Seconds between two renewals of the lease, which lasts three of them; and between two tries to take it.
+RENEW_SECONDS = 10.0
+TAKE_SECONDS = 1.0
+#: Seconds that the deliveries under way get after a stop.
+STOP_SECONDS = 5.0
+
+
+async def serve(settings: Settings) -> None:
+    """Until SIGTERM or SIGINT; SettingsError if there is no bot to be."""
+    if settings.result_hmac_key is None:
+        raise SettingsError("RESULT_HMAC_KEY is not set, so no answer could be verified. Set the dispatcher's.")
+    telegram, client, stop = Telegram(settings), connect(settings), asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    bot = Bot(settings, telegram, Desk(settings, client), settings.result_hmac_key.get_secret_value())
+    try:
+        await bot.run(stop)
+    except Unauthorized:
+        raise SettingsError(
+            "Telegram does not know this TELEGRAM_BOT_TOKEN. Copy it from @BotFather again, or ask there for a new one."
+        ) from None
+    finally:
+        await telegram.close()
+        await client.aclose()
+
+
+class Bot:
+    def __init__(self, settings: Settings, telegram: Telegram, desk: Desk, secret: str) -> None:
+        self._settings, self._telegram, self._desk, self._secret = settings, telegram, desk, secret
+        self._process = f"{socket.gethostname()}-{os.getpid()}-{uuid4().hex[:8]}"
+        self._delivery = Delivery(telegram, desk, secret, settings.allowed, self.crash_point)
+
+    def crash_point(self, name: str) -> None:
+        """Tests make the process die here, as if the power had gone (HMEM_CRASH_AT)."""
+        if self._settings.hmem_crash_at == name:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    async def run(self, stop: asyncio.Event) -> None:
+        if not self._settings.allowed:
+            log.warning("ALLOWED_CHATS is empty, so nobody is answered; write to the bot to learn a chat's id")
+        work, stopping = asyncio.create_task(self._work()), asyncio.create_task(stop.wait())
+        await asyncio.wait({work, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        stopping.cancel()
+        if not work.done():
+            log.info("stopping")
+        work.cancel()  # an update that is being taken is not confirmed yet, and comes again
+        await asyncio.gather(work, stopping, return_exceptions=True)
+        log.info("bot stopped")
+        if not work.cancelled() and (error := work.exception()):
+            raise error
+
+    async def _work(self) -> None:
+        me = await until_telegram_answers(self._telegram.me)
+        commands = Commands(self._desk, self._secret)
+        intake = Intake(self._settings, self._telegram, self._desk, commands, me, self._delivery.wake, self.crash_point)
+        while True:
+            await self._take_lease(me)
+            try:
+                await until_telegram_answers(lambda: self._telegram.prepare(MENU))
+                log.info("bot started", bot=me.username, chats=len(self._settings.allowed))
+                await self._while_owner(me, intake)
+            finally:
+                await self._give_back(me)
+
+    async def _take_lease(self, me: User) -> None:
+        said = False
+        while not await until_redis_answers(lambda: self._desk.own(me.id, self._process)):
+            if not said:
+                log.warning("another process serves this bot; waiting for it to end", bot=me.username)
+            said = True
+            holder = await until_redis_answers(lambda: self._desk.owner(me.id))
+            if not await self._buried(me, holder):
+                await asyncio.sleep(TAKE_SECONDS)
+
+    async def _buried(self, me: User, holder: str) -> bool:
+        """Whether the holder of the lease has died here; then the lease is free."""
+        died = _died_here(holder)
+        if died:
+            log.warning("that process has died; taking over", process=holder)
+            await until_redis_answers(lambda: self._desk.disown(me.id, holder))
+        return died
+
+    async def _while_owner(self, me: User, intake: Intake) -> None:
+        """Until the lease is lost, or one of the parts ends with an error."""
+        parts = [asyncio.create_task(part) for part in (intake.run(), self._delivery.run(), self._renew(me))]
+        try:
+            done, _ = await asyncio.wait(parts, return_when=asyncio.FIRST_COMPLETED)
+            for part in done:
+                part.result()
+        finally:
+            for part in parts:
+                part.cancel()
+            await asyncio.gather(*parts, return_exceptions=True)
+            await self._delivery.finish(STOP_SECONDS)
+
+    async def _renew(self, me: User) -> None:
+        """Ends when another process holds the lease."""
+        while True:
+            await asyncio.sleep(RENEW_SECONDS)
+            if not await until_redis_answers(lambda: self._desk.own(me.id, self._process)):
+                log.error("another process took this bot over while this one was away")
+                return
+
+    async def _give_back(self, me: User) -> None:
+        try:
+            await self._desk.disown(me.id, self._process)
+        except redis.RedisError as error:
+            log.warning("the right to poll could not be given back; it lapses by itself", error=str(error))
+
+
+def _died_here(process: str) -> bool:
+    """Whether a process of this host is gone; of another host's nothing can be said."""
+    host, _, rest = process.rpartition("-")[0].rpartition("-")
+    return host == socket.gethostname() and not Path(f"/proc/{rest}").exists()

@@ -1,0 +1,185 @@
+"""The Bot API, by aiogram: the one place that imports it. Its errors become ours here, without the token.
+
+aiogram's exceptions may hold the address of a request, and with it the token: they are not passed on (`from None`), and their text is
+cleaned of it. Updates are fetched as plain objects and read one by one, so that one that cannot be read does not hold back the others.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any, TypeVar
+
+from aiogram import Bot
+from aiogram.client.session.aiohttp import AiohttpSession
+from aiogram.client.telegram import TelegramAPIServer
+from aiogram.exceptions import (
+    AiogramError,
+    ClientDecodeError,
+    TelegramBadRequest,
+    TelegramConflictError,
+    TelegramForbiddenError,
+    TelegramMigrateToChat,
+    TelegramNotFound,
+    TelegramRetryAfter,
+    TelegramUnauthorizedError,
+)
+from aiogram.methods import DeleteWebhook, EditMessageText, GetMe, SendChatAction, SendMessage, SetMyCommands
+from aiogram.methods.base import TelegramMethod
+from aiogram.types import BotCommand, LinkPreviewOptions, MessageEntity, ReplyParameters, User
+from aiogram.utils.token import TokenValidationError
+
+from dispatcher.telegram.rendering import Part
+from shared.errors import SettingsError
+from shared.settings import Settings
+
+#: Seconds that Telegram holds a request for updates, and that any request may take beside it.
+POLL_SECONDS = 50
+REQUEST_SECONDS = 20
+UPDATES = ["message", "edited_message"]
+
+#: Addresses in an answer are not fetched for a preview: nobody may send something out by making the model write a link.
+_NO_PREVIEW = LinkPreviewOptions(is_disabled=True)
+
+Value = TypeVar("Value")
+
+
+class TelegramError(Exception):
+    """What came of a request, if not what was asked."""
+
+
+class Unreachable(TelegramError):
+    """The network, or Telegram itself, is in trouble. The request may have had its effect."""
+
+
+class Flood(TelegramError):
+    def __init__(self, seconds: float) -> None:
+        super().__init__(f"too many requests, to be tried again in {seconds:g} s")
+        self.seconds = seconds
+
+
+class PolledElsewhere(TelegramError):
+    """Another process asks for updates with this token, or a webhook is set."""
+
+
+class Gone(TelegramError):
+    """The bot was blocked, or removed from the chat."""
+
+
+class Moved(TelegramError):
+    def __init__(self, chat: int) -> None:
+        super().__init__(f"the group is chat {chat} now")
+        self.chat = chat
+
+
+class Refused(TelegramError):
+    """The request itself is not taken; the text is Telegram's."""
+
+
+class Unauthorized(TelegramError):
+    """The token is not known to Telegram."""
+
+
+class _GetUpdates(TelegramMethod[list[dict[str, Any]]]):
+    __returning__ = list[dict[str, Any]]
+    __api_method__ = "getUpdates"
+
+    offset: int | None = None
+    timeout: int
+    allowed_updates: list[str]
+
+
+class Telegram:
+    """One bot at the Bot API."""
+
+    def __init__(self, settings: Settings) -> None:
+        if settings.telegram_bot_token is None:
+            raise SettingsError("TELEGRAM_BOT_TOKEN is not set, so there is no bot to be. Get one from @BotFather.")
+        self._token = settings.telegram_bot_token.get_secret_value().strip()
+        server = TelegramAPIServer.from_base(settings.telegram_api_url)
+        try:
+            self._bot = Bot(self._token, AiohttpSession(api=server, json_loads=_loads, timeout=REQUEST_SECONDS))
+        except TokenValidationError:
+            raise SettingsError(
+                "TELEGRAM_BOT_TOKEN is no bot token: it looks like 123456:ABC-DEF. Copy it from @BotFather."
+            ) from None
+
+    async def close(self) -> None:
+        await self._bot.session.close()
+
+    async def me(self) -> User:
+        return await self._ask(GetMe())
+
+    async def prepare(self, commands: dict[str, str]) -> None:
+        """No webhook, else no updates can be fetched; and the menu of commands."""
+        await self._ask(DeleteWebhook())
+        await self._ask(SetMyCommands(commands=[BotCommand(command=n, description=d) for n, d in commands.items()]))
+
+    async def updates(self, offset: int | None) -> list[dict[str, Any]]:
+        """Updates from an offset on; those before it are confirmed by this, and come never again."""
+        method = _GetUpdates(offset=offset, timeout=POLL_SECONDS, allowed_updates=UPDATES)
+        return await self._ask(method, POLL_SECONDS + REQUEST_SECONDS)
+
+    async def send(self, chat: int, part: Part, *, thread: int | None = None, reply_to: int | None = None) -> int:
+        """Send a message; its id."""
+        method = SendMessage(
+            chat_id=chat,
+            text=part.text,
+            entities=_entities(part),
+            message_thread_id=thread,
+            link_preview_options=_NO_PREVIEW,
+            reply_parameters=ReplyParameters(message_id=reply_to, allow_sending_without_reply=True)
+            if reply_to
+            else None,
+        )
+        return (await self._ask(method)).message_id
+
+    async def edit(self, chat: int, message: int, part: Part) -> None:
+        await self._ask(
+            EditMessageText(
+                chat_id=chat,
+                message_id=message,
+                text=part.text,
+                entities=_entities(part),
+                link_preview_options=_NO_PREVIEW,
+            )
+        )
+
+    async def typing(self, chat: int, thread: int | None) -> None:
+        await self._ask(SendChatAction(chat_id=chat, action="typing", message_thread_id=thread))
+
+    async def _ask(self, method: TelegramMethod[Value], seconds: int = REQUEST_SECONDS) -> Value:
+        try:
+            return await self._bot(method, request_timeout=seconds)
+        except (AiogramError, OSError, UnicodeError) as error:
+            raise self._ours(error) from None
+
+    def _ours(self, error: Exception) -> TelegramError:
+        if isinstance(error, TelegramRetryAfter):
+            return Flood(max(1, error.retry_after))
+        if isinstance(error, TelegramMigrateToChat):
+            return Moved(error.migrate_to_chat_id)
+        if isinstance(error, ClientDecodeError):  # its text holds what people wrote
+            return Unreachable("the answer of Telegram cannot be read")
+        text = (str(error) or type(error).__name__).replace(self._token, "(token)")
+        kinds: tuple[tuple[type[Exception] | tuple[type[Exception], ...], type[TelegramError]], ...] = (
+            ((TelegramUnauthorizedError, TelegramNotFound), Unauthorized),  # 404: there is no bot at this address
+            (TelegramConflictError, PolledElsewhere),
+            (TelegramForbiddenError, Gone),
+            (TelegramBadRequest, Refused),
+        )
+        return next((ours for theirs, ours in kinds if isinstance(error, theirs)), Unreachable)(text[:300])
+
+
+def _entities(part: Part) -> list[MessageEntity] | None:
+    return [MessageEntity(**entity) for entity in part.entities] or None
+
+
+def _loads(text: str) -> Any:
+    """JSON; a lone surrogate, which nothing behind this takes, becomes U+FFFD."""
+    value = json.loads(text)
+    try:
+        json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        joined = json.dumps(value, ensure_ascii=False).encode("utf-16-le", "surrogatepass")
+        return json.loads(joined.decode("utf-16-le", "replace"))
+    return value

@@ -1,0 +1,171 @@
+"""What the bot answers by itself: /start, /help, /new, /status, /stats, /cancel, /model, and the sentences that it says unasked."""
+
+from __future__ import annotations
+
+import time
+from datetime import UTC, datetime
+from typing import Any
+
+import redis
+import structlog
+
+from dispatcher.telegram.hearing import Heard
+from dispatcher.telegram.waiting import Desk
+from shared.records import MODELS, RecordRefused, Result, loads_object
+
+log = structlog.get_logger()
+
+#: The menu, as Telegram shows it.
+MENU = {
+    "help": "what I can do",
+    "new": "begin a new conversation",
+    "memory": "what I remember of you",
+    "status": "whether I am at work",
+    "stats": "what was done today",
+    "cancel": "take back what is not answered yet",
+    "model": "choose the model",
+}
+HELP = "\n".join(
+    [
+        "Write to me, and I answer. What you say here I remember, also in later conversations.",
+        "",
+        *(f"/{name} - {what}" for name, what in MENU.items()),
+        "",
+        "In a group I answer when my name is mentioned, when you reply to me, or to a command. I read text only.",
+    ]
+)
+NEW = "A new conversation begins. What I remember of earlier ones stays."
+UNKNOWN = "I do not know this command. /help shows those that I know."
+ONLY_TEXT = "I can read text only, so I did not look at this. Please write what you want to say."
+CAPTION_TOO = (
+    "I can read text only, so I looked neither at this nor at the words under it. Please send the words as a message."
+)
+EMPTY = "You mentioned me without a question. Please write it after my name."
+BUSY = "Too many messages are waiting for an answer, so I did not take this one. Please send it again when some are answered."
+EDITED = "I had taken the earlier text by then, so the change was not read. Please send the new text as a message."
+CANCELLED = "Cancelled."
+
+
+def stranger(chat: int) -> str:
+    return (
+        f"I answer only in chats that my owner has allowed, and this one is not among them. "
+        f"If you know the owner, ask for chat id {chat} to be added."
+    )
+
+
+class Commands:
+    """Answers to commands; None for one that is not known here."""
+
+    def __init__(self, desk: Desk, secret: str) -> None:
+        self._desk, self._secret = desk, secret
+
+    async def answer(self, heard: Heard) -> str | None:
+        chat = str(heard.chat)
+        if heard.command in ("start", "help"):
+            return HELP
+        if heard.command == "new":
+            await self._desk.end_conversation(chat)
+            return NEW
+        if heard.command == "status":
+            return await self._status(chat)
+        if heard.command == "stats":
+            return stats_text(await self._desk.stats(datetime.now(UTC).strftime("%Y-%m-%d")))
+        if heard.command == "cancel":
+            return await self._cancel(chat)
+        if heard.command == "model":
+            return await self._model(chat, heard.text.strip().lower())
+        return None
+
+    async def _status(self, chat: str) -> str:
+        queued = await self._desk.queue_length()
+        here = sum(one.chat == chat and one.text is None for one in (await self._desk.waiting()).values())
+        try:
+            serving = await self._desk.served_by()
+            night = night_text(await self._desk.last_night(), time.time())
+        except redis.exceptions.NoPermissionError:
+            return f"Queued: {queued}, waiting in this chat: {here}."
+        work = "The dispatcher is at work." if serving else "No dispatcher is at work, so answers will take a while."
+        return f"{work} Queued: {queued}, waiting in this chat: {here}.\n{night}"
+
+    async def _cancel(self, chat: str) -> str:
+        """Queued tasks are answered by us; of the others the dispatcher is told."""
+        taken_back, asked = 0, 0
+        for raw, task in await self._desk.queued():
+            if task.chat_id == chat:
+                result = Result.sign(self._secret, task.task_id, CANCELLED, datetime.now(UTC).isoformat())
+                taken_back += await self._desk.cancel_queued(raw, task.task_id, result)
+        open_ones = [
+            name for name, one in (await self._desk.waiting()).items() if one.chat == chat and one.text is None
+        ]
+        answered = await self._desk.results(open_ones)
+        for task_id in open_ones:
+            if task_id not in answered:
+                await self._desk.cancel_running(task_id)
+                asked += 1
+        return cancel_text(taken_back, asked)
+
+    async def _model(self, chat: str, wanted: str) -> str:
+        names = ", ".join((*MODELS, "default"))
+        if not wanted:
+            return (
+                f"The model here is {await self._desk.model(chat) or 'default'}. /model with one of {names} changes it."
+            )
+        if wanted not in (*MODELS, "default"):
+            return f"I know no model of that name. Choose one of {names}, such as /model {MODELS[0]}."
+        await self._desk.choose_model(chat, None if wanted == "default" else wanted)
+        return f"From the next message on, the model here is {wanted}."
+
+
+def cancel_text(taken_back: int, asked: int) -> str:
+    if not (taken_back or asked):
+        return "Nothing of yours is waiting, so there is nothing to cancel."
+    lines = []
+    if taken_back:
+        lines.append(f"Taken back before it was begun: {taken_back}.")
+    if asked:
+        lines.append(f"In the making, and asked to stop: {asked}.")
+    return " ".join(lines)
+
+
+def night_text(raw: bytes | None, now: float) -> str:
+    try:
+        hours = max(0.0, now - float(loads_object(raw)["finished_at"])) / 3600 if raw else None
+    except (RecordRefused, KeyError, TypeError, ValueError):
+        hours = None
+    if hours is None:
+        return "Memory was not brought up to date yet: no night has been run."
+    return f"Memory was brought up to date {hours:.0f} hours ago."
+
+
+def stats_text(counters: dict[str, str]) -> str:
+    """Counters of the day in words; what is no number counts as none."""
+
+    def number(name: str) -> float:
+        try:
+            return float(counters.get(name, "0"))
+        except ValueError:
+            return 0.0
+
+    if not counters:
+        return "Nothing was done today (UTC) so far."
+    return (
+        f"Today (UTC): {number('tasks'):.0f} messages, {number('errors'):.0f} of them failed. "
+        f"Tokens: {number('input_tokens'):.0f} in, {number('output_tokens'):.0f} out, "
+        f"{number('cache_read'):.0f} from the cache. Cost: {number('cost_usd'):.4f} USD."
+    )
+
+
+def task_of(heard: Heard, task_id: str, text: str, model: str | None) -> dict[str, Any]:
+    """A task as the contract has it."""
+    task: dict[str, Any] = {
+        "task_id": task_id,
+        "message": text,
+        "chat_id": heard.chat,
+        "user_id": heard.user,
+        "submitted_at": heard.said_at,
+    }
+    if model in MODELS:
+        task["model"] = model
+    if heard.name:
+        task["name"] = heard.name
+    return task

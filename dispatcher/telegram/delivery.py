@@ -1,0 +1,290 @@
+"""Answers go out: what waits in Redis is brought to its chat, in order within a chat, and no chat holds up another.
+
+    placeholder ─ note its id ─ … ─ result ─ edit the placeholder ─ note ─ further parts, each noted ─ one script: nothing waits any more
+
+Each step is noted in the waiting record after it was done, so a crash between the two repeats one step, never more, and loses none:
+
+    placeholder sent, not noted    a second placeholder is sent; the first stays as it is
+    answer edited in, not noted    the same edit is repeated: nobody sees it
+    part sent, not noted           that part is there twice; so is the answer if the placeholder was gone, words of the bot's own, and a
+                                   message of the outbox
+    all noted, not ended           nothing is repeated
+
+The same holds for a request whose reply was lost on the network. Ready answers of a chat go out in the order of their tasks. One that is
+ready does not wait for an earlier one that is not (its place in the chat is held by the placeholder): a lost task must not silence a chat.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, replace
+from typing import Any
+
+import structlog
+
+from dispatcher.telegram.client import Gone, Moved, Refused, Telegram, TelegramError
+from dispatcher.telegram.patience import until_redis_answers, until_telegram_takes_it
+from dispatcher.telegram.rendering import Part, parts_of, plain_parts
+from dispatcher.telegram.waiting import Desk, Waiting
+from shared.records import RecordRefused, Result, chat_id_of, loads_object
+
+log = structlog.get_logger()
+
+#: Seconds between two looks at what is ready.
+LOOK_SECONDS = 0.3
+#: Seconds between two signs of typing, which Telegram shows for five; and the most chats that get one.
+TYPING_SECONDS = 5.0
+TYPING_CHATS = 20
+#: Seconds after which no answer is expected any more.
+PATIENCE_SECONDS = 48 * 3600
+#: Seconds that a chat rests after a defect of ours.
+DEFECT_SECONDS = 30.0
+#: Messages taken from the outbox at one look.
+OUTBOX_BATCH = 20
+
+PLACEHOLDER = "…"
+UNSIGNED = (
+    "An answer came whose signature does not match, so it was set aside. The owner should check that "
+    "RESULT_HMAC_KEY is the same for the bot and the dispatcher. Then please ask again."
+)
+NO_ANSWER = "No answer came within two days, so I no longer wait for one. Please ask again."
+NOTHING_SAID = "The answer was empty. Please ask again in other words."
+NOT_SHOWN = "Telegram refused a part of this answer, so it cannot be shown here."
+
+
+@dataclass(frozen=True)
+class Job:
+    """One step for one record: its result is there, or its own words, or it waits for a placeholder or for too long."""
+
+    name: str
+    record: Waiting
+    result: bytes | None = None
+
+
+class Delivery:
+    def __init__(
+        self,
+        telegram: Telegram,
+        desk: Desk,
+        secret: str,
+        allowed: frozenset[int],
+        crash_point: Callable[[str], None],
+    ) -> None:
+        self._telegram, self._desk, self._secret, self._allowed = telegram, desk, secret, allowed
+        self._crash_point = crash_point
+        self._chats: dict[int, asyncio.Task[None]] = {}  # one task for each chat with work
+        self._typing: asyncio.Task[None] | None = None
+        self._typed_at = 0.0
+        self._wake = asyncio.Event()
+        self._closing = asyncio.Event()
+
+    def wake(self) -> None:
+        """Something was taken: look at once."""
+        self._wake.set()
+
+    async def run(self) -> None:
+        """For ever; what is under way in a chat goes on when this is cancelled, until `finish`."""
+        while True:
+            self._wake.clear()
+            try:
+                await until_redis_answers(self._look)
+            except Exception:  # a defect of ours: the next look must come
+                log.exception("the look for answers stumbled")
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._wake.wait(), LOOK_SECONDS)
+
+    async def finish(self, seconds: float) -> None:
+        """Begin nothing more; what is under way gets this long."""
+        self._closing.set()
+        if self._chats:
+            await asyncio.wait(self._chats.values(), timeout=seconds)
+        left = [*self._chats.values(), *([self._typing] if self._typing else [])]
+        for task in left:
+            task.cancel()
+        await asyncio.gather(*left, return_exceptions=True)
+        self._closing.clear()
+
+    async def _look(self) -> None:
+        await self._empty_outbox()
+        busy = set(self._chats)  # before reading: what a chat's task does meanwhile is not seen below
+        waiting = await self._desk.waiting()
+        open_ones = {name: one for name, one in waiting.items() if one.text is None}
+        results = await self._desk.results(list(open_ones))
+        work: dict[int, list[Job]] = {}
+        for name, record in waiting.items():
+            job = Job(name, record, results.get(name))
+            if record.target not in busy and _due(job):
+                work.setdefault(record.target, []).append(job)
+        if not self._closing.is_set():
+            for chat, jobs in work.items():
+                self._start(chat, self._serve(jobs))
+        self._show_typing([one for name, one in open_ones.items() if name not in results])
+
+    def _start(self, chat: int, work: Coroutine[Any, Any, None]) -> None:
+        task = self._chats[chat] = asyncio.create_task(work)
+        task.add_done_callback(lambda _: self._ended(chat))
+
+    def _ended(self, chat: int) -> None:
+        self._chats.pop(chat, None)
+        self.wake()
+
+    async def _serve(self, jobs: list[Job]) -> None:
+        for job in jobs:
+            if self._closing.is_set():
+                return
+            try:
+                await self._do(job)
+            except Exception:  # a defect of ours: this chat rests, the others go on
+                log.exception("a delivery failed", task=job.name)
+                await self._rest()
+                return
+
+    async def _do(self, job: Job) -> None:
+        try:
+            await self._bring(job)
+        except Moved as moved:
+            log.warning(
+                "a group became another chat: name the new id in ALLOWED_CHATS", was=job.record.chat, now=moved.chat
+            )
+            record = replace(job.record, moved=str(moved.chat), placeholder=None, thread=None, reply_to=None)
+            await self._note(job.name, record)  # the next look goes on there
+        except (Gone, Refused) as error:
+            log.warning("a delivery is given up", task=job.name, chat=job.record.chat, error=str(error))
+            await self._end(job)
+        except TelegramError as error:  # the token: the loop for updates ends the process
+            log.error("a delivery waits", task=job.name, error=str(error))
+            await self._rest()
+
+    async def _rest(self) -> None:
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._closing.wait(), DEFECT_SECONDS)
+
+    async def _bring(self, job: Job) -> None:
+        record = job.record
+        if record.text is not None:
+            await self._show(job, plain_parts(record.text))
+        elif job.result is not None:
+            await self._show(job, await asyncio.to_thread(self._answer, job.name, job.result))
+        elif _expired(record):
+            log.warning("no answer came for two days", task=job.name)
+            await self._show(job, plain_parts(NO_ANSWER))
+        else:
+            message = await self._send(record, Part(PLACEHOLDER))  # with a sound: the edit makes none
+            self._crash_point("telegram:placeholder-sent")
+            await self._note(job.name, replace(record, placeholder=message))
+
+    def _answer(self, task_id: str, raw: bytes) -> list[Part]:
+        """The messages of a result. The record decides where it goes; the signature, that it is one."""
+        try:
+            result = Result.parse(raw)
+        except RecordRefused as error:
+            log.error("a result cannot be read and is set aside", task=task_id, error=str(error))
+            return plain_parts(UNSIGNED)
+        if not result.verify(self._secret, task_id):
+            log.error("a result is not signed by the dispatcher and is set aside", task=task_id)
+            return plain_parts(UNSIGNED)
+        return parts_of(result.output) or plain_parts(NOTHING_SAID)
+
+    async def _show(self, job: Job, parts: list[Part]) -> None:
+        record = job.record
+        for number in range(record.parts_sent, len(parts)):
+            if number == 0 and record.placeholder is not None:
+                await self._edit(record, parts[0])
+                self._crash_point("telegram:answer-edited")
+            else:
+                await self._send(record, parts[number], first=number == 0)
+                self._crash_point(f"telegram:part-{number}-sent")
+            record = replace(record, parts_sent=number + 1)
+            await self._note(job.name, record)
+        self._crash_point("telegram:all-sent")
+        await self._end(job)
+
+    async def _end(self, job: Job) -> None:
+        await until_redis_answers(lambda: self._desk.delivered(job.name, job.record, job.result or b""))
+
+    async def _note(self, name: str, record: Waiting) -> None:
+        await until_redis_answers(lambda: self._desk.note(name, record))
+
+    # Sending.
+
+    async def _edit(self, record: Waiting, part: Part) -> None:
+        """Put a text in the place of the placeholder; as a message of its own if that is gone."""
+        for tried in (part, part.plain):
+            try:
+                await until_telegram_takes_it(
+                    lambda: self._telegram.edit(record.target, record.placeholder or 0, tried)  # noqa: B023 - awaited at once
+                )
+            except Refused as error:
+                if "not modified" in str(error):
+                    return
+                if not tried.entities:
+                    break
+            else:
+                return
+        await self._send(record, part)
+
+    async def _send(self, record: Waiting, part: Part, *, first: bool = True) -> int:
+        """Send a message, if need be without its formatting, then without its topic; its id."""
+        reply_to = record.reply_to if first else None
+        tries = [(part, record.thread)]
+        if part.entities:
+            tries.append((part.plain, record.thread))
+        if record.thread is not None:
+            tries.append((part.plain, None))
+        for tried, thread in [*tries, (Part(NOT_SHOWN), None)]:
+            with contextlib.suppress(Refused):
+                return await until_telegram_takes_it(
+                    lambda: self._telegram.send(record.target, tried, thread=thread, reply_to=reply_to)  # noqa: B023
+                )
+        raise Refused("Telegram takes no message in this chat")
+
+    # Beside the answers.
+
+    async def _empty_outbox(self) -> None:
+        """Messages unasked join what waits, so that a chat that cannot be reached holds up nobody else's."""
+        for _ in range(OUTBOX_BATCH):
+            raw = await self._desk.outbox_head()
+            if raw is None:
+                return
+            await self._desk.take_from_outbox(raw, self._unasked(raw))
+
+    def _unasked(self, raw: bytes) -> Waiting | None:
+        try:
+            message = loads_object(raw)
+            chat, text = int(chat_id_of(message.get("chat_id"))), message.get("text")
+        except (RecordRefused, ValueError) as error:
+            log.error("a message of the outbox cannot be read and is removed", error=str(error))
+            return None
+        if chat not in self._allowed or not isinstance(text, str) or not text.strip():
+            log.error("a message of the outbox is removed: its chat is not allowed, or it says nothing", chat=chat)
+            return None
+        return Waiting(str(chat), time.time(), text=text)
+
+    def _show_typing(self, waiting: list[Waiting]) -> None:
+        if (
+            not waiting
+            or time.monotonic() - self._typed_at < TYPING_SECONDS
+            or (self._typing and not self._typing.done())
+        ):
+            return
+        self._typed_at = time.monotonic()
+        chats = {one.target: one.thread for one in reversed(waiting)}
+        self._typing = asyncio.create_task(self._type(list(chats.items())[-TYPING_CHATS:]))
+
+    async def _type(self, chats: list[tuple[int, int | None]]) -> None:
+        for chat, thread in chats:
+            with contextlib.suppress(TelegramError):
+                await self._telegram.typing(chat, thread)
+
+
+def _due(job: Job) -> bool:
+    record = job.record
+    needs_placeholder = record.placeholder is None and record.parts_sent == 0
+    return record.text is not None or job.result is not None or needs_placeholder or _expired(record)
+
+
+def _expired(record: Waiting) -> bool:
+    return time.time() - record.at > PATIENCE_SECONDS

@@ -1,0 +1,162 @@
+"""Updates come in: each is safe in Redis before Telegram hears that it need not send it again.
+
+    getUpdates(offset) ─ for each: hear ─ command │ question │ edit ─ one script ─ next offset
+                                                                       │ the next getUpdates confirms it
+
+A process that dies in between is sent the same updates again; the marks in Redis (`hcli:mem:bot:seen:…`) make the repetition a no-op.
+While Redis is away the same update is tried again and again, and nothing is confirmed. An update that cannot be read, or over which we
+stumble, is logged and left behind: it would stop all others.
+"""
+
+from __future__ import annotations
+
+import time
+import traceback
+from collections.abc import Callable
+from typing import Any
+
+import structlog
+from aiogram.types import Message, User
+
+from dispatcher.telegram import commands
+from dispatcher.telegram.client import Telegram
+from dispatcher.telegram.commands import Commands, task_of
+from dispatcher.telegram.hearing import Heard, hear
+from dispatcher.telegram.patience import until_redis_answers, until_telegram_answers
+from dispatcher.telegram.waiting import Desk, Mark, Waiting, digest
+from shared import keys
+from shared.records import dumps
+from shared.settings import Settings
+
+log = structlog.get_logger()
+
+
+class Intake:
+    """`arrived` is called after each update that may have left something to deliver; `crash_point` is for tests."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        telegram: Telegram,
+        desk: Desk,
+        commands: Commands,
+        me: User,
+        arrived: Callable[[], None],
+        crash_point: Callable[[str], None],
+    ) -> None:
+        self._allowed, self._telegram, self._desk, self._commands = settings.allowed, telegram, desk, commands
+        self._me, self._arrived, self._crash_point = me, arrived, crash_point
+        self._strangers: set[int] = set()  # groups that were named in the log
+
+    async def run(self) -> None:
+        """For ever; may be cancelled at any moment."""
+        offset: int | None = None
+        while True:
+            asked = offset
+            updates = await until_telegram_answers(lambda: self._telegram.updates(asked))  # noqa: B023 - awaited at once
+            self._crash_point("telegram:updates-received")
+            for update in updates:
+                number = update.get("update_id")
+                if not isinstance(number, int):
+                    continue
+                await self._take(number, update)
+                self._crash_point("telegram:update-taken")
+                offset = number + 1
+                self._arrived()
+
+    async def _take(self, number: int, update: dict[str, Any]) -> None:
+        try:
+            await until_redis_answers(lambda: self.handle(number, update))
+        except Exception as error:  # noqa: BLE001 - an update that stops us stops everybody
+            log.error("an update could not be read and is left behind", update=number, error=_where(error))
+
+    async def handle(self, number: int, update: dict[str, Any]) -> None:
+        """One update; may be repeated."""
+        task_id = f"tg-{self._me.id}-{number}"
+        raw, edited = update.get("message"), False
+        if raw is None:
+            raw, edited = update.get("edited_message"), True
+        if raw is None or await self._desk.taken(task_id):
+            return
+        message = Message.model_validate(raw)
+        if message.chat.id not in self._allowed:
+            await self._turn_away(message, edited)
+            return
+        heard = hear(message, self._me)
+        if heard is None:
+            return
+        if edited:
+            await self._edit(task_id, heard)
+        elif heard.kind == "unreadable":
+            await self._cannot_read(task_id, heard)
+        elif heard.kind == "command":
+            await self._command(task_id, heard)
+        elif heard.text:
+            await self._question(task_id, heard, heard.text)
+        else:
+            await self._say(task_id, heard, commands.EMPTY)
+
+    async def _turn_away(self, message: Message, edited: bool) -> None:
+        chat = message.chat.id
+        if message.chat.type != "private":
+            if chat not in self._strangers:
+                self._strangers.add(chat)
+                log.warning("a chat that is not in ALLOWED_CHATS is not answered", chat=chat, type=message.chat.type)
+            return
+        if edited or (message.from_user and message.from_user.is_bot):
+            return
+        record = Waiting(str(chat), time.time(), text=commands.stranger(chat))
+        if await self._desk.tell(f"stranger-{chat}", record, keys.bot_told(str(chat)), keys.BOT_TOLD_TTL_SECONDS):
+            log.warning("a stranger was told that ALLOWED_CHATS does not name this chat", chat=chat)
+
+    async def _command(self, task_id: str, heard: Heard) -> None:
+        if heard.command == "memory":
+            await self._question(task_id, heard, f"/memory {heard.text}".strip())
+            return
+        answer = await self._commands.answer(heard)
+        if answer is None and heard.private:
+            answer = commands.UNKNOWN
+        if answer is not None:
+            await self._say(task_id, heard, answer)
+
+    async def _question(self, task_id: str, heard: Heard, text: str) -> None:
+        record = _record(heard)
+        task = dumps(task_of(heard, task_id, text, await self._desk.model(record.chat)))
+        taken = await self._desk.take(task_id, record, task, heard.label, Mark(task_id, digest(text)), commands.BUSY)
+        log.info(
+            "a message came in", task=task_id, chat=heard.chat, outcome={1: "queued", -1: "refused"}.get(taken, "known")
+        )
+        self._crash_point("telegram:after-intake")
+
+    async def _cannot_read(self, task_id: str, heard: Heard) -> None:
+        text = commands.CAPTION_TOO if heard.caption else commands.ONLY_TEXT
+        if heard.album is None:
+            await self._say(task_id, heard, text)
+            return
+        mark = keys.bot_seen(f"album-{heard.chat}-{heard.album}")  # its pictures come as a message each
+        await self._desk.tell(task_id, _record(heard, text), mark, keys.BOT_SEEN_TTL_SECONDS)
+
+    async def _edit(self, task_id: str, heard: Heard) -> None:
+        mark = await self._desk.mark_of(heard.label)
+        text = f"/{heard.command} {heard.text}".strip() if heard.kind == "command" else heard.text
+        if mark is None or not text or digest(text) == mark.digest:
+            return
+        notice = Waiting(str(heard.chat), time.time(), heard.thread, heard.message, text=commands.EDITED)
+        outcome = await self._desk.edited(task_id, heard.label, mark, text, notice)
+        log.info("a message was edited", task=mark.task, outcome=("too late", "replaced", "too late")[outcome])
+
+    async def _say(self, task_id: str, heard: Heard, text: str) -> None:
+        await self._desk.say(task_id, _record(heard, text))
+
+
+def _where(error: Exception) -> str:
+    """What went wrong and where, without the values: they are what somebody wrote."""
+    frames = traceback.extract_tb(error.__traceback__)
+    return (
+        f"{type(error).__name__} in line {frames[-1].lineno} of {frames[-1].filename}" if frames else repr(type(error))
+    )
+
+
+def _record(heard: Heard, text: str | None = None) -> Waiting:
+    reply_to = None if heard.private else heard.message
+    return Waiting(str(heard.chat), time.time(), heard.thread, reply_to, text=text)

@@ -1,0 +1,168 @@
+"""An answer in Markdown, as messages that Telegram takes: text of at most 4,096 UTF-16 units with its formatting as entities.
+
+Entities rather than HTML or MarkdownV2: there is no markup that Telegram could refuse to parse or that a cut could break; a code block
+that is cut is two entities. telegramify-markdown finds them, with three precautions, all measured with 1.4.1:
+
+* It drops HTML (`<div>…</div>`, `List<String>` outside code), decodes `&amp;`, reads `||` as a spoiler, `$` as mathematics and `[^` as a
+  footnote. These characters go through it in disguise (private-use characters of the same length), so they stay what they are.
+* It may lose words (link definitions, titles of links) or grow (nested lists: 6 KB became 9 MB). Its output is taken only if every
+  letter, digit and symbol of the answer is there in order and it has not grown much; else the answer is sent as it was written.
+* It raises on a lone surrogate. Such characters become U+FFFD, and control characters, which Telegram refuses, are left out.
+"""
+
+from __future__ import annotations
+
+import re
+import string
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import structlog
+
+log = structlog.get_logger()
+
+#: Telegram's limit of a message, in UTF-16 units.
+LONGEST = 4096
+#: An answer longer than this is sent as written: its conversion would hold everything else up for too long.
+LONGEST_FORMATTED = 200_000
+#: Characters by which formatting may lengthen an answer, beside an eighth of it (lines of tables, signs of lists).
+GROWTH = 2_000
+
+#: What the library would read as markup and must not, and what it passes through as text. Same length in UTF-16 units.
+_DISGUISES = (("||", "\uf8f0\uf8f1"), ("[^", "[\uf8f2"), ("<", "\uf8f3"), ("&", "\uf8f4"), ("$", "\uf8f5"))
+_DISGUISED = re.compile("[\uf8f0-\uf8f5]")
+_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f]")
+#: Numbers of list items may be counted anew, and boxes of tasks become signs.
+_LIST_SIGNS = re.compile(r"^[ \t>*+-]*(?:[0-9]{1,9}[.)](?=\s|$)|\[[ xX]\])", re.MULTILINE)
+_MARKUP = frozenset(string.punctuation + string.whitespace)
+
+
+@dataclass(frozen=True)
+class Part:
+    """One message. Offsets and lengths of entities are in UTF-16 units of its text."""
+
+    text: str
+    entities: list[dict[str, Any]] = field(default_factory=list)
+
+    @property
+    def plain(self) -> Part:
+        return replace(self, entities=[])
+
+
+def parts_of(answer: str) -> list[Part]:
+    """The messages of an answer in Markdown; the same ones for the same answer."""
+    text = readable(answer)
+    return _split(*(_formatted(text) or (text, [])))
+
+
+def plain_parts(text: str) -> list[Part]:
+    """The messages of a text that is no Markdown."""
+    return _split(readable(text), [])
+
+
+def readable(text: str) -> str:
+    """Without what Telegram refuses."""
+    text = _CONTROL.sub("", text.replace("\r\n", "\n").replace("\r", "\n"))
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+
+
+def units(text: str) -> int:
+    """Length in UTF-16 units."""
+    return len(text) + sum(character > "\uffff" for character in text)
+
+
+def _formatted(text: str) -> tuple[str, list[dict[str, Any]]] | None:
+    """(text, entities), or None where the library fails or loses something."""
+    if len(text) > LONGEST_FORMATTED or _DISGUISED.search(text):
+        return None
+    try:
+        shown, entities = _convert(text)
+    except Exception as error:  # noqa: BLE001 - whatever a parser of foreign text may raise
+        log.warning("an answer is sent as written, its formatting failed", error=type(error).__name__)
+        return None
+    if len(shown) > len(text) * 9 // 8 + GROWTH or not _holds(shown, entities, text):
+        return None
+    return shown, entities
+
+
+def _convert(text: str) -> tuple[str, list[dict[str, Any]]]:
+    from telegramify_markdown import RenderConfig, convert
+
+    config = RenderConfig.isolated()
+    symbols = config.markdown_symbol
+    symbols.heading_level_1 = symbols.heading_level_2 = symbols.heading_level_3 = symbols.heading_level_4 = ""
+    symbols.image = symbols.link = ""
+    symbols.task_completed, symbols.task_uncompleted, symbols.unordered_list_item = "☑", "☐", "•"
+    for plain, disguise in _DISGUISES:
+        text = text.replace(plain, disguise)
+    shown, entities = convert(text, latex_escape=False, config=config)
+    return _undisguise(shown), [_entity(one.to_dict()) for one in entities]
+
+
+def _entity(found: dict[str, Any]) -> dict[str, Any]:
+    return {name: _undisguise(value) if isinstance(value, str) else value for name, value in found.items()}
+
+
+def _undisguise(text: str) -> str:
+    for plain, disguise in _DISGUISES:
+        text = text.replace(disguise, plain)
+    return text
+
+
+def _holds(shown: str, entities: list[dict[str, Any]], source: str) -> bool:
+    """Whether all that is not markup is still there, in order; addresses and languages count where their entity stands."""
+    bounds, inserted = _bounds(shown), []
+    for entity in entities:
+        start, end = entity["offset"], entity["offset"] + entity["length"]
+        inserted += [(start, entity.get("language", "")), (end, entity.get("url", ""))]
+    pieces, last = [], 0
+    for offset, words in sorted(inserted, key=lambda one: one[0]):
+        place = bounds[offset]
+        pieces += [shown[last:place], words]
+        last = place
+    there = iter("".join([*pieces, shown[last:]]))
+    return all(character in there for character in _LIST_SIGNS.sub("", source) if character not in _MARKUP)
+
+
+def _bounds(text: str) -> list[int]:
+    """Position in the text for each offset in UTF-16 units."""
+    bounds = []
+    for position, character in enumerate(text):
+        bounds += [position] * (2 if character > "\uffff" else 1)
+    return [*bounds, len(text)]
+
+
+def _split(text: str, entities: list[dict[str, Any]]) -> list[Part]:
+    return [
+        _part(text, start, end, entities, units(text[:start]))
+        for start, end in _pieces(text)
+        if text[start:end].strip()
+    ]
+
+
+def _pieces(text: str) -> Iterator[tuple[int, int]]:
+    """Where to cut: behind a line, else behind a word, else where it is full."""
+    start = 0
+    while start < len(text):
+        end = min(len(text), start + LONGEST)
+        while (over := units(text[start:end]) - LONGEST) > 0:
+            end -= (over + 1) // 2
+        if end < len(text):
+            line, word = text.rfind("\n", start + 1, end), text.rfind(" ", start + 1, end)
+            end = (line if line > 0 else word if word > 0 else end - 1) + 1
+        yield start, end
+        start = end
+
+
+def _part(text: str, start: int, end: int, entities: list[dict[str, Any]], offset: int) -> Part:
+    """A piece without the line breaks at its edges, and the entities clipped to it."""
+    kept = text[start:end].rstrip("\n")
+    leading = len(kept) - len(kept.lstrip("\n"))
+    first, last = offset + leading, offset + units(kept)
+    clipped = []
+    for entity in entities:
+        begin, stop = max(first, entity["offset"]), min(last, entity["offset"] + entity["length"])
+        if begin < stop:
+            clipped.append(entity | {"offset": begin - first, "length": stop - begin})
+    return Part(kept[leading:], clipped)

@@ -1,0 +1,61 @@
+"""A loopback server in the place of the Messages API that answers every request with one fault."""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+
+@dataclass(frozen=True)
+class Fault:
+    """An HTTP status with an error of the API's shape; status 0: the connection is dropped."""
+
+    status: int
+    kind: str = "api_error"
+    message: str = "Something is wrong."
+    headers: dict[str, str] = field(default_factory=dict)
+
+
+class FaultyApi:
+    """`requests` counts the messages that were refused."""
+
+    def __init__(self, fault: Fault) -> None:
+        self.requests = 0
+        api = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_POST(self) -> None:
+                self.rfile.read(int(self.headers.get("Content-Length") or 0))
+                api.requests += 1
+                if fault.status == 0:
+                    self.connection.shutdown(socket.SHUT_RDWR)
+                    self.close_connection = True
+                    return
+                error = {"type": fault.kind, "message": fault.message}
+                content = json.dumps({"type": "error", "error": error, "request_id": "req_1"}).encode()
+                self.send_response(fault.status)
+                for name, value in {"Content-Type": "application/json", **fault.headers}.items():
+                    self.send_header(name, value)
+                self.send_header("Content-Length", str(len(content)))
+                self.end_headers()
+                self.wfile.write(content)
+
+            def log_message(self, *_: object) -> None:
+                pass
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True)
+
+    def __enter__(self) -> FaultyApi:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._server.shutdown()
+        self._server.server_close()

@@ -1,0 +1,355 @@
+"""A loopback server that speaks the Bot API as far as a bot by long polling asks for it: over real HTTP, with Telegram's own errors.
+
+Updates stay until an offset beyond them is asked for; a second poll ends the first with 409. What people see is kept per chat, every call
+is logged, and faults can be ordered per method and chat. It knows nothing of the bot's program and survives its death.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+from urllib.parse import parse_qsl
+
+TOKEN = "4242:AAtest-token-of-the-loopback-server"
+BOT = {"id": 4242, "is_bot": True, "first_name": "Memory", "username": "memory_bot"}
+LONGEST = 4096
+#: Seconds that a poll may wait here whatever it asks for.
+LONGEST_POLL = 60.0
+
+
+@dataclass
+class Shown:
+    """A message as people in the chat see it. `edits` are its earlier texts."""
+
+    id: int
+    text: str
+    by_bot: bool
+    reply_to: int | None = None
+    thread: int | None = None
+    silent: bool = False
+    entities: list[dict[str, Any]] = field(default_factory=list)
+    edits: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Call:
+    method: str
+    params: dict[str, Any]
+    at: float  # time.monotonic()
+    status: int
+
+
+@dataclass
+class Fault:
+    """What happens to the next `times` calls of a method (in a chat), after `after` of them went through."""
+
+    method: str
+    status: int = 500
+    description: str = "Internal Server Error"
+    chat: int | None = None
+    times: int = 1
+    after: int = 0
+    parameters: dict[str, Any] | None = None
+    drop: str = ""  # "before" or "after" the effect, the connection is closed without an answer
+
+
+class ApiError(Exception):
+    def __init__(self, status: int, description: str, parameters: dict[str, Any] | None = None) -> None:
+        super().__init__(description)
+        self.status, self.description, self.parameters = status, description, parameters
+
+
+class TelegramApi:
+    """`with TelegramApi() as api:` serves at `api.url` for the token TOKEN."""
+
+    def __init__(self) -> None:
+        self.calls: list[Call] = []
+        self.latency = 0.0  # seconds before every answer
+        self.offset = 0  # updates below it are confirmed
+        self.polls = 0  # polls that wait now
+        self.unauthorized = False
+        self._chats: dict[int, list[Shown]] = {}
+        self._updates: list[dict[str, Any]] = []
+        self._faults: list[Fault] = []
+        self._next_update, self._next_message, self._generation = 1000, 1, 0
+        self._change = threading.Condition()
+        self._closed = False
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
+        self._server.daemon_threads = True
+        self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
+        self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
+
+    def __enter__(self) -> TelegramApi:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with self._change:
+            self._closed = True
+            self._change.notify_all()
+        self._server.shutdown()
+        self._server.server_close()
+
+    # What people do.
+
+    def say(self, chat: int, text: str | None, user: dict[str, Any] | None = None, **more: Any) -> int:
+        """A person writes; the update's id. `more` goes into the message (entities, reply_to_message, photo, …)."""
+        with self._change:
+            message = self._message_id()
+            if text is not None:
+                self._chats.setdefault(chat, []).append(Shown(message, text, by_bot=False))
+            return self._update("message", self._message(chat, message, text, user, more))
+
+    def edit(self, chat: int, message: int, text: str, user: dict[str, Any] | None = None, **more: Any) -> int:
+        """A person changes a message; the update's id."""
+        with self._change:
+            shown = self._find(chat, message)
+            if shown is not None:
+                shown.edits.append(shown.text)
+                shown.text = text
+            more = {"edit_date": int(time.time()), **more}
+            return self._update("edited_message", self._message(chat, message, text, user, more))
+
+    def update(self, update: dict[str, Any]) -> int:
+        """Any update at all; its id."""
+        with self._change:
+            ((kind, content),) = update.items()
+            return self._update(kind, content)
+
+    def delete(self, chat: int, message: int) -> None:
+        with self._change:
+            self._chats[chat] = [one for one in self._chats.get(chat, []) if one.id != message]
+
+    # What can be seen.
+
+    def messages(self, chat: int) -> list[Shown]:
+        with self._change:
+            return list(self._chats.get(chat, []))
+
+    def texts(self, chat: int) -> list[str]:
+        """What the bot says in the chat now."""
+        return [one.text for one in self.messages(chat) if one.by_bot]
+
+    def called(self, method: str, chat: int | None = None) -> list[Call]:
+        return [
+            one
+            for one in list(self.calls)
+            if one.method == method and chat in (None, int(one.params.get("chat_id") or 0))
+        ]
+
+    # What goes wrong.
+
+    def fail(self, method: str, status: int = 500, description: str = "Internal Server Error", **more: Any) -> Fault:
+        fault = Fault(method, status, description, **more)
+        with self._change:
+            self._faults.append(fault)
+        return fault
+
+    def flood(self, method: str, seconds: int, **more: Any) -> Fault:
+        text = f"Too Many Requests: retry after {seconds}"
+        return self.fail(method, 429, text, parameters={"retry_after": seconds}, **more)
+
+    def heal(self) -> None:
+        with self._change:
+            self._faults.clear()
+
+    # The server's side.
+
+    def answer(self, method: str, params: dict[str, Any]) -> Any:
+        with self._change:
+            fault = self._fault(method, params)
+        if fault is not None and fault.drop == "before":
+            raise ConnectionAbortedError
+        if fault is not None and not fault.drop:
+            raise ApiError(fault.status, fault.description, fault.parameters)
+        if self.unauthorized:
+            raise ApiError(401, "Unauthorized")
+        known: dict[str, Callable[[dict[str, Any]], Any]] = {
+            "getme": lambda _: BOT | {"can_join_groups": True},
+            "getupdates": self._get_updates,
+            "sendmessage": self._send,
+            "editmessagetext": self._edit,
+            "sendchataction": lambda _: True,
+            "setmycommands": lambda _: True,
+            "deletewebhook": lambda _: True,
+        }
+        if method.lower() not in known:
+            raise ApiError(404, "Not Found: method not found")
+        result = known[method.lower()](params)
+        if fault is not None:
+            raise ConnectionAbortedError
+        return result
+
+    def _fault(self, method: str, params: dict[str, Any]) -> Fault | None:
+        for fault in self._faults:
+            if fault.method == method and fault.chat in (None, int(params.get("chat_id") or 0)):
+                if fault.after > 0:
+                    fault.after -= 1
+                    return None
+                fault.times -= 1
+                if fault.times <= 0:
+                    self._faults.remove(fault)
+                return fault
+        return None
+
+    def _get_updates(self, params: dict[str, Any]) -> list[dict[str, Any]]:
+        deadline = time.monotonic() + min(float(params.get("timeout") or 0), LONGEST_POLL)
+        wanted = json.loads(params["allowed_updates"]) if params.get("allowed_updates") else None
+        with self._change:
+            self._generation += 1
+            ours = self._generation
+            self._change.notify_all()
+            self.offset = max(self.offset, int(params.get("offset") or 0))
+            self._updates = [one for one in self._updates if one["update_id"] >= self.offset]
+            self.polls += 1
+            try:
+                while not self._closed:
+                    if self._generation != ours:
+                        raise ApiError(409, "Conflict: terminated by other getUpdates request")
+                    found = [one for one in self._updates if wanted is None or set(one) & set(wanted)]
+                    if found or time.monotonic() >= deadline:
+                        return found[:100]
+                    self._change.wait(deadline - time.monotonic())
+                return []
+            finally:
+                self.polls -= 1
+
+    def _send(self, params: dict[str, Any]) -> dict[str, Any]:
+        text, entities = _content(params)
+        reply = json.loads(params.get("reply_parameters") or "{}")
+        chat, thread = int(params["chat_id"]), params.get("message_thread_id")
+        with self._change:
+            shown = Shown(
+                self._message_id(), text, True, reply.get("message_id"), int(thread) if thread else None,
+                str(params.get("disable_notification")).lower() == "true", entities,
+            )  # fmt: skip
+            self._chats.setdefault(chat, []).append(shown)
+            return self._as_sent(chat, shown)
+
+    def _edit(self, params: dict[str, Any]) -> dict[str, Any]:
+        text, entities = _content(params)
+        with self._change:
+            shown = self._find(int(params["chat_id"]), int(params["message_id"]))
+            if shown is None or not shown.by_bot:
+                raise ApiError(400, "Bad Request: message to edit not found")
+            if (shown.text, shown.entities) == (text, entities):
+                raise ApiError(
+                    400,
+                    "Bad Request: message is not modified: specified new message content and reply markup are exactly "
+                    "the same as a current content and reply markup of the message",
+                )
+            shown.edits.append(shown.text)
+            shown.text, shown.entities = text, entities
+            return self._as_sent(int(params["chat_id"]), shown)
+
+    def _as_sent(self, chat: int, shown: Shown) -> dict[str, Any]:
+        return {"message_id": shown.id, "date": int(time.time()), "chat": _chat(chat), "from": BOT, "text": shown.text}
+
+    def _find(self, chat: int, message: int) -> Shown | None:
+        return next((one for one in self._chats.get(chat, []) if one.id == message), None)
+
+    def _message_id(self) -> int:
+        self._next_message += 1
+        return self._next_message
+
+    def _message(
+        self, chat: int, message: int, text: str | None, user: dict[str, Any] | None, more: dict[str, Any]
+    ) -> dict[str, Any]:
+        person = user or {"id": 7, "is_bot": False, "first_name": "Ada", "last_name": "Byron"}
+        made = {"message_id": message, "date": int(time.time()), "chat": _chat(chat), "from": person}
+        if text is not None:
+            made["text"] = text
+            if text.startswith("/") and "entities" not in more:
+                made["entities"] = [{"type": "bot_command", "offset": 0, "length": _units(text.split()[0])}]
+        return made | more
+
+    def _update(self, kind: str, content: Any) -> int:
+        self._next_update += 1
+        self._updates.append({"update_id": self._next_update, kind: content})
+        self._change.notify_all()
+        return self._next_update
+
+
+def mention(text: str, name: str = "@memory_bot") -> list[dict[str, Any]]:
+    """The entity of a name in a text, as Telegram adds it."""
+    return [{"type": "mention", "offset": _units(text[: text.index(name)]), "length": _units(name)}]
+
+
+def _chat(chat: int) -> dict[str, Any]:
+    kind = "private" if chat > 0 else "supergroup" if str(chat).startswith("-100") else "group"
+    return {"id": chat, "type": kind} | ({} if chat > 0 else {"title": "Group"})
+
+
+def _units(text: str) -> int:
+    return len(text.encode("utf-16-le", "surrogatepass")) // 2
+
+
+def _content(params: dict[str, Any]) -> tuple[str, list[dict[str, Any]]]:
+    """Text and entities as Telegram takes them, or its refusal."""
+    text, entities = str(params.get("text") or ""), json.loads(params.get("entities") or "[]")
+    if not text.strip():
+        raise ApiError(400, "Bad Request: message text is empty")
+    if _units(text) > LONGEST:
+        raise ApiError(400, "Bad Request: message is too long")
+    for one in entities:
+        if one["offset"] < 0 or one["length"] <= 0 or one["offset"] + one["length"] > _units(text):
+            raise ApiError(400, f"Bad Request: can't parse entities: {one['type']} ends outside the text")
+        if one["type"] == "text_link" and "://" not in one.get("url", ""):
+            raise ApiError(400, "Bad Request: can't parse entities: wrong URL")
+    return text, entities
+
+
+def _handler(api: TelegramApi) -> type[BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+            method = self.path.rpartition("/")[2]
+            params = _params(self.headers.get("Content-Type") or "", body)
+            status, answer = 404, {"ok": False, "error_code": 404, "description": "Not Found"}
+            if self.path.startswith(f"/bot{TOKEN}/"):
+                try:
+                    status, answer = 200, {"ok": True, "result": api.answer(method, params)}
+                except ApiError as error:
+                    status = error.status
+                    answer = {"ok": False, "error_code": status, "description": error.description}
+                    answer |= {"parameters": error.parameters} if error.parameters else {}
+                except ConnectionAbortedError:
+                    api.calls.append(Call(method, params, time.monotonic(), 0))
+                    self.close_connection = True
+                    return
+            if api.latency:
+                time.sleep(api.latency)
+            api.calls.append(Call(method, params, time.monotonic(), status))
+            self._send(status, answer)
+
+        def _send(self, status: int, answer: dict[str, Any]) -> None:
+            content = json.dumps(answer).encode()
+            try:
+                self.send_response(status)
+                self.send_header("Content-Type", "application/json")
+                self.send_header("Content-Length", str(len(content)))
+                self.end_headers()
+                self.wfile.write(content)
+            except OSError:
+                self.close_connection = True  # the bot was killed meanwhile
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    return Handler
+
+
+def _params(kind: str, body: bytes) -> dict[str, Any]:
+    if kind.startswith("application/json"):
+        return {
+            name: value if isinstance(value, str) else json.dumps(value)
+            for name, value in json.loads(body or b"{}").items()
+        }
+    return dict(parse_qsl(body.decode("utf-8", "surrogatepass"), keep_blank_values=True))
