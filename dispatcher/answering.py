@@ -23,7 +23,7 @@ from dispatcher.asking import Asking
 from dispatcher.assembling import assemble
 from dispatcher.claude import ClaudeCli
 from dispatcher.claude_answer import Answer
-from dispatcher.context import Context, Said
+from dispatcher.context import Context, Said, hit_date
 from dispatcher.day import Day
 from dispatcher.memory import Memory
 from dispatcher.metrics import Metrics
@@ -267,18 +267,16 @@ async def _for_a_while(call: Callable[[], None]) -> None:
 
 def _why(context: Context) -> bytes:
     """What `/memory why` tells: the context without its text and what was cut, each hit shortened."""
-    record = replace(context, cut=[]).to_json()
-    del record["text"], record["cut"]
-    record["hits"] = [
+    hits = [
         {
-            "date": hit["date"],
-            "score": hit["score"],
-            "speaker": hit["speaker"],
-            "text": shorten(one_line(hit["text"]), WHY_CHARACTERS),
+            "date": hit_date(hit, context.zone),
+            "score": round(hit.score, 4),
+            "speaker": hit.chunk.speaker,
+            "text": shorten(one_line(hit.chunk.text), WHY_CHARACTERS),
         }
-        for hit in record["hits"]
+        for hit in context.used
     ]
-    return dumps(record)
+    return dumps(context.outline() | {"hits": hits})
 
 
 def _sha1(raw: bytes) -> str:

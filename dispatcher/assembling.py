@@ -37,6 +37,8 @@ def assemble(
     """
     if settings.memory_tokens <= 0:
         return Context("", degraded=["MEMORY_TOKENS=0"])
+    if release and day:
+        release.expect(message)  # while the day is read
     today = day.context(chat_id, message, session, count=count) if day else None
     if today and today.unproven:
         return Context("", degraded=[f"no memory at all: {today.unproven}"])

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from dispatcher.findings import Fault, Finding, Setup, ok, problem, warning
 from shared.errors import SettingsError
+from shared.settings import settings_file
 
 #: Shares of a file system that are left. Below the first one it is a problem if there is little left in bytes as well.
 FULL_SHARE, FULL_BYTES = 0.05, 1 << 30
@@ -23,6 +24,11 @@ def check_secret(setup: Setup) -> Finding:
             SettingsError.exit_code,
             "RESULT_HMAC_KEY is not set, so hmem run refuses to start.",
             "Set it to the secret that your bot verifies results with.",
+        )
+    if (file := settings_file()) and file.stat().st_mode & 0o077:
+        return warning(
+            f"{file} holds secrets, and others than its owner may read it.",
+            f"chmod 600 {file}, and chown it to the user who runs this.",
         )
     return ok("RESULT_HMAC_KEY is set; whether it is the bot's cannot be seen from here.")
 

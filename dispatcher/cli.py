@@ -254,6 +254,7 @@ def _status_rows(found: Status, settings: Settings) -> dict[str, str]:
     rows = {
         "queue": f"{found.queued} waiting, {found.in_flight} in flight, {found.dead_letters} dead letters",
         "dispatchers": workers or "none running",
+        "telegram bot": found.bot or "none running (another bot cannot be seen from here)",
         "turns in Redis": f"{found.turns_waiting}{more} waiting for the night",
         "release": found.release_error or release,
     }

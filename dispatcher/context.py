@@ -107,16 +107,21 @@ class Context:
         return tokens(self.text)
 
     def to_json(self) -> dict[str, Any]:
+        return self.outline() | {
+            "hits": [hit_json(hit, self.zone) for hit in self.used],
+            "cut": [hit_json(hit, self.zone) for hit in self.cut],
+            "text": self.text,
+        }
+
+    def outline(self) -> dict[str, Any]:
+        """The same without any text."""
         return {
             "release": self.release_run,
             "tokens": self.tokens,
             "parts": [{"name": part.name, "tokens": tokens(part.body)} for part in self.parts],
-            "hits": [hit_json(hit, self.zone) for hit in self.used],
-            "cut": [hit_json(hit, self.zone) for hit in self.cut],
             "nothing_why": self.nothing_why,
             "degraded": self.degraded,
             "ms": round(self.ms, 2),
-            "text": self.text,
         }
 
 
@@ -133,7 +138,7 @@ def hit_json(hit: Hit, zone: ZoneInfo | None = None) -> dict[str, Any]:
         "turn_ids": list(chunk.turn_ids),
         "speaker": chunk.speaker,
         "timestamp": chunk.started_at,
-        "date": datetime.fromtimestamp(chunk.started_at, zone or ZoneInfo("UTC")).isoformat(timespec="seconds"),
+        "date": hit_date(hit, zone),
         "score": round(hit.score, 4),
         "scores": {name: _rounded(value) for name, value in scores.items()},
         "parts": {name: _rounded(value) for name, value in hit.scores.items() if name not in RAW},
@@ -141,6 +146,11 @@ def hit_json(hit: Hit, zone: ZoneInfo | None = None) -> dict[str, Any]:
         "question": hit.question,
         "text": chunk.text,
     }
+
+
+def hit_date(hit: Hit, zone: ZoneInfo | None = None) -> str:
+    """When it was said: ISO 8601 in the zone (UTC for none)."""
+    return datetime.fromtimestamp(hit.chunk.started_at, zone or ZoneInfo("UTC")).isoformat(timespec="seconds")
 
 
 def _rounded(value: float | None) -> float | None:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from dispatcher.remembering import Remembering
     from dispatcher.store.actions import Actions
     from dispatcher.store.memories import Memories, Memory
-    from dispatcher.store.summaries import Summaries
+    from dispatcher.store.summaries import SessionSummary, Summaries
     from dispatcher.store.turns import Turns
     from dispatcher.summaries import SummaryWriter
     from shared.day_index import DayItems
@@ -43,8 +43,8 @@ log = structlog.get_logger()
 
 #: Memories that are shown because they bear on the message, besides those that every prompt of the chat has.
 RELEVANT = 5
-#: Summaries of sessions that are told as the conversation so far, and for how long.
-EARLIER_SUMMARIES, EARLIER_SECONDS = 2, 86_400.0
+#: For how long the summary of a session is told as the conversation so far.
+EARLIER_SECONDS = 86_400.0
 #: A chat id that no chat has: the records refuse it.
 NOBODY = "0"
 #: Turns that are looked at when a memory is forgotten: they may say it again.
@@ -189,21 +189,22 @@ class Day:
         from dispatcher.facts import prompt_order, prompt_text, relevant_text
 
         now, zone = time.time(), self.settings.timezone
-        held = self.remembering.held(chat_id)
+        at = self.turns.revisions(chat_id)
+        held = self.remembering.held(chat_id, at.memories)
         facts = _first_lines(prompt_text(held.memories, now, zone), self.settings.memory_tokens * CHARACTERS_PER_TOKEN)
         always = [memory for some in prompt_order(held.memories).values() for memory in some]
         relevant = ""
         if len(facts) > self._facts_room():  # else every one of them is shown anyway
             shown = _shown(always, facts, self._facts_room(), now, zone)
-            found = [pair[0] for pair in self.remembering.relevant(chat_id, message, RELEVANT, now=now, beside=shown)]
+            bearing = self.remembering.relevant(chat_id, message, RELEVANT, now=now, beside=shown, held=held)
+            found = [memory for memory, _ in bearing]
             relevant = relevant_text(found, now, zone)
             if found and count:  # beside the answer: it takes a write to the disk
                 self._counting.submit(self._count, chat_id, [memory.memory_id for memory in found], now)
-        known = {one for one, its in self.turns.ids(chat_id).items() if its == session} if session else set()
-        earlier = self._earlier(chat_id, now - EARLIER_SECONDS)
-        return DayContext(
-            facts, earlier, relevant, self.items(chat_id), base.hidden, base.hidden_before, frozenset(known)
-        )
+        today = self._day_turns.today(chat_id, at)
+        known = today.sessions.get(session, frozenset()) if session else frozenset()
+        earlier = _earlier(today.ended, now - EARLIER_SECONDS)
+        return DayContext(facts, earlier, relevant, today.items, base.hidden, base.hidden_before, known)
 
     def _count(self, chat_id: str, ids: Sequence[int], now: float) -> None:
         """Note that memories were shown."""
@@ -211,11 +212,6 @@ class Day:
             self.memories.touch(chat_id, ids, now)
         except HmemError as error:
             log.warning("that memories were shown is not counted", memories=len(ids), reason=str(error))
-
-    def _earlier(self, chat_id: str, since: float) -> str:
-        """Summaries of sessions that ended since then, in the order of time."""
-        ended = [summary for summary in self.summaries.list(chat_id, EARLIER_SUMMARIES) if summary.ended_at >= since]
-        return "\n".join(summary.text for summary in sorted(ended, key=lambda summary: summary.ended_at))
 
     def _facts_room(self) -> int:
         """Characters of the share that facts and goals have of the budget when all else wants its own."""
@@ -225,7 +221,7 @@ class Day:
 
     def items(self, chat_id: str) -> DayItems | None:
         """The chat's turns of the day, and summaries that became searchable; the same object until something changes."""
-        return self._day_turns.items(chat_id)
+        return self._day_turns.today(chat_id).items
 
     def search(
         self,
@@ -365,6 +361,12 @@ class Day:
         when = deadline_text(memory.deadline or now, self.settings.timezone, now)
         word = "was due" if (memory.deadline or now) < now else "is due"
         return f"Reminder: “{one_line(memory.text)}” {word} {when}."
+
+
+def _earlier(ended: Sequence[SessionSummary], since: float) -> str:
+    """Summaries of sessions that ended since then, in the order of time."""
+    told = [summary for summary in ended if summary.ended_at >= since]
+    return "\n".join(summary.text for summary in sorted(told, key=lambda summary: summary.ended_at))
 
 
 def _first_lines(text: str, characters: int) -> str:

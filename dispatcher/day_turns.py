@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from dispatcher.day_embedder import packed, unpacked
@@ -13,7 +14,8 @@ from shared.settings import Settings
 
 if TYPE_CHECKING:
     from dispatcher.day_embedder import DayEmbedder
-    from dispatcher.store.summaries import Summaries
+    from dispatcher.store.rows import Revisions
+    from dispatcher.store.summaries import SessionSummary, Summaries
     from dispatcher.store.turns import StoredTurn, Turns
     from shared.day_index import DayItems, DayTurn
     from shared.embedding import Vectors
@@ -21,8 +23,24 @@ if TYPE_CHECKING:
 
 #: Chats whose day is kept in memory, and turns of one chat's day that are ranked: the newest.
 CHATS_KEPT, TURNS_RANKED, LONG_SUMMARIES = 64, 5_000, 200
+#: Summaries of sessions that are told as the conversation so far.
+EARLIER_SUMMARIES = 2
 #: The end of time, for queries (POSIX seconds).
 FOREVER = 1e12
+
+
+@dataclass(frozen=True)
+class Today:
+    """What the store has of one chat's day, at one revision."""
+
+    key: str
+    items: DayItems
+    #: Session → ids of its turns.
+    sessions: Mapping[str | None, frozenset[str]]
+    #: The sessions that ended last, oldest first.
+    ended: Sequence[SessionSummary]
+    #: By turn id what was read, and the chunks made of it.
+    made: Mapping[str, tuple[StoredTurn, list[DayTurn]]]
 
 
 class DayTurns:
@@ -33,25 +51,49 @@ class DayTurns:
     ) -> None:
         self._settings, self._embedder, self._recall = settings, embedder, recall
         self._turns, self._summaries = turns, summaries
-        self._kept: OrderedDict[str, tuple[str, DayItems]] = OrderedDict()
+        self._kept: OrderedDict[str, Today] = OrderedDict()
         self._lock = threading.Lock()
 
-    def items(self, chat_id: str) -> DayItems | None:
-        """The chat's turns of the day, and summaries that became searchable; the same object until something changes."""
-        key = f"{self._turns.revision(chat_id)} {self._embedder.model}"
+    def today(self, chat_id: str, at: Revisions | None = None) -> Today:
+        """The chat's day; the same object until something changes. `at` is what the store said a moment ago."""
+        at = at or self._turns.revisions(chat_id)
+        key = f"{at.turns} {self._embedder.model}"
         with self._lock:
             kept = self._kept.get(chat_id)
-        if kept and kept[0] == key:
-            return kept[1]
-        stored = self._turns.get_recent(chat_id, FOREVER, TURNS_RANKED, now=0.0)
-        chunks = [turn for one in stored for turn in self._day_turns(one)] + self._long_summaries(chat_id)
-        made = self._recall.items(chat_id, chunks, kept[1] if kept else None)
+        if kept and kept.key == key:
+            return kept
+        made = self._read(chat_id, key, kept, summarised=at.summarised)
         with self._lock:
-            self._kept[chat_id] = (key, made)
+            self._kept[chat_id] = made
             self._kept.move_to_end(chat_id)
             while len(self._kept) > CHATS_KEPT:
                 self._kept.popitem(last=False)
         return made
+
+    def _read(self, chat_id: str, key: str, earlier: Today | None, *, summarised: bool) -> Today:
+        stored = self._turns.get_recent(chat_id, FOREVER, TURNS_RANKED, now=0.0)
+        model = key.partition(" ")[2]
+        known = earlier.made if earlier and earlier.key.partition(" ")[2] == model else {}
+        made: dict[str, tuple[StoredTurn, list[DayTurn]]] = {}
+        for one in stored:
+            was = known.get(one.turn.turn_id)
+            made[one.turn.turn_id] = was if was and was[0] == one else (one, self._day_turns(one))
+        chunks = [chunk for _, some in made.values() for chunk in some]
+        ended = self._summaries.list(chat_id, EARLIER_SUMMARIES) if summarised else []
+        if summarised:
+            chunks += self._long_summaries(chat_id)
+        items = self._recall.items(chat_id, chunks, earlier.items if earlier else None)
+        return Today(key, items, self._sessions(chat_id, stored), ended, made)
+
+    def _sessions(self, chat_id: str, stored: Sequence[StoredTurn]) -> dict[str | None, frozenset[str]]:
+        """All of the chat's turns, also those that are too many to be ranked."""
+        its = {one.turn.turn_id: one.turn.session for one in stored}
+        if len(stored) >= TURNS_RANKED:
+            its = self._turns.ids(chat_id)
+        found: dict[str | None, set[str]] = {}
+        for turn_id, session in its.items():
+            found.setdefault(session, set()).add(turn_id)
+        return {session: frozenset(ids) for session, ids in found.items()}
 
     def _day_turns(self, stored: StoredTurn) -> list[DayTurn]:
         from shared.day_index import day_turns

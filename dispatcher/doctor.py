@@ -19,6 +19,7 @@ from redis.backoff import NoBackoff
 from redis.exceptions import NoPermissionError
 from redis.retry import Retry
 
+from dispatcher.checks_bot import check_bot
 from dispatcher.checks_claude import check_claude, check_login
 from dispatcher.checks_host import check_disk, check_secret, check_state
 from dispatcher.checks_memory import check_embedder, check_night, check_pin, check_release, check_store, check_vectors
@@ -49,6 +50,7 @@ CHECKS: tuple[Check, ...] = (
     Check("clock", check_clock, needs=("redis",)),
     Check("claude", check_claude),
     Check("login", check_login, needs=("claude",)),
+    Check("bot", check_bot, needs=("redis",)),
     Check("state", check_state),
     Check("disk", check_disk),
     Check("release", check_release),

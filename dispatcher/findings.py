@@ -30,6 +30,7 @@ class Fault(IntEnum):
     MEMORY_UNREADABLE = 38
     STATE_DIRECTORY = 39
     DISK_NEARLY_FULL = 40
+    BOT_AWAY = 41
 
     @property
     def label(self) -> str:

@@ -6,6 +6,7 @@ nothing is counted and the library is not loaded. The endpoint has a thread of i
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -66,7 +67,7 @@ class Metrics:
 
 
 def open_metrics(settings: Settings) -> Metrics:
-    """What METRICS_LISTEN asks for. SettingsError if nobody can listen there."""
+    """What METRICS_LISTEN asks for. SettingsError if nobody can listen there; an address in use is only logged."""
     return _Prometheus(settings) if settings.metrics_listen.strip() else Metrics()
 
 
@@ -134,6 +135,11 @@ class _Prometheus(Metrics):
         except ValueError as error:
             raise SettingsError(f"METRICS_LISTEN: {error}.") from error
         except OSError as error:
+            if error.errno == errno.EADDRINUSE:  # no figures are no reason not to answer
+                log.error(
+                    "figures are not served, the address is in use; each dispatcher needs its own", listen=written
+                )
+                return None, None
             raise SettingsError(
                 f"METRICS_LISTEN: nobody can listen on {written}: {error.strerror or error}. "
                 "Choose a free port and an address of this host, or leave it empty."
@@ -166,6 +172,7 @@ class _Prometheus(Metrics):
             self._degraded.labels(kind).inc()
 
     def close(self) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
+        if self._server is not None:
+            self._server.shutdown()
+            self._server.server_close()
+            self._thread.join()

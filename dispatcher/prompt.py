@@ -19,6 +19,7 @@ _TEMPLATES = Environment(
     loader=PackageLoader("dispatcher", "."),
     undefined=StrictUndefined,
     autoescape=False,
+    auto_reload=False,
     keep_trailing_newline=True,
 )
 

@@ -59,8 +59,8 @@ _NOT = re.compile(r"n['’]t\b|(?<=can)not\b", re.IGNORECASE)
 _NAME = re.compile(r"(?<=[\w,;:)] )[^\W\d_a-zà-ÿа-яё]\w+")
 #: The id of a tombstone that was made for a memory (dispatcher/acting.py): its number, and when it was made.
 _MARK = re.compile(r"f\d+-(\d+)-(\d+)-")
-#: Memories of a chat that are read for a prompt, and those kept in memory: chats asked for last.
-MOST_READ, CHATS_KEPT = 10_000, 32
+#: Memories of a chat that are read for a prompt; chats that are kept, those asked for last, and how many memories of theirs (4 kB each).
+MOST_READ, CHATS_KEPT, MEMORIES_KEPT = 10_000, 256, 20_000
 
 
 @dataclass(frozen=True)
@@ -201,11 +201,11 @@ class Remembering:
             **more,
         )
 
-    def held(self, chat_id: str) -> Held:
-        """The chat's memories, read once until one of them changes."""
+    def held(self, chat_id: str, stored: str | None = None) -> Held:
+        """The chat's memories, read once until one of them changes; `stored` is the store's revision, if it was just asked for."""
         model = self._embedder.model
         marks = _marks(self._forgotten.of(chat_id)) if self._forgotten else frozenset()
-        stored = self._store.revision(chat_id)
+        stored = stored or self._store.revision(chat_id)
         key = f"{stored} {model} {len(marks)}"
         with self._lock:
             held = self._held.get(chat_id)
@@ -219,11 +219,12 @@ class Remembering:
         *,
         now: float,
         beside: Collection[int] = (),
+        held: Held | None = None,
     ) -> list[tuple[Memory, Relevance]]:
-        """Memories that bear on a question, best first, except those `beside` (ids)."""
+        """Memories that bear on a question, best first, except those `beside` (ids); `held`, if they were just asked for."""
         import numpy as np
 
-        held, vector = self.held(chat_id), self._embedder.query(query)
+        held, vector = held or self.held(chat_id), self._embedder.query(query)
         if held.vectors is None or vector is None:
             return []
         cosines = held.vectors @ vector
@@ -310,9 +311,12 @@ class Remembering:
         with self._lock:
             self._held[chat_id] = held
             self._held.move_to_end(chat_id)
-            while len(self._held) > CHATS_KEPT:
+            while len(self._held) > 1 and (len(self._held) > CHATS_KEPT or self._many()):
                 self._held.popitem(last=False)
         return held
+
+    def _many(self) -> bool:
+        return sum(len(held.every) for held in self._held.values()) > MEMORIES_KEPT
 
 
 def _marks(stones: Iterable[Tombstone]) -> frozenset[tuple[int, int]]:

@@ -76,6 +76,7 @@ class Status:
     turns_waiting: int = 0
     oldest_waiting_hours: float | None = None
     workers: dict[str, int] = field(default_factory=dict)  # worker -> run it serves, 0 for none
+    bot: str | None = None  # process of the Telegram bot
     release: int | None = None
     release_error: str | None = None
     chats: int = 0
@@ -114,6 +115,7 @@ def read_status(settings: Settings, client: Redis, now: float | None = None) -> 
     moment = time.time() if now is None else now
     status = Status(queued=client.llen(keys.TASKS), dead_letters=client.llen(keys.DEAD))
     _read_workers(client, status)
+    status.bot = (cast(bytes | None, client.get(keys.BOT_OWNER)) or b"").decode("utf-8", "replace") or None
     _read_waiting(client, status, moment)
     _read_release(settings, status)
     _read_pin(settings, status, moment)

@@ -13,9 +13,10 @@ from __future__ import annotations
 import itertools
 import sqlite3
 import threading
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from operator import itemgetter
 from typing import Any
 
@@ -25,7 +26,7 @@ from numpy.typing import NDArray
 
 from shared.ranking import asks, tells_time
 from shared.scoring import Array, Features, Neighbours, Posting
-from shared.stemming import stemmed
+from shared.stemming import KEPT_WORDS, stemmed
 from shared.time_words import Span
 
 SCHEMA = """
@@ -47,28 +48,63 @@ CACHE_BYTES = 32_000_000
 _ID_BYTES = 57
 
 
+#: So few texts are put together from pieces that are known: of a day, two are new at a time.
+FEW_TEXTS = 64
+
+
 class Tokeniser:
-    """FTS5's tokens of texts. May be used from several threads."""
+    """FTS5's tokens of texts. May be used from several threads.
+
+    A token never goes across white space, so the tokens of a text are those of its pieces; the pieces seen last are kept.
+    """
 
     def __init__(self) -> None:
         # A nameless database lies in memory and moves to the disk if it grows large.
         self._connection = sqlite3.connect("", check_same_thread=False, isolation_level=None)
         self._connection.execute(_TOKENISE)
         self._connection.execute("CREATE VIRTUAL TABLE tokens USING fts5vocab(texts, instance)")
+        self._known: OrderedDict[str, tuple[str, ...]] = OrderedDict()
         self._lock = threading.Lock()
 
     def terms(self, text: str) -> list[str]:
-        """The distinct tokens of one text."""
+        """The distinct tokens of one text, in their order."""
         with self._lock:
-            return [term for term, _ in itertools.groupby(row[0] for row in self._tokens([text]))]
+            return sorted({term for terms in self._pieces([text])[0] for term in terms})
 
     def postings(self, texts: Sequence[str]) -> Iterator[tuple[str, Posting]]:
         """Each token with the places, among these texts, where it stands."""
         with self._lock:
+            if len(texts) <= FEW_TEXTS:
+                yield from self._few(texts)
+                return
             for term, rows in itertools.groupby(self._tokens(texts), key=itemgetter(0)):
                 places = np.fromiter((row[1] for row in rows), np.int32)
                 ordinals, counts = np.unique(places, return_counts=True)
                 yield term, (ordinals.astype(np.int32), np.minimum(counts, 65535).astype(np.uint16))
+
+    def _few(self, texts: Sequence[str]) -> Iterator[tuple[str, Posting]]:
+        found: dict[str, Counter[int]] = {}
+        for place, pieces in enumerate(self._pieces(texts)):
+            for term in itertools.chain.from_iterable(pieces):
+                found.setdefault(term, Counter())[place] += 1
+        for term in sorted(found):
+            counts = np.fromiter(found[term].values(), np.int64)
+            yield term, (np.fromiter(found[term], np.int32), np.minimum(counts, 65535).astype(np.uint16))
+
+    def _pieces(self, texts: Sequence[str]) -> list[list[tuple[str, ...]]]:
+        """Of each text the tokens of each of its pieces."""
+        pieces = [text.split() for text in texts]
+        new = list({piece for some in pieces for piece in some if piece not in self._known})
+        made: dict[str, list[str]] = {piece: [] for piece in new}
+        for term, place in self._tokens(new) if new else ():
+            made[new[place]].append(term)
+        self._known |= {piece: tuple(terms) for piece, terms in made.items()}
+        told = [[self._known[piece] for piece in some] for some in pieces]
+        for piece in itertools.chain.from_iterable(pieces):
+            self._known.move_to_end(piece)
+        while len(self._known) > KEPT_WORDS:
+            self._known.popitem(last=False)
+        return told
 
     def _tokens(self, texts: Sequence[str]) -> Iterator[tuple[str, int]]:
         """(token, place) for each token of each text; equal tokens follow each other."""
@@ -80,6 +116,7 @@ class Tokeniser:
 
     def close(self) -> None:
         with self._lock:
+            self._known.clear()
             self._connection.close()
 
 
@@ -128,6 +165,10 @@ class Items:
 
     @property
     def nbytes(self) -> int:
+        return self._array_bytes
+
+    @cached_property
+    def _array_bytes(self) -> int:
         features = self.features
         arrays = (
             self.starts,

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 os.environ["ORT_DISABLE_TELEMETRY"] = "1"
 import onnxruntime
 
+#: So few texts are embedded one after the other: by day they are the last turns, and the answers need the other cores.
+FEW = 16
 MODEL_DIR = Path(__file__).parent / "models" / "all-MiniLM-L6-v2-int8"
 
 
@@ -51,6 +53,10 @@ class LocalEmbedder:
 
     def embed_documents(self, texts: Sequence[str]) -> DocumentVectors:
         vectors = np.empty((len(texts), LOCAL_MODEL.dimensions), dtype=np.float32)
+        if len(texts) <= FEW:
+            for row, text in enumerate(texts):
+                vectors[row] = self.embed_query(text)
+            return DocumentVectors(vectors)
         with ThreadPoolExecutor(min(8, os.cpu_count() or 1)) as pool:
             for row, vector in enumerate(pool.map(self.embed_query, texts)):
                 vectors[row] = vector

@@ -160,7 +160,7 @@ KEYS: tuple[Key, ...] = (
         "2 days",
     ),
     Key("hcli:mem:bot:model:{chat_id}", "string", "the model that a chat chose", "bot", "bot", "none"),
-    Key("hcli:mem:bot:owner:{bot_id}", "string", "the process that polls with this bot's token", "bot", "bot", "30 s"),
+    Key("hcli:mem:bot:owner", "string", "the process that is the bot of this Redis", "bot", "bot, owner", "30 s"),
     Key(
         "hcli:mem:bot:told:{chat_id}", "string", "this stranger was told that the bot is private", "bot", "bot", "24 h"
     ),
@@ -218,6 +218,7 @@ TAGS = "hcli:mem:tags"
 OUTBOX = "hcli:mem:outbox"
 SERVED = "hcli:mem:served"
 BOT_WAITING = "hcli:mem:bot:waiting"
+BOT_OWNER = "hcli:mem:bot:owner"
 NIGHT_OWNER = "hcli:mem:night:owner"
 NIGHT_RUN = "hcli:mem:night:run"
 NIGHT_LAST = "hcli:mem:night:last"
@@ -321,10 +322,6 @@ def bot_seen(task_id: str) -> str:
 
 def bot_model(chat_id: str) -> str:
     return f"hcli:mem:bot:model:{chat_id}"
-
-
-def bot_owner(bot_id: str) -> str:
-    return f"hcli:mem:bot:owner:{bot_id}"
 
 
 def bot_told(chat_id: str) -> str:

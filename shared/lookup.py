@@ -228,25 +228,24 @@ class _Lookup:
 
     def _chunks(self, merged: Merged, ranked: Integers) -> dict[int, Chunk]:
         """By item, in the order of the ranking; what is known is left out, and so is a row that is not this chat's own or is hidden."""
-        asked, lexical = self._asked, self._sources.lexical
-        rows = dict(zip(ranked.tolist(), merged.rows(ranked), strict=True))
-        names, first = {item: merged.chunk_id(row) for item, row in rows.items()}, merged.first_of_day
-        shown = [item for item, name in names.items() if not self._is_known(merged, rows[item], name)]
-        stored = [names[item] for item in shown if rows[item] < first]
-        read = lexical.chunks(stored, asked.chat_id) if lexical and stored else {}
-        found = {item: read.get(names[item]) if rows[item] < first else merged.of_day(rows[item]) for item in shown}
-        return {
-            item: chunk
-            for item, chunk in found.items()
-            if chunk and chunk.chat_id == asked.chat_id and not asked.hidden.covers(chunk)
-        }
+        asked, lexical, known = self._asked, self._sources.lexical, self._asked.known
+        rows = list(zip(ranked.tolist(), merged.rows(ranked), strict=True))
+        names, first = merged.release.chunk_ids if merged.release else (), merged.first_of_day
+        stored = {item: names[row] for item, row in rows if row < first}
+        if known:  # a release's chunks are of one turn each, which leads their names
+            stored = {item: name for item, name in stored.items() if name.rpartition("#")[0] not in known}
+        read = lexical.chunks(list(stored.values()), asked.chat_id) if lexical and stored else {}
+        found: dict[int, Chunk] = {}
+        for item, row in rows:
+            chunk = read.get(stored.get(item, "")) if row < first else self._of_day(merged, row)
+            if chunk and chunk.chat_id == asked.chat_id and not (asked.hidden and asked.hidden.covers(chunk)):
+                found[item] = chunk
+        return found
 
-    def _is_known(self, merged: Merged, row: int, name: str) -> bool:
-        """Whether all that a chunk stands for is known. A release's chunks are of one turn each, which leads their names."""
-        known = self._asked.known
-        if not known or row < merged.first_of_day:
-            return name.rpartition("#")[0] in known
-        return known.issuperset(merged.of_day(row).turn_ids)
+    def _of_day(self, merged: Merged, row: int) -> Chunk | None:
+        """None if all that it stands for is known."""
+        chunk, known = merged.of_day(row), self._asked.known
+        return None if known and known.issuperset(chunk.turn_ids) else chunk
 
     def _questions(self, merged: Merged, chunks: Sequence[Chunk]) -> dict[str, str]:
         """What these answers answer, by exchange; nothing that is hidden."""
@@ -263,7 +262,9 @@ class _Lookup:
 
 
 def _hit(chunk: Chunk, scores: dict[str, float], again: list[Chunk], questions: dict[str, str]) -> Hit:
-    also = dict.fromkeys(turn for other in again for turn in other.turn_ids if turn not in chunk.turn_ids)
+    also = (
+        dict.fromkeys(turn for other in again for turn in other.turn_ids if turn not in chunk.turn_ids) if again else ()
+    )
     return Hit(
         chunk,
         scores.pop("total"),

@@ -166,6 +166,8 @@ def meant_speakers(words: Sequence[str], speakers: Sequence[tuple[str, str]]) ->
 
 #: Share of common words above which one text repeats another, and the fewest words for which less than all will do.
 SAME_SHARE, FEWEST_WORDS = 0.95, 20
+#: Texts whose words are kept, at most some 1,000 characters each.
+KEPT_TEXTS = 16_384
 
 
 def same_words(one: frozenset[str], other: frozenset[str]) -> bool:
@@ -184,31 +186,39 @@ def groups(texts: Sequence[tuple[Hashable, str]]) -> list[list[int]]:
     """
     found: list[list[int]] = []
     equal: dict[Hashable, list[int]] = {}
-    long: dict[tuple[Hashable, str], list[tuple[frozenset[str], list[int]]]] = {}
+    long: dict[tuple[Hashable, str], list[tuple[str, list[int]]]] = {}
     for place, (whose, text) in enumerate(texts):
-        normal, different, rarest = _words_of(text)
+        normal, rarest = _words_of(text)
         group = equal.setdefault((whose, normal), [])
         if not group and rarest:
             first = [(whose, word) for word in rarest]
-            near = (said for key in first for other, said in long.get(key, ()) if same_words(different, other))
+            near = (said for key in first for other, said in long.get(key, ()) if _same_texts(normal, other))
             group = next(near, group)
             if not group:
                 for key in first:
-                    long.setdefault(key, []).append((different, group))
+                    long.setdefault(key, []).append((normal, group))
         if not group:
             found.append(group)
         group.append(place)
     return found
 
 
-@lru_cache(2048)
-def _words_of(text: str) -> tuple[str, frozenset[str], tuple[str, ...]]:
-    """The words as they stand, the different ones, and of a text of many words enough to meet any that says nearly the same.
+def _same_texts(one: str, other: str) -> bool:
+    return same_words(frozenset(one.split(" ")), frozenset(other.split(" ")))
 
-    Those are the longest, which few texts share. Kept, since a chat's best items come again from question to question.
-    """
-    words = query_words(text)
-    different = frozenset(words) if len(words) >= FEWEST_WORDS else frozenset()
-    ordered = sorted(sorted(different), key=len, reverse=True)
-    rarest = ordered[: len(ordered) - math.ceil(SAME_SHARE * len(ordered)) + 1]
-    return " ".join(words) or text.strip(), different, tuple(rarest)
+
+@lru_cache(KEPT_TEXTS)
+def spoken(text: str) -> str:
+    """The words of a text with a blank between. Kept, since a chat's best items come again from question to question."""
+    return " ".join(query_words(text))
+
+
+@lru_cache(KEPT_TEXTS)
+def _words_of(text: str) -> tuple[str, tuple[str, ...]]:
+    """The words as they stand, and of a text of many words enough to meet any that says nearly the same: the longest, which few texts share."""
+    normal = spoken(text)
+    words = normal.split(" ")
+    if len(words) < FEWEST_WORDS:
+        return normal or text.strip(), ()
+    ordered = sorted(sorted(set(words)), key=len, reverse=True)
+    return normal, tuple(ordered[: len(ordered) - math.ceil(SAME_SHARE * len(ordered)) + 1])

@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
 from dataclasses import replace
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -88,12 +89,11 @@ class OpenRelease:
 
     def summary(self, chat_id: str) -> str | None:
         """The chat's summary file, if it has one; ReleaseRefused if that is not as it was built."""
-        path = summary_file(self.path, chat_id)
-        name = path.relative_to(self.path).as_posix()
+        name = _summary_name(chat_id)
         if name not in self.manifest.files:
             return None
         prove_file(self.path, self.manifest, name)
-        return path.read_text(encoding="utf-8")
+        return (self.path / name).read_text(encoding="utf-8")
 
     def holds(self, chat_id: str, turn_ids: Iterable[str]) -> set[str]:
         """Which of these turns this release can recall. Not those of which nothing readable is left: they have no chunk anywhere.
@@ -108,6 +108,11 @@ class OpenRelease:
             raise ReleaseRefused(
                 f"{self.path / LEXICAL} cannot be read: {error}. Go back to another (hmem release rollback), or run the night again."
             ) from error
+
+    def expect(self, query: str) -> None:
+        """Begin to embed a question that `recall` is going to be asked: by then its vector may be there."""
+        if self._backend.is_available():
+            self._pool.submit(self._backend.vector, query)
 
     def recall(
         self,
@@ -209,6 +214,11 @@ class DayRecall:
 
                 self._made = Tokeniser(), _cache()
             return self._made
+
+
+@lru_cache(1024)
+def _summary_name(chat_id: str) -> str:
+    return summary_file(Path(), chat_id).as_posix()
 
 
 def _cache() -> MergedCache:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from shared.ranking import QUESTION_WORDS, query_words
+from shared.ranking import QUESTION_WORDS, query_words, spoken
 from shared.stemming import KEPT_WORDS, stemmed
 
 #: A fact less alike than this is not remembered at all.
@@ -82,8 +82,16 @@ def faint(cosine: float | None, lexical: float | None, family: str | None) -> bo
 
 def coverage(message: str, text: str) -> float:
     """Share (0 to 1) of a message's words of content that stand in a text, endings aside; 0 for a message without any."""
-    asked = {_root(word) for word in query_words(message) if word not in QUESTION_WORDS}
-    return len(asked & {_root(word) for word in query_words(text)}) / len(asked) if asked else 0.0
+    return _share(_content(message), text)
+
+
+def _content(message: str) -> set[str]:
+    """A message's words of content, endings aside."""
+    return {_root(word) for word in query_words(message) if word not in QUESTION_WORDS}
+
+
+def _share(asked: set[str], text: str) -> float:
+    return len(asked.intersection(map(_root, spoken(text).split(" ")))) / len(asked) if asked else 0.0
 
 
 #: A text of so few words that holds a memory's numbers says it, whatever the others are ("It is 4711").
@@ -97,7 +105,7 @@ def says_again(memory: str, text: str) -> bool:
 
     With none of its numbers but others instead it says something else.
     """
-    asked = {_root(word) for word in query_words(memory) if word not in QUESTION_WORDS}
+    asked = _content(memory)
     held = {_root(word) for word in query_words(text)}
     numbers = {word for word in asked if any(character.isdigit() for character in word)}
     if numbers and numbers <= held:
@@ -123,8 +131,10 @@ def nothing_why(message: str, similarities: Sequence[float], texts: Iterable[str
     floor = SIMILARITY_FLOOR.get(family or "")
     if floor is None or not similarities or (best := max(similarities)) >= floor:
         return None
-    if _telling(message) and any(coverage(message, text) >= WORDS_FOUND for text in texts):
-        return None
+    if _telling(message):
+        asked = _content(message)
+        if any(_share(asked, text) >= WORDS_FOUND for text in texts):
+            return None
     return f"nothing that was said is near enough to it (similarity at best {math.floor(100 * best) / 100:.2f}, {floor} is needed)"
 
 

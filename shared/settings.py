@@ -14,7 +14,7 @@ from typing import Any, Literal
 from urllib.parse import urlsplit
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from pydantic import Field, SecretStr, ValidationError, field_validator
+from pydantic import Field, SecretStr, ValidationError, ValidationInfo, field_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from shared.errors import SettingsError
@@ -173,6 +173,13 @@ class Settings(BaseSettings):
             raise ValueError("write it like redis://127.0.0.1:6379/0") from error
         return value
 
+    @field_validator("allowed_chats", mode="before")
+    @classmethod
+    def _chats_as_text(cls, value: Any) -> Any:
+        """In the file also a number, or a list."""
+        several = value if isinstance(value, list) else [value]
+        return ",".join(str(one) for one in several) if not any(isinstance(one, bool) for one in several) else value
+
     @field_validator("allowed_chats")
     @classmethod
     def _chat_ids(cls, value: str) -> str:
@@ -192,10 +199,10 @@ class Settings(BaseSettings):
 
     @field_validator("ollama_url", "telegram_api_url")
     @classmethod
-    def _http_url(cls, value: str) -> str:
+    def _http_url(cls, value: str, info: ValidationInfo) -> str:
         parts = urlsplit(value)  # a wrong port raises here or in the next line
         if parts.scheme not in ("http", "https") or not parts.hostname or (parts.port or 1) < 1:
-            raise ValueError("write it like http://127.0.0.1:11434")
+            raise ValueError(f"write it like {cls.model_fields[str(info.field_name)].default}")
         return value
 
     @field_validator(
@@ -265,9 +272,8 @@ class _TomlSource(PydanticBaseSettingsSource):
         return None, field_name, False
 
     def __call__(self) -> dict[str, Any]:
-        named = os.environ.get("HMEM_CONFIG")
-        path = Path(named) if named else DEFAULT_CONFIG
-        if not named and not path.exists():
+        path = settings_file()
+        if path is None:
             return {}
         try:
             values = tomllib.loads(path.read_text(encoding="utf-8"))
@@ -279,6 +285,12 @@ class _TomlSource(PydanticBaseSettingsSource):
                 f"{path}: unknown setting {', '.join(unknown)}. The README lists the names (in capitals)."
             )
         return {known[name]: value for name, value in values.items()}
+
+
+def settings_file() -> Path | None:
+    """The file that settings are read from, if there is one."""
+    named = os.environ.get("HMEM_CONFIG")
+    return Path(named) if named else DEFAULT_CONFIG if DEFAULT_CONFIG.exists() else None
 
 
 def names_a_host(place: str) -> bool:

@@ -12,8 +12,8 @@ CHARACTERS_PER_TOKEN = 4
 
 _MONTHS = "January February March April May June July August September October November December".split()
 
-_LINE_BREAK = re.compile(r"\r\n|[\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
-_BLANK = re.compile(r"\s+")
+#: It begins with the set: so a text without any is passed over four times as fast.
+_LINE_BREAK = re.compile(r"[\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029](?:(?<=\r)\n)?")
 #: What a model or the CLI around it may take for the border of a prompt's parts: our own fence, tags of roles and tools, chat marks.
 _MARKUP = re.compile(
     r"<(?=\s*/?\s*(?:record|system|system-reminder|human|user|assistant|function_calls|invoke|tool_result)\b|\|)",
@@ -32,7 +32,7 @@ def tokens(text: str) -> int:
 
 def one_line(text: str) -> str:
     """All white space folded to single blanks."""
-    return _BLANK.sub(" ", text).strip()
+    return " ".join(text.split())
 
 
 def harmless(text: str) -> str:

@@ -29,7 +29,7 @@ def nothing_left() -> Iterator[None]:
     before = _children(), _descriptors()
     yield
     wait_for(lambda: _children() == before[0], "the last child")
-    assert _descriptors() == before[1]
+    wait_for(lambda: _descriptors() == before[1], "the last descriptor to be closed")
 
 
 def _children() -> set[str]:

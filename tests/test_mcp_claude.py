@@ -149,3 +149,24 @@ def test_the_cli_replaces_variables_in_the_file(talked: World) -> None:
     config.write_text(json.dumps({"mcpServers": {"sign": marker(talked, "sign")}}))
     claude(talked, Model([]), "--mcp-config", str(config), "--strict-mcp-config", "--tools", "")
     assert (talked.root / "sign").read_text() == "--chat=test-key"
+
+
+def test_through_the_dispatcher(talked: World) -> None:
+    """MEMORY_MCP=on: the file is there for the call alone, and the tools of the owner's own servers stay beside ours."""
+    own = talked.root / "own.json"
+    own.write_text(json.dumps({"mcpServers": {"own": marker(talked, "own-started")}}))
+    model = Model([ToolCall("mcp__memory__memory_search", {"query": "boiler code"})])
+    with MessagesApi(model) as api:
+        talked.environment |= {
+            "CLAUDE_BIN": str(CLAUDE), "ANTHROPIC_BASE_URL": api.url, "ANTHROPIC_API_KEY": "test", "MEMORY_MCP": "true",
+            "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1", "CLAUDE_MCP_CONFIG": str(own),
+        }  # fmt: skip
+        running_dispatcher = talked.start_dispatcher()
+        answer = talked.command("hmem", "ask", "--", "-9912", "What is the code?").stdout
+        assert running_dispatcher.stop() == 0
+    assert answer.strip() == "The code is 8812."
+    text, failed = model.told(0)
+    assert (failed, "8812" in text, "4711" in text) == (False, True, False)
+    assert (talked.root / "own-started").exists()
+    prompts = talked.root / "state" / "prompts"
+    assert not [path for path in prompts.rglob("*") if path.is_file() and path.suffix in (".json", ".md")]

@@ -17,6 +17,7 @@ from uuid import uuid4
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from redis import Redis
+from structlog.testing import capture_logs
 
 from dispatcher.assembling import assemble
 from dispatcher.context import TITLES, Context
@@ -240,13 +241,16 @@ def test_switched_off_it_costs_nothing(light: World) -> None:
     subprocess.run([sys.executable, "-c", look], cwd=REPOSITORY, env=light.variables(), check=True)
 
 
-def test_a_port_that_is_taken_is_said_at_the_start(light: World) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
+def test_a_port_that_is_taken_costs_the_figures_alone(light: World) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken, capture_logs() as said:
         place = f"127.0.0.1:{taken.getsockname()[1]}"
-        with pytest.raises(
-            SettingsError, match=rf"METRICS_LISTEN: nobody can listen on {place}: Address already in use"
-        ):
-            open_metrics(light.settings(metrics_listen=place))
+        metrics = open_metrics(light.settings(metrics_listen=place))
+        metrics.task_finished("answered", 1.0)
+        metrics.close()
+    assert [(line["listen"], line["log_level"]) for line in said] == [(place, "error")]
+
+
+def test_an_address_that_is_none_of_ours_is_said_at_the_start(light: World) -> None:
     with pytest.raises(SettingsError, match=r"nobody can listen on no-such-host\.invalid:9464"):
         open_metrics(light.settings(metrics_listen="no-such-host.invalid:9464"))
 

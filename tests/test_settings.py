@@ -248,3 +248,13 @@ def test_what_is_no_time_zone_is_one_sentence(zone: str) -> None:
 def test_an_address_that_is_none_is_one_sentence(name: str, value: str) -> None:
     with pytest.raises(SettingsError, match=name.upper()):
         load_settings(**{name: value})
+
+
+@pytest.mark.parametrize("written", ["'9912,-1001'", "[9912, -1001]", "['9912', '-1001']"])
+def test_chats_may_be_written_as_text_or_list(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, written: str) -> None:
+    (tmp_path / "hmem.toml").write_text(f"ALLOWED_CHATS = {written}\n")
+    monkeypatch.setenv("HMEM_CONFIG", str(tmp_path / "hmem.toml"))
+    assert load_settings().allowed == {9912, -1001}
+    (tmp_path / "hmem.toml").write_text("ALLOWED_CHATS = ['a friend']\n")
+    with pytest.raises(SettingsError, match="'a friend' is no chat id"):
+        load_settings()

@@ -29,7 +29,7 @@ def test_a_second_bot_waits_until_the_first_one_ends(stage: Stage) -> None:
     chat = stage.new_chat()
     first = stage.bot()
     second = stage.bot(wait=False)
-    wait_for(lambda: second.said("another process serves this bot"), "the sentence")
+    wait_for(lambda: second.said("another process is the bot of this Redis"), "the sentence")
     stage.answer(stage.ask(chat, "one"), "from the first")
     stage.shows(chat, "from the first")
     assert first.stop() == 0
@@ -53,6 +53,27 @@ def test_a_wrong_setting_ends_the_bot_with_a_sentence(stage: Stage, more: dict[s
     assert bot.said(words)
     assert not bot.said("secret")
     assert not bot.said("Traceback")
+
+
+def test_a_bot_at_another_telegram_waits_too(stage: Stage) -> None:
+    """Whatever its token: both would bring answers from one queue."""
+    chat, first = stage.new_chat(), stage.bot()
+    with TelegramApi() as other:
+        second = Bot(stage.world, other, wait=False)
+        wait_for(lambda: second.said("another process is the bot of this Redis"), "the sentence")
+        stage.answer(stage.ask(chat, "one"), "from the first")
+        stage.shows(chat, "from the first")
+        assert not other.called("getUpdates")
+        assert second.stop() == 0
+    assert first.stop() == 0
+
+
+def test_a_stray_404_is_tried_again(stage: Stage) -> None:
+    chat, bot = stage.new_chat(), stage.bot()
+    stage.api.fail("getUpdates", 404, "Not Found")
+    stage.answer(stage.ask(chat, "one"), "still there")
+    stage.shows(chat, "still there")
+    assert bot.stop() == 0
 
 
 def test_a_token_that_is_revoked_ends_the_bot(stage: Stage) -> None:

@@ -78,6 +78,8 @@ def test_a_long_answer_is_several_messages_in_order(stage: Stage, chat: int) -> 
     texts = stage.api.texts(chat)
     assert len(texts) == 4
     assert "\n".join(texts).splitlines() == lines
+    first, *further = [one for one in stage.api.messages(chat) if one.by_bot]
+    assert {one.reply_to for one in further} == {first.id}, "other answers may stand in between"
 
 
 def test_formatting_that_telegram_refuses_is_left_out(stage: Stage, chat: int) -> None:

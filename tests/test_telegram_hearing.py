@@ -105,7 +105,7 @@ def test_a_reply_to_the_bot_and_an_administrator_in_the_groups_name_are_heard(st
 
 def test_a_mention_without_a_question_is_asked_back(stage: Stage, group: int) -> None:
     stage.api.say(group, "@memory_bot", entities=mention("@memory_bot"))
-    says(stage, group, "without a question")
+    says(stage, group, "There is no question in this message")
     stage.api.say(group, "/help@memory_bot")
     says(stage, group, "/memory - what I remember")
     assert stage.api.messages(group)[-1].reply_to == stage.api.messages(group)[-2].id

@@ -129,6 +129,8 @@ def test_a_cut_is_behind_a_line_or_else_a_word() -> None:
     assert second.text == line
     long = [part.text for part in plain_parts("word " * 2000)]
     assert all(text.endswith("word ") for text in long)
+    first, *_ = plain_parts("Here:\n" + "x" * 5000)
+    assert len(first.text) > 2000, "no message of a few words only"
 
 
 def test_words_that_are_no_markdown_stay_as_they_are() -> None:

@@ -101,6 +101,9 @@ def test_too_much_is_refused_and_said_once(stage: Stage, chat: int) -> None:
     stage.shows(chat, "…", "…", "…")
     stage.api.say(chat, "one too many")
     wait_until(lambda: "Too many messages" in str(stage.api.texts(chat)), lambda: str(stage.api.texts(chat)))
+    shown = {one.id: one.text for one in stage.api.messages(chat)}
+    (refusal,) = [one for one in stage.api.messages(chat) if one.text.startswith("Too many messages")]
+    assert shown[refusal.reply_to or 0] == "one too many"
     other = stage.new_chat()
     for text in ("fits", "fits too", "the queue is full"):
         stage.api.say(other, text)

@@ -21,7 +21,7 @@ from dispatcher.store.rows import (
     forget_if_empty,
     hold,
     own,
-    revision_of,
+    revisions_of,
     search,
     unchanged,
     without_vector,
@@ -155,14 +155,14 @@ class Memories:
     def revision(self, chat_id: str) -> str:
         """Differs whenever a memory of the chat was added, completed, removed or given a vector (not when it was merely used)."""
         with self._database.reading() as connection:
-            return revision_of(connection, checked_chat(chat_id), _CHANGES)
+            return revisions_of(connection, checked_chat(chat_id)).memories
 
     def unchanged(self, chat_id: str, revision: str, connection: Connection) -> bool:
         """Whether the chat's memories are as they were at that revision; then they stay so until the transaction ends, but for what it writes.
 
         Ask for NO_REVISION only where a memory is added: it makes the chat's counters.
         """
-        return unchanged(connection, checked_chat(chat_id), _CHANGES, revision)
+        return unchanged(connection, checked_chat(chat_id), revision)
 
     def touch(self, chat_id: str, ids: Iterable[int], now: float, *, connection: Connection | None = None) -> int:
         """Note that these were used; how many there are."""

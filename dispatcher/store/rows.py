@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import orjson
@@ -71,14 +73,23 @@ def json_list(text: str) -> tuple[str, ...]:
 
 def insert(connection: Connection, table: Table) -> Any:
     """The engine's own INSERT, which knows ON CONFLICT."""
-    return (sqlite.insert if connection.dialect.name == "sqlite" else postgresql.insert)(table)
+    return inserting(connection.dialect.name, table)
+
+
+def inserting(dialect: str, table: Table) -> Any:
+    return (sqlite.insert if dialect == "sqlite" else postgresql.insert)(table)
 
 
 def enter(connection: Connection, chat_id: str, counter: str) -> None:
     """Begin to write a chat's rows: make its counters if it has none, and count the change."""
-    statement = insert(connection, chats).values(_new_chat(chat_id) | {counter: 1})
-    connection.execute(
-        statement.on_conflict_do_update(index_elements=["chat_id"], set_={counter: chats.c[counter] + 1})
+    connection.execute(_entering(connection.dialect.name, counter), _new_chat(chat_id) | {counter: 1})
+
+
+@cache
+def _entering(dialect: str, counter: str) -> Any:
+    """Made once, as it is part of everything that is written."""
+    return inserting(dialect, chats).on_conflict_do_update(
+        index_elements=["chat_id"], set_={counter: chats.c[counter] + 1}
     )
 
 
@@ -103,20 +114,37 @@ def hold(connection: Connection, chat_id: str) -> None:
     connection.execute(sa.select(chats.c.chat_id).where(chats.c.chat_id == chat_id).with_for_update())
 
 
-def revision_of(connection: Connection, chat_id: str, counter: str) -> str:
-    """A text that differs after every change; NO_REVISION for a chat without rows."""
-    row = connection.execute(sa.select(chats.c.epoch, chats.c[counter]).where(chats.c.chat_id == chat_id)).first()
-    return f"{row[0]}.{row[1]}" if row else NO_REVISION
+@dataclass(frozen=True)
+class Revisions:
+    """What a chat's rows are at: a text each that differs after every change, NO_REVISION for a chat without rows."""
+
+    turns: str = NO_REVISION
+    memories: str = NO_REVISION
+    summarised: bool = False  # whether the chat has summaries
 
 
-def unchanged(connection: Connection, chat_id: str, counter: str, revision: str) -> bool:
-    """Whether the chat still has this revision; if so, no other writer of the chat comes in between until the transaction ends.
+#: Made once: to put a statement together takes as long as to run it.
+_REVISIONS = sa.select(
+    chats.c.epoch,
+    chats.c.turns_changed,
+    chats.c.memories_changed,
+    sa.exists().where(summaries.c.chat_id == sa.bindparam("chat")),
+).where(chats.c.chat_id == sa.bindparam("chat"))
+
+
+def revisions_of(connection: Connection, chat_id: str) -> Revisions:
+    row = connection.execute(_REVISIONS, {"chat": chat_id}).first()
+    return Revisions(f"{row[0]}.{row[1]}", f"{row[0]}.{row[2]}", bool(row[3])) if row else Revisions()
+
+
+def unchanged(connection: Connection, chat_id: str, revision: str) -> bool:
+    """Whether the chat's memories still have this revision; if so, no other writer of the chat comes in between until the transaction ends.
 
     For a chat without rows its counters are made, as the first writer does: only one of two can.
     """
     if revision != NO_REVISION:
         hold(connection, chat_id)
-        return revision_of(connection, chat_id, counter) == revision
+        return revisions_of(connection, chat_id).memories == revision
     made = insert(connection, chats).values(_new_chat(chat_id)).on_conflict_do_nothing().returning(chats.c.chat_id)
     return connection.execute(made).first() is not None
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 import sqlalchemy as sa
@@ -11,17 +12,18 @@ from sqlalchemy import ColumnElement, Connection
 
 from dispatcher.store.database import Database
 from dispatcher.store.rows import (
+    Revisions,
     batches,
     change,
     checked_chat,
     clean,
     enter,
     forget_if_empty,
-    insert,
+    inserting,
     json_object,
     json_text,
     own,
-    revision_of,
+    revisions_of,
     search,
     without_vector,
 )
@@ -33,6 +35,13 @@ _DAY_SECONDS = 86_400.0
 _CHANGES = "turns_changed"
 _COLUMNS = [column for column in turns.c if column.name not in ("turn_no", "words")]
 _IN_TIME = (turns.c.timestamp, turns.c.turn_no)
+#: Made once, since it is asked with every message that follows another.
+_RECENT = (
+    sa.select(*_COLUMNS)
+    .where(turns.c.chat_id == sa.bindparam("chat"), turns.c.timestamp >= sa.bindparam("since"))
+    .order_by(*(column.desc() for column in _IN_TIME))
+    .limit(sa.bindparam("most"))
+)
 
 
 @dataclass(frozen=True)
@@ -73,11 +82,10 @@ class Turns:
         self, chat_id: str, days: float, limit: int, *, now: float, channel: str | None = None
     ) -> list[StoredTurn]:
         """The newest `limit` turns of the last `days` days (those of a clock that is ahead too), oldest first."""
-        where = [turns.c.timestamp >= now - days * _DAY_SECONDS]
-        if channel is not None:
-            where.append(turns.c.channel == storable(channel))
-        newest_first = [column.desc() for column in _IN_TIME]
-        return self._select(chat_id, where, newest_first, limit)[::-1]
+        query = _RECENT if channel is None else _RECENT.where(turns.c.channel == storable(channel))
+        asked = {"chat": checked_chat(chat_id), "since": now - days * _DAY_SECONDS, "most": max(0, limit)}
+        with self._database.reading() as connection:
+            return [_stored(row) for row in own(connection.execute(query, asked), chat_id)][::-1]
 
     def get_by_date_range(self, chat_id: str, start: float, end: float, limit: int) -> list[StoredTurn]:
         """The first `limit` turns with start <= time < end (POSIX seconds), oldest first."""
@@ -109,8 +117,12 @@ class Turns:
 
     def revision(self, chat_id: str) -> str:
         """Differs whenever a turn of the chat was added, replaced, removed or given a vector."""
+        return self.revisions(chat_id).turns
+
+    def revisions(self, chat_id: str) -> Revisions:
+        """The same of turns and memories at once: what is kept of a chat is asked for it with each message."""
         with self._database.reading() as connection:
-            return revision_of(connection, checked_chat(chat_id), _CHANGES)
+            return revisions_of(connection, checked_chat(chat_id))
 
     def needing_embedding(self, model: str, limit: int) -> list[StoredTurn]:
         """Turns of any chat that `model` has not embedded, those without any vector first. For the background embedder only."""
@@ -181,15 +193,20 @@ def _store_chat(connection: Connection, chat_id: str, by_id: Mapping[str, Stored
     for some in batches(by_id):
         query = sa.select(turns.c.turn_id).where(turns.c.chat_id == chat_id, turns.c.turn_id.in_(some))
         known.update(connection.execute(query).scalars())
-    statement = insert(connection, turns)
+    connection.execute(_upsert(connection.dialect.name), [_values(one) for one in by_id.values()])
+    return len(by_id) - len(known)
+
+
+@cache
+def _upsert(dialect: str) -> Any:
+    """Made once: to put it together takes longer than to run it for two turns."""
+    statement = inserting(dialect, turns)
     new = statement.excluded
     kept = sa.and_(new.embedding.is_(None), new.content == turns.c.content)
     values = {column.name: new[column.name] for column in turns.c if column.name != "turn_no"}
     values["embedding"] = sa.case((kept, turns.c.embedding), else_=new.embedding)
     values["embedding_model"] = sa.case((kept, turns.c.embedding_model), else_=new.embedding_model)
-    upsert = statement.on_conflict_do_update(index_elements=["chat_id", "turn_id"], set_=values)
-    connection.execute(upsert, [_values(one) for one in by_id.values()])
-    return len(by_id) - len(known)
+    return statement.on_conflict_do_update(index_elements=["chat_id", "turn_id"], set_=values)
 
 
 def _values(stored: StoredTurn) -> dict[str, Any]:

@@ -1,8 +1,8 @@
-"""`hmem telegram`: one process a token, which takes updates (intake.py) and brings answers (delivery.py) until it is stopped.
+"""`hmem telegram`: one process a Redis, which takes updates (intake.py) and brings answers (delivery.py) until it is stopped.
 
-The right to poll is a lease in Redis, renewed while this process lives; of a process of this host that died it is taken over at once, of
-another's when it lapses. A second process waits for it: Telegram would give each of them
-some of the updates, and both would deliver. While Redis is away nobody can take the lease over, so the one that has it goes on.
+The right to do so is a lease in Redis, renewed while this process lives; of a process of this host that died it is taken over at once, of
+another's when it lapses. A second process waits for it, whatever its token: what waits for delivery is one queue, and of one token Telegram
+would give each some of the updates. While Redis is away nobody can take the lease over, so the one that has it goes on.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ log = structlog.get_logger()
 #: Seconds between two renewals of the lease, which lasts three of them; and between two tries to take it.
 RENEW_SECONDS = 10.0
 TAKE_SECONDS = 1.0
+_TELEGRAM = Settings.model_fields["telegram_api_url"].default
 #: Seconds that the deliveries under way get after a stop.
 STOP_SECONDS = 5.0
 
@@ -48,8 +49,9 @@ async def serve(settings: Settings) -> None:
     try:
         await bot.run(stop)
     except Unauthorized:
+        where = f" (at {settings.telegram_api_url})" if settings.telegram_api_url != _TELEGRAM else ""
         raise SettingsError(
-            "Telegram does not know this TELEGRAM_BOT_TOKEN. Copy it from @BotFather again, or ask there for a new one."
+            f"Telegram{where} does not know this TELEGRAM_BOT_TOKEN. Copy it from @BotFather again, or ask there for a new one."
         ) from None
     finally:
         await telegram.close()
@@ -75,8 +77,9 @@ class Bot:
         stopping.cancel()
         if not work.done():
             log.info("stopping")
-        work.cancel()  # an update that is being taken is not confirmed yet, and comes again
-        await asyncio.gather(work, stopping, return_exceptions=True)
+        while not work.done():  # an update that is being taken is not confirmed yet, and comes again
+            work.cancel()
+            await asyncio.wait({work}, timeout=2 * STOP_SECONDS)
         log.info("bot stopped")
         if not work.cancelled() and (error := work.exception()):
             raise error
@@ -90,31 +93,30 @@ class Bot:
             try:
                 await until_telegram_answers(lambda: self._telegram.prepare(MENU))
                 log.info("bot started", bot=me.username, chats=len(self._settings.allowed))
-                await self._while_owner(me, intake)
+                await self._while_owner(intake)
             finally:
-                await self._give_back(me)
+                await self._give_back()
 
     async def _take_lease(self, me: User) -> None:
         said = False
-        while not await until_redis_answers(lambda: self._desk.own(me.id, self._process)):
+        while not await until_redis_answers(lambda: self._desk.own(self._process)):
             if not said:
-                log.warning("another process serves this bot; waiting for it to end", bot=me.username)
+                log.warning("another process is the bot of this Redis; waiting for it to end", bot=me.username)
             said = True
-            holder = await until_redis_answers(lambda: self._desk.owner(me.id))
-            if not await self._buried(me, holder):
+            if not await self._buried(await until_redis_answers(self._desk.owner)):
                 await asyncio.sleep(TAKE_SECONDS)
 
-    async def _buried(self, me: User, holder: str) -> bool:
+    async def _buried(self, holder: str) -> bool:
         """Whether the holder of the lease has died here; then the lease is free."""
         died = _died_here(holder)
         if died:
             log.warning("that process has died; taking over", process=holder)
-            await until_redis_answers(lambda: self._desk.disown(me.id, holder))
+            await until_redis_answers(lambda: self._desk.disown(holder))
         return died
 
-    async def _while_owner(self, me: User, intake: Intake) -> None:
+    async def _while_owner(self, intake: Intake) -> None:
         """Until the lease is lost, or one of the parts ends with an error."""
-        parts = [asyncio.create_task(part) for part in (intake.run(), self._delivery.run(), self._renew(me))]
+        parts = [asyncio.create_task(part) for part in (intake.run(), self._delivery.run(), self._renew())]
         try:
             done, _ = await asyncio.wait(parts, return_when=asyncio.FIRST_COMPLETED)
             for part in done:
@@ -125,19 +127,19 @@ class Bot:
             await asyncio.gather(*parts, return_exceptions=True)
             await self._delivery.finish(STOP_SECONDS)
 
-    async def _renew(self, me: User) -> None:
+    async def _renew(self) -> None:
         """Ends when another process holds the lease."""
         while True:
             await asyncio.sleep(RENEW_SECONDS)
-            if not await until_redis_answers(lambda: self._desk.own(me.id, self._process)):
+            if not await until_redis_answers(lambda: self._desk.own(self._process)):
                 log.error("another process took this bot over while this one was away")
                 return
 
-    async def _give_back(self, me: User) -> None:
+    async def _give_back(self) -> None:
         try:
-            await self._desk.disown(me.id, self._process)
+            await self._desk.disown(self._process)
         except redis.RedisError as error:
-            log.warning("the right to poll could not be given back; it lapses by itself", error=str(error))
+            log.warning("the right to be the bot could not be given back; it lapses by itself", error=str(error))
 
 
 def _died_here(process: str) -> bool:

@@ -95,6 +95,7 @@ class Telegram:
         if settings.telegram_bot_token is None:
             raise SettingsError("TELEGRAM_BOT_TOKEN is not set, so there is no bot to be. Get one from @BotFather.")
         self._token = settings.telegram_bot_token.get_secret_value().strip()
+        self._known = False  # Telegram has said who this bot is
         server = TelegramAPIServer.from_base(settings.telegram_api_url)
         try:
             self._bot = Bot(self._token, AiohttpSession(api=server, json_loads=_loads, timeout=REQUEST_SECONDS))
@@ -107,7 +108,9 @@ class Telegram:
         await self._bot.session.close()
 
     async def me(self) -> User:
-        return await self._ask(GetMe())
+        me = await self._ask(GetMe())
+        self._known = True
+        return me
 
     async def prepare(self, commands: dict[str, str]) -> None:
         """No webhook, else no updates can be fetched; and the menu of commands."""
@@ -162,7 +165,11 @@ class Telegram:
             return Unreachable("the answer of Telegram cannot be read")
         text = (str(error) or type(error).__name__).replace(self._token, "(token)")
         kinds: tuple[tuple[type[Exception] | tuple[type[Exception], ...], type[TelegramError]], ...] = (
-            ((TelegramUnauthorizedError, TelegramNotFound), Unauthorized),  # 404: there is no bot at this address
+            (TelegramUnauthorizedError, Unauthorized),
+            (
+                TelegramNotFound,
+                Unreachable if self._known else Unauthorized,
+            ),  # of a bot that was there: something in between
             (TelegramConflictError, PolledElsewhere),
             (TelegramForbiddenError, Gone),
             (TelegramBadRequest, Refused),

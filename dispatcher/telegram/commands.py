@@ -21,7 +21,7 @@ MENU = {
     "new": "begin a new conversation",
     "memory": "what I remember of you",
     "status": "whether I am at work",
-    "stats": "what was done today",
+    "stats": "what was done today, for all chats",
     "cancel": "take back what is not answered yet",
     "model": "choose the model",
 }
@@ -40,8 +40,11 @@ ONLY_TEXT = "I can read text only, so I did not look at this. Please write what 
 CAPTION_TOO = (
     "I can read text only, so I looked neither at this nor at the words under it. Please send the words as a message."
 )
-EMPTY = "You mentioned me without a question. Please write it after my name."
-BUSY = "Too many messages are waiting for an answer, so I did not take this one. Please send it again when some are answered."
+EMPTY = "There is no question in this message. Please write one."
+BUSY = (
+    "Too many messages are waiting for an answer, so I did not take this one, nor those that come before some are answered. "
+    "Please send them again then."
+)
 EDITED = "I had taken the earlier text by then, so the change was not read. Please send the new text as a message."
 CANCELLED = "Cancelled."
 
@@ -149,7 +152,7 @@ def stats_text(counters: dict[str, str]) -> str:
     if not counters:
         return "Nothing was done today (UTC) so far."
     return (
-        f"Today (UTC): {number('tasks'):.0f} messages, {number('errors'):.0f} of them failed. "
+        f"Today (UTC), in all chats: {number('tasks'):.0f} messages, {number('errors'):.0f} of them failed. "
         f"Tokens: {number('input_tokens'):.0f} in, {number('output_tokens'):.0f} out, "
         f"{number('cache_read'):.0f} from the cache. Cost: {number('cost_usd'):.4f} USD."
     )

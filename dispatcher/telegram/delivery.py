@@ -94,7 +94,8 @@ class Delivery:
             except Exception:  # a defect of ours: the next look must come
                 log.exception("the look for answers stumbled")
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._wake.wait(), LOOK_SECONDS)
+                async with asyncio.timeout(LOOK_SECONDS):  # wait_for of Python 3.11 may swallow a cancellation
+                    await self._wake.wait()
 
     async def finish(self, seconds: float) -> None:
         """Begin nothing more; what is under way gets this long."""
@@ -160,7 +161,8 @@ class Delivery:
 
     async def _rest(self) -> None:
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._closing.wait(), DEFECT_SECONDS)
+            async with asyncio.timeout(DEFECT_SECONDS):
+                await self._closing.wait()
 
     async def _bring(self, job: Job) -> None:
         record = job.record
@@ -195,8 +197,10 @@ class Delivery:
                 await self._edit(record, parts[0])
                 self._crash_point("telegram:answer-edited")
             else:
-                await self._send(record, parts[number], first=number == 0)
+                message = await self._send(record, parts[number], first=number == 0)
                 self._crash_point(f"telegram:part-{number}-sent")
+                if number == 0:
+                    record = replace(record, placeholder=message)
             record = replace(record, parts_sent=number + 1)
             await self._note(job.name, record)
         self._crash_point("telegram:all-sent")
@@ -228,7 +232,7 @@ class Delivery:
 
     async def _send(self, record: Waiting, part: Part, *, first: bool = True) -> int:
         """Send a message, if need be without its formatting, then without its topic; its id."""
-        reply_to = record.reply_to if first else None
+        reply_to = record.reply_to if first else record.placeholder  # other answers may stand in between
         tries = [(part, record.thread)]
         if part.entities:
             tries.append((part.plain, record.thread))

@@ -122,7 +122,9 @@ class Intake:
     async def _question(self, task_id: str, heard: Heard, text: str) -> None:
         record = _record(heard)
         task = dumps(task_of(heard, task_id, text, await self._desk.model(record.chat)))
-        taken = await self._desk.take(task_id, record, task, heard.label, Mark(task_id, digest(text)), commands.BUSY)
+        mark = Mark(task_id, digest(text))
+        refusal = Waiting(record.chat, record.at, heard.thread, heard.message, text=commands.BUSY)
+        taken = await self._desk.take(task_id, record, task, heard.label, mark, refusal)
         log.info(
             "a message came in", task=task_id, chat=heard.chat, outcome={1: "queued", -1: "refused"}.get(taken, "known")
         )

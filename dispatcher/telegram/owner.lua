@@ -1,5 +1,5 @@
--- Take or renew the right to poll with a bot's token; or give it back.
--- KEYS  1 hcli:mem:bot:owner:<bot>
+-- Take or renew the right to be the bot of this Redis; or give it back.
+-- KEYS  1 hcli:mem:bot:owner
 -- ARGV  1 process  2 expiry in seconds, 0 to give it back
 -- Returns 1 if this process holds it (held it, when giving back).
 local holder = redis.call('GET', KEYS[1])

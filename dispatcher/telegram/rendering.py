@@ -149,7 +149,8 @@ def _pieces(text: str) -> Iterator[tuple[int, int]]:
         while (over := units(text[start:end]) - LONGEST) > 0:
             end -= (over + 1) // 2
         if end < len(text):
-            line, word = text.rfind("\n", start + 1, end), text.rfind(" ", start + 1, end)
+            early = start + (end - start) // 2  # a message that holds a few words only reads worse than a cut
+            line, word = text.rfind("\n", early, end), text.rfind(" ", early, end)
             end = (line if line > 0 else word if word > 0 else end - 1) + 1
         yield start, end
         start = end

@@ -106,9 +106,8 @@ class Desk:
         """Whether this update was taken before."""
         return bool(await self._redis.exists(keys.bot_seen(task_id)))
 
-    async def take(self, task_id: str, record: Waiting, task: bytes, message: str, mark: Mark, refusal: str) -> int:
+    async def take(self, task_id: str, record: Waiting, task: bytes, message: str, mark: Mark, refusal: Waiting) -> int:
         """Queue a task, unless too much is waiting (then -1, and the chat is told) or it was taken before (0)."""
-        full = Waiting(record.chat, record.at, record.thread, record.reply_to, text=refusal)
         return int(
             await self._run(
                 "intake",
@@ -128,7 +127,7 @@ class Desk:
                     keys.BOT_SEEN_TTL_SECONDS,
                     mark.to_json(),
                     f"full-{record.chat}",
-                    full.to_json(),
+                    refusal.to_json(),
                 ],
             )
         )
@@ -255,20 +254,18 @@ class Desk:
         field = f"outbox-{hashlib.sha256(raw).hexdigest()[:32]}"
         await self._run("outbox", [keys.OUTBOX, keys.BOT_WAITING], [raw, field, record.to_json() if record else b""])
 
-    # One process a token.
+    # One bot a Redis.
 
-    async def own(self, bot_id: int, process: str) -> bool:
-        """Take or renew the right to poll."""
-        return bool(await self._run("owner", [keys.bot_owner(str(bot_id))], [process, keys.BOT_OWNER_TTL_SECONDS]))
+    async def own(self, process: str) -> bool:
+        """Take or renew the right to be the bot."""
+        return bool(await self._run("owner", [keys.BOT_OWNER], [process, keys.BOT_OWNER_TTL_SECONDS]))
 
-    async def owner(self, bot_id: int) -> str:
+    async def owner(self) -> str:
         """The process that has it; "" if none has."""
-        return (cast(bytes | None, await self._redis.get(keys.bot_owner(str(bot_id)))) or b"").decode(
-            "utf-8", "replace"
-        )
+        return (cast(bytes | None, await self._redis.get(keys.BOT_OWNER)) or b"").decode("utf-8", "replace")
 
-    async def disown(self, bot_id: int, process: str) -> None:
-        await self._run("owner", [keys.bot_owner(str(bot_id))], [process, 0])
+    async def disown(self, process: str) -> None:
+        await self._run("owner", [keys.BOT_OWNER], [process, 0])
 
     async def _run(self, script: str, names: list[str], arguments: list[Any]) -> Any:
         return await self._scripts[script](keys=names, args=arguments)

@@ -6,8 +6,10 @@ import threading
 from abc import ABC, abstractmethod
 from collections import OrderedDict
 from collections.abc import Sequence
+from concurrent.futures import Future
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
+from weakref import WeakKeyDictionary
 
 from shared.embedding import Embedder, EmbeddingIdentity, open_embedder
 from shared.errors import HmemError
@@ -21,25 +23,56 @@ if TYPE_CHECKING:
 KEPT = 64
 
 
+class _Known:
+    """What an embedder was asked lately: the vectors, and those that are being made."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.kept: OrderedDict[str, Vectors] = OrderedDict()
+        self.begun: dict[str, Future[Vectors]] = {}
+
+
+#: By embedder: a release and the day ask the shipped one, which the process has once, the same question.
+_KNOWN: WeakKeyDictionary[Embedder, _Known] = WeakKeyDictionary()
+_KNOWN_LOCK = threading.Lock()
+
+
 class Asker:
-    """Embeds questions as a release's texts were embedded, once each. Threads may share it."""
+    """Embeds questions as a release's texts were embedded, once each: who asks while it is being done waits for it. Threads may share it."""
 
     def __init__(self, embedder: Embedder) -> None:
         self._embedder = embedder
-        self._kept: OrderedDict[str, Vectors] = OrderedDict()
-        self._lock = threading.Lock()
+        with _KNOWN_LOCK:
+            self._known = _KNOWN.setdefault(embedder, _Known())
 
     def vector(self, query: str) -> Vectors:
         """Unit vector of shape (dimensions,), float32; EmbeddingError if the embedder is away."""
-        with self._lock:
-            if query in self._kept:
-                self._kept.move_to_end(query)
-                return self._kept[query]
-        vector = self._embedder.embed_query(query)
-        with self._lock:
-            self._kept[query] = vector
-            while len(self._kept) > KEPT:
-                self._kept.popitem(last=False)
+        known = self._known
+        with known.lock:
+            if query in known.kept:
+                known.kept.move_to_end(query)
+                return known.kept[query]
+            another = known.begun.get(query)
+            own: Future[Vectors] = Future()
+            if another is None:
+                known.begun[query] = own
+        return another.result() if another else self._embed(query, own)
+
+    def _embed(self, query: str, made: Future[Vectors]) -> Vectors:
+        known = self._known
+        try:
+            vector = self._embedder.embed_query(query)
+        except BaseException as error:
+            with known.lock:
+                del known.begun[query]
+            made.set_exception(error)
+            raise
+        with known.lock:
+            del known.begun[query]
+            known.kept[query] = vector
+            while len(known.kept) > KEPT:
+                known.kept.popitem(last=False)
+        made.set_result(vector)
         return vector
 
     def close(self) -> None:

@@ -64,6 +64,13 @@ class ApiError(Exception):
         self.status, self.description, self.parameters = status, description, parameters
 
 
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def handle_error(self, *_: object) -> None:
+        """A bot that was killed in mid-request is nothing to report."""
+
+
 class TelegramApi:
     """`with TelegramApi() as api:` serves at `api.url` for the token TOKEN."""
 
@@ -79,8 +86,7 @@ class TelegramApi:
         self._next_update, self._next_message, self._generation = 1000, 1, 0
         self._change = threading.Condition()
         self._closed = False
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
-        self._server.daemon_threads = True
+        self._server = _Server(("127.0.0.1", 0), _handler(self))
         self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
         self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
 

@@ -1,0 +1,32 @@
+"""`hmem doctor` and `hmem status` on the Telegram bot and the settings file."""
+
+from __future__ import annotations
+
+from tests.conftest import World
+from tests.test_doctor import after_a_night, durable, expect, host, looks
+
+__all__ = ["after_a_night", "durable", "host"]
+
+TOKEN = {"TELEGRAM_BOT_TOKEN": "1:secret", "ALLOWED_CHATS": "9912"}
+
+
+def test_a_bot_that_should_run_and_does_not_is_a_problem(host: World) -> None:
+    assert looks(host, "bot").state == "ok", "without a token another bot is expected"
+    found = expect(host, "bot", 41, "no bot runs", "hmem telegram", **TOKEN)
+    assert "secret" not in found["bot"].sentence
+    assert "none running" in host.command("hmem", "status").stdout
+    host.redis.set("hcli:mem:bot:owner", "box-7-abc")
+    host.environment |= TOKEN
+    assert (looks(host, "bot").state, "box-7-abc" in looks(host, "bot").sentence) == ("ok", True)
+    assert "box-7-abc" in host.command("hmem", "status").stdout
+    host.environment["ALLOWED_CHATS"] = ""
+    assert "answers nobody" in looks(host, "bot").sentence
+
+
+def test_a_settings_file_that_others_may_read_is_named(host: World) -> None:
+    file = host.root / "hmem.toml"
+    file.write_text('ALLOWED_CHATS = [9912, -1001]\nCHAT_TIMEZONE = "Europe/Berlin"\n')
+    for mode, words in ((0o644, "others than its owner"), (0o600, "RESULT_HMAC_KEY is set")):
+        file.chmod(mode)
+        done = host.command("hmem", "doctor", check=False, HMEM_CONFIG=str(file))
+        assert words in done.stdout
