@@ -221,7 +221,7 @@ def context(
 def _hits_used(found: Context) -> str:
     if found.nothing_why:
         return f"no hits used: {found.nothing_why}"
-    return f"{len(found.used)} hits used, {len(found.cut)} cut by the budget"
+    return f"{len(found.used)} hits used, {len(found.cut)} left out (too weak, or over the budget)"
 
 
 @app.command()

@@ -12,5 +12,5 @@ pytestmark = pytest.mark.chaos
 
 
 def test_every_message_is_answered_though_everything_is_killed(tmp_path: Path) -> None:
-    found = prove("talk", tmp_path, rounds=40)
+    found = prove("talk", tmp_path, rounds=25)
     assert found.faults > 0
