@@ -12,7 +12,7 @@ import orjson
 import redis
 import typer
 
-from shared.errors import HmemError, RedisUnavailable, StorageError
+from shared.errors import HmemError, RedisUnavailable, SettingsError, StorageError
 from shared.logs import configure_logs
 from shared.settings import Settings, load_settings
 
@@ -24,6 +24,10 @@ _DISK_ERRORS = {
     errno.EACCES: "access is denied",
     errno.EPERM: "access is denied",
 }
+
+
+#: Packages that not every host has, and the extra that brings them.
+_EXTRAS = {"aiogram": "telegram", "telegramify_markdown": "telegram", "mcp": "mcp", "prometheus_client": "metrics"}
 
 
 def translate(error: BaseException) -> HmemError | None:
@@ -38,6 +42,10 @@ def translate(error: BaseException) -> HmemError | None:
         return RedisUnavailable(f"Redis does not answer: {str(error).rstrip('.')}. Start it, or set REDIS_URL.")
     if isinstance(error, redis.RedisError):
         return RedisUnavailable(f"Redis answered with an error: {error}.")
+    if isinstance(error, ModuleNotFoundError) and (extra := _EXTRAS.get((error.name or "").partition(".")[0])):
+        return SettingsError(
+            f"The Python package {error.name} is not installed. Run scripts/setup again, or pip install '.[{extra}]' in the checkout."
+        )
     if isinstance(error, sqlite3.Error):
         return StorageError(
             f"A database file cannot be used: {error}. Check the disk; caches may be deleted and are rebuilt."

@@ -17,7 +17,7 @@ from nightly import chunk, limit, pipeline
 from nightly.failure import FAILED
 from nightly.night import Night
 from shared.command import translate
-from shared.errors import LeaseLost, ReleaseRefused, StepTimeout, StorageError
+from shared.errors import LeaseLost, ReleaseRefused, SettingsError, StepTimeout, StorageError
 from shared.keeping import write_pin
 from tests.conftest import World
 
@@ -175,3 +175,13 @@ def test_a_run_never_takes_the_place_of_a_release_beside_the_current_one(light: 
     light.night()
     assert (light.memory_dir / "current").readlink().name == "4"
     assert {path.name for path in (light.memory_dir / "releases").iterdir()} == {"1", "2", "3", "4"}
+
+
+@pytest.mark.parametrize(
+    ("module", "extra"), [("aiogram.types", "telegram"), ("mcp", "mcp"), ("prometheus_client", "metrics")]
+)
+def test_a_package_that_this_host_lacks_is_said_with_its_extra(module: str, extra: str) -> None:
+    ours = translate(ModuleNotFoundError(f"No module named {module!r}", name=module))
+    assert isinstance(ours, SettingsError)
+    assert f"'.[{extra}]'" in str(ours)
+    assert translate(ModuleNotFoundError("No module named 'dispatcher.nothing'", name="dispatcher.nothing")) is None
