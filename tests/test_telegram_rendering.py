@@ -14,12 +14,13 @@ from dispatcher.telegram.rendering import LONGEST, Part, parts_of, plain_parts, 
 
 MARKUP = set(string.punctuation + string.whitespace)
 #: The box of a task becomes a sign.
-BOX = re.compile(r"\[[xX]\]")
+#: Items of a list may be counted anew, and boxes become signs.
+LIST_SIGN = re.compile(r"^[ \t>*+-]*[0-9]{1,9}[.)](?=\s|$)|\[[xX]\]", re.MULTILINE)
 
 
 def words(text: str) -> str:
     """All that is no markup."""
-    return "".join(one for one in BOX.sub("", text) if one not in MARKUP)
+    return "".join(one for one in LIST_SIGN.sub("", text) if one not in MARKUP)
 
 
 def reading(parts: list[Part]) -> str:
