@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from pathlib import Path
+from typing import Any, TypeVar
 
 import pytest
 
@@ -15,6 +16,7 @@ from dispatcher.claude_process import Ended, OutputTooLarge, run
 from tests.conftest import wait_for
 
 MEGABYTE = 1 << 20
+Value = TypeVar("Value")
 
 
 @pytest.fixture(autouse=True)
@@ -49,7 +51,17 @@ def script(folder: Path, body: str) -> str:
 
 
 def ran(folder: Path, body: str, message: bytes = b"", seconds: float = 20.0, most_bytes: int = MEGABYTE) -> Ended:
-    return asyncio.run(started(folder, body, message, seconds, most_bytes))
+    return asyncio.run(settled(started(folder, body, message, seconds, most_bytes)))
+
+
+async def settled(call: Coroutine[Any, Any, Value]) -> Value:
+    """Its value, when the loop has closed all that it opened: one that ends first, as no dispatcher's does, could not see a child's end any more."""
+    before = _descriptors()
+    try:
+        return await call
+    finally:
+        while _descriptors() > before:
+            await asyncio.sleep(0.02)
 
 
 async def started(
@@ -125,7 +137,6 @@ def cancelled(folder: Path, body: str, processes: int, times: int = 1) -> list[i
     """Cancel the call so many times when its processes run; their ids."""
 
     async def cancel() -> list[int]:
-        before = _descriptors()
         task = asyncio.create_task(started(folder, body, b"x" * MEGABYTE))
         found = await asyncio.to_thread(ids, folder / "ids", processes)
         for _ in range(times):
@@ -134,11 +145,9 @@ def cancelled(folder: Path, body: str, processes: int, times: int = 1) -> list[i
             await asyncio.sleep(0)
         with pytest.raises(asyncio.CancelledError):
             await task
-        while _descriptors() > before:  # a loop that ends first, as no dispatcher's does, could not close them any more
-            await asyncio.sleep(0.02)
         return found
 
-    return asyncio.run(cancel())
+    return asyncio.run(settled(cancel()))
 
 
 @pytest.mark.usefixtures("nothing_left")
