@@ -11,20 +11,18 @@ from __future__ import annotations
 
 import base64
 import math
-import os
-import socket
 from collections.abc import Awaitable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal, cast
-from uuid import uuid4
 
 from redis.asyncio import Redis
 
 from dispatcher.context import Said
 from shared import keys
+from shared.processes import host_of, process_name
 from shared.records import RecordRefused, Result, Task, Turn, dumps, loads_object, timestamp_of
 from shared.text import tokens
 
@@ -85,7 +83,7 @@ class TaskQueue:
 
     def __init__(self, redis: Redis) -> None:
         self._redis = redis
-        self.worker = f"{socket.gethostname()}-{os.getpid()}-{uuid4().hex[:8]}"
+        self.worker = process_name()
         self._claims = 0
         self._scripts = {
             name: redis.register_script((Path(__file__).parent / f"{name}.lua").read_text(encoding="utf-8"))
@@ -238,8 +236,8 @@ class TaskQueue:
         """Names of other hosts on which a dispatcher lives now."""
         members = await cast(Awaitable[set[bytes]], self._redis.smembers(keys.WORKERS))
         workers = sorted(member.decode("utf-8", "replace") for member in members)
-        others = [one for one in workers if _host_of(one) != _host_of(self.worker)]
-        return sorted({_host_of(one) for one in others if await self._redis.exists(keys.lease(one))})
+        others = [one for one in workers if host_of(one) != host_of(self.worker)]
+        return sorted({host_of(one) for one in others if await self._redis.exists(keys.lease(one))})
 
     async def leave(self) -> int:
         """End of this worker: what it still holds goes back to the head of the queue."""
@@ -285,11 +283,6 @@ def turns_of(names: Iterable[str], raws: Iterable[bytes | None], chat_id: str) -
             if raw is not None and (turn := Turn.parse(name.encode(), raw)).chat_id == chat_id:
                 turns.append(turn)
     return turns
-
-
-def _host_of(worker: str) -> str:
-    """`<host>-<process>-<random>`: a host's name may hold dashes too."""
-    return worker.rsplit("-", 2)[0]
 
 
 def _cost(raw: bytes) -> float:

@@ -1,14 +1,32 @@
-"""Child processes that end: in a group of their own, within a time limit, whatever happens to us meanwhile."""
+"""Processes: names that others know them by, and children that end: in a group of their own, within a time limit, whatever happens to us."""
 
 from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import IO
+from uuid import uuid4
+
+
+def process_name() -> str:
+    """A name of this process for others to see: `<host>-<process>-<random>`."""
+    return f"{socket.gethostname()}-{os.getpid()}-{uuid4().hex[:8]}"
+
+
+def host_of(name: str) -> str:
+    """The host in such a name; it may hold dashes too."""
+    return name.rsplit("-", 2)[0]
+
+
+def died_here(name: str) -> bool:
+    """Whether a process of this host is gone; of another host's nothing can be said."""
+    host, *process = name.rsplit("-", 2)
+    return host == socket.gethostname() and len(process) == 2 and not Path(f"/proc/{process[0]}").exists()
 
 
 def run_bounded(

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
+import socket
+import subprocess
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -12,6 +15,7 @@ from redis import Redis
 
 from dispatcher.tasks import Claim, Finished, TaskQueue
 from dispatcher.worker import connect
+from shared.processes import died_here, host_of, process_name
 from shared.records import Result, Task, Turn
 from tests.conftest import World
 
@@ -205,3 +209,14 @@ def test_a_broken_key_of_one_chat_does_not_stop_the_others(light: World, redis: 
     assert "went wrong on our side" in bot.ask("hello", 9912)
     assert "stand-in" in bot.ask("hello", 77)
     running.stop()
+
+
+def test_a_process_is_known_by_its_name() -> None:
+    with subprocess.Popen(["sleep", "60"]) as living:
+        name = re.sub(r"-\d+-(\w+)$", rf"-{living.pid}-\1", process_name())
+        assert host_of(name) == socket.gethostname()
+        assert not died_here(name)
+        living.kill()
+    assert died_here(name), "and reaped"
+    assert not died_here(f"another-{name}"), "of another host nothing can be said"
+    assert not died_here("no name of ours")

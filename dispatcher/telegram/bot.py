@@ -10,9 +10,6 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import socket
-from pathlib import Path
-from uuid import uuid4
 
 import redis
 import structlog
@@ -25,6 +22,7 @@ from dispatcher.telegram.intake import Intake
 from dispatcher.telegram.patience import until_redis_answers, until_telegram_answers
 from dispatcher.telegram.waiting import Desk, connect
 from shared.errors import SettingsError
+from shared.processes import died_here, process_name
 from shared.settings import Settings
 
 log = structlog.get_logger()
@@ -61,7 +59,7 @@ async def serve(settings: Settings) -> None:
 class Bot:
     def __init__(self, settings: Settings, telegram: Telegram, desk: Desk, secret: str) -> None:
         self._settings, self._telegram, self._desk, self._secret = settings, telegram, desk, secret
-        self._process = f"{socket.gethostname()}-{os.getpid()}-{uuid4().hex[:8]}"
+        self._process = process_name()
         self._delivery = Delivery(telegram, desk, secret, settings.allowed, self.crash_point)
 
     def crash_point(self, name: str) -> None:
@@ -108,7 +106,7 @@ class Bot:
 
     async def _buried(self, holder: str) -> bool:
         """Whether the holder of the lease has died here; then the lease is free."""
-        died = _died_here(holder)
+        died = died_here(holder)
         if died:
             log.warning("that process has died; taking over", process=holder)
             await until_redis_answers(lambda: self._desk.disown(holder))
@@ -140,9 +138,3 @@ class Bot:
             await self._desk.disown(self._process)
         except redis.RedisError as error:
             log.warning("the right to be the bot could not be given back; it lapses by itself", error=str(error))
-
-
-def _died_here(process: str) -> bool:
-    """Whether a process of this host is gone; of another host's nothing can be said."""
-    host, _, rest = process.rpartition("-")[0].rpartition("-")
-    return host == socket.gethostname() and not Path(f"/proc/{rest}").exists()

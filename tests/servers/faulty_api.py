@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import socket
-import threading
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
+
+from tests.servers.loopback import Loopback
 
 
 @dataclass(frozen=True)
@@ -19,7 +20,7 @@ class Fault:
     headers: dict[str, str] = field(default_factory=dict)
 
 
-class FaultyApi:
+class FaultyApi(Loopback):
     """`requests` counts the messages that were refused."""
 
     def __init__(self, fault: Fault) -> None:
@@ -48,14 +49,4 @@ class FaultyApi:
             def log_message(self, *_: object) -> None:
                 pass
 
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True)
-
-    def __enter__(self) -> FaultyApi:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._server.shutdown()
-        self._server.server_close()
+        super().__init__(Handler)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import Any
 from uuid import uuid4
+
+from tests.servers.loopback import Loopback
 
 
 @dataclass(frozen=True)
@@ -23,7 +24,7 @@ class ToolCall:
 Reply = str | ToolCall
 
 
-class MessagesApi:
+class MessagesApi(Loopback):
     """Answers each request with `reply(request)` as server-sent events; `requests` holds the bodies received."""
 
     def __init__(self, reply: Callable[[dict[str, Any]], Reply] = lambda _: "All right.") -> None:
@@ -56,17 +57,7 @@ class MessagesApi:
             def log_message(self, *_: object) -> None:
                 pass
 
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
-        self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
-
-    def __enter__(self) -> MessagesApi:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._server.shutdown()
-        self._server.server_close()
+        super().__init__(Handler)
 
 
 def tool_results(request: dict[str, Any]) -> list[dict[str, Any]]:

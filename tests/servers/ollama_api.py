@@ -11,10 +11,11 @@ import functools
 import json
 import threading
 import time
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import Any
 
 from shared.embedder_local import LocalEmbedder
+from tests.servers.loopback import Loopback
 
 DIGEST = "1b226e2802dbb772b5fc32a58f103ca1804ef7501331012de126ab22f67475ef"
 
@@ -24,7 +25,7 @@ def shipped_model() -> LocalEmbedder:
     return LocalEmbedder()
 
 
-class OllamaApi:
+class OllamaApi(Loopback):
     def __init__(self, models: dict[str, str] | None = None, longest: int = 4000, port: int = 0) -> None:
         self.models = {"all-minilm:latest": DIGEST} if models is None else models  # name -> digest
         self.longest = longest
@@ -36,17 +37,7 @@ class OllamaApi:
         self.chat_reply = "A summary."
         self._embedder = shipped_model()
         self._lock = threading.Lock()
-        self._server = ThreadingHTTPServer(("127.0.0.1", port), type("Handler", (Handler,), {"api": self}))
-        self._server.daemon_threads = True
-        self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
-
-    def __enter__(self) -> OllamaApi:
-        threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True).start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._server.shutdown()
-        self._server.server_close()
+        super().__init__(type("Handler", (Handler,), {"api": self}), port)
 
     def next_fault(self, body: dict[str, Any]) -> str:
         with self._lock:

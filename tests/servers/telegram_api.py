@@ -11,9 +11,11 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import Any
 from urllib.parse import parse_qsl
+
+from tests.servers.loopback import Loopback
 
 TOKEN = "4242:AAtest-token-of-the-loopback-server"
 BOT = {"id": 4242, "is_bot": True, "first_name": "Memory", "username": "memory_bot"}
@@ -64,14 +66,7 @@ class ApiError(Exception):
         self.status, self.description, self.parameters = status, description, parameters
 
 
-class _Server(ThreadingHTTPServer):
-    daemon_threads = True
-
-    def handle_error(self, *_: object) -> None:
-        """A bot that was killed in mid-request is nothing to report."""
-
-
-class TelegramApi:
+class TelegramApi(Loopback):
     """`with TelegramApi() as api:` serves at `api.url` for the token TOKEN."""
 
     def __init__(self) -> None:
@@ -86,20 +81,13 @@ class TelegramApi:
         self._next_update, self._next_message, self._generation = 1000, 1, 0
         self._change = threading.Condition()
         self._closed = False
-        self._server = _Server(("127.0.0.1", 0), _handler(self))
-        self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
-        self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
-
-    def __enter__(self) -> TelegramApi:
-        self._thread.start()
-        return self
+        super().__init__(_handler(self))
 
     def __exit__(self, *_: object) -> None:
         with self._change:
             self._closed = True
             self._change.notify_all()
-        self._server.shutdown()
-        self._server.server_close()
+        super().__exit__()
 
     # What people do.
 
