@@ -3,6 +3,8 @@
 Each record is a turn, or it is quarantined: kept with its bytes and the reason, so that it can leave Redis without being lost. The
 counts must add up (exported = new + new version + already archived + quarantined), or the night stops here.
 
+What a tombstone with `erase` covers is never written: a line without its words is. Then the older segments lose it too (nightly/erasing.py).
+
 With ARCHIVE_MIRROR the new segment goes there too. A mirror that is away is a warning: memory is published all the same, and flush deletes
 nothing before the mirror is proven. One that holds more than the archive, or holds a file differently, stops the night: something was lost.
 """
@@ -15,6 +17,7 @@ from typing import Any
 
 import orjson
 
+from nightly import erasing
 from nightly.ledger import Ledger
 from nightly.mirror import Mirror, MirrorDiffers, bring_up_to_date, missing_there, open_mirror
 from nightly.night import Night
@@ -32,14 +35,18 @@ def run(night: Night, out: Path) -> dict[str, Any]:
     mirror = _unless_away(night, lambda mirror: {"lacks": len(missing_there(mirror, night.archive_dir))})
     exported = list(_lines(night.output("export") / "records.jsonl"))
     stones = _new_tombstones(earlier, night.output("export") / "tombstones.jsonl")
+    eraser = erasing.eraser_of(earlier, stones, night.run)
     ledger, fresh = Ledger(), list[dict[str, Any]]()
     for record in exported:
         line = _classify(record, earlier, ledger)
         if line:
-            fresh.append(line)
-    _write(night, [*fresh, *stones])
+            fresh.append((eraser and eraser.erased(record)) or line)
+    _write(night, [*fresh, *({"kind": "tombstone", "tombstone": orjson.loads(stone.to_json())} for stone in stones)])
     night.crash_point("archive:segment-written")
     archive = _prove(night, exported)
+    erased = erasing.apply(night, archive)
+    if erased.get("segments"):
+        archive = _prove(night, exported)
     if mirror and "error" not in mirror:
         mirror = _unless_away(night, lambda mirror: {"proven": bring_up_to_date(mirror, night.archive_dir)})
     night.crash_point("archive:mirrored")
@@ -48,8 +55,10 @@ def run(night: Night, out: Path) -> dict[str, Any]:
         "new_records": len(fresh),
         "new_tombstones": len(stones),
         "segments": archive.segments,
-        "turns": len(archive.versions),
+        "turns": sum(archive.turns_per_chat().values()),
         "forgotten": sum(archive.forgotten_per_chat().values()),
+        "erased": erased,
+        "originals": archive.originals,
         "mirror": mirror,
     }
 
@@ -84,18 +93,17 @@ def _classify(record: RawRecord, earlier: Archive, ledger: Ledger) -> dict[str, 
         ledger.reasons[str(error)] += 1
         return {"kind": "quarantine", **record.to_json(), "reason": str(error)}
     last = earlier.versions.get(turn.turn_id)
-    if (
-        last and last.record_sha256 == record.sha256
-    ):  # an older version that comes back is a new version: it is what was said last
+    same = last.record_sha256 == record.sha256 if last else record.sha256 in earlier.hashes  # erased
+    if same:  # an older version that comes back is a new version: it is what was said last
         ledger.count(turn.chat_id, "already_archived")
         return None
     ledger.count(turn.chat_id, "new_version" if last else "new")
     return {"kind": "turn", **record.to_json()}
 
 
-def _new_tombstones(earlier: Archive, path: Path) -> list[dict[str, Any]]:
-    """Lines for the tombstones not archived yet. An unreadable one stops the night: somebody wanted something forgotten."""
-    lines = []
+def _new_tombstones(earlier: Archive, path: Path) -> list[Tombstone]:
+    """The tombstones not archived yet. An unreadable one stops the night: somebody wanted something forgotten."""
+    stones = {}
     for number, record in enumerate(_lines(path), start=1):
         try:
             stone = Tombstone.parse(record.value)
@@ -104,8 +112,8 @@ def _new_tombstones(earlier: Archive, path: Path) -> list[dict[str, Any]]:
                 f"Tombstone {number} in Redis cannot be read: {error}. Mend or remove it, then run the night again."
             ) from error
         if stone.tombstone_id not in earlier.tombstones:
-            lines.append({"kind": "tombstone", "tombstone": orjson.loads(stone.to_json())})
-    return lines
+            stones[stone.tombstone_id] = stone
+    return list(stones.values())
 
 
 def _write(night: Night, lines: list[dict[str, Any]]) -> None:

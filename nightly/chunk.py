@@ -52,5 +52,7 @@ def run(night: Night, out: Path) -> dict[str, Any]:
         "chunks_per_chat": dict(chunks_per_chat),
         "accounts": accounts,
         "segments": archive.segments,
+        "originals": archive.originals,
         "tombstones": {i: archive.tombstones[i].chat_id for i in sorted(archive.tombstones)},
+        "erasing": [i for i in sorted(archive.tombstones) if archive.tombstones[i].erase],
     }

@@ -3,6 +3,9 @@
 Files of the archive never change, and the mirror is never made worse: a night adds what is missing there, it overwrites and deletes nothing.
 What it added is then proven by reading all bytes on both sides (rsync --checksum, writing nothing). A file that differs has been
 damaged on one side: that stops the night and is named. Only `hmem-night verify --repair` replaces anything, and keeps what it replaces.
+
+One thing goes through: what was erased here for good is erased there. A file of the mirror is replaced, and not kept, if it proves itself and
+is what ours was before something was erased from it.
 """
 
 from __future__ import annotations
@@ -11,11 +14,12 @@ import contextlib
 import os
 import re
 import subprocess
+import tempfile
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from nightly.segments import archive_files, run_of
+from nightly.segments import archive_files, erased_since, run_of
 from shared.errors import ArchiveDamaged, MirrorFailed, SettingsError
 from shared.files import fsync_dir
 from shared.processes import run_bounded
@@ -27,6 +31,8 @@ SILENCE_SECONDS = 900
 
 #: Nothing but files of the archive: no temporary ones, nothing that the owner keeps beside them.
 _ALL = ("--include=/seg-[0-9]*.jsonl", "--include=/texts-[0-9]*.jsonl", "--exclude=*")
+#: Damaged files that `replace` kept.
+_PUT_ASIDE = ("--include=/seg-[0-9]*.jsonl.damaged-*", "--include=/texts-[0-9]*.jsonl.damaged-*", "--exclude=*")
 #: What rsync leaves when it is killed.
 _LEFT_OVER = re.compile(r"\.(?:seg|texts)-[0-9.]+\.jsonl\.[A-Za-z0-9]{6}\Z")
 
@@ -75,6 +81,12 @@ class Mirror:
     def replace(self, archive_dir: Path, names: list[str], suffix: str) -> None:
         """Copy these files there, over ones with other bytes; those are kept beside them under `suffix`."""
         self._send(archive_dir, names, "--checksum", "--backup", f"--suffix={suffix}")
+
+    def supersede(self, archive_dir: Path, names: list[str]) -> None:
+        """Copy these files there, over ones from before something was forgotten; those are not kept, nor any that `replace` put aside."""
+        self._send(archive_dir, names, "--checksum")
+        with tempfile.TemporaryDirectory(prefix="hmem-mirror-") as nothing:
+            self._rsync("--delete", *_PUT_ASIDE, f"{nothing}/", self._root)
 
     def fetch(self, names: list[str], into: Path) -> None:
         """Copy these files from there."""
@@ -141,13 +153,24 @@ def missing_there(mirror: Mirror, archive_dir: Path) -> list[str]:
 def bring_up_to_date(mirror: Mirror, archive_dir: Path) -> int:
     """Add what the mirror lacks, then prove that it holds every file of the archive byte for byte; their number."""
     mirror.add(archive_dir, missing_there(mirror, archive_dir))
-    found = mirror.compare(archive_dir, [name for _, name in archive_files(archive_dir)])
+    names = [name for _, name in archive_files(archive_dir)]
+    found = mirror.compare(archive_dir, names)
+    if found.different and (outdated := _from_before_erasing(mirror, archive_dir, found.different)):
+        mirror.supersede(archive_dir, outdated)
+        found = mirror.compare(archive_dir, names)
     if wrong := [*found.different, *found.missing]:
         raise MirrorDiffers(
             f"The mirror {mirror.place} holds {wrong[0]} differently ({len(wrong)} files in all). Nothing was deleted; "
             "hmem-night verify --repair asks both copies for their own hashes and mends the damaged one."
         )
     return len(found.same)
+
+
+def _from_before_erasing(mirror: Mirror, archive_dir: Path, names: list[str]) -> list[str]:
+    """Of these files, those that are what ours were before something was erased from them."""
+    with tempfile.TemporaryDirectory(dir=archive_dir.parent, prefix="mirror.") as folder:
+        mirror.fetch(names, Path(folder))
+        return [name for name in names if erased_since(Path(folder) / name, archive_dir / name)]
 
 
 def _by_run(name: str) -> tuple[int, str]:

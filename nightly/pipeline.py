@@ -150,13 +150,25 @@ def _run(night: Night) -> dict[str, Any]:
         if not night.is_done(step.name):
             with structlog.contextvars.bound_contextvars(run=night.run, step=step.name):
                 _within_limits(night, step)
-    summary = _summary(night)
+    summary = _summary(night) | {"held_by_readers": _prune_outdated(night)}
     night.finish(summary)
     if alarm := alarm_of(summary):
         failure.note(night, "flush" if summary["mirror_failed"] else "restart", alarm)
     else:
         failure.forget(night)
     return summary
+
+
+def _prune_outdated(night: Night) -> list[int]:
+    """Once its successor is served, a release that holds what was forgotten for good goes; those that are still read after a while."""
+    if not night.result("archive").get("erased"):
+        return []
+    deadline = time.monotonic() + night.settings.publish_wait
+    while (held := night.target.prune()) and time.monotonic() < deadline:
+        time.sleep(publish.SERVED_POLL_SECONDS)
+    if held:
+        night.report.say(f"  Release {held[0]} holds forgotten words and is still read. The next night removes it.")
+    return held
 
 
 def alarm_of(summary: dict[str, Any]) -> HmemError | None:
@@ -264,6 +276,8 @@ def _summary(night: Night) -> dict[str, Any]:
         "chunks": results["chunk"].get("chunks"),
         "not_embedded": dict(Counter(results["embed"].get("refused", {}).values())),
         "without_model": results["summarise"].get("without_model_reasons", {}),
+        "erased": results["archive"].get("erased", {}).get("records", 0),
+        "imported": results["export"].get("imports", {}).get("new", 0),
         "published": "skipped" not in results["publish"],
         "pinned": results["publish"].get("pinned"),
         "gate": results["publish"].get("gate", {}),

@@ -101,6 +101,8 @@ def _manifest(night: Night) -> Manifest:
         chunks_per_chat=chunks["chunks_per_chat"],
         forgotten_per_chat=chunks["forgotten_per_chat"],
         tombstones=chunks["tombstones"],
+        originals=chunks.get("originals", {}),
+        erasing=chunks.get("erasing", []),
         ledger=whole_ledger(night.result("archive")["ledger"], chunks, built, embedded),
         summary_model=summaries.get("model"),
     )

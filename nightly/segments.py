@@ -1,8 +1,9 @@
 """The archive: every record that ever left Redis, in immutable segments, one file a run.
 
-    archive/seg-<run>.jsonl     line 1      {"kind": "segment", "format": 1, "run": N}
+    archive/seg-<run>.jsonl     line 1      {"kind": "segment", "format": 1, "run": N[, "original": hash of the file before anything was erased]}
                                 lines       {"kind": "turn" | "quarantine", "key", "redis_type", "value", "sha256"[, "reason"]}
                                             {"kind": "tombstone", "tombstone": {…}}
+                                            {"kind": "erased", "key", "chat_id", "timestamp", "sha256"}   what is left of a forgotten record
                                 last line   {"kind": "end", "lines": n, "sha256": hash of all bytes before this line}
     archive/texts-<run>.jsonl   the same frame around what a model wrote (SUMMARY_MODEL), so that a rebuild need not ask it again:
                                 line 1      {"kind": "texts", "format": 1, "run": N}
@@ -11,7 +12,8 @@
 `value` is what stood in Redis, byte for byte (`value_base64`, `key_base64` where it is no UTF-8; for a key that is no string, the bytes of
 Redis' DUMP). `sha256` covers key, type and value: it is the record's identity, and what flush relies on. Identity of a turn is
 `task_id:role`; of its versions, the one of the highest run is recalled. A segment is written once, whole and durable, and is proven
-by its last line each time it is read: nothing is built from, and nothing flushed against, a segment that fails.
+by its last line each time it is read: nothing is built from, and nothing flushed against, a segment that fails. One thing alone rewrites
+it: a tombstone that erases (nightly/erasing.py); then it has format 2, and names the file that it once was.
 """
 
 from __future__ import annotations
@@ -30,11 +32,14 @@ import orjson
 
 from shared.errors import ArchiveDamaged
 from shared.files import atomic_writer, sha256_bytes, sha256_file
-from shared.records import RecordRefused, Tombstone, Turn
+from shared.records import RecordRefused, Tombstone, Turn, turn_key
 
-FORMAT = 1
+FORMAT, ERASED_FORMAT = 1, 2
 #: A second file of texts in one run (settings were changed between two attempts at it) is `texts-<run>.2.jsonl`.
 _NAME = re.compile(r"(?:seg-([0-9]+)|texts-([0-9]+)(?:\.[0-9]+)?)\.jsonl\Z")
+
+#: Damaged copies that were put aside lie in this directory of the archive.
+DAMAGED = "damaged"
 
 _RESTORE = "Restore it from a copy; with ARCHIVE_MIRROR set, hmem-night verify --repair does that."
 
@@ -105,6 +110,15 @@ class WrittenText:
         return cls(record["key"], record["model"], record["digest"], record["chat_id"], record["text"])
 
 
+@dataclass(frozen=True)
+class Erased:
+    """What is left of a turn whose bytes are gone: that it was, whose, and when (POSIX seconds)."""
+
+    chat_id: str
+    timestamp: float
+    run: int
+
+
 @dataclass
 class Archive:
     """All segments, read and proven."""
@@ -115,6 +129,13 @@ class Archive:
     tombstones: dict[str, Tombstone] = field(default_factory=dict)
     quarantined: dict[str, str] = field(default_factory=dict)  # record sha256 -> reason
     texts: dict[str, WrittenText] = field(default_factory=dict)  # by key, in order of the runs
+    erased: dict[str, Erased] = field(
+        default_factory=dict
+    )  # turn id -> what is left of it; a later version may be in `versions`
+    originals: dict[str, str] = field(
+        default_factory=dict
+    )  # name of a rewritten segment -> sha256 of the file that it was
+    stone_runs: dict[str, int] = field(default_factory=dict)  # tombstone id -> run that archived it
 
     def turns(self) -> list[Turn]:
         """What may be recalled: the last version of every turn that no tombstone covers, in order of chat and time."""
@@ -122,12 +143,17 @@ class Archive:
         return sorted(kept, key=lambda turn: (turn.chat_id, turn.timestamp, turn.task_id, turn.role != "user"))
 
     def turns_per_chat(self) -> dict[str, int]:
-        """All turns, each counted once however many versions it has, by chat."""
-        return dict(Counter(version.turn.chat_id for version in self.versions.values()))
+        """All turns, each counted once however many versions it has, by chat; those that were erased, too."""
+        return dict(Counter([*(version.turn.chat_id for version in self.versions.values()), *self._gone()]))
 
     def forgotten_per_chat(self) -> dict[str, int]:
-        """Turns that a tombstone covers, by chat; counted by itself, so that the ledger can hold it against `turns`."""
-        return dict(Counter(v.turn.chat_id for v in self.versions.values() if self._is_forgotten(v.turn)))
+        """Turns that a tombstone covers or has erased, by chat; counted by itself, so that the ledger can hold it against `turns`."""
+        covered = (v.turn.chat_id for v in self.versions.values() if self._is_forgotten(v.turn))
+        return dict(Counter([*covered, *self._gone()]))
+
+    def _gone(self) -> Iterator[str]:
+        """The chat of each turn of which no version is left."""
+        return (erased.chat_id for turn_id, erased in self.erased.items() if turn_id not in self.versions)
 
     def _is_forgotten(self, turn: Turn) -> bool:
         return any(stone.covers(turn) for stone in self.tombstones.values())
@@ -175,12 +201,19 @@ def read_texts(directory: Path) -> Archive:
 def add_segment(archive: Archive, directory: Path, run: int, name: str) -> None:
     """Read and prove one file into `archive`; ArchiveDamaged leaves that as it was."""
     for record in read_segment(directory / name):
+        if record["kind"] == "erased":
+            archive.hashes[record["sha256"]] = name
+            if record["key"] is not None:
+                turn_id = ":".join(turn_key(record["key"].encode()))
+                archive.erased[turn_id] = Erased(record["chat_id"], record["timestamp"], run)
+            continue
         if record["kind"] == "text":
             archive.texts[record["key"]] = WrittenText.from_json(record)
             continue
         if record["kind"] == "tombstone":
             stone = Tombstone.parse(orjson.dumps(record["tombstone"]))
             archive.tombstones[stone.tombstone_id] = stone
+            archive.stone_runs.setdefault(stone.tombstone_id, run)
             continue
         raw = RawRecord.from_json(record)
         archive.hashes[record["sha256"]] = name
@@ -191,6 +224,8 @@ def add_segment(archive: Archive, directory: Path, run: int, name: str) -> None:
             continue
         archive.versions[turn.turn_id] = ArchivedTurn(turn, run, record["sha256"])
     archive.segments[name] = sha256_file(directory / name)
+    if original := header_of(directory / name).get("original"):
+        archive.originals[name] = original
 
 
 def parse_turn(raw: RawRecord, archive: Archive) -> Turn:
@@ -198,8 +233,9 @@ def parse_turn(raw: RawRecord, archive: Archive) -> Turn:
     if raw.redis_type != "string":
         raise RecordRefused(f"the key is a {raw.redis_type}, not a string")
     turn = Turn.parse(raw.key, raw.value)
-    known = archive.versions.get(turn.turn_id)
-    if known and known.turn.chat_id != turn.chat_id:
+    version, erased = archive.versions.get(turn.turn_id), archive.erased.get(turn.turn_id)
+    known = version.turn.chat_id if version else erased.chat_id if erased else turn.chat_id
+    if known != turn.chat_id:
         raise RecordRefused("an earlier version of this turn belongs to another chat")
     return turn
 
@@ -220,12 +256,15 @@ def read_segment(path: Path) -> Iterator[dict[str, Any]]:
         header, *lines = [orjson.loads(line) for line in body.splitlines()]
         if (header["run"], header["kind"]) != (run_of(path.name), "texts" if path.name[0] == "t" else "segment"):
             raise ValueError(f"another file lies under this name: {header['kind']} of run {header['run']}")
-        if header["format"] > FORMAT:
+        if header["format"] > ERASED_FORMAT:
             raise ArchiveDamaged(
-                f"Archive segment {path} has format {header['format']}; this program knows {FORMAT}. Update it."
+                f"Archive segment {path} has format {header['format']}; this program knows {ERASED_FORMAT}. Update it."
             )
         for line in lines:
-            if line["kind"] not in ("tombstone", "text") and RawRecord.from_json(line).sha256 != line["sha256"]:
+            if (
+                line["kind"] not in ("tombstone", "text", "erased")
+                and RawRecord.from_json(line).sha256 != line["sha256"]
+            ):
                 raise ValueError(f"record {line['sha256']} does not fit its hash")
         yield from lines
     except (ValueError, KeyError, TypeError, RecordRefused) as error:
@@ -241,11 +280,38 @@ def write_texts(directory: Path, run: int, texts: Iterable[WrittenText]) -> None
     write_segment(path, run, (text.to_json() for text in texts), kind="texts")
 
 
-def write_segment(path: Path, run: int, records: Iterable[dict[str, Any]], kind: str = "segment") -> None:
-    """Write a segment, whole and durable."""
+def header_of(path: Path) -> dict[str, Any]:
+    """The first line of a segment that was proven."""
+    with path.open("rb") as handle:
+        header: dict[str, Any] = orjson.loads(handle.readline())
+    return header
+
+
+def erased_since(old: Path, new: Path) -> bool:
+    """Whether `new` is what `old` became when something was erased from it. Each must prove itself; False if one does not."""
+    try:
+        before, after = list(read_segment(old)), list(read_segment(new))
+    except ArchiveDamaged:
+        return False
+    original = header_of(new).get("original")
+    if original is None or original not in (sha256_file(old), header_of(old).get("original")):
+        return False
+    left = {line["sha256"] for line in after if line["kind"] == "erased"}
+    kept = [line for line in after if line["kind"] != "erased"]
+    gone = [line for line in before if line not in kept]
+    return all(line["kind"] == "text" or line["sha256"] in left for line in gone)
+
+
+def write_segment(
+    path: Path, run: int, records: Iterable[dict[str, Any]], kind: str = "segment", original: str | None = None
+) -> None:
+    """Write a segment, whole and durable; `original` is the hash of the file that it takes the place of, before anything was erased."""
     digest, lines = hashlib.sha256(), 0
+    header: dict[str, Any] = {"kind": kind, "format": FORMAT, "run": run}
+    if original:
+        header |= {"format": ERASED_FORMAT, "original": original}
     with atomic_writer(path) as handle:
-        for record in ({"kind": kind, "format": FORMAT, "run": run}, *records):
+        for record in (header, *records):
             line = orjson.dumps(record) + b"\n"
             digest.update(line)
             lines += 1

@@ -1,7 +1,7 @@
-"""Where releases go: the day host's directory here, or on another host through rsync and ssh. Both do the same four verbs.
+"""Where releases go: the day host's directory here, or on another host through rsync and ssh. Both do the same five verbs.
 
 Elsewhere means two keys: rsync writes with one, whose forced command is rrsync into `incoming/`; RELEASE_COMMAND asks with the other,
-whose forced command knows begin, verify, switch and rollback (shared/receiver.py). Neither key can do anything else.
+whose forced command knows begin, verify, switch, rollback and prune (shared/receiver.py). Neither key can do anything else.
 """
 
 from __future__ import annotations
@@ -60,6 +60,10 @@ class Target(Protocol):
 
     def rollback(self, run: int) -> None: ...
 
+    def prune(self) -> list[int]:
+        """Remove releases that may hold what the current one has forgotten for good; the runs that somebody still reads."""
+        ...
+
 
 class LocalTarget:
     """A directory of this host, or mounted here."""
@@ -86,6 +90,9 @@ class LocalTarget:
 
     def rollback(self, run: int) -> None:
         self._receiver.rollback(run)
+
+    def prune(self) -> list[int]:
+        return self._receiver.prune()
 
 
 class SshTarget:
@@ -128,6 +135,10 @@ class SshTarget:
 
     def rollback(self, run: int) -> None:
         self._ask("rollback", run)
+
+    def prune(self) -> list[int]:
+        held: list[int] = self._ask("prune")["held"]
+        return held
 
     def _ask(self, verb: str, *words: int | str) -> dict[str, Any]:
         """One verb over ssh; its error there is our error here, with the same exit code."""

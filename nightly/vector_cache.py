@@ -68,6 +68,28 @@ def known_texts(path: Path, identity: EmbeddingIdentity, texts: Iterable[str]) -
     return {text for text in texts if _digest(text) in digests}
 
 
+def forget(path: Path, texts: Iterable[str]) -> int:
+    """Take the vectors of these texts out of the file, of every model, and whatever a killed night had a model write; how many vectors went."""
+    if not path.exists():
+        return 0
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("PRAGMA secure_delete=ON")
+        tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+        gone = 0
+        with connection:
+            if "texts" in tables:
+                connection.execute("DELETE FROM texts")
+            if "vectors" in tables:
+                models = connection.execute("SELECT DISTINCT embedding FROM vectors").fetchall()
+                keys = [(model, digest) for digest in {_digest(text) for text in texts} for (model,) in models]
+                before = connection.total_changes
+                # Another chat may have said the same on that day: then it is embedded again.
+                connection.executemany("DELETE FROM vectors WHERE embedding = ? AND text_sha256 = ?", keys)
+                gone = connection.total_changes - before
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    return gone
+
+
 def _name(identity: EmbeddingIdentity) -> str:
     """What a model's vectors are kept under: all that makes them comparable, and the version of the weights."""
     comparable = {name: value for name, value in identity.to_json().items() if name != "probes"}

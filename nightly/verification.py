@@ -8,7 +8,7 @@ differ are two histories: then nothing is touched, the owner must decide.
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +16,12 @@ from nightly.mirror import Comparison, Mirror, open_mirror
 from nightly.night import night_lock
 from nightly.progress import Reporter
 from nightly.report import read_nights
-from nightly.segments import Archive, add_segment, archive_files, run_of
+from nightly.segments import DAMAGED, Archive, add_segment, archive_files, erased_since, run_of
 from shared.errors import ArchiveDamaged, MirrorFailed, SettingsError
 from shared.files import fresh_dir, fsync_dir, make_dir, remove_tree, write_atomic
 from shared.settings import Settings
 
-#: Where damaged files of the archive are kept, inside it.
-DAMAGED = "damaged"
+#: So many files are named in a sentence.
 NAMED = 5
 
 
@@ -35,6 +34,16 @@ class Findings:
     damaged: dict[str, str] = field(default_factory=dict)
     missing: dict[str, str] = field(default_factory=dict)
     changed: dict[str, str] = field(default_factory=dict)  # sound by itself, but not what an earlier night saw
+    originals: dict[str, str] = field(
+        default_factory=dict
+    )  # name -> what it was before something was erased, as a night saw it
+
+    def is_known(self, archive: Archive, name: str) -> bool:
+        """Whether a sound file is what a night saw, or differs from that by what was erased alone."""
+        now = archive.segments.get(name)
+        if now is None or name not in self.known or now == self.known[name]:
+            return now is not None
+        return bool({now, archive.originals.get(name)} & {self.known[name], self.originals.get(name)} - {None})
 
     @property
     def sentences(self) -> list[str]:
@@ -52,6 +61,7 @@ def verify(settings: Settings, report: Reporter) -> dict[str, Any]:
         "records": len(archive.hashes),
         "turns": len(archive.versions),
         "quarantined": len(archive.quarantined),
+        "erased": len(archive.erased),
         "tombstones": len(archive.tombstones),
         "texts": len(archive.texts),
     }
@@ -66,22 +76,24 @@ def _look(settings: Settings, report: Reporter) -> Findings:
             add_segment(found.archive, directory, run, name)
         except ArchiveDamaged as error:
             found.damaged[name] = str(error)
-    found.known = _seen_before(settings)
-    for name, sha256 in found.known.items():
-        if name in found.damaged or found.archive.segments.get(name) == sha256:
+    found.known, found.originals = _seen_before(settings)
+    for name in found.known:
+        if name in found.damaged or found.is_known(found.archive, name):
             continue
         kind, what = (found.changed, "is another") if name in found.archive.segments else (found.missing, "is missing")
         kind[name] = f"Archive segment {name} {what}: an earlier night saw it. Restore it from a copy."
     return found
 
 
-def _seen_before(settings: Settings) -> dict[str, str]:
-    """What each night saw in the archive: a whole file may be gone without a trace."""
+def _seen_before(settings: Settings) -> tuple[dict[str, str], dict[str, str]]:
+    """What each night saw in the archive, and what rewritten files had been: a whole file may be gone without a trace."""
     seen: dict[str, str] = {}
+    originals: dict[str, str] = {}
     for night in read_nights(settings):
         steps = night["steps"]
         seen |= steps.get("archive", {}).get("segments", {}) | steps.get("summarise", {}).get("texts", {})
-    return seen
+        originals |= steps.get("archive", {}).get("originals", {})
+    return seen, originals
 
 
 def _verify_mirror(mirror: Mirror, settings: Settings) -> int:
@@ -127,8 +139,11 @@ def _mend(mirror: Mirror, settings: Settings, fetched: Path, report: Reporter) -
     wanted = {*findings.damaged, *findings.missing, *(there - set(findings.archive.segments))}
     mirror.fetch(sorted((wanted | {*compared.different}) & there), fetched)
     sound = _proven(fetched, report)
+    erased = _follow_erasing(directory, mirror, fetched, compared.different, report)
+    compared = replace(compared, different=[name for name in compared.different if name not in erased])
     _refuse_two_histories(findings, compared, sound)
     done = {
+        **erased,
         **_mend_here(directory, fetched, findings, sound, report),
         **_mend_there(directory, mirror, findings, compared, sound, report),
     }
@@ -150,6 +165,22 @@ def _proven(folder: Path, report: Reporter) -> Archive:
     return archive
 
 
+def _follow_erasing(
+    directory: Path, mirror: Mirror, fetched: Path, names: list[str], report: Reporter
+) -> dict[str, str]:
+    """Of two sound copies one of which lost forgotten words, that one is taken on both sides; name → what was done."""
+    there = [name for name in names if erased_since(fetched / name, directory / name)]
+    if there:
+        mirror.supersede(directory, there)
+    here = [name for name in names if name not in there and erased_since(directory / name, fetched / name)]
+    for name in here:
+        write_atomic(directory / name, (fetched / name).read_bytes())
+    done = dict.fromkeys(there, "erased in the mirror too") | dict.fromkeys(here, "erased here too, as in the mirror")
+    for name, what in done.items():
+        report.say(f"  {name}: {what}")
+    return done
+
+
 def _refuse_two_histories(findings: Findings, compared: Comparison, sound_there: Archive) -> None:
     here = findings.archive.segments
     if both := [name for name in compared.different if name in here and name in sound_there.segments]:
@@ -162,10 +193,10 @@ def _refuse_two_histories(findings: Findings, compared: Comparison, sound_there:
 def _mend_here(directory: Path, fetched: Path, findings: Findings, sound: Archive, report: Reporter) -> dict[str, str]:
     """Put the mirror's sound copies in the place of what is damaged or missing here; name → what was done."""
     done: dict[str, str] = {}
-    for name, sha256 in sound.segments.items():
+    for name in sound.segments:
         if name in findings.archive.segments:
             continue
-        if findings.known.get(name, sha256) != sha256:
+        if not findings.is_known(sound, name):
             report.say(f"  {name} in the mirror is sound, but not what an earlier night saw; it is left alone")
             continue
         kept = _put_aside(directory, name) if name in findings.damaged else None

@@ -24,7 +24,7 @@ import orjson
 
 from shared.errors import ReleaseRefused
 from shared.files import fsync_dir, remove_tree, write_atomic
-from shared.release import RELEASES, current_release, read_manifest, release_dir
+from shared.release import RELEASES, Manifest, current_release, read_manifest, release_dir
 
 PIN = "pinned"
 _RUN = re.compile(r"0|[1-9][0-9]*")
@@ -123,7 +123,33 @@ def reasons(memory_dir: Path, keep: int, coming: int | None = None) -> dict[int,
     found, unknown = marks(memory_dir)
     newest = sorted({*found, *([] if coming is None else [coming])})[-max(keep, 1) :]
     general = [UNKNOWN] if unknown else []
-    return {run: [*special, *([NEWEST] if run in newest else []), *general] for run, special in found.items()}
+    why = {run: [*special, *([NEWEST] if run in newest else []), *general] for run, special in found.items()}
+    for run in [] if unknown else _outdated(memory_dir):
+        why[run] = [reason for reason in why[run] if reason not in (NEWEST, PREVIOUS)]
+    return why
+
+
+def _outdated(memory_dir: Path) -> list[int]:
+    """Runs that may hold what the current release has forgotten for good: nobody may go back to them."""
+    path = current_release(memory_dir)
+    current = read_manifest(path) if path else None
+    if current is None or not current.erasing:
+        return []
+    return [run for run in release_runs(memory_dir) if run != current.run and not _has_erased(memory_dir, run, current)]
+
+
+def _has_erased(memory_dir: Path, run: int, current: Manifest) -> bool:
+    try:
+        return set(current.erasing) <= set(read_manifest(release_dir(memory_dir, run)).erasing)
+    except ReleaseRefused:  # nobody can tell what it holds
+        return False
+
+
+def prune_outdated(memory_dir: Path) -> tuple[list[int], list[int]]:
+    """Remove releases from before something was forgotten for good: (runs that went, runs that somebody reads)."""
+    outdated = set(_outdated(memory_dir))
+    gone = [run for run in prune(memory_dir, len(release_runs(memory_dir)) + 1) if run in outdated] if outdated else []
+    return gone, sorted(run for run in outdated - set(gone) if in_use(release_dir(memory_dir, run)))
 
 
 def marks(memory_dir: Path) -> tuple[dict[int, list[str]], str | None]:

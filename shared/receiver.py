@@ -1,4 +1,4 @@
-"""What the day host does with a release that is brought to it. Four verbs; each may be repeated.
+"""What the day host does with a release that is brought to it. Five verbs; each may be repeated.
 
     begin [RUN]                    says which release is current and which run is the highest; with a run, makes an empty incoming/<run>.<attempt>
     verify RUN ATTEMPT [accept]    re-hashes it, refuses what may not follow the current release, tries it out, compares what is found in it with
@@ -6,6 +6,7 @@
                                    releases/<run> where it stands
     switch RUN TOKEN               points `current` at it, if the night that asks still holds the lease and the owner has not pinned another
     rollback RUN                   points `current` back at that release's parent, if it is current
+    prune                          removes every release, and every copy on its way, from before something was forgotten for good
 
 One verb at a time, by a lock on the directory. `current` moves only here and by the owner's `hmem release rollback`. A night on this host
 calls the functions; one elsewhere comes through ssh, where a forced command hands the request to
@@ -40,7 +41,7 @@ TRYOUT_TIMEOUT_SECONDS = 300
 TRYOUT_MODULE = "shared.tryout"
 
 _REQUEST = re.compile(
-    r"(begin)(?: ([0-9]{1,9}))?|(verify) ([0-9]{1,9}) ([0-9]{1,12})( accept)?|(switch) ([0-9]{1,9}) ([0-9]{1,12})|(rollback) ([0-9]{1,9})"
+    r"(begin)(?: ([0-9]{1,9}))?|(verify) ([0-9]{1,9}) ([0-9]{1,12})( accept)?|(switch) ([0-9]{1,9}) ([0-9]{1,12})|(rollback) ([0-9]{1,9})|(prune)"
 )
 
 
@@ -146,6 +147,14 @@ class Receiver:
             switch_link(self._dir / "current", f"releases/{current.parent}")
 
 
+    @_one_at_a_time
+    def prune(self) -> list[int]:
+        """Remove what may hold words that the current release has forgotten for good; the runs that somebody still reads."""
+        for left in (self._dir / "incoming").glob("*"):
+            remove_tree(left)
+        return keeping.prune_outdated(self._dir)[1]
+
+
 class ReaderDied(ReleaseRefused):
     """The release takes its reader with it: nobody may open it."""
 
@@ -188,12 +197,23 @@ def refuse_unless_descendant(new: Manifest, current: Manifest | None) -> None:
     if new.run <= current.run:
         raise ReleaseRefused(f"Run {new.run} is not above the current release's {current.run}. Run the night again.")
     for name, sha256 in current.segments.items():
-        if new.segments.get(name) != sha256:
+        if new.segments.get(name) != sha256 and not _erased_since(name, new, current):
             raise ReleaseRefused(
                 f"The current release holds {name}, which this night host's archive lacks or holds differently. "
                 "Restore the archive from its copy before the next night; nothing was published."
             )
+    if lost := set(current.tombstones) - set(new.tombstones):
+        raise ReleaseRefused(
+            f"The current release forgets what this one would bring back ({len(lost)} tombstones are missing). "
+            "Restore the archive from its copy before the next night; nothing was published."
+        )
     _refuse_shrinking(new, current)
+
+
+def _erased_since(name: str, new: Manifest, current: Manifest) -> bool:
+    """Whether a segment differs because something was erased from it for good; that it has become no smaller is counted by chat."""
+    original = new.originals.get(name)
+    return original is not None and original in (current.segments[name], current.originals.get(name))
 
 
 def _refuse_shrinking(new: Manifest, current: Manifest) -> None:
@@ -213,7 +233,7 @@ def handle(settings: Settings, request: str) -> dict[str, Any]:
     match = _REQUEST.fullmatch(request)
     if match is None:
         raise InvalidInput(
-            "This key may ask for: begin [RUN], verify RUN ATTEMPT [accept], switch RUN TOKEN, rollback RUN. Nothing else."
+            "This key may ask for: begin [RUN], verify RUN ATTEMPT [accept], switch RUN TOKEN, rollback RUN, prune. Nothing else."
         )
     verb, *words = [group.strip() for group in match.groups() if group is not None]
     accept = words[-1:] == ["accept"]
@@ -232,6 +252,8 @@ def handle(settings: Settings, request: str) -> dict[str, Any]:
     if verb == "switch":
         with Redis.from_url(settings.redis_url, socket_timeout=30, socket_connect_timeout=10) as client:
             return {"pinned": receiver.switch(arguments[0], arguments[1], client)}
+    if verb == "prune":
+        return {"held": receiver.prune()}
     receiver.rollback(*arguments)
     return {}
 

@@ -232,8 +232,9 @@ def _is_turn_id(value: object) -> bool:
 class Tombstone:
     """What is to be forgotten: a whole chat up to a time, or turns by id. Applied by every build, for ever.
 
-    JSON: `{"tombstone_id", "chat_id", "before": POSIX seconds | null, "turn_ids": [...] | null, "created_at"}`. `before` null with no
-    turn ids means: everything that the chat said up to `created_at`.
+    JSON: `{"tombstone_id", "chat_id", "before": POSIX seconds | null, "turn_ids": [...] | null, "created_at"[, "erase": true]}`. `before`
+    null with no turn ids means: everything that the chat said up to `created_at`. `erase`: the bytes go too, out of the archive, its mirror and
+    every release, and do not come back; without it they are only never recalled (what a model took for a wish cannot destroy the archive).
     """
 
     tombstone_id: str
@@ -241,6 +242,7 @@ class Tombstone:
     created_at: float
     before: float | None = None
     turn_ids: frozenset[str] = frozenset()
+    erase: bool = False
 
     def covers(self, turn: Turn) -> bool:
         if turn.chat_id != self.chat_id:
@@ -250,29 +252,31 @@ class Tombstone:
         return turn.timestamp < (self.created_at if self.before is None else self.before)
 
     def to_json(self) -> bytes:
-        return dumps(
-            {
-                "tombstone_id": self.tombstone_id,
-                "chat_id": self.chat_id,
-                "created_at": self.created_at,
-                "before": self.before,
-                "turn_ids": sorted(self.turn_ids) or None,
-            }
-        )
+        record = {
+            "tombstone_id": self.tombstone_id,
+            "chat_id": self.chat_id,
+            "created_at": self.created_at,
+            "before": self.before,
+            "turn_ids": sorted(self.turn_ids) or None,
+        }
+        return dumps(record | ({"erase": True} if self.erase else {}))
 
     @classmethod
     def parse(cls, raw: bytes) -> Tombstone:
         record = loads_object(raw)
-        before, turn_ids = record.get("before"), record.get("turn_ids")
+        before, turn_ids, erase = record.get("before"), record.get("turn_ids"), record.get("erase", False)
         if turn_ids is not None and not (isinstance(turn_ids, list) and turn_ids and all(map(_is_turn_id, turn_ids))):
             # An empty list would forget the whole chat: whoever selected nothing did not mean that.
             raise RecordRefused("turn_ids must be a list of task_id:role, or null for the whole chat")
+        if not isinstance(erase, bool):
+            raise RecordRefused("erase must be true or false")
         return cls(
             tombstone_id=task_id_of(record.get("tombstone_id")),
             chat_id=chat_id_of(record.get("chat_id")),
             created_at=timestamp_of(record.get("created_at")),
             before=None if before is None else timestamp_of(before),
             turn_ids=frozenset(turn_ids or ()),
+            erase=erase,
         )
 
 

@@ -57,6 +57,8 @@ class Manifest:
     format_version: int = FORMAT_VERSION
     files: dict[str, dict[str, Any]] = field(default_factory=dict)  # path -> {"size", "sha256"}
     summary_model: str | None = None  # that wrote the summaries; none: extractive
+    originals: dict[str, str] = field(default_factory=dict)  # segment from which something was erased -> what it was before
+    erasing: list[str] = field(default_factory=list)  # of the tombstones, those that leave no bytes
 
     def recipe(self) -> dict[str, Any]:
         """What the contents follow from: equal recipes, equal contents."""
@@ -76,6 +78,9 @@ class Manifest:
 
     def to_json(self) -> bytes:
         record = asdict(self) | {"embedding": self.embedding.to_json() if self.embedding else None}
+        for name in ("originals", "erasing"):  # releases from before these fields were known hold none
+            if not record[name]:
+                del record[name]
         return _canonical(record | {CHECKSUM: sha256_bytes(_canonical(record))})
 
 

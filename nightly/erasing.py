@@ -1,0 +1,181 @@
+"""Erasing: what a tombstone with `erase` covers leaves the night host's files. Part of the archive step, so it comes before every build.
+
+A segment that holds such a record is written anew without its words, read back, compared line by line with the old one, and renamed over it.
+What is left of a turn is its key, chat and time, without which nothing could keep it from coming back; of anything else, its hash. The
+new file follows from the first one and from what is erased of it alone, so that copies which were erased in other steps meet again. A crash
+in between leaves some segments done; the next run does the rest, and the same again changes nothing.
+
+Before the words go out of the archive, what follows from them goes: vectors in the cache, the kept index, copies of damaged segments.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from nightly.night import Night
+from nightly.segments import DAMAGED, Archive, RawRecord, archive_files, header_of, read_segment, run_of, write_segment
+from shared.chunking import chunks_of, indexed_text
+from shared.errors import ArchiveDamaged
+from shared.files import fresh_dir, fsync_dir, remove_tree, sha256_file, write_atomic
+from shared.records import RecordRefused, Tombstone, Turn, dumps, loads_object, timestamp_of
+
+#: Beside the segments: where a rewritten one is proven before it takes its place; what was compared with which tombstones.
+STAGE = "erasing"
+DONE = "erased.json"
+CACHE, LAST = "cache.sqlite", "last"
+
+Line = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Eraser:
+    """Decides line by line. `stone_runs`: tombstone id → the run that archived it; what a model wrote before it may hold the words."""
+
+    stones: list[Tombstone]
+    stone_runs: dict[str, int]
+
+    def covers(self, turn: Turn) -> bool:
+        return any(stone.covers(turn) for stone in self.stones)
+
+    def rewritten(self, line: Line, run: int) -> Line | None:
+        """The line as it shall be; None for a text that is left out, since it is written anew when it is needed."""
+        if line["kind"] == "text":
+            outdated = any(
+                stone.chat_id == line["chat_id"] and run < self.stone_runs[stone.tombstone_id] for stone in self.stones
+            )
+            return None if outdated else line
+        if line["kind"] in ("turn", "quarantine"):
+            return self.erased(RawRecord.from_json(line)) or line
+        return line
+
+    def erased(self, raw: RawRecord) -> Line | None:
+        """What is left of a record, or None if no tombstone covers it."""
+        turn = _turn_of(raw)
+        left: Line = {"key": None, "chat_id": None, "timestamp": None}
+        if turn is None:
+            return {"kind": "erased", **left, "sha256": raw.sha256} if self._covers_bytes(raw) else None
+        if not self.covers(turn):
+            return None
+        left = {"key": raw.key.decode("ascii"), "chat_id": turn.chat_id, "timestamp": turn.timestamp}
+        return {"kind": "erased", **left, "sha256": raw.sha256}
+
+    def _covers_bytes(self, raw: RawRecord) -> bool:
+        """Of what cannot be read as a turn: its key is a forgotten turn's, or its bytes name a forgotten chat, and no later time."""
+        return any(_names(stone, raw) for stone in self.stones)
+
+
+def _turn_of(raw: RawRecord) -> Turn | None:
+    try:
+        return Turn.parse(raw.key, raw.value) if raw.redis_type == "string" else None
+    except RecordRefused:
+        return None
+
+
+def _names(stone: Tombstone, raw: RawRecord) -> bool:
+    if stone.turn_ids:
+        return any(raw.key.endswith(f":{turn_id}".encode()) for turn_id in stone.turn_ids)
+    if not re.search(rb'"chat_id"\s*:\s*' + _spelled(stone.chat_id) + rb"\s*[,}\s]", raw.value + b" "):
+        return False
+    try:
+        said_at = timestamp_of(loads_object(raw.value).get("timestamp"))
+    except RecordRefused:
+        return True
+    return said_at < (stone.created_at if stone.before is None else stone.before)
+
+
+def _spelled(chat_id: str) -> bytes:
+    """A chat id as JSON may spell it: a number, a text, a text in ASCII escapes."""
+    forms = {dumps(chat_id), json.dumps(chat_id).encode("ascii"), chat_id.encode("utf-8", "surrogatepass")}
+    return b"(?:" + b"|".join(re.escape(form) for form in sorted(forms)) + b")"
+
+
+def eraser_of(archive: Archive, more: Iterable[Tombstone] = (), run: int = 0) -> Eraser | None:
+    """For all tombstones that erase, `more` of them archived by `run`; None if there are none."""
+    stones = {s.tombstone_id: s for s in (*archive.tombstones.values(), *more) if s.erase}
+    runs = {name: archive.stone_runs.get(name, run) for name in stones}
+    return Eraser([stones[name] for name in sorted(stones)], runs) if stones else None
+
+
+def apply(night: Night, archive: Archive) -> dict[str, Any]:
+    """Erase what is covered from every file of the night host; how much of what. `archive` is all of it, read and proven."""
+    eraser = eraser_of(archive)
+    if eraser is None:
+        return {}
+    remove_tree(night.archive_dir / STAGE)
+    stones = sorted(stone.tombstone_id for stone in eraser.stones)
+    done = _looked_at(night, stones)
+    names = [name for _, name in archive_files(night.archive_dir) if done.get(name) != archive.segments[name]]
+    held = {name: lines for name in names if (lines := _held(night.archive_dir / name, eraser))}
+    counts = {} if done else {"damaged_copies": _remove_damaged(night, archive)}
+    counts |= {"segments": len(held), "records": 0, "texts": 0, "vectors": 0}
+    if held:
+        remove_tree(night.settings.hmem_night_dir / LAST)  # an index that was built with it
+        counts["vectors"] = _forget_vectors(night, [line for lines in held.values() for line in lines])
+        night.crash_point("erase:vectors-forgotten")
+    for name, lines in night.report.track(held.items(), len(held), "erase"):
+        _rewrite(night.archive_dir, name, eraser)
+        night.crash_point("erase:segment-rewritten")
+        texts = sum(line["kind"] == "text" for line in lines)
+        counts["texts"] += texts
+        counts["records"] += len(lines) - texts
+    segments = {name: sha256_file(night.archive_dir / name) for _, name in archive_files(night.archive_dir)}
+    write_atomic(night.settings.hmem_night_dir / DONE, orjson.dumps({"stones": stones, "segments": segments}))
+    return counts
+
+
+def _looked_at(night: Night, stones: list[str]) -> dict[str, str]:
+    """Segment → hash, of those that these tombstones have been held against; empty where the note is gone or of others."""
+    try:
+        note = orjson.loads((night.settings.hmem_night_dir / DONE).read_bytes())
+        segments: dict[str, str] = note["segments"] if note["stones"] == stones else {}
+    except (FileNotFoundError, ValueError, KeyError, TypeError):
+        return {}
+    return segments
+
+
+def _held(path: Path, eraser: Eraser) -> list[Line]:
+    """The lines of a segment that are to go."""
+    run = run_of(path.name) or 0
+    return [line for line in read_segment(path) if eraser.rewritten(line, run) != line]
+
+
+def _rewrite(directory: Path, name: str, eraser: Eraser) -> None:
+    """Put the segment without its forgotten words in its own place; ArchiveDamaged if the new one does not read back as it should."""
+    path, run = directory / name, run_of(name) or 0
+    original = header_of(path).get("original") or sha256_file(path)
+    wanted = [line for old in read_segment(path) if (line := eraser.rewritten(old, run)) is not None]
+    staged = fresh_dir(directory / STAGE) / name
+    write_segment(staged, run, wanted, kind=header_of(path)["kind"], original=original)
+    if list(read_segment(staged)) != wanted:
+        raise ArchiveDamaged(
+            f"Archive segment {name} could not be written anew without what is to be forgotten. Check the disk, then run the night again."
+        )
+    staged.replace(path)
+    fsync_dir(directory)
+    remove_tree(staged.parent)
+
+
+def _forget_vectors(night: Night, lines: list[Line]) -> int:
+    """Take what follows from these lines out of `cache.sqlite`; how many vectors went. The texts of a killed night go as well."""
+    from nightly.vector_cache import forget
+
+    turns = [_turn_of(RawRecord.from_json(line)) for line in lines if line["kind"] != "text"]
+    zone = night.settings.timezone
+    texts = [indexed_text(chunk, zone) for turn in turns if turn for chunk in chunks_of(turn)]
+    return forget(night.settings.hmem_night_dir / CACHE, texts)
+
+
+def _remove_damaged(night: Night, archive: Archive) -> int:
+    """Damaged copies that `verify --repair` put aside for a file that is sound now; nobody can tell what they hold."""
+    folder = night.archive_dir / DAMAGED
+    found = [path for path in folder.iterdir() if path.stem in archive.segments] if folder.is_dir() else []
+    for path in found:
+        path.unlink()
+    return len(found)
