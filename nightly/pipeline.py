@@ -166,8 +166,6 @@ def _prune_outdated(night: Night) -> list[int]:
     deadline = time.monotonic() + night.settings.publish_wait
     while (held := night.target.prune()) and time.monotonic() < deadline:
         time.sleep(publish.SERVED_POLL_SECONDS)
-    if held:
-        night.report.say(f"  Release {held[0]} holds forgotten words and is still read. The next night removes it.")
     return held
 
 

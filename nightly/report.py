@@ -133,6 +133,12 @@ def sentence(summary: Mapping[str, Any]) -> str:
     )
     if warning := (gate := summary.get("gate") or {}).get("warn") or gate.get("refuse"):
         text += f"\n  {warning}"
+    if imported := summary.get("imported"):
+        text += f"\n  of these, {imported} turns were imported"
+    if erased := summary.get("erased"):
+        text += f"\n  forgotten for good: {erased} records erased from the archive"
+    for run in summary.get("held_by_readers", ()):
+        text += f"\n  release {run} holds forgotten words and is still read; the next night removes it"
     for reason, count in summary["reasons"].items():
         text += f"\n  quarantined: {count} × {reason}"
     for reason, count in summary.get("not_embedded", {}).items():

@@ -13,6 +13,7 @@ from nightly.night import unfinished_run
 from nightly.pipeline import step_names
 from shared.backends.sqlite import VectorFile
 from shared.lexical import LexicalIndex
+from shared.records import Tombstone
 from shared.release import SUMMARIES, VECTORS, verify
 from tests.chaos.points import POINTS
 from tests.conftest import World
@@ -93,10 +94,13 @@ def passing(light: World, point: str) -> Iterator[World]:
 
 @pytest.mark.parametrize("point", POINTS)
 def test_a_kill_at_every_point_loses_and_doubles_nothing(passing: World, point: str) -> None:
-    """Without vectors (a night in a tenth of the time); one more turn is said between the death and the next night."""
+    """Without vectors (a night in a tenth of the time); one more turn is said between the death and the next night, one is forgotten."""
     light = passing
     light.say("t1", "said before")
+    light.say("f1", "forgotten for good")
     light.night()
+    stone = Tombstone("s1", "9912", 1_800_000_000.0, turn_ids=frozenset({"f1:user"}), erase=True)
+    light.redis.rpush("hcli:mem:tombstones", stone.to_json())
     light.say("t2", "said on the second day")
     light.redis.set("hcli:memory:bad:user", "{")
     done = light.command("hmem-night", "run", check=False, HMEM_CRASH_AT=point)

@@ -37,6 +37,7 @@ class Shadow:
     said: dict[bytes, list[bytes]] = field(default_factory=dict)
     tried: dict[bytes, list[bytes]] = field(default_factory=dict)
     archived: set[str] = field(default_factory=set)  # records once seen in the archive: it never loses one
+    forgotten: dict[str, bytes] = field(default_factory=dict)  # turn id → words of it that are to be nowhere at rest
     released: bool = False  # a release was once in use: from then on there is always one
 
     def acknowledged(self, key: bytes, value: bytes) -> None:
@@ -55,6 +56,14 @@ class Shadow:
         self.acknowledged(key, value)
         self.tried[key].pop()
         return key
+
+    def say_and_forget(self, world: World, task_id: str, words: str, **more: Any) -> None:
+        """Write a turn of which nothing may be left at rest; the tombstone is the caller's."""
+        turn = Turn(task_id=task_id, content=words, **{"role": "user", "timestamp": 1_707_500_000.0, **more})
+        key = f"hcli:memory:{turn.turn_id}".encode()
+        world.redis.set(key, turn.to_json())
+        self.tried.setdefault(key, []).append(turn.to_json())
+        self.forgotten[turn.turn_id] = words.encode()
 
     def last(self) -> dict[bytes, bytes]:
         """The last acknowledged value of each key."""
@@ -94,6 +103,8 @@ class Kept:
     turns: dict[str, Turn] = field(default_factory=dict)
 
     def add(self, line: dict[str, Any]) -> None:
+        if line["kind"] == "erased":
+            self.hashes.add(line["sha256"])
         if line["kind"] not in ("turn", "quarantine"):
             return
         raw = RawRecord.from_json(line)
@@ -129,10 +140,11 @@ def judge(world: World, shadow: Shadow, *, at_rest: bool = False, vectors: bool 
     path, manifest = release
     chunks = _all_chunks(path, found)
     _judge_chunks(chunks, shadow, found)
-    _judge_function_of_archive(world, manifest, chunks, found)
+    _judge_function_of_archive(world, shadow, manifest, chunks, found)
     if vectors and manifest.indexes:
         _judge_vectors(world, path, manifest, chunks, found)
     if at_rest:
+        _judge_forgotten(world, shadow, found)
         _judge_recalled(shadow, chunks, found)
         _judge_answers(world, path, shadow, found)
     return found
@@ -238,15 +250,27 @@ def _compare(kind: str, what: str, expected: Iterable[Turn], chunks: list[Chunk]
             found.found(kind if missing else "doubled", f"{turn.turn_id} {what}: {seen!r:.200}")
 
 
-def _judge_function_of_archive(world: World, manifest: Manifest, chunks: list[Chunk], found: Outcome) -> None:
-    """The release holds what its segments say, the version of the highest run, neither more nor less. (No tombstones in these proofs.)"""
+def _judge_function_of_archive(
+    world: World, shadow: Shadow, manifest: Manifest, chunks: list[Chunk], found: Outcome
+) -> None:
+    """The release holds what its segments say, the version of the highest run, neither more nor less; of what is being forgotten either."""
     try:
         kept = read_kept(world.night_dir / "archive", manifest.segments)
     except HmemError:
         return  # counted already, or this host's archive was taken away on purpose
-    _compare("lost", "is not in the release as its segments have it", kept.turns.values(), chunks, found)
-    for turn_id in sorted(set(_by_turn(chunks)) - set(kept.turns)):
+    expected = [turn for turn in kept.turns.values() if turn.turn_id not in shadow.forgotten]
+    _compare("lost", "is not in the release as its segments have it", expected, chunks, found)
+    for turn_id in sorted(set(_by_turn(chunks)) - set(kept.turns) - set(shadow.forgotten)):
         found.found("doubled", f"{turn_id} is in the release and in none of its segments")
+
+
+def _judge_forgotten(world: World, shadow: Shadow, found: Outcome) -> None:
+    """At rest no file of night, memory and mirror holds the words of what was forgotten for good."""
+    for place in (world.night_dir, world.memory_dir, world.root / "mirror"):
+        for path in (path for path in place.rglob("*") if path.is_file() and not path.is_symlink()):
+            content = path.read_bytes()
+            for turn_id in (turn_id for turn_id, words in shadow.forgotten.items() if words in content):
+                found.found("torn", f"{turn_id} was forgotten and is in {path.relative_to(world.root)}")
 
 
 def _judge_recalled(shadow: Shadow, chunks: list[Chunk], found: Outcome) -> None:

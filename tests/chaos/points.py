@@ -1,7 +1,8 @@
 """SIGKILL at every named point of every step, and at pairs of them: A in the first run, B in the one that should have mended it.
 
-Each history begins from the same installation (a copy of a template), with turns that are new, rewritten and unreadable; something more is
-said after each death. A point that an ordinary night does not pass (vectors, a model's texts, a mirror) is tried in an installation that has all.
+Each history begins from the same installation (a copy of a template), with turns that are new, rewritten and unreadable, and one that is to be
+forgotten for good; something more is said after each death. A point that an ordinary night does not pass (vectors, a model's texts, a mirror) is
+tried in an installation that has all.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from pathlib import Path
 
 from nightly.night import unfinished_run
 from nightly.pipeline import step_names
+from shared.records import Tombstone
 from tests.chaos.forked import night
 from tests.chaos.oracle import Shadow, judge
 from tests.chaos.report import Bench, Outcome, chaos
@@ -43,6 +45,7 @@ class Stage:
     def prepare(self) -> Stage:
         self._before.say(self.world, "t0", "the heron stood at pond number0x")
         self._before.say(self.world, "t1", "the stork flew to pond number1x", chat_id="-100123")
+        self._before.say_and_forget(self.world, "f1", "the crane hid at pond number3z", chat_id="-100123")
         undisturbed(self.world)
         for name in (name for name in PLACES if (self.world.root / name).is_dir()):
             shutil.copytree(self.world.root / name, self._template / name, symlinks=True)
@@ -54,7 +57,12 @@ class Stage:
             shutil.rmtree(self.world.root / name, ignore_errors=True)
         shutil.copytree(self._template, self.world.root, symlinks=True, dirs_exist_ok=True)
         self.world.redis.flushall()
-        shadow = Shadow({key: list(values) for key, values in self._before.said.items()})
+        said, tried = (
+            {key: list(values) for key, values in kept.items()} for kept in (self._before.said, self._before.tried)
+        )
+        shadow = Shadow(said, tried, forgotten=dict(self._before.forgotten))
+        stone = Tombstone("s1", "-100123", 1_800_000_000.0, turn_ids=frozenset(shadow.forgotten), erase=True)
+        self.world.redis.rpush("hcli:mem:tombstones", stone.to_json())
         shadow.say(self.world, "t1", "no, the stork stayed at pond number1y", chat_id="-100123")
         shadow.say(self.world, "t2", "said on the second day at pond number2x")
         shadow.put(self.world, b"hcli:memory:bad:user", b"{")
