@@ -20,7 +20,17 @@ from typing import Any
 import orjson
 
 from nightly.night import Night
-from nightly.segments import DAMAGED, Archive, RawRecord, archive_files, header_of, read_segment, run_of, write_segment
+from nightly.segments import (
+    DAMAGED,
+    Archive,
+    RawRecord,
+    archive_files,
+    header_of,
+    read_archive,
+    read_segment,
+    run_of,
+    write_segment,
+)
 from shared.chunking import chunks_of, indexed_text
 from shared.errors import ArchiveDamaged
 from shared.files import fresh_dir, fsync_dir, remove_tree, sha256_file, write_atomic
@@ -119,15 +129,45 @@ def apply(night: Night, archive: Archive) -> dict[str, Any]:
         remove_tree(night.settings.hmem_night_dir / LAST)  # an index that was built with it
         counts["vectors"] = _forget_vectors(night, [line for lines in held.values() for line in lines])
         night.crash_point("erase:vectors-forgotten")
+    texts = [text for lines in held.values() for line in lines for text in _texts_of(line)]
     for name, lines in night.report.track(held.items(), len(held), "erase"):
         _rewrite(night.archive_dir, name, eraser)
         night.crash_point("erase:segment-rewritten")
-        texts = sum(line["kind"] == "text" for line in lines)
-        counts["texts"] += texts
-        counts["records"] += len(lines) - texts
+        written = sum(line["kind"] == "text" for line in lines)
+        counts["texts"] += written
+        counts["records"] += len(lines) - written
     segments = {name: sha256_file(night.archive_dir / name) for _, name in archive_files(night.archive_dir)}
     write_atomic(night.settings.hmem_night_dir / DONE, orjson.dumps({"stones": stones, "segments": segments}))
-    return counts
+    return counts | ({"scan": _scan(night, texts)} if texts else {})
+
+
+def _texts_of(line: Line) -> list[str]:
+    """What a person or a model said in a line that goes."""
+    if line["kind"] == "text":
+        return [line["text"]]
+    raw = RawRecord.from_json(line)
+    turn = _turn_of(raw)
+    return [turn.content if turn else raw.value.decode("utf-8", "replace")]
+
+
+def _scan(night: Night, texts: list[str]) -> dict[str, Any]:
+    """Look for what went in every file of the night directory but this night's own, whose bulk goes when it is done; counts and places."""
+    from shared.byte_scan import Needles, scan
+
+    archive = read_archive(night.archive_dir)
+    kept = [version.turn.content for version in archive.versions.values()]
+    needles = Needles.of(texts).without(kept)
+    scanned = scan([night.settings.hmem_night_dir], needles, skip=[night.folder])
+    for found in scanned.found:
+        night.report.say(f"  Forgotten words are still in {found.place}.")
+    return {
+        "files": scanned.files,
+        "bytes": scanned.bytes,
+        "needles": len(needles),
+        "said_elsewhere": needles.said_elsewhere,
+        "found": [found.place for found in scanned.found],
+        "unreadable": scanned.unreadable,
+    }
 
 
 def _looked_at(night: Night, stones: list[str]) -> dict[str, str]:

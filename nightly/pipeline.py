@@ -275,6 +275,7 @@ def _summary(night: Night) -> dict[str, Any]:
         "not_embedded": dict(Counter(results["embed"].get("refused", {}).values())),
         "without_model": results["summarise"].get("without_model_reasons", {}),
         "erased": results["archive"].get("erased", {}).get("records", 0),
+        "still_found": results["archive"].get("erased", {}).get("scan", {}).get("found", []),
         "imported": results["export"].get("imports", {}).get("new", 0),
         "published": "skipped" not in results["publish"],
         "pinned": results["publish"].get("pinned"),

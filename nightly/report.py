@@ -137,6 +137,8 @@ def sentence(summary: Mapping[str, Any]) -> str:
         text += f"\n  of these, {imported} turns were imported"
     if erased := summary.get("erased"):
         text += f"\n  forgotten for good: {erased} records erased from the archive"
+    for place in summary.get("still_found", ()):
+        text += f"\n  forgotten words are still in {place}: look at that file"
     for run in summary.get("held_by_readers", ()):
         text += f"\n  release {run} holds forgotten words and is still read; the next night removes it"
     for reason, count in summary["reasons"].items():

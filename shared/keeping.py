@@ -124,12 +124,12 @@ def reasons(memory_dir: Path, keep: int, coming: int | None = None) -> dict[int,
     newest = sorted({*found, *([] if coming is None else [coming])})[-max(keep, 1) :]
     general = [UNKNOWN] if unknown else []
     why = {run: [*special, *([NEWEST] if run in newest else []), *general] for run, special in found.items()}
-    for run in [] if unknown else _outdated(memory_dir):
+    for run in [] if unknown else outdated(memory_dir):
         why[run] = [reason for reason in why[run] if reason not in (NEWEST, PREVIOUS)]
     return why
 
 
-def _outdated(memory_dir: Path) -> list[int]:
+def outdated(memory_dir: Path) -> list[int]:
     """Runs that may hold what the current release has forgotten for good: nobody may go back to them."""
     path = current_release(memory_dir)
     current = read_manifest(path) if path else None
@@ -145,11 +145,11 @@ def _has_erased(memory_dir: Path, run: int, current: Manifest) -> bool:
         return False
 
 
-def prune_outdated(memory_dir: Path) -> tuple[list[int], list[int]]:
+def pruneoutdated(memory_dir: Path) -> tuple[list[int], list[int]]:
     """Remove releases from before something was forgotten for good: (runs that went, runs that somebody reads)."""
-    outdated = set(_outdated(memory_dir))
-    gone = [run for run in prune(memory_dir, len(release_runs(memory_dir)) + 1) if run in outdated] if outdated else []
-    return gone, sorted(run for run in outdated - set(gone) if in_use(release_dir(memory_dir, run)))
+    found = set(outdated(memory_dir))
+    gone = [run for run in prune(memory_dir, len(release_runs(memory_dir)) + 1) if run in found] if found else []
+    return gone, sorted(run for run in found - set(gone) if in_use(release_dir(memory_dir, run)))
 
 
 def marks(memory_dir: Path) -> tuple[dict[int, list[str]], str | None]:

@@ -104,7 +104,9 @@ def _found(release: OpenRelease, probe: gate.Probe, in_both: set[str]) -> bool:
     hits = release.recall(probe.chat_id, probe.question, gate.ASKED).hits
     if any(hit.chunk.chat_id != probe.chat_id for hit in hits):
         raise ReleaseRefused("another chat's row came with an answer")
-    return gate.found([hit.chunk.chunk_id for hit in hits], probe.chunk_id, in_both)
+    # The same words said again come out once, as the newer turn: the older one is found by that.
+    ranked = [[hit.chunk.chunk_id, *(f"{turn_id}#{hit.chunk.passage}" for turn_id in hit.also)] for hit in hits]
+    return gate.found([chunk_id for row in ranked for chunk_id in row], probe.chunk_id, in_both)
 
 
 def main() -> int:

@@ -75,6 +75,8 @@ def test_a_forgotten_chat_is_in_no_file_any_more(world: World) -> None:
         ("hcli:memory:a1:user", "hcli:memory:a2:user", "hcli:memory:a3:user"), "9912"
     )
     assert keeping.release_runs(world.memory_dir) == [3]
+    scanned = json.loads((world.night_dir / "nights" / "3" / "archive" / "result.json").read_bytes())["erased"]["scan"]
+    assert scanned["needles"] > 5 and scanned["files"] > 5 and scanned["found"] == scanned["unreadable"] == []
     manifest = read_manifest(release_dir(world.memory_dir, 3))
     assert (manifest.turns_per_chat, manifest.forgotten_per_chat) == ({"77": 2}, {"9912": 3})
     assert manifest.erasing == ["s1"]
@@ -166,6 +168,14 @@ def test_caches_texts_and_damaged_copies_go_too(world: World) -> None:
         world.night()
         written = [text.chat_id for text in read_archive(archive(world)).texts.values()]
         assert sorted(written) == ["77", "9912"]
+
+
+def test_a_file_that_keeps_it_is_named_by_the_night(light: World) -> None:
+    talk(light)
+    (light.night_dir / "notes.txt").write_text(f"the owner wrote down: {SECRET}")
+    stone(light)
+    assert light.night()[-1]["still_found"] == [str(light.night_dir / "notes.txt")]
+    assert "still in" in light.command("hmem-night", "status").stdout
 
 
 def test_two_ways_of_erasing_lead_to_the_same_bytes(light: World) -> None:

@@ -128,3 +128,13 @@ def test_another_chats_row_is_refused_whatever_was_accepted(light: World, monkey
     monkeypatch.setattr(receiver, "TRYOUT_MODULE", "tests.foreign_row")
     with pytest.raises(ReleaseRefused, match="another chat's row"):
         light.night(accept=True)
+
+
+def test_the_same_words_said_again_are_no_loss(light: World) -> None:
+    """They come out once, under the newer turn."""
+    talk(light, count=6)
+    light.night()
+    for number in range(6):
+        light.say(f"again{number}", f"heron{number} pelican{number} cormorant{number}", timestamp=1_707_600_000.0)
+    (summary,) = light.night()
+    assert (summary["gate"]["found_before"], summary["gate"]["found_now"]) == (6, 6)
