@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -18,25 +17,10 @@ from dispatcher.assembling import of_release
 from dispatcher.context import hits_for
 from dispatcher.forgetting import Forgotten, hidden_by
 from shared.errors import InvalidInput
+from shared.moments import moment
 from shared.recall import OpenRelease
 from shared.records import RecordRefused, chat_id_of, loads_object
 from shared.settings import Settings
-
-
-def moment(said: object, zone: ZoneInfo) -> float | None:
-    """POSIX seconds of a number or an ISO 8601 text (in `zone` if it names none), None of None; ValueError otherwise."""
-    if said is None:
-        return None
-    try:
-        seconds = float(str(said))
-    except ValueError:
-        read = datetime.fromisoformat(str(said))
-        seconds = (read if read.tzinfo else read.replace(tzinfo=zone)).timestamp()
-    try:
-        datetime.fromtimestamp(seconds, zone)
-    except (OverflowError, OSError) as error:
-        raise ValueError(f"{said} is no time") from error
-    return seconds
 
 
 def read_questions(path: Path, zone: ZoneInfo) -> Iterator[dict[str, Any]]:

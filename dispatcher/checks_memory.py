@@ -7,6 +7,7 @@ from contextlib import closing
 from pathlib import Path
 
 from dispatcher.findings import Fault, Finding, Setup, ok, problem, skipped, warning
+from dispatcher.forget.journal import Journals
 from dispatcher.forgetting import Forgotten
 from dispatcher.status import STALE_HOURS, pin_sentence, read_status
 from shared import keys
@@ -150,6 +151,17 @@ def check_store(setup: Setup) -> Finding:
     if waiting := setup.redis.llen(keys.TAGS):
         return warning(f"{sentence} {waiting} answers' tags wait to be acted on.", "Look at the log of hmem run.")
     return ok(sentence)
+
+
+def check_forgetting(setup: Setup) -> Finding:
+    """What was to be forgotten for good is."""
+    unfinished = Journals(setup.settings.hmem_state_dir).names()
+    if not unfinished:
+        return ok("No forgetting is unfinished.")
+    return warning(
+        f"What was to be forgotten may still be somewhere: {', '.join(unfinished)} began and is not complete.",
+        "Run hmem forget --resume; its receipt says what is pending.",
+    )
 
 
 def _no_vectors(settings: Settings, why: str) -> Finding:

@@ -14,6 +14,8 @@ import orjson
 import typer
 
 from dispatcher.cli_parts import Chat, Json, connect, given_chat
+from dispatcher.export_cli import export
+from dispatcher.forget_cli import forget
 from dispatcher.memory_cli import app as memory_app
 from dispatcher.release_cli import app as release_app
 from shared.command import print_bytes, print_json, run_command, start
@@ -31,6 +33,8 @@ if TYPE_CHECKING:
 app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False, add_completion=False, help=__doc__)
 app.add_typer(release_app, name="release")
 app.add_typer(memory_app, name="memory")
+app.command()(export)
+app.command()(forget)
 
 Batch = Annotated[Path | None, typer.Option(help="Answer the questions of this JSONL file instead.")]
 
@@ -170,7 +174,7 @@ def _print_hit(number: int, hit: Hit, settings: Settings) -> None:
 
 
 def _moment(now: str | None, settings: Settings) -> float | None:
-    from dispatcher.batch import moment
+    from shared.moments import moment
 
     try:
         return moment(now, settings.timezone)
@@ -263,6 +267,8 @@ def _status_rows(found: Status, settings: Settings) -> dict[str, str]:
         aside = "" if found.pin.run == found.release else " (not current: hmem release rollback was cut short)"
         rows["pin"] = f"pinned at {found.pin.run} since {since}{aside}; hmem release unpin"
     rows["last good night"] = night
+    if found.forgetting:
+        rows["forgetting"] = f"{len(found.forgetting)} unfinished ({', '.join(found.forgetting)}); hmem forget --resume"
     if found.last_failure:
         rows["last failure"] = found.last_failure.sentence(time.time())
     return rows

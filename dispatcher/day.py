@@ -259,8 +259,12 @@ class Day:
     # What the dreamer does.
 
     def store_turns(self, turns: Sequence[Turn]) -> None:
-        """Into the medium store, with language and vectors where they can be told; what is forgotten stays out."""
-        self._day_turns.store([turn for turn in turns if not self.forgotten.covers(turn)])
+        """Into the medium store, with language and vectors where they can be told; what is forgotten, also meanwhile, stays out."""
+        kept = [turn for turn in turns if not self.forgotten.covers(turn)]
+        self._day_turns.store(kept)
+        for turn in kept:
+            if self.forgotten.covers(turn):
+                self.forget_copies(turn.chat_id, [turn.turn_id])
 
     def embed_missing(self, limit: int) -> None:
         """Vectors for what has none of the present model."""
@@ -287,6 +291,9 @@ class Day:
                 tokens=sum(tokens(turn.content) for turn in turns),
             )
         )
+        if any(self.forgotten.covers(turn) for turn in turns):  # while it was written
+            self.forget_copies(chat_id, turn_ids)
+            return
         earlier = [one for one in self.summaries.containing(chat_id, turn_ids[:1]) if one.session == session]
         self.summaries.remove(chat_id, [one.summary_id for one in earlier if set(one.turn_ids) < set(turn_ids)])
 
@@ -307,8 +314,12 @@ class Day:
     # What the answer does.
 
     def act(self, task: Task, session: str, tags: Sequence[Any], now: float) -> Acted:
-        """Act on an answer's tags, each once; StoreUnavailable if that cannot be done now."""
-        acted = self.acting.on_tags(task, session, tags, now)
+        """Act on an answer's tags, each once; StoreUnavailable if that cannot be done now. Those of an erased exchange are nobody's."""
+        from dispatcher.acting import Acted
+
+        acted = Acted() if self.forgotten.erased(task, now) else self.acting.on_tags(task, session, tags, now)
+        if self.forgotten.erased(task, now):  # before, or meanwhile
+            self._forget_made_by(task)
         if acted.forgotten:
             self.forget_copies(task.chat_id, acted.forgotten)
         return acted
@@ -353,6 +364,13 @@ class Day:
         self.turns.remove(chat_id, turn_ids)
         made_of_them = self.summaries.containing(chat_id, turn_ids)
         self.summaries.remove(chat_id, [summary.summary_id for summary in made_of_them])
+
+    def _forget_made_by(self, task: Task) -> None:
+        """Take what the tags of a task have made out of the store."""
+        for memory in self.memories.list(task.chat_id):
+            if f"{task.task_id}:user" in (memory.source_turn or "").split():
+                self.memories.delete(task.chat_id, memory.memory_id)
+        self.actions.remove_task(task.chat_id, task.task_id)
 
     def reminder(self, memory: Memory, now: float) -> str:
         from dispatcher.deadlines import deadline_text

@@ -22,7 +22,15 @@ from redis.retry import Retry
 from dispatcher.checks_bot import check_bot
 from dispatcher.checks_claude import check_claude, check_login
 from dispatcher.checks_host import check_disk, check_secret, check_state
-from dispatcher.checks_memory import check_embedder, check_night, check_pin, check_release, check_store, check_vectors
+from dispatcher.checks_memory import (
+    check_embedder,
+    check_forgetting,
+    check_night,
+    check_pin,
+    check_release,
+    check_store,
+    check_vectors,
+)
 from dispatcher.checks_redis import check_clock, check_eviction, check_persistence, check_redis, check_rights
 from dispatcher.findings import Finding, Setup, Usage, of_error, problem, skipped
 from shared.command import translate
@@ -58,6 +66,7 @@ CHECKS: tuple[Check, ...] = (
     Check("embedder", check_embedder),
     Check("vectors", check_vectors, needs=("release", "embedder")),
     Check("store", check_store, needs=("redis", "state")),
+    Check("forgetting", check_forgetting),
     Check("night", check_night, needs=("redis",)),
 )
 

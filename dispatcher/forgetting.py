@@ -18,7 +18,7 @@ import structlog
 from shared import keys
 from shared.errors import StorageError
 from shared.files import make_dir, write_atomic
-from shared.records import RecordRefused, Tombstone, Turn
+from shared.records import RecordRefused, Task, Tombstone, Turn
 
 if TYPE_CHECKING:
     from redis import Redis
@@ -49,6 +49,12 @@ class Forgotten:
 
     def covers(self, turn: Turn) -> bool:
         return any(stone.covers(turn) for stone in self.of(turn.chat_id))
+
+    def erased(self, task: Task, answered_at: float) -> bool:
+        """Whether an exchange is to be gone for good. Tombstones that only hide do not count: a tag of this very exchange may have made them."""
+        said_at = answered_at if task.submitted_at is None else min(task.submitted_at, answered_at)
+        said = Turn(task.task_id, "user", task.chat_id, "", said_at)
+        return any(stone.erase and stone.covers(said) for stone in self.of(task.chat_id))
 
     def not_applied(self, chat_id: str, applied: Mapping[str, str]) -> bool:
         """Whether a release with these tombstones (id → chat) was built before something in this chat was forgotten."""

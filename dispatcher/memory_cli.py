@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -133,7 +134,7 @@ def import_(
     file: Annotated[Path, typer.Argument(help="JSONL: texts, or objects with fact, text or content.")],
     json: Json = False,
 ) -> None:
-    """Take over an old flat list of facts. What is known already is left as it is, so it may be repeated."""
+    """Take over memories: a flat list of facts, or what hmem export wrote. What is known is left as it is, so it may be repeated."""
     settings, chat_id = start(), given_chat(chat)
     facts, refused = _facts(file, settings)
     batches = [facts[at : at + IMPORTED_AT_ONCE] for at in range(0, len(facts), IMPORTED_AT_ONCE)]
@@ -145,31 +146,45 @@ def import_(
         lines = [{"line": number, "why": why} for number, why in refused]
         print_json({"chat_id": chat_id, "added": new, "known": len(facts) - new, "refused": lines})
     else:
-        typer.echo(f"{new} facts are new, {len(facts) - new} were known.")
+        typer.echo(f"{new} memories are new, {len(facts) - new} were known.")
     if refused:
         named = "; ".join(f"line {number}: {why}" for number, why in refused[:LINES_NAMED])
         more = f"; and {len(refused) - LINES_NAMED} more" if len(refused) > LINES_NAMED else ""
         raise InvalidInput(
-            f"{len(refused)} lines of {file} hold no fact ({named}{more}). The others are kept; mend these, then import the file again."
+            f"{len(refused)} lines of {file} hold no memory ({named}{more}). The others are kept; mend these, then import the file again."
         )
 
 
-def _import(day: Day, chat_id: str, batch: list[tuple[str, float]]) -> int:
+def _import(day: Day, chat_id: str, batch: list[Imported]) -> int:
     from dispatcher.store.memories import MemoryType
 
-    made = day.remembering.new_ones(chat_id, MemoryType.FACT, batch)
+    made = []
+    for kind in MemoryType:
+        told = {(one.text, one.created): one.more for one in batch if one.kind == kind}
+        new = day.remembering.new_ones(chat_id, kind, [*told]) if told else []
+        made += [replace(memory, **told[memory.text, memory.created]) for memory in new]
     if made:
         day.acting.store_all(_task(chat_id), made, time.time())
     return len(made)
 
 
-def _facts(file: Path, settings: Settings) -> tuple[list[tuple[str, float]], list[tuple[int, str]]]:
-    """((text, when it was made in POSIX seconds) of every line, (number, reason) of those that cannot be read)."""
+@dataclass(frozen=True)
+class Imported:
+    """A line of an imported list; `more` are further fields of a memory."""
+
+    kind: str
+    text: str
+    created: float  # POSIX seconds
+    more: dict[str, Any]
+
+
+def _facts(file: Path, settings: Settings) -> tuple[list[Imported], list[tuple[int, str]]]:
+    """(the memory of every line, (number, reason) of those that cannot be read)."""
     try:
         lines = file.read_bytes().splitlines()
     except OSError as error:
         raise InvalidInput(f"The file cannot be read: {error}. Name a JSONL file with one fact a line.") from error
-    found: list[tuple[str, float]] = []
+    found: list[Imported] = []
     refused: list[tuple[int, str]] = []
     for number, line in enumerate(lines, start=1):
         if line.strip():
@@ -180,26 +195,43 @@ def _facts(file: Path, settings: Settings) -> tuple[list[tuple[str, float]], lis
     return found, refused
 
 
-def _fact(line: bytes, settings: Settings) -> tuple[str, float]:
-    """ValueError (RecordRefused is one) with the reason if a line holds no fact."""
-    from dispatcher.batch import moment
+def _fact(line: bytes, settings: Settings) -> Imported:
+    """ValueError (RecordRefused is one) with the reason if a line holds no memory."""
+    from dispatcher.store.memories import MemoryType
 
     try:
         record = orjson.loads(line)
     except orjson.JSONDecodeError as error:
         raise RecordRefused(f"not JSON: {error}") from error
-    if isinstance(record, dict):
-        said = record.get("created", record.get("timestamp"))
-        text = next((record[name] for name in ("fact", "text", "content") if name in record), None)
-    else:
-        said, text = None, record
+    record = record if isinstance(record, dict) else {"fact": record}
+    text = next((record[name] for name in ("fact", "text", "content") if name in record), None)
     if not isinstance(text, str) or not text.strip():
         raise RecordRefused("neither a text nor an object with fact, text or content")
+    kind, importance = record.get("type") or MemoryType.FACT, record.get("importance")
+    if kind not in [*MemoryType]:
+        raise RecordRefused(f"its type is none of {', '.join(MemoryType)}")
+    if importance is not None and importance not in range(1, 6):
+        raise RecordRefused("its importance is no number from 1 to 5")
+    made = _time(record.get("created", record.get("timestamp")), settings)
+    more = {
+        "deadline": _time(record.get("deadline"), settings),
+        "completed_at": _time(record.get("done"), settings),
+        "reminded_at": _time(record.get("reminded"), settings),
+        "importance": importance,
+        "category": record.get("category") if isinstance(record.get("category"), str) else None,
+        "source_turn": " ".join(map(str, sources)) if isinstance(sources := record.get("source_turns"), list) else None,
+    }
+    created = time.time() if made is None else min(max(0.0, made), time.time())
+    return Imported(kind, text.strip(), created, {name: value for name, value in more.items() if value is not None})
+
+
+def _time(said: object, settings: Settings) -> float | None:
+    from shared.moments import moment
+
     try:
-        made = moment(said, settings.timezone)
+        return moment(said, settings.timezone)
     except ValueError:
         raise RecordRefused(f"{shorten(str(said), 40)} is no time") from None
-    return text.strip(), time.time() if made is None else min(max(0.0, made), time.time())
 
 
 def _chosen(day: Day, chat_id: str, which: str, what: str) -> Memory:

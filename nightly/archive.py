@@ -22,6 +22,7 @@ from nightly.ledger import Ledger
 from nightly.mirror import Mirror, MirrorDiffers, bring_up_to_date, missing_there, open_mirror
 from nightly.night import Night
 from nightly.segments import Archive, RawRecord, parse_turn, read_archive, segment_name, write_segment
+from nightly.staging import clear
 from shared.errors import LedgerMismatch, MirrorFailed
 from shared.files import make_dir
 from shared.records import RecordRefused, Tombstone
@@ -50,6 +51,7 @@ def run(night: Night, out: Path) -> dict[str, Any]:
     if mirror and "error" not in mirror:
         mirror = _unless_away(night, lambda mirror: {"proven": bring_up_to_date(mirror, night.archive_dir)})
     night.crash_point("archive:mirrored")
+    clear(night)
     return {
         "ledger": ledger.to_json(night.result("export")["records"]),
         "new_records": len(fresh),

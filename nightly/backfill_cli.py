@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from typing import Annotated
+from pathlib import Path
+from typing import Annotated, Any
 
 import typer
 
@@ -12,6 +13,13 @@ from shared.errors import InvalidInput
 
 app = typer.Typer(no_args_is_help=True, help="Old history into memory, or all of it made once more.")
 
+Files = Annotated[list[Path], typer.Argument(help="Files, or directories that hold them.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would come, and what not; write nothing.")]
+Since = Annotated[str | None, typer.Option("--since", help="Only turns from then on: ISO 8601 (UTC) or POSIX seconds.")]
+Until = Annotated[str | None, typer.Option("--until", help="Only turns before then.")]
+Chat = Annotated[
+    str | None, typer.Option("--chat", help="Only this chat; where the files name none, the chat they are of.")
+]
 Json = Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")]
 
 
@@ -37,9 +45,8 @@ def archive(
     json: Json = False,
 ) -> None:
     """Make a new release of the whole archive, by the present program and settings; the one in use stays until then."""
-    from nightly import backfill, pipeline
+    from nightly import backfill
     from nightly.progress import Reporter
-    from nightly.report import sentence
 
     settings = start()
     if model is not None:
@@ -56,7 +63,97 @@ def archive(
     summaries = backfill.rebuild_archive(settings, report, reembed=reembed, accept=accept)
     if json:
         print_json(summaries)
+    _say_nights(summaries, quiet=json)
+
+
+@app.command()
+def jsonl(
+    files: Files,
+    dry_run: DryRun = False,
+    since: Since = None,
+    until: Until = None,
+    chat: Chat = None,
+    json: Json = False,
+) -> None:
+    """Turns as JSON lines, byte for byte: what hmem-night export-archive wrote, or turns as Redis holds them. - is standard input."""
+    _from_files("jsonl", files, since, until, chat, dry_run=dry_run, json=json)
+
+
+@app.command()
+def chunks(
+    files: Files,
+    dry_run: DryRun = False,
+    since: Since = None,
+    until: Until = None,
+    chat: Chat = None,
+    json: Json = False,
+) -> None:
+    """h-cli's session files, chunk_<UTC>.txt."""
+    _from_files("chunks", files, since, until, chat, dry_run=dry_run, json=json)
+
+
+@app.command()
+def audit(
+    files: Files,
+    dry_run: DryRun = False,
+    since: Since = None,
+    until: Until = None,
+    chat: Chat = None,
+    json: Json = False,
+) -> None:
+    """h-cli's audit log. It names no chat: give --chat; of a private chat, only what its person asked is taken."""
+    _from_files("audit", files, since, until, chat, dry_run=dry_run, json=json)
+
+
+@app.command()
+def telegram(
+    file: Annotated[Path, typer.Argument(help="result.json, or the directory that holds it.")],
+    bot: Annotated[
+        str | None, typer.Option("--bot", help="Who is the bot: its name as Telegram shows it, or its number.")
+    ] = None,
+    dry_run: DryRun = False,
+    since: Since = None,
+    until: Until = None,
+    chat: Chat = None,
+    json: Json = False,
+) -> None:
+    """What Telegram Desktop exports as JSON: one chat, or an account, of which the chats with the bot are taken."""
+    _from_files("telegram", [file], since, until, chat, bot=bot, dry_run=dry_run, json=json)
+
+
+def _from_files(
+    source: str,
+    files: list[Path],
+    since: str | None,
+    until: str | None,
+    chat: str | None,
+    *,
+    dry_run: bool,
+    json: bool,
+    bot: str | None = None,
+) -> None:
+    from nightly.history import intake
+    from nightly.progress import Reporter
+
+    settings = start()
+    request = intake.Request(source, files, intake.wanted_of(since, until, chat), bot)
+    progress = Reporter(quiet=json or settings.log_json)
+    report = (intake.plan if dry_run else intake.bring_in)(settings, request, progress)
+    if json:
+        print_json(report)
     else:
-        typer.echo("\n".join(sentence(summary) for summary in summaries))
-    if alarm := pipeline.alarm_of(summaries[-1]):
+        typer.echo("\n".join(intake.lines(report, dry=dry_run)))
+    if error := intake.nothing_read(report):
+        raise error
+    _say_nights(report.get("nights", []), quiet=json)
+
+
+def _say_nights(summaries: list[dict[str, Any]], *, quiet: bool) -> None:
+    from nightly import pipeline
+    from nightly.report import sentence
+
+    if not quiet:
+        for summary in summaries:
+            typer.echo(sentence(summary))
+    if summaries and (alarm := pipeline.alarm_of(summaries[-1])):
         raise alarm

@@ -9,12 +9,14 @@ from typing import Annotated
 
 import typer
 
+from nightly.archive_export_cli import export_archive
 from nightly.backfill_cli import app as backfill_app
 from shared.command import print_json, run_command, start
 from shared.errors import InvalidInput, SettingsError
 
 app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False, add_completion=False, help=__doc__)
 app.add_typer(backfill_app, name="backfill")
+app.command("export-archive")(export_archive)
 
 Json = Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")]
 
@@ -127,6 +129,18 @@ def status(
         typer.echo("\n".join(night_lines(night)))
     if chats:
         print_chats(nights)
+
+
+@app.command()
+def turns(
+    chat: Annotated[list[str] | None, typer.Option(help="Of this chat only; repeatable.")] = None,
+) -> None:
+    """Every turn in the archive as JSON lines, every version, also what is only hidden."""
+    from nightly.listing import archived_turns
+    from shared.records import dumps
+
+    found = archived_turns(start().hmem_night_dir / "archive", chat or ())
+    sys.stdout.buffer.writelines(dumps(turn) + b"\n" for turn in found)
 
 
 @app.command()

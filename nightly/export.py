@@ -1,7 +1,7 @@
 """Export: what stands under `hcli:memory:*` now, byte for byte, into the night's folder. Nothing is judged and nothing deleted here.
 
 SCAN returns every key that is there throughout, some twice (hence the set), and says nothing of keys that come later: those stay for
-the next night. A key that is no string is taken as DUMP gives it.
+the next night. A key that is no string is taken as DUMP gives it. What a backfill has staged is taken too, as if it stood in Redis.
 """
 
 from __future__ import annotations
@@ -15,14 +15,12 @@ from redis import Redis
 
 from nightly.night import Night
 from nightly.segments import RawRecord
+from nightly.staging import RECORDS, TOMBSTONES, take
 from shared import keys
 from shared.files import atomic_writer
 
 #: Keys of one round trip; turns may be large.
 BATCH_KEYS = 200
-
-RECORDS = "records.jsonl"
-TOMBSTONES = "tombstones.jsonl"
 
 
 def run(night: Night, out: Path) -> dict[str, Any]:
@@ -38,7 +36,14 @@ def run(night: Night, out: Path) -> dict[str, Any]:
     with atomic_writer(out / TOMBSTONES) as handle:
         for stone in stones:
             handle.write(orjson.dumps(RawRecord(keys.TOMBSTONES.encode(), "string", stone).to_json()) + b"\n")
-    return {"keys": len(names), "records": written, "vanished": len(names) - written, "tombstones": len(stones)}
+    imports = take(night, out)
+    return {
+        "keys": len(names),
+        "records": written + imports["records"],
+        "vanished": len(names) - written,
+        "tombstones": len(stones) + sum(one["tombstones"] for one in imports["files"].values()),
+        "imports": imports,
+    }
 
 
 def turn_keys(client: Redis) -> list[bytes]:

@@ -19,6 +19,7 @@
     ├── StepTimeout            25  a step of the night took longer than it may
     ├── MirrorFailed           26  the archive's mirror cannot be reached, or does not hold what it should
     ├── StoreUnavailable       27  the medium store does not answer, refuses, or is newer than this program
+    ├── ForgetIncomplete       28  something is not forgotten everywhere yet
     └── NightRunning           75  another night holds the lease (EX_TEMPFAIL: try again later)
 
 An error's text is one sentence of what happened and why, and one of what to do. Exit code 1 is a defect of ours, 2 wrong usage.
@@ -105,6 +106,12 @@ class StoreUnavailable(HmemError):
     """The next call tries again."""
 
     exit_code = 27
+
+
+class ForgetIncomplete(HmemError):
+    """`hmem forget --resume` goes on."""
+
+    exit_code = 28
 
 
 class NightRunning(HmemError):

@@ -145,7 +145,7 @@ def _has_erased(memory_dir: Path, run: int, current: Manifest) -> bool:
         return False
 
 
-def pruneoutdated(memory_dir: Path) -> tuple[list[int], list[int]]:
+def prune_outdated(memory_dir: Path) -> tuple[list[int], list[int]]:
     """Remove releases from before something was forgotten for good: (runs that went, runs that somebody reads)."""
     found = set(outdated(memory_dir))
     gone = [run for run in prune(memory_dir, len(release_runs(memory_dir)) + 1) if run in found] if found else []

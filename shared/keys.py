@@ -206,6 +206,8 @@ KEYS: tuple[Key, ...] = (
     ),
 )
 
+#: Every key of this system, as a pattern.
+ALL = "hcli:*"
 TASKS = "hcli:tasks"
 MEMORY_PREFIX = "hcli:memory:"
 WORKERS = "hcli:mem:workers"

@@ -146,7 +146,6 @@ class Receiver:
             read_manifest(release_dir(self._dir, current.parent))  # better the new one than none
             switch_link(self._dir / "current", f"releases/{current.parent}")
 
-
     @_one_at_a_time
     def prune(self) -> list[int]:
         """Remove what may hold words that the current release has forgotten for good; the runs that somebody still reads."""

@@ -232,9 +232,11 @@ def _is_turn_id(value: object) -> bool:
 class Tombstone:
     """What is to be forgotten: a whole chat up to a time, or turns by id. Applied by every build, for ever.
 
-    JSON: `{"tombstone_id", "chat_id", "before": POSIX seconds | null, "turn_ids": [...] | null, "created_at"[, "erase": true]}`. `before`
-    null with no turn ids means: everything that the chat said up to `created_at`. `erase`: the bytes go too, out of the archive, its mirror and
-    every release, and do not come back; without it they are only never recalled (what a model took for a wish cannot destroy the archive).
+    JSON: `{"tombstone_id", "chat_id", "before": POSIX seconds | null, "turn_ids": [...] | null, "created_at"[, "erase": true][, "said_at":
+    {...}]}`. `before` null with no turn ids means: everything that the chat said up to `created_at`. `erase`: the bytes go too, out of the
+    archive, its mirror and every release, and do not come back; without it they are only never recalled (what a model took for a wish
+    cannot destroy the archive).
+    `said_at`: turn id → POSIX seconds, as far as it is known, by which an import under other ids is recognised.
     """
 
     tombstone_id: str
@@ -243,6 +245,7 @@ class Tombstone:
     before: float | None = None
     turn_ids: frozenset[str] = frozenset()
     erase: bool = False
+    said_at: dict[str, float] = field(default_factory=dict, hash=False)
 
     def covers(self, turn: Turn) -> bool:
         if turn.chat_id != self.chat_id:
@@ -259,7 +262,8 @@ class Tombstone:
             "before": self.before,
             "turn_ids": sorted(self.turn_ids) or None,
         }
-        return dumps(record | ({"erase": True} if self.erase else {}))
+        more = {"erase": True} if self.erase else {}
+        return dumps(record | more | ({"said_at": dict(sorted(self.said_at.items()))} if self.said_at else {}))
 
     @classmethod
     def parse(cls, raw: bytes) -> Tombstone:
@@ -268,8 +272,11 @@ class Tombstone:
         if turn_ids is not None and not (isinstance(turn_ids, list) and turn_ids and all(map(_is_turn_id, turn_ids))):
             # An empty list would forget the whole chat: whoever selected nothing did not mean that.
             raise RecordRefused("turn_ids must be a list of task_id:role, or null for the whole chat")
+        said_at = record.get("said_at", {})
         if not isinstance(erase, bool):
             raise RecordRefused("erase must be true or false")
+        if not (isinstance(said_at, dict) and all(map(_is_turn_id, said_at))):
+            raise RecordRefused("said_at must be an object of turn ids and times")
         return cls(
             tombstone_id=task_id_of(record.get("tombstone_id")),
             chat_id=chat_id_of(record.get("chat_id")),
@@ -277,6 +284,7 @@ class Tombstone:
             before=None if before is None else timestamp_of(before),
             turn_ids=frozenset(turn_ids or ()),
             erase=erase,
+            said_at={turn_id: timestamp_of(at) for turn_id, at in said_at.items()},
         )
 
 

@@ -57,7 +57,9 @@ class Manifest:
     format_version: int = FORMAT_VERSION
     files: dict[str, dict[str, Any]] = field(default_factory=dict)  # path -> {"size", "sha256"}
     summary_model: str | None = None  # that wrote the summaries; none: extractive
-    originals: dict[str, str] = field(default_factory=dict)  # segment from which something was erased -> what it was before
+    originals: dict[str, str] = field(
+        default_factory=dict
+    )  # segment from which something was erased -> what it was before
     erasing: list[str] = field(default_factory=list)  # of the tombstones, those that leave no bytes
 
     def recipe(self) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import sqlalchemy as sa
@@ -61,6 +61,20 @@ class Actions:
         """Remove the chat's notes (an outcome says what was remembered); how many there were."""
         with self._database.begin() as connection:
             return connection.execute(sa.delete(actions).where(actions.c.chat_id == checked_chat(chat_id))).rowcount
+
+    def every(self, chat_id: str | None = None) -> Iterator[tuple[str, str, int, str, float]]:
+        """(chat, task id, number, outcome, when) of each, of one chat or of all; for the owner's forgetting, and its proof."""
+        where = [] if chat_id is None else [actions.c.chat_id == checked_chat(chat_id)]
+        columns = (actions.c.chat_id, actions.c.task_id, actions.c.number, actions.c.outcome, actions.c.at)
+        with self._database.reading() as connection:
+            rows = connection.execute(sa.select(*columns).where(*where)).all()
+        yield from (tuple(row) for row in rows)
+
+    def remove_task(self, chat_id: str, task_id: str) -> int:
+        """Remove the notes of a task; how many there were."""
+        where = (actions.c.chat_id == checked_chat(chat_id), actions.c.task_id == task_id)
+        with self._database.begin() as connection:
+            return connection.execute(sa.delete(actions).where(*where)).rowcount
 
     def prune(self, before: float) -> int:
         """Remove notes older than a time (POSIX seconds); how many there were. Keep them as long as a task may come again: 7 days."""

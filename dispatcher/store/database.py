@@ -14,18 +14,20 @@ from pathlib import Path
 from typing import Any
 
 import structlog
-from sqlalchemy import Connection, Engine, create_engine, event, text
+from sqlalchemy import Connection, Engine, Text, create_engine, event, select, text
 from sqlalchemy.exc import SQLAlchemyError
 
 from dispatcher.store.migrating import copies, prepare_postgresql, prepare_sqlite
 from dispatcher.store.place import reason, shown, store_url
-from dispatcher.store.tables import SEARCHED
+from dispatcher.store.tables import BATCH, SEARCHED, metadata
 from shared.errors import HmemError, StoreUnavailable
 
 log = structlog.get_logger()
 
 _BUSY_SECONDS = 5.0
 _POOL_SECONDS = 10.0
+#: Seconds for which a scrub waits for readers and writers.
+_SCRUB_SECONDS = 30.0
 #: libpq's words: seconds to connect; milliseconds of one statement, of an idle transaction, and until a dead peer is given up.
 _POSTGRESQL: dict[str, Any] = {
     "connect_timeout": 5,
@@ -91,20 +93,48 @@ class Database:
             self._dispose()
 
     def scrub(self) -> None:
-        """Take what was deleted out of SQLite's files too: the full-text index, the write-ahead log, copies made before migrations.
+        """Take what was deleted out of the files too, by writing them anew: rows, full-text index, SQLite's write-ahead log and the copies made
+        before migrations. Call it after forgetting. Of 200,000 turns it takes some seconds, in which others may wait to write.
 
-        Call it after forgetting. It rewrites the index (a second for 200,000 turns). In PostgreSQL that is vacuum's business.
+        PostgreSQL's write-ahead log keeps it until the server has reused the space.
         """
         if self.path is None:
+            self._vacuum_postgresql()
             return
         with self.begin() as connection:
             for table in (f"{searched.name}_fts" for searched in SEARCHED):
                 connection.execute(text(f"INSERT INTO {table} ({table}) VALUES ('optimize')"))  # noqa: S608 - constants
         with self._errors_named(), self._ready().connect() as connection:
             raw: Any = connection.connection.dbapi_connection
-            raw.execute("PRAGMA wal_checkpoint(TRUNCATE)")  # outside a transaction, else it does nothing
+            raw.execute(f"PRAGMA busy_timeout={int(_SCRUB_SECONDS * 1000)}")
+            raw.execute("VACUUM")  # outside a transaction, as is the next line: else they do nothing
+            busy = raw.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
+            raw.execute(f"PRAGMA busy_timeout={int(_BUSY_SECONDS * 1000)}")
             for copy in copies(self.path):
                 copy.unlink(missing_ok=True)
+        if busy:
+            raise StoreUnavailable(
+                f"Somebody has been reading the medium store at {self.place} for {_SCRUB_SECONDS:g} s, so what was deleted is still in its log. "
+                "Run it again."
+            )
+
+    def _vacuum_postgresql(self) -> None:
+        with self._errors_named(), self._ready().connect() as connection:
+            free = connection.execution_options(isolation_level="AUTOCOMMIT")
+            free.execute(text("SET statement_timeout = 0"))
+            try:
+                for table in metadata.sorted_tables:
+                    free.execute(text(f"VACUUM FULL {table.name}"))
+            finally:
+                free.invalidate()  # its limit of a statement's time is gone
+
+    def rows_as_text(self) -> Iterator[tuple[str, str]]:
+        """(table, all text of a row) of everything that is stored; for the proof that a text is gone."""
+        for table in metadata.sorted_tables:
+            columns = [column for column in table.c if isinstance(column.type, Text)]
+            with self.reading() as connection:
+                for row in connection.execute(select(*columns).execution_options(yield_per=BATCH)):
+                    yield table.name, "\t".join(value for value in row if value is not None)
 
     @contextmanager
     def _errors_named(self) -> Iterator[None]:

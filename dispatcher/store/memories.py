@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, fields, replace
 from enum import StrEnum
@@ -26,7 +26,7 @@ from dispatcher.store.rows import (
     unchanged,
     without_vector,
 )
-from dispatcher.store.tables import chats, memories
+from dispatcher.store.tables import BATCH, chats, memories
 from dispatcher.store.words import indexed_words, storable
 from shared.errors import InvalidInput
 
@@ -163,6 +163,18 @@ class Memories:
         Ask for NO_REVISION only where a memory is added: it makes the chat's counters.
         """
         return unchanged(connection, checked_chat(chat_id), revision)
+
+    def every(self) -> Iterator[Memory]:
+        """All memories of all chats; for the owner's forgetting, and its proof."""
+        last = 0
+        while True:
+            query = sa.select(*_LIGHT).where(memories.c.memory_id > last).order_by(memories.c.memory_id).limit(BATCH)
+            with self._database.reading() as connection:
+                found = [_memory(row) for row in connection.execute(query)]
+            if not found:
+                return
+            yield from found
+            last = found[-1].memory_id
 
     def touch(self, chat_id: str, ids: Iterable[int], now: float, *, connection: Connection | None = None) -> int:
         """Note that these were used; how many there are."""

@@ -35,7 +35,8 @@ def prepare_sqlite(engine: Engine, path: Path) -> None:
     """Make or migrate the SQLite file; several processes may come at once."""
     make_dir(path.parent)
     with _file_lock(path.with_name(f"{path.name}.lock")):
-        os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+        if not path.exists():  # to close any descriptor of it would drop the locks that SQLite holds in this process
+            os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
         with closing(sqlite3.connect(path, timeout=_BUSY_SECONDS)) as raw:
             raw.execute("PRAGMA journal_mode=WAL")  # kept in the file; only the first one changes anything
         with engine.connect() as connection:

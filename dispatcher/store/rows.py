@@ -14,7 +14,7 @@ import structlog
 from sqlalchemy import Column, ColumnElement, Connection, Row, Table, TextClause
 from sqlalchemy.dialects import postgresql, sqlite
 
-from dispatcher.store.tables import chats, memories, summaries, turns
+from dispatcher.store.tables import BATCH, chats, memories, summaries, turns
 from dispatcher.store.words import chat_mark, query_words, storable
 from shared.errors import InvalidInput
 from shared.records import dumps, loads_object
@@ -23,8 +23,6 @@ log = structlog.get_logger()
 
 #: The revision of a chat that has no rows.
 NO_REVISION = "0"
-#: Ids in one statement.
-BATCH = 500
 #: Rows that hold a word of a question and are ranked: the newest.
 _CANDIDATES = 2_000
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -23,7 +23,7 @@ from dispatcher.store.rows import (
     own,
     without_vector,
 )
-from dispatcher.store.tables import summaries
+from dispatcher.store.tables import BATCH, summaries
 from dispatcher.store.words import storable
 
 Tier = Literal["medium", "long"]
@@ -80,6 +80,18 @@ class Summaries:
         """Summaries made from one of these turns, oldest first."""
         wanted = set(turn_ids)
         return [found for found in self._select(chat_id, [], None)[::-1] if wanted.intersection(found.turn_ids)]
+
+    def every(self) -> Iterator[SessionSummary]:
+        """All summaries of all chats; for the owner's forgetting, and its proof."""
+        last = ""
+        while True:
+            query = sa.select(summaries).where(summaries.c.summary_id > last).order_by(summaries.c.summary_id)
+            with self._database.reading() as connection:
+                found = [_summary(row) for row in connection.execute(query.limit(BATCH))]
+            if not found:
+                return
+            yield from found
+            last = found[-1].summary_id
 
     def due(self, keep: int, before: float) -> dict[str, set[str]]:
         """Medium summaries that are to become long, by chat: all but the newest `keep`, and those that ended before a time. For the dreamer only."""

@@ -14,6 +14,9 @@ HEAD = REVISIONS[-1]
 #: Alembic's own table; the name is ours, for a database may hold other programs' tables.
 VERSION_TABLE = "hmem_version"
 
+#: Ids or rows in one statement.
+BATCH = 500
+
 metadata = sa.MetaData()
 
 #: One row a chat that has anything: counters that change with its rows. `epoch` tells a row that was made anew from the old one.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
@@ -27,7 +27,7 @@ from dispatcher.store.rows import (
     search,
     without_vector,
 )
-from dispatcher.store.tables import turns
+from dispatcher.store.tables import BATCH, turns
 from dispatcher.store.words import indexed_words, storable
 from shared.records import Turn
 
@@ -144,6 +144,19 @@ class Turns:
             change(connection, chat_id, _CHANGES)
             values = {"embedding": embedding, "embedding_model": model}
             return connection.execute(sa.update(turns).where(*where).values(values)).rowcount > 0
+
+    def every(self, chat_id: str | None = None) -> Iterator[StoredTurn]:
+        """All turns, of one chat or of all, in the order they came; for the owner's forgetting, and its proof."""
+        where = [] if chat_id is None else [turns.c.chat_id == checked_chat(chat_id)]
+        last = 0
+        while True:
+            query = sa.select(*_COLUMNS, turns.c.turn_no).where(turns.c.turn_no > last, *where)
+            with self._database.reading() as connection:
+                rows = connection.execute(query.order_by(turns.c.turn_no).limit(BATCH)).all()
+            if not rows:
+                return
+            yield from (_stored(row[:-1]) for row in rows)
+            last = rows[-1].turn_no
 
     def remove(self, chat_id: str, turn_ids: Iterable[str]) -> int:
         """Remove turns by id; how many there were."""

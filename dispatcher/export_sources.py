@@ -1,0 +1,208 @@
+"""Where one chat's turns are, for `hmem export`: in the archive if it is on this host, in Redis, in the store of the day, in the release.
+
+Archive and Redis have what was said to the byte; the store has it but for characters that no engine takes; the release has cleaned text, a long
+turn in passages. A source that cannot be read is named, and the others are asked.
+"""
+
+from __future__ import annotations
+
+import base64
+import subprocess
+import sys
+from collections.abc import Callable
+from contextlib import closing, suppress
+from dataclasses import dataclass, field
+from itertools import groupby
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+import orjson
+
+from shared import keys
+from shared.command import translate
+from shared.errors import InvalidInput, ReleaseRefused, StorageError
+from shared.files import safe_name
+from shared.integrity import open_closed
+from shared.records import RecordRefused, Tombstone, Turn, loads_object
+from shared.release import LEXICAL
+from shared.settings import Settings
+from shared.turn_line import bare_line
+
+if TYPE_CHECKING:
+    from redis import Redis
+
+    from dispatcher.day import Day
+    from shared.recall import OpenRelease
+
+#: Keys of one round trip; turns may be large.
+BATCH_KEYS = 200
+#: The end of time (POSIX seconds), and all the rows that there are.
+FOREVER, EVERY = 1e12, 1 << 62
+
+ARCHIVE, REDIS, DAY, RELEASE = "archive", "redis", "day", "release"
+
+
+@dataclass(frozen=True)
+class Said:
+    """A turn, its line in turns.jsonl, and where it was found."""
+
+    turn: Turn
+    line: bytes
+    source: str
+
+
+@dataclass
+class Gathered:
+    """One chat's turns by id, what was asked to be forgotten, and what could not be asked."""
+
+    chat_id: str
+    stones: dict[str, Tombstone] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+    turns: dict[str, Said] = field(default_factory=dict)
+
+    def forgets(self, turn: Turn) -> bool:
+        return any(stone.covers(turn) for stone in self.stones.values())
+
+    def add_stones(self, stones: list[Tombstone]) -> None:
+        self.stones |= {stone.tombstone_id: stone for stone in stones if stone.chat_id == self.chat_id}
+
+    def add(self, said: Said) -> None:
+        """Unless the turn is there already, or another chat's, or forgotten."""
+        turn = said.turn
+        if turn.chat_id == self.chat_id and turn.turn_id not in self.turns and not self.forgets(turn):
+            self.turns[turn.turn_id] = said
+
+    def asked(self, what: str, ask: Callable[[], bool]) -> bool:
+        """Ask a source; whether it knows the chat. If it cannot be asked, a note says why."""
+        try:
+            return ask()
+        except Exception as error:
+            ours = translate(error)
+            if ours is None:
+                raise
+            self.notes.append(f"{what}: {ours}")
+            return False
+
+    def in_order(self) -> list[Said]:
+        return sorted(
+            self.turns.values(), key=lambda said: (said.turn.timestamp, said.turn.task_id, said.turn.role != "user")
+        )
+
+
+def gather(
+    settings: Settings, client: Redis, day: Day, release: OpenRelease | None, chat_id: str, work: Path
+) -> Gathered:
+    """Every turn of the chat, each once, in the words of the source that knows them best. `work` is an empty folder for the way."""
+    found = Gathered(chat_id)
+    found.add_stones(day.forgotten.of(chat_id))  # StorageError: rather no export than one of what is forgotten
+    waiting: list[Said] = []
+    archived: dict[str, list[Said]] = {}
+    # Redis first: what a night takes out of it meanwhile is in the archive by then.
+    found.asked("What was said since the last night may be missing", lambda: _from_redis(client, found, waiting))
+    has_archive = _archive_is_here(settings, found) and found.asked(
+        "The archive was left out", lambda: _from_archive(found, work, archived)
+    )
+    for said in waiting:  # a value that the archive does not have comes after those that it has
+        if all(said.line != one.line for one in archived.get(said.turn.turn_id, ())):
+            archived.setdefault(said.turn.turn_id, []).append(said)
+    for versions in archived.values():
+        found.add(versions[-1])
+    known = set(archived)
+    if day.wanted:
+        found.asked("The store of the day was left out", lambda: _from_store(day, found, known))
+    if release is not None and not has_archive:
+        found.asked("The release was left out", lambda: _from_release(release, found, known))
+    return found
+
+
+def _archive_is_here(settings: Settings, found: Gathered) -> bool:
+    try:
+        return (settings.hmem_night_dir / "archive").is_dir()
+    except PermissionError:
+        found.notes.append("The archive was left out: this user may not read it.")
+        return False
+
+
+def _from_archive(found: Gathered, work: Path, archived: dict[str, list[Said]]) -> bool:
+    """Every version of every turn, by the night's own command: this side does not know the archive's format."""
+    out = work / ARCHIVE
+    command = [
+        sys.executable,
+        "-m",
+        "nightly",
+        "export-archive",
+        f"--chat={found.chat_id}",
+        "--out",
+        str(out),
+        "--json",
+    ]
+    done = subprocess.run(command, capture_output=True, check=False)
+    if done.returncode == InvalidInput.exit_code:
+        return False  # nothing of this chat is archived yet
+    if done.returncode != 0:
+        why = done.stderr.decode("utf-8", "replace").strip().splitlines()
+        raise StorageError(why[-1] if why else f"hmem-night export-archive ended with {done.returncode}.")
+    stones = orjson.loads(done.stdout)["tombstones"]
+    found.add_stones([Tombstone.parse(orjson.dumps(stone)) for stone in stones])
+    with suppress(FileNotFoundError), (out / safe_name(found.chat_id) / "turns.jsonl").open("rb") as lines:
+        for line in lines:
+            version = _archived(line.rstrip(b"\n"))
+            archived.setdefault(version.turn.turn_id, []).append(version)
+    return True
+
+
+def _archived(line: bytes) -> Said:
+    """A line of the archive's export: a bare value, or a record around one."""
+    record = loads_object(line)
+    if "kind" not in record:
+        turn_key = keys.turn(record["task_id"], record["role"]).encode()
+        return _said(turn_key, line, ARCHIVE)
+    return _said(_bytes("key", record), _bytes("value", record), ARCHIVE)
+
+
+def _bytes(name: str, record: dict[str, Any]) -> bytes:
+    text = record.get(name)
+    return base64.b64decode(record[f"{name}_base64"]) if text is None else cast(str, text).encode()
+
+
+def _said(key: bytes, value: bytes, source: str) -> Said:
+    turn = Turn.parse(key, value)
+    return Said(turn, bare_line(key, value) or turn.to_json(), source)
+
+
+def _from_redis(client: Redis, found: Gathered, waiting: list[Said]) -> bool:
+    """The chat's turns that no night has taken yet, and its tombstones; what is no turn is the night's to judge."""
+    for raw in cast(list[bytes], client.lrange(keys.TOMBSTONES, 0, -1)):
+        with suppress(RecordRefused):  # the night stops over it, and says so
+            found.add_stones([Tombstone.parse(raw)])
+    names = sorted({cast(bytes, key) for key in client.scan_iter(match=f"{keys.MEMORY_PREFIX}*", count=5000)})
+    for at in range(0, len(names), BATCH_KEYS):
+        batch = names[at : at + BATCH_KEYS]
+        for name, value in zip(batch, cast(list[bytes | None], client.mget(batch)), strict=True):
+            with suppress(RecordRefused):
+                if value is not None and (said := _said(name, value, REDIS)).turn.chat_id == found.chat_id:
+                    waiting.append(said)
+    return bool(waiting)
+
+
+def _from_store(day: Day, found: Gathered, known: set[str]) -> bool:
+    for stored in day.turns.get_by_date_range(found.chat_id, 0.0, FOREVER, EVERY):
+        if stored.turn.turn_id not in known:
+            found.add(Said(stored.turn, stored.turn.to_json(), DAY))
+    return any(said.source == DAY for said in found.turns.values())
+
+
+def _from_release(release: OpenRelease, found: Gathered, known: set[str]) -> bool:
+    """The turns of the release, put together from their passages. That its file is as it was built is known since it was opened."""
+    if release.text_missing:
+        raise ReleaseRefused(release.text_missing)
+    sql = "SELECT exchange, role, speaker, started_at, text FROM chunks WHERE chat_id = ? ORDER BY exchange, role, passage"
+    with closing(open_closed(release.path / LEXICAL)) as connection:
+        rows = connection.execute(sql, (found.chat_id,))
+        for (task_id, role, speaker, timestamp), passages in groupby(rows, key=lambda row: row[:4]):
+            text = "\n".join(passage[4] for passage in passages)
+            plain = Turn(task_id, role, found.chat_id, text, timestamp)
+            turn = plain if speaker == plain.speaker else Turn(task_id, role, found.chat_id, text, timestamp, speaker)
+            if turn.turn_id not in known:
+                found.add(Said(turn, turn.to_json(), RELEASE))
+    return any(said.source == RELEASE for said in found.turns.values())

@@ -1,0 +1,212 @@
+"""The order of a forgetting. Each step may be repeated, so a resumed one begins at the first and changes nothing twice.
+
+journal      what is asked, the tombstones and the pieces for the scan are durable (journal.py)
+hidden       the tombstones are in forgotten.jsonl: nothing covered is injected any more
+announced    … and in Redis, for every night to come
+ended        sessions are ended, tasks answered or cancelled and out of flight; what they left has a tombstone too
+redis, store, claude, files      the layers of this host
+night        archive, mirror, caches, releases
+scanned, receipt                 then the journal goes
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from redis import Redis
+
+from dispatcher.forget.claude_layer import ClaudeLayer
+from dispatcher.forget.files_layer import remove_files
+from dispatcher.forget.journal import Journal, Journals
+from dispatcher.forget.night_part import NightPart
+from dispatcher.forget.proof import Proof
+from dispatcher.forget.receipt import receipt, what_stays, write_receipt
+from dispatcher.forget.redis_layer import RedisLayer
+from dispatcher.forget.store_layer import StoreLayer, open_store
+from dispatcher.forget.tasks_layer import Running, TasksLayer
+from dispatcher.forgetting import Forgotten, announce, end_conversation
+from shared import keys
+from shared.errors import SettingsError
+from shared.keeping import release_runs
+from shared.records import Tombstone
+from shared.settings import Settings
+
+Say = Callable[[str], None]
+
+
+@dataclass
+class Hands:
+    """What a forgetting works with."""
+
+    settings: Settings
+    client: Redis
+    store: StoreLayer | None
+    tasks: TasksLayer
+    journals: Journals
+    say: Say
+
+
+@contextmanager
+def open_hands(settings: Settings, client: Redis, say: Say) -> Iterator[Hands]:
+    """SettingsError without the secret: what is taken out of the queue is answered, and the bot believes signed answers only."""
+    if settings.result_hmac_key is None:
+        raise SettingsError(
+            "RESULT_HMAC_KEY is not set, so queued messages could not be answered. Set the dispatcher's."
+        )
+    tasks = TasksLayer(client, settings.result_hmac_key.get_secret_value())
+    store = open_store(settings)
+    try:
+        yield Hands(settings, client, store, tasks, Journals(settings.hmem_state_dir), say)
+    finally:
+        if store:
+            store.close()
+
+
+def carry_out(hands: Hands, journal: Journal) -> dict[str, Any]:
+    """All steps; the receipt. The journal stays where something is pending or was found."""
+    work = _Work(hands, journal)
+    work.hide()
+    work.end_conversations()
+    for step in (work.empty_redis, work.empty_store, work.empty_claude, work.empty_files):
+        step()
+    pending = [*work.running, *filter(None, [work.night()])]
+    scan = work.scan()
+    record = receipt(journal, scan, what_stays(hands.client, hands.store, journal.scope.asked.kind), pending)
+    write_receipt(hands.settings.hmem_state_dir, record)
+    work.crash_point("receipt")
+    if record["complete"]:
+        hands.journals.remove(journal)
+    return record
+
+
+class _Work:
+    """The steps of one."""
+
+    def __init__(self, hands: Hands, journal: Journal) -> None:
+        self._hands, self._journal, self._scope = hands, journal, journal.scope
+        self._forgotten = Forgotten(hands.settings.hmem_state_dir)
+        self.running: list[str] = []
+        self._proven = False
+
+    def crash_point(self, step: str) -> None:
+        """Tests make the process die here, as if the power had gone (HMEM_CRASH_AT)."""
+        if self._hands.settings.hmem_crash_at == f"forget:{step}":
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def hide(self) -> None:
+        self._hands.journals.write(self._journal)
+        self.crash_point("journal")
+        self._add(self._scope.stones)
+        self.crash_point("announced")
+
+    def _add(self, stones: list[Tombstone]) -> None:
+        for stone in stones:
+            self._forgotten.add(stone)
+        self.crash_point("hidden")
+        announce(self._hands.client, stones)
+
+    def end_conversations(self) -> None:
+        """Sessions first: what runs now does not become part of the next one."""
+        self._end_sessions()
+        tasks = self._hands.tasks
+        self._count("redis: tasks", answered=tasks.withdraw(self._scope))
+        meanwhile = tasks.cancel(self._scope)
+        self._wait(meanwhile)
+        self._cover_late(meanwhile)
+        self._end_sessions()
+        self._done("ended")
+
+    def _end_sessions(self) -> None:
+        for chat_id in self._scope.chats:
+            end_conversation(self._hands.client, chat_id)
+
+    def _wait(self, meanwhile: list[Running]) -> None:
+        if not meanwhile:
+            return
+        self._hands.say(f"{len(meanwhile)} task(s) of the chat are being answered; this waits for their end.")
+        left = self._hands.tasks.wait(self._scope)
+        self._count("redis: tasks", ended=len(meanwhile) - len(left))
+        self.running = [
+            f"task {one.task.task_id if one.task else 'unreadable'} of chat {one.chat_id} is still in flight; run hmem forget --resume"
+            for one in left
+        ]
+
+    def _cover_late(self, meanwhile: list[Running]) -> None:
+        """What they stored that is dated after the tombstones."""
+        late: dict[str, set[str]] = {}
+        for turn in self._hands.tasks.stored_late(self._scope, meanwhile):
+            late.setdefault(turn.chat_id, set()).add(turn.turn_id)
+        known = len(self._scope.stones)
+        stones = [
+            Tombstone(
+                f"erase-{self._journal.forget_id}-more{known + number}",
+                chat_id,
+                self._journal.started_at,
+                turn_ids=frozenset(ids),
+                erase=True,
+            )
+            for number, (chat_id, ids) in enumerate(sorted(late.items()))
+        ]
+        if stones:
+            self._scope.stones += stones
+            self._hands.journals.write(self._journal)
+            self._add(stones)
+
+    def empty_redis(self) -> None:
+        layer = RedisLayer(self._hands.client)
+        for name, number in layer.remove(layer.find(self._scope)).items():
+            self._count(name, removed=number)
+        self._done("redis")
+
+    def empty_store(self) -> None:
+        for name, number in self._hands.store.remove(self._scope).items() if self._hands.store else ():
+            self._count(name, removed=number)
+        self._done("store")
+
+    def empty_claude(self) -> None:
+        client: Any = self._hands.client
+        scope = self._scope
+        raws = [client.get(keys.session(chat_id)) for chat_id in scope.chats]
+        going_on = [raw.decode("utf-8", "replace") for raw in raws if raw]
+        removed = ClaudeLayer(self._hands.settings).remove(scope.chats, scope.sessions, going_on)
+        self._count("claude: transcripts", removed=removed)
+        self._done("claude")
+
+    def empty_files(self) -> None:
+        self._count("files", removed=remove_files(self._hands.settings, self._scope.chats))
+        self._done("files")
+
+    def night(self) -> str | None:
+        """Why the archive's part is not done, or None."""
+        hands = self._hands
+        part = NightPart(hands.settings, hands.client, self._scope.stones, self._journal.later)
+        before = release_runs(hands.settings.hmem_memory_dir)
+        failure = part.carry_out(hands.say)
+        self._proven = failure is None
+        if self._proven:
+            remove_files(hands.settings, [])  # copies of the old release's index
+        self._count("archive", records=part.erased)
+        self._count("releases", removed=len(set(before) - set(release_runs(hands.settings.hmem_memory_dir))))
+        self._done("night")
+        return failure
+
+    def scan(self) -> dict[str, Any]:
+        hands = self._hands
+        proof = Proof(hands.settings, hands.client, hands.store, hands.tasks, self._scope)
+        found = proof.search(self._journal.needles, archive=self._proven)
+        self.crash_point("scanned")
+        return found
+
+    def _count(self, layer: str, **numbers: int) -> None:
+        if any(numbers.values()):
+            self._journal.count(layer, **numbers)
+
+    def _done(self, step: str) -> None:
+        """The counts so far outlive a crash."""
+        self._hands.journals.write(self._journal)
+        self.crash_point(step)

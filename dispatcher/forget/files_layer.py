@@ -1,0 +1,33 @@
+"""What lies in the state directory beside the store: the chats' working directories, prompts that a crash left, copies of indexes nobody reads."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from pathlib import Path
+
+from shared.files import PrivateDir, remove_tree, safe_name
+from shared.settings import Settings
+
+#: Directories of processes; a dead one's go when a new one is made.
+PROMPTS, VIEWS = "prompts", "views"
+
+
+def remove_files(settings: Settings, chats: Collection[str]) -> int:
+    """How many files and directories went. The working directories themselves stay: a task may be about to begin there."""
+    state, gone = settings.hmem_state_dir, 0
+    for chat in chats:
+        for path in _inside(state / "chats" / safe_name(chat)):
+            remove_tree(path)
+            gone += 1
+    return gone + sum(_remove_abandoned(state / name) for name in (PROMPTS, VIEWS))
+
+
+def _inside(folder: Path) -> list[Path]:
+    return sorted(folder.iterdir()) if folder.is_dir() and not folder.is_symlink() else []
+
+
+def _remove_abandoned(base: Path) -> int:
+    before = len(_inside(base))
+    if before:
+        PrivateDir(base).remove()
+    return before - len(_inside(base))

@@ -1,0 +1,149 @@
+"""The archive's part of a forgetting: a night, run here if the archive is here. Its release names the tombstones that it was built with."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+from redis import Redis
+
+from dispatcher.releases import unpin
+from shared import keys
+from shared.errors import NightRunning, ReleaseRefused, RestartFailed
+from shared.files import locked_dir
+from shared.keeping import PIN, outdated, prune_outdated, release_runs
+from shared.records import Tombstone
+from shared.release import current_release, read_manifest
+from shared.settings import Settings
+
+#: Seconds for which another night is waited for, between two tries, and between two words about it.
+PATIENCE_SECONDS, TRY_SECONDS, SAY_SECONDS = 3_600.0, 2.0, 60.0
+#: Seconds that running dispatchers get to leave the old release.
+LEAVE_SECONDS = 30.0
+
+Say = Callable[[str], None]
+
+
+@dataclass
+class NightPart:
+    """`later`: the owner leaves it to the next night."""
+
+    settings: Settings
+    client: Redis
+    stones: Sequence[Tombstone]
+    later: bool = False
+    erased: int = 0  # records, by the nights that were run here
+
+    @property
+    def archive_here(self) -> bool:
+        return (self.settings.hmem_night_dir / "archive").is_dir()
+
+    @property
+    def pinned(self) -> bool:
+        return (self.settings.hmem_memory_dir / PIN).exists()
+
+    def done(self) -> bool:
+        """Whether the release in use was built without it and stands alone, or no night has ever archived anything."""
+        if not self.stones:
+            return True
+        try:
+            release = current_release(self.settings.hmem_memory_dir)
+            if release is not None:
+                applied = {stone.tombstone_id for stone in self.stones} <= set(read_manifest(release).erasing)
+                return applied and not outdated(self.settings.hmem_memory_dir) and not self._mirror_lags()
+        except ReleaseRefused:
+            return False
+        return not (
+            self.archive_here or release_runs(self.settings.hmem_memory_dir) or self.client.exists(keys.NIGHT_RUN)
+        )
+
+    def _mirror_lags(self) -> bool:
+        """Whether the last night could not bring the archive's mirror along."""
+        if not (self.archive_here and self.settings.archive_mirror):
+            return False
+        nights = _nights()
+        return not nights or bool(nights[-1].get("mirror_failed"))
+
+    def carry_out(self, say: Say) -> str | None:
+        """Run the night if that is needed and can be done here; why the part is not done, or None."""
+        if self.done():
+            return None
+        if not self.archive_here:
+            return "the archive is on another host, whose next night takes it out; hmem forget --resume completes this afterwards"
+        if self.later:
+            return "the archive's part is left to the next night; hmem forget --resume completes this afterwards"
+        if self.pinned:
+            unpin(self.settings.hmem_memory_dir)
+            say("The pin was lifted: the release that it held has the words in it.")
+        begun = time.time()
+        failure = self._run(say)
+        self.erased = sum(night.get("erased", 0) for night in _nights() if night["finished_at"] >= begun)
+        if failure is None:
+            self._wait_for_readers()
+        if failure is None and not self.done():
+            failure = "the night has ended, and a release that holds it is in use, or is still read by some process; stop that process"
+        return failure
+
+    def _run(self, say: Say) -> str | None:
+        """One night, after the one that may be running; what it said when it failed."""
+        deadline, said = time.monotonic() + PATIENCE_SECONDS, 0.0
+        while True:
+            code, last = _night()
+            if code in (0, RestartFailed.exit_code):
+                return None
+            if code != NightRunning.exit_code or time.monotonic() > deadline:
+                return f"the night ended with {code}: {last}"
+            if time.monotonic() - said > SAY_SECONDS:
+                say("Another night is running; this one waits for it.")
+                said = time.monotonic()
+            time.sleep(TRY_SECONDS)
+
+    def _wait_for_readers(self) -> None:
+        """Dispatchers that live hold the old release until they have opened the new one."""
+        release, client = current_release(self.settings.hmem_memory_dir), _bytes(self.client)
+        newest = read_manifest(release).run if release else 0
+        deadline = time.monotonic() + LEAVE_SECONDS
+        while time.monotonic() < deadline:
+            served = client.hgetall(keys.RELEASE)
+            alive = [name for name in served if client.exists(keys.lease(name.decode("utf-8", "replace")))]
+            if all(int(served[name]) in (0, newest) for name in alive) and not self._held():
+                return
+            time.sleep(0.2)
+
+    def _held(self) -> list[int]:
+        """Older releases that a reader kept the night from removing; they are tried again. On a read-only mount that is the night's business."""
+        try:
+            with locked_dir(self.settings.hmem_memory_dir):
+                return prune_outdated(self.settings.hmem_memory_dir)[1]
+        except OSError:
+            return []
+
+
+def _nights() -> list[dict[str, Any]]:
+    """The finished nights of this host, oldest first."""
+    done = subprocess.run([sys.executable, "-m", "nightly", "status", "--json"], capture_output=True, check=False)
+    nights = orjson.loads(done.stdout) if done.returncode == 0 else []
+    return [night["summary"] for night in nights if night["summary"]]
+
+
+def _night() -> tuple[int, str]:
+    """A night in a process of its own, its progress shown here; (exit code, its last line)."""
+    command = [sys.executable, "-m", "nightly", "run"]
+    last = ""
+    with subprocess.Popen(
+        command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+    ) as night:
+        for line in night.stderr or ():
+            text = line.decode("utf-8", "replace").rstrip()
+            last = text or last
+            sys.stderr.write(f"{text}\n")
+    return night.returncode, last
+
+
+def _bytes(client: Redis) -> Any:
+    return client

@@ -1,0 +1,70 @@
+"""What would be forgotten, for the owner to look at before it is."""
+
+from __future__ import annotations
+
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from dispatcher.forget.night_part import NightPart
+from dispatcher.forget.selecting import Selection
+from shared.text import one_line, shorten, time_text
+
+#: Texts that are shown, and their characters.
+SHOWN, CHARACTERS = 10, 120
+UNDONE = "This cannot be undone."
+
+
+def preview(selection: Selection, night: NightPart, stays: list[dict[str, str]]) -> dict[str, Any]:
+    turns = sorted(selection.turns.items(), key=lambda item: item[1][0])
+    return {
+        "asked": selection.scope.asked.to_json(),
+        "chats": selection.scope.chats,
+        "turns": len(turns),
+        "first": turns[0][1][0] if turns else None,
+        "last": turns[-1][1][0] if turns else None,
+        "texts": [
+            {"chat_id": chat_id, "turn_id": turn_id, "at": at, "text": _short(text)}
+            for (chat_id, turn_id), (at, text) in turns[:SHOWN]
+        ],
+        "memories": [
+            {"chat_id": memory.chat_id, "number": memory.number, "type": str(memory.type), "text": _short(memory.text)}
+            for memory in selection.memories
+        ],
+        "tasks": {
+            "queued": sum(not one.worker for one in selection.tasks),
+            "running": sum(bool(one.worker) for one in selection.tasks),
+        },
+        "layers": dict(selection.layers),
+        "archive": _archive(night),
+        "stays": stays,
+    }
+
+
+def _archive(night: NightPart) -> str:
+    if not night.archive_here:
+        return "It is on another host or empty: its next night takes it out there."
+    if night.later:
+        return "It is on this host; its part is left to the next night."
+    lifted = " The pin is lifted, for the release that it holds has the words in it." if night.pinned else ""
+    return f"It is on this host; a night is run now.{lifted}"
+
+
+def preview_text(shown: dict[str, Any], zone: ZoneInfo) -> str:
+    """For people."""
+    span = f", from {time_text(shown['first'], zone)} to {time_text(shown['last'], zone)}" if shown["turns"] else ""
+    lines = [f"To be forgotten: {shown['turns']} turns of chat {', '.join(shown['chats']) or '(none)'}{span}"]
+    lines += [f"  {one['turn_id']}  {time_text(one['at'], zone)}  {one['text']}" for one in shown["texts"]]
+    if shown["turns"] > len(shown["texts"]):
+        lines.append(f"  and {shown['turns'] - len(shown['texts'])} more")
+    lines += [
+        f"  memory {one['number']} of chat {one['chat_id']} ({one['type']}): {one['text']}" for one in shown["memories"]
+    ]
+    lines += [f"  {layer:34} {number}" for layer, number in sorted(shown["layers"].items())]
+    tasks = shown["tasks"]
+    lines.append(f"  tasks: {tasks['queued']} queued, {tasks['running']} being answered; they end unanswered")
+    lines += [f"Archive: {shown['archive']}", UNDONE, "", "Afterwards the receipt names what no command reaches:"]
+    return "\n".join([*lines, *(f"  {one['what']}" for one in shown["stays"])])
+
+
+def _short(text: str) -> str:
+    return shorten(one_line(text), CHARACTERS)

@@ -1,0 +1,140 @@
+"""The byte scan after a forgetting: every file and every value of every layer, for pieces of what is gone.
+
+What a text that is kept says as well is no evidence, so those pieces are left out first; words are looked for only where our own files are,
+for other programs' files have words of their own, and words that our own programs are written with tell nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from redis import Redis, ResponseError
+
+import shared
+from dispatcher.forget.claude_layer import ClaudeLayer
+from dispatcher.forget.journal import FOLDER
+from dispatcher.forget.redis_layer import RedisLayer
+from dispatcher.forget.scope import Scope
+from dispatcher.forget.selecting import release_summaries, released_chunks
+from dispatcher.forget.store_layer import StoreLayer
+from dispatcher.forget.tasks_layer import TasksLayer
+from shared import keys
+from shared.byte_scan import Needles, Scanned, scan, scan_values
+from shared.errors import HmemError
+from shared.files import safe_name
+from shared.records import RecordRefused, Turn
+from shared.settings import Settings, names_a_host
+
+
+@dataclass
+class Proof:
+    """Searches; `store` is None where there is none."""
+
+    settings: Settings
+    client: Redis
+    store: StoreLayer | None
+    tasks: TasksLayer
+    scope: Scope
+
+    def search(self, needles: Needles, *, archive: bool) -> dict[str, Any]:
+        """What the receipt says of the scan. `archive`: also release and archive, out of which it must be by now."""
+        telling = needles.without(self._kept())
+        scanned = self.look(telling, archive=archive)
+        return {
+            "files": scanned.files,
+            "bytes": scanned.bytes,
+            "needles": len(telling),
+            "also_said_elsewhere": telling.said_elsewhere,
+            "archive": archive,
+            "found": [asdict(one) for one in scanned.found],
+            "unreadable": scanned.unreadable,
+        }
+
+    def look(self, telling: Needles, *, archive: bool) -> Scanned:
+        """Through every place."""
+        state, store = self.settings.hmem_state_dir, self.store
+        scanned = scan([state, *(self._archive_places() if archive else [])], telling, skip=[state / FOLDER])
+        scanned.add(scan(ClaudeLayer(self.settings).places, telling.only_windows()))
+        scanned.add(scan_values(self._redis_values(), telling))
+        if store and not store.database.is_sqlite:
+            rows = store.database.rows_as_text()
+            scanned.add(
+                scan_values(((f"store: {table}", text.encode("utf-8", "replace")) for table, text in rows), telling)
+            )
+        return scanned
+
+    def _archive_places(self) -> list[Path]:
+        mirror = self.settings.archive_mirror
+        local = [Path(mirror)] if mirror and not names_a_host(mirror) else []
+        return [self.settings.hmem_memory_dir, self.settings.hmem_night_dir, *local]
+
+    def _kept(self) -> Iterator[str]:
+        yield from _own_words()
+        for key, raw in RedisLayer(self.client).turns():
+            with suppress(RecordRefused):
+                turn = Turn.parse(key, raw)
+                if not self.scope.covers(turn):
+                    yield turn.content
+        covered = {one.raw for one in self.tasks.covered(self.scope)}
+        yield from (one.text for one in self.tasks.all() if one.raw not in covered)
+        if self.store:
+            yield from self.store.texts()
+        with suppress(HmemError):  # a release that cannot be read keeps nothing
+            yield from self._released()
+
+    def _released(self) -> Iterator[str]:
+        for chunk in released_chunks(self.settings):
+            until = self.scope.until(chunk.chat_id)
+            if (until is None or chunk.started_at >= until) and not any(
+                stone.chat_id == chunk.chat_id and stone.turn_ids & set(chunk.turn_ids) for stone in self.scope.stones
+            ):
+                yield chunk.text
+        written = {f"chat_{safe_name(chat_id)}_summary.txt" for chat_id in self.scope.chats}
+        yield from (text for path, text in release_summaries(self.settings) if path.name not in written)
+
+    def _redis_values(self) -> Iterator[tuple[str, bytes]]:
+        client: Any = self.client
+        for key in client.scan_iter(match=keys.ALL, count=1000):
+            place = "redis: " + _pattern_of(key)
+            yield place, key
+            try:
+                yield from ((place, value) for value in _parts(client, key))
+            except ResponseError:  # it is gone, or another type by now
+                continue
+
+
+def _own_words() -> Iterator[str]:
+    """What these programs are written with: field names, SQL, prompts."""
+    root = Path(shared.__file__).parent.parent
+    for package in ("shared", "dispatcher", "nightly"):
+        for path in sorted((root / package).rglob("*")):
+            if path.suffix in (".py", ".lua", ".j2", ".sql"):
+                yield path.read_text(encoding="utf-8")
+
+
+def _parts(client: Any, key: bytes) -> list[bytes]:
+    """All that a key holds, of whatever type."""
+    kind = client.type(key)
+    if kind == b"string":
+        value = client.get(key)
+        return [] if value is None else [value]
+    if kind == b"list":
+        return list(client.lrange(key, 0, -1))
+    if kind == b"hash":
+        return [part for pair in client.hgetall(key).items() for part in pair]
+    if kind == b"set":
+        return list(client.smembers(key))
+    if kind == b"zset":
+        return list(client.zrange(key, 0, -1))
+    return []
+
+
+def _pattern_of(key: bytes) -> str:
+    """Which kind of key it is: a key that cannot be read in full may hold words itself."""
+    text = key.decode("utf-8", "replace")
+    fixed = (known.pattern.split("{")[0] for known in keys.KEYS)
+    return max((one for one in fixed if text.startswith(one)), key=len, default="other")

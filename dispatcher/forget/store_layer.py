@@ -1,0 +1,120 @@
+"""What the medium store holds of it: turns of the day, summaries of sessions, typed memories, and the notes of what tags have done."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from dispatcher.forget.scope import Scope
+from dispatcher.store.actions import Actions
+from dispatcher.store.database import Database
+from dispatcher.store.memories import Memories, Memory
+from dispatcher.store.summaries import SessionSummary, Summaries
+from dispatcher.store.turns import Turns
+from shared.records import Turn
+from shared.settings import Settings
+
+
+@dataclass
+class Stored:
+    """Rows that are covered; actions as (chat, task id, number, outcome)."""
+
+    turns: list[Turn] = field(default_factory=list)
+    summaries: list[SessionSummary] = field(default_factory=list)
+    memories: list[Memory] = field(default_factory=list)
+    actions: list[tuple[str, str, int, str]] = field(default_factory=list)
+
+    @property
+    def texts(self) -> list[str]:
+        texts = [turn.content for turn in self.turns] + [summary.text for summary in self.summaries]
+        return texts + [memory.text for memory in self.memories]
+
+    @property
+    def counts(self) -> dict[str, int]:
+        return {f"store: {name}": len(rows) for name, rows in vars(self).items() if rows}
+
+
+class StoreLayer:
+    """One connection to the store; `open_store` gives none where there is no store."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.database = Database(settings.medium_url, settings.hmem_state_dir)
+        self.turns, self.summaries = Turns(self.database), Summaries(self.database)
+        self.memories, self.actions = Memories(self.database), Actions(self.database)
+
+    def close(self) -> None:
+        self.database.close()
+
+    def find(self, scope: Scope) -> Stored:
+        one = scope.asked.chat_id
+        return Stored(
+            [stored.turn for stored in self.turns.every(one) if scope.covers(stored.turn)],
+            [summary for summary in self.summaries.every() if _covers_summary(scope, summary)],
+            [memory for memory in self.memories.every() if _covers_memory(scope, memory)],
+            [
+                (chat_id, task_id, number, outcome)
+                for chat_id, task_id, number, outcome, at in self.actions.every(one)
+                if scope.covers_said(chat_id, task_id, at, outcome)
+            ],
+        )
+
+    def remove(self, scope: Scope) -> dict[str, int]:
+        """Layer → rows that went; the files of the store are written anew, so that no free page keeps them."""
+        stored = self.find(scope)
+        for chat_id, ids in _by_chat((turn.chat_id, turn.turn_id) for turn in stored.turns):
+            self.turns.remove(chat_id, ids)
+        for chat_id, ids in _by_chat((summary.chat_id, summary.summary_id) for summary in stored.summaries):
+            self.summaries.remove(chat_id, ids)
+        for memory in stored.memories:
+            self.memories.delete(memory.chat_id, memory.memory_id)
+        for chat_id, task_id in dict.fromkeys(row[:2] for row in stored.actions):
+            self.actions.remove_task(chat_id, task_id)
+        self.database.scrub()
+        return stored.counts
+
+    def texts(self) -> Iterator[str]:
+        """All that people and models wrote, of all chats."""
+        for stored in self.turns.every():
+            yield stored.turn.content
+        for summary in self.summaries.every():
+            yield summary.text
+        for memory in self.memories.every():
+            yield memory.text
+        for *_, outcome, _at in self.actions.every():
+            yield outcome
+
+
+def open_store(settings: Settings) -> StoreLayer | None:
+    return None if (settings.medium_url or "").strip().lower() == "none" else StoreLayer(settings)
+
+
+def _covers_memory(scope: Scope, memory: Memory) -> bool:
+    """Of a chat those that were made in the time, of turns those that came from them, of a text those that hold it."""
+    if not scope.asked.concerns(memory.chat_id):
+        return False
+    until = scope.until(memory.chat_id)
+    if until is not None and memory.created < until:
+        return True
+    if scope.asked.kind == "matching":
+        return scope.asked.holds(memory.text)
+    ids = set((memory.source_turn or "").split())
+    return any(stone.chat_id == memory.chat_id and ids & stone.turn_ids for stone in scope.stones)
+
+
+def _covers_summary(scope: Scope, summary: SessionSummary) -> bool:
+    """Those that hold anything of it: of a chat all that begin in the time."""
+    if not scope.asked.concerns(summary.chat_id):
+        return False
+    until = scope.until(summary.chat_id)
+    if until is not None and summary.started_at < until:
+        return True
+    ids = set(summary.turn_ids)
+    named = any(stone.chat_id == summary.chat_id and ids & stone.turn_ids for stone in scope.stones)
+    return named or scope.asked.holds(summary.text)
+
+
+def _by_chat(pairs: Iterable[tuple[str, str]]) -> list[tuple[str, list[str]]]:
+    chats: dict[str, list[str]] = {}
+    for chat_id, one in pairs:
+        chats.setdefault(chat_id, []).append(one)
+    return sorted(chats.items())

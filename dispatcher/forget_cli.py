@@ -1,0 +1,166 @@
+"""`hmem forget`: for good, out of every layer; a preview first."""
+
+from __future__ import annotations
+
+import sys
+import time
+from contextlib import closing
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from dispatcher.cli_parts import Json, connect, given_chat
+from shared.command import print_json, start
+from shared.errors import ForgetIncomplete, InvalidInput
+from shared.settings import Settings
+
+if TYPE_CHECKING:
+    from dispatcher.forget.carrying_out import Hands
+    from dispatcher.forget.journal import Journal
+    from dispatcher.forget.scope import Asked
+
+NOTHING_DONE = "Nothing was done; run it again with --yes."
+
+
+def forget(
+    chat: Annotated[
+        str,
+        typer.Option(help="The whole chat, or what the other two are looked for in; --chat=-100 for a negative one."),
+    ] = "",
+    before: Annotated[str, typer.Option(help="Of the chat only what was said before: ISO 8601 or POSIX seconds.")] = "",
+    turn: Annotated[
+        list[str] | None, typer.Option(help="This turn (TASK:user, TASK:asst, or TASK for both); repeatable.")
+    ] = None,
+    matching: Annotated[str, typer.Option(help="Turns and memories that hold this text.")] = "",
+    yes: Annotated[bool, typer.Option("--yes", help="Do it, without asking.")] = False,
+    later: Annotated[bool, typer.Option("--later", help="Leave the archive's part to the next night.")] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Finish what was begun.")] = False,
+    list_: Annotated[bool, typer.Option("--list", help="Show what is unfinished, and the receipts.")] = False,
+    json: Json = False,
+) -> None:
+    """Erase a chat, turns or a text for good: from Redis, store, Claude's files and archive; the receipt says what is left."""
+    settings = start()
+    given = _asked(settings, chat, before, turn or [], matching)
+    if sum((given is not None, resume, list_)) != 1:
+        raise InvalidInput(
+            "Say what is to be forgotten (--chat, --turn or --matching), or give --resume or --list alone."
+        )
+    if list_:
+        _list(settings, json=json)
+        return
+    from dispatcher.forget.carrying_out import open_hands
+
+    with closing(connect(settings)) as client:
+        client.ping()
+        with open_hands(settings, client, lambda text: typer.echo(text, err=True)) as hands:
+            if given is None:
+                _resume(hands, json=json)
+            else:
+                _begin(hands, given, yes=yes, later=later, json=json)
+
+
+def _asked(settings: Settings, chat: str, before: str, turns: list[str], matching: str) -> Asked | None:
+    """The selection, or None if there is none."""
+    from dispatcher.forget.scope import Asked, asked_text, asked_turns
+
+    chat_id = given_chat(chat) if chat else None
+    if turns and matching:
+        raise InvalidInput("Give --turn or --matching, not both. Each narrows down to --chat if that is given too.")
+    if before and (turns or matching or not chat):
+        raise InvalidInput("--before goes with --chat alone. Leave it out, or name the chat.")
+    if turns:
+        return Asked("turn", chat_id, turn_ids=asked_turns(turns))
+    if matching:
+        return Asked("matching", chat_id, text=asked_text(matching))
+    return Asked("chat", chat_id, _moment(before, settings)) if chat_id else None
+
+
+def _moment(given: str, settings: Settings) -> float | None:
+    from shared.moments import moment
+
+    try:
+        at = moment(given or None, settings.timezone)
+    except ValueError as error:
+        raise InvalidInput(
+            f"--before {given} is no time: write 2026-05-08, 2026-05-08T14:00 or POSIX seconds."
+        ) from error
+    if at is not None and at > time.time():
+        raise InvalidInput(
+            f"--before {given} is not over yet: what is said until then would be forgotten too. Leave it out."
+        )
+    return at
+
+
+def _begin(hands: Hands, asked: Asked, *, yes: bool, later: bool, json: bool) -> None:
+    from dispatcher.forget.journal import Journal
+    from dispatcher.forget.night_part import NightPart
+    from dispatcher.forget.preview import preview, preview_text
+    from dispatcher.forget.receipt import what_stays
+    from dispatcher.forget.scope import Scope
+    from dispatcher.forget.selecting import Selecting
+    from shared.byte_scan import Needles
+
+    journal = Journal(Scope(asked, []), Needles(), later=later)
+    selection = Selecting(hands.settings, hands.client, hands.store, hands.tasks).select(asked, journal.forget_id)
+    if not yes:
+        night = NightPart(hands.settings, hands.client, selection.scope.stones, later)
+        shown = preview(selection, night, what_stays(hands.client, hands.store, asked.kind))
+        if json:
+            print_json({"preview": shown, "done": False})
+            return
+        typer.echo(preview_text(shown, hands.settings.timezone))
+    if selection.empty:
+        typer.echo("Nothing holds that, so nothing is to be forgotten.", err=True)
+        return
+    if not yes and not (sys.stdin.isatty() and typer.confirm("Forget it for good?")):
+        typer.echo(NOTHING_DONE, err=True)
+        return
+    journal.scope, journal.needles = selection.scope, Needles.of(selection.texts)
+    journal.scope.chosen = True
+    _carry_out(hands, [journal], json=json)
+
+
+def _resume(hands: Hands, *, json: bool) -> None:
+    if not hands.journals.names():
+        typer.echo("Nothing is unfinished.", err=True)
+        return
+    _carry_out(hands, [], json=json)
+
+
+def _carry_out(hands: Hands, new: list[Journal], *, json: bool) -> None:
+    """What is unfinished first, then what is new; ForgetIncomplete unless all of it is complete."""
+    from dispatcher.forget.carrying_out import carry_out
+    from dispatcher.forget.receipt import receipt_text
+
+    records: list[dict[str, Any]] = []
+    with hands.journals.alone():
+        for journal in new:
+            hands.journals.write(journal)  # before the unfinished ones: they may take a night
+        for journal in hands.journals.unfinished():
+            records.append(carry_out(hands, journal))
+            if not json:
+                typer.echo(receipt_text(records[-1], hands.settings.timezone))
+    if json:
+        print_json(records)
+    if left := [record["id"] for record in records if not record["complete"]]:
+        raise ForgetIncomplete(
+            f"{len(left)} forgetting(s) are not complete: {', '.join(left)}. The receipt says what is pending; then run hmem forget --resume."
+        )
+
+
+def _list(settings: Settings, *, json: bool) -> None:
+    from dispatcher.forget.journal import Journals
+    from dispatcher.forget.receipt import receipts
+    from shared.text import time_text
+
+    unfinished, done = Journals(settings.hmem_state_dir).names(), receipts(settings.hmem_state_dir)
+    if json:
+        print_json({"unfinished": unfinished, "receipts": done})
+        return
+    for name in unfinished:
+        typer.echo(f"{name}  unfinished: run hmem forget --resume")
+    for record in done:
+        said = "complete" if record["complete"] else "incomplete"
+        typer.echo(
+            f"{record['id']}  {time_text(record['finished_at'], settings.timezone)}  {said}, chats {', '.join(record['chats'])}"
+        )

@@ -1,0 +1,22 @@
+"""Times as a person writes them on a command line."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from zoneinfo import ZoneInfo
+
+
+def moment(said: object, zone: ZoneInfo) -> float | None:
+    """POSIX seconds of a number or an ISO 8601 text (in `zone` if it names none), None of None; ValueError otherwise."""
+    if said is None:
+        return None
+    try:
+        seconds = float(str(said))
+    except ValueError:
+        read = datetime.fromisoformat(str(said))
+        seconds = (read if read.tzinfo else read.replace(tzinfo=zone)).timestamp()
+    try:
+        datetime.fromtimestamp(seconds, zone)
+    except (OverflowError, OSError) as error:
+        raise ValueError(f"{said} is no time") from error
+    return seconds
