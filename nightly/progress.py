@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from typing import TypeVar
 
 from rich.console import Console
+from rich.filesize import decimal
 from rich.progress import Progress, TaskID, track
 
 Item = TypeVar("Item")
@@ -47,7 +48,7 @@ class Reporter:
         for doing, done, total in steps:
             if doing != before or time.monotonic() - last > PLAIN_EVERY_SECONDS:
                 last, before = time.monotonic(), doing
-                self.say(f"  {what}: {doing}" + (f", {100 * done // total} % of {total / 1e6:.0f} MB" if total else ""))
+                self.say(f"  {what}: {doing}" + (f", {100 * done // total} % of {decimal(total)}" if total else ""))
 
     def _bars(self, steps: Iterable[tuple[str, int, int]], what: str) -> None:
         with Progress(console=self._console, transient=True) as progress:

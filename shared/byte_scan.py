@@ -91,7 +91,8 @@ class Needles:
     def without(self, kept: Iterable[str]) -> Needles:
         """Those that no text which is kept says."""
         windows, words = dict.fromkeys(self.windows), dict.fromkeys(self.words)
-        for some in _batches((text.encode("utf-8", "replace") for text in kept), VALUES_AT_ONCE):
+        said_so = (form.encode("utf-8", "replace") for text in kept for form in _as_told(text))
+        for some in _batches(said_so, VALUES_AT_ONCE):
             folded = [line.decode("utf-8").casefold().encode() for line in some]
             while windows or words:  # a match hides one that overlaps it: look again without it
                 seen = _matches([*some, *folded], [name.encode("utf-8", "replace") for name in (*windows, *words)])
@@ -106,6 +107,11 @@ class Needles:
         """Every form in which a piece may stand in a file."""
         forms = (form for piece in (*self.windows, *self.words) for form in _forms(piece))
         return list(dict.fromkeys([*forms, *(form for piece in self.windows for form in _base64_forms(piece))]))
+
+
+def _as_told(text: str) -> set[str]:
+    """As it was said, and as a summary tells it: in one line."""
+    return {text, " ".join(text.split())}
 
 
 def _windows(text: str, most: int) -> Iterator[str]:

@@ -27,6 +27,7 @@ from shared.byte_scan import Needles, Scanned, scan, scan_values
 from shared.errors import HmemError
 from shared.files import safe_name
 from shared.records import RecordRefused, Turn
+from shared.release import current_release, read_manifest
 from shared.settings import Settings, names_a_host
 
 
@@ -42,7 +43,7 @@ class Proof:
 
     def search(self, needles: Needles, *, archive: bool) -> dict[str, Any]:
         """What the receipt says of the scan. `archive`: also release and archive, out of which it must be by now."""
-        telling = needles.without(self._kept())
+        telling = needles.without(self._kept(archive=archive))
         scanned = self.look(telling, archive=archive)
         return {
             "files": scanned.files,
@@ -72,7 +73,7 @@ class Proof:
         local = [Path(mirror)] if mirror and not names_a_host(mirror) else []
         return [self.settings.hmem_memory_dir, self.settings.hmem_night_dir, *local]
 
-    def _kept(self) -> Iterator[str]:
+    def _kept(self, *, archive: bool) -> Iterator[str]:
         yield from _own_words()
         for key, raw in RedisLayer(self.client).turns():
             with suppress(RecordRefused):
@@ -84,17 +85,23 @@ class Proof:
         if self.store:
             yield from self.store.texts()
         with suppress(HmemError):  # a release that cannot be read keeps nothing
-            yield from self._released()
+            yield from self._released(built_without=archive)
 
-    def _released(self) -> Iterator[str]:
+    def _released(self, *, built_without: bool) -> Iterator[str]:
         for chunk in released_chunks(self.settings):
             until = self.scope.until(chunk.chat_id)
             if (until is None or chunk.started_at >= until) and not any(
                 stone.chat_id == chunk.chat_id and stone.turn_ids & set(chunk.turn_ids) for stone in self.scope.stones
             ):
                 yield chunk.text
-        written = {f"chat_{safe_name(chat_id)}_summary.txt" for chat_id in self.scope.chats}
+        # Picked sentences are a function of the chunks, which are searched themselves; a model's text of the chat is no excuse.
+        asked = {f"chat_{safe_name(chat_id)}_summary.txt" for chat_id in self.scope.chats}
+        written = asked if self._written_by_model() or not built_without else set[str]()
         yield from (text for path, text in release_summaries(self.settings) if path.name not in written)
+
+    def _written_by_model(self) -> bool:
+        release = current_release(self.settings.hmem_memory_dir)
+        return release is not None and read_manifest(release).summary_model is not None
 
     def _redis_values(self) -> Iterator[tuple[str, bytes]]:
         client: Any = self.client

@@ -35,7 +35,10 @@ RELEASE, ARCHIVE = "release: turns", "archive: turns"
 
 @dataclass
 class Selection:
-    """`turns`: (chat, turn id) → time and text of what is covered; `texts`: all that the scan is to look for; `layers`: place → how much."""
+    """`turns`: (chat, turn id) → time and text of what is covered; `texts`: all that the scan is to look for; `layers`: place → how much.
+
+    Summaries are not looked for: they are made of the turns' words, and tell of those that are kept in the same form.
+    """
 
     scope: Scope
     turns: dict[tuple[str, str], tuple[float, str]] = field(default_factory=dict)
@@ -99,7 +102,6 @@ class Selecting:
         scope.tasks |= {one.task.task_id for one in selection.tasks if one.task}
         if scope.whole_chat:
             scope.tasks |= self._awaited(scope.whole_chat)
-            selection.texts += _summary_texts(self._settings, scope.whole_chat)
         for held in self._redis.find(scope):
             selection.layers[held.layer] += 1
             selection.texts += held.texts
@@ -154,13 +156,6 @@ def release_summaries(settings: Settings) -> Iterator[tuple[Path, str]]:
     release = current_release(settings.hmem_memory_dir)
     for path in sorted((release / SUMMARIES).glob("*.txt")) if release else ():
         yield path, path.read_text(encoding="utf-8", errors="replace")
-
-
-def _summary_texts(settings: Settings, chat_id: str) -> list[str]:
-    """What a model may have written of the chat."""
-    from shared.files import safe_name
-
-    return [text for path, text in release_summaries(settings) if path.name == f"chat_{safe_name(chat_id)}_summary.txt"]
 
 
 def _of_turn(turn: Turn, place: str) -> Known:

@@ -26,8 +26,7 @@ class Stored:
 
     @property
     def texts(self) -> list[str]:
-        texts = [turn.content for turn in self.turns] + [summary.text for summary in self.summaries]
-        return texts + [memory.text for memory in self.memories]
+        return [turn.content for turn in self.turns] + [memory.text for memory in self.memories]
 
     @property
     def counts(self) -> dict[str, int]:
