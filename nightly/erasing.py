@@ -39,7 +39,7 @@ from shared.records import RecordRefused, Tombstone, Turn, dumps, loads_object, 
 #: Beside the segments: where a rewritten one is proven before it takes its place; what was compared with which tombstones.
 STAGE = "erasing"
 DONE = "erased.json"
-CACHE, LAST = "cache.sqlite", "last"
+CACHE, LAST, IMPORTS = "cache.sqlite", "last", "imports"
 
 Line = dict[str, Any]
 
@@ -213,9 +213,10 @@ def _forget_vectors(night: Night, lines: list[Line]) -> int:
 
 
 def _remove_damaged(night: Night, archive: Archive) -> int:
-    """Damaged copies that `verify --repair` put aside for a file that is sound now; nobody can tell what they hold."""
+    """What was put aside and nobody can read: damaged copies of files that are sound now, imports that failed their own hash."""
     folder = night.archive_dir / DAMAGED
     found = [path for path in folder.iterdir() if path.stem in archive.segments] if folder.is_dir() else []
+    found += (night.settings.hmem_night_dir / IMPORTS).glob("*.bad")
     for path in found:
         path.unlink()
     return len(found)

@@ -27,7 +27,7 @@ from nightly.history.sieve import Sieve, Tally, Verdict
 from nightly.night import Night
 from nightly.segments import RawRecord, WrittenText, read_archive, write_texts
 from shared import keys
-from shared.errors import HmemError
+from shared.errors import StorageError
 from shared.files import atomic_writer, fsync_dir, locked_dir, make_dir, remove_halves
 from shared.records import RecordRefused, Tombstone
 from shared.settings import Settings
@@ -38,7 +38,7 @@ RECORDS, TOMBSTONES = "records.jsonl", "tombstones.jsonl"
 _PART = "staging.part"
 
 
-class StagedUnreadable(HmemError):
+class StagedUnreadable(StorageError):
     """A staged file that is not as it was written; never leaves this module."""
 
 

@@ -151,6 +151,8 @@ def test_caches_texts_and_damaged_copies_go_too(world: World) -> None:
         damaged = archive(world) / "damaged"
         damaged.mkdir()
         (damaged / "seg-1.jsonl.1").write_text(f"half of a line with {SECRET}")
+        (world.night_dir / "imports").mkdir(exist_ok=True)
+        (world.night_dir / "imports" / "0.bad").write_text(SECRET)
         (damaged / "seg-9.jsonl.1").write_text("nothing sound is known under this name")
         with closing(sqlite3.connect(world.night_dir / "cache.sqlite")) as cache, cache:
             cache.execute("CREATE TABLE IF NOT EXISTS texts (key TEXT PRIMARY KEY, record BLOB) WITHOUT ROWID")
