@@ -147,9 +147,7 @@ class Sieve:
         file, chat_id, last = self._taken[turn.turn_id]
         if sha256 == last or not candidate.verbatim:
             return Verdict.KNOWN
-        if chat_id != turn.chat_id:
-            return _once(sha256, self._hashes)  # no version of it: the archive step puts it into quarantine
-        if file != self._file:
+        if file != self._file or chat_id != turn.chat_id:
             return Verdict.DIFFERS
         self._taken[turn.turn_id] = (file, chat_id, sha256)
         return Verdict.NEW
