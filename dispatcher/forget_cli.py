@@ -35,6 +35,9 @@ def forget(
     yes: Annotated[bool, typer.Option("--yes", help="Do it, without asking.")] = False,
     later: Annotated[bool, typer.Option("--later", help="Leave the archive's part to the next night.")] = False,
     resume: Annotated[bool, typer.Option("--resume", help="Finish what was begun.")] = False,
+    accept: Annotated[
+        bool, typer.Option("--accept", help="With --resume: you have looked at the places that the scan names.")
+    ] = False,
     list_: Annotated[bool, typer.Option("--list", help="Show what is unfinished, and the receipts.")] = False,
     json: Json = False,
 ) -> None:
@@ -45,6 +48,8 @@ def forget(
         raise InvalidInput(
             "Say what is to be forgotten (--chat, --turn or --matching), or give --resume or --list alone."
         )
+    if accept and not resume:
+        raise InvalidInput("--accept goes with --resume: first let the scan name its places, and look at them.")
     if list_:
         _list(settings, json=json)
         return
@@ -54,7 +59,7 @@ def forget(
         client.ping()
         with open_hands(settings, client, lambda text: typer.echo(text, err=True)) as hands:
             if given is None:
-                _resume(hands, json=json)
+                _resume(hands, accept=accept, json=json)
             else:
                 _begin(hands, given, yes=yes, later=later, json=json)
 
@@ -120,14 +125,14 @@ def _begin(hands: Hands, asked: Asked, *, yes: bool, later: bool, json: bool) ->
     _carry_out(hands, [journal], json=json)
 
 
-def _resume(hands: Hands, *, json: bool) -> None:
+def _resume(hands: Hands, *, accept: bool, json: bool) -> None:
     if not hands.journals.names():
         typer.echo("Nothing is unfinished.", err=True)
         return
-    _carry_out(hands, [], json=json)
+    _carry_out(hands, [], accept=accept, json=json)
 
 
-def _carry_out(hands: Hands, new: list[Journal], *, json: bool) -> None:
+def _carry_out(hands: Hands, new: list[Journal], *, accept: bool = False, json: bool) -> None:
     """What is unfinished first, then what is new; ForgetIncomplete unless all of it is complete."""
     from dispatcher.forget.carrying_out import carry_out
     from dispatcher.forget.receipt import receipt_text
@@ -137,7 +142,7 @@ def _carry_out(hands: Hands, new: list[Journal], *, json: bool) -> None:
         for journal in new:
             hands.journals.write(journal)  # before the unfinished ones: they may take a night
         for journal in hands.journals.unfinished():
-            records.append(carry_out(hands, journal))
+            records.append(carry_out(hands, journal, accept=accept))
             if not json:
                 typer.echo(receipt_text(records[-1], hands.settings.timezone))
     if json:

@@ -14,6 +14,7 @@ import base64
 import json
 import os
 import re
+import string
 import subprocess
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -131,6 +132,8 @@ def _starts(line: str) -> list[int]:
 def _window(line: str, at: int) -> str:
     """So many whole characters from there as fit."""
     piece = line[at : at + WINDOW_BYTES]
+    if at:  # the end of an escape would pass for the first letters: "\\u043e recipe" holds "e recipe"
+        piece = piece.lstrip(string.hexdigits) or piece
     return piece.encode("utf-8", "replace")[:WINDOW_BYTES].decode("utf-8", "ignore")
 
 

@@ -72,6 +72,14 @@ def test_what_is_kept_is_no_evidence(tmp_path: Path) -> None:
     assert len(needles.without(TEXTS)) == 0
 
 
+def test_the_end_of_an_escape_is_no_letter_of_the_text(tmp_path: Path) -> None:
+    """`\\u043e recipe` ends as a window that was cut in mid-word begins."""
+    gone, kept = "x" * 32 + "e recipe of the garden party now", "его recipe of the garden party now"
+    needles = Needles.of([gone]).without([kept])
+    (tmp_path / "kept.json").write_text(json.dumps({"content": kept}))
+    assert places(tmp_path, needles) == set()
+
+
 def test_links_are_not_followed_and_pipes_do_not_keep_us(tmp_path: Path) -> None:
     outside = tmp_path / "outside"
     outside.mkdir()

@@ -189,3 +189,20 @@ def test_chats_whose_name_is_a_pattern(light: World) -> None:
         True,
         True,
     ]
+
+
+def test_a_place_that_the_owner_has_looked_at_ends_it(light: World) -> None:
+    planted(light)
+    notes = light.root / "state" / "notes.txt"
+    notes.write_text(CANARIES[0])
+    done = hmem(light, "forget", f"--chat={CHAT}", "--yes", "--json")
+    (record,) = json.loads(done.stdout)
+    assert (done.returncode, record["complete"], [one["place"] for one in record["scan"]["found"]]) == (
+        28,
+        False,
+        [str(notes)],
+    )
+    assert hmem(light, "forget", "--accept").returncode == 24
+    (record,) = json.loads(hmem(light, "forget", "--resume", "--accept", "--json").stdout)
+    assert (record["complete"], record["accepted"]) == (True, True)
+    assert not list((light.root / "state" / "forgetting").glob("*.json"))

@@ -67,8 +67,8 @@ def open_hands(settings: Settings, client: Redis, say: Say) -> Iterator[Hands]:
             store.close()
 
 
-def carry_out(hands: Hands, journal: Journal) -> dict[str, Any]:
-    """All steps; the receipt. The journal stays where something is pending or was found."""
+def carry_out(hands: Hands, journal: Journal, *, accept: bool = False) -> dict[str, Any]:
+    """All steps; the receipt. The journal stays where something is pending or was found, unless the owner accepts that."""
     work = _Work(hands, journal)
     work.hide()
     work.end_conversations()
@@ -76,7 +76,8 @@ def carry_out(hands: Hands, journal: Journal) -> dict[str, Any]:
         step()
     pending = [*work.running, *filter(None, [work.night()])]
     scan = work.scan()
-    record = receipt(journal, scan, what_stays(hands.client, hands.store, journal.scope.asked.kind), pending)
+    stays = what_stays(hands.client, hands.store, journal.scope.asked.kind)
+    record = receipt(journal, scan, stays, pending, accept=accept)
     write_receipt(hands.settings.hmem_state_dir, record)
     work.crash_point("receipt")
     if record["complete"]:

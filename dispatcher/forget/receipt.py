@@ -17,7 +17,10 @@ from shared.text import time_text
 FOLDER = "receipts"
 
 
-def receipt(journal: Journal, scan: dict[str, Any], stays: list[dict[str, str]], pending: list[str]) -> dict[str, Any]:
+def receipt(
+    journal: Journal, scan: dict[str, Any], stays: list[dict[str, str]], pending: list[str], *, accept: bool = False
+) -> dict[str, Any]:
+    """`accept`: the owner has looked at the places that the scan named."""
     scope = journal.scope
     return {
         "id": journal.forget_id,
@@ -26,7 +29,8 @@ def receipt(journal: Journal, scan: dict[str, Any], stays: list[dict[str, str]],
         "stones": [stone.tombstone_id for stone in scope.stones],
         "started_at": journal.started_at,
         "finished_at": time.time(),
-        "complete": not (pending or scan["found"] or scan["unreadable"]),
+        "complete": not pending and (accept or not (scan["found"] or scan["unreadable"])),
+        "accepted": accept,
         "layers": journal.layers,
         "scan": scan,
         "stays": stays,
@@ -123,8 +127,10 @@ def stays_lines(stays: list[dict[str, str]]) -> list[str]:
 
 def _verdict(record: dict[str, Any]) -> str:
     if record["complete"]:
-        return "complete."
-    return "incomplete. Run hmem forget --resume once that is mended."
+        return "complete, as accepted." if record["accepted"] else "complete."
+    if record["pending"]:
+        return "incomplete. Run hmem forget --resume once that is mended."
+    return "incomplete. Look at the places below; if other words only look alike there, hmem forget --resume --accept ends it."
 
 
 def _counts(counts: dict[str, int]) -> str:
