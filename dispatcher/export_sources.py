@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import base64
 import subprocess
-import sys
 from collections.abc import Callable
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
@@ -23,6 +22,7 @@ from shared.command import translate
 from shared.errors import InvalidInput, ReleaseRefused, StorageError
 from shared.files import safe_name
 from shared.integrity import open_closed
+from shared.processes import last_words, module_command
 from shared.records import RecordRefused, Tombstone, Turn, loads_object
 from shared.release import LEXICAL
 from shared.settings import Settings
@@ -126,22 +126,13 @@ def _archive_is_here(settings: Settings, found: Gathered) -> bool:
 def _from_archive(found: Gathered, work: Path, archived: dict[str, list[Said]]) -> bool:
     """Every version of every turn, by the night's own command: this side does not know the archive's format."""
     out = work / ARCHIVE
-    command = [
-        sys.executable,
-        "-m",
-        "nightly",
-        "export-archive",
-        f"--chat={found.chat_id}",
-        "--out",
-        str(out),
-        "--json",
-    ]
+    command = module_command("nightly", "export-archive", f"--chat={found.chat_id}", "--out", str(out), "--json")
     done = subprocess.run(command, capture_output=True, check=False)
     if done.returncode == InvalidInput.exit_code:
         return False  # nothing of this chat is archived yet
     if done.returncode != 0:
-        why = done.stderr.decode("utf-8", "replace").strip().splitlines()
-        raise StorageError(why[-1] if why else f"hmem-night export-archive ended with {done.returncode}.")
+        why = last_words(done.stderr)
+        raise StorageError(f"hmem-night export-archive ended with {done.returncode}: {why}")
     stones = orjson.loads(done.stdout)["tombstones"]
     found.add_stones([Tombstone.parse(orjson.dumps(stone)) for stone in stones])
     with suppress(FileNotFoundError), (out / safe_name(found.chat_id) / "turns.jsonl").open("rb") as lines:

@@ -31,7 +31,9 @@ def forget(
     turn: Annotated[
         list[str] | None, typer.Option(help="This turn (TASK:user, TASK:asst, or TASK for both); repeatable.")
     ] = None,
-    matching: Annotated[str, typer.Option(help="Turns and memories that hold this text.")] = "",
+    matching: Annotated[
+        str, typer.Option(help="Turns and memories that hold this text; - reads it from standard input.")
+    ] = "",
     yes: Annotated[bool, typer.Option("--yes", help="Do it, without asking.")] = False,
     later: Annotated[bool, typer.Option("--later", help="Leave the archive's part to the next night.")] = False,
     resume: Annotated[bool, typer.Option("--resume", help="Finish what was begun.")] = False,
@@ -75,6 +77,8 @@ def _asked(settings: Settings, chat: str, before: str, turns: list[str], matchin
         raise InvalidInput("--before goes with --chat alone. Leave it out, or name the chat.")
     if turns:
         return Asked("turn", chat_id, turn_ids=asked_turns(turns))
+    if matching == "-":
+        matching = sys.stdin.read().strip()
     if matching:
         return Asked("matching", chat_id, text=asked_text(matching))
     return Asked("chat", chat_id, _moment(before, settings)) if chat_id else None
@@ -106,7 +110,8 @@ def _begin(hands: Hands, asked: Asked, *, yes: bool, later: bool, json: bool) ->
     from shared.byte_scan import Needles
 
     journal = Journal(Scope(asked, []), Needles(), later=later)
-    selection = Selecting(hands.settings, hands.client, hands.store, hands.tasks).select(asked, journal.forget_id)
+    selecting = Selecting(hands.settings, hands.client, hands.store, hands.tasks)
+    selection = selecting.select(asked, journal.forget_id)
     if not yes:
         night = NightPart(hands.settings, hands.client, selection.scope.stones, later)
         shown = preview(selection, night, what_stays(hands.client, hands.store, asked.kind))
@@ -120,6 +125,8 @@ def _begin(hands: Hands, asked: Asked, *, yes: bool, later: bool, json: bool) ->
     if not yes and not (sys.stdin.isatty() and typer.confirm("Forget it for good?")):
         typer.echo(NOTHING_DONE, err=True)
         return
+    if not yes:  # what was said while the question stood
+        selection = selecting.select(asked, journal.forget_id)
     journal.scope, journal.needles = selection.scope, Needles.of(selection.texts)
     journal.scope.chosen = True
     _carry_out(hands, [journal], json=json)
@@ -134,14 +141,16 @@ def _resume(hands: Hands, *, accept: bool, json: bool) -> None:
 
 def _carry_out(hands: Hands, new: list[Journal], *, accept: bool = False, json: bool) -> None:
     """What is unfinished first, then what is new; ForgetIncomplete unless all of it is complete."""
-    from dispatcher.forget.carrying_out import carry_out
+    from dispatcher.forget.carrying_out import carry_out, hide
     from dispatcher.forget.receipt import receipt_text
 
     records: list[dict[str, Any]] = []
     with hands.journals.alone():
         for journal in new:
             hands.journals.write(journal)  # before the unfinished ones: they may take a night
-        for journal in hands.journals.unfinished():
+        for journal in (unfinished := hands.journals.unfinished()):
+            hide(hands, journal)
+        for journal in unfinished:
             records.append(carry_out(hands, journal, accept=accept))
             if not json:
                 typer.echo(receipt_text(records[-1], hands.settings.timezone))

@@ -21,8 +21,18 @@ from nightly import erasing
 from nightly.ledger import Ledger
 from nightly.mirror import Mirror, MirrorDiffers, bring_up_to_date, missing_there, open_mirror
 from nightly.night import Night
-from nightly.segments import Archive, RawRecord, parse_turn, read_archive, segment_name, write_segment
-from nightly.staging import clear
+from nightly.segments import (
+    Archive,
+    RawRecord,
+    WrittenText,
+    parse_turn,
+    read_archive,
+    read_texts,
+    segment_name,
+    write_segment,
+    write_texts,
+)
+from nightly.staging import TEXTS, clear
 from shared.errors import LedgerMismatch, MirrorFailed
 from shared.files import make_dir
 from shared.records import RecordRefused, Tombstone
@@ -41,9 +51,10 @@ def run(night: Night, out: Path) -> dict[str, Any]:
     for record in exported:
         line = _classify(record, earlier, ledger)
         if line:
-            fresh.append((eraser and eraser.erased(record)) or line)
+            fresh.append((eraser and eraser.erased(record, night.run)) or line)
     _write(night, [*fresh, *({"kind": "tombstone", "tombstone": orjson.loads(stone.to_json())} for stone in stones)])
     night.crash_point("archive:segment-written")
+    _bring_texts(night, eraser)
     archive = _prove(night, exported)
     erased = erasing.apply(night, archive)
     if erased.get("segments"):
@@ -75,6 +86,18 @@ def _unless_away(night: Night, ask: Callable[[Mirror], dict[str, Any]]) -> dict[
     except MirrorFailed as error:
         night.report.say(f"  Warning: {error} Until then nothing is deleted from Redis.")
         return {"error": str(error)}
+
+
+def _bring_texts(night: Night, eraser: erasing.Eraser | None) -> None:
+    """What a model wrote elsewhere and an import has brought; nothing of a chat of which something was forgotten for good."""
+    path = night.output("export") / TEXTS
+    known = read_texts(night.archive_dir).texts
+    brought = (
+        [WrittenText.from_json(orjson.loads(line)) for line in path.read_bytes().splitlines()] if path.exists() else []
+    )
+    forgotten = {stone.chat_id for stone in eraser.stones} if eraser else set()
+    if new := [text for text in brought if text.key not in known and text.chat_id not in forgotten]:
+        write_texts(night.archive_dir, night.run, new)
 
 
 def _lines(path: Path) -> Iterator[RawRecord]:
@@ -113,7 +136,8 @@ def _new_tombstones(earlier: Archive, path: Path) -> list[Tombstone]:
             raise LedgerMismatch(
                 f"Tombstone {number} in Redis cannot be read: {error}. Mend or remove it, then run the night again."
             ) from error
-        if stone.tombstone_id not in earlier.tombstones:
+        known = earlier.tombstones.get(stone.tombstone_id)
+        if known is None or (stone.erase and not known.erase):  # an older program archived it as one that only hides
             stones[stone.tombstone_id] = stone
     return list(stones.values())
 

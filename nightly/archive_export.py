@@ -28,7 +28,6 @@ from nightly.progress import Reporter
 from nightly.segments import (
     Archive,
     ArchivedTurn,
-    Erased,
     RawRecord,
     archive_files,
     parse_turn,
@@ -38,7 +37,7 @@ from shared.conversation import conversation
 from shared.errors import ArchiveDamaged, InvalidInput, NightRunning
 from shared.export_folder import README, export_folder, private_file
 from shared.files import make_dir, remove_tree, safe_name, sha256_file
-from shared.records import RecordRefused, Tombstone, Turn, turn_key
+from shared.records import RecordRefused, Tombstone, Turn
 from shared.settings import Settings
 from shared.turn_line import bare_line
 
@@ -190,9 +189,7 @@ class _Export:
         elif kind == "erased":
             rest.add("erased", line)
             counts["erased"] += 1
-            if line["key"] is not None:
-                turn_id = ":".join(turn_key(line["key"].encode()))
-                archive.erased[turn_id] = Erased(line["chat_id"], line["timestamp"], run)
+            archive.note_erased(line, run)
         else:
             self._take_record(RawRecord.from_json(line), run, by_chat, rest)
 
@@ -247,7 +244,12 @@ class _Export:
             found[turn.turn_id] = (replace(turn, content="", extra={}), covered, earlier + ([] if covered else [at]))
             at += len(line)
         chat.forgotten = sum(covered for _, covered, _ in found.values())
-        kept = [one for one in found.values() if not one[1] and self._wanted.in_time(one[0].timestamp)]
+        last = self._read.archive.versions  # a turn whose last version was erased is in here no more
+        kept = [
+            one
+            for one in found.values()
+            if not one[1] and one[0].turn_id in last and self._wanted.in_time(one[0].timestamp)
+        ]
         kept.sort(key=lambda one: (one[0].timestamp, one[0].task_id, one[0].role != "user"))
         return [places for _, _, places in kept]
 

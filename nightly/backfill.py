@@ -27,6 +27,7 @@ from nightly.target import open_target
 from shared.embedding import Embedder, EmbeddingIdentity, known_model, open_embedder
 from shared.errors import InvalidInput
 from shared.files import make_dir
+from shared.processes import module_command
 from shared.release import Manifest
 from shared.settings import Settings
 
@@ -71,7 +72,7 @@ def start_again_with(model: str, arguments: list[str]) -> None:
     known_model(model, "ollama")  # a typo is said before anything else
     settings = ["EMBEDDER=ollama", f"EMBED_MODEL={model}"]
     sys.stderr.flush()
-    os.execvp("env", ["env", *settings, sys.executable, "-m", "nightly", *arguments])  # noqa: S606 - no shell is meant
+    os.execvp("env", ["env", *settings, *module_command("nightly", *arguments)])  # noqa: S606 - no shell is meant
 
 
 def plan(settings: Settings, reporter: Reporter) -> dict[str, Any]:

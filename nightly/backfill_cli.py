@@ -136,7 +136,9 @@ def _from_files(
     from nightly.progress import Reporter
 
     settings = start()
-    request = intake.Request(source, files, intake.wanted_of(since, until, chat), bot)
+    if source != "jsonl" and Path("-") in files:
+        raise InvalidInput(f"Standard input is read for jsonl only. Name the file for backfill {source}.")
+    request = intake.Request(source, files, intake.wanted_of(since, until, chat, settings.timezone), bot)
     progress = Reporter(quiet=json or settings.log_json)
     report = (intake.plan if dry_run else intake.bring_in)(settings, request, progress)
     if json:

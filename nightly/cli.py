@@ -13,6 +13,7 @@ from nightly.archive_export_cli import export_archive
 from nightly.backfill_cli import app as backfill_app
 from shared.command import print_json, run_command, start
 from shared.errors import InvalidInput, SettingsError
+from shared.processes import module_command
 
 app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False, add_completion=False, help=__doc__)
 app.add_typer(backfill_app, name="backfill")
@@ -106,7 +107,7 @@ def named_weekdays(expression: str) -> str:
 
 def _one_night() -> None:
     """A night that fails (or crashes) says so and leaves the schedule running; the next one finishes it first."""
-    code = subprocess.run([sys.executable, "-m", "nightly", "run"], check=False).returncode
+    code = subprocess.run(module_command("nightly", "run"), check=False).returncode
     typer.echo(f"{datetime.now(UTC):%Y-%m-%d %H:%M:%SZ} night ended with exit code {code}", err=True)
 
 

@@ -34,12 +34,13 @@ from nightly.segments import (
 from shared.chunking import chunks_of, indexed_text
 from shared.errors import ArchiveDamaged
 from shared.files import fresh_dir, fsync_dir, remove_tree, sha256_file, write_atomic
+from shared.keys import MEMORY_PREFIX
 from shared.records import RecordRefused, Tombstone, Turn, dumps, loads_object, timestamp_of
 
 #: Beside the segments: where a rewritten one is proven before it takes its place; what was compared with which tombstones.
 STAGE = "erasing"
 DONE = "erased.json"
-CACHE, LAST, IMPORTS = "cache.sqlite", "last", "imports"
+CACHE, LAST, IMPORTS, NEEDLES = "cache.sqlite", "last", "imports", "erasing.json"
 
 Line = dict[str, Any]
 
@@ -62,23 +63,23 @@ class Eraser:
             )
             return None if outdated else line
         if line["kind"] in ("turn", "quarantine"):
-            return self.erased(RawRecord.from_json(line)) or line
+            return self.erased(RawRecord.from_json(line), run) or line
         return line
 
-    def erased(self, raw: RawRecord) -> Line | None:
+    def erased(self, raw: RawRecord, run: int) -> Line | None:
         """What is left of a record, or None if no tombstone covers it."""
         turn = _turn_of(raw)
         left: Line = {"key": None, "chat_id": None, "timestamp": None}
         if turn is None:
-            return {"kind": "erased", **left, "sha256": raw.sha256} if self._covers_bytes(raw) else None
+            return {"kind": "erased", **left, "sha256": raw.sha256} if self._covers_bytes(raw, run) else None
         if not self.covers(turn):
             return None
         left = {"key": raw.key.decode("ascii"), "chat_id": turn.chat_id, "timestamp": turn.timestamp}
         return {"kind": "erased", **left, "sha256": raw.sha256}
 
-    def _covers_bytes(self, raw: RawRecord) -> bool:
+    def _covers_bytes(self, raw: RawRecord, run: int) -> bool:
         """Of what cannot be read as a turn: its key is a forgotten turn's, or its bytes name a forgotten chat, and no later time."""
-        return any(_names(stone, raw) for stone in self.stones)
+        return any(_names(stone, raw, early=run <= self.stone_runs[stone.tombstone_id]) for stone in self.stones)
 
 
 def _turn_of(raw: RawRecord) -> Turn | None:
@@ -88,15 +89,18 @@ def _turn_of(raw: RawRecord) -> Turn | None:
         return None
 
 
-def _names(stone: Tombstone, raw: RawRecord) -> bool:
+def _names(stone: Tombstone, raw: RawRecord, *, early: bool) -> bool:
+    """`early`: it was archived no later than the tombstone, which is all that tells of a time where it has none that can be read."""
+    own = re.search(rb'"chat_id"\s*:\s*' + _spelled(stone.chat_id) + rb"\s*[,}\s]", raw.value + b" ")
     if stone.turn_ids:
-        return any(raw.key.endswith(f":{turn_id}".encode()) for turn_id in stone.turn_ids)
-    if not re.search(rb'"chat_id"\s*:\s*' + _spelled(stone.chat_id) + rb"\s*[,}\s]", raw.value + b" "):
+        named = any(raw.key == f"{MEMORY_PREFIX}{turn_id}".encode() for turn_id in stone.turn_ids)
+        return named and (own is not None or b'"chat_id"' not in raw.value)
+    if own is None:
         return False
     try:
         said_at = timestamp_of(loads_object(raw.value).get("timestamp"))
     except RecordRefused:
-        return True
+        return early
     return said_at < (stone.created_at if stone.before is None else stone.before)
 
 
@@ -120,16 +124,23 @@ def apply(night: Night, archive: Archive) -> dict[str, Any]:
         return {}
     remove_tree(night.archive_dir / STAGE)
     stones = sorted(stone.tombstone_id for stone in eraser.stones)
-    done = _looked_at(night, stones)
+    done, needles = _looked_at(night, stones), night.settings.hmem_night_dir / NEEDLES
     names = [name for _, name in archive_files(night.archive_dir) if done.get(name) != archive.segments[name]]
     held = {name: lines for name in names if (lines := _held(night.archive_dir / name, eraser))}
-    counts = {} if done else {"damaged_copies": _remove_damaged(night, archive)}
-    counts |= {"segments": len(held), "records": 0, "texts": 0, "vectors": 0}
+    counts: dict[str, Any] = {
+        "segments": len(held),
+        "records": 0,
+        "texts": 0,
+        "vectors": 0,
+        "damaged_copies": _remove_damaged(night, archive),
+    }
     if held:
         remove_tree(night.settings.hmem_night_dir / LAST)  # an index that was built with it
         counts["vectors"] = _forget_vectors(night, [line for lines in held.values() for line in lines])
         night.crash_point("erase:vectors-forgotten")
     texts = [text for lines in held.values() for line in lines for text in _texts_of(line)]
+    if texts:  # what a killed night has erased can be looked for by these alone
+        write_atomic(needles, orjson.dumps([*_left_needles(needles), *texts]))
     for name, lines in night.report.track(held.items(), len(held), "erase"):
         _rewrite(night.archive_dir, name, eraser)
         night.crash_point("erase:segment-rewritten")
@@ -138,7 +149,19 @@ def apply(night: Night, archive: Archive) -> dict[str, Any]:
         counts["records"] += len(lines) - written
     segments = {name: sha256_file(night.archive_dir / name) for _, name in archive_files(night.archive_dir)}
     write_atomic(night.settings.hmem_night_dir / DONE, orjson.dumps({"stones": stones, "segments": segments}))
-    return counts | ({"scan": _scan(night, texts)} if texts else {})
+    if found := _left_needles(needles):
+        counts["scan"] = _scan(night, found, skip=needles)
+        needles.unlink()
+    return counts
+
+
+def _left_needles(path: Path) -> list[str]:
+    """Texts to look for, of this night and of one that was killed; they go as soon as they were looked for."""
+    try:
+        texts: list[str] = orjson.loads(path.read_bytes())
+    except (FileNotFoundError, ValueError):
+        return []
+    return texts
 
 
 def _texts_of(line: Line) -> list[str]:
@@ -150,16 +173,14 @@ def _texts_of(line: Line) -> list[str]:
     return [turn.content if turn else raw.value.decode("utf-8", "replace")]
 
 
-def _scan(night: Night, texts: list[str]) -> dict[str, Any]:
+def _scan(night: Night, texts: list[str], skip: Path) -> dict[str, Any]:
     """Look for what went in every file of the night directory but this night's own, whose bulk goes when it is done; counts and places."""
-    from shared.byte_scan import Needles, scan
+    from shared.byte_scan import Needles, own_words, scan
 
     archive = read_archive(night.archive_dir)
     kept = [version.turn.content for version in archive.versions.values()]
-    needles = Needles.of(texts).without(kept)
-    scanned = scan([night.settings.hmem_night_dir], needles, skip=[night.folder])
-    for found in scanned.found:
-        night.report.say(f"  Forgotten words are still in {found.place}.")
+    needles = Needles.of(texts).without([*kept, *own_words()])
+    scanned = scan([night.settings.hmem_night_dir], needles, skip=[night.folder, skip])
     return {
         "files": scanned.files,
         "bytes": scanned.bytes,

@@ -19,12 +19,14 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from nightly.segments import archive_files, erased_since, run_of
+from nightly.segments import archive_files, erased_since, header_of, run_of
 from shared.errors import ArchiveDamaged, MirrorFailed, SettingsError
-from shared.files import fsync_dir
+from shared.files import fresh_dir, fsync_dir, remove_tree
 from shared.processes import run_bounded
 from shared.settings import Settings, names_a_host
 
+#: In the night's directory: the mirror's copies of files, while they are compared with ours.
+FETCHED = "mirror.tmp"
 #: Seconds for one call of rsync, and without a byte over the network: proving reads the whole archive before it says a word.
 CALL_TIMEOUT_SECONDS = 7200
 SILENCE_SECONDS = 900
@@ -83,10 +85,19 @@ class Mirror:
         self._send(archive_dir, names, "--checksum", "--backup", f"--suffix={suffix}")
 
     def supersede(self, archive_dir: Path, names: list[str]) -> None:
-        """Copy these files there, over ones from before something was forgotten; those are not kept, nor any that `replace` put aside."""
+        """Copy these files there, over ones from before something was forgotten; those are not kept."""
         self._send(archive_dir, names, "--checksum")
-        with tempfile.TemporaryDirectory(prefix="hmem-mirror-") as nothing:
-            self._rsync("--delete", *_PUT_ASIDE, f"{nothing}/", self._root)
+
+    def empty_put_aside(self) -> None:
+        """Make the files that `replace` put aside empty: nobody can tell what they hold. (A key that may write there may not delete.)"""
+        lines = self._rsync("--list-only", *_PUT_ASIDE, self._root).splitlines()
+        full = [line.split(maxsplit=4) for line in lines if line.startswith("-")]
+        names = [name for _, size, *_, name in full if size != "0"]
+        if names:
+            with tempfile.TemporaryDirectory(prefix="hmem-mirror-") as folder:
+                for name in names:
+                    (Path(folder) / name).touch()
+                self._rsync("--ignore-times", *_only(names), f"{folder}/", self._root)
 
     def fetch(self, names: list[str], into: Path) -> None:
         """Copy these files from there."""
@@ -155,6 +166,8 @@ def bring_up_to_date(mirror: Mirror, archive_dir: Path) -> int:
     mirror.add(archive_dir, missing_there(mirror, archive_dir))
     names = [name for _, name in archive_files(archive_dir)]
     found = mirror.compare(archive_dir, names)
+    if any("original" in header_of(archive_dir / name) for name in names):
+        mirror.empty_put_aside()
     if found.different and (outdated := _from_before_erasing(mirror, archive_dir, found.different)):
         mirror.supersede(archive_dir, outdated)
         found = mirror.compare(archive_dir, names)
@@ -168,9 +181,12 @@ def bring_up_to_date(mirror: Mirror, archive_dir: Path) -> int:
 
 def _from_before_erasing(mirror: Mirror, archive_dir: Path, names: list[str]) -> list[str]:
     """Of these files, those that are what ours were before something was erased from them."""
-    with tempfile.TemporaryDirectory(dir=archive_dir.parent, prefix="mirror.") as folder:
-        mirror.fetch(names, Path(folder))
-        return [name for name in names if erased_since(Path(folder) / name, archive_dir / name)]
+    folder = fresh_dir(archive_dir.parent / FETCHED)
+    try:
+        mirror.fetch(names, folder)
+        return [name for name in names if erased_since(folder / name, archive_dir / name)]
+    finally:
+        remove_tree(folder)
 
 
 def _by_run(name: str) -> tuple[int, str]:

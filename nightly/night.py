@@ -200,6 +200,8 @@ def drop_bulk(folder: Path) -> None:
 
 def tidy(settings: Settings) -> None:
     """Finish what a kill has left half-way: a file or a folder that never got its name, the bulk of closed nights."""
+    for name in ("mirror.tmp", "repair.tmp"):  # copies from before something was erased
+        remove_tree(settings.hmem_night_dir / name)
     for directory in (settings.hmem_night_dir / "archive", *nights_dir(settings).glob("[0-9]*")):
         remove_halves(directory)
     for folder in list(nights_dir(settings).iterdir()) if nights_dir(settings).is_dir() else []:

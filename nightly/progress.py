@@ -44,10 +44,10 @@ class Reporter:
         if not self._quiet and sys.stderr.isatty():
             self._bars(steps, what)
             return
-        last, before = time.monotonic(), ""
+        last, before, shown = time.monotonic(), "", (0, 0)
         for doing, done, total in steps:
-            if doing != before or time.monotonic() - last > PLAIN_EVERY_SECONDS:
-                last, before = time.monotonic(), doing
+            if doing != before or time.monotonic() - last > PLAIN_EVERY_SECONDS or shown[0] < shown[1] == done == total:
+                last, before, shown = time.monotonic(), doing, (done, total)
                 self.say(f"  {what}: {doing}" + (f", {100 * done // total} % of {decimal(total)}" if total else ""))
 
     def _bars(self, steps: Iterable[tuple[str, int, int]], what: str) -> None:

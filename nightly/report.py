@@ -15,7 +15,7 @@ from shared.settings import Settings
 from shared.text import shorten
 
 #: Nights that are shown, and chats in the table of one.
-SHOWN_NIGHTS, SHOWN_CHATS = 10, 50
+SHOWN_NIGHTS, SHOWN_CHATS, SHOWN_PLACES = 10, 50, 3
 #: Longest chat id in a table.
 CHAT_CHARACTERS = 40
 
@@ -137,8 +137,9 @@ def sentence(summary: Mapping[str, Any]) -> str:
         text += f"\n  of these, {imported} turns were imported"
     if erased := summary.get("erased"):
         text += f"\n  forgotten for good: {erased} records erased from the archive"
-    for place in summary.get("still_found", ()):
-        text += f"\n  forgotten words are still in {place}: look at that file"
+    if found := summary.get("still_found"):
+        more = f" and {len(found) - SHOWN_PLACES} more" if len(found) > SHOWN_PLACES else ""
+        text += f"\n  forgotten words are still in {', '.join(found[:SHOWN_PLACES])}{more}: look there"
     for run in summary.get("held_by_readers", ()):
         text += f"\n  release {run} holds forgotten words and is still read; the next night removes it"
     for reason, count in summary["reasons"].items():

@@ -151,6 +151,17 @@ class Archive:
         covered = (v.turn.chat_id for v in self.versions.values() if self._is_forgotten(v.turn))
         return dict(Counter([*covered, *self._gone()]))
 
+    def note_erased(self, line: dict[str, Any], run: int) -> None:
+        """Take a line of an erased record: the turn as it was said last is gone, unless these were another chat's bytes under its id."""
+        if line["key"] is None:
+            return
+        turn_id = ":".join(turn_key(line["key"].encode()))
+        version, erased = self.versions.get(turn_id), self.erased.get(turn_id)
+        owner = version.turn.chat_id if version else erased.chat_id if erased else line["chat_id"]
+        if owner == line["chat_id"]:
+            self.erased[turn_id] = Erased(owner, line["timestamp"], run)
+            self.versions.pop(turn_id, None)
+
     def _gone(self) -> Iterator[str]:
         """The chat of each turn of which no version is left."""
         return (erased.chat_id for turn_id, erased in self.erased.items() if turn_id not in self.versions)
@@ -203,9 +214,7 @@ def add_segment(archive: Archive, directory: Path, run: int, name: str) -> None:
     for record in read_segment(directory / name):
         if record["kind"] == "erased":
             archive.hashes[record["sha256"]] = name
-            if record["key"] is not None:
-                turn_id = ":".join(turn_key(record["key"].encode()))
-                archive.erased[turn_id] = Erased(record["chat_id"], record["timestamp"], run)
+            archive.note_erased(record, run)
             continue
         if record["kind"] == "text":
             archive.texts[record["key"]] = WrittenText.from_json(record)
@@ -297,8 +306,8 @@ def erased_since(old: Path, new: Path) -> bool:
     if original is None or original not in (sha256_file(old), header_of(old).get("original")):
         return False
     left = {line["sha256"] for line in after if line["kind"] == "erased"}
-    kept = [line for line in after if line["kind"] != "erased"]
-    gone = [line for line in before if line not in kept]
+    kept = {orjson.dumps(line) for line in after if line["kind"] != "erased"}
+    gone = [line for line in before if orjson.dumps(line) not in kept]
     return all(line["kind"] == "text" or line["sha256"] in left for line in gone)
 
 
@@ -307,9 +316,11 @@ def write_segment(
 ) -> None:
     """Write a segment, whole and durable; `original` is the hash of the file that it takes the place of, before anything was erased."""
     digest, lines = hashlib.sha256(), 0
-    header: dict[str, Any] = {"kind": kind, "format": FORMAT, "run": run}
+    records = list(records)
+    erased = original is not None or any(record["kind"] == "erased" for record in records)
+    header: dict[str, Any] = {"kind": kind, "format": ERASED_FORMAT if erased else FORMAT, "run": run}
     if original:
-        header |= {"format": ERASED_FORMAT, "original": original}
+        header["original"] = original
     with atomic_writer(path) as handle:
         for record in (header, *records):
             line = orjson.dumps(record) + b"\n"

@@ -25,15 +25,15 @@ import orjson
 from nightly.history.candidates import Candidate
 from nightly.history.sieve import Sieve, Tally, Verdict
 from nightly.night import Night
-from nightly.segments import RawRecord, WrittenText, read_archive, write_texts
+from nightly.segments import RawRecord, read_archive
 from shared import keys
 from shared.errors import StorageError
-from shared.files import atomic_writer, fsync_dir, locked_dir, make_dir, remove_halves
+from shared.files import atomic_writer, fsync_dir, locked_dir, make_dir, remove_halves, write_atomic
 from shared.records import RecordRefused, Tombstone
 from shared.settings import Settings
 
 FORMAT = 1
-RECORDS, TOMBSTONES = "records.jsonl", "tombstones.jsonl"
+RECORDS, TOMBSTONES, TEXTS = "records.jsonl", "tombstones.jsonl", "texts.jsonl"
 #: What is being written; only whoever holds the directory's lock writes it.
 _PART = "staging.part"
 
@@ -126,7 +126,8 @@ def take(night: Night, out: Path) -> dict[str, Any]:
                 new.append(candidate)
     _append(out / RECORDS, (candidate.record for candidate in new if candidate.record))
     _append(out / TOMBSTONES, (_as_record(candidate.tombstone) for candidate in new if candidate.tombstone))
-    _write_texts(night, [candidate.text for candidate in new if candidate.text])
+    texts = [orjson.dumps(candidate.text.to_json()) + b"\n" for candidate in new if candidate.text]
+    write_atomic(out / TEXTS, b"".join(texts))
     counts = sum((tally.sums for tally in tallies.values()), Counter[str]())
     return {
         "files": {name: tally.to_json() for name, tally in tallies.items()},
@@ -209,8 +210,3 @@ def _append(path: Path, records: Iterable[RawRecord]) -> None:
 
 def _as_record(stone: Tombstone) -> RawRecord:
     return RawRecord(keys.TOMBSTONES.encode(), "string", stone.to_json())
-
-
-def _write_texts(night: Night, texts: list[WrittenText]) -> None:
-    if texts:
-        write_texts(make_dir(night.archive_dir), night.run, texts)

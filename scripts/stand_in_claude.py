@@ -26,7 +26,7 @@ def sample_answer(message: str) -> str | None:
 
 def session_file(session: str) -> Path:
     place = re.sub(r"[^A-Za-z0-9]", "-", str(Path.cwd()))
-    folder = Path(os.environ["HOME"]) / ".stand-in-claude" / place
+    folder = Path(os.environ["HOME"]) / ".claude" / "projects" / place
     folder.mkdir(parents=True, exist_ok=True)
     return folder / f"{session}.jsonl"
 
@@ -67,7 +67,9 @@ def main() -> None:
     shown = memory or "(no memory was injected)"
     answer = sample_answer(message) or f"[stand-in for Claude: it only shows what it was given]\n\n{shown}"
     with history.open("a", encoding="utf-8") as handle:
-        handle.write(json.dumps({"at": time.time(), "message": message, "memory": memory}) + "\n")
+        handle.write(
+            json.dumps({"cwd": str(Path.cwd()), "at": time.time(), "message": message, "memory": memory}) + "\n"
+        )
     print(
         json.dumps(
             {

@@ -6,6 +6,7 @@ import os
 import signal
 import socket
 import subprocess
+import sys
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -65,7 +66,18 @@ def _text(file: IO[bytes]) -> str:
     return file.read().decode("utf-8", "replace")
 
 
+def module_command(module: str, *arguments: str) -> list[str]:
+    """A module of ours in a process of its own. `-P`: it is taken from where we are installed, never from the current directory."""
+    return [sys.executable, "-P", "-m", module, *arguments]
+
+
 def last_line(done: subprocess.CompletedProcess[str]) -> str:
     """What a failed child said last."""
     lines = (done.stderr or done.stdout or "").strip().splitlines()
     return lines[-1] if lines else f"exit {done.returncode}"
+
+
+def last_words(output: bytes) -> str:
+    """The last line of an output that has letters: the frame of a traceback says nothing."""
+    lines = [line.strip(" │╭╰╮╯─") for line in output.decode("utf-8", "replace").splitlines()]
+    return next((line for line in reversed(lines) if line), "it said nothing")

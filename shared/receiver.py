@@ -32,7 +32,7 @@ from shared import keeping, keys
 from shared.command import translate
 from shared.errors import InvalidInput, LeaseLost, ReleaseRefused
 from shared.files import fsync_dir, fsync_tree, locked_dir, make_dir, remove_halves, remove_tree, switch_link
-from shared.processes import last_line, run_bounded
+from shared.processes import last_line, module_command, run_bounded
 from shared.release import Manifest, current_release, read_manifest, release_dir, verify
 from shared.settings import Settings, load_settings
 
@@ -166,7 +166,7 @@ def try_out(release: Path, current: Path | None, *, accept: bool = False) -> dic
     Returns what the process found; ReleaseRefused if it failed, ReaderDied if it died or took too long.
     """
     with tempfile.TemporaryDirectory(prefix="hmem-tryout-") as state:
-        command = [sys.executable, "-m", TRYOUT_MODULE, str(release), state, *([str(current)] if current else [])]
+        command = module_command(TRYOUT_MODULE, str(release), state, *([str(current)] if current else []))
         try:
             done = run_bounded(command, TRYOUT_TIMEOUT_SECONDS)
         except subprocess.TimeoutExpired as error:

@@ -27,6 +27,8 @@ REPOSITORY = Path(__file__).parent.parent
 BINARIES = Path(sys.executable).parent
 STAND_IN = REPOSITORY / "scripts" / "stand_in_claude.py"
 SECRET = "test-secret"
+#: Children of this process take our stand-in modules from here; commands in `World` have an environment of their own.
+os.environ["PYTHONPATH"] = str(REPOSITORY)
 
 
 def free_port() -> int:

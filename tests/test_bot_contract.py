@@ -127,7 +127,7 @@ def test_both_sides_are_logged_as_said(dispatcher: Dispatcher, bot: Bot) -> None
 
 def sessions(world: World) -> dict[str, int]:
     """Session id -> messages in it, as the stand-in has filed them."""
-    return {path.stem: len(path.read_text().splitlines()) for path in world.root.rglob(".stand-in-claude/*/*.jsonl")}
+    return {path.stem: len(path.read_text().splitlines()) for path in world.root.rglob(".claude/projects/*/*.jsonl")}
 
 
 def test_two_chats_resume_their_own_session_and_new_starts_afresh(

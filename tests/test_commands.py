@@ -86,7 +86,7 @@ def ask(world: World, message: str, chat: str = "9912") -> str:
 
 def requests(world: World) -> list[dict[str, str]]:
     """What reached the stand-in for Claude."""
-    files = world.root.rglob(".stand-in-claude/*/*.jsonl")
+    files = world.root.rglob(".claude/projects/*/*.jsonl")
     return [json.loads(line) for path in files for line in path.read_text(encoding="utf-8").splitlines()]
 
 
@@ -130,7 +130,7 @@ def test_forgetting_ends_the_conversation_that_knows_it(light: World, dispatcher
     answer = ask(light, "hello again")
     assert "7731" not in answer
     assert "The user likes tea" in answer
-    assert len(list(light.root.rglob(".stand-in-claude/*/*.jsonl"))) == 2, "another session"
+    assert len(list(light.root.rglob(".claude/projects/*/*.jsonl"))) == 2, "another session"
     assert ask(light, "/memory forget 1").startswith("There is no memory number 1")
 
 

@@ -136,16 +136,22 @@ def _old_copies_bring_nothing_back(world: World) -> None:
 def test_a_forgetting_waits_for_a_night_that_has_the_words_in_hand(light: World) -> None:
     planted(light)
     light.say("a7", "the zanzibar ferry leaves at nine", chat_id=CHAT)
-    begun = light.root / "begun"
-    command = f"sh -c 'touch {begun}; sleep 3'"
+    begun, told = light.root / "begun", light.root / "told"
+    command = f"sh -c 'touch {begun}; while [ -e {begun} ]; do sleep .1; done'"
     with subprocess.Popen(
         [str(BINARIES / "hmem-night"), "run"], env=light.variables(RESTART_COMMAND=command), stderr=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
     ) as night:  # fmt: skip
         wait_for(begun.exists, "the night")
         assert any("zanzibar ferry" in text for text in texts(light).values())
-        receipt = forget(light, f"--chat={CHAT}", "--yes")
-        assert night.wait() == 0
+        asked = [str(BINARIES / "hmem"), "forget", f"--chat={CHAT}", "--yes", "--json"]
+        with told.open("wb") as log, subprocess.Popen(
+            asked, env=light.variables(), stdout=subprocess.PIPE, stderr=log
+        ) as forgetting:  # fmt: skip
+            wait_for(lambda: b"Another night is running" in told.read_bytes(), "the forgetting to wait")
+            begun.unlink()
+            (receipt,) = json.loads(forgetting.communicate()[0])
+        assert (night.wait(), forgetting.returncode) == (0, 0)
     assert receipt["complete"]
     assert (left(light), in_redis(light, *WORDS)) == ([], [])
 

@@ -17,7 +17,7 @@ from dispatcher.tags import Tag, TagKind
 from shared import keys
 from shared.records import Task, Tombstone, Turn, dumps
 from tests.conftest import BINARIES, World, wait_for
-from tests.forgetting_world import CANARIES, CHAT, OTHERS, hmem, planted, result_of
+from tests.forgetting_world import CANARIES, CHAT, OTHERS, hmem, result_of
 from tests.servers.messages_api import MessagesApi
 from tests.test_bot_contract import Bot
 from tests.test_cancel import slow
@@ -99,14 +99,6 @@ def test_a_task_that_does_not_end_is_named(light: World, monkeypatch: pytest.Mon
     light.redis.hdel("hcli:mem:inflight:w", "w:1")
     assert hmem(light, "forget", "--resume").returncode == 0
     assert said_in_redis(light, "zanzibar") == []
-
-
-def test_beside_a_night_that_is_running(light: World) -> None:
-    planted(light)
-    light.redis.set(keys.NIGHT_OWNER, "7 another-host 1", ex=3)
-    done = hmem(light, "forget", f"--chat={CHAT}", "--yes", "--json")
-    assert done.returncode == 0, done.stderr
-    assert "Another night is running; this one waits for it." in done.stderr
 
 
 def test_the_dreamer_brings_nothing_back(light: World, monkeypatch: pytest.MonkeyPatch) -> None:

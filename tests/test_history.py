@@ -57,7 +57,9 @@ def report(world: World, *arguments: str) -> dict[str, Any]:
     """The same, in this process: its report."""
     source, path, *options = arguments
     given = dict(zip(options[::2], options[1::2], strict=True))
-    wanted = intake.wanted_of(given.get("--since"), given.get("--until"), given.get("--chat"))
+    wanted = intake.wanted_of(
+        given.get("--since"), given.get("--until"), given.get("--chat"), world.settings().timezone
+    )
     return intake.bring_in(world.settings(), intake.Request(source, [Path(path)], wanted), Reporter(quiet=True))
 
 

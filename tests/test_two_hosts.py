@@ -78,9 +78,11 @@ def day_host(light: World, tmp_path: Path) -> Iterator[DayHost]:
     Path("/run/sshd").mkdir(exist_ok=True)
     command = [SSHD, "-D", "-e", "-f", str(folder / "sshd_config")]
     with (folder / "log").open("wb") as log, subprocess.Popen(command, stderr=log, start_new_session=True) as server:
-        wait_for(lambda: host.ask("verbs", "begin").returncode == 0, "sshd")
-        yield host
-        server.terminate()
+        try:
+            wait_for(lambda: host.ask("verbs", "begin").returncode == 0, "sshd")
+            yield host
+        finally:  # or its end would be waited for for ever
+            server.terminate()
 
 
 def _authorized_keys(world: World, folder: Path) -> str:

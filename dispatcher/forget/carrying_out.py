@@ -85,6 +85,11 @@ def carry_out(hands: Hands, journal: Journal, *, accept: bool = False) -> dict[s
     return record
 
 
+def hide(hands: Hands, journal: Journal) -> None:
+    """From now on nothing covered is injected; the rest may have to wait for an older one's night."""
+    _Work(hands, journal).hide()
+
+
 class _Work:
     """The steps of one."""
 

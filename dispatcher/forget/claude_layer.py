@@ -23,6 +23,7 @@ LONGEST_NAME = 200
 SUMMARIES = "~session-summaries"
 #: Lines of a transcript that are looked at for its directory.
 LINES_READ = 50
+_UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 class ClaudeLayer:
@@ -47,7 +48,8 @@ class ClaudeLayer:
         found += self._of_directory(self._settings.hmem_state_dir / "chats" / SUMMARIES, None)
         for shared in (self._settings.hmem_state_dir / "chats", self._settings.hmem_state_dir):  # on a full disk
             found += self._of_directory(shared, sessions)
-        known = {path.stem for path in found} | set(sessions)
+        sessions = {session for session in sessions if _UUID.fullmatch(session)}
+        known = {path.stem for path in found if _UUID.fullmatch(path.stem)} | sessions
         found += self._named_after(known)
         return [path for path in dict.fromkeys(found) if not any(session in path.name for session in keep)]
 

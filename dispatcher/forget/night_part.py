@@ -17,6 +17,7 @@ from shared import keys
 from shared.errors import NightRunning, ReleaseRefused, RestartFailed
 from shared.files import locked_dir
 from shared.keeping import PIN, outdated, prune_outdated, release_runs
+from shared.processes import module_command
 from shared.records import Tombstone
 from shared.release import current_release, read_manifest
 from shared.settings import Settings
@@ -73,6 +74,8 @@ class NightPart:
         """Run the night if that is needed and can be done here; why the part is not done, or None."""
         if self.done():
             return None
+        if self.pinned and (self.later or not self.archive_here):
+            return "a pinned release holds it; run hmem release unpin, then a night, then hmem forget --resume"
         if not self.archive_here:
             return "the archive is on another host, whose next night takes it out; hmem forget --resume completes this afterwards"
         if self.later:
@@ -126,14 +129,14 @@ class NightPart:
 
 def _nights() -> list[dict[str, Any]]:
     """The finished nights of this host, oldest first."""
-    done = subprocess.run([sys.executable, "-m", "nightly", "status", "--json"], capture_output=True, check=False)
+    done = subprocess.run(module_command("nightly", "status", "--json"), capture_output=True, check=False)
     nights = orjson.loads(done.stdout) if done.returncode == 0 else []
     return [night["summary"] for night in nights if night["summary"]]
 
 
 def _night() -> tuple[int, str]:
     """A night in a process of its own, its progress shown here; (exit code, its last line)."""
-    command = [sys.executable, "-m", "nightly", "run"]
+    command = module_command("nightly", "run")
     last = ""
     with subprocess.Popen(
         command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE

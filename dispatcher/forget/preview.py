@@ -42,7 +42,7 @@ def preview(selection: Selection, night: NightPart, stays: list[dict[str, str]])
 
 def _archive(night: NightPart) -> str:
     if not night.archive_here:
-        return "It is on another host or empty: its next night takes it out there."
+        return "There is none on this host. If it is on another one, its next night takes it out there."
     if night.later:
         return "It is on this host; its part is left to the next night."
     lifted = " The pin is lifted, for the release that it holds has the words in it." if night.pinned else ""
@@ -53,6 +53,10 @@ def preview_text(shown: dict[str, Any], zone: ZoneInfo) -> str:
     """For people."""
     span = f", from {time_text(shown['first'], zone)} to {time_text(shown['last'], zone)}" if shown["turns"] else ""
     lines = [f"To be forgotten: {shown['turns']} turns of chat {', '.join(shown['chats']) or '(none)'}{span}"]
+    if not shown["turns"] and shown["asked"]["kind"] == "chat":
+        lines.append(
+            "  Nothing that it said is known here. It stays forgotten: no import will bring in what it said until now."
+        )
     lines += [f"  {one['turn_id']}  {time_text(one['at'], zone)}  {one['text']}" for one in shown["texts"]]
     if shown["turns"] > len(shown["texts"]):
         lines.append(f"  and {shown['turns'] - len(shown['texts'])} more")

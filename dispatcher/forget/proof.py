@@ -14,7 +14,6 @@ from typing import Any
 
 from redis import Redis, ResponseError
 
-import shared
 from dispatcher.forget.claude_layer import ClaudeLayer
 from dispatcher.forget.journal import FOLDER
 from dispatcher.forget.redis_layer import RedisLayer
@@ -23,7 +22,7 @@ from dispatcher.forget.selecting import release_summaries, released_chunks
 from dispatcher.forget.store_layer import StoreLayer
 from dispatcher.forget.tasks_layer import TasksLayer
 from shared import keys
-from shared.byte_scan import Needles, Scanned, scan, scan_values
+from shared.byte_scan import Needles, Scanned, own_words, scan, scan_values
 from shared.errors import HmemError
 from shared.files import safe_name
 from shared.records import RecordRefused, Turn
@@ -74,7 +73,7 @@ class Proof:
         return [self.settings.hmem_memory_dir, self.settings.hmem_night_dir, *local]
 
     def _kept(self, *, archive: bool) -> Iterator[str]:
-        yield from _own_words()
+        yield from own_words()
         for key, raw in RedisLayer(self.client).turns():
             with suppress(RecordRefused):
                 turn = Turn.parse(key, raw)
@@ -112,15 +111,6 @@ class Proof:
                 yield from ((place, value) for value in _parts(client, key))
             except ResponseError:  # it is gone, or another type by now
                 continue
-
-
-def _own_words() -> Iterator[str]:
-    """What these programs are written with: field names, SQL, prompts."""
-    root = Path(shared.__file__).parent.parent
-    for package in ("shared", "dispatcher", "nightly"):
-        for path in sorted((root / package).rglob("*")):
-            if path.suffix in (".py", ".lua", ".j2", ".sql"):
-                yield path.read_text(encoding="utf-8")
 
 
 def _parts(client: Any, key: bytes) -> list[bytes]:

@@ -98,7 +98,7 @@ def _redis_files(client: Redis) -> dict[str, str]:
     return _stays(
         f"Redis' append-only file and snapshots{where}, and its replicas' and slow log",
         "Redis writes changes behind each other and drops old ones only when it rewrites the file",
-        "run redis-cli BGREWRITEAOF, redis-cli BGSAVE and redis-cli SLOWLOG RESET; remove older copies",
+        "run redis-cli BGREWRITEAOF, redis-cli BGSAVE SCHEDULE and redis-cli SLOWLOG RESET; remove older copies",
     )
 
 
@@ -115,6 +115,8 @@ def receipt_text(record: dict[str, Any], zone: Any) -> str:
         f"  looked for {scan['needles']} pieces in {scan['files']} files and values ({scan['bytes']:,} bytes); "
         f"{scan['also_said_elsewhere']} more are also said in what is kept"
     )
+    if not scan["needles"]:
+        lines.append("  all that was said there is said in what is kept, too, so the search proves nothing here")
     lines += [f"  still found: {one['place']} ({one['hits']})" for one in scan["found"]]
     lines += [f"  could not be read: {place}" for place in scan["unreadable"]]
     lines += [f"  pending: {sentence}" for sentence in record["pending"]]

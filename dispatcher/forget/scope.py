@@ -68,7 +68,7 @@ def asked_turns(given: Iterable[str]) -> tuple[str, ...]:
 
 
 def asked_text(text: str) -> str:
-    if len(folded(text)) < SHORTEST_MATCH:
+    if len(folded(text).encode("utf-8", "replace")) < SHORTEST_MATCH:
         raise InvalidInput(
             f"--matching needs at least {SHORTEST_MATCH} characters, or it would meet nearly everything. Write more of the text."
         )

@@ -6,8 +6,8 @@ archive are covered where a whole chat goes, and by their ids.
 
 from __future__ import annotations
 
+import sqlite3
 import subprocess
-import sys
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -26,7 +26,8 @@ from dispatcher.store.memories import Memory
 from shared import keys
 from shared.errors import ArchiveDamaged, HmemError, InvalidInput
 from shared.lexical import Chunk, LexicalIndex
-from shared.records import RecordRefused, Tombstone, Turn, loads_object
+from shared.processes import last_words, module_command
+from shared.records import ROLES, RecordRefused, Tombstone, Turn, loads_object
 from shared.release import LEXICAL, SUMMARIES, current_release
 from shared.settings import Settings
 
@@ -80,7 +81,7 @@ class Selecting:
             selection.turns |= {(one.chat_id, turn_id): (one.at, one.text) for turn_id in one.turn_ids}
             selection.scope.sessions |= {one.session} if one.session else set()
         if missing := set(asked.turn_ids) - {turn_id for _, turn_id in selection.turns}:
-            _refuse_unknown(asked, missing)
+            _refuse_unknown(asked, missing, self._settings)
         selection.layers.update({place: sum(one.place == place for one in known) for place in (RELEASE, ARCHIVE)})
         self._add_layers(selection)
         selection.texts += [text for _, text in selection.turns.values()]
@@ -97,6 +98,7 @@ class Selecting:
             selection.layers.update(stored.counts)
             scope.memory_chats |= {memory.chat_id for memory in stored.memories}
         selection.tasks = self._tasks.covered(scope)
+        scope.stones += _stone_of_tasks(scope, selection.tasks)
         selection.texts += [one.text for one in selection.tasks]
         scope.tasks |= {turn_id.rpartition(":")[0] for _, turn_id in selection.turns}
         scope.tasks |= {one.task.task_id for one in selection.tasks if one.task}
@@ -120,27 +122,32 @@ class Selecting:
             yield _of_turn(turn, "redis")
         for stored in self._store.turns.every(asked.chat_id) if self._store else ():
             yield _of_turn(stored.turn, "store")
-        try:
-            for chunks in _by_turn(released_chunks(self._settings)):
-                yield _of_chunks(chunks)
-            yield from _archived(self._settings, asked.chat_id)
-        except HmemError:
-            if asked.kind != "chat":  # which needs no list of its turns
-                raise
+        for read in (_released, _archived):
+            try:
+                yield from read(self._settings, asked.chat_id)
+            except (HmemError, sqlite3.Error):
+                if asked.kind != "chat":  # which needs no list of its turns
+                    raise
+
+
+def _released(settings: Settings, chat_id: str | None) -> Iterator[Known]:
+    for chunks in _by_turn(released_chunks(settings)):
+        if chat_id in (None, chunks[0].chat_id):
+            yield _of_chunks(chunks)
 
 
 def _archived(settings: Settings, chat_id: str | None) -> Iterator[Known]:
     """By the night's own command: no part of this program reads the archive but the night."""
     if not (settings.hmem_night_dir / "archive").is_dir():
         return
-    command = [sys.executable, "-m", "nightly", "turns", *([f"--chat={chat_id}"] if chat_id else [])]
+    command = module_command("nightly", "turns", *([f"--chat={chat_id}"] if chat_id else []))
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as night:
         for line in night.stdout or ():
             turn = loads_object(line)
             yield Known(turn["chat_id"], (turn["turn_id"],), turn["timestamp"], turn["content"], None, ARCHIVE)
-        said = (night.stderr.read() if night.stderr else b"").decode("utf-8", "replace").strip()
+        said = last_words(night.stderr.read() if night.stderr else b"")
     if night.returncode:
-        raise ArchiveDamaged(f"The archive cannot be read, so nothing was forgotten: {''.join(said.splitlines()[-1:])}")
+        raise ArchiveDamaged(f"The archive cannot be read, so nothing was forgotten: {said}")
 
 
 def released_chunks(settings: Settings) -> list[Chunk]:
@@ -212,10 +219,25 @@ def _stones(asked: Asked, known: list[Known], forget_id: str, now: float) -> lis
     ]
 
 
-def _refuse_unknown(asked: Asked, missing: set[str]) -> None:
-    """Of a task that was named without a role one turn is enough."""
+def _stone_of_tasks(scope: Scope, tasks: list[Running]) -> list[Tombstone]:
+    """Whatever tasks of a chat that goes have yet to leave: an answer that comes in between is dated after the other tombstones."""
+    named = [one.task.task_id for one in tasks if one.task]
+    if not scope.whole_chat or not named:
+        return []
+    first = scope.stones[0]
+    ids = frozenset(f"{task_id}:{role}" for task_id in named for role in ROLES)
+    return [Tombstone(f"{first.tombstone_id}-tasks", scope.whole_chat, first.created_at, turn_ids=ids, erase=True)]
+
+
+def _refuse_unknown(asked: Asked, missing: set[str], settings: Settings) -> None:
+    """Of a task that was named without a role one turn is enough. Where the archive is elsewhere, a turn of a named chat may be in there."""
     tasks = {turn_id.rpartition(":")[0] for turn_id in asked.turn_ids if turn_id not in missing}
     unknown = sorted(turn_id for turn_id in missing if turn_id.rpartition(":")[0] not in tasks)
+    if unknown and (settings.hmem_night_dir / "archive").is_dir():
+        raise InvalidInput(
+            f"{unknown[0]} is in none of Redis, the medium store, the release and the archive. "
+            "hmem search and hmem-night turns show the ids; nothing was forgotten."
+        )
     if unknown and asked.chat_id is None:
         raise InvalidInput(
             f"{unknown[0]} is in none of Redis, the medium store and the release, so its chat is not known. "

@@ -18,7 +18,7 @@ from redis import Redis
 from dispatcher.forget.redis_layer import FORGOTTEN, quoted
 from dispatcher.forget.scope import Scope, chat_in
 from shared import keys
-from shared.records import RecordRefused, Result, Task, Turn
+from shared.records import ROLES, RecordRefused, Result, Task, Turn
 
 #: Seconds for which the end of running tasks is waited for, and between two looks.
 PATIENCE_SECONDS, LOOK_SECONDS = 30.0, 0.2
@@ -89,8 +89,13 @@ class TasksLayer:
 
     def stored_late(self, scope: Scope, tasks: list[Running]) -> list[Turn]:
         """Turns that these covered tasks have left, or that hold the text, and that no tombstone covers."""
-        names = [f"{keys.MEMORY_PREFIX}{one}" for task in tasks for one in task.turn_ids]
         covered = {one for task in tasks if _covers(scope, task) for one in task.turn_ids}
+        if (
+            scope.asked.kind == "chat" and scope.asked.before is None
+        ):  # also those that ended before we looked, or while we were dead
+            covered |= {f"{task_id}:{role}" for task_id in scope.tasks for role in ROLES}
+        ids = covered | {one for task in tasks for one in task.turn_ids}
+        names = [f"{keys.MEMORY_PREFIX}{one}" for one in sorted(ids)]
         found = []
         for name, raw in zip(names, self._redis.mget(names) if names else (), strict=True):
             try:

@@ -122,6 +122,7 @@ class Database:
         with self._errors_named(), self._ready().connect() as connection:
             free = connection.execution_options(isolation_level="AUTOCOMMIT")
             free.execute(text("SET statement_timeout = 0"))
+            free.execute(text("SET lock_timeout = '30s'"))  # one long reader must not hold up everybody behind us
             try:
                 for table in metadata.sorted_tables:
                     free.execute(text(f"VACUUM FULL {table.name}"))

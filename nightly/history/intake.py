@@ -74,7 +74,7 @@ class Findings:
         }
 
 
-def wanted_of(since: str | None, until: str | None, chat: str | None) -> Wanted:
+def wanted_of(since: str | None, until: str | None, chat: str | None, zone: ZoneInfo) -> Wanted:
     """Of the command line's words; InvalidInput if one cannot be used."""
     try:
         chat_id = None if chat is None else chat_id_of(chat)
@@ -82,12 +82,12 @@ def wanted_of(since: str | None, until: str | None, chat: str | None) -> Wanted:
         raise InvalidInput(
             f"--chat cannot be used: {error}. Give the number that the bot knows the chat by."
         ) from error
-    return Wanted(_time("--since", since), _time("--until", until), chat_id)
+    return Wanted(_time("--since", since, zone), _time("--until", until, zone), chat_id)
 
 
-def _time(option: str, said: str | None) -> float | None:
+def _time(option: str, said: str | None, zone: ZoneInfo) -> float | None:
     try:
-        return moment(said, ZoneInfo("UTC"))
+        return moment(said, zone)
     except ValueError as error:
         raise InvalidInput(
             f"{option} {said} is no time: write 2026-05-08, 2026-05-08T14:00 or POSIX seconds."

@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import orjson
+
 from nightly.history.candidates import VERBATIM, Candidate, Read, Wanted, lines_of, taken_or_left
 from nightly.segments import RawRecord, WrittenText
 from shared import keys
@@ -65,6 +67,7 @@ def _text(record: dict[str, Any]) -> WrittenText:
     text = WrittenText.from_json(record)
     if not all(isinstance(value, str) for value in (text.key, text.model, text.digest, text.chat_id, text.text)):
         raise TypeError("text")
+    orjson.dumps(text.to_json())  # a lone surrogate: TypeError
     return text
 
 

@@ -125,7 +125,8 @@ class Sieve:
     def _turn(self, candidate: Candidate, turn: Turn, sha256: str, own: set[str], twins: set[str]) -> Verdict:
         if any(stone.covers(turn) for stone in self._stones.get(turn.chat_id, [])):
             return Verdict.FORGOTTEN
-        if turn.turn_id in self._archive.erased and turn.turn_id not in self._known:
+        erased = self._archive.erased.get(turn.turn_id)
+        if erased and erased.chat_id == turn.chat_id and turn.turn_id not in self._known:
             return Verdict.FORGOTTEN
         if sha256 in self._hashes:
             return Verdict.KNOWN

@@ -31,6 +31,8 @@ _SENDER = re.compile(r"(?:user)?(\d+)\Z")
 _NOTICE = re.compile(r"Queued task \S+\s+Polling for result")
 #: A command is not remembered; h-cli's bot takes a task with this one.
 _TASK_COMMAND = "/run"
+#: The same where an export does not mark it.
+_COMMAND = re.compile(r"/(?!run\b)[A-Za-z0-9_]{1,32}(?:@\w+)?(?=\s|\Z)")
 
 
 @dataclass(frozen=True)
@@ -97,6 +99,8 @@ class Talk:
 
     def _content(self, message: dict[str, Any]) -> str:
         parts = [part for part in _parts(message) if not self._names_bot(part)]
+        if parts and parts[0].get("type") == "plain" and _COMMAND.match(parts[0]["text"]):
+            return ""
         if parts and parts[0].get("type") == "bot_command":
             if parts[0]["text"].partition("@")[0] != _TASK_COMMAND:
                 return ""
@@ -126,19 +130,23 @@ def read(path: Path, unit: int, wanted: Wanted, zone: ZoneInfo, bot: str | None,
             yield (
                 Read(done, left_out="of a chat without the bot")
                 if talk is None
-                else _read(talk, message, wanted, done, str(path))
+                else _read(talk, message, wanted, done, f"{path}: message {_name(message, number)}")
             )
         before += len(chat["messages"])
 
 
-def _read(talk: Talk, message: object, wanted: Wanted, done: int, path: str) -> Read:
-    number = message.get("id") if isinstance(message, dict) else None
+def _name(message: object, number: int) -> str:
+    """Its id, or its place in the file."""
+    return str(message["id"]) if isinstance(message, dict) and "id" in message else f"at place {number}"
+
+
+def _read(talk: Talk, message: object, wanted: Wanted, done: int, place: str) -> Read:
     try:
         if not isinstance(message, dict):
             raise RecordRefused("a message is no JSON object")
         turn = talk.turn(message)
     except RecordRefused as error:
-        return Read(done, unreadable=str(error), place=f"{path}: message {number}")
+        return Read(done, unreadable=str(error), place=place)
     if isinstance(turn, str):
         return Read(done, left_out=turn)
     return taken_or_left(wanted, done, turn_candidate(SOURCE, talk.unit, turn))
