@@ -1,6 +1,6 @@
 """From a task to all that it leaves behind.
 
-    seen before? cancelled? ─ /memory? ─ session ─ context ─ claude (once more without a lost session) ─ tags ─ Finished
+    forgotten? seen before? cancelled? ─ /memory? ─ session ─ context ─ claude (once more without a lost session) ─ tags ─ Finished
 
 Memory that is missing, broken or slow makes the answer poorer, never absent. An error is answered with a sentence and is not stored
 as said: the question alone is.
@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from uuid import uuid4
 
@@ -25,6 +25,7 @@ from dispatcher.claude import ClaudeCli
 from dispatcher.claude_answer import Answer
 from dispatcher.context import Context, Said, hit_date
 from dispatcher.day import Day
+from dispatcher.forgetting import FORGOTTEN, erases
 from dispatcher.memory import Memory
 from dispatcher.metrics import Metrics
 from dispatcher.outcomes import Outcomes
@@ -32,7 +33,7 @@ from dispatcher.retrying import keep_trying
 from dispatcher.run import Run, RunCancelled
 from dispatcher.tasks import MAX_ATTEMPTS, Begun, Finished, TaskQueue
 from shared.errors import HmemError
-from shared.records import RecordRefused, Result, Task, dumps
+from shared.records import RecordRefused, Result, Task, Tombstone, dumps
 from shared.settings import Settings
 from shared.text import one_line, shorten
 
@@ -93,11 +94,15 @@ class Answering:
             run.forged = _sha1(standing)
 
     async def answer(self, queue: TaskQueue, task: Task, claimed_at: float, run: Run) -> Finished:
-        command = commands.parse(task.message)
-        begun = await self._begin(queue, task, run, with_session=command is None)
-        if begun.done is not None and begun.done != task.digest:
+        stones = self._stones(task)
+        gone, command = erases(stones, task, claimed_at), commands.parse(task.message)
+        begun = await self._begin(queue, task, run, stones, with_session=command is None and not gone)
+        if gone:  # a Redis from before brought it back
+            log.warning("a task is not answered: it is forgotten")
+            finished = self._outcomes.told(task, FORGOTTEN)
+        elif begun.done is not None and begun.done != task.digest:
             raise RecordRefused("its task_id was used before, for another message")
-        if begun.done or begun.deaths >= MAX_ATTEMPTS:
+        elif begun.done or begun.deaths >= MAX_ATTEMPTS:
             log.warning("task not run again", deaths=begun.deaths)
             finished = self._outcomes.not_again(task, claimed_at, begun.deaths)
         elif run.cancelled:
@@ -108,12 +113,26 @@ class Answering:
             finished = await self._conversation(queue, task, claimed_at, begun, run)
         return replace(finished, forged=run.forged)
 
-    async def _begin(self, queue: TaskQueue, task: Task, run: Run, *, with_session: bool) -> Begun:
+    def _stones(self, task: Task) -> list[Tombstone]:
+        """The chat's tombstones; none where they cannot be read, and then no memory is injected either."""
+        try:
+            return self._day.forgotten.of(task.chat_id)
+        except HmemError as error:
+            log.error("what is forgotten cannot be told", reason=str(error))
+            return []
+
+    async def _begin(
+        self, queue: TaskQueue, task: Task, run: Run, stones: Sequence[Tombstone], *, with_session: bool
+    ) -> Begun:
         """What is known of the task; whether its end was asked for before it began."""
         fresh, lifetime = str(uuid4()) if with_session else "", self._settings.session_ttl
+        if any(stone.erase for stone in stones) and await keep_trying(
+            lambda: queue.end_if_forgotten(task.chat_id, stones)
+        ):
+            log.warning("the conversation so far is ended: it is from before something was forgotten")
         while True:
             begun = await keep_trying(
-                lambda: queue.begin(task, fresh, lifetime, replay=self._replays, forged=run.forged)
+                lambda: queue.begin(task, fresh, lifetime, stones, replay=self._replays, forged=run.forged)
             )
             if begun.cancelled:
                 run.cancel()
@@ -146,7 +165,7 @@ class Answering:
         if answer.session_lost and resume:
             log.warning("the session cannot be resumed, trying a fresh one", reason=answer.error)
             fresh = str(uuid4())
-            said = await keep_trying(lambda: queue.recent(task))
+            said = await keep_trying(lambda: queue.recent(task, self._stones(task)))
             context = await self._context(task, said, None)
             answer = await self._asking.ask(task, context, fresh, resume=False)
             return answer, fresh if answer.error is None else session, context

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import fcntl
 import threading
+from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,13 +19,17 @@ import structlog
 from shared import keys
 from shared.errors import StorageError
 from shared.files import make_dir, write_atomic
-from shared.records import RecordRefused, Task, Tombstone, Turn
+from shared.records import ROLES, RecordRefused, Task, Tombstone, Turn
 
 if TYPE_CHECKING:
     from redis import Redis
 
 log = structlog.get_logger()
 NAME = "forgotten.jsonl"
+#: What a task is answered that was forgotten before its turn came.
+FORGOTTEN = "This message was forgotten before it was answered."
+#: Seconds by which an entry of a conversation and the turn that it is may be apart.
+SAME_MOMENT_SECONDS = 2.0
 
 
 class Forgotten:
@@ -52,9 +57,7 @@ class Forgotten:
 
     def erased(self, task: Task, answered_at: float) -> bool:
         """Whether an exchange is to be gone for good. Tombstones that only hide do not count: a tag of this very exchange may have made them."""
-        said_at = answered_at if task.submitted_at is None else min(task.submitted_at, answered_at)
-        said = Turn(task.task_id, "user", task.chat_id, "", said_at)
-        return any(stone.erase and stone.covers(said) for stone in self.of(task.chat_id))
+        return erases(self.of(task.chat_id), task, answered_at)
 
     def not_applied(self, chat_id: str, applied: Mapping[str, str]) -> bool:
         """Whether a release with these tombstones (id → chat) was built before something in this chat was forgotten."""
@@ -121,6 +124,35 @@ def end_conversation(client: Redis, chat_id: str) -> None:
     """
     names = (keys.session, keys.history, keys.size, keys.spent, keys.why)
     client.delete(*(name(chat_id) for name in names))
+
+
+def erases(stones: Sequence[Tombstone], task: Task, now: float) -> bool:
+    """Whether one of a chat's tombstones wants a task gone for good. One that does not say when it was said is taken as said now."""
+    said_at = now if task.submitted_at is None else min(task.submitted_at, now)
+    said = Turn(task.task_id, "user", task.chat_id, "", said_at)
+    return any(stone.erase and stone.covers(said) for stone in stones)
+
+
+class ErasedEntries:
+    """Of a chat's conversation so far, what is to be gone for good: its entries have a role and a time, and no turn id."""
+
+    def __init__(self, stones: Sequence[Tombstone]) -> None:
+        erasing = [stone for stone in stones if stone.erase]
+        self._before = hidden_by(erasing)[1]
+        self._moments = {
+            role: sorted(
+                at for stone in erasing for turn_id, at in stone.said_at.items() if turn_id.endswith(f":{role}")
+            )
+            for role in ROLES
+        }
+
+    def cover(self, role: str, at: float) -> bool:
+        """`role` is `user` or `assistant`."""
+        if self._before is not None and at < self._before:
+            return True
+        moments = self._moments["user" if role == "user" else "asst"]
+        nearest = moments[bisect_left(moments, at - SAME_MOMENT_SECONDS) :][:1]
+        return bool(nearest) and nearest[0] <= at + SAME_MOMENT_SECONDS
 
 
 def hidden_by(stones: Sequence[Tombstone]) -> tuple[frozenset[str], float | None]:

@@ -12,10 +12,10 @@ from redis import Redis, RedisError
 from dispatcher.assembling import assemble
 from dispatcher.context import Context, Said
 from dispatcher.day import Day
-from dispatcher.forgetting import hidden_by
-from dispatcher.tasks import said_of
+from dispatcher.forgetting import Forgotten, hidden_by
+from dispatcher.tasks import conversation_of
 from shared import keys
-from shared.errors import InvalidInput, ReleaseRefused, StoreUnavailable
+from shared.errors import InvalidInput, ReleaseRefused, StorageError, StoreUnavailable
 from shared.recall import OpenRelease
 from shared.release import current_release, no_release
 from shared.settings import Settings
@@ -89,11 +89,13 @@ def _opened(settings: Settings) -> Iterator[tuple[OpenRelease | None, Day]]:
 
 
 def _conversation(settings: Settings, client: Any, chat_id: str) -> tuple[str | None, list[Said] | None, list[str]]:
-    """(session that would be resumed, else what was said just now, notes)."""
+    """(session that would be resumed, else what was said just now, notes). One that holds what is forgotten would not be."""
     try:
-        session = client.get(keys.session(chat_id)) if settings.session_mode == "resume" else None
-        if session:
-            return session.decode("utf-8", "replace"), None, []
-        return None, said_of(client.lrange(keys.history(chat_id), 0, -1)), []
+        stones = Forgotten(settings.hmem_state_dir).of(chat_id)
+        said, gone = conversation_of(client.lrange(keys.history(chat_id), 0, -1), stones)
+        session = client.get(keys.session(chat_id)) if settings.session_mode == "resume" and not gone else None
+        return (session.decode("utf-8", "replace"), None, []) if session else (None, said, [])
+    except StorageError:  # what is forgotten cannot be told: nothing is assembled at all, which is said there
+        return None, None, []
     except RedisError as error:
         return None, None, [f"no conversation so far: Redis does not answer ({error})"]

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from dispatcher.day import Day
 from dispatcher.forgetting import hidden_by
-from dispatcher.tasks import said_of, turns_of
+from dispatcher.tasks import conversation_of, turns_of
 from shared import keys
 from shared.errors import HmemError, InvalidInput, SettingsError
 from shared.recall import OpenRelease
@@ -198,7 +198,7 @@ class ChatMemory:
         waiting: list[Turn] = []
         try:
             client = self._redis()
-            said = said_of(client.lrange(keys.history(self._chat), 0, -1))
+            said, _ = conversation_of(client.lrange(keys.history(self._chat), 0, -1), stones)
             forgotten_at = max((stone.created_at for stone in stones), default=0.0)
             said = [one for one in said if one.timestamp >= forgotten_at]
             if not said:

@@ -134,19 +134,27 @@ def import_(
     file: Annotated[Path, typer.Argument(help="JSONL: texts, or objects with fact, text or content.")],
     json: Json = False,
 ) -> None:
-    """Take over memories: a flat list of facts, or what hmem export wrote. What is known is left as it is, so it may be repeated."""
+    """Take over memories: a flat list of facts, or what hmem export wrote. What is known is left as it is, so it may be repeated.
+
+    What hmem forget took out stays out.
+    """
     settings, chat_id = start(), given_chat(chat)
-    facts, refused = _facts(file, settings)
-    batches = [facts[at : at + IMPORTED_AT_ONCE] for at in range(0, len(facts), IMPORTED_AT_ONCE)]
+    found, refused = _facts(file, settings)
     new = 0
-    with _day(settings, vectors=True) as day, typer.progressbar(batches, label="importing", file=_stderr()) as shown:
-        for batch in shown:
-            new += _import(day, chat_id, batch)
+    with _day(settings, vectors=True) as day:
+        facts = _not_forgotten(day, chat_id, found)
+        batches = [facts[at : at + IMPORTED_AT_ONCE] for at in range(0, len(facts), IMPORTED_AT_ONCE)]
+        with typer.progressbar(batches, label="importing", file=_stderr()) as shown:
+            for batch in shown:
+                new += _import(day, chat_id, batch)
+    known, forgotten = len(facts) - new, len(found) - len(facts)
     if json:
         lines = [{"line": number, "why": why} for number, why in refused]
-        print_json({"chat_id": chat_id, "added": new, "known": len(facts) - new, "refused": lines})
+        counts = {"added": new, "known": known, "forgotten": forgotten}
+        print_json({"chat_id": chat_id, **counts, "refused": lines})
     else:
-        typer.echo(f"{new} memories are new, {len(facts) - new} were known.")
+        stay = f" {forgotten} were forgotten and stay out." if forgotten else ""
+        typer.echo(f"{new} memories are new, {known} were known.{stay}")
     if refused:
         named = "; ".join(f"line {number}: {why}" for number, why in refused[:LINES_NAMED])
         more = f"; and {len(refused) - LINES_NAMED} more" if len(refused) > LINES_NAMED else ""
@@ -166,6 +174,18 @@ def _import(day: Day, chat_id: str, batch: list[Imported]) -> int:
     if made:
         day.acting.store_all(_task(chat_id), made, time.time())
     return len(made)
+
+
+def _not_forgotten(day: Day, chat_id: str, facts: list[Imported]) -> list[Imported]:
+    """Without those that hmem forget took out: made of turns that it named, or before the time up to which all went."""
+    from dispatcher.forgetting import hidden_by
+
+    ids, before = hidden_by([stone for stone in day.forgotten.of(chat_id) if stone.erase])
+    return [
+        one
+        for one in facts
+        if ids.isdisjoint(one.more.get("source_turn", "").split()) and (before is None or one.created >= before)
+    ]
 
 
 @dataclass(frozen=True)

@@ -18,12 +18,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal, cast
 
+from redis import ResponseError
 from redis.asyncio import Redis
 
 from dispatcher.context import Said
+from dispatcher.forgetting import ErasedEntries
 from shared import keys
 from shared.processes import host_of, process_name
-from shared.records import RecordRefused, Result, Task, Turn, dumps, loads_object, timestamp_of
+from shared.records import RecordRefused, Result, Task, Tombstone, Turn, dumps, loads_object, timestamp_of
 from shared.text import tokens
 
 #: A task whose worker died this often is dead-lettered.
@@ -87,7 +89,7 @@ class TaskQueue:
         self._claims = 0
         self._scripts = {
             name: redis.register_script((Path(__file__).parent / f"{name}.lua").read_text(encoding="utf-8"))
-            for name in ("claim", "begin", "finish", "bury", "recover")
+            for name in ("claim", "begin", "finish", "bury", "recover", "forgotten")
         }
 
     def next_token(self) -> str:
@@ -112,9 +114,25 @@ class TaskQueue:
             await cast(Awaitable[Any], self._redis.blmove(keys.TASKS, keys.TASKS, seconds, "LEFT", "LEFT")) is not None
         )
 
-    async def begin(self, task: Task, fresh: str, ttl: int, *, replay: bool = False, forged: str = "") -> Begun:
+    async def end_if_forgotten(self, chat_id: str, stones: Sequence[Tombstone]) -> bool:
+        """End a conversation that holds what is to be gone for good, and take that out of it: a Redis from before brought it back."""
+        _, gone = conversation_of(await self._entries(chat_id), stones)
+        names = [name(chat_id) for name in (keys.history, keys.session, keys.size, keys.spent, keys.why)]
+        return bool(gone) and bool(await self._run("forgotten", names, gone))
+
+    async def begin(
+        self,
+        task: Task,
+        fresh: str,
+        ttl: int,
+        stones: Sequence[Tombstone],
+        *,
+        replay: bool = False,
+        forged: str = "",
+    ) -> Begun:
         """All that an answer needs to know, in one look. `fresh` is the id of a session if none exists ("": none is wanted), written at once,
-        so that `/new` can end it while it runs; `replay`: the conversation is wanted beside it; `forged`: a result that does not count."""
+        so that `/new` can end it while it runs; `stones`: the chat's tombstones; `replay`: the conversation is wanted beside it; `forged`: a
+        result that does not count."""
         chat, task_id = task.chat_id, task.task_id
         done, deaths, cancelled, standing, before, spent_in, spent, *said = await self._run(
             "begin",
@@ -138,7 +156,7 @@ class TaskQueue:
             standing=standing,
             session=session,
             resume=session != fresh,
-            said=said_of(said),
+            said=conversation_of(said, stones)[0],
             cost_before=_cost(spent) if spent_in.decode("utf-8", "replace") == session else 0.0,
         )
 
@@ -148,9 +166,15 @@ class TaskQueue:
         values = cast(list[bytes | None], await self._redis.mget(names))
         return [(values[i] is not None, values[i + 1] or b"") for i in range(0, len(values), 2)]
 
-    async def recent(self, task: Task) -> list[Said]:
-        """The chat's conversation so far, oldest first; entries of another form are passed over."""
-        return said_of(await cast(Awaitable[list[bytes]], self._redis.lrange(keys.history(task.chat_id), 0, -1)))
+    async def recent(self, task: Task, stones: Sequence[Tombstone]) -> list[Said]:
+        """The chat's conversation so far, oldest first."""
+        return conversation_of(await self._entries(task.chat_id), stones)[0]
+
+    async def _entries(self, chat_id: str) -> list[bytes]:
+        try:
+            return await cast(Awaitable[list[bytes]], self._redis.lrange(keys.history(chat_id), 0, -1))
+        except ResponseError:  # a key of another type
+            return []
 
     async def waiting(self, task: Task) -> list[Turn]:
         """The chat's turns that are not in the medium store yet."""
@@ -265,14 +289,19 @@ class TaskQueue:
         return await self._scripts[script](keys=names, args=arguments)
 
 
-def said_of(raws: Iterable[bytes]) -> list[Said]:
-    """Entries of a chat's conversation so far; those of another form are passed over."""
-    said: list[Said] = []
+def conversation_of(raws: Iterable[bytes], stones: Sequence[Tombstone]) -> tuple[list[Said], list[bytes]]:
+    """(a chat's conversation so far, entries that are to be gone for good); those of another form are passed over."""
+    erased = ErasedEntries(stones)
+    told, gone = list[Said](), list[bytes]()
     for raw in raws:
         with suppress(RecordRefused, KeyError, TypeError):
             entry = loads_object(raw)
-            said.append(Said(str(entry["role"]), str(entry["content"]), timestamp_of(entry["timestamp"])))
-    return said
+            said = Said(str(entry["role"]), str(entry["content"]), timestamp_of(entry["timestamp"]))
+            if erased.cover(said.role, said.timestamp):
+                gone.append(raw)
+            else:
+                told.append(said)
+    return told, gone
 
 
 def turns_of(names: Iterable[str], raws: Iterable[bytes | None], chat_id: str) -> list[Turn]:

@@ -17,11 +17,10 @@ from typing import Any
 from redis import Redis, ResponseError
 
 from dispatcher.forget.scope import Scope
+from dispatcher.forgetting import FORGOTTEN as FORGOTTEN
 from shared import keys
 from shared.records import RecordRefused, Result, Task, Turn, loads_object
 
-#: What a task is answered that was forgotten before its turn came.
-FORGOTTEN = "This message was forgotten before it was answered."
 #: Keys read, and values removed, at once.
 AT_ONCE = 500
 
