@@ -173,8 +173,10 @@ class TaskQueue:
     async def _entries(self, chat_id: str) -> list[bytes]:
         try:
             return await cast(Awaitable[list[bytes]], self._redis.lrange(keys.history(chat_id), 0, -1))
-        except ResponseError:  # a key of another type
-            return []
+        except ResponseError as error:
+            if not str(error).startswith("WRONGTYPE"):
+                raise
+            return []  # a key of another type holds none
 
     async def waiting(self, task: Task) -> list[Turn]:
         """The chat's turns that are not in the medium store yet."""

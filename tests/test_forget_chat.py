@@ -10,10 +10,10 @@ import pytest
 
 from dispatcher.forget.carrying_out import open_hands
 from dispatcher.forget.proof import Proof
-from dispatcher.forget.redis_layer import FORGOTTEN
 from dispatcher.forget.scope import Asked, Scope
 from dispatcher.forget.selecting import released_chunks
 from dispatcher.forget.store_layer import StoreLayer
+from dispatcher.forgetting import FORGOTTEN
 from shared.byte_scan import Needles
 from tests.conftest import World
 from tests.forgetting_world import CANARIES, CHAT, OTHER, OTHERS, hmem, keys_of, planted, result_of

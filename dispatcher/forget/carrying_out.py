@@ -144,19 +144,20 @@ class _Work:
 
     def _cover_late(self, meanwhile: list[Running]) -> None:
         """What they stored that is dated after the tombstones."""
-        late: dict[str, set[str]] = {}
+        late: dict[str, dict[str, float]] = {}
         for turn in self._hands.tasks.stored_late(self._scope, meanwhile):
-            late.setdefault(turn.chat_id, set()).add(turn.turn_id)
+            late.setdefault(turn.chat_id, {})[turn.turn_id] = turn.timestamp
         known = len(self._scope.stones)
         stones = [
             Tombstone(
                 f"erase-{self._journal.forget_id}-more{known + number}",
                 chat_id,
                 self._journal.started_at,
-                turn_ids=frozenset(ids),
+                turn_ids=frozenset(said_at),
                 erase=True,
+                said_at=said_at,
             )
-            for number, (chat_id, ids) in enumerate(sorted(late.items()))
+            for number, (chat_id, said_at) in enumerate(sorted(late.items()))
         ]
         if stones:
             self._scope.stones += stones

@@ -17,7 +17,7 @@ from typing import Any
 from redis import Redis, ResponseError
 
 from dispatcher.forget.scope import Scope
-from dispatcher.forgetting import FORGOTTEN as FORGOTTEN
+from dispatcher.forgetting import FORGOTTEN
 from shared import keys
 from shared.records import RecordRefused, Result, Task, Turn, loads_object
 

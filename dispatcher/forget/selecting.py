@@ -197,8 +197,9 @@ def _stones(asked: Asked, known: list[Known], forget_id: str, now: float) -> lis
     if asked.kind == "chat":
         chat_id = str(asked.chat_id)
         stones = [Tombstone(f"erase-{forget_id}", chat_id, now, asked.before, erase=True)]
-        late = frozenset(turn_id for one in known if one.at >= now for turn_id in one.turn_ids)
-        more = [Tombstone(f"erase-{forget_id}-late", chat_id, now, turn_ids=late, erase=True)] if late else []
+        late = {turn_id: one.at for one in known if one.at >= now for turn_id in one.turn_ids}
+        stone = Tombstone(f"erase-{forget_id}-late", chat_id, now, turn_ids=frozenset(late), erase=True, said_at=late)
+        more = [stone] if late else []
         return stones + more
     said_at: dict[str, dict[str, float | None]] = {}
     if asked.kind == "turn" and asked.chat_id:

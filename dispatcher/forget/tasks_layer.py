@@ -15,8 +15,9 @@ from typing import Any
 
 from redis import Redis
 
-from dispatcher.forget.redis_layer import FORGOTTEN, quoted
+from dispatcher.forget.redis_layer import quoted
 from dispatcher.forget.scope import Scope, chat_in
+from dispatcher.forgetting import FORGOTTEN
 from shared import keys
 from shared.records import ROLES, RecordRefused, Result, Task, Turn
 
