@@ -178,7 +178,7 @@ def _scan(night: Night, texts: list[str], skip: Path) -> dict[str, Any]:
     from shared.byte_scan import Needles, own_words, scan
 
     archive = read_archive(night.archive_dir)
-    kept = [version.turn.content for version in archive.versions.values()]
+    kept = [f"{version.turn.speaker} {version.turn.content}" for version in archive.versions.values()]
     needles = Needles.of(texts).without([*kept, *own_words()])
     scanned = scan([night.settings.hmem_night_dir], needles, skip=[night.folder, skip])
     return {

@@ -206,3 +206,12 @@ def test_a_place_that_the_owner_has_looked_at_ends_it(light: World) -> None:
     (record,) = json.loads(hmem(light, "forget", "--resume", "--accept", "--json").stdout)
     assert (record["complete"], record["accepted"]) == (True, True)
     assert not list((light.root / "state" / "forgetting").glob("*.json"))
+
+
+def test_other_forms_of_a_word_and_names_are_no_traces(light: World) -> None:
+    """An index holds "striving" as "strive", and who spoke beside what was said."""
+    light.say("a", "Theodora and I strive for a кукушку", chat_id=CHAT)
+    light.say("b", "striving is good for кукушками", chat_id=OTHER, name="Theodora")
+    light.night()
+    (record,) = json.loads(hmem(light, "forget", f"--chat={CHAT}", "--yes", "--json").stdout)
+    assert record["complete"], record["scan"]

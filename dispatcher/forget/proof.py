@@ -7,7 +7,7 @@ for other programs' files have words of their own, and words that our own progra
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -73,12 +73,22 @@ class Proof:
         return [self.settings.hmem_memory_dir, self.settings.hmem_night_dir, *local]
 
     def _kept(self, *, archive: bool) -> Iterator[str]:
+        """What is said and named elsewhere, as it is written, and as indexes hold it: "striving" stands there as "strive"."""
+        from shared.chat_index import Tokeniser
+        from shared.stemming import stemmed
+
+        texts = list(self._kept_texts(archive=archive))
+        yield from texts
+        with closing(Tokeniser()) as tokeniser:
+            yield " ".join(term for term, _ in tokeniser.postings([stemmed(text) for text in texts]))
         yield from own_words()
+
+    def _kept_texts(self, *, archive: bool) -> Iterator[str]:
         for key, raw in RedisLayer(self.client).turns():
             with suppress(RecordRefused):
                 turn = Turn.parse(key, raw)
                 if not self.scope.covers(turn):
-                    yield turn.content
+                    yield f"{turn.speaker} {turn.content}"
         covered = {one.raw for one in self.tasks.covered(self.scope)}
         yield from (one.text for one in self.tasks.all() if one.raw not in covered)
         if self.store:
@@ -92,7 +102,7 @@ class Proof:
             if (until is None or chunk.started_at >= until) and not any(
                 stone.chat_id == chunk.chat_id and stone.turn_ids & set(chunk.turn_ids) for stone in self.scope.stones
             ):
-                yield chunk.text
+                yield f"{chunk.speaker} {chunk.text}"
         # Picked sentences are a function of the chunks, which are searched themselves; a model's text of the chat is no excuse.
         asked = {f"chat_{safe_name(chat_id)}_summary.txt" for chat_id in self.scope.chats}
         written = asked if self._written_by_model() or not built_without else set[str]()
