@@ -104,6 +104,11 @@ class Needles:
                 words = {name: None for name in words if name not in said}
         return Needles(tuple(windows), tuple(words), self.said_elsewhere + len(self) - len(windows) - len(words))
 
+    def apart_from(self, terms: Collection[str]) -> Needles:
+        """Without words that a kept term of an index may pass for: beside it there stand numbers, of which some bytes are letters."""
+        words = tuple(word for word in self.words if not _may_be({word, word.casefold()}, terms))
+        return Needles(self.windows, words, self.said_elsewhere + len(self.words) - len(words))
+
     def patterns(self) -> list[bytes]:
         """Every form in which a piece may stand in a file."""
         forms = (form for piece in (*self.windows, *self.words) for form in _forms(piece))
@@ -122,6 +127,11 @@ def own_words() -> Iterator[str]:
 def _as_told(text: str) -> set[str]:
     """As it was said, and as a summary tells it: in one line."""
     return {text, " ".join(text.split())}
+
+
+def _may_be(forms: Collection[str], terms: Collection[str]) -> bool:
+    """Whether one of these is a term, or one with a letter ahead or one or two behind."""
+    return any(part in terms for word in forms for part in (word, word[1:], word[:-1], word[:-2]))
 
 
 def _windows(text: str, most: int) -> Iterator[str]:

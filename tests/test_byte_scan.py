@@ -122,3 +122,11 @@ def test_of_many_texts_each_is_looked_for_as_long_as_there_is_room(tmp_path: Pat
     (tmp_path / "last.txt").write_text(texts[-1])
     assert places(tmp_path, needles) == {"last.txt"}
     assert scan([tmp_path], Needles.of([])).found == []
+
+
+def test_a_kept_term_beside_a_number_is_no_trace(tmp_path: Path) -> None:
+    (tmp_path / "index").write_bytes(b"\x02travel" + (115).to_bytes(4, "little") + b"\x01\x00")
+    needles = Needles.of(["she told of her travels"])
+    assert places(tmp_path, needles) == {"index"}
+    assert places(tmp_path, needles.apart_from({"travel"})) == set()
+    assert needles.apart_from({"tra", "vels"}).words == needles.words

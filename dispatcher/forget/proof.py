@@ -42,7 +42,8 @@ class Proof:
 
     def search(self, needles: Needles, *, archive: bool) -> dict[str, Any]:
         """What the receipt says of the scan. `archive`: also release and archive, out of which it must be by now."""
-        telling = needles.without(self._kept(archive=archive))
+        kept = list(self._kept_texts(archive=archive))
+        telling = needles.without([*kept, *own_words()]).apart_from(_terms(kept))
         scanned = self.look(telling, archive=archive)
         return {
             "files": scanned.files,
@@ -71,17 +72,6 @@ class Proof:
         mirror = self.settings.archive_mirror
         local = [Path(mirror)] if mirror and not names_a_host(mirror) else []
         return [self.settings.hmem_memory_dir, self.settings.hmem_night_dir, *local]
-
-    def _kept(self, *, archive: bool) -> Iterator[str]:
-        """What is said and named elsewhere, as it is written, and as indexes hold it: "striving" stands there as "strive"."""
-        from shared.chat_index import Tokeniser
-        from shared.stemming import stemmed
-
-        texts = list(self._kept_texts(archive=archive))
-        yield from texts
-        with closing(Tokeniser()) as tokeniser:
-            yield " ".join(term for term, _ in tokeniser.postings([stemmed(text) for text in texts]))
-        yield from own_words()
 
     def _kept_texts(self, *, archive: bool) -> Iterator[str]:
         for key, raw in RedisLayer(self.client).turns():
@@ -121,6 +111,15 @@ class Proof:
                 yield from ((place, value) for value in _parts(client, key))
             except ResponseError:  # it is gone, or another type by now
                 continue
+
+
+def _terms(texts: list[str]) -> set[str]:
+    """The words of these texts as an index holds them: "striving" stands there as "strive"."""
+    from shared.chat_index import Tokeniser
+    from shared.stemming import stemmed
+
+    with closing(Tokeniser()) as tokeniser:
+        return {term for term, _ in tokeniser.postings([stemmed(text) for text in texts])}
 
 
 def _parts(client: Any, key: bytes) -> list[bytes]:
