@@ -20,6 +20,7 @@ from dispatcher.memory_cli import app as memory_app
 from dispatcher.release_cli import app as release_app
 from shared.command import print_bytes, print_json, run_command, start
 from shared.errors import InvalidInput, MemoryStale, ReleaseRefused, SettingsError
+from shared.moments import given_moment
 from shared.recall import OpenRelease
 from shared.release import current_release, no_release
 from shared.settings import Settings
@@ -134,7 +135,7 @@ def search(
     settings = start()
     if batch and (chat or query or now):
         raise InvalidInput("--batch takes chat, question and time from the file. Leave CHAT, QUERY and --now out.")
-    seen_from = _moment(now, settings)
+    seen_from = given_moment("--now", now, settings.timezone)
     if batch:
         with _release(settings) as release:
             if release.text_missing:
@@ -171,15 +172,6 @@ def _print_hit(number: int, hit: Hit, settings: Settings) -> None:
     typer.echo(f"      {hit.chunk.speaker}: {shorten(one_line(hit.chunk.text), 300)}")
     if hit.also:
         typer.echo(f"      said again: {', '.join(hit.also)}")
-
-
-def _moment(now: str | None, settings: Settings) -> float | None:
-    from shared.moments import moment
-
-    try:
-        return moment(now, settings.timezone)
-    except ValueError as error:
-        raise InvalidInput(f"--now {now} is no time: write 2026-05-08, 2026-05-08T14:00 or POSIX seconds.") from error
 
 
 @app.command(context_settings={"ignore_unknown_options": True})

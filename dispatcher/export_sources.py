@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import orjson
 
+from dispatcher.forget.redis_layer import RedisLayer
 from shared import keys
 from shared.command import translate
 from shared.errors import InvalidInput, ReleaseRefused, StorageError
@@ -34,8 +35,6 @@ if TYPE_CHECKING:
     from dispatcher.day import Day
     from shared.recall import OpenRelease
 
-#: Keys of one round trip; turns may be large.
-BATCH_KEYS = 200
 #: The end of time (POSIX seconds), and all the rows that there are.
 FOREVER, EVERY = 1e12, 1 << 62
 
@@ -166,13 +165,10 @@ def _from_redis(client: Redis, found: Gathered, waiting: list[Said]) -> bool:
     for raw in cast(list[bytes], client.lrange(keys.TOMBSTONES, 0, -1)):
         with suppress(RecordRefused):  # the night stops over it, and says so
             found.add_stones([Tombstone.parse(raw)])
-    names = sorted({cast(bytes, key) for key in client.scan_iter(match=f"{keys.MEMORY_PREFIX}*", count=5000)})
-    for at in range(0, len(names), BATCH_KEYS):
-        batch = names[at : at + BATCH_KEYS]
-        for name, value in zip(batch, cast(list[bytes | None], client.mget(batch)), strict=True):
-            with suppress(RecordRefused):
-                if value is not None and (said := _said(name, value, REDIS)).turn.chat_id == found.chat_id:
-                    waiting.append(said)
+    for name, value in RedisLayer(client).turns():
+        with suppress(RecordRefused):
+            if (said := _said(name, value, REDIS)).turn.chat_id == found.chat_id:
+                waiting.append(said)
     return bool(waiting)
 
 

@@ -12,6 +12,7 @@ import typer
 from dispatcher.cli_parts import Json, connect, given_chat
 from shared.command import print_json, start
 from shared.errors import ForgetIncomplete, InvalidInput
+from shared.moments import given_moment
 from shared.settings import Settings
 
 if TYPE_CHECKING:
@@ -85,14 +86,7 @@ def _asked(settings: Settings, chat: str, before: str, turns: list[str], matchin
 
 
 def _moment(given: str, settings: Settings) -> float | None:
-    from shared.moments import moment
-
-    try:
-        at = moment(given or None, settings.timezone)
-    except ValueError as error:
-        raise InvalidInput(
-            f"--before {given} is no time: write 2026-05-08, 2026-05-08T14:00 or POSIX seconds."
-        ) from error
+    at = given_moment("--before", given or None, settings.timezone)
     if at is not None and at > time.time():
         raise InvalidInput(
             f"--before {given} is not over yet: what is said until then would be forgotten too. Leave it out."

@@ -122,8 +122,7 @@ def end_conversation(client: Redis, chat_id: str) -> None:
 
     A task that runs meanwhile sees that its session was ended, and adds nothing to the next one.
     """
-    names = (keys.session, keys.history, keys.size, keys.spent, keys.why)
-    client.delete(*(name(chat_id) for name in names))
+    client.delete(*keys.conversation(chat_id))
 
 
 def erases(stones: Sequence[Tombstone], task: Task, now: float) -> bool:

@@ -117,8 +117,7 @@ class TaskQueue:
     async def end_if_forgotten(self, chat_id: str, stones: Sequence[Tombstone]) -> bool:
         """End a conversation that holds what is to be gone for good, and take that out of it: a Redis from before brought it back."""
         _, gone = conversation_of(await self._entries(chat_id), stones)
-        names = [name(chat_id) for name in (keys.history, keys.session, keys.size, keys.spent, keys.why)]
-        return bool(gone) and bool(await self._run("forgotten", names, gone))
+        return bool(gone) and bool(await self._run("forgotten", keys.conversation(chat_id), gone))
 
     async def begin(
         self,

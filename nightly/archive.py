@@ -11,7 +11,7 @@ nothing before the mirror is proven. One that holds more than the archive, or ho
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +29,7 @@ from nightly.segments import (
     read_archive,
     read_texts,
     segment_name,
+    stored_records,
     write_segment,
     write_texts,
 )
@@ -44,7 +45,7 @@ def run(night: Night, out: Path) -> dict[str, Any]:
     earlier = read_archive(night.archive_dir, before=night.run)
     # Before the first write: a host that has lost its archive must not begin another one beside the mirror.
     mirror = _unless_away(night, lambda mirror: {"lacks": len(missing_there(mirror, night.archive_dir))})
-    exported = list(_lines(night.output("export") / "records.jsonl"))
+    exported = list(stored_records(night.output("export") / "records.jsonl"))
     stones = _new_tombstones(earlier, night.output("export") / "tombstones.jsonl")
     eraser = erasing.eraser_of(earlier, stones, night.run)
     ledger, fresh = Ledger(), list[dict[str, Any]]()
@@ -100,12 +101,6 @@ def _bring_texts(night: Night, eraser: erasing.Eraser | None) -> None:
         write_texts(night.archive_dir, night.run, new)
 
 
-def _lines(path: Path) -> Iterator[RawRecord]:
-    with path.open("rb") as handle:
-        for line in handle:
-            yield RawRecord.from_json(orjson.loads(line))
-
-
 def _classify(record: RawRecord, earlier: Archive, ledger: Ledger) -> dict[str, Any] | None:
     """The archive's line for a record, or None if it is archived already."""
     try:
@@ -129,7 +124,7 @@ def _classify(record: RawRecord, earlier: Archive, ledger: Ledger) -> dict[str, 
 def _new_tombstones(earlier: Archive, path: Path) -> list[Tombstone]:
     """The tombstones not archived yet. An unreadable one stops the night: somebody wanted something forgotten."""
     stones = {}
-    for number, record in enumerate(_lines(path), start=1):
+    for number, record in enumerate(stored_records(path), start=1):
         try:
             stone = Tombstone.parse(record.value)
         except RecordRefused as error:

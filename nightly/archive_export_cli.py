@@ -9,9 +9,8 @@ import typer
 
 from shared.command import print_json, start
 from shared.errors import InvalidInput
-from shared.moments import moment
+from shared.moments import given_moment
 from shared.records import RecordRefused, chat_id_of
-from shared.settings import Settings
 
 When = Annotated[str | None, typer.Option(help="ISO 8601 (in CHAT_TIMEZONE if it names no zone) or POSIX seconds.")]
 
@@ -35,7 +34,9 @@ def export_archive(
 
     settings = start()
     wanted = archive_export.Wanted(
-        frozenset(map(_chat, chat or ())), _moment("--since", since, settings), _moment("--until", until, settings)
+        frozenset(map(_chat, chat or ())),
+        given_moment("--since", since, settings.timezone),
+        given_moment("--until", until, settings.timezone),
     )
     folder, report = out or default_folder(), Reporter(quiet=json or settings.log_json)
     index = archive_export.export_archive(settings, folder, wanted, report, force=force)
@@ -52,10 +53,3 @@ def _chat(value: str) -> str:
         return chat_id_of(value or None)
     except RecordRefused as error:
         raise InvalidInput(f"--chat {value!r} cannot be a chat id: {error}.") from error
-
-
-def _moment(name: str, said: str | None, settings: Settings) -> float | None:
-    try:
-        return moment(said, settings.timezone)
-    except ValueError as error:
-        raise InvalidInput(f"{name} {said} is no time: write 2026-05-08, 2026-05-08T14:00 or POSIX seconds.") from error

@@ -19,9 +19,8 @@ from typing import Any
 
 from nightly import chunk, pipeline
 from nightly.chunk_file import read_chunks
-from nightly.embed import CACHE
 from nightly.export import turn_keys
-from nightly.night import Lease, Night, connect
+from nightly.night import CACHE, Lease, Night, connect
 from nightly.progress import Reporter
 from nightly.target import open_target
 from shared.embedding import Embedder, EmbeddingIdentity, known_model, open_embedder

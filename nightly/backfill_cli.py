@@ -15,7 +15,9 @@ app = typer.Typer(no_args_is_help=True, help="Old history into memory, or all of
 
 Files = Annotated[list[Path], typer.Argument(help="Files, or directories that hold them.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would come, and what not; write nothing.")]
-Since = Annotated[str | None, typer.Option("--since", help="Only turns from then on: ISO 8601 (UTC) or POSIX seconds.")]
+Since = Annotated[
+    str | None, typer.Option("--since", help="Only turns from then on: ISO 8601 (in CHAT_TIMEZONE) or POSIX seconds.")
+]
 Until = Annotated[str | None, typer.Option("--until", help="Only turns before then.")]
 Chat = Annotated[
     str | None, typer.Option("--chat", help="Only this chat; where the files name none, the chat they are of.")
@@ -66,43 +68,30 @@ def archive(
     _say_nights(summaries, quiet=json)
 
 
-@app.command()
-def jsonl(
-    files: Files,
-    dry_run: DryRun = False,
-    since: Since = None,
-    until: Until = None,
-    chat: Chat = None,
-    json: Json = False,
-) -> None:
-    """Turns as JSON lines, byte for byte: what hmem-night export-archive wrote, or turns as Redis holds them. - is standard input."""
-    _from_files("jsonl", files, since, until, chat, dry_run=dry_run, json=json)
+def _file_command(source: str, what: str) -> None:
+    """A command for a format that is read from files and asks for nothing of its own."""
+
+    def command(
+        files: Files,
+        dry_run: DryRun = False,
+        since: Since = None,
+        until: Until = None,
+        chat: Chat = None,
+        json: Json = False,
+    ) -> None:
+        _from_files(source, files, since, until, chat, dry_run=dry_run, json=json)
+
+    app.command(source, help=what)(command)
 
 
-@app.command()
-def chunks(
-    files: Files,
-    dry_run: DryRun = False,
-    since: Since = None,
-    until: Until = None,
-    chat: Chat = None,
-    json: Json = False,
-) -> None:
-    """h-cli's session files, chunk_<UTC>.txt."""
-    _from_files("chunks", files, since, until, chat, dry_run=dry_run, json=json)
-
-
-@app.command()
-def audit(
-    files: Files,
-    dry_run: DryRun = False,
-    since: Since = None,
-    until: Until = None,
-    chat: Chat = None,
-    json: Json = False,
-) -> None:
-    """h-cli's audit log. It names no chat: give --chat; of a private chat, only what its person asked is taken."""
-    _from_files("audit", files, since, until, chat, dry_run=dry_run, json=json)
+_file_command(
+    "jsonl",
+    "Turns as JSON lines, byte for byte: what hmem-night export-archive wrote, or turns as Redis holds them. - is standard input.",
+)
+_file_command("chunks", "h-cli's session files, chunk_<UTC>.txt.")
+_file_command(
+    "audit", "h-cli's audit log. It names no chat: give --chat; of a private chat, only what its person asked is taken."
+)
 
 
 @app.command()

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nightly.chunk_file import read_chunks
-from nightly.night import Night
+from nightly.night import CACHE, Night
 from shared.embedding import Embedder, open_embedder
 from shared.errors import EmbeddingError
 
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from shared.embedding import Vectors
 
 VECTORS = "vectors.npy"
-CACHE = "cache.sqlite"
 #: Texts between two commits of the cache.
 BATCH_TEXTS = 256
 #: Above this share of the archive's texts (if they are so many) it is the model that is wrong, not the texts.

@@ -19,7 +19,8 @@ from typing import Any
 
 import orjson
 
-from nightly.night import Night
+from nightly.last_index import LAST
+from nightly.night import CACHE, Night
 from nightly.segments import (
     DAMAGED,
     Archive,
@@ -31,6 +32,7 @@ from nightly.segments import (
     run_of,
     write_segment,
 )
+from nightly.staging import imports_dir
 from shared.chunking import chunks_of, indexed_text
 from shared.errors import ArchiveDamaged
 from shared.files import fresh_dir, fsync_dir, remove_tree, sha256_file, write_atomic
@@ -40,7 +42,7 @@ from shared.records import RecordRefused, Tombstone, Turn, dumps, loads_object, 
 #: Beside the segments: where a rewritten one is proven before it takes its place; what was compared with which tombstones.
 STAGE = "erasing"
 DONE = "erased.json"
-CACHE, LAST, IMPORTS, NEEDLES = "cache.sqlite", "last", "imports", "erasing.json"
+NEEDLES = "erasing.json"
 
 Line = dict[str, Any]
 
@@ -69,12 +71,11 @@ class Eraser:
     def erased(self, raw: RawRecord, run: int) -> Line | None:
         """What is left of a record, or None if no tombstone covers it."""
         turn = _turn_of(raw)
-        left: Line = {"key": None, "chat_id": None, "timestamp": None}
-        if turn is None:
-            return {"kind": "erased", **left, "sha256": raw.sha256} if self._covers_bytes(raw, run) else None
-        if not self.covers(turn):
+        if not (self.covers(turn) if turn else self._covers_bytes(raw, run)):
             return None
-        left = {"key": raw.key.decode("ascii"), "chat_id": turn.chat_id, "timestamp": turn.timestamp}
+        left: Line = {"key": None, "chat_id": None, "timestamp": None}
+        if turn:
+            left = {"key": raw.key.decode("ascii"), "chat_id": turn.chat_id, "timestamp": turn.timestamp}
         return {"kind": "erased", **left, "sha256": raw.sha256}
 
     def _covers_bytes(self, raw: RawRecord, run: int) -> bool:
@@ -237,7 +238,7 @@ def _remove_damaged(night: Night, archive: Archive) -> int:
     """What was put aside and nobody can read: damaged copies of files that are sound now, imports that failed their own hash."""
     folder = night.archive_dir / DAMAGED
     found = [path for path in folder.iterdir() if path.stem in archive.segments] if folder.is_dir() else []
-    found += (night.settings.hmem_night_dir / IMPORTS).glob("*.bad")
+    found += imports_dir(night.settings).glob("*.bad")
     for path in found:
         path.unlink()
     return len(found)

@@ -17,7 +17,7 @@ import redis
 
 from nightly.mirror import bring_up_to_date, open_mirror
 from nightly.night import Night
-from nightly.segments import RawRecord, read_archive
+from nightly.segments import RawRecord, read_archive, stored_records
 from shared import keys
 from shared.errors import LeaseLost, MirrorFailed, ReleaseRefused
 
@@ -29,7 +29,7 @@ BATCH_BYTES = 4 << 20
 def run(night: Night, out: Path) -> dict[str, Any]:
     """`mirror_failed` says why nothing was deleted though the night is done: its turns stay in Redis, and the next night finds them archived."""
     del out
-    exported = list(_exported(night))
+    exported = list(stored_records(night.output("export") / "records.jsonl"))
     try:
         mirror = open_mirror(night.settings)
         mirrored = bring_up_to_date(mirror, night.archive_dir) if mirror else None  # texts came after the archive step
@@ -68,12 +68,6 @@ def _proven_records(night: Night) -> set[str]:
     published = current.segments
     archive = read_archive(night.archive_dir)
     return {record for record, name in archive.hashes.items() if published.get(name) == archive.segments[name]}
-
-
-def _exported(night: Night) -> Iterator[RawRecord]:
-    with (night.output("export") / "records.jsonl").open("rb") as handle:
-        for line in handle:
-            yield RawRecord.from_json(orjson.loads(line))
 
 
 def _batches(records: list[RawRecord]) -> Iterator[list[RawRecord]]:

@@ -19,14 +19,13 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from nightly.night import FETCHED
 from nightly.segments import archive_files, erased_since, header_of, run_of
 from shared.errors import ArchiveDamaged, MirrorFailed, SettingsError
 from shared.files import fresh_dir, fsync_dir, remove_tree
 from shared.processes import run_bounded
 from shared.settings import Settings, names_a_host
 
-#: In the night's directory: the mirror's copies of files, while they are compared with ours.
-FETCHED = "mirror.tmp"
 #: Seconds for one call of rsync, and without a byte over the network: proving reads the whole archive before it says a word.
 CALL_TIMEOUT_SECONDS = 7200
 SILENCE_SECONDS = 900

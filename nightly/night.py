@@ -40,6 +40,8 @@ from shared.settings import Settings
 
 RENEW_SECONDS = 20.0
 RESULT = "result.json"
+#: In the night's directory: what may be made anew at any time; the mirror's copies of files, while they are compared with ours or mended.
+CACHE, FETCHED, REPAIRING = "cache.sqlite", "mirror.tmp", "repair.tmp"
 STATE = "state.json"
 DONE = "done.json"
 
@@ -200,7 +202,7 @@ def drop_bulk(folder: Path) -> None:
 
 def tidy(settings: Settings) -> None:
     """Finish what a kill has left half-way: a file or a folder that never got its name, the bulk of closed nights."""
-    for name in ("mirror.tmp", "repair.tmp"):  # copies from before something was erased
+    for name in (FETCHED, REPAIRING):  # copies of the mirror's files, perhaps from before something was erased
         remove_tree(settings.hmem_night_dir / name)
     for directory in (settings.hmem_night_dir / "archive", *nights_dir(settings).glob("[0-9]*")):
         remove_halves(directory)

@@ -150,7 +150,7 @@ def _run(night: Night) -> dict[str, Any]:
         if not night.is_done(step.name):
             with structlog.contextvars.bound_contextvars(run=night.run, step=step.name):
                 _within_limits(night, step)
-    summary = _summary(night) | {"held_by_readers": _prune_outdated(night)}
+    summary = _summary(night) | _prune_outdated(night)
     night.finish(summary)
     if alarm := alarm_of(summary):
         failure.note(night, "flush" if summary["mirror_failed"] else "restart", alarm)
@@ -159,18 +159,18 @@ def _run(night: Night) -> dict[str, Any]:
     return summary
 
 
-def _prune_outdated(night: Night) -> list[int]:
-    """Once its successor is served, a release that holds what was forgotten for good goes; those that are still read after a while."""
+def _prune_outdated(night: Night) -> dict[str, Any]:
+    """Once its successor is served, a release that holds what was forgotten for good goes: which are still read, or why none could go."""
+    held: list[int] = []
     if not night.result("archive").get("erased"):
-        return []
+        return {"held_by_readers": held, "not_pruned": None}
     deadline = time.monotonic() + night.settings.publish_wait
     try:
         while (held := night.target.prune()) and time.monotonic() < deadline:
             time.sleep(publish.SERVED_POLL_SECONDS)
     except HmemError as error:  # an older day host, or one that is away: memory is published all the same
-        night.report.say(f"  Warning: releases that hold forgotten words were not removed: {error}")
-        return [run] if (current := night.target.current()) and (run := current.parent) else []
-    return held
+        return {"held_by_readers": [], "not_pruned": str(error)}
+    return {"held_by_readers": held, "not_pruned": None}
 
 
 def alarm_of(summary: dict[str, Any]) -> HmemError | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -135,13 +135,8 @@ def sentence(summary: Mapping[str, Any]) -> str:
         text += f"\n  {warning}"
     if imported := summary.get("imported"):
         text += f"\n  of these, {imported} turns were imported"
-    if erased := summary.get("erased"):
-        text += f"\n  forgotten for good: {erased} records erased from the archive"
-    if found := summary.get("still_found"):
-        more = f" and {len(found) - SHOWN_PLACES} more" if len(found) > SHOWN_PLACES else ""
-        text += f"\n  forgotten words are still in {', '.join(found[:SHOWN_PLACES])}{more}: look there"
-    for run in summary.get("held_by_readers", ()):
-        text += f"\n  release {run} holds forgotten words and is still read; the next night removes it"
+    for told in _forgotten(summary):
+        text += f"\n  {told}"
     for reason, count in summary["reasons"].items():
         text += f"\n  quarantined: {count} × {reason}"
     for reason, count in summary.get("not_embedded", {}).items():
@@ -149,6 +144,19 @@ def sentence(summary: Mapping[str, Any]) -> str:
     for reason, count in summary.get("without_model", {}).items():
         text += f"\n  summary without the model, sentences instead: {count} × {reason}"
     return text
+
+
+def _forgotten(summary: Mapping[str, Any]) -> Iterator[str]:
+    """What a night did, and could not do, for what is to be gone for good."""
+    if erased := summary.get("erased"):
+        yield f"forgotten for good: {erased} records erased from the archive"
+    if found := summary.get("still_found"):
+        more = f" and {len(found) - SHOWN_PLACES} more" if len(found) > SHOWN_PLACES else ""
+        yield f"forgotten words are still in {', '.join(found[:SHOWN_PLACES])}{more}: look there"
+    if why := summary.get("not_pruned"):
+        yield f"releases from before something was forgotten are still there; the next night tries again: {why}"
+    for run in summary.get("held_by_readers", ()):
+        yield f"release {run} holds forgotten words and is still read; the next night removes it"
 
 
 def _released(summary: Mapping[str, Any]) -> str:

@@ -73,6 +73,13 @@ class RawRecord:
         return cls(_bytes_of("key", record), record["redis_type"], _bytes_of("value", record))
 
 
+def stored_records(path: Path) -> Iterator[RawRecord]:
+    """The records of a file of lines, as the export step writes it."""
+    with path.open("rb") as handle:
+        for line in handle:
+            yield RawRecord.from_json(orjson.loads(line))
+
+
 def _bytes_field(name: str, value: bytes) -> dict[str, str]:
     try:
         return {name: value.decode("utf-8")}

@@ -25,7 +25,7 @@ import orjson
 from nightly.history.candidates import Candidate
 from nightly.history.sieve import Sieve, Tally, Verdict
 from nightly.night import Night
-from nightly.segments import RawRecord, read_archive
+from nightly.segments import RawRecord, read_archive, stored_records
 from shared import keys
 from shared.errors import StorageError
 from shared.files import atomic_writer, fsync_dir, locked_dir, make_dir, remove_halves, write_atomic
@@ -155,9 +155,9 @@ def stones_of(imports: Iterable[list[Candidate]]) -> list[Tombstone]:
 
 
 def _sieve(night: Night, out: Path, imports: dict[str, list[Candidate]]) -> Sieve:
-    stones = [parsed for record in _records(out / TOMBSTONES) if (parsed := _stone(record))]
+    stones = [parsed for record in stored_records(out / TOMBSTONES) if (parsed := _stone(record))]
     archive = read_archive(night.archive_dir)
-    return Sieve(archive, _records(out / RECORDS), [*stones, *stones_of(imports.values())])
+    return Sieve(archive, stored_records(out / RECORDS), [*stones, *stones_of(imports.values())])
 
 
 def _stone(record: RawRecord) -> Tombstone | None:
@@ -193,12 +193,6 @@ def _drop_halves(directory: Path) -> None:
         return
     finally:
         os.close(lock)
-
-
-def _records(path: Path) -> Iterator[RawRecord]:
-    with path.open("rb") as handle:
-        for line in handle:
-            yield RawRecord.from_json(orjson.loads(line))
 
 
 def _append(path: Path, records: Iterable[RawRecord]) -> None:

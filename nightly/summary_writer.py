@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from nightly.night import Night
+from nightly.night import CACHE, Night
 from nightly.segments import Archive, WrittenText, read_texts, write_texts
 from nightly.text_cache import TextCache
 from shared.chunking import clean
@@ -43,7 +43,7 @@ class SummaryWriter:
     def __init__(self, night: Night, model: str) -> None:
         self._night, self._model = night, model
         self._archive: Archive = read_texts(night.archive_dir)
-        self._cache = TextCache(night.settings.hmem_night_dir / "cache.sqlite")
+        self._cache = TextCache(night.settings.hmem_night_dir / CACHE)
         self._new: list[WrittenText] = []
         self._gave_up: str | None = None
         self._failures_in_a_row = self.asked = self.reused = 0

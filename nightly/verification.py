@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from nightly.mirror import Comparison, Mirror, open_mirror
-from nightly.night import night_lock
+from nightly.night import REPAIRING, night_lock
 from nightly.progress import Reporter
 from nightly.report import read_nights
 from nightly.segments import DAMAGED, Archive, add_segment, archive_files, erased_since, run_of
@@ -123,7 +123,7 @@ def repair(settings: Settings, report: Reporter) -> dict[str, Any]:
             "There is nothing to repair from: ARCHIVE_MIRROR is not set. Set it, or restore the segments that hmem-night verify names."
         )
     with night_lock(settings):  # without Redis: the archive may be all that is left
-        fetched = fresh_dir(settings.hmem_night_dir / "repair.tmp")
+        fetched = fresh_dir(settings.hmem_night_dir / REPAIRING)
         try:
             done = _mend(mirror, settings, fetched, report)
         finally:

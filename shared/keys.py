@@ -294,6 +294,11 @@ def unconsolidated(chat_id: str) -> str:
     return f"hcli:mem:unconsolidated:{chat_id}"
 
 
+def conversation(chat_id: str) -> list[str]:
+    """All that goes when a conversation is ended: its list first."""
+    return [name(chat_id) for name in (history, session, size, spent, why)]
+
+
 def spent(chat_id: str) -> str:
     return f"hcli:mem:spent:{chat_id}"
 

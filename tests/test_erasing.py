@@ -17,8 +17,9 @@ from nightly import verification
 from nightly.mirror import MirrorDiffers
 from nightly.progress import Reporter
 from nightly.segments import RawRecord, header_of, read_archive, read_segment, write_segment
+from nightly.target import LocalTarget
 from shared import keeping
-from shared.errors import ArchiveDamaged, HmemError, ReleaseRefused
+from shared.errors import ArchiveDamaged, HmemError, InvalidInput, ReleaseRefused
 from shared.receiver import refuse_unless_descendant
 from shared.records import Tombstone
 from shared.release import current_release, read_manifest, release_dir
@@ -213,11 +214,17 @@ def test_a_kill_in_mid_erasing_ends_as_if_there_had_been_none(light: World, poin
     verification.verify(light.settings(), Reporter(quiet=True))
 
 
-def test_the_mirror_loses_it_as_well_and_nothing_else(light: World) -> None:
-    mirror = light.root / "mirror"
+def mirrored(world: World) -> Path:
+    """A second directory that has what was talked of by the first night."""
+    mirror = world.root / "mirror"
     mirror.mkdir()
-    light.environment["ARCHIVE_MIRROR"] = str(mirror)
-    talk(light)
+    world.environment["ARCHIVE_MIRROR"] = str(mirror)
+    talk(world)
+    return mirror
+
+
+def test_the_mirror_loses_it_as_well_and_nothing_else(light: World) -> None:
+    mirror = mirrored(light)
     (mirror / "seg-1.jsonl.damaged-17").write_text(f"an old damage: {SECRET}")
     (mirror / "notes.txt").write_text("the owner's own")
     stone(light)
@@ -232,10 +239,7 @@ def test_the_mirror_loses_it_as_well_and_nothing_else(light: World) -> None:
 
 
 def test_a_mirror_that_was_away_loses_it_when_it_is_back(light: World) -> None:
-    mirror, away = light.root / "mirror", light.root / "away"
-    mirror.mkdir()
-    light.environment["ARCHIVE_MIRROR"] = str(mirror)
-    talk(light)
+    mirror, away = mirrored(light), light.root / "away"
     mirror.rename(away)
     stone(light)
     light.night()
@@ -246,10 +250,7 @@ def test_a_mirror_that_was_away_loses_it_when_it_is_back(light: World) -> None:
 
 
 def test_a_damaged_mirror_is_not_taken_for_one_from_before(light: World) -> None:
-    mirror = light.root / "mirror"
-    mirror.mkdir()
-    light.environment["ARCHIVE_MIRROR"] = str(mirror)
-    talk(light)
+    mirror = mirrored(light)
     content = bytearray((mirror / "seg-1.jsonl").read_bytes())
     content[len(content) // 2] ^= 1
     (mirror / "seg-1.jsonl").write_bytes(content)
@@ -260,10 +261,7 @@ def test_a_damaged_mirror_is_not_taken_for_one_from_before(light: World) -> None
 
 def restored(light: World, how: str) -> None:
     """The archive, or the mirror, as it was before the forgetting."""
-    mirror, backup = light.root / "mirror", light.root / "backup"
-    mirror.mkdir()
-    light.environment["ARCHIVE_MIRROR"] = str(mirror)
-    talk(light)
+    mirror, backup = mirrored(light), light.root / "backup"
     shutil.copytree(mirror, backup)
     stone(light)
     light.night()
@@ -291,10 +289,7 @@ def test_repair_takes_the_copy_that_has_forgotten(light: World, how: str) -> Non
 
 
 def test_a_lost_archive_restored_from_an_old_mirror_forgets_again(light: World) -> None:
-    mirror, backup = light.root / "mirror", light.root / "backup"
-    mirror.mkdir()
-    light.environment["ARCHIVE_MIRROR"] = str(mirror)
-    talk(light)
+    mirror, backup = mirrored(light), light.root / "backup"
     shutil.copytree(mirror, backup)
     stone(light)
     light.night()
@@ -320,6 +315,25 @@ def test_releases_that_are_read_go_when_their_reader_has_gone(light: World) -> N
         summary = light.night(publish_wait=0.2)[-1]
         assert summary["held_by_readers"] == [1]
     light.night()
+    assert keeping.release_runs(light.memory_dir) == [2]
+
+
+def test_a_day_host_that_cannot_prune_does_not_stop_the_night(light: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One of an older version knows no such verb."""
+    talk(light)
+    stone(light)
+
+    def refuses(_: LocalTarget) -> list[int]:
+        raise InvalidInput("This key may ask for: begin, verify, switch, rollback. Nothing else.")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(LocalTarget, "prune", refuses)
+        summary = light.night()[-1]
+    assert (summary["published"], summary["held_by_readers"]) == (True, [])
+    assert "This key may ask for" in summary["not_pruned"]
+    assert "are still there; the next night tries again" in light.command("hmem-night", "status").stdout
+    assert keeping.release_runs(light.memory_dir) == [1, 2]
+    assert light.night()[-1]["not_pruned"] is None
     assert keeping.release_runs(light.memory_dir) == [2]
 
 

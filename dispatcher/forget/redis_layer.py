@@ -165,12 +165,13 @@ class RedisLayer:
         return bool(self._redis.exists(keys.done(task_id))) and not self._redis.exists(keys.result(task_id))
 
     def _conversation(self, chat_id: str) -> Iterator[Held]:
-        for entry in self._entries(keys.history(chat_id)):
+        said, *others = keys.conversation(chat_id)
+        for entry in self._entries(said):
             text = str(_record(entry).get("content", ""))
-            yield Held("redis: conversation", keys.history(chat_id).encode(), entry, "entry", (text,))
-        for name in (keys.session, keys.size, keys.spent, keys.why):
-            if self._redis.exists(name(chat_id)):
-                yield Held("redis: conversation", name(chat_id).encode(), b"", "key")
+            yield Held("redis: conversation", said.encode(), entry, "entry", (text,))
+        for name in others:
+            if self._redis.exists(name):
+                yield Held("redis: conversation", name.encode(), b"", "key")
 
     def _unconsolidated(self, scope: Scope, chat_id: str) -> Iterator[Held]:
         """Ids of turns that are covered, or of which no turn is left."""

@@ -23,7 +23,7 @@ from nightly.segments import read_archive
 from nightly.staging import Staging, imports_dir, read_staged, sift_by_unit, stage, staged_files, stones_of
 from shared import keys
 from shared.errors import InvalidInput, NightRunning
-from shared.moments import moment
+from shared.moments import given_moment
 from shared.records import RecordRefused, Tombstone, chat_id_of
 from shared.settings import Settings
 from shared.text import shorten
@@ -82,16 +82,7 @@ def wanted_of(since: str | None, until: str | None, chat: str | None, zone: Zone
         raise InvalidInput(
             f"--chat cannot be used: {error}. Give the number that the bot knows the chat by."
         ) from error
-    return Wanted(_time("--since", since, zone), _time("--until", until, zone), chat_id)
-
-
-def _time(option: str, said: str | None, zone: ZoneInfo) -> float | None:
-    try:
-        return moment(said, zone)
-    except ValueError as error:
-        raise InvalidInput(
-            f"{option} {said} is no time: write 2026-05-08, 2026-05-08T14:00 or POSIX seconds."
-        ) from error
+    return Wanted(given_moment("--since", since, zone), given_moment("--until", until, zone), chat_id)
 
 
 def bring_in(settings: Settings, request: Request, reporter: Reporter, *, accept: bool = False) -> dict[str, Any]:
