@@ -13,6 +13,7 @@ from dispatcher.status import STALE_HOURS, pin_sentence, read_status
 from shared import keys
 from shared.backends.choose import backend_of
 from shared.backends.null import NullBackend
+from shared.backends.parts import part_files
 from shared.embedding import Embedder, open_embedder
 from shared.errors import MemoryStale, ReleaseRefused
 from shared.keeping import read_pin
@@ -47,7 +48,8 @@ def _look_at(memory: Path) -> Finding:
         sentence, _, fix = no_release(memory).partition(". ")
         made = any((memory / RELEASES).glob("[0-9]*"))
         return problem(ReleaseRefused.exit_code, f"{sentence}.", fix) if made else warning(f"{sentence}.", fix)
-    if locked := _locked(release, release / MANIFEST, release / LEXICAL):
+    texts = release / LEXICAL
+    if locked := _locked(release, release / MANIFEST, texts) or _locked(*part_files(texts)):
         return _unreadable(locked)
     manifest = verify(release)
     turns, chats = sum(manifest.turns_per_chat.values()), len(manifest.turns_per_chat)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import orjson
 import typer
 
+from dispatcher.backends_cli import app as backends_app
 from dispatcher.cli_parts import Chat, Json, connect, given_chat
 from dispatcher.export_cli import export
 from dispatcher.forget_cli import forget
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False, add_completion=False, help=__doc__)
 app.add_typer(release_app, name="release")
+app.add_typer(backends_app, name="backends")
 app.add_typer(memory_app, name="memory")
 app.command()(export)
 app.command()(forget)

@@ -19,6 +19,7 @@ import orjson
 
 from dispatcher.forget.redis_layer import RedisLayer
 from shared import keys
+from shared.backends.parts import part_files
 from shared.command import translate
 from shared.errors import InvalidInput, ReleaseRefused, StorageError
 from shared.files import safe_name
@@ -184,8 +185,9 @@ def _from_release(release: OpenRelease, found: Gathered, known: set[str]) -> boo
     if release.text_missing:
         raise ReleaseRefused(release.text_missing)
     sql = "SELECT exchange, role, speaker, started_at, text FROM chunks WHERE chat_id = ? ORDER BY exchange, role, passage"
-    with closing(open_closed(release.path / LEXICAL)) as connection:
-        rows = connection.execute(sql, (found.chat_id,))
+    for part in part_files(release.path / LEXICAL):  # all passages of a turn are in one
+        with closing(open_closed(part)) as connection:
+            rows = connection.execute(sql, (found.chat_id,)).fetchall()
         for (task_id, role, speaker, timestamp), passages in groupby(rows, key=lambda row: row[:4]):
             text = "\n".join(passage[4] for passage in passages)
             plain = Turn(task_id, role, found.chat_id, text, timestamp)

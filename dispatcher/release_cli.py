@@ -10,6 +10,7 @@ from dispatcher import releases
 from dispatcher.cli_parts import Json
 from shared.command import print_json, start
 from shared.errors import ReleaseRefused
+from shared.text import size_text
 
 app = typer.Typer(no_args_is_help=True, help="The releases on this host: list, verify, rollback, unpin, prune.")
 
@@ -27,7 +28,7 @@ def list_(json: Json = False) -> None:
         counts = "-" if listed.turns is None else f"{listed.turns} turns of {listed.chats} chats"
         parent = f"after {listed.parent}" if listed.parent is not None else ""
         created = (listed.created_at or "").replace("+00:00", "Z")
-        row = f"{listed.run:>6}  {created:20}  {parent:10}  {counts:28}  {_size(listed.bytes):>9}"
+        row = f"{listed.run:>6}  {created:20}  {parent:10}  {counts:28}  {size_text(listed.bytes):>9}"
         typer.echo(f"{row}  {', '.join(listed.marks)}".rstrip())
     if not found:
         typer.echo("There is no release yet.")
@@ -62,7 +63,7 @@ def verify(
 @app.command()
 def rollback(run: Run = None, json: Json = False) -> None:
     """Go back to the release before the current one, or to RUN, and stay there until `hmem release unpin`."""
-    now, before = releases.roll_back(start().hmem_memory_dir, run, lambda line: typer.echo(line, err=True))
+    now, before = releases.roll_back(start(), run, lambda line: typer.echo(line, err=True))
     if json:
         print_json({"current": now, "before": before, "pinned": now, "note": releases.PINNED_NIGHTS})
         return
@@ -99,12 +100,3 @@ def prune(
     typer.echo(f"Removed: {', '.join(map(str, removed)) or 'none'}.")
     for run, why in kept.items():
         typer.echo(f"{run:>6} stays: {', '.join(why)}")
-
-
-def _size(count: int) -> str:
-    amount, unit = float(count), "B"
-    for unit in ("B", "KiB", "MiB", "GiB"):
-        if amount < 1024 or unit == "GiB":
-            break
-        amount /= 1024
-    return f"{amount:.0f} {unit}" if unit == "B" else f"{amount:.1f} {unit}"

@@ -14,11 +14,13 @@ from pathlib import Path
 from typing import Any
 
 from shared import keeping
+from shared.backends.aliases import follow
 from shared.errors import InvalidInput, ReleaseRefused
 from shared.files import locked_dir, switch_link
 from shared.keeping import read_pin, reading, release_runs, remove_pin, write_pin
 from shared.receiver import ReaderDied, try_out
 from shared.release import RELEASES, Manifest, current_release, read_manifest, release_dir, verify
+from shared.settings import Settings
 
 UNREADABLE = "unreadable"
 #: What a pin means from now on; said whenever one is set.
@@ -95,8 +97,9 @@ def _named(memory_dir: Path, run: int) -> Path:
     return release_dir(memory_dir, run)
 
 
-def roll_back(memory_dir: Path, run: int | None, say: Say) -> tuple[int, int | None]:
+def roll_back(settings: Settings, run: int | None, say: Say) -> tuple[int, int | None]:
     """Make a release current and pin it, if it is whole, can be read and forgets what must stay forgotten: (its run, the run before)."""
+    memory_dir = settings.hmem_memory_dir
     with _locked(memory_dir):
         before = _current(memory_dir)
         target = _named(memory_dir, _parent(before) if run is None else run)
@@ -109,6 +112,8 @@ def roll_back(memory_dir: Path, run: int | None, say: Say) -> tuple[int, int | N
         _try_out(target, say)
         write_pin(memory_dir, manifest.run)
         switch_link(memory_dir / "current", f"{RELEASES}/{manifest.run}")
+        if why := follow(settings, target):
+            say(f"Note: {why}")
         return manifest.run, before.run if before else None
 
 

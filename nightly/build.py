@@ -1,97 +1,153 @@
-"""Build: `lexical.sqlite` and the vector indexes, in a new directory, closed and then proven. A crash discards all of it.
+"""Build: `lexical/` and the vector indexes, in a new directory, closed and then proven. A crash discards all of it.
 
-`vectors.sqlite` is written anew each night: 100,000 vectors take a second. Chroma takes half a minute for them, so its index starts as a copy
-of the last night's where that is whole and nothing in it is gone (nightly/last_index.py), else from nothing; either way it holds the same
-ids and vectors, and is proven in the same way.
+What the last night's indexes hold and is still wanted is taken over (nightly/last_index.py), the rest is written; either way an index holds the
+same ids, texts and vectors. What is written tonight is asked after closing; what is taken over was, and its hash is still the same.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from nightly.chunk_file import read_chunks
+from nightly.chunk_file import Columns, read_chunks, read_columns
 from nightly.index_rows import Rows, read_rows
-from nightly.last_index import digest_of, hash_files, take
+from nightly.last_index import Digests, IdsByChat, IdsOf, Last, digest_of, hash_files, part_record
 from nightly.night import Night
 from shared import lexical
+from shared.backends.base import Builder, Checked, Earlier
+from shared.backends.builders import SERVED, builder_of
+from shared.backends.parts import part_files
+from shared.chunking import CHUNKER_VERSION
 from shared.files import make_dir, remove_tree
 from shared.integrity import refuse_leftovers
-from shared.release import CHROMA, LEXICAL, VECTORS
+from shared.release import LEXICAL, PLACES
 
-#: Private copies that the proofs are made on; gone before the step is committed.
-PROOF = "proof"
-#: Where each index stands in a release.
-PLACES = {"sqlite": VECTORS, "chroma": CHROMA}
+#: Private copies that the proofs are made on, and indexes that are taken over whole; gone before the step is committed.
+PROOF, EARLIER = "proof", "earlier"
+
+
+@dataclass(frozen=True)
+class _Index:
+    """One vector index of tonight."""
+
+    name: str
+    place: str
+    builder: Builder
+    made_with: dict[str, Any]
+    earlier: Earlier | None
 
 
 def run(night: Night, out: Path) -> dict[str, Any]:
     names = night.settings.indexes if night.result("embed")["embedding"] else ()
-    if "chroma" in names:
-        from shared.backends import chroma
-
-        chroma.refuse_without_library()
-    lexical.build(out / LEXICAL, read_chunks(night.output("chunk")))
+    builders = {name: builder_of(name, night.settings, night.run) for name in names}
+    for builder in builders.values():
+        builder.refuse_unless_usable()
+    last, places, columns = Last(night), dict[str, dict[str, Any]](), read_columns(night.output("chunk"))
+    keywords = _build_lexical(night, out, last, places, columns)
     night.crash_point("build:lexical-built")
-    rows = read_rows(night) if names else None
-    written = {} if rows is None else _write_vectors(night, rows, out, names)
+    if not builders:
+        night.crash_point("build:closed")
+        proven = _digests(out, places, last)
+        return {"indexes": [], "places": places, "proven": proven, "indexed": _indexed(keywords, None)}
+    rows = read_rows(night, columns)
+    indexes = [_take(night, name, builder, rows, last, out) for name, builder in builders.items()]
+    for one in indexes:
+        one.builder.build(out / one.place, rows.corpus, one.earlier)
     night.crash_point("build:closed")
-    proof = make_dir(out / PROOF)
-    proven = _prove(night, rows, out, proof, names)
-    remove_tree(proof)
+    checked = [
+        one.builder.check(out / one.place, make_dir(out / PROOF) / one.name, rows.corpus, one.earlier)
+        for one in indexes
+    ]
+    remove_tree(out / PROOF)
+    remove_tree(out / EARLIER)
     refuse_leftovers(out)
-    return {"indexes": list(names), **written, **proven}
+    places |= {one.place: _record(out, one, rows, last) for one in indexes if one.name not in SERVED}
+    copied = rows.among(indexes[0].earlier.held) if indexes[0].earlier else 0
+    return {
+        "indexes": list(names),
+        "copied_forward": copied,
+        "added": rows.total - copied,
+        "unreached": sum(one.unreached for one in checked),
+        "places": places,
+        "proven": _digests(out, [LEXICAL, *(one.place for one in indexes)], last),
+        "indexed": _indexed(keywords, rows, checked),
+    }
 
 
-def _write_vectors(night: Night, rows: Rows, out: Path, names: tuple[str, ...]) -> dict[str, int]:
-    """The indexes, closed; how many vectors came with the copy of the last one, and how many were written to each that has no copy."""
-    copied = 0
-    if "sqlite" in names:
-        from shared.backends import sqlite
-
-        sqlite.build(out / VECTORS, rows.chats, rows.repeats)
-    if "chroma" in names:
-        from shared.backends import chroma
-
-        held = take(night, rows, out / CHROMA)
-        chroma.build(out / CHROMA, rows.chats, held)
-        copied = sum(len(ids) for ids in held.values())
-    return {"copied_forward": copied, "added": len(rows) - copied}
-
-
-def _prove(night: Night, rows: Rows | None, out: Path, proof: Path, names: tuple[str, ...]) -> dict[str, Any]:
-    """Ask the closed files: what each chat has in them, counted there, and a hash of each vector index as it was proven."""
+def _build_lexical(
+    night: Night, out: Path, last: Last, places: dict[str, dict[str, Any]], columns: Columns
+) -> dict[str, int]:
+    """`lexical/`, proven; how many chunks of each chat are found by keyword."""
+    made_with = {"chunker": CHUNKER_VERSION, "layout": lexical.LAYOUT}
+    wanted = columns.by_chat()
+    earlier = last.parts(LEXICAL, made_with, wanted, lexical.part_ids)
+    held = set[str]().union(*earlier.held.values()) if earlier else set[str]()
+    new = {row for row, chunk_id in enumerate(columns.chunk_ids) if chunk_id not in held}
+    lexical.build(out / LEXICAL, night.run, read_chunks(night.output("chunk"), new), earlier)
+    places[LEXICAL] = {"made_with": made_with, "parts": _parts(out, LEXICAL, wanted, lexical.part_ids, last)}
     expected = {chat: count for chat, count in night.result("chunk")["chunks_per_chat"].items() if count}
-    keywords = lexical.check(out / LEXICAL, expected)
+    return lexical.check(out / LEXICAL, expected, earlier)
+
+
+def _take(night: Night, name: str, builder: Builder, rows: Rows, last: Last, out: Path) -> _Index:
+    """An index and what of the last one it starts from."""
+    place = PLACES[name]
+    embedding = {key: value for key, value in night.result("embed")["embedding"].items() if key != "probes"}
+    # Probes are evidence of the model, not part of it.
+    made_with = {"version": builder.version(), "embedding": embedding}
+    if name == "sqlite":
+        earlier = last.parts(place, made_with, rows.wanted, _vector_ids())
+    elif name in SERVED:
+        earlier = None
+    else:
+        earlier = last.whole(place, made_with, rows.digests, out / EARLIER / place)
+    return _Index(name, place, builder, made_with, earlier)
+
+
+def _record(out: Path, index: _Index, rows: Rows, last: Last) -> dict[str, Any]:
+    """What the next night must know of an index to take it over."""
+    if index.name == "sqlite":
+        return {"made_with": index.made_with, "parts": _parts(out, index.place, rows.wanted, _vector_ids(), last)}
+    return {"made_with": index.made_with, "rows": rows.digests}
+
+
+def _parts(out: Path, place: str, wanted: Digests, ids_of: IdsOf, last: Last) -> dict[str, Any]:
+    taken = last.taken_parts.get(place, {})
+    return {path.name: taken.get(path.name) or part_record(ids_of(path), wanted) for path in part_files(out / place)}
+
+
+def _vector_ids() -> IdsOf:
+    from shared.backends.vector_files import read_content  # numpy, late
+
+    def ids_of(path: Path) -> IdsByChat:
+        content = read_content(path)
+        return {
+            chat: [*content.ids.get(chat, ()), *content.repeats.get(chat, ())]
+            for chat in {**content.ids, **content.repeats}
+        }
+
+    return ids_of
+
+
+def _digests(out: Path, places: Iterable[str], last: Last) -> dict[str, str]:
+    """A hash of each index as it was proven."""
+    return {place: digest_of(hash_files(out / place, last.taken_files.get(place))) for place in places}
+
+
+def _indexed(keywords: dict[str, int], rows: Rows | None, checked: Iterable[Checked] = ()) -> dict[str, dict[str, Any]]:
+    """What each chat has in the indexes: of several the least that one of them holds (each proof refuses another than was asked for)."""
     if rows is None:
         nothing = {"vectors": None, "not_embedded": 0}
-        return {"indexed": {chat: {"keywords": count, **nothing} for chat, count in keywords.items()}}
-    vectors, more = _prove_vectors(rows, out, proof, names)
-    indexed = {
+        return {chat: {"keywords": count, **nothing} for chat, count in keywords.items()}
+    found = {chat: min(one.vectors.get(chat, 0) for one in checked) for chat in rows.corpus.chats}
+    return {
         chat: {
             "keywords": count,
-            "vectors": vectors.get(chat, 0) + rows.repeated(chat),
+            "vectors": found.get(chat, 0) + rows.repeated(chat),
             "repeated": rows.repeated(chat),
             "not_embedded": rows.not_embedded[chat],
         }
         for chat, count in keywords.items()
     }
-    digests = {PLACES[name]: digest_of(hash_files(out / PLACES[name])) for name in names}
-    return {**more, "proven": digests, "indexed": indexed}
-
-
-def _prove_vectors(rows: Rows, out: Path, proof: Path, names: tuple[str, ...]) -> tuple[dict[str, int], dict[str, int]]:
-    """The least number of vectors that an index holds of each chat (each proof refuses another than was asked for), and what else was seen."""
-    held: list[dict[str, int]] = []
-    more: dict[str, int] = {}
-    if "sqlite" in names:
-        from shared.backends import sqlite
-
-        held.append(sqlite.check(out / VECTORS, rows.chats, rows.repeats))
-    if "chroma" in names:
-        from shared.backends import chroma
-
-        checked = chroma.check(out / CHROMA, proof / CHROMA, rows.chats)
-        held.append(checked.vectors)
-        more = {"unreached": checked.unreached}
-    return {chat: min(one.get(chat, 0) for one in held) for chat in rows.chats}, more

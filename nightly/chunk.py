@@ -11,13 +11,12 @@ from typing import Any
 
 import orjson
 
+from nightly.chunk_file import CHUNKS, Columns, write_columns
 from nightly.ledger import chunk_accounts
 from nightly.night import Night
 from nightly.segments import read_archive
 from shared.chunking import chunks_of, indexed_text
 from shared.files import atomic_writer
-
-CHUNKS = "chunks.jsonl"
 
 
 def run(night: Night, out: Path) -> dict[str, Any]:
@@ -26,14 +25,17 @@ def run(night: Night, out: Path) -> dict[str, Any]:
     zone = night.settings.timezone
     per_chat: Counter[str] = Counter(turn.chat_id for turn in turns)
     chunks_per_chat: Counter[str] = Counter()
-    with_chunks, without_text = Counter[str](), Counter[str]()
+    with_chunks, without_text, columns = Counter[str](), Counter[str](), Columns()
     with atomic_writer(out / CHUNKS) as handle:
         for turn in night.report.track(turns, len(turns), "chunk"):
             chunks = chunks_of(turn)
             (with_chunks if chunks else without_text)[turn.chat_id] += 1
             chunks_per_chat[turn.chat_id] += len(chunks)
             for chunk in chunks:
-                handle.write(orjson.dumps({**vars(chunk), "indexed": indexed_text(chunk, zone)}) + b"\n")
+                line = orjson.dumps({**vars(chunk), "indexed": indexed_text(chunk, zone)}) + b"\n"
+                handle.write(line)
+                columns.add(chunk, line)
+    write_columns(out, columns)
     forgotten = archive.forgotten_per_chat()
     accounts = chunk_accounts(
         archive.turns_per_chat(),

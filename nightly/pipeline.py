@@ -29,6 +29,7 @@ from nightly.night import (
 from nightly.progress import Reporter
 from nightly.segments import read_archive, segment_runs
 from nightly.target import open_target
+from shared.backends import aliases
 from shared.chunking import CHUNKER_VERSION
 from shared.embedding import LOCAL_MODEL, known_model
 from shared.errors import HmemError, InvalidInput, LedgerMismatch, MirrorFailed, ReleaseRefused, RestartFailed
@@ -150,7 +151,7 @@ def _run(night: Night) -> dict[str, Any]:
         if not night.is_done(step.name):
             with structlog.contextvars.bound_contextvars(run=night.run, step=step.name):
                 _within_limits(night, step)
-    summary = _summary(night) | _prune_outdated(night)
+    summary = _summary(night) | _remove_outdated(night)
     night.finish(summary)
     if alarm := alarm_of(summary):
         failure.note(night, "flush" if summary["mirror_failed"] else "restart", alarm)
@@ -159,18 +160,36 @@ def _run(night: Night) -> dict[str, Any]:
     return summary
 
 
-def _prune_outdated(night: Night) -> dict[str, Any]:
-    """Once its successor is served, a release that holds what was forgotten for good goes: which are still read, or why none could go."""
-    held: list[int] = []
-    if not night.result("archive").get("erased"):
-        return {"held_by_readers": held, "not_pruned": None}
+def _remove_outdated(night: Night) -> dict[str, Any]:
+    """What the releases that are left do not need: those from before something was forgotten for good, and indexes on servers.
+
+    The runs that are still read, and why something could not be removed: the next night tries again, a forgetting is not complete until then.
+    """
+    held, not_pruned = _prune(night) if night.result("archive").get("erased") else ([], None)
+    return {"held_by_readers": held, "not_pruned": not_pruned, "not_swept": _sweep(night)}
+
+
+def _prune(night: Night) -> tuple[list[int], str | None]:
+    """Once its successor is served, a release that holds what was forgotten for good goes."""
     deadline = time.monotonic() + night.settings.publish_wait
     try:
         while (held := night.target.prune()) and time.monotonic() < deadline:
             time.sleep(publish.SERVED_POLL_SECONDS)
     except HmemError as error:  # an older day host, or one that is away: memory is published all the same
-        return {"held_by_readers": [], "not_pruned": str(error)}
-    return {"held_by_readers": held, "not_pruned": None}
+        return [], str(error)
+    return held, None
+
+
+def _sweep(night: Night) -> str | None:
+    """Why an index on a server that no release reads any more could not be removed, or None."""
+    if not aliases.servers(night.settings):
+        return None
+    try:
+        for name in aliases.sweep(night.settings, night.target.served()):
+            night.report.say(f"  {name} is read by no release any more and was removed.")
+    except HmemError as error:
+        return str(error)
+    return None
 
 
 def alarm_of(summary: dict[str, Any]) -> HmemError | None:
@@ -283,6 +302,7 @@ def _summary(night: Night) -> dict[str, Any]:
         "imported": results["export"].get("imports", {}).get("new", 0),
         "published": "skipped" not in results["publish"],
         "pinned": results["publish"].get("pinned"),
+        "moved": results["publish"].get("moved"),
         "gate": results["publish"].get("gate", {}),
         "deleted": results["flush"]["deleted"],
         "changed_since": results["flush"]["changed_since"],

@@ -12,7 +12,7 @@ import orjson
 
 from nightly.ledger import ENDS
 from shared.settings import Settings
-from shared.text import shorten
+from shared.text import shorten, size_text
 
 #: Nights that are shown, and chats in the table of one.
 SHOWN_NIGHTS, SHOWN_CHATS, SHOWN_PLACES = 10, 50, 3
@@ -155,6 +155,8 @@ def _forgotten(summary: Mapping[str, Any]) -> Iterator[str]:
         yield f"forgotten words are still in {', '.join(found[:SHOWN_PLACES])}{more}: look there"
     if why := summary.get("not_pruned"):
         yield f"releases from before something was forgotten are still there; the next night tries again: {why}"
+    if why := summary.get("not_swept"):
+        yield f"indexes of releases that are gone may still be on a server; the next night tries again: {why}"
     for run in summary.get("held_by_readers", ()):
         yield f"release {run} holds forgotten words and is still read; the next night removes it"
 
@@ -164,7 +166,8 @@ def _released(summary: Mapping[str, Any]) -> str:
         return "nothing new to release."
     if (pinned := summary.get("pinned")) is not None:
         return f"published beside release {pinned}, which is pinned (hmem release unpin lifts that)."
-    return "released."
+    moved = summary.get("moved")
+    return f"released, {size_text(moved)} sent." if moved is not None else "released."
 
 
 def print_chats(nights: Iterable[Mapping[str, Any]]) -> None:

@@ -6,8 +6,10 @@ whose forced command knows begin, verify, switch, rollback and prune (shared/rec
 
 from __future__ import annotations
 
+import re
 import shlex
 import subprocess
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -16,7 +18,7 @@ from redis import Redis
 from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_exponential
 
 from shared import errors
-from shared.errors import HmemError, PublishFailed, SettingsError
+from shared.errors import HmemError, PublishFailed, ReleaseRefused, SettingsError
 from shared.processes import last_line, run_bounded
 from shared.receiver import Receiver
 from shared.release import Manifest, parse_manifest
@@ -29,6 +31,8 @@ VERB_TIMEOUT_SECONDS = 600
 SILENCE_SECONDS = 120
 #: rsync's exit codes for a connection that broke: worth another try at once.
 _CONNECTION_CODES = frozenset({10, 12, 30, 35, 255})
+#: In what `rsync --stats` prints.
+_MOVED = re.compile(r"^Total bytes (?:sent|received): ([\d.,]+)$", re.MULTILINE)
 
 
 class ConnectionBroken(PublishFailed):
@@ -50,12 +54,12 @@ class Target(Protocol):
         """ReleaseRefused if the release as it lies there is not whole any more."""
         ...
 
-    def bring(self, stage: Path, run: int, *, accept: bool) -> dict[str, Any]:
-        """The release in its place on the day host, verified and tried; not in use yet. Returns the recall gate's record."""
+    def bring(self, stage: Path, run: int, *, accept: bool) -> Brought:
+        """The release in its place on the day host, verified and tried; not in use yet."""
         ...
 
-    def switch(self, run: int, token: int) -> int | None:
-        """None, or the run that the owner has pinned: then nothing is switched."""
+    def switch(self, run: int, token: int) -> tuple[int | None, str | None]:
+        """(None, or the run that the owner has pinned: then nothing is switched; why an alias of an index on a server did not follow)."""
         ...
 
     def rollback(self, run: int) -> None: ...
@@ -63,6 +67,18 @@ class Target(Protocol):
     def prune(self) -> list[int]:
         """Remove releases that may hold what the current one has forgotten for good; the runs that somebody still reads."""
         ...
+
+    def served(self) -> list[str]:
+        """The names of all indexes on servers that a release there reads; ReleaseRefused if that cannot be told."""
+        ...
+
+
+@dataclass(frozen=True)
+class Brought:
+    """The recall gate's record (shared/gate.py), and the bytes that rsync moved both ways."""
+
+    gate: dict[str, Any]
+    moved: int
 
 
 class LocalTarget:
@@ -80,12 +96,12 @@ class LocalTarget:
     def check(self, run: int) -> None:
         self._receiver.verify(run, 0)
 
-    def bring(self, stage: Path, run: int, *, accept: bool) -> dict[str, Any]:
+    def bring(self, stage: Path, run: int, *, accept: bool) -> Brought:
         attempt = self._receiver.begin(run)
-        transfer(stage, f"{self._dir}/incoming/{run}.{attempt}/", None)
-        return self._receiver.verify(run, attempt, accept=accept)
+        moved = transfer(stage, f"{self._dir}/incoming/{run}.{attempt}/")
+        return Brought(self._receiver.verify(run, attempt, accept=accept), moved)
 
-    def switch(self, run: int, token: int) -> int | None:
+    def switch(self, run: int, token: int) -> tuple[int | None, str | None]:
         return self._receiver.switch(run, token, self._redis)
 
     def rollback(self, run: int) -> None:
@@ -93,6 +109,9 @@ class LocalTarget:
 
     def prune(self) -> list[int]:
         return self._receiver.prune()
+
+    def served(self) -> list[str]:
+        return self._receiver.served()
 
 
 class SshTarget:
@@ -103,7 +122,7 @@ class SshTarget:
             raise SettingsError(
                 "PUBLISH_TARGET is on another host, so RELEASE_COMMAND must be set (ssh with the key for the verbs)."
             )
-        self._incoming = _incoming(place)
+        self._incoming, self._beside = _incoming(place)
         self._command, self._rsh = shlex.split(settings.release_command), settings.publish_ssh
 
     def current(self) -> Manifest | None:
@@ -124,14 +143,16 @@ class SshTarget:
         wait=wait_exponential(2, max=30),
         reraise=True,
     )
-    def bring(self, stage: Path, run: int, *, accept: bool) -> dict[str, Any]:
-        attempt = self._ask("begin", run)["attempt"]
-        transfer(stage, f"{self._incoming}{run}.{attempt}/", self._rsh)
-        return self._ask("verify", run, attempt, *(["accept"] if accept else []))
+    def bring(self, stage: Path, run: int, *, accept: bool) -> Brought:
+        answer = self._ask("begin", run)
+        attempt = answer["attempt"]
+        base = f"{self._beside}{run}.{attempt}.base" if answer.get("base") else None  # an older day host lays none
+        moved = transfer(stage, f"{self._incoming}{run}.{attempt}/", self._rsh, base)
+        return Brought(self._ask("verify", run, attempt, *(["accept"] if accept else [])), moved)
 
-    def switch(self, run: int, token: int) -> int | None:
-        pinned: int | None = self._ask("switch", run, token)["pinned"]
-        return pinned
+    def switch(self, run: int, token: int) -> tuple[int | None, str | None]:
+        answer = self._ask("switch", run, token)
+        return answer["pinned"], answer.get("alias")
 
     def rollback(self, run: int) -> None:
         self._ask("rollback", run)
@@ -139,6 +160,15 @@ class SshTarget:
     def prune(self) -> list[int]:
         held: list[int] = self._ask("prune")["held"]
         return held
+
+    def served(self) -> list[str]:
+        answer = self._ask("begin")
+        if "served" not in answer:
+            raise ReleaseRefused(
+                "The day host runs an older version, which does not tell what its releases read. Update it."
+            )
+        served: list[str] = answer["served"]
+        return served
 
     def _ask(self, verb: str, *words: int | str) -> dict[str, Any]:
         """One verb over ssh; its error there is our error here, with the same exit code."""
@@ -165,10 +195,13 @@ class SshTarget:
         return answer
 
 
-def _incoming(place: str) -> str:
-    """The receiving directory as rsync names it: rrsync is rooted there already, and takes names relative to it."""
+def _incoming(place: str) -> tuple[str, str]:
+    """The receiving directory as rsync names it, and what leads from a directory in it to its neighbours.
+
+    rrsync is rooted there already: it takes names relative to it, and refuses `..` but not a path from its root.
+    """
     host, _, path = place.partition(":")
-    return f"{host}:{path.rstrip('/')}/incoming/" if path.strip("/") else f"{host}:"
+    return (f"{host}:{path.rstrip('/')}/incoming/", "../") if path.strip("/") else (f"{host}:", "/")
 
 
 def _error_of(code: int) -> type[HmemError]:
@@ -176,16 +209,15 @@ def _error_of(code: int) -> type[HmemError]:
     return getattr(errors, name) if name else PublishFailed
 
 
-def transfer(source: Path, destination: str, rsh: str | None) -> None:
-    """Copy a release with rsync; content decides, not time and size."""
-    command = [
-        "rsync",
-        "--recursive",
-        "--times",
-        "--checksum",
-        "--perms",
-        *(["--rsh", rsh, f"--timeout={SILENCE_SECONDS}"] if rsh else []),
-    ]
+def transfer(source: Path, destination: str, rsh: str | None = None, base: str | None = None) -> int:
+    """Copy a release with rsync; content decides, not time and size. Returns the bytes that went over, both ways.
+
+    `base`: a directory over there, as seen from the destination: a file that it has equal is linked from it and not sent.
+    """
+    command = ["rsync", "--recursive", "--times", "--checksum", "--perms", "--stats"]
+    command += ["--rsh", rsh, f"--timeout={SILENCE_SECONDS}"] if rsh else []
+    # Whole: Debian 12's rsync (3.2.7) makes some files wrong from parts of another one there, and refuses them ("failed verification").
+    command += [f"--link-dest={base}", "--whole-file"] if base else []
     try:
         done = run_bounded([*command, f"{source}/", destination], TRANSFER_TIMEOUT_SECONDS)
     except subprocess.TimeoutExpired as error:
@@ -198,8 +230,15 @@ def transfer(source: Path, destination: str, rsh: str | None) -> None:
         kind = ConnectionBroken if done.returncode in _CONNECTION_CODES else PublishFailed
         hint = " Behind rrsync PUBLISH_TARGET ends with the colon." if rsh and done.returncode == 11 else ""
         raise kind(
-            f"rsync ended with code {done.returncode}: {last_line(done)}. Mend that and run the night again.{hint}"
+            f"rsync ended with code {done.returncode}: {_complaint(done)}. Mend that and run the night again.{hint}"
         )
+    return sum(int(re.sub(r"\D", "", count)) for count in _MOVED.findall(done.stdout))
+
+
+def _complaint(done: subprocess.CompletedProcess[str]) -> str:
+    """The first thing that rsync says went wrong; its last line only counts."""
+    said = [line for line in done.stderr.splitlines() if line.startswith(("rsync: ", "ERROR: "))]
+    return said[0] if said else last_line(done)
 
 
 def open_target(settings: Settings, client: Redis) -> Target:

@@ -261,6 +261,23 @@ def copy_forward(
 
 
 @app.command()
+def night(
+    turns: int = 100_000,
+    new: int = 1_000,
+    chats: int = 20,
+    indexes: Annotated[str, typer.Option(help="Of sqlite, chroma, lancedb; each by itself.")] = "sqlite",
+) -> None:
+    """A night with new turns on a history, against one that builds the same from nothing: seconds by step, bytes that rsync moves."""
+    sys.path.insert(0, str(Path(__file__).parent.parent))
+    from bench_night import compare
+
+    describe_machine()
+    for index in indexes.split(","):
+        with own_world() as environment:
+            compare(environment, hmem, turns, new, chats, index)
+
+
+@app.command()
 def layouts(
     chats: str = "20,1000,10000",
     vectors: int = 100_000,

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 if TYPE_CHECKING:
-    from shared.backends.chroma import Chats
+    from shared.backends.base import Corpus
 
 DIMENSIONS = 384
 
@@ -25,27 +25,26 @@ def compare(existing: int, new: int, chats: int, touched: int, rounds: int) -> N
     the hash of every byte of it. The vectors are seeded random unit vectors; the new ones go to `touched` chats.
     """
     from nightly.last_index import hash_files
-    from shared.backends import chroma
-    from shared.integrity import private_copy
+    from shared.backends.base import Earlier
+    from shared.backends.chroma import ChromaBuilder
 
     old, whole = _made_up(existing, new, chats, touched)
-    held = {chat: set(ids) for chat, (ids, _) in old.items()}
+    held, builder = {chat: set(ids) for chat, (ids, _) in old.chats.items()}, ChromaBuilder()
     figures: list[dict[str, float]] = []
     for _ in range(rounds):
         with tempfile.TemporaryDirectory(prefix="hmem-bench-") as scratch:
             folder = Path(scratch)
-            chroma.build(folder / "last", old)
+            builder.build(folder / "last", old)
 
             def add(folder: Path = folder) -> None:
-                private_copy(folder / "last", folder / "added")
-                hash_files(folder / "added")
-                chroma.build(folder / "added", whole, held)
+                hash_files(folder / "last")
+                builder.build(folder / "added", whole, Earlier(folder / "last", held))
 
             figures.append(
                 {
                     "added": _seconds(add),
-                    "anew": _seconds(chroma.build, folder / "anew", whole),
-                    "proof": _seconds(chroma.check, folder / "added", folder / "proof", whole),
+                    "anew": _seconds(builder.build, folder / "anew", whole),
+                    "proof": _seconds(builder.check, folder / "added", folder / "proof", whole),
                     "added MB": _megabytes(folder / "added"),
                     "anew MB": _megabytes(folder / "anew"),
                 }
@@ -59,9 +58,11 @@ def compare(existing: int, new: int, chats: int, touched: int, rounds: int) -> N
     )
 
 
-def _made_up(existing: int, new: int, chats: int, touched: int) -> tuple[Chats, Chats]:
+def _made_up(existing: int, new: int, chats: int, touched: int) -> tuple[Corpus, Corpus]:
     """The vectors of the last night by chat, and those of tonight."""
     import numpy as np
+
+    from shared.backends.base import Corpus
 
     random = np.random.default_rng(4)
 
@@ -79,7 +80,7 @@ def _made_up(existing: int, new: int, chats: int, touched: int) -> tuple[Chats, 
             [*ids, *(f"n{chat}-{n}:user#1" for n in range(more))],
             np.concatenate([made, vectors(more)]),
         )
-    return old, whole
+    return Corpus(old), Corpus(whole)
 
 
 def _seconds(work: Callable[..., object], *arguments: object) -> float:

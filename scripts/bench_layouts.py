@@ -22,8 +22,9 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 import typer
 
 if TYPE_CHECKING:
-    from shared.backends.sqlite import Chats
     from shared.embedding import Vectors
+
+    Chats = dict[str, tuple[list[str], Vectors]]
 
 DIMENSIONS, SHARDS, K = 384, 64, 50
 #: Chats that are touched, lookups when they are warm, and questions whose answer is compared with an exact search.
@@ -40,11 +41,13 @@ class Reader(Protocol):
 
 class _Sqlite:
     def __init__(self, folder: Path) -> None:
-        from shared.backends.sqlite import VectorFile
+        from shared.backends.parts import part_files
+        from shared.backends.vector_files import VectorFile
         from shared.files import sha256_file
 
-        sha256_file(folder / "vectors.sqlite")
-        self._file = VectorFile(folder / "vectors.sqlite", DIMENSIONS)
+        for part in part_files(folder):
+            sha256_file(part)
+        self._file = VectorFile(folder, DIMENSIONS)
 
     def ids(self, chat: str, vector: Vectors) -> list[str]:
         found = self._file.chat(chat)
@@ -80,16 +83,17 @@ def _shard(chat: str) -> str:
 
 
 def _build_sqlite(folder: Path, chats: Chats) -> None:
-    from shared.backends import sqlite
+    from shared.backends.base import Corpus
+    from shared.backends.sqlite import SqliteBuilder
 
-    folder.mkdir()
-    sqlite.build(folder / "vectors.sqlite", chats)
+    SqliteBuilder(1).build(folder, Corpus(chats))
 
 
 def _build_collections(folder: Path, chats: Chats) -> None:
-    from shared.backends import chroma
+    from shared.backends.base import Corpus
+    from shared.backends.chroma import ChromaBuilder
 
-    chroma.build(folder, chats)
+    ChromaBuilder().build(folder, Corpus(chats))
 
 
 def _build_shards(folder: Path, chats: Chats) -> None:

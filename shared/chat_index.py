@@ -1,4 +1,4 @@
-"""The ranked items of each chat in `lexical.sqlite`: two tables, written once, read by chat, and kept in memory while they are asked for.
+"""The ranked items of each chat in a part of `lexical/`: two tables, written once, read by chat, and kept in memory while they are asked for.
 
     items      a row a chat: the arrays that ranking needs, one value an item, in the order of time
     postings   a row for each chat and term: in which of the chat's items the term stands, and how often
@@ -6,6 +6,8 @@
 The chat's number leads both keys: what another chat said is in other rows, and its terms count in no statistic of this one. Terms are FTS5's
 own tokens (porter over unicode61, case and accents folded) of items and questions alike; an FTS5 table in memory makes them, of texts whose
 Cyrillic words have been replaced by their Russian stems (shared/stemming.py): porter stems English only.
+
+A chat may have rows in several parts. They are ranked as one: put in the order of time again, each posting counted among all of them.
 """
 
 from __future__ import annotations
@@ -192,20 +194,45 @@ class Items:
         return inside
 
 
+@dataclass(frozen=True, eq=False)
+class Stretch:
+    """A chat's rows in one part of the index: its number there, and their places among all items of the chat."""
+
+    part: int
+    chat_no: int
+    places: NDArray[np.int32]
+
+
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ChatItems(Items):
     """The items of one chat in a release."""
 
-    chat_no: int
+    stretches: tuple[Stretch, ...]
     chunk_ids: tuple[str, ...]
 
     @property
     def nbytes(self) -> int:
-        return super().nbytes + sum(map(len, self.chunk_ids)) + (_ID_BYTES + 8) * len(self)
+        places = sum(one.places.nbytes for one in self.stretches)
+        return super().nbytes + places + sum(map(len, self.chunk_ids)) + (_ID_BYTES + 8) * len(self)
 
 
-def read_chat(connection: sqlite3.Connection, chat_id: str) -> ChatItems | None:
-    """The chat's items, or None if there is no such chat; sqlite3.DatabaseError if the row is not whole."""
+@dataclass(frozen=True, eq=False)
+class ChatRows:
+    """A chat's row in one part, as it is stored; arrays of shape (n,)."""
+
+    part: int
+    chat_no: int
+    chunk_ids: list[str]
+    speakers: list[tuple[str, str]]
+    starts: NDArray[np.float64]
+    lengths: NDArray[np.int32]
+    tokens: NDArray[np.int32]
+    said_by: NDArray[np.int32]
+    flags: NDArray[np.uint8]
+
+
+def read_rows(connection: sqlite3.Connection, chat_id: str, part: int = 0) -> ChatRows | None:
+    """None if the chat has none in this part; sqlite3.DatabaseError if the row is not whole."""
     row = connection.execute(
         f"SELECT c.chat_no, {_COLUMNS} FROM chats AS c JOIN items USING (chat_no) WHERE c.chat_id = ?",  # noqa: S608 - constants
         (chat_id,),
@@ -213,42 +240,90 @@ def read_chat(connection: sqlite3.Connection, chat_id: str) -> ChatItems | None:
     if row is None:
         return None
     chat_no, ids, speakers, *blobs = row
-    chunk_ids = tuple(orjson.loads(ids))
+    chunk_ids = orjson.loads(ids)
     dtypes = ("<f8", "<i4", "<i4", "<i4", "u1")
     starts, lengths, tokens, said_by, flags = map(np.frombuffer, blobs, dtypes)
     if any(len(array) != len(chunk_ids) for array in (starts, lengths, tokens, said_by, flags)):
         raise sqlite3.DatabaseError(f"the items of chat number {chat_no} are not whole")
-    characters = lengths.astype(np.float32)
-    features = Features(
-        tokens=tokens.astype(np.float32),
-        lengths=characters,
-        asks=(flags & ASKS > 0).astype(np.float32),
-        timed=(flags & TIMED > 0).astype(np.float32),
-        neighbours=Neighbours(characters, starts),
-    )
     pairs = [(role, name) for role, name in orjson.loads(speakers)]
+    return ChatRows(part, chat_no, chunk_ids, pairs, starts, lengths, tokens, said_by, flags)
+
+
+def chat_items(chat_id: str, parts: Sequence[ChatRows]) -> ChatItems:
+    """A chat's items of all parts as one: in the order of time, as if they had been written together."""
+    ids = [chunk_id for part in parts for chunk_id in part.chunk_ids]
+    starts = np.concatenate([part.starts for part in parts])
+    order = np.arange(len(ids)) if len(parts) == 1 else _order(ids, starts)
+    places = np.empty(len(ids), np.int32)
+    places[order] = np.arange(len(ids), dtype=np.int32)
+    lengths = np.concatenate([part.lengths for part in parts])[order].astype(np.float32)
+    flags = np.concatenate([part.flags for part in parts])[order]
+    speakers: dict[tuple[str, str], int] = {}
+    said_by = [_numbers(part, speakers)[part.said_by] for part in parts]
+    ends = np.cumsum([len(part.chunk_ids) for part in parts]).tolist()
     return ChatItems(
         chat_id=chat_id,
-        chat_no=chat_no,
-        chunk_ids=chunk_ids,
-        speakers=pairs,
-        starts=starts,
-        said_by=said_by,
-        features=features,
+        stretches=tuple(
+            Stretch(part.part, part.chat_no, places[end - len(part.chunk_ids) : end])
+            for part, end in zip(parts, ends, strict=True)
+        ),
+        chunk_ids=tuple(ids[row] for row in order.tolist()),
+        speakers=list(speakers),
+        starts=starts[order],
+        said_by=np.concatenate(said_by)[order],
+        features=Features(
+            tokens=np.concatenate([part.tokens for part in parts])[order].astype(np.float32),
+            lengths=lengths,
+            asks=(flags & ASKS > 0).astype(np.float32),
+            timed=(flags & TIMED > 0).astype(np.float32),
+            neighbours=Neighbours(lengths, starts[order]),
+        ),
     )
 
 
-def read_postings(connection: sqlite3.Connection, items: ChatItems, terms: Sequence[str]) -> dict[str, Posting]:
-    """Where these terms stand in the chat, those that do, in their order; sqlite3.DatabaseError if a row is not whole."""
+def _order(ids: Sequence[str], starts: NDArray[np.float64]) -> NDArray[np.intp]:
+    """By time; what was said in the same instant as one part would have it."""
+    order = np.argsort(starts, kind="stable")
+    if (starts[order[1:]] != starts[order[:-1]]).all():
+        return order
+    return np.array(sorted(range(len(ids)), key=lambda row: (starts[row], turn_order(ids[row]))), np.intp)
+
+
+def turn_order(chunk_id: str) -> tuple[str, bool, int]:
+    """What chunks of the same instant are ordered by: task id, the question before the answer, passage."""
+    turn_id, _, passage = chunk_id.rpartition("#")
+    task_id, _, role = turn_id.rpartition(":")
+    return task_id, role != "user", int(passage) if passage.isdecimal() else 0
+
+
+def _numbers(part: ChatRows, speakers: dict[tuple[str, str], int]) -> NDArray[np.int32]:
+    """The number, among all speakers of the chat, of each of this part's."""
+    return np.array([speakers.setdefault(pair, len(speakers)) for pair in part.speakers], np.int32)
+
+
+def read_postings(connection: sqlite3.Connection, stretch: Stretch, terms: Sequence[str]) -> dict[str, Posting]:
+    """Where these terms stand in a chat's stretch, those that do, as places among all of its items; sqlite3.DatabaseError if a row is not whole."""
     marks = ",".join("?" * len(terms))
     rows = connection.execute(
-        f"SELECT term, ordinals, counts FROM postings WHERE chat_no = ? AND term IN ({marks}) ORDER BY term",  # noqa: S608 - marks only
-        (items.chat_no, *terms),
+        f"SELECT term, ordinals, counts FROM postings WHERE chat_no = ? AND term IN ({marks})",  # noqa: S608 - marks only
+        (stretch.chat_no, *terms),
     )
     found = {term: (np.frombuffer(ordinals, "<i4"), np.frombuffer(counts, "<u2")) for term, ordinals, counts in rows}
-    if any(len(one) != len(two) or not len(one) or one[-1] >= len(items) for one, two in found.values()):
-        raise sqlite3.DatabaseError(f"the postings of chat number {items.chat_no} are not whole")
-    return found
+    if any(len(one) != len(two) or not len(one) or one[-1] >= len(stretch.places) for one, two in found.values()):
+        raise sqlite3.DatabaseError(f"the postings of chat number {stretch.chat_no} are not whole")
+    return {term: (stretch.places[ordinals], counts) for term, (ordinals, counts) in found.items()}
+
+
+def joined_postings(found: Sequence[dict[str, Posting]]) -> dict[str, Posting]:
+    """The postings of a chat's stretches together, the terms in their order."""
+    terms = sorted({term for postings in found for term in postings})
+    return {term: _joined([postings[term] for postings in found if term in postings]) for term in terms}
+
+
+def _joined(parts: Sequence[Posting]) -> Posting:
+    if len(parts) == 1:
+        return parts[0]
+    return np.concatenate([ordinals for ordinals, _ in parts]), np.concatenate([counts for _, counts in parts])
 
 
 class ChatCache:

@@ -1,7 +1,7 @@
 """The turns of the day in memory: what was said since the last night, as the same items that a release holds, to be ranked together with its own.
 
 A turn is cut, labelled and tokenised here by the same functions as at night (shared/chunking.py, shared/chat_index.py), so that nothing about
-its rank changes when the night takes it into the release. Its vector is rounded as `vectors.sqlite` stores it, for the same reason.
+its rank changes when the night takes it into the release. Its vector is rounded as `vectors/` stores it, for the same reason.
 """
 
 from __future__ import annotations

@@ -20,6 +20,7 @@
     ├── MirrorFailed           26  the archive's mirror cannot be reached, or does not hold what it should
     ├── StoreUnavailable       27  the medium store does not answer, refuses, or is newer than this program
     ├── ForgetIncomplete       28  something is not forgotten everywhere yet
+    ├── IndexServerAway        29  the server that holds a vector index does not answer, or refuses
     └── NightRunning           75  another night holds the lease (EX_TEMPFAIL: try again later)
 
 An error's text is one sentence of what happened and why, and one of what to do. Exit code 1 is a defect of ours, 2 wrong usage.
@@ -112,6 +113,12 @@ class ForgetIncomplete(HmemError):
     """`hmem forget --resume` goes on."""
 
     exit_code = 28
+
+
+class IndexServerAway(HmemError):
+    """By day there are keywords meanwhile."""
+
+    exit_code = 29
 
 
 class NightRunning(HmemError):

@@ -204,6 +204,14 @@ KEYS: tuple[Key, ...] = (
         "dispatcher, owner",
         "none",
     ),
+    Key(
+        "hcli:mem:vectors:{index}:{n}",
+        "hash",
+        "one vector of a release's index on Redis: chat (a hash), chat_id, chunk_id, said_at, vector",
+        "nightly",
+        "dispatcher",
+        "none",
+    ),
 )
 
 #: Every key of this system, as a pattern.
@@ -333,3 +341,8 @@ def bot_model(chat_id: str) -> str:
 
 def bot_told(chat_id: str) -> str:
     return f"hcli:mem:bot:told:{chat_id}"
+
+
+def vectors(index: str) -> str:
+    """What the keys of the rows of an index on Redis begin with; of no name, of those of all indexes."""
+    return f"hcli:mem:vectors:{index}:" if index else "hcli:mem:vectors:"

@@ -1,14 +1,15 @@
-"""`lexical.sqlite`: the chunks of a release, and what they are ranked by (shared/chat_index.py), scoped by chat.
+"""`lexical/`: the chunks of a release, and what they are ranked by (shared/chat_index.py), scoped by chat, in parts (shared/backends/parts.py).
 
-The file is built closed (`journal_mode=DELETE`, nothing beside it) and read with `mode=ro&immutable=1`, which works on a read-only
-mount. There is no full-text index over all chats: each chat has rows of its own, and every chunk's chat id is compared again on the way out.
+A part is built closed (`journal_mode=DELETE`, nothing beside it), never written again, and read with `mode=ro&immutable=1`, which works on a
+read-only mount. There is no full-text index over all chats: each chat has rows of its own, and every chunk's chat id is compared again on
+the way out. Each chunk is in one part.
 """
 
 from __future__ import annotations
 
 import sqlite3
 import threading
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
@@ -17,14 +18,19 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
+from shared.backends.parts import new_part, part_files, take_over
 from shared.errors import LedgerMismatch
+from shared.files import make_dir
 from shared.integrity import check_database, damage_named, open_closed
 from shared.ranking import Match, query_terms, query_words
 
 if TYPE_CHECKING:
+    from shared.backends.base import Earlier
     from shared.chat_index import ChatCache, ChatItems, Tokeniser
     from shared.scoring import Posting
 
+#: Raise it when a part is laid out in another way, or would hold other rows of the same chunks.
+LAYOUT = 1
 SCHEMA = """
 CREATE TABLE chats (chat_no INTEGER PRIMARY KEY, chat_id TEXT NOT NULL UNIQUE);
 CREATE TABLE chunks (
@@ -59,10 +65,25 @@ class Chunk:
     passages: int = 1
 
 
-def build(path: Path, rows: Iterable[tuple[Chunk, str]]) -> None:
-    """Write `lexical.sqlite` from (chunk, indexed text) pairs, and close it; `check` proves it. The rows may come in any order."""
+def build(place: Path, run: int, rows: Iterable[tuple[Chunk, str]], earlier: Earlier | None = None) -> None:
+    """Write `lexical/` from (chunk, indexed text) pairs, in any order, and close it; `check` proves it.
+
+    The parts of `earlier` are taken over; what they do not hold becomes a part of its own.
+    """
+    make_dir(place)
+    held = set[str]().union(*earlier.held.values()) if earlier else set[str]()
+    for name in earlier.parts if earlier else ():
+        take_over(earlier.path / name, place)  # type: ignore[union-attr]
+    path = new_part(place, run)
+    if not _write_part(path, (row for row in rows if row[0].chunk_id not in held)) and len(part_files(place)) > 1:
+        path.unlink()
+
+
+def _write_part(path: Path, rows: Iterable[tuple[Chunk, str]]) -> int:
+    """How many chunks the new file holds."""
     from shared import chat_index
 
+    number = 0
     with closing(sqlite3.connect(path)) as connection, closing(sqlite3.connect("")) as indexed:
         connection.execute("PRAGMA journal_mode=DELETE")
         connection.executescript(SCHEMA + chat_index.SCHEMA)
@@ -78,6 +99,14 @@ def build(path: Path, rows: Iterable[tuple[Chunk, str]]) -> None:
         connection.executemany("INSERT INTO chats (chat_no, chat_id) VALUES (?,?)", [(n, c) for c, n in chats.items()])
         _write_items(connection, indexed, chats)
         connection.commit()
+    return number
+
+
+def part_ids(path: Path) -> dict[str, list[str]]:
+    """The chunk ids of one part by chat, in the order of time, as its items name them: `check` has proven that these are its chunks."""
+    sql = "SELECT c.chat_id, i.chunk_ids FROM chats AS c JOIN items AS i USING (chat_no) ORDER BY chat_no"
+    with damage_named(path), closing(open_closed(path)) as connection:
+        return {chat_id: orjson.loads(ids) for chat_id, ids in connection.execute(sql)}
 
 
 def _values(chunk: Chunk) -> tuple[Any, ...]:
@@ -100,46 +129,59 @@ def _write_items(connection: sqlite3.Connection, indexed: sqlite3.Connection, ch
             write_chat(connection, chat_no, entries, tokeniser)
 
 
-def check(path: Path, chunks_per_chat: Mapping[str, int]) -> dict[str, int]:
-    """Prove the closed file: rows by keyword of each chat, as the index answers; the file stays as it is.
+def check(place: Path, chunks_per_chat: Mapping[str, int], earlier: Earlier | None = None) -> dict[str, int]:
+    """Prove the closed files: rows by keyword of each chat, as the index answers; the files stay as they are.
 
-    LedgerMismatch if a chat's chunks are not all there, or others are; StorageError if the file is damaged.
+    A part that was taken over was proven by the night that wrote it, and its hash is still the same: its rows are only counted.
+    LedgerMismatch if a chat's chunks are not all there, or others are; StorageError if a file is damaged.
     """
-    check_database(path)
-    with damage_named(path), closing(open_closed(path)) as connection:
-        stored = dict(connection.execute("SELECT chat_id, count(*) FROM chunks GROUP BY chat_id").fetchall())
-        found = {
-            chat_id: _own_items(connection, chat_id) for (chat_id,) in connection.execute("SELECT chat_id FROM chats")
-        }
-        (chats,) = connection.execute("SELECT count(*) FROM items").fetchone()
-        (others,) = connection.execute(
-            "SELECT count(*) FROM postings WHERE chat_no NOT IN (SELECT chat_no FROM chats)"
-        ).fetchone()
-    if not stored == found == dict(chunks_per_chat) or chats != len(found) or others:
+    stored, found = Counter[str](), Counter[str]()
+    others = 0
+    for path in part_files(place):
+        proven = earlier is not None and path.name in earlier.parts
+        if not proven:
+            check_database(path)
+        with damage_named(path), closing(open_closed(path)) as connection:
+            rows = dict(connection.execute("SELECT chat_id, count(*) FROM chunks GROUP BY chat_id").fetchall())
+            told, more = (rows, 0) if proven else _found_in(connection)
+        stored.update(rows)
+        found.update(told)
+        others += more
+    if not stored == found == Counter(chunks_per_chat) or others:
         raise LedgerMismatch(
-            f"lexical.sqlite holds {sum(stored.values())} chunks of {len(stored)} chats and finds {sum(found.values())} by keyword; "
+            f"{place} holds {stored.total()} chunks of {len(stored)} chats and finds {found.total()} by keyword; "
             f"{sum(chunks_per_chat.values())} of {len(chunks_per_chat)} were made. Nothing was published; run the night again."
         )
-    return found
+    return dict(found)
+
+
+def _found_in(connection: sqlite3.Connection) -> tuple[dict[str, int], int]:
+    """Of one part: the items of each chat, and how many rows belong to no chat."""
+    chats = [chat_id for (chat_id,) in connection.execute("SELECT chat_id FROM chats")]
+    (items,) = connection.execute("SELECT count(*) FROM items").fetchone()
+    (others,) = connection.execute(
+        "SELECT count(*) FROM postings WHERE chat_no NOT IN (SELECT chat_no FROM chats)"
+    ).fetchone()
+    return {chat_id: _own_items(connection, chat_id) for chat_id in chats}, others + abs(items - len(chats))
 
 
 def _own_items(connection: sqlite3.Connection, chat_id: str) -> int:
     """How many items the chat has; -1 if they are not its own chunks, or its postings do not add up to the tokens of each of them."""
     import numpy as np
 
-    from shared.chat_index import read_chat
+    from shared.chat_index import read_rows
 
-    items = read_chat(connection, chat_id)
+    items = read_rows(connection, chat_id)
     own = [row[0] for row in connection.execute("SELECT chunk_id FROM chunks WHERE chat_id = ?", (chat_id,))]
     if items is None or sorted(own) != sorted(items.chunk_ids):
         return -1
     rows = connection.execute("SELECT ordinals, counts FROM postings WHERE chat_no = ?", (items.chat_no,)).fetchall()
     ordinals = np.frombuffer(b"".join(row[0] for row in rows), "<i4")
     counts = np.frombuffer(b"".join(row[1] for row in rows), "<u2")
-    if len(ordinals) != len(counts) or (len(ordinals) and not 0 <= ordinals.min() <= ordinals.max() < len(items)):
+    if len(ordinals) != len(counts) or (len(ordinals) and not 0 <= ordinals.min() <= ordinals.max() < len(own)):
         return -1
-    sums = np.bincount(ordinals, counts, minlength=len(items))
-    return len(items) if np.array_equal(sums, items.features.tokens) else -1
+    sums = np.bincount(ordinals, counts, minlength=len(own))
+    return len(own) if np.array_equal(sums, items.tokens) else -1
 
 
 @dataclass(frozen=True)
@@ -151,10 +193,13 @@ class Ranked:
 
 
 class LexicalIndex:
-    """Reader of one release's `lexical.sqlite`. May be used from several threads."""
+    """Reader of one release's `lexical/`, or of one part. May be used from several threads."""
 
-    def __init__(self, path: Path) -> None:
-        self._connection = open_closed(path)
+    def __init__(self, place: Path) -> None:
+        paths = part_files(place)
+        if not paths:
+            raise sqlite3.OperationalError(f"{place} holds no part")
+        self._connections = [open_closed(path) for path in paths]
         self._lock = threading.Lock()
         self._ranked: Ranked | None = None
         self._kept: OrderedDict[str, Chunk] = OrderedDict()
@@ -164,7 +209,8 @@ class LexicalIndex:
         with self._keeping:
             self._kept.clear()
         with self._lock:
-            self._connection.close()
+            for connection in self._connections:
+                connection.close()
             if self._ranked:
                 self._ranked.tokeniser.close()
 
@@ -178,10 +224,10 @@ class LexicalIndex:
 
     def postings(self, items: ChatItems, terms: Sequence[str]) -> dict[str, Posting]:
         """Where these terms stand in a chat, those that do."""
-        from shared.chat_index import read_postings
+        from shared.chat_index import joined_postings, read_postings
 
         with self._lock:
-            return read_postings(self._connection, items, terms)
+            return joined_postings([read_postings(self._connections[one.part], one, terms) for one in items.stretches])
 
     def search(self, query: str, chat_id: str, k: int) -> list[Match]:
         """The chat's chunks that hold one of the words, best first; score is BM25 with what stands near (higher is better)."""
@@ -207,10 +253,12 @@ class LexicalIndex:
             return self._ranked
 
     def _read_items(self, chat_id: str) -> ChatItems | None:
-        from shared.chat_index import read_chat
+        from shared.chat_index import chat_items, read_rows
 
         with self._lock:
-            return read_chat(self._connection, chat_id)
+            rows = [read_rows(connection, chat_id, part) for part, connection in enumerate(self._connections)]
+        parts = [one for one in rows if one]
+        return chat_items(chat_id, parts) if parts else None
 
     def chunks(self, chunk_ids: Sequence[str], chat_id: str) -> dict[str, Chunk]:
         """Chunks by id, of this chat only: an id of another chat is not found."""
@@ -248,28 +296,38 @@ class LexicalIndex:
         """Texts of the questions that these answers belong to, by exchange; of this chat only, and none where there was no question."""
         asked = {chunk.exchange for chunk in chunks if chunk.role == "asst" and chunk.chat_id == chat_id}
         marks = ",".join("?" * len(asked))
-        sql = f"SELECT exchange, text FROM chunks WHERE chat_id = ? AND exchange IN ({marks}) AND role = 'user' ORDER BY passage DESC"  # noqa: S608 - marks only
-        return dict(self._rows(sql, (chat_id, *asked)))
+        sql = (
+            f"SELECT passage, exchange, text FROM chunks WHERE chat_id = ? AND exchange IN ({marks}) AND role = 'user'"  # noqa: S608 - marks only
+        )
+        rows = sorted(self._rows(sql, (chat_id, *asked)), reverse=True)
+        return {exchange: text for _, exchange, text in rows}  # that of the first passage comes last
 
     def chunks_per_chat(self) -> dict[str, int]:
-        return dict(self._rows("SELECT chat_id, count(*) FROM chunks GROUP BY chat_id", ()))
+        counted = Counter[str]()
+        for chat_id, count in self._rows("SELECT chat_id, count(*) FROM chunks GROUP BY chat_id", ()):
+            counted[chat_id] += count
+        return dict(counted)
 
     def first_texts(self, chats: int) -> list[tuple[str, str]]:
         """(chat id, text of its first chunk that holds a word) of so many chats, spread over all."""
         rows = self._rows(
             "SELECT chat_id, min(chunk_no), text FROM chunks WHERE text GLOB '*[A-Za-z]*' GROUP BY chat_id", ()
         )
-        step = max(1, len(rows) // chats)
-        return [(str(chat_id), str(text)) for chat_id, _, text in rows[::step][:chats]]
+        texts = {str(chat_id): str(text) for chat_id, _, text in reversed(rows)}  # of the oldest part that has one
+        step = max(1, len(texts) // chats)
+        return sorted(texts.items())[::step][:chats]
 
     def all_chunks(self) -> list[Chunk]:
-        """Every chunk in the order of building: for verification and rebuild comparisons, not for recall."""
-        sql = f"SELECT {_COLUMNS} FROM chunks ORDER BY chunk_no"  # noqa: S608 - constants
-        return [_chunk(row) for row in self._rows(sql, ())]
+        """Every chunk in order of chat and time: for verification and rebuild comparisons, not for recall."""
+        from shared.chat_index import turn_order
+
+        chunks = [_chunk(row) for row in self._rows(f"SELECT {_COLUMNS} FROM chunks", ())]  # noqa: S608 - constants
+        return sorted(chunks, key=lambda chunk: (chunk.chat_id, chunk.started_at, turn_order(chunk.chunk_id)))
 
     def _rows(self, sql: str, parameters: Sequence[object]) -> list[tuple[Any, ...]]:
+        """Of all parts, one after the other."""
         with self._lock:
-            return self._connection.execute(sql, tuple(parameters)).fetchall()
+            return [row for one in self._connections for row in one.execute(sql, tuple(parameters))]
 
 
 def _chunk(row: Sequence[Any]) -> Chunk:

@@ -23,7 +23,7 @@ from shared.keeping import reading
 from shared.lexical import LexicalIndex
 from shared.lookup import Asked, Hidden, Hit, Recalled, Sources, VectorOf, look_up
 from shared.ranking import query_terms
-from shared.release import FORMAT_VERSION, LEXICAL, Manifest, prove_file, read_manifest, summary_file
+from shared.release import FORMAT_VERSION, LEXICAL, Manifest, prove_file, prove_folder, read_manifest, summary_file
 from shared.settings import Settings
 
 if TYPE_CHECKING:
@@ -230,7 +230,7 @@ def _cache() -> MergedCache:
 def _open_lexical(path: Path, manifest: Manifest) -> tuple[LexicalIndex | None, str | None]:
     """The keywords and texts of a release, once the file is proven to be as it was built; or None and why."""
     try:
-        prove_file(path, manifest, LEXICAL)
+        prove_folder(path, manifest, LEXICAL)
         return LexicalIndex(path / LEXICAL), None
     except ReleaseRefused as error:
         return None, str(error)

@@ -1,6 +1,8 @@
 """What the day host does with a release that is brought to it. Five verbs; each may be repeated.
 
-    begin [RUN]                    says which release is current and which run is the highest; with a run, makes an empty incoming/<run>.<attempt>
+    begin [RUN]                    says which release is current, which run is the highest, and which indexes on servers are read; with a run,
+                                   makes an empty incoming/<run>.<attempt>, and beside it a copy of the current release: what both hold
+                                   need not be sent
     verify RUN ATTEMPT [accept]    re-hashes it, refuses what may not follow the current release, tries it out, compares what is found in it with
                                    what is found in the current one (shared/gate.py), renames it into releases/; attempt 0 re-hashes
                                    releases/<run> where it stands
@@ -17,6 +19,7 @@ from __future__ import annotations
 
 import re
 import secrets
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -29,11 +32,12 @@ import orjson
 from redis import Redis
 
 from shared import keeping, keys
+from shared.backends.aliases import follow, named_in
 from shared.command import translate
 from shared.errors import InvalidInput, LeaseLost, ReleaseRefused
 from shared.files import fsync_dir, fsync_tree, locked_dir, make_dir, remove_halves, remove_tree, switch_link
 from shared.processes import last_line, module_command, run_bounded
-from shared.release import Manifest, current_release, read_manifest, release_dir, verify
+from shared.release import MANIFEST, Manifest, current_release, read_manifest, release_dir, verify
 from shared.settings import Settings, load_settings
 
 #: Seconds for the throw-away process.
@@ -74,8 +78,11 @@ class Receiver:
         return read_manifest(path) if path else None
 
     @_one_at_a_time
-    def begin(self, run: int) -> int:
-        """Attempt number of an empty incoming directory; the place of this run in releases/ is cleared."""
+    def begin(self, run: int, *, base: bool = False) -> int:
+        """Attempt number of an empty incoming directory; the place of this run in releases/ is cleared.
+
+        `base`: lay a copy of the current release beside it. Not links: whoever holds the transfer's key could write through them.
+        """
         current = self.current()
         if current is not None and run <= current.run:
             raise ReleaseRefused(f"Run {run} is not above the current release's {current.run}. Run the night again.")
@@ -88,7 +95,22 @@ class Receiver:
             remove_tree(left)
         attempt = secrets.randbelow(10**12 - 1) + 1  # never a name that a stray rsync may still write to; 0 is taken
         make_dir(parent / f"{run}.{attempt}")
+        if base:
+            self._lay_base(base_of(parent, run, attempt))
         return attempt
+
+    def _lay_base(self, path: Path) -> None:
+        """Without room for it, or a current release, the transfer brings all."""
+        release = current_release(self._dir)
+        try:
+            if release:
+                shutil.copytree(release, path, ignore=shutil.ignore_patterns(MANIFEST))
+        except (OSError, shutil.Error):
+            remove_tree(path)
+
+    def served(self) -> list[str]:
+        """The names of all indexes on servers that a release here reads; ReleaseRefused if one cannot be told."""
+        return named_in([release_dir(self._dir, run) for run in keeping.release_runs(self._dir)])
 
     def newest(self) -> int:
         """The highest run that has a directory, current or not; 0 for none."""
@@ -113,13 +135,14 @@ class Receiver:
         record = try_out(incoming, current_release(self._dir), accept=accept)  # only what passed may be named a release
         fsync_tree(incoming)
         incoming.rename(release)
+        remove_tree(base_of(incoming.parent, run, attempt))
         fsync_dir(release.parent)
         fsync_dir(incoming.parent)
         return record
 
     @_one_at_a_time
-    def switch(self, run: int, token: int, client: Redis) -> int | None:
-        """The commit point. Returns None, or the run that the owner has pinned: then nothing is switched."""
+    def switch(self, run: int, token: int, client: Redis) -> tuple[int | None, str | None]:
+        """The commit point. Returns (None, or the run that the owner has pinned: then nothing is switched; why an alias did not follow)."""
         release = release_dir(self._dir, run)
         refuse_unless_descendant(read_manifest(release), self.current())
         owner = cast(bytes | None, client.get(keys.NIGHT_OWNER)) or b""
@@ -129,9 +152,9 @@ class Receiver:
             )
         pin = keeping.read_pin(self._dir)
         if pin is not None and pin.run != run:
-            return pin.run
+            return pin.run, None
         switch_link(self._dir / "current", f"releases/{run}")
-        return None
+        return None, follow(self._settings, release)
 
     @_one_at_a_time
     def rollback(self, run: int) -> None:
@@ -143,8 +166,10 @@ class Receiver:
             (self._dir / "current").unlink()
             fsync_dir(self._dir)
         else:
-            read_manifest(release_dir(self._dir, current.parent))  # better the new one than none
+            parent = release_dir(self._dir, current.parent)
+            read_manifest(parent)  # better the new one than none
             switch_link(self._dir / "current", f"releases/{current.parent}")
+            follow(self._settings, parent)
 
     @_one_at_a_time
     def prune(self) -> list[int]:
@@ -152,6 +177,11 @@ class Receiver:
         for left in (self._dir / "incoming").glob("*"):
             remove_tree(left)
         return keeping.prune_outdated(self._dir)[1]
+
+
+def base_of(incoming: Path, run: int, attempt: int) -> Path:
+    """Where the copy of the current release lies that a transfer starts from."""
+    return incoming / f"{run}.{attempt}.base"
 
 
 class ReaderDied(ReleaseRefused):
@@ -240,17 +270,21 @@ def handle(settings: Settings, request: str) -> dict[str, Any]:
     receiver = Receiver(settings, settings.hmem_memory_dir)
     if verb == "begin":
         current = receiver.current()
-        attempt = receiver.begin(arguments[0]) if arguments else None
+        attempt = receiver.begin(arguments[0], base=True) if arguments else None
+        based = attempt is not None and base_of(settings.hmem_memory_dir / "incoming", arguments[0], attempt).is_dir()
         return {
             "current": orjson.loads(current.to_json()) if current else None,
             "attempt": attempt,
             "newest": receiver.newest(),
+            "base": based,
+            "served": receiver.served(),
         }
     if verb == "verify":
         return receiver.verify(*arguments, accept=accept)
     if verb == "switch":
         with Redis.from_url(settings.redis_url, socket_timeout=30, socket_connect_timeout=10) as client:
-            return {"pinned": receiver.switch(arguments[0], arguments[1], client)}
+            pinned, alias = receiver.switch(arguments[0], arguments[1], client)
+            return {"pinned": pinned, "alias": alias}
     if verb == "prune":
         return {"held": receiver.prune()}
     receiver.rollback(*arguments)

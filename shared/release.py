@@ -3,11 +3,14 @@
     HMEM_MEMORY_DIR/
       current -> releases/<run>     the one commit point
       releases/<run>/manifest.json  what the release is made of, and every other file with size and sha256
-      releases/<run>/summaries/chat_<id>_summary.txt, lexical.sqlite, vectors.sqlite or chroma/
+      releases/<run>/summaries/chat_<id>_summary.txt
+      releases/<run>/lexical/<run>.sqlite     the texts and what they are found by, in parts, each named after the night that wrote it
+      releases/<run>/vectors/<run>.sqlite     or chroma/, lancedb/, qdrant.json, redis.json
       incoming/<run>.<attempt>/     where rsync writes; renamed into releases/ after verification
 
 A release is a function of (archive, tombstones, model, parameters): the manifest names all of these, so that two releases can be
-compared without opening them. `created_at` is for people; nothing is ordered by it. A manifest newer than this code is refused, and so is
+compared without opening them. Files that two releases have in common (a part that was taken over) may be one file on the disk.
+`created_at` is for people; nothing is ordered by it. A manifest newer than this code is refused, and so is
 one that was changed: like PostgreSQL's backup manifest it holds a checksum of itself.
 """
 
@@ -25,13 +28,16 @@ from shared.embedding import EmbeddingIdentity
 from shared.errors import ReleaseRefused
 from shared.files import safe_name, sha256_bytes, sha256_file, write_atomic
 
-#: 1: no checksum of its own in the manifest. 2: no ranked items in `lexical.sqlite`. Manifests of these are still read, their indexes are not.
-FORMAT_VERSION = 3
+#: 1: no checksum of its own in the manifest. 2: no ranked items beside the texts. 3: indexes of one file each, written anew every night.
+#: Manifests of these are still read, their indexes are not.
+FORMAT_VERSION = 4
 CHECKSUM = "checksum"
 MANIFEST = "manifest.json"
-LEXICAL = "lexical.sqlite"
-CHROMA = "chroma"
-VECTORS = "vectors.sqlite"
+LEXICAL = "lexical"
+VECTORS, CHROMA, LANCEDB = "vectors", "chroma", "lancedb"
+QDRANT, REDIS = "qdrant.json", "redis.json"
+#: Where each vector index stands in a release.
+PLACES = {"sqlite": VECTORS, "chroma": CHROMA, "lancedb": LANCEDB, "qdrant": QDRANT, "redis": REDIS}
 SUMMARIES = "summaries"
 RELEASES = "releases"
 
@@ -192,6 +198,14 @@ def prove_file(release: Path, manifest: Manifest, name: str) -> None:
     if not (release / name).is_file():  # a pipe would keep us waiting
         raise ReleaseRefused(f"Release {release.name}: {name} is missing. {_REPAIR}")
     _compare(release, name, manifest.files[name])
+
+
+def prove_folder(release: Path, manifest: Manifest, folder: str) -> None:
+    """Re-hash what a release has in a directory of its own, and see that nothing else is in there; ReleaseRefused."""
+    named = {name for name in manifest.files if name.startswith(f"{folder}/")}
+    present = {path.relative_to(release).as_posix() for path in (release / folder).rglob("*")}
+    for name in sorted(named | present) or [folder]:
+        prove_file(release, manifest, name)
 
 
 def _compare(release: Path, name: str, expected: dict[str, Any]) -> None:

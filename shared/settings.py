@@ -21,7 +21,7 @@ from shared.errors import SettingsError
 from shared.listening import listen_address
 
 #: Vector indexes that this version knows, the preferred one first.
-INDEXES = ("sqlite", "chroma")
+INDEXES = ("sqlite", "chroma", "lancedb", "qdrant", "redis")
 
 DEFAULT_CONFIG = Path("/etc/hmem/hmem.toml")
 
@@ -38,9 +38,19 @@ class Settings(BaseSettings):
     hmem_state_dir: Path = Field(Path("/var/lib/hmem"), description="the dispatcher's own writable files")
     hmem_night_dir: Path = Field(Path("/var/lib/hmem-night"), description="archive, nights and cache of the night host")
 
-    memory_backend: Literal["auto", "none", "sqlite", "chroma"] = Field(
+    memory_backend: Literal["auto", "none", "sqlite", "chroma", "lancedb", "qdrant", "redis"] = Field(
         "auto",
         description="vector lookups by day; auto is none until there is a release, then what it has, sqlite first",
+    )
+    qdrant_url: str | None = Field(None, description="the Qdrant server", repr=False)
+    qdrant_api_key: SecretStr | None = Field(None, description="its key, if it wants one")
+    redis_stack_url: str | None = Field(
+        None, description="Redis with the search module (Redis 8, Redis Stack); REDIS_URL if unset", repr=False
+    )
+    index_name: str = Field(
+        "hmem",
+        pattern=r"^[a-z0-9][a-z0-9_-]{0,40}$",
+        description="what our indexes on a server begin with, and the alias of the one in use; one for each installation",
     )
     memory_summary: bool = Field(True, description="inject the chat's summary file if there is one")
     memory_tokens: int = Field(
@@ -63,7 +73,7 @@ class Settings(BaseSettings):
 
     night_indexes: str = Field(
         "sqlite",
-        description="what the night builds beside lexical.sqlite: sqlite, chroma, both (with a comma), or none",
+        description="what the night builds beside the keyword index: of sqlite, chroma, lancedb, qdrant, redis one or more (with commas), or none",
     )
     night_cron: str = Field("0 3 * * *", description="when `hmem-night schedule` runs, as a cron expression")
     publish_target: str | None = Field(
@@ -157,17 +167,19 @@ class Settings(BaseSettings):
             raise ValueError("write it like postgresql://user:password@host/database, or none")
         return value
 
-    @field_validator("result_hmac_key", "telegram_bot_token", mode="before")
+    @field_validator("result_hmac_key", "telegram_bot_token", "qdrant_api_key", mode="before")
     @classmethod
     def _blank_is_none(cls, value: Any) -> Any:
         return None if isinstance(value, str) and not value.strip() else value
 
-    @field_validator("redis_url")
+    @field_validator("redis_url", "redis_stack_url")
     @classmethod
-    def _readable_url(cls, value: str) -> str:
+    def _readable_url(cls, value: str | None) -> str | None:
         from redis.connection import parse_url
 
         try:
+            if value is None:
+                return None
             parse_url(value)  # type: ignore[no-untyped-call]
         except ValueError as error:
             raise ValueError("write it like redis://127.0.0.1:6379/0") from error
@@ -197,12 +209,16 @@ class Settings(BaseSettings):
             listen_address(value)
         return value.strip()
 
-    @field_validator("ollama_url", "telegram_api_url")
+    @field_validator("ollama_url", "telegram_api_url", "qdrant_url")
     @classmethod
-    def _http_url(cls, value: str, info: ValidationInfo) -> str:
+    def _http_url(cls, value: str | None, info: ValidationInfo) -> str | None:
+        if value is None:
+            return None
         parts = urlsplit(value)  # a wrong port raises here or in the next line
         if parts.scheme not in ("http", "https") or not parts.hostname or (parts.port or 1) < 1:
-            raise ValueError(f"write it like {cls.model_fields[str(info.field_name)].default}")
+            raise ValueError(
+                f"write it like {cls.model_fields[str(info.field_name)].default or 'http://127.0.0.1:6333'}"
+            )
         return value
 
     @field_validator(

@@ -67,3 +67,13 @@ def date_text(timestamp: float, zone: ZoneInfo) -> str:
 def time_text(timestamp: float, zone: ZoneInfo) -> str:
     """`2026-11-20 14:05`, in the zone."""
     return datetime.fromtimestamp(timestamp, zone).strftime("%Y-%m-%d %H:%M")
+
+
+def size_text(count: int) -> str:
+    """Bytes for people: `79.3 MiB`."""
+    amount, unit = float(count), "B"
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if amount < 1024 or unit == "GiB":
+            break
+        amount /= 1024
+    return f"{amount:.0f} {unit}" if unit == "B" else f"{amount:.1f} {unit}"

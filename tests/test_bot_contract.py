@@ -346,7 +346,7 @@ def test_the_morning_after_the_dispatcher_gives_what_was_said(light: World, bot:
 def test_a_broken_release_does_not_stop_the_answers(light: World, bot: Bot) -> None:
     light.say("t1", "something")
     light.night()
-    (light.memory_dir / "current" / "lexical.sqlite").write_bytes(b"no database")
+    (light.memory_dir / "current" / "lexical" / "1.sqlite").write_bytes(b"no database")
     running = light.start_dispatcher()
     assert bot.ask("something?", 9912)
     (light.memory_dir / "current").unlink()

@@ -20,15 +20,20 @@ import pytest
 from redis import Redis
 
 from nightly import build, last_index
+from nightly.chunk_file import CHUNKS, COLUMNS, read_columns, write_columns
 from nightly.index_rows import read_rows
-from nightly.night import Lease, Night
+from nightly.night import STATE, Lease, Night
 from nightly.progress import Reporter
 from shared import lexical
-from shared.backends import chroma, sqlite
+from shared.backends import chroma
+from shared.backends.base import Corpus
+from shared.backends.chroma import ChromaBuilder
+from shared.backends.sqlite import SqliteBuilder
+from shared.backends.vector_files import VectorFile
 from shared.errors import HmemError, LedgerMismatch, ReleaseRefused, StorageError
-from shared.files import sha256_file
+from shared.files import make_dir, sha256_file
 from shared.lexical import Chunk
-from shared.release import CHROMA, LEXICAL, VECTORS, list_files
+from shared.release import CHROMA, LEXICAL, PLACES, VECTORS, list_files
 from shared.settings import load_settings
 from tests.conftest import World
 
@@ -77,12 +82,16 @@ class Nights:
     def last(self) -> Path:
         return self.settings.hmem_night_dir / "last"
 
-    def night(self, chunks: list[Chunk], *, refused: dict[str, str] | None = None, **identity: Any) -> Night:
+    def night(
+        self, chunks: list[Chunk], *, refused: dict[str, str] | None = None, rebuild: bool = False, **identity: Any
+    ) -> Night:
         self.runs += 1
-        folder = self.settings.hmem_night_dir / "nights" / str(self.runs)
+        folder = make_dir(self.settings.hmem_night_dir / "nights" / str(self.runs))
+        (folder / STATE).write_bytes(orjson.dumps({"parent": None, "rebuild": rebuild}))
         night = Night(self.settings, folder, cast(Redis, None), cast(Lease, None), self.report)
         lines = [orjson.dumps({**vars(chunk), "indexed": chunk.text}) + b"\n" for chunk in chunks]
-        (night.begin("chunk") / "chunks.jsonl").write_bytes(b"".join(lines))
+        (chunked := night.begin("chunk")).joinpath(CHUNKS).write_bytes(b"".join(lines))
+        write_columns(chunked, read_columns(chunked))
         per_chat = {chat: sum(c.chat_id == chat for c in chunks) for chat in {c.chat_id for c in chunks}}
         night.commit("chunk", {"chunks_per_chat": per_chat, "chunks": len(chunks)})
         vectors = np.array(
@@ -133,20 +142,21 @@ def nights(tmp_path: Path) -> Nights:
 # What is proven after closing
 
 
-def of_chunks(chunks: list[Chunk]) -> dict[str, tuple[list[str], Vectors]]:
+def of_chunks(chunks: list[Chunk], repeats: dict[str, dict[str, str]] | None = None) -> Corpus:
     chats: dict[str, list[Chunk]] = {}
     for chunk in chunks:
         chats.setdefault(chunk.chat_id, []).append(chunk)
-    return {
+    vectors = {
         chat: ([c.chunk_id for c in own], np.array([vector_of(c.text) for c in own])) for chat, own in chats.items()
     }
+    return Corpus(vectors, repeats or {})
 
 
 @pytest.fixture(scope="module")
 def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A closed index of two chats, one of them above Chroma's threshold for writing its files."""
     path = tmp_path_factory.mktemp("sound") / CHROMA
-    chroma.build(path, of_chunks(INDEXED))
+    ChromaBuilder().build(path, of_chunks(INDEXED))
     return path
 
 
@@ -172,7 +182,7 @@ def _swap_vectors(client: Any) -> None:
 
 def _without_a_chat(path: Path) -> None:
     shutil.rmtree(path)
-    chroma.build(path, of_chunks([chunk for chunk in INDEXED if chunk.chat_id == "9912"]))
+    ChromaBuilder().build(path, of_chunks([chunk for chunk in INDEXED if chunk.chat_id == "9912"]))
 
 
 def _flip_page(path: Path, page: int = 3) -> None:
@@ -225,12 +235,12 @@ def test_damage_to_a_closed_index_is_seen(tmp_path: Path, sound: Path, name: str
     shutil.copytree(sound, tmp_path / CHROMA)
     damage(tmp_path / CHROMA)
     with pytest.raises(error, match=why):
-        chroma.check(tmp_path / CHROMA, tmp_path / "proof", of_chunks(INDEXED))
+        ChromaBuilder().check(tmp_path / CHROMA, tmp_path / "proof", of_chunks(INDEXED))
 
 
 def test_the_proof_of_an_index_leaves_it_as_it_was(tmp_path: Path, sound: Path) -> None:
     before = {name: sha256_file(sound / name) for name in list_files(sound)}
-    checked = chroma.check(sound, tmp_path / "proof", of_chunks(INDEXED))
+    checked = ChromaBuilder().check(sound, tmp_path / "proof", of_chunks(INDEXED))
     assert (checked.vectors, checked.unreached) == ({"9912": 1100, "-100123": 60}, 0)
     assert {name: sha256_file(sound / name) for name in list_files(sound)} == before
 
@@ -276,21 +286,21 @@ LEXICAL_DAMAGE: dict[str, tuple[Callable[[Path], object], type[HmemError], str]]
 @pytest.mark.parametrize("name", LEXICAL_DAMAGE)
 def test_damage_to_closed_keywords_is_seen(tmp_path: Path, name: str) -> None:
     damage, error, why = LEXICAL_DAMAGE[name]
-    path = tmp_path / LEXICAL
-    lexical.build(path, [(chunk, chunk.text) for chunk in talk(20)])
-    before = sha256_file(path)
-    assert lexical.check(path, {"9912": 20, "-100123": 20}) == {"9912": 20, "-100123": 20}
-    assert (sha256_file(path), list(tmp_path.iterdir())) == (before, [path]), "the proof leaves no trace"
-    damage(path)
+    lexical.build(tmp_path, 1, [(chunk, chunk.text) for chunk in talk(20)])
+    (part,) = tmp_path.iterdir()
+    before = sha256_file(part)
+    assert lexical.check(tmp_path, {"9912": 20, "-100123": 20}) == {"9912": 20, "-100123": 20}
+    assert (sha256_file(part), list(tmp_path.iterdir())) == (before, [part]), "the proof leaves no trace"
+    damage(part)
     with pytest.raises(error, match=why):
-        lexical.check(path, {"9912": 20, "-100123": 20})
+        lexical.check(tmp_path, {"9912": 20, "-100123": 20})
 
 
 @pytest.mark.parametrize(
     ("indexes", "more"),
     [
         ("chroma", {"indexes": ["chroma"], "copied_forward": 0, "added": 7, "unreached": 0}),
-        ("sqlite", {"indexes": ["sqlite"], "copied_forward": 0, "added": 7}),
+        ("sqlite", {"indexes": ["sqlite"], "copied_forward": 0, "added": 7, "unreached": 0}),
         ("chroma,sqlite", {"indexes": ["sqlite", "chroma"], "copied_forward": 0, "added": 7, "unreached": 0}),
     ],
 )
@@ -305,28 +315,38 @@ def test_a_build_counts_what_each_chat_has_and_leaves_only_its_files(
         "-100123": {"keywords": 3, "vectors": 3, "repeated": 0, "not_embedded": 0},
         "77": {"keywords": 1, "vectors": 0, "repeated": 0, "not_embedded": 1},
     }
-    places = {build.PLACES[name] for name in more["indexes"]}
-    assert {name: value for name, value in result.items() if name not in ("indexed", "proven")} == more
-    assert {path.name for path in night.output("build").iterdir()} == {LEXICAL, "result.json", *places}
+    places = {LEXICAL, *(PLACES[name] for name in more["indexes"])}
+    assert {name: value for name, value in result.items() if name not in ("indexed", "proven", "places")} == more
+    assert {path.name for path in night.output("build").iterdir()} == {"result.json", *places}
+    held = {LEXICAL: 9, VECTORS: 8, CHROMA: 7}  # chunks; vectors and what repeats one; vectors
+    rows = {
+        place: record.get("parts", {}).get("1.sqlite") or _counted(record) for place, record in result["places"].items()
+    }
+    assert {place: found["rows"] for place, found in rows.items()} == {place: held[place] for place in places}
     assert result["proven"] == {
         place: last_index.digest_of(last_index.hash_files(night.output("build") / place)) for place in places
     }
 
 
+def _counted(record: dict[str, Any]) -> dict[str, int]:
+    return {"rows": sum(map(len, record["rows"].values()))}
+
+
 def test_a_build_without_vectors_says_so(nights: Nights) -> None:
     _, result = nights.build(talk(2, ("1",)), family=None)
-    assert result == {"indexes": [], "indexed": {"1": {"keywords": 2, "vectors": None, "not_embedded": 0}}}
+    assert (result["indexes"], [*result["places"]], [*result["proven"]]) == ([], [LEXICAL], [LEXICAL])
+    assert result["indexed"] == {"1": {"keywords": 2, "vectors": None, "not_embedded": 0}}
 
 
 def test_a_stray_file_stops_the_build(nights: Nights, monkeypatch: pytest.MonkeyPatch) -> None:
     real = lexical.build
 
-    def and_a_log(path: Path, rows: Any) -> None:
-        real(path, rows)
-        path.with_name(path.name + "-wal").write_bytes(b"")
+    def and_a_log(place: Path, *arguments: Any) -> None:
+        real(place, *arguments)
+        (place / "1.sqlite-wal").write_bytes(b"")
 
     monkeypatch.setattr(lexical, "build", and_a_log)
-    with pytest.raises(ReleaseRefused, match=r"lexical\.sqlite-wal was left behind"):
+    with pytest.raises(ReleaseRefused, match=r"lexical/1\.sqlite-wal was left behind"):
         nights.build(talk(2))
 
 
@@ -337,11 +357,25 @@ def test_vectors_that_do_not_fit_the_chunks_stop_the_build(nights: Nights, missi
     fitting = vectors[:-1] if missing == 1 else np.concatenate([vectors, vectors[:1]])
     np.save(night.output("embed") / "vectors.npy", fitting)
     with pytest.raises(LedgerMismatch, match="do not belong to the chunks"):
-        read_rows(night)
+        read_rows(night, read_columns(night.output("chunk")))
     vectors[2] = 0  # and no reason why
     np.save(night.output("embed") / "vectors.npy", vectors)
     with pytest.raises(LedgerMismatch, match="do not belong to the chunks"):
-        read_rows(night)
+        read_rows(night, read_columns(night.output("chunk")))
+
+
+def test_a_night_that_was_chunked_by_an_older_version_is_built_all_the_same(light: World) -> None:
+    """It has no columns beside its chunks: they are told by the chunks themselves."""
+    light.say("t1", "Größe 42: a note " * 200)
+    light.say("t2", "another", chat_id="-100123")
+    assert light.command("hmem-night", "run", check=False, HMEM_CRASH_AT="chunk:after-commit").returncode < 0
+    folder = light.night_dir / "nights" / "1" / "chunk"
+    written = read_columns(folder)
+    (folder / COLUMNS).unlink()
+    assert read_columns(folder) == written
+    assert len(written) > 4
+    summary = light.night()[0]
+    assert (summary["run"], summary["published"]) == (1, True)
 
 
 def test_no_texts_with_vectors_make_an_empty_index(tmp_path: Path) -> None:
@@ -349,7 +383,7 @@ def test_no_texts_with_vectors_make_an_empty_index(tmp_path: Path) -> None:
     nights = Nights(tmp_path, "sqlite,chroma")
     _, result = nights.build([said("1", 1)], refused={"t1-1:user#1": "too long"})
     assert result["indexed"] == {"1": {"keywords": 1, "vectors": 0, "repeated": 0, "not_embedded": 1}}
-    assert (nights.built / VECTORS).is_file()
+    assert [path.name for path in (nights.built / VECTORS).iterdir()] == ["1.sqlite"]
 
 
 # SQLite
@@ -360,15 +394,16 @@ REPEATS = {"9912": {"again": "t7-9912:user#1"}}
 SQLITE_DAMAGE: dict[str, tuple[Callable[[Path], object], type[HmemError], str]] = {
     "a block is gone": (_sql("DELETE FROM blocks WHERE chat_no = 1 AND block_no = 1"), ReleaseRefused, "holds 1024 of 1100 vectors"),
     "a chat is gone": (_sql("DELETE FROM chats WHERE chat_no = 2"), ReleaseRefused, "1 chats that are not as they were given"),
-    "a chat of nobody": (_sql("INSERT INTO chats VALUES (9, '1', 0, '{}')"), ReleaseRefused, "1 chats that are not as they were given"),
+    "a chat of nobody": (_sql("INSERT INTO chats VALUES (9, '1', 0, '{}')"), ReleaseRefused, "holds other chats"),
     "another count": (_sql("UPDATE chats SET vectors = 1099 WHERE chat_no = 1"), ReleaseRefused, "1 chats that are not as they were given"),
     "other vectors": (_sql("UPDATE blocks SET vectors = zeroblob(60 * 64) WHERE chat_no = 2"), ReleaseRefused, "holds other vectors of a chat"),
     "other ids": (
         _sql("UPDATE blocks SET ids = CAST(replace(CAST(ids AS TEXT), 't7-', 't9999-') AS BLOB)"), ReleaseRefused, "holds other chunks"),
     "the ids of another": (
         _sql("UPDATE blocks SET ids = CAST(replace(CAST(ids AS TEXT), 't7-', 't8-') AS BLOB)"), ReleaseRefused, "holds other chunks"),
-    "a repeated chunk of another": (_sql("UPDATE chats SET repeated = CAST('{\"again\":8}' AS BLOB)"), ReleaseRefused, "holds other chunks"),
-    "a repeated chunk is gone": (_sql("UPDATE chats SET repeated = CAST('{}' AS BLOB)"), ReleaseRefused, "holds other chunks"),
+    "a repeated chunk of another": (
+        _sql("UPDATE chats SET repeated = CAST(replace(CAST(repeated AS TEXT), 't7-', 't8-') AS BLOB)"), ReleaseRefused, "repeats other chunks"),
+    "a repeated chunk is gone": (_sql("UPDATE chats SET repeated = CAST('{}' AS BLOB)"), ReleaseRefused, "repeats other chunks"),
     "two chats changed places": (
         _sql("UPDATE chats SET chat_no = -chat_no", "UPDATE chats SET chat_no = chat_no + 3"), ReleaseRefused, "does not fit its chat"),
     "a flipped byte": (lambda p: _flip_page(p, 1), StorageError, "was damaged"),
@@ -379,32 +414,33 @@ SQLITE_DAMAGE: dict[str, tuple[Callable[[Path], object], type[HmemError], str]] 
 @pytest.mark.parametrize("name", SQLITE_DAMAGE)
 def test_damage_to_closed_vectors_is_seen(tmp_path: Path, name: str) -> None:
     damage, error, why = SQLITE_DAMAGE[name]
-    path, chats = tmp_path / VECTORS, of_chunks(INDEXED)
-    sqlite.build(path, chats, REPEATS)
-    before = sha256_file(path)
-    assert sqlite.check(path, chats, REPEATS) == {"9912": 1100, "-100123": 60}
-    assert (sha256_file(path), [file.name for file in tmp_path.iterdir()]) == (before, [VECTORS])
-    damage(path)
+    place, corpus, builder = tmp_path / VECTORS, of_chunks(INDEXED, REPEATS), SqliteBuilder(1)
+    builder.build(place, corpus)
+    (part,) = place.iterdir()
+    before = sha256_file(part)
+    assert builder.check(place, tmp_path / "scratch", corpus).vectors == {"9912": 1100, "-100123": 60}
+    assert (sha256_file(part), [*tmp_path.rglob("*")]) == (before, [place, part]), "the proof leaves no trace"
+    damage(part)
     with pytest.raises(error, match=why):
-        sqlite.check(path, chats, REPEATS)
+        builder.check(place, tmp_path / "scratch", corpus)
 
 
 def test_the_same_vectors_make_the_same_file(tmp_path: Path) -> None:
     for name in ("one", "two"):
-        sqlite.build(tmp_path / name, of_chunks(INDEXED), REPEATS)
-    assert sha256_file(tmp_path / "one") == sha256_file(tmp_path / "two")
+        SqliteBuilder(1).build(tmp_path / name, of_chunks(INDEXED, REPEATS))
+    assert sha256_file(tmp_path / "one" / "1.sqlite") == sha256_file(tmp_path / "two" / "1.sqlite")
 
 
 @pytest.mark.parametrize("size", [0, 4096, 50_000])
 def test_a_full_disk_is_a_storage_error_for_sqlite_too(tmp_path: Path, size: int) -> None:
     with files_limited_to(size), pytest.raises(StorageError, match="SQLite could not write the index"):
-        sqlite.build(tmp_path / VECTORS, of_chunks(INDEXED))
+        SqliteBuilder(1).build(tmp_path / VECTORS, of_chunks(INDEXED))
 
 
 def test_repeated_words_are_known_by_their_first(tmp_path: Path) -> None:
     nights = Nights(tmp_path, "sqlite")
     nights.build([said("1", 1), *(said("1", number, "OK") for number in (2, 3, 4)), said("2", 5, "OK")])
-    with closing(sqlite.VectorFile(nights.built / VECTORS, DIMENSIONS)) as file:
+    with closing(VectorFile(nights.built / VECTORS, DIMENSIONS)) as file:
         chat = file.chat("1")
         assert chat is not None
         assert chat.rows == {"t1-1:user#1": 0, "t2-1:user#1": 1, "t3-1:user#1": 1, "t4-1:user#1": 1}
@@ -416,12 +452,15 @@ def test_an_index_that_is_not_built_any_more_is_not_kept(tmp_path: Path) -> None
     nights = Nights(tmp_path, "sqlite")
     nights.runs = 1
     nights.published(talk(6))
-    assert not nights.last.exists()
+    assert {path.name for path in (nights.last / "2").iterdir()} == {LEXICAL, VECTORS, "index.json"}
     nights = Nights(tmp_path, "sqlite,chroma")
     nights.runs = 2
-    assert nights.published(talk(6))["copied_forward"] == 0
-    assert nights.published(talk(7))["copied_forward"] == 12, "the copy is Chroma's; SQLite's is written anew"
-    with closing(sqlite.VectorFile(nights.built / VECTORS, DIMENSIONS)) as file:
+    assert nights.published(talk(6))["copied_forward"] == 12, (
+        "counted of the first index: SQLite's was kept, Chroma's was not"
+    )
+    assert {path.name for path in (nights.last / "3").iterdir()} == {LEXICAL, VECTORS, CHROMA, "index.json"}
+    assert nights.published(talk(7))["copied_forward"] == 12
+    with closing(VectorFile(nights.built / VECTORS, DIMENSIONS)) as file:
         assert file.chats() == {"9912": 7, "-100123": 7}
 
 
@@ -436,7 +475,7 @@ def test_the_same_words_hundreds_of_times_hide_nothing_else(nights: Nights, tmp_
     _, result = nights.build(mixed)
     assert result["indexed"]["1"] == {"keywords": 1100, "vectors": 1100, "repeated": 598, "not_embedded": 0}
     assert result["unreached"] == 0
-    every = of_chunks(notes)["1"][1]
+    every = of_chunks(notes).chats["1"][1]
     shutil.copytree(nights.built / CHROMA, tmp_path / "all")
     with chroma._opened(tmp_path / "all", "read") as client:
         answer = _collection(client, "1").query(query_embeddings=every, n_results=1)
@@ -511,12 +550,11 @@ REFUSED: dict[str, tuple[Callable[[Path], object], dict[str, Any], str]] = {
     "no record": (_without_record, {}, "cannot be read"),
     "a changed record": (_changed_record, {}, "its own checksum"),
     "an unreadable record": (lambda p: (p / "1" / "index.json").write_bytes(b"{"), {}, "cannot be read"),
-    "nothing in it": (lambda p: shutil.rmtree(p / "1"), {}, "cannot be read"),
     "a changed file": (
         lambda p: _rewrite(p / "1" / CHROMA / chroma.DATABASE, lambda c: c[:-1] + bytes([c[-1] ^ 1])), {}, "were changed"),
     "a cut file": (lambda p: _rewrite(p / "1" / CHROMA / chroma.DATABASE, lambda c: c[:-1]), {}, "were changed"),
     "a file too many": (lambda p: (p / "1" / CHROMA / "more").touch(), {}, "were changed"),
-    "a link": (lambda p: (p / "1" / CHROMA / "more").symlink_to("/etc/hostname"), {}, "changed|read"),
+    "a link": (lambda p: (p / "1" / CHROMA / "more").symlink_to("/etc/hostname"), {}, "changed"),
     "another model": (lambda p: None, {"digest": "d2"}, "another embedding"),
     "other prefixes": (lambda p: None, {"prefixes": {"document": "passage: "}}, "another embedding"),
 }  # fmt: skip
@@ -531,19 +569,29 @@ def one_night(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_a_last_index_that_is_not_whole_or_not_ours_is_not_used(
-    nights: Nights, one_night: Path, tmp_path: Path, name: str
-) -> None:
+def test_a_last_index_that_is_not_whole_or_not_ours_is_not_used(nights: Nights, one_night: Path, name: str) -> None:
     change, identity, why = REFUSED[name]
     shutil.copytree(one_night, nights.settings.hmem_night_dir)
     nights.runs = 1
     change(nights.last)
-    night = nights.night(talk(6), **identity)
-    assert last_index.take(night, read_rows(night), tmp_path / "into") == {}
+    result = nights.published(talk(6), **identity)
+    assert (result["copied_forward"], result["added"]) == (0, 12)
     assert len(nights.report.lines) == 1
     assert re.search(why, nights.report.lines[0])
-    assert not nights.last.exists()
-    assert not (tmp_path / "into").exists()
+    assert {path.name for path in nights.built.iterdir()} == {LEXICAL, CHROMA, "result.json"}
+    assert nights.published(talk(7), **identity)["copied_forward"] == 12, "what this night kept is whole"
+
+
+def test_an_empty_folder_is_no_last_index(nights: Nights) -> None:
+    nights.published(talk(5))
+    shutil.rmtree(nights.last / "1")
+    assert nights.published(talk(6))["copied_forward"] == 0
+    assert nights.report.lines == [], "it may be deleted at any time"
+
+
+def _words(chunks: list[Chunk]) -> set[str]:
+    """The ids of these chunks, and their texts."""
+    return {one for chunk in chunks for one in (chunk.chunk_id, chunk.text)}
 
 
 @pytest.mark.parametrize(
@@ -555,15 +603,19 @@ def test_a_last_index_that_is_not_whole_or_not_ours_is_not_used(
         pytest.param([said("9912", 0, "note 0 of -100123"), *talk(10)[1:]], id="a chat holds another's words"),
     ],
 )
-def test_what_was_forgotten_is_not_carried_on(nights: Nights, tonight: list[Chunk]) -> None:
+def test_what_was_forgotten_is_not_carried_on(tmp_path: Path, tonight: list[Chunk]) -> None:
+    nights = Nights(tmp_path, "sqlite,chroma")
     nights.published(talk(10))
-    night, result = nights.build([*tonight, *(said("9912", number) for number in range(20, 23))])
+    result = nights.published([*tonight, *(said("9912", number) for number in range(20, 23))])
     assert result["copied_forward"] == 0
-    assert "forgotten or has changed" in nights.report.lines[0]
-    assert not nights.last.exists(), "not even until the release is published"
-    gone = {chunk.chunk_id for chunk in talk(10)} - {chunk.chunk_id for chunk in tonight}
-    database = (night.output("build") / CHROMA / chroma.DATABASE).read_bytes()
-    assert not [chunk_id for chunk_id in gone if chunk_id.encode() in database]
+    assert [line.split()[0] for line in nights.report.lines] == ["lexical/1.sqlite", "vectors/1.sqlite", "chroma/"]
+    assert all("forgotten or has changed" in line for line in nights.report.lines)
+    gone = _words(talk(10)) - _words(tonight)
+    assert gone
+    content = b"".join(
+        path.read_bytes() for top in (nights.built, nights.last) for path in top.rglob("*") if path.is_file()
+    )
+    assert not [one for one in gone if re.search(rb"\b" + one.encode() + rb"\b", content)]
 
 
 def test_mostly_new_vectors_are_written_anew(nights: Nights) -> None:
@@ -575,9 +627,10 @@ def test_mostly_new_vectors_are_written_anew(nights: Nights) -> None:
 
 def test_another_version_of_chroma_does_not_add_to_it(nights: Nights, monkeypatch: pytest.MonkeyPatch) -> None:
     nights.published(talk(4))
-    monkeypatch.setattr(chroma, "version", lambda: "chromadb 9")
+    monkeypatch.setattr(ChromaBuilder, "version", lambda _: "chromadb 9")
     assert nights.published(talk(5))["copied_forward"] == 0
-    assert "another chroma" in nights.report.lines[0]
+    assert "chroma/ is built from nothing" in nights.report.lines[0]
+    assert "another version" in nights.report.lines[0]
 
 
 def test_nothing_of_the_last_index_is_written_to(nights: Nights) -> None:
@@ -596,7 +649,7 @@ def test_an_index_is_taken_once_so_that_a_build_that_dies_of_it_is_not_repeated(
 ) -> None:
     nights.published(talk(6))
     with monkeypatch.context() as broken:
-        broken.setattr(chroma, "build", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        broken.setattr(ChromaBuilder, "build", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
         night = nights.night(talk(7))
         with pytest.raises(KeyboardInterrupt):
             build.run(night, night.begin("build"))
@@ -612,7 +665,8 @@ def test_keeping_is_repeated_without_harm_and_ends_with_the_index(nights: Nights
     assert last_index.hash_files(nights.last) == files
     night, _ = nights.build(talk(6), family=None)
     last_index.keep(night)
-    assert not nights.last.exists(), "vectors are switched off: none are kept"
+    kept = {path.name for path in (nights.last / "2").iterdir()}
+    assert kept == {LEXICAL, "index.json"}, "vectors are switched off: none are kept"
 
 
 def test_a_night_that_built_nothing_keeps_what_is_there(nights: Nights) -> None:
@@ -628,8 +682,9 @@ def test_an_index_that_changed_after_its_proof_is_not_kept(nights: Nights) -> No
     night, _ = nights.build(talk(6))
     _rewrite(night.output("build") / CHROMA / chroma.DATABASE, lambda c: c + b"x")
     last_index.keep(night)
-    assert not nights.last.exists()
-    assert "changed after it had been proven" in nights.report.lines[0]
+    assert {path.name for path in (nights.last / "1").iterdir()} == {LEXICAL, "index.json"}
+    assert [*last_index._read(nights.last / "1")] == [LEXICAL]
+    assert "chroma/ was changed after it had been proven" in nights.report.lines[0]
 
 
 class Died(BaseException):
@@ -683,7 +738,9 @@ def test_a_death_while_keeping_leaves_the_old_or_the_new_index(
         whole = [path for path in nights.last.iterdir() if path.name.isdigit()]
         assert whole, f"one of the two is there at any time (died at {begun[-1]})"
         for path in whole:
-            assert last_index.hash_files(path / CHROMA) == last_index._read(path)["files"]
+            places = last_index._read(path)
+            assert {*places} == {LEXICAL, CHROMA}
+            assert all(last_index.hash_files(path / place) == record["files"] for place, record in places.items())
     assert call > 8
     assert begun.count("commit_dir") == 1, "made durable before it has its name"
     assert [path.name for path in nights.last.iterdir()] == ["2"]
@@ -729,12 +786,12 @@ def files_limited_to(size: int) -> Iterator[None]:
 @pytest.mark.parametrize("size", [0, 20_000, 150_000, 300_000])
 def test_a_full_disk_is_a_storage_error_wherever_chroma_meets_it(tmp_path: Path, size: int) -> None:
     with files_limited_to(size), pytest.raises(StorageError, match="could not write the index"):
-        chroma.build(tmp_path / CHROMA, of_chunks(talk(300)))
+        ChromaBuilder().build(tmp_path / CHROMA, of_chunks(talk(300)))
 
 
 def test_a_full_disk_while_the_proof_is_made_is_a_storage_error(tmp_path: Path, sound: Path) -> None:
     with files_limited_to(100_000), pytest.raises(StorageError, match="could not be copied"):
-        chroma.check(sound, tmp_path / "proof", of_chunks(INDEXED))
+        ChromaBuilder().check(sound, tmp_path / "proof", of_chunks(INDEXED))
 
 
 def test_a_panic_of_chromas_rust_part_is_a_storage_error(tmp_path: Path) -> None:

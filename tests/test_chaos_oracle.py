@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from redis import Redis
 
+from shared.backends.parts import part_files
 from shared.receiver import Receiver
 from shared.release import MANIFEST, read_manifest, seal
 from tests.chaos.oracle import Shadow, judge
@@ -61,7 +62,8 @@ def changed(release: Path) -> Iterator[None]:
 def edit(world: World, sql: str, *values: object) -> None:
     release = (world.memory_dir / "current").resolve()
     with changed(release):
-        connection = sqlite3.connect(release / "lexical.sqlite")
+        (part,) = part_files(release / "lexical")  # since the second night has rewritten a turn of the first
+        connection = sqlite3.connect(part)
         connection.execute(sql, values)
         connection.commit()
         connection.close()
@@ -138,11 +140,11 @@ def a_turn_that_nobody_knows(world: World, shadow: Shadow) -> None:
 
 
 def a_flipped_byte(world: World, shadow: Shadow) -> None:
-    flip((world.memory_dir / "current").resolve() / "lexical.sqlite", 5000)
+    flip(part_files((world.memory_dir / "current").resolve() / "lexical")[-1], 5000)
 
 
 def a_flipped_byte_in_an_old_release(world: World, shadow: Shadow) -> None:
-    flip(world.memory_dir / "releases" / "1" / "lexical.sqlite", 5000)
+    flip(world.memory_dir / "releases" / "1" / "lexical" / "1.sqlite", 5000)
 
 
 def a_flipped_byte_in_the_archive(world: World, shadow: Shadow) -> None:

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 
 from shared import lexical
 from shared.backends.null import NullBackend
+from shared.backends.parts import part_files
 from shared.chunking import chunks_of, indexed_text
 from shared.day_index import DayItems, DayTurn, day_turns, embedding_of, order_of
 from shared.embedder_local import LocalEmbedder
@@ -84,7 +85,7 @@ class Index:
 
 @dataclass
 class Side:
-    """A `lexical.sqlite` of some turns, to be asked; and the day's items of others."""
+    """The `lexical/` of some turns, to be asked; and the day's items of others."""
 
     sources: Sources
     path: Path
@@ -110,8 +111,8 @@ def holding(turns: Sequence[Turn], index: Any = None) -> Iterator[Side]:
     """A release of these turns, built as a night builds it."""
     ordered = sorted(turns, key=lambda one: (one.chat_id, one.timestamp, one.task_id, one.role != "user"))
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(1) as pool:
-        path = Path(folder) / "lexical.sqlite"
-        lexical.build(path, ((chunk, indexed_text(chunk, UTC)) for one in ordered for chunk in chunks_of(one)))
+        path = Path(folder) / "lexical"
+        lexical.build(path, 1, ((chunk, indexed_text(chunk, UTC)) for one in ordered for chunk in chunks_of(one)))
         opened = LexicalIndex(path)
         sources = Sources(opened, opened.terms, index or NullBackend("none here"), MergedCache(), pool, UTC)
         yield Side(sources, path, opened._ranking().tokeniser)
@@ -395,8 +396,9 @@ def test_one_chats_day_changes_nothing_in_another() -> None:
 def test_a_release_that_cannot_be_read_leaves_the_day() -> None:
     with holding(said("b1")) as side:
         day = side.day(said("d2"))
-        whole = side.path.read_bytes()
-        side.path.write_bytes(whole[:100] + b"\xff" * (len(whole) - 100))
+        (part,) = part_files(side.path)
+        whole = part.read_bytes()
+        part.write_bytes(whole[:100] + b"\xff" * (len(whole) - 100))
         broken = LexicalIndex(side.path)
         sources = replace(side.sources, lexical=broken, terms=broken.terms)
         found = look_up(sources, Asked("9912", "boiler", 5, NOON, day=day))

@@ -532,7 +532,7 @@ def mode(path: Path, bits: int) -> Iterator[Path]:
     path.chmod(before)
 
 
-@pytest.mark.parametrize("place", ["", "releases", "releases/1/lexical.sqlite"])
+@pytest.mark.parametrize("place", ["", "releases", "releases/1/lexical", "releases/1/lexical/1.sqlite"])
 def test_memory_that_may_not_be_read(host: World, place: str) -> None:
     with mode(host.memory_dir / place, 0) as locked:
         code, found = denied(host, "release")
@@ -615,8 +615,8 @@ def test_a_disk_that_is_nearly_full(host: World) -> None:
 
 
 def test_a_release_that_is_not_as_it_was_built(host: World) -> None:
-    (host.memory_dir / "current" / "lexical.sqlite").write_bytes(b"damaged")
-    expect(host, "release", 16, "lexical.sqlite was changed after it was built", "hmem release rollback")
+    (host.memory_dir / "current" / "lexical" / "1.sqlite").write_bytes(b"damaged")
+    expect(host, "release", 16, "lexical/1.sqlite was changed after it was built", "hmem release rollback")
     (host.memory_dir / "current").unlink()
     expect(host, "release", 16, "current is missing though there are releases", "hmem release rollback RUN")
 

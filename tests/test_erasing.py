@@ -374,7 +374,7 @@ def test_a_release_on_another_host_forgets_too(day_host: DayHost) -> None:  # no
     world.say("b1", "the other chat talks of boats", chat_id="77")
     world.command("hmem-night", "run", **day_host.settings())
     (world.memory_dir / "incoming" / "7.7").mkdir()
-    (world.memory_dir / "incoming" / "7.7" / "lexical.sqlite").write_text(SECRET)
+    (world.memory_dir / "incoming" / "7.7" / "lexical").write_text(SECRET)
     stone(world)
     world.command("hmem-night", "run", **day_host.settings())
     assert places(world, "pelican7731") == []

@@ -204,7 +204,7 @@ def test_copies_are_compared_in_one_pass(tmp_path: Path) -> None:
 
 def test_a_release_that_cannot_be_read_does_not_stop_a_forgetting(light: World) -> None:
     talk(light)
-    (light.memory_dir / "releases" / "1" / "lexical.sqlite").write_bytes(b"damaged")
+    (light.memory_dir / "releases" / "1" / "lexical" / "1.sqlite").write_bytes(b"damaged")
     (light.root / "state").mkdir(exist_ok=True)
     (light.root / "state" / "left.txt").write_text(SECRET)
     done = hmem(light, "forget", "--chat=9912", "--yes", "--json")

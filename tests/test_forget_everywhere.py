@@ -58,7 +58,7 @@ def full(world: World) -> World:
     (world.root / "mirror" / "seg-1.jsonl.damaged-7").write_text("zanzibar")
     incoming = world.memory_dir / "incoming" / "9.9"
     incoming.mkdir(parents=True)
-    (incoming / "lexical.sqlite").write_text("фиолетовый жираф")
+    (incoming / "lexical").write_text("фиолетовый жираф")
     world.command("hmem-night", "export-archive", "--out", str(world.root / "old-export"))
     shutil.copytree(world.root / "mirror", world.root / "old-mirror")
     return world
@@ -84,7 +84,7 @@ def others(world: World) -> tuple[dict[str, bytes], dict[bytes, bytes]]:
 def test_a_chat_is_gone_from_every_layer_and_nothing_brings_it_back(full: World) -> None:
     world = full
     before, in_redis_before = places(world, *WORDS), in_redis(world, *WORDS)
-    for layer in ("night/archive/seg-1", "archive/damaged", "mirror/seg-1", "mirror/seg-1.jsonl.damaged", "lexical.sqlite",
+    for layer in ("night/archive/seg-1", "archive/damaged", "mirror/seg-1", "mirror/seg-1.jsonl.damaged", "/lexical/",
                   "incoming", "state/medium.sqlite", "state/chats", "state/prompts", ".claude/projects", "summaries/"):  # fmt: skip
         assert any(layer in place for place in before), layer
     assert len(in_redis_before) > 10

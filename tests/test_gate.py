@@ -115,7 +115,7 @@ def test_a_good_night_passes_the_gate_and_says_what_was_asked(world: World) -> N
 def test_a_current_release_that_cannot_be_asked_is_no_standard(light: World) -> None:
     talk(light, count=5)
     light.night()
-    (light.memory_dir / "current" / "lexical.sqlite").write_bytes(b"no database")
+    (light.memory_dir / "current" / "lexical" / "1.sqlite").write_bytes(b"no database")
     light.say("t99", "one more")
     (summary,) = light.night()
     assert "could not be asked" in summary["gate"]["warn"]

@@ -18,6 +18,7 @@ from redis import Redis
 from dispatcher.assembling import assemble
 from dispatcher.context import Context
 from shared import keys
+from shared.backends.parts import part_files
 from shared.lexical import LexicalIndex
 from shared.recall import OpenRelease
 from shared.records import Tombstone
@@ -209,9 +210,8 @@ def test_without_an_embedder_words_remain(remembering: World) -> None:
 
 
 def test_without_the_vector_index_words_remain(remembering: World) -> None:
-    for name in ("chroma", "vectors.sqlite"):
-        path = remembering.memory_dir / "current" / name
-        shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
+    for name in ("chroma", "vectors"):
+        shutil.rmtree(remembering.memory_dir / "current" / name, ignore_errors=True)
     context = asked(remembering)
     assert names(context) == ["summary", "recalled"]
     assert context.degraded[0].startswith("no vector search:")
@@ -239,7 +239,7 @@ def test_without_its_keywords_the_summary_remains_and_then_nothing(remembering: 
     def damage(release: OpenRelease) -> None:
         assert release._lexical
         release._lexical.close()
-        path = remembering.memory_dir / "current" / "lexical.sqlite"
+        (path,) = part_files(remembering.memory_dir / "current" / "lexical")
         whole = path.read_bytes()
         path.write_bytes(whole[:100] + b"\xff" * (len(whole) - 100))
         release._lexical = LexicalIndex(path)

@@ -77,9 +77,9 @@ def chunk(name: str, chat: str) -> Chunk:
 
 def test_a_kept_chunk_is_of_its_own_chat_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     chunks = [chunk(f"t{n}", "1") for n in range(5)] + [chunk("other", "2")]
-    build(tmp_path / "lexical.sqlite", [(one, one.text) for one in chunks])
+    build(tmp_path / "lexical", 1, [(one, one.text) for one in chunks])
     monkeypatch.setattr(lexical, "CHUNKS_KEPT", 3)
-    with closing(LexicalIndex(tmp_path / "lexical.sqlite")) as index:
+    with closing(LexicalIndex(tmp_path / "lexical")) as index:
         for _ in range(2):
             assert index.chunks(["other:user#1"], "2") == {"other:user#1": chunks[5]}
             assert index.chunks(["other:user#1", "t0:user#1", "nothing"], "1") == {"t0:user#1": chunks[0]}

@@ -74,8 +74,8 @@ def chunk(number: int, text: str) -> Chunk:
 
 @pytest.fixture(scope="module")
 def index(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LexicalIndex]:
-    path = tmp_path_factory.mktemp("russian") / "lexical.sqlite"
-    build(path, [(chunk(number, text.strip()), text.strip()) for number, text in enumerate(TURNS)])
+    path = tmp_path_factory.mktemp("russian") / "lexical"
+    build(path, 1, [(chunk(number, text.strip()), text.strip()) for number, text in enumerate(TURNS)])
     with closing(LexicalIndex(path)) as opened:
         yield opened
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from shared.chat_index import ChatCache, ChatItems, read_chat
+from shared.chat_index import ChatCache, ChatItems, chat_items, read_rows
 from shared.errors import LedgerMismatch
 from shared.files import sha256_file
 from shared.integrity import open_closed
@@ -39,8 +39,8 @@ def opened(tmp_path: Path) -> Iterator[Open]:
     indexes: list[LexicalIndex] = []
 
     def make(*chunks: Chunk) -> LexicalIndex:
-        path = tmp_path / f"{len(indexes)}.sqlite"
-        build(path, [(one, one.text) for one in chunks])
+        path = tmp_path / str(len(indexes))
+        build(path, 1, [(one, one.text) for one in chunks])
         indexes.append(LexicalIndex(path))
         return indexes[-1]
 
@@ -52,9 +52,10 @@ def opened(tmp_path: Path) -> Iterator[Open]:
 @pytest.fixture(scope="module")
 def crowd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LexicalIndex]:
     """The same words in every chat, beside a word of its own."""
-    path = tmp_path_factory.mktemp("crowd") / "lexical.sqlite"
+    path = tmp_path_factory.mktemp("crowd") / "lexical"
     build(
         path,
+        1,
         [
             (chunk(f"{chat}#{n}", text := f"canary c1 c2 chat body own{number} note {n}", chat), text)
             for n in range(3)
@@ -101,14 +102,14 @@ def test_chunks_of_another_chat_are_not_found_by_id(crowd: LexicalIndex) -> None
 
 
 def test_rows_of_another_chat_do_not_come_out_even_if_the_file_says_so(tmp_path: Path) -> None:
-    build(tmp_path / "file", [(chunk(chat, "canary", chat), "canary") for chat in ("A", "B")])
-    damage = sqlite3.connect(tmp_path / "file", isolation_level=None)
+    build(tmp_path, 1, [(chunk(chat, "canary", chat), "canary") for chat in ("A", "B")])
+    damage = sqlite3.connect(tmp_path / "1.sqlite", isolation_level=None)
     damage.executescript("UPDATE chats SET chat_no = -chat_no; UPDATE chats SET chat_no = chat_no + 3;")
     damage.close()
-    with closing(LexicalIndex(tmp_path / "file")) as index:
+    with closing(LexicalIndex(tmp_path)) as index:
         assert index.chunks(found(index, "canary", "A"), "A") == {}
     with pytest.raises(LedgerMismatch):
-        check(tmp_path / "file", {"A": 1, "B": 1})
+        check(tmp_path, {"A": 1, "B": 1})
 
 
 def test_deleting_a_chat_changes_nothing_that_another_finds(tmp_path: Path) -> None:
@@ -117,8 +118,8 @@ def test_deleting_a_chat_changes_nothing_that_another_finds(tmp_path: Path) -> N
         for chat in "AB"
         for n, text in enumerate(["red bike", "red car", "boat"])
     ]
-    build(tmp_path / "both", rows)
-    build(tmp_path / "one", [row for row in rows if row[0].chat_id == "A"])
+    build(tmp_path / "both", 1, rows)
+    build(tmp_path / "one", 1, [row for row in rows if row[0].chat_id == "A"])
     with closing(LexicalIndex(tmp_path / "both")) as both, closing(LexicalIndex(tmp_path / "one")) as one:
         for query in ("red", "bike boat", "car red boat"):
             assert both.search(query, "A", 9) == one.search(query, "A", 9) != []
@@ -137,23 +138,23 @@ def test_deleting_a_chat_changes_nothing_that_another_finds(tmp_path: Path) -> N
     ],
 )
 def test_a_file_that_lacks_something_is_not_published(tmp_path: Path, damage: str) -> None:
-    path = tmp_path / "file"
-    build(path, [(chunk("A0", "red bike", "A"), "red bike"), (chunk("A1", "red car", "A"), "red car")])
-    assert check(path, {"A": 2}) == {"A": 2}
-    with closing(sqlite3.connect(path)) as connection, connection:
+    build(tmp_path, 1, [(chunk("A0", "red bike", "A"), "red bike"), (chunk("A1", "red car", "A"), "red car")])
+    assert check(tmp_path, {"A": 2}) == {"A": 2}
+    with closing(sqlite3.connect(tmp_path / "1.sqlite")) as connection, connection:
         connection.execute(damage)
     with pytest.raises(LedgerMismatch):
-        check(path, {"A": 2})
+        check(tmp_path, {"A": 2})
 
 
 def test_only_so_many_bytes_of_chats_stay_in_memory(tmp_path: Path) -> None:
-    build(tmp_path / "file", [(chunk(f"{chat}{n}", "red", chat), "red") for chat in "ABC" for n in range(9)])
+    build(tmp_path, 1, [(chunk(f"{chat}{n}", "red", chat), "red") for chat in "ABC" for n in range(9)])
     asked: list[str] = []
 
     def read(chat_id: str) -> ChatItems | None:
         asked.append(chat_id)
-        with closing(open_closed(tmp_path / "file")) as connection:
-            return read_chat(connection, chat_id)
+        with closing(open_closed(tmp_path / "1.sqlite")) as connection:
+            rows = read_rows(connection, chat_id)
+            return chat_items(chat_id, [rows]) if rows else None
 
     size = (read("A") or pytest.fail()).nbytes
     asked.clear()
@@ -234,15 +235,14 @@ def test_a_query_without_words_finds_nothing(crowd: LexicalIndex, query: str) ->
 
 def test_a_built_file_stands_alone_and_is_read_without_a_trace(tmp_path: Path) -> None:
     folder = tmp_path / "odd?name#1 %20"
-    folder.mkdir()
-    path = folder / "lexical.sqlite"
-    build(path, [(chunk("1", "the boiler"), "the boiler")])
+    path = folder / "1.sqlite"
+    build(folder, 1, [(chunk("1", "the boiler"), "the boiler")])
     before = sha256_file(path)
     writer = sqlite3.connect(path, isolation_level=None)
     writer.execute("BEGIN EXCLUSIVE")
     path.chmod(0o444)
     folder.chmod(0o555)
-    index = LexicalIndex(path)
+    index = LexicalIndex(folder)
     try:
         assert found(index, "boiler") == ["1"], "an immutable file is read without a lock"
         writer.execute("ROLLBACK")
@@ -253,14 +253,14 @@ def test_a_built_file_stands_alone_and_is_read_without_a_trace(tmp_path: Path) -
         writer.close()
         index.close()
         folder.chmod(0o755)
-    assert [entry.name for entry in folder.iterdir()] == ["lexical.sqlite"]
+    assert [entry.name for entry in folder.iterdir()] == ["1.sqlite"]
     assert sha256_file(path) == before
     assert path.read_bytes()[18:20] == b"\x01\x01", "no WAL"
 
 
 def test_a_missing_file_is_not_created(tmp_path: Path) -> None:
     with pytest.raises(sqlite3.OperationalError):
-        LexicalIndex(tmp_path / "lexical.sqlite")
+        LexicalIndex(tmp_path / "lexical")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -272,9 +272,9 @@ def test_query_terms_are_folded_once_each_and_bounded() -> None:
 
 
 def test_letters_that_fold_to_two_are_found(tmp_path: Path) -> None:
-    path = tmp_path / "lexical.sqlite"
+    path = tmp_path / "lexical"
     chunk = Chunk("c1", "1", "t1", ("t1:user",), "user", "Jo", "Die Straße ist gesperrt", 1.0, 1.0)
-    build(path, [(chunk, chunk.text)])
+    build(path, 1, [(chunk, chunk.text)])
     index = LexicalIndex(path)
     assert [match.chunk_id for match in index.search("Welche Straße?", "1", 5)] == ["c1"]
     index.close()

@@ -86,7 +86,7 @@ def test_a_disk_error_without_a_number_has_a_code_too() -> None:
     assert "96000 requested" in str(ours)
 
 
-@pytest.mark.parametrize(("index", "file"), [("sqlite", "vectors.sqlite"), ("chroma", "chroma/chroma.sqlite3")])
+@pytest.mark.parametrize(("index", "file"), [("sqlite", "vectors/1.sqlite"), ("chroma", "chroma/chroma.sqlite3")])
 def test_an_index_that_changed_after_its_proof_is_not_sealed(world: World, index: str, file: str) -> None:
     world.environment["NIGHT_INDEXES"] = index
     world.say("t1", "something")
@@ -106,7 +106,7 @@ def test_keywords_that_were_damaged_after_their_step_are_made_anew(light: World)
     """Found by scripts/chaos: the same damaged build was brought to the day host, and refused, night after night."""
     light.say("t1", "something")
     assert light.command("hmem-night", "run", check=False, HMEM_CRASH_AT="build:after-commit").returncode < 0
-    database = light.night_dir / "nights" / "1" / "build" / "lexical.sqlite"
+    database = light.night_dir / "nights" / "1" / "build" / "lexical" / "1.sqlite"
     content = bytearray(database.read_bytes())
     content[4096:12288] = bytes(8192)
     database.write_bytes(content)

@@ -164,10 +164,10 @@ def test_no_label_takes_what_it_is_given(opened: Opened) -> None:
 
 @pytest.mark.parametrize(("reason", "run", "kind"), [
     ("no vector search: not answered within 0.300 s", 1, "vectors"), ("no keyword search: disk I/O error", 1, "keywords"),
-    ("no recalled text: Release 1: lexical.sqlite was changed", 1, "text"), ("no summary: its share of 100 tokens holds none of it", 1, "summary"),
+    ("no recalled text: Release 1: lexical/1.sqlite was changed", 1, "text"), ("no summary: its share of 100 tokens holds none of it", 1, "summary"),
     ("no memory of the day: the store", 1, "day"), ("no memory at all: forgotten.jsonl", None, "memory"),
     ("memory did not answer in time", None, "memory"), ("memory failed: ValueError()", None, "memory"),
-    ("there is no release yet", None, "release"), ("Release 3: vectors.sqlite is missing", None, "release"),
+    ("there is no release yet", None, "release"), ("Release 3: vectors/3.sqlite is missing", None, "release"),
     ("something new", 1, "other"), ("MEMORY_TOKENS=0", None, None),
 ])  # fmt: skip
 def test_reasons_have_kinds(reason: str, run: int | None, kind: str | None) -> None:

@@ -28,7 +28,7 @@ from tests.conftest import World
 def texts(world: World, run: int | str = "current") -> dict[str, str]:
     """chunk id -> text of a release."""
     folder = world.memory_dir / "current" if run == "current" else world.memory_dir / "releases" / str(run)
-    index = LexicalIndex(folder / "lexical.sqlite")
+    index = LexicalIndex(folder / "lexical")
     try:
         return {chunk.chunk_id: chunk.text for chunk in index.all_chunks()}
     finally:
@@ -297,30 +297,35 @@ def test_an_overtaken_night_is_given_up_and_loses_nothing(light: World, monkeypa
     with pytest.raises(PublishFailed):
         light.night()
     monkeypatch.undo()
-    current = light.memory_dir / "current"
-    other = light.memory_dir / "releases" / "7"
-    (light.memory_dir / "releases" / "1").rename(other)
-    (other / "manifest.json").write_bytes(replace(read_manifest(other), run=7).to_json())
-    current.unlink()
-    current.symlink_to("releases/7")
+    _renumber(light, 7)
     (summary,) = light.night()
     assert summary["run"] == 8
     assert sorted(texts(light)) == ["t1:user#1", "t2:user#1"]
     assert light.redis.keys("hcli:memory:*") == []
 
 
+def _renumber(world: World, run: int) -> None:
+    """The current release gets the number of another run."""
+    current, other = world.memory_dir / "current", world.memory_dir / "releases" / str(run)
+    current.resolve().rename(other)
+    (other / "manifest.json").write_bytes(replace(read_manifest(other), run=run).to_json())
+    current.unlink()
+    current.symlink_to(f"releases/{run}")
+
+
 def test_a_changed_release_is_refused_before_the_switch(light: World, monkeypatch: pytest.MonkeyPatch) -> None:
     light.say("t1", "something")
     real = target.transfer
 
-    def damage(source: Path, destination: str, rsh: str | None) -> None:
-        real(source, destination, rsh)
-        with (Path(destination) / "lexical.sqlite").open("r+b") as handle:
+    def damage(source: Path, destination: str) -> int:
+        moved = real(source, destination)
+        with (Path(destination) / "lexical" / "1.sqlite").open("r+b") as handle:
             handle.seek(100)
             handle.write(b"\x00" * 8)
+        return moved
 
     monkeypatch.setattr(target, "transfer", damage)
-    with pytest.raises(ReleaseRefused, match=r"lexical\.sqlite was changed"):
+    with pytest.raises(ReleaseRefused, match=r"lexical/1\.sqlite was changed"):
         light.night()
     assert not (light.memory_dir / "current").exists()
     assert light.redis.exists("hcli:memory:t1:user")
@@ -371,10 +376,16 @@ def test_a_value_that_comes_back_is_the_last_version(light: World) -> None:
 
 
 def test_the_highest_run_wins_past_the_ninth(light: World) -> None:
-    for number in range(1, 12):
+    light.say("t1", "version 1")
+    light.night()
+    _renumber(light, 8)
+    for number in (9, 10, 11):
         light.say("t1", f"version {number}")
-        light.night()
-    assert texts(light) == {"t1:user#1": "version 11"}
+        (summary,) = light.night()
+        assert summary["run"] == number
+        assert texts(light) == {"t1:user#1": f"version {number}"}
+    archived = {path.name for path in (light.night_dir / "archive").glob("seg-*.jsonl")}
+    assert archived == {f"seg-{number}.jsonl" for number in (1, 9, 10, 11)}
 
 
 def test_a_mended_tombstone_lets_the_same_night_go_on(light: World) -> None:
@@ -527,7 +538,7 @@ def test_memory_that_is_not_kept_up_is_noticed(light: World) -> None:
 def test_a_release_that_was_damaged_is_built_anew_by_the_next_night(light: World) -> None:
     light.say("t1", "something")
     light.night()
-    (light.memory_dir / "current" / "lexical.sqlite").write_bytes(b"")
+    (light.memory_dir / "current" / "lexical" / "1.sqlite").write_bytes(b"")
     (summary,) = light.night()
     assert (summary["exported"], summary["published"]) == (0, True)
     assert list(texts(light)) == ["t1:user#1"]

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import shutil
 import signal
 from collections.abc import Iterator
 from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import pytest
+from redis import Redis
 
 from nightly.night import unfinished_run
 from nightly.pipeline import step_names
-from shared.backends.sqlite import VectorFile
+from shared.backends.vector_files import VectorFile
 from shared.lexical import LexicalIndex
 from shared.records import Tombstone
 from shared.release import SUMMARIES, VECTORS, verify
+from tests.chaos.forked import night
 from tests.chaos.points import POINTS
+from tests.chaos.report import LIGHT
 from tests.conftest import World
 from tests.servers.ollama_api import DIGEST, OllamaApi
 
@@ -32,7 +37,7 @@ def contents(world: World) -> dict[str, Any]:
     """Ids, texts, vectors and summaries of the current release, read from verified files."""
     release = (world.memory_dir / "current").resolve()
     manifest = verify(release)
-    index = LexicalIndex(release / "lexical.sqlite")
+    index = LexicalIndex(release / "lexical")
     chunks = {chunk.chunk_id: (chunk.chat_id, chunk.text) for chunk in index.all_chunks()}
     index.close()
     vectors: dict[str, list[float]] = {}
@@ -72,23 +77,47 @@ def test_a_release_built_twice_is_the_same(world: World, reference: dict[str, An
 @pytest.mark.parametrize("step", step_names())
 def test_a_kill_in_each_step_changes_nothing_in_the_release(world: World, reference: dict[str, Any], step: str) -> None:
     talk(world)
-    point = f"{step}:before-commit"
-    assert world.command("hmem-night", "run", check=False, HMEM_CRASH_AT=point).returncode == -signal.SIGKILL
+    code, printed = night(world, HMEM_CRASH_AT=f"{step}:before-commit")
+    assert code == -signal.SIGKILL, printed
     world.night()
     assert contents(world) == reference
     assert world.redis.keys("hcli:memory:*") == []
 
 
+@pytest.fixture(scope="module")
+def first_night(tmp_path_factory: pytest.TempPathFactory, redis_url: str) -> tuple[Path, dict[bytes, bytes]]:
+    """The directories after a light night, and what it left in Redis. Made once."""
+    with closing(Redis.from_url(redis_url)) as client:
+        client.flushall()
+        made = World(tmp_path_factory.mktemp("first"), client, redis_url, dict(LIGHT))
+        _first_night(made)
+        return made.root, {key: client.dump(key) or b"" for key in client.scan_iter()}
+
+
+def _first_night(world: World) -> None:
+    world.say("t1", "said before")
+    world.say("f1", "forgotten for good")
+    world.night()
+
+
 @pytest.fixture
-def passing(light: World, point: str) -> Iterator[World]:
-    """A light world whose nights pass this point: by itself such a night embeds nothing and asks no model."""
+def passing(light: World, point: str, first_night: tuple[Path, dict[bytes, bytes]]) -> Iterator[World]:
+    """A light world after its first night, whose nights pass this point: by itself such a night embeds nothing and asks no model."""
     if point == "embed:batch-cached":
         light.environment.clear()
-    if not point.startswith("summarise:text"):
+        _first_night(light)
         yield light
-        return
-    with OllamaApi({"llama3.2:latest": DIGEST}) as api:
-        light.environment |= {"SUMMARY_MODEL": "llama3.2", "OLLAMA_URL": api.url}
+    elif point.startswith("summarise:text"):
+        with OllamaApi({"llama3.2:latest": DIGEST}) as api:
+            light.environment |= {"SUMMARY_MODEL": "llama3.2", "OLLAMA_URL": api.url}
+            _first_night(light)
+            yield light
+    else:
+        folder, left = first_night
+        shutil.copytree(folder, light.root, symlinks=True, dirs_exist_ok=True)
+        light.redis.flushall()  # the first test of all makes the template after its own Redis was emptied
+        for key, content in left.items():
+            light.redis.restore(key, 0, content)
         yield light
 
 
@@ -96,15 +125,12 @@ def passing(light: World, point: str) -> Iterator[World]:
 def test_a_kill_at_every_point_loses_and_doubles_nothing(passing: World, point: str) -> None:
     """Without vectors (a night in a tenth of the time); one more turn is said between the death and the next night, one is forgotten."""
     light = passing
-    light.say("t1", "said before")
-    light.say("f1", "forgotten for good")
-    light.night()
     stone = Tombstone("s1", "9912", 1_800_000_000.0, turn_ids=frozenset({"f1:user"}), erase=True)
     light.redis.rpush("hcli:mem:tombstones", stone.to_json())
     light.say("t2", "said on the second day")
     light.redis.set("hcli:memory:bad:user", "{")
-    done = light.command("hmem-night", "run", check=False, HMEM_CRASH_AT=point)
-    assert done.returncode == -signal.SIGKILL, done.stderr
+    code, printed = night(light, HMEM_CRASH_AT=point)
+    assert code == -signal.SIGKILL, printed
     light.say("t3", "said after the death")
     light.night()
     assert unfinished_run(light.settings()) is None

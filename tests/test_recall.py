@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sqlite3
 import threading
 from collections.abc import Sequence
@@ -19,7 +20,7 @@ import pytest
 from shared.errors import ReleaseRefused
 from shared.recall import OpenRelease
 from shared.records import Tombstone
-from shared.release import LEXICAL, MANIFEST, parse_manifest, summary_file
+from shared.release import FORMAT_VERSION, LEXICAL, MANIFEST, parse_manifest, summary_file
 from shared.time_words import read_times
 from tests.conftest import World
 
@@ -180,7 +181,7 @@ def test_a_release_of_an_older_format_is_refused_and_the_night_makes_a_new_one(l
     (summary,) = light.night()
     assert "could not be asked" in summary["gate"]["warn"]
     assert ids(opened(), "boiler") == ["a"]
-    assert orjson.loads((light.memory_dir / "current" / MANIFEST).read_bytes())["format_version"] == 3
+    assert orjson.loads((light.memory_dir / "current" / MANIFEST).read_bytes())["format_version"] == FORMAT_VERSION
 
 
 def test_search_tells_every_score_and_takes_a_time(light: World) -> None:
@@ -215,19 +216,19 @@ def test_what_is_not_as_it_was_built_is_not_served_and_the_rest_is(light: World,
     assert [part["name"] for part in context["parts"]] == ["recalled"]
     assert any(why.startswith("no summary: Release 1: summaries/") for why in context["degraded"])
 
-    with closing(sqlite3.connect(release / LEXICAL)) as connection, connection:
+    with closing(sqlite3.connect(release / LEXICAL / "1.sqlite")) as connection, connection:
         connection.execute("UPDATE chunks SET text = 'canary'")
     context = json.loads(light.command("hmem", "context", "9912", "boiler?", "--json").stdout)
     assert (context["hits"], "canary" in context["text"]) == ([], False)
-    assert any("lexical.sqlite was changed" in why for why in context["degraded"])
+    assert any("lexical/1.sqlite was changed" in why for why in context["degraded"])
     assert light.command("hmem", "search", "9912", "boiler", check=False).returncode == 16
 
-    (release / LEXICAL).unlink()
+    (release / LEXICAL / "1.sqlite").unlink()
     assert (
         opened()
         .recall("9912", "boiler", 5)
         .degraded[0]
-        .startswith("no recalled text: Release 1: lexical.sqlite is missing")
+        .startswith("no recalled text: Release 1: lexical/1.sqlite is missing")
     )
     status = light.command("hmem", "status", check=False)
     assert (status.returncode, "was changed (hmem release verify)" in status.stderr) == (21, True)
@@ -235,7 +236,7 @@ def test_what_is_not_as_it_was_built_is_not_served_and_the_rest_is(light: World,
 
 def test_a_dispatcher_without_the_texts_says_why_and_gives_the_summary(light: World) -> None:
     talk(light, a="the boiler broke down on Monday", b="the engineer came to mend the boiler")
-    (light.memory_dir / "current" / LEXICAL).unlink()
+    shutil.rmtree(light.memory_dir / "current" / LEXICAL)
     dispatcher = light.start_dispatcher()
     answer = light.command("hmem", "ask", "9912", "what is wrong with the boiler?").stdout
     assert "Summary of earlier conversations" in answer

@@ -14,6 +14,7 @@ from dispatcher import releases
 from dispatcher.memory import Memory
 from dispatcher.opening import MARKS
 from shared import keeping, receiver
+from shared.backends.parts import part_files
 from shared.errors import InvalidInput, ReleaseRefused
 from shared.files import locked_dir
 from shared.keeping import read_pin, release_runs
@@ -44,8 +45,9 @@ def silent(_: str) -> None:
     pass
 
 
-def damage(world: World, run: int, name: str = "lexical.sqlite") -> None:
-    with (world.memory_dir / "releases" / str(run) / name).open("r+b") as handle:
+def damage(world: World, run: int) -> None:
+    """To the newest file of its keywords."""
+    with part_files(world.memory_dir / "releases" / str(run) / "lexical")[-1].open("r+b") as handle:
         handle.seek(100)
         handle.write(b"\x00" * 8)
 
@@ -88,7 +90,7 @@ def test_verify_names_the_file_that_was_changed(light: World) -> None:
     assert light.command("hmem", "release", "verify").returncode == 0, "that is not the current one"
     done = light.command("hmem", "release", "verify", "2", check=False)
     assert done.returncode == 16
-    assert "Release 2: lexical.sqlite was changed" in done.stderr
+    assert "Release 2: lexical/2.sqlite was changed" in done.stderr
     (light.memory_dir / "releases" / "1" / "extra").touch()
     done = light.command("hmem", "release", "verify", "--all", "--json", check=False)
     assert done.returncode == 16
@@ -140,14 +142,14 @@ def test_a_rollback_that_would_do_harm_changes_nothing(light: World, monkeypatch
     for run, words in ((1, "has format 99"), (None, "died by signal 11")):
         monkeypatch.setattr(receiver, "TRYOUT_MODULE", "tests.dies")
         with pytest.raises(ReleaseRefused, match=words):
-            releases.roll_back(light.memory_dir, run, silent)
+            releases.roll_back(light.settings(), run, silent)
     monkeypatch.undo()
     damage(light, 2)
-    with pytest.raises(ReleaseRefused, match=r"lexical\.sqlite was changed"):
-        releases.roll_back(light.memory_dir, 2, silent)
+    with pytest.raises(ReleaseRefused, match=r"lexical/2\.sqlite was changed"):
+        releases.roll_back(light.settings(), 2, silent)
     for run, words in ((3, "is the current one already"), (8, "There is no release 8")):
         with pytest.raises(InvalidInput, match=words):
-            releases.roll_back(light.memory_dir, run, silent)
+            releases.roll_back(light.settings(), run, silent)
     assert current(light) == 3
     assert read_pin(light.memory_dir) is None
 
@@ -197,13 +199,13 @@ def test_the_pin_stands_before_the_switch(light: World, monkeypatch: pytest.Monk
 
     monkeypatch.setattr(releases, "switch_link", killed)
     with pytest.raises(OSError, match="the disk fails"):
-        releases.roll_back(light.memory_dir, None, silent)
+        releases.roll_back(light.settings(), None, silent)
     monkeypatch.undo()
     pin = read_pin(light.memory_dir)
     assert pin is not None
     assert (pin.run, current(light)) == (1, 2)
     assert "pinned at 1" in light.command("hmem", "status").stdout
-    assert releases.roll_back(light.memory_dir, None, silent) == (1, 2)
+    assert releases.roll_back(light.settings(), None, silent) == (1, 2)
 
 
 def test_unpin_says_when_there_is_nothing_to_lift_and_mends_a_damaged_pin(light: World) -> None:

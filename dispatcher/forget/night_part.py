@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import orjson
@@ -14,12 +15,13 @@ from redis import Redis
 
 from dispatcher.releases import unpin
 from shared import keys
-from shared.errors import NightRunning, ReleaseRefused, RestartFailed
+from shared.backends import aliases
+from shared.errors import HmemError, NightRunning, ReleaseRefused, RestartFailed
 from shared.files import locked_dir
 from shared.keeping import PIN, outdated, prune_outdated, release_runs
 from shared.processes import module_command
 from shared.records import Tombstone
-from shared.release import current_release, read_manifest
+from shared.release import current_release, read_manifest, release_dir
 from shared.settings import Settings
 
 #: Seconds for which another night is waited for, between two tries, and between two words about it.
@@ -56,19 +58,26 @@ class NightPart:
             release = current_release(self.settings.hmem_memory_dir)
             if release is not None:
                 applied = {stone.tombstone_id for stone in self.stones} <= set(read_manifest(release).erasing)
-                return applied and not outdated(self.settings.hmem_memory_dir) and not self._mirror_lags()
+                return applied and not outdated(self.settings.hmem_memory_dir) and not self._lags(release)
         except ReleaseRefused:
             return False
         return not (
             self.archive_here or release_runs(self.settings.hmem_memory_dir) or self.client.exists(keys.NIGHT_RUN)
         )
 
-    def _mirror_lags(self) -> bool:
-        """Whether the last night could not bring the archive's mirror along."""
-        if not (self.archive_here and self.settings.archive_mirror):
-            return False
-        nights = _nights()
-        return not nights or bool(nights[-1].get("mirror_failed"))
+    def _lags(self, release: Path) -> bool:
+        """Whether the archive's mirror, or a server that holds vectors, may still have what the last night took out of all else."""
+        if self.archive_here:
+            nights = _nights()
+            last = nights[-1] if nights else {"mirror_failed": self.settings.archive_mirror}
+            return bool(last.get("mirror_failed") or last.get("not_swept"))
+        try:
+            there = [
+                release_dir(self.settings.hmem_memory_dir, run) for run in release_runs(self.settings.hmem_memory_dir)
+            ]
+            return bool(aliases.left_over(self.settings, there, release))
+        except HmemError:
+            return True
 
     def carry_out(self, say: Say) -> str | None:
         """Run the night if that is needed and can be done here; why the part is not done, or None."""

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 from weakref import WeakKeyDictionary
 
+from shared.backends.libraries import how_to_install
 from shared.embedding import Embedder, EmbeddingIdentity, open_embedder
 from shared.errors import HmemError
 from shared.ranking import Match
@@ -164,6 +165,8 @@ class AskingBackend(ABC):
     def _open(self) -> str | None:
         if not self._has_index():
             return f"release {self._release.name} has no {self.name} index"
+        if how := how_to_install(self.name):
+            return f"the {self.name} index needs a package that is not installed; {how}"
         asker = open_asker(self._settings, self._release.name, self._indexed_with)
         if isinstance(asker, str):
             return asker

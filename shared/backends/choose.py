@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from shared.backends.asking import AskingBackend
 from shared.backends.base import MemoryBackend
 from shared.backends.null import NullBackend
 from shared.release import Manifest
@@ -18,15 +19,31 @@ def backend_of(settings: Settings, path: Path, manifest: Manifest) -> MemoryBack
         return NullBackend(f"release {manifest.run} was built without a vector index")
     wanted = INDEXES if settings.memory_backend == "auto" else (settings.memory_backend,)
     chosen = next((name for name in wanted if name in manifest.indexes), None)
-    if chosen == "sqlite":
-        from shared.backends.sqlite import SqliteBackend
+    if chosen is None:
+        return NullBackend(
+            f"release {manifest.run} has its vectors in {', '.join(manifest.indexes)}, MEMORY_BACKEND={settings.memory_backend} asks for "
+            "others; set NIGHT_INDEXES on the night host or MEMORY_BACKEND here"
+        )
+    return _backend(chosen)(settings, path, manifest.embedding)
 
-        return SqliteBackend(settings, path, manifest.embedding)
-    if chosen == "chroma":
+
+def _backend(name: str) -> type[AskingBackend]:
+    if name == "chroma":
         from shared.backends.chroma import ChromaBackend
 
-        return ChromaBackend(settings, path, manifest.embedding, settings.hmem_state_dir / "views")
-    return NullBackend(
-        f"release {manifest.run} has its vectors in {', '.join(manifest.indexes)}, MEMORY_BACKEND={settings.memory_backend} asks for others; "
-        "set NIGHT_INDEXES on the night host or MEMORY_BACKEND here"
-    )
+        return ChromaBackend
+    if name == "lancedb":
+        from shared.backends.lancedb import LanceBackend
+
+        return LanceBackend
+    if name == "qdrant":
+        from shared.backends.qdrant import QdrantBackend
+
+        return QdrantBackend
+    if name == "redis":
+        from shared.backends.redis_search import RedisBackend
+
+        return RedisBackend
+    from shared.backends.sqlite import SqliteBackend
+
+    return SqliteBackend

@@ -1,4 +1,4 @@
-"""Chroma: one collection per chat, cosine distance, vectors and ids only (texts stand in `lexical.sqlite`).
+"""Chroma: one collection per chat, cosine distance, vectors and ids only (texts stand in `lexical/`).
 
 Measured traps this file is written around (chromadb 1.5.9): opening a directory writes to its `chroma.sqlite3`, and querying a
 collection that is smaller than its sync threshold writes its vectors into the segment files (also through links to them), so a release
@@ -12,17 +12,17 @@ from __future__ import annotations
 
 import hashlib
 import importlib.metadata
-import importlib.util
 import struct
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from shared.backends.asking import AskingBackend
+from shared.backends.base import Checked, Corpus, Earlier
+from shared.backends.libraries import refuse_without_library
 from shared.embedding import EmbeddingIdentity
-from shared.errors import ReleaseRefused, SettingsError, StorageError
+from shared.errors import ReleaseRefused, StorageError
 from shared.files import PrivateDir, make_dir
 from shared.integrity import check_database, damage_named, open_closed, private_copy, refuse_leftovers
 from shared.ranking import Match
@@ -34,10 +34,9 @@ if TYPE_CHECKING:
 
     from shared.embedding import Vectors
 
-    #: Chat id -> (chunk ids, their vectors of shape (n, dimensions)).
-    Chats = Mapping[str, tuple[Sequence[str], Vectors]]
-
 DATABASE = "chroma.sqlite3"
+#: In HMEM_STATE_DIR: a private copy for each reader.
+VIEWS = "views"
 #: Raise it when the same vectors would be stored in another way: an index of another layout is not added to.
 LAYOUT = 1
 #: Chroma's own defaults: vectors of a collection that wait until they are written to its files, or are searched one by one.
@@ -50,23 +49,8 @@ SELF_CHECK_EVERY = 50
 MOST_COMPARED = 1000
 
 
-#: What to do where the library is missing.
-INSTALL = "install the extra: pip install 'hcli-memory[chroma]'"
-
-
-def refuse_without_library() -> None:
-    """SettingsError unless Chroma is installed; nothing is imported."""
-    if importlib.util.find_spec("chromadb") is None:
-        raise SettingsError(f"NIGHT_INDEXES names chroma, which is not installed. Change it, or {INSTALL}.")
-
-
 def collection_name(chat_id: str) -> str:
     return "chat-" + hashlib.sha256(chat_id.encode("utf-8")).hexdigest()[:48]
-
-
-def version() -> str:
-    """What an index's files follow from beside its vectors: only an index of the same version may be added to."""
-    return f"chromadb {importlib.metadata.version('chromadb')}, layout {LAYOUT}"
 
 
 def _client(path: Path) -> Any:
@@ -98,22 +82,50 @@ def _opened(path: Path, doing: str) -> Iterator[Any]:
             client.close()
 
 
-def build(path: Path, chats: Chats, held: Mapping[str, Collection[str]] | None = None) -> None:
-    """Write an index of these chats and close it; `check` proves it. StorageError if Chroma cannot write.
+class ChromaBuilder:
+    """Builds `chroma/`."""
 
-    `path` is a new directory, or the copy of an earlier index that holds the ids `held` by chat, with the same vectors: those are not
-    written again. Ids must be distinct, and so should the vectors of a chat.
-    """
-    make_dir(path)
-    with _opened(path, "write") as client:
-        for chat_id, (ids, vectors) in chats.items():
-            known = (held or {}).get(chat_id, ())
-            rows = [row for row, chunk_id in enumerate(ids) if chunk_id not in known]
-            if rows:
-                collection = _collection_to_fill(client, chat_id, len(rows), exists=bool(known))
-                for start in range(0, len(rows), batch := client.get_max_batch_size()):
-                    part = rows[start : start + batch]
-                    collection.add(ids=[ids[row] for row in part], embeddings=vectors[part])
+    def refuse_unless_usable(self) -> None:
+        refuse_without_library("chroma")
+
+    def version(self) -> str:
+        return f"chromadb {importlib.metadata.version('chromadb')}, layout {LAYOUT}"
+
+    def build(self, place: Path, corpus: Corpus, earlier: Earlier | None = None) -> None:
+        """As in `Builder`. An earlier index is copied: what it holds is not written again."""
+        if earlier:
+            private_copy(earlier.path, place)
+        else:
+            make_dir(place)
+        with _opened(place, "write") as client:
+            for chat_id, (ids, vectors) in corpus.chats.items():
+                known = earlier.held.get(chat_id, ()) if earlier else ()
+                rows = [row for row, chunk_id in enumerate(ids) if chunk_id not in known]
+                if rows:
+                    collection = _collection_to_fill(client, chat_id, len(rows), exists=bool(known))
+                    for start in range(0, len(rows), batch := client.get_max_batch_size()):
+                        part = rows[start : start + batch]
+                        collection.add(ids=[ids[row] for row in part], embeddings=vectors[part])
+
+    def check(self, place: Path, scratch: Path, corpus: Corpus, earlier: Earlier | None = None) -> Checked:  # noqa: ARG002 - all is asked again
+        """As in `Builder`. Opening writes, so Chroma is asked on a copy in `scratch`.
+
+        HNSW is approximate: in a crowd of nearly equal vectors (thousands of status lines) it misses a few in a thousand. One in twenty asked
+        is forgiven, if there are ten or more and the vector itself is there: a night must not fail for ever because of what somebody says.
+        """
+        _check_files(place)
+        private_copy(place, scratch)
+        chats = corpus.chats
+        with _opened(scratch, "read") as client:
+            names, wanted = sorted(one.name for one in client.list_collections()), sorted(map(collection_name, chats))
+            if names != wanted:
+                raise ReleaseRefused(
+                    f"The index has {len(set(wanted) - set(names))} chats too few and {len(set(names) - set(wanted))} collections that belong "
+                    "to no chat. Run the night again."
+                )
+            found = {chat_id: _check_chat(client, chat_id, ids, vectors) for chat_id, (ids, vectors) in chats.items()}
+        unreached = sum(missed for _, missed in found.values())
+        return Checked({chat: count for chat, (count, _) in found.items()}, unreached)
 
 
 def _collection_to_fill(client: Any, chat_id: str, size: int, *, exists: bool) -> chromadb.Collection:
@@ -129,39 +141,6 @@ def _collection_to_fill(client: Any, chat_id: str, size: int, *, exists: bool) -
         name, metadata={"chat_id": chat_id}, configuration={"hnsw": hnsw}, embedding_function=None
     )
     return made
-
-
-@dataclass(frozen=True)
-class Checked:
-    """What a closed index was found to hold: vectors by chat, and how many of those asked for are stored but not reached by a search."""
-
-    vectors: dict[str, int]
-    unreached: int
-
-
-def check(path: Path, scratch: Path, chats: Chats) -> Checked:
-    """Prove the closed index in `path`; its files stay as they are.
-
-    Every chat and no other has its collection, with all of its vectors, and every SELF_CHECK_EVERY-th of them finds itself. Opening writes,
-    so Chroma is asked on a copy in the new directory `scratch`. ReleaseRefused if something is missing or too much, StorageError if a
-    database is damaged.
-
-    HNSW is approximate: in a crowd of nearly equal vectors (thousands of status lines) it misses a few in a thousand. One in twenty asked
-    is forgiven, if there are ten or more and the vector itself is there: a night must not fail for ever because of what somebody says.
-    """
-    _check_files(path)
-    private_copy(path, scratch)
-    with _opened(scratch, "read") as client:
-        names, wanted = sorted(one.name for one in client.list_collections()), sorted(map(collection_name, chats))
-        if names != wanted:
-            raise ReleaseRefused(
-                f"The index has {len(set(wanted) - set(names))} chats too few and {len(set(names) - set(wanted))} collections that belong "
-                "to no chat. Run the night again."
-            )
-        found = {chat_id: _check_chat(client, chat_id, ids, vectors) for chat_id, (ids, vectors) in chats.items()}
-    return Checked(
-        {chat: count for chat, (count, _) in found.items()}, sum(unreached for _, unreached in found.values())
-    )
 
 
 def _check_files(path: Path) -> None:
@@ -229,9 +208,8 @@ class ChromaBackend(AskingBackend):
 
     name = "chroma"
 
-    def __init__(self, settings: Settings, release: Path, indexed_with: EmbeddingIdentity | None, views: Path) -> None:
+    def __init__(self, settings: Settings, release: Path, indexed_with: EmbeddingIdentity | None) -> None:
         super().__init__(settings, release, indexed_with)
-        self._views = views
         self._client: Any = None
         self._view: PrivateDir | None = None
         self._collections: dict[str, Any] = {}
@@ -241,13 +219,8 @@ class ChromaBackend(AskingBackend):
 
     def _open_index(self) -> None:
         verify(self._release)
-        self._view = open_view(self._release, self._views)
-        try:
-            self._client = _client(self._view.path)
-        except ImportError as error:
-            raise SettingsError(
-                f"the chroma index needs a package that is not installed ({error.name}); {INSTALL}"
-            ) from error
+        self._view = open_view(self._release, self._settings.hmem_state_dir / VIEWS)
+        self._client = _client(self._view.path)
 
     def search(self, query: str, chat_id: str, k: int) -> list[Match]:
         asker = self._asker

@@ -52,20 +52,22 @@ def file_cases(good: Path, last: Path) -> Iterator[Case]:
 
 def tree_cases(good: Path, last: Path) -> Iterator[Case]:
     names = file_names(good)
-    for name in ("extra", ".hidden", f"{LEXICAL}-wal", f"{LEXICAL}-journal", f"{CHROMA}/chroma.sqlite3-wal", f"{SUMMARIES}/extra.txt",
-                 f"{CHROMA}/{MANIFEST}", "new/file"):  # fmt: skip
+    part = next(name for name in names if name.startswith(f"{LEXICAL}/"))
+    for name in ("extra", ".hidden", f"{part}-wal", f"{part}-journal", f"{LEXICAL}/more.sqlite", f"{CHROMA}/chroma.sqlite3-wal",
+                 f"{SUMMARIES}/extra.txt", f"{CHROMA}/{MANIFEST}", "new/file"):  # fmt: skip
         yield Case(f"extra file {name}", _added(name))
     for name in ("empty", f"{CHROMA}/empty", f"{SUMMARIES}/empty/deeper"):
         yield Case(f"extra empty directory {name}", _added_directory(name))
-    yield Case("extra link to a file", _linked("extra", good / LEXICAL))
+    yield Case("extra link to a file", _linked("extra", good / part))
     yield Case("extra link to a directory", _linked("extra", good / CHROMA))
     yield Case("extra link that leads nowhere", _linked("extra", Path("nowhere")))
-    yield Case(f"{CHROMA} a link to the good one", _linked(CHROMA, good / CHROMA))
-    yield Case(f"{CHROMA} deleted", _unlinked(CHROMA))
+    for name in (CHROMA, LEXICAL):
+        yield Case(f"{name} a link to the good one", _linked(name, good / name))
+        yield Case(f"{name} deleted", _unlinked(name))
     yield Case("all of the last release under this name", _replaced_by(last))
     yield Case("nothing in it", _replaced_by(None))
     others = [name for name in names if name != MANIFEST]
-    for one, other in [*itertools.pairwise(others), (MANIFEST, LEXICAL)]:
+    for one, other in [*itertools.pairwise(others), (MANIFEST, part)]:
         yield Case(f"{one} and {other} swapped", _exchanged(one, other))
     for name in others:
         yield Case(f"{name} renamed", _renamed(name, f"{name}.old"))

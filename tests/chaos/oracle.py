@@ -206,11 +206,11 @@ def _judge_current(world: World, shadow: Shadow, found: Outcome) -> tuple[Path, 
 
 
 def _all_chunks(path: Path, found: Outcome) -> list[Chunk]:
-    index = LexicalIndex(path / "lexical.sqlite")
+    index = LexicalIndex(path / "lexical")
     try:
         return index.all_chunks()
     except Exception as error:  # noqa: BLE001 - whatever a broken index raises
-        found.found("torn", f"{path.name}/lexical.sqlite: {error}")
+        found.found("torn", f"{path.name}/lexical: {error}")
         return []
     finally:
         index.close()

@@ -102,7 +102,7 @@ class Life(RuleBasedStateMachine):
         if not gone:
             return
         path = current_release(self.world.memory_dir)
-        index = LexicalIndex(path / "lexical.sqlite") if path else None
+        index = LexicalIndex(path / "lexical") if path else None
         rows = {(chunk.turn_ids, chunk.text) for chunk in index.all_chunks()} if index else set()
         if index:
             index.close()

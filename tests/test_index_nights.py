@@ -1,0 +1,93 @@
+"""Real nights with each of the indexes that need a library or a server: what is remembered, switched, gone back to, forgotten and left over."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from shared.backends.builders import SERVED, served_builder_of
+from shared.backends.serving import read_served
+from shared.errors import IndexServerAway
+from shared.release import PLACES
+from shared.settings import Settings
+from tests.conftest import World
+from tests.index_world import settings_for
+
+
+class Indexed:
+    """A world whose nights build one index, and whose day searches it."""
+
+    def __init__(self, world: World, name: str, settings: Settings) -> None:
+        self.world, self.name = world, name
+        servers = {key: getattr(settings, key) for key in ("qdrant_url", "redis_stack_url", "index_name")}
+        more = {"night_indexes": name, "memory_backend": name, **servers}
+        self.variables = {key.upper(): str(value) for key, value in more.items() if value is not None}
+        world.environment |= self.variables
+
+    def night(self) -> dict[str, Any]:
+        (done,) = json.loads(self.world.command("hmem-night", "run", "--json").stdout)
+        return dict(done)
+
+    def search(self, question: str) -> dict[str, Any]:
+        return dict(json.loads(self.world.command("hmem", "search", "9912", question, "--json").stdout))
+
+    def on_server(self) -> list[str]:
+        """Every index of ours that no alias points at."""
+        return served_builder_of(self.name, self.world.settings(**self._own()), 0).left_over([])
+
+    def _own(self) -> dict[str, str]:
+        return {key.lower(): value for key, value in self.variables.items()}
+
+    def served(self, run: int) -> str:
+        return read_served(self.world.memory_dir / "releases" / str(run) / PLACES[self.name]).name
+
+
+@pytest.fixture(params=["lancedb", *SERVED])
+def indexed(request: pytest.FixtureRequest, world: World) -> Iterator[Indexed]:
+    with settings_for([request.param], world.root) as settings:
+        yield Indexed(world, request.param, settings)
+
+
+def test_days_and_nights(indexed: Indexed) -> None:
+    world, name = indexed.world, indexed.name
+    world.say("t1", "the boiler code is 4711")
+    indexed.night()
+    world.say("t2", "Noor keeps bees on the roof")
+    indexed.night()
+    found = indexed.search("who looks after insects?")
+    assert found["hits"][0]["turn_ids"] == ["t2:user"], "by its meaning: no word is the same"
+    assert found["hits"][0]["scores"]["cosine"] > 0.2
+    assert found["degraded"] == []
+    if name in SERVED:
+        assert indexed.on_server() == [indexed.served(1)], "kept with its release; the alias is at the second"
+    world.command("hmem", "release", "rollback")
+    assert [hit["turn_ids"] for hit in indexed.search("who looks after insects?")["hits"]] == [["t1:user"]]
+    if name in SERVED:
+        assert indexed.on_server() == [indexed.served(2)], "the alias has gone back, too"
+    world.command("hmem", "release", "unpin")
+    world.command("hmem", "forget", "--turn", "t1:user", "--yes")
+    assert [hit["turn_ids"] for hit in indexed.search("what is the code?")["hits"]] == [["t2:user"]]
+    if name in SERVED:
+        assert indexed.on_server() == [], "nothing is left of the releases that held it"
+
+
+@pytest.mark.parametrize("name", SERVED)
+def test_without_the_server_the_night_waits_and_the_day_has_words(world: World, name: str) -> None:
+    with settings_for([name], world.root) as settings:
+        indexed = Indexed(world, name, settings)
+        world.say("t1", "the boiler code is 4711")
+        indexed.night()
+    world.say("t2", "the wifi is called heron")
+    done = world.command("hmem-night", "run", check=False)
+    assert done.returncode == IndexServerAway.exit_code
+    assert "Traceback" not in done.stderr
+    assert world.redis.exists("hcli:memory:t2:user"), "nothing is flushed"
+    assert (world.memory_dir / "current").resolve().name == "1"
+    found = indexed.search("what is the code of the boiler?")
+    assert [hit["turn_ids"] for hit in found["hits"]] == [["t1:user"]]
+    assert f"the {name} server does not answer" in found["degraded"][0]
+    world.command("hmem-night", "run", NIGHT_INDEXES="sqlite")
+    assert (world.memory_dir / "current").resolve().name != "1", "another index is one setting away"
