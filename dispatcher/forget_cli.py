@@ -101,6 +101,7 @@ def _begin(hands: Hands, asked: Asked, *, yes: bool, later: bool, json: bool) ->
     from dispatcher.forget.receipt import what_stays
     from dispatcher.forget.scope import Scope
     from dispatcher.forget.selecting import Selecting
+    from shared.backends.aliases import servers
     from shared.byte_scan import Needles
 
     journal = Journal(Scope(asked, []), Needles(), later=later)
@@ -108,7 +109,7 @@ def _begin(hands: Hands, asked: Asked, *, yes: bool, later: bool, json: bool) ->
     selection = selecting.select(asked, journal.forget_id)
     if not yes:
         night = NightPart(hands.settings, hands.client, selection.scope.stones, later)
-        shown = preview(selection, night, what_stays(hands.client, hands.store, asked.kind))
+        shown = preview(selection, night, what_stays(hands.client, hands.store, asked.kind, servers(hands.settings)))
         if json:
             print_json({"preview": shown, "done": False})
             return

@@ -57,7 +57,7 @@ def read_rows(night: Night, columns: Columns) -> Rows:
 
     vectors: Vectors = np.asarray(np.load(night.output("embed") / "vectors.npy", mmap_mode="r"))
     refused = night.result("embed")["refused"]
-    known, content = vectors.any(axis=1).tolist(), vectors.view(np.uint8)
+    embedded, content = set(np.flatnonzero(vectors.any(axis=1)).tolist()), vectors.view(np.uint8)
     numbers: dict[str, list[int]] = {}
     said_at: dict[str, list[float]] = {}
     first: dict[tuple[str, str], str] = {}  # chat id, digest -> chunk id
@@ -68,7 +68,7 @@ def read_rows(night: Night, columns: Columns) -> Rows:
         if chunk_id in refused:
             not_embedded[chat_id] += 1
             continue
-        if row >= len(vectors) or not known[row]:
+        if row not in embedded:
             break
         digest = digest_of_bytes(content[row].data)
         earlier = first.setdefault((chat_id, digest), chunk_id)

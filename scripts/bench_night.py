@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import random
+import resource
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -39,11 +40,13 @@ def compare(environment: dict[str, str], hmem: Hmem, turns: int, new: int, chats
             client.set(f"hcli:memory:{turn['task_id']}:{turn['role']}", json.dumps(turn))
     added = _night(environment, hmem, "run", "--json")
     anew = _night(environment, hmem, "backfill", "archive", "--json")
-    size = sum(path.stat().st_size for path in (folder / "memory" / "current").resolve().rglob("*") if path.is_file())
+    size, archive = _size((folder / "memory" / "current").resolve()), _size(folder / "night" / "archive")
     fresh = new * size / (turns + new)
     typer.echo(
         f"{index}: {new:,} new turns on {turns:,} in {chats} chats; release {size / 1e6:.0f} MB, {new:,} turns of it {fresh / 1e6:.2f} MB"
     )
+    largest = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1e3
+    typer.echo(f"  archive {archive / 1e6:.0f} MB; most memory of a process {largest:.0f} MB")
     steps = ("export", "archive", "chunk", "embed", "build", "summarise", "publish", "flush", "restart")
     for label, night in (("added", added), ("anew", anew)):
         told = ", ".join(f"{step} {night['seconds'][step]:.2f}" for step in steps)
@@ -56,6 +59,10 @@ def compare(environment: dict[str, str], hmem: Hmem, turns: int, new: int, chats
         f"({embedding:.0f} s more, at {new / added['seconds']['embed']:.0f} texts/s); moved {added['moved'] / fresh:.2f} x the new data, "
         f"{added['moved'] / anew['moved']:.1%} of the rebuild's"
     )
+
+
+def _size(folder: Path) -> int:
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
 
 
 def _other_host(folder: Path) -> dict[str, str]:

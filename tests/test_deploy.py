@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 import shutil
@@ -364,7 +365,8 @@ def test_the_pip_lines_of_the_images_make_commands_that_work(tmp_path: Path, wor
     def installed(half: str, *command: str) -> str:
         line = next(rest for rest in of(half, "RUN") if "pip install" in rest).replace("/opt/venv", str(prefix))
         line = line.replace("python -m venv", f"{sys.executable} -m venv")
-        subprocess.run(["/bin/sh", "-e", "-c", line], cwd=context, check=True, timeout=800)
+        faster = os.environ | {"PIP_COMPILE": "0"}  # modules are compiled by whoever imports them
+        subprocess.run(["/bin/sh", "-e", "-c", line], cwd=context, check=True, timeout=800, env=faster)
         context.rename(tmp_path / "away")  # what was installed stands alone
         variables = world.variables() | {"PATH": f"{prefix}/bin:/usr/bin:/bin"}
         done = subprocess.run(

@@ -68,7 +68,9 @@ def test_days_and_nights(indexed: Indexed) -> None:
     if name in SERVED:
         assert indexed.on_server() == [indexed.served(2)], "the alias has gone back, too"
     world.command("hmem", "release", "unpin")
-    world.command("hmem", "forget", "--turn", "t1:user", "--yes")
+    receipt = world.command("hmem", "forget", "--turn", "t1:user", "--yes").stdout
+    assert ": complete." in receipt
+    assert (f"backups of the {name} server" in receipt) == (name in SERVED), "what only its owner can do"
     assert [hit["turn_ids"] for hit in indexed.search("what is the code?")["hits"]] == [["t2:user"]]
     if name in SERVED:
         assert indexed.on_server() == [], "nothing is left of the releases that held it"

@@ -31,6 +31,7 @@ from dispatcher.forget.store_layer import StoreLayer, open_store
 from dispatcher.forget.tasks_layer import Running, TasksLayer
 from dispatcher.forgetting import Forgotten, announce, end_conversation
 from shared import keys
+from shared.backends.aliases import servers
 from shared.errors import SettingsError
 from shared.keeping import release_runs
 from shared.records import Tombstone
@@ -76,7 +77,7 @@ def carry_out(hands: Hands, journal: Journal, *, accept: bool = False) -> dict[s
         step()
     pending = [*work.running, *filter(None, [work.night()])]
     scan = work.scan()
-    stays = what_stays(hands.client, hands.store, journal.scope.asked.kind)
+    stays = what_stays(hands.client, hands.store, journal.scope.asked.kind, servers(hands.settings))
     record = receipt(journal, scan, stays, pending, accept=accept)
     write_receipt(hands.settings.hmem_state_dir, record)
     work.crash_point("receipt")

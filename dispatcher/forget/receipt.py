@@ -50,9 +50,17 @@ def receipts(state_dir: Path) -> list[dict[str, Any]]:
     return [orjson.loads(path.read_bytes()) for path in sorted(folder.glob("[!.]*.json"))] if folder.is_dir() else []
 
 
-def what_stays(client: Redis, store: StoreLayer | None, kind: str) -> list[dict[str, str]]:
-    """Where the words may be that no command of ours reaches, with what the owner does about it."""
+def what_stays(client: Redis, store: StoreLayer | None, kind: str, servers: list[str]) -> list[dict[str, str]]:
+    """Where the words may be that no command of ours reaches, with what the owner does about it. `servers` hold vectors."""
     stays = [_redis_files(client)]
+    stays += [
+        _stays(
+            f"snapshots, logs and backups of the {name} server that holds vectors",
+            "it keeps what was removed until it rewrites its files; a vector is no text, but tells what the text was about",
+            "rewrite or remove them there (Redis: BGREWRITEAOF)",
+        )
+        for name in servers
+    ]
     if store and not store.database.is_sqlite:
         stays.append(
             _stays(
