@@ -17,7 +17,7 @@ from shared.backends.parts import part_files
 from shared.embedding import Embedder, open_embedder
 from shared.errors import MemoryStale, ReleaseRefused
 from shared.keeping import read_pin
-from shared.release import LEXICAL, MANIFEST, RELEASES, current_release, no_release, read_manifest, verify
+from shared.release import LEXICAL, MANIFEST, RELEASES, current_release, no_release, parts_of, read_manifest, verify
 from shared.settings import Settings
 from shared.text import time_text
 
@@ -48,7 +48,7 @@ def _look_at(memory: Path) -> Finding:
         sentence, _, fix = no_release(memory).partition(". ")
         made = any((memory / RELEASES).glob("[0-9]*"))
         return problem(ReleaseRefused.exit_code, f"{sentence}.", fix) if made else warning(f"{sentence}.", fix)
-    texts = release / LEXICAL
+    texts = parts_of(release, LEXICAL)
     if locked := _locked(release, release / MANIFEST, texts) or _locked(*part_files(texts)):
         return _unreadable(locked)
     manifest = verify(release)

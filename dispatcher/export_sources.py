@@ -26,7 +26,7 @@ from shared.files import safe_name
 from shared.integrity import open_closed
 from shared.processes import last_words, module_command
 from shared.records import RecordRefused, Tombstone, Turn, loads_object
-from shared.release import LEXICAL
+from shared.release import LEXICAL, parts_of
 from shared.settings import Settings
 from shared.turn_line import bare_line
 
@@ -185,7 +185,7 @@ def _from_release(release: OpenRelease, found: Gathered, known: set[str]) -> boo
     if release.text_missing:
         raise ReleaseRefused(release.text_missing)
     sql = "SELECT exchange, role, speaker, started_at, text FROM chunks WHERE chat_id = ? ORDER BY exchange, role, passage"
-    for part in part_files(release.path / LEXICAL):  # all passages of a turn are in one
+    for part in part_files(parts_of(release.path, LEXICAL)):  # all passages of a turn are in one
         with closing(open_closed(part)) as connection:
             rows = connection.execute(sql, (found.chat_id,)).fetchall()
         for (task_id, role, speaker, timestamp), passages in groupby(rows, key=lambda row: row[:4]):

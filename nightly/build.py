@@ -13,6 +13,7 @@ from typing import Any
 
 from nightly.chunk_file import Columns, read_chunks, read_columns
 from nightly.index_rows import Rows, read_rows
+from nightly.index_servers import make_room
 from nightly.last_index import Digests, IdsByChat, IdsOf, Last, digest_of, hash_files, part_record
 from nightly.night import Night
 from shared import lexical
@@ -52,6 +53,7 @@ def run(night: Night, out: Path) -> dict[str, Any]:
         proven = _digests(out, places, last)
         return {"indexes": [], "places": places, "proven": proven, "indexed": _indexed(keywords, None)}
     rows = read_rows(night, columns)
+    make_room(night, names)
     indexes = [_take(night, name, builder, rows, last, out) for name, builder in builders.items()]
     for one in indexes:
         one.builder.build(out / one.place, rows.corpus, one.earlier)
@@ -80,7 +82,7 @@ def _build_lexical(
     night: Night, out: Path, last: Last, places: dict[str, dict[str, Any]], columns: Columns
 ) -> dict[str, int]:
     """`lexical/`, proven; how many chunks of each chat are found by keyword."""
-    made_with = {"chunker": CHUNKER_VERSION, "layout": lexical.LAYOUT}
+    made_with = {"chunker": CHUNKER_VERSION, "words": lexical.version()}
     wanted = columns.by_chat()
     earlier = last.parts(LEXICAL, made_with, wanted, lexical.part_ids)
     held = set[str]().union(*earlier.held.values()) if earlier else set[str]()

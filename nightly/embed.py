@@ -46,19 +46,23 @@ def _embed(night: Night, out: Path, embedder: Embedder) -> dict[str, Any]:
 
     identity = replace(embedder.identity, probes=prove(embedder))
     chunks = [(chunk.chunk_id, text) for chunk, text in read_chunks(night.output("chunk"))]
-    texts = list(dict.fromkeys(text for _, text in chunks))
+    texts = len({text for _, text in chunks})
     cache = VectorCache(night.settings.hmem_night_dir / CACHE, embedder.identity)
     try:
-        missing = [text for text in texts if cache.get(text) is None]
-        refused = _fill(night, embedder, cache, missing, len(texts))
-        np.save(out / VECTORS, _rows(cache, [text for _, text in chunks], identity.dimensions))
+        vectors = np.zeros((len(chunks), identity.dimensions), dtype=np.float32)
+        missing = _known(cache, [text for _, text in chunks], vectors)
+        refused = _fill(night, embedder, cache, list(missing), texts)
+        for text, rows in missing.items():
+            if (vector := cache.get(text)) is not None:
+                vectors[rows] = vector
+        np.save(out / VECTORS, vectors)
     finally:
         cache.close()
     reasons = {chunk_id: refused[text] for chunk_id, text in chunks if text in refused}
     return {
         "embedding": identity.to_json(),
         "embedded": len(missing) - len(refused),
-        "cached": len(texts) - len(missing),
+        "cached": texts - len(missing),
         "vectors": len(chunks) - len(reasons),
         "not_embedded": len(reasons),
         "refused": reasons,
@@ -84,13 +88,13 @@ def _fill(night: Night, embedder: Embedder, cache: VectorCache, missing: list[st
     return refused
 
 
-def _rows(cache: VectorCache, texts: list[str], dimensions: int) -> Vectors:
-    """A vector for each text; zeros for those without one."""
-    import numpy as np
-
-    vectors = np.zeros((len(texts), dimensions), dtype=np.float32)
+def _known(cache: VectorCache, texts: list[str], into: Vectors) -> dict[str, list[int]]:
+    """Put in the vectors that the cache has, one a text; the other texts, each with its rows, which stay zeros."""
+    missing: dict[str, list[int]] = {}
     for row, text in enumerate(texts):
-        vector = cache.get(text)
-        if vector is not None:
-            vectors[row] = vector
-    return vectors
+        vector = None if text in missing else cache.get(text)
+        if vector is None:
+            missing.setdefault(text, []).append(row)
+        else:
+            into[row] = vector
+    return missing

@@ -11,7 +11,7 @@ from typing import Any
 
 import structlog
 
-from nightly import archive, build, chunk, embed, export, failure, flush, publish, restart, summarise
+from nightly import archive, build, chunk, embed, export, failure, flush, index_servers, publish, restart, summarise
 from nightly.limit import time_limit
 from nightly.night import (
     Night,
@@ -29,7 +29,6 @@ from nightly.night import (
 from nightly.progress import Reporter
 from nightly.segments import read_archive, segment_runs
 from nightly.target import open_target
-from shared.backends import aliases
 from shared.chunking import CHUNKER_VERSION
 from shared.embedding import LOCAL_MODEL, known_model
 from shared.errors import HmemError, InvalidInput, LedgerMismatch, MirrorFailed, ReleaseRefused, RestartFailed
@@ -166,7 +165,7 @@ def _remove_outdated(night: Night) -> dict[str, Any]:
     The runs that are still read, and why something could not be removed: the next night tries again, a forgetting is not complete until then.
     """
     held, not_pruned = _prune(night) if night.result("archive").get("erased") else ([], None)
-    return {"held_by_readers": held, "not_pruned": not_pruned, "not_swept": _sweep(night)}
+    return {"held_by_readers": held, "not_pruned": not_pruned, "not_swept": index_servers.sweep(night)}
 
 
 def _prune(night: Night) -> tuple[list[int], str | None]:
@@ -178,18 +177,6 @@ def _prune(night: Night) -> tuple[list[int], str | None]:
     except HmemError as error:  # an older day host, or one that is away: memory is published all the same
         return [], str(error)
     return held, None
-
-
-def _sweep(night: Night) -> str | None:
-    """Why an index on a server that no release reads any more could not be removed, or None."""
-    if not aliases.servers(night.settings):
-        return None
-    try:
-        for name in aliases.sweep(night.settings, night.target.served()):
-            night.report.say(f"  {name} is read by no release any more and was removed.")
-    except HmemError as error:
-        return str(error)
-    return None
 
 
 def alarm_of(summary: dict[str, Any]) -> HmemError | None:

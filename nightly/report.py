@@ -167,7 +167,7 @@ def _released(summary: Mapping[str, Any]) -> str:
     if (pinned := summary.get("pinned")) is not None:
         return f"published beside release {pinned}, which is pinned (hmem release unpin lifts that)."
     moved = summary.get("moved")
-    return f"released, {size_text(moved)} sent." if moved is not None else "released."
+    return f"released. {size_text(moved)} sent." if moved is not None else "released."
 
 
 def print_chats(nights: Iterable[Mapping[str, Any]]) -> None:

@@ -163,9 +163,9 @@ class SshTarget:
 
     def served(self) -> list[str]:
         answer = self._ask("begin")
-        if "served" not in answer:
+        if answer.get("served") is None:
             raise ReleaseRefused(
-                "The day host runs an older version, which does not tell what its releases read. Update it."
+                "The day host cannot tell which indexes its releases read: it is older than this program, or a release there is damaged."
             )
         served: list[str] = answer["served"]
         return served

@@ -284,9 +284,13 @@ def chat_items(chat_id: str, parts: Sequence[ChatRows]) -> ChatItems:
 def _order(ids: Sequence[str], starts: NDArray[np.float64]) -> NDArray[np.intp]:
     """By time; what was said in the same instant as one part would have it."""
     order = np.argsort(starts, kind="stable")
-    if (starts[order[1:]] != starts[order[:-1]]).all():
-        return order
-    return np.array(sorted(range(len(ids)), key=lambda row: (starts[row], turn_order(ids[row]))), np.intp)
+    same = starts[order[1:]] == starts[order[:-1]]
+    tied = np.zeros(len(ids), bool)
+    tied[1:] |= same
+    tied[:-1] |= same
+    places = np.flatnonzero(tied)
+    order[places] = sorted(order[places].tolist(), key=lambda row: (starts[row], turn_order(ids[row])))
+    return order
 
 
 def turn_order(chunk_id: str) -> tuple[str, bool, int]:

@@ -7,6 +7,7 @@ the way out. Each chunk is in one part.
 
 from __future__ import annotations
 
+import importlib.metadata
 import sqlite3
 import threading
 from collections import Counter, OrderedDict
@@ -46,6 +47,12 @@ IDS_AT_ONCE = 1000
 #: Chunks that are kept once they were read: a chat's best ones come again from question to question. One takes a kilobyte beside its text.
 CHUNKS_KEPT = 16_384
 _COLUMNS = "chunk_id, chat_id, exchange, turn_ids, role, speaker, text, started_at, ended_at, passage, passages"
+
+
+def version() -> str:
+    """What a part follows from beside its chunks: only parts of the same are taken over."""
+    stemmer = importlib.metadata.version("snowballstemmer")
+    return f"layout {LAYOUT}, SQLite {sqlite3.sqlite_version}, snowballstemmer {stemmer}"
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ from shared.keeping import reading
 from shared.lexical import LexicalIndex
 from shared.lookup import Asked, Hidden, Hit, Recalled, Sources, VectorOf, look_up
 from shared.ranking import query_terms
-from shared.release import FORMAT_VERSION, LEXICAL, Manifest, prove_file, prove_folder, read_manifest, summary_file
+from shared.release import LEXICAL, OLDEST_READ, Manifest, parts_of, prove_file, prove_folder, read_manifest, summary_file
 from shared.settings import Settings
 
 if TYPE_CHECKING:
@@ -45,9 +45,9 @@ class OpenRelease:
         with ExitStack() as held:
             held.enter_context(reading(path))
             self.manifest: Manifest = read_manifest(path)
-            if self.manifest.format_version < FORMAT_VERSION:
+            if self.manifest.format_version < OLDEST_READ:
                 raise ReleaseRefused(
-                    f"Release {self.manifest.run} has format {self.manifest.format_version}; this program reads {FORMAT_VERSION}. "
+                    f"Release {self.manifest.run} has format {self.manifest.format_version}; this program reads {OLDEST_READ} and newer. "
                     "Run the night (hmem-night run): it builds the memory anew from the archive."
                 )
             self._lexical, self.text_missing = _open_lexical(path, self.manifest)
@@ -231,7 +231,7 @@ def _open_lexical(path: Path, manifest: Manifest) -> tuple[LexicalIndex | None, 
     """The keywords and texts of a release, once the file is proven to be as it was built; or None and why."""
     try:
         prove_folder(path, manifest, LEXICAL)
-        return LexicalIndex(path / LEXICAL), None
+        return LexicalIndex(parts_of(path, LEXICAL)), None
     except ReleaseRefused as error:
         return None, str(error)
     except (OSError, sqlite3.Error) as error:

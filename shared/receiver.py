@@ -43,6 +43,8 @@ from shared.settings import Settings, load_settings
 #: Seconds for the throw-away process.
 TRYOUT_TIMEOUT_SECONDS = 300
 TRYOUT_MODULE = "shared.tryout"
+#: Bytes above which a copy of the current release takes longer than a verb may; and how often it must have room.
+BASE_LIMIT_BYTES, BASE_ROOM = 50_000_000_000, 2.2
 
 _REQUEST = re.compile(
     r"(begin)(?: ([0-9]{1,9}))?|(verify) ([0-9]{1,9}) ([0-9]{1,12})( accept)?|(switch) ([0-9]{1,9}) ([0-9]{1,12})|(rollback) ([0-9]{1,9})|(prune)"
@@ -100,11 +102,15 @@ class Receiver:
         return attempt
 
     def _lay_base(self, path: Path) -> None:
-        """Without room for it, or a current release, the transfer brings all."""
+        """Without a current release, or room for it beside the whole new one, the transfer brings all."""
         release = current_release(self._dir)
+        if release is None:
+            return
+        size = sum(int(file["size"]) for file in read_manifest(release).files.values())
+        if size > BASE_LIMIT_BYTES or shutil.disk_usage(self._dir).free < BASE_ROOM * size:
+            return
         try:
-            if release:
-                shutil.copytree(release, path, ignore=shutil.ignore_patterns(MANIFEST))
+            shutil.copytree(release, path, ignore=shutil.ignore_patterns(MANIFEST))
         except (OSError, shutil.Error):
             remove_tree(path)
 
@@ -126,7 +132,11 @@ class Receiver:
             verify(release_dir(self._dir, run))
             return {}
         incoming, release = self._dir / "incoming" / f"{run}.{attempt}", release_dir(self._dir, run)
+        for left in incoming.parent.iterdir():  # the base, and whatever else a transfer may have linked from it
+            if left != incoming:
+                remove_tree(left)
         manifest = verify(incoming)
+        _refuse_shared_files(incoming)
         if manifest.run != run:
             raise ReleaseRefused(
                 f"The release that was brought as run {run} calls itself {manifest.run}. Run the night again."
@@ -135,7 +145,6 @@ class Receiver:
         record = try_out(incoming, current_release(self._dir), accept=accept)  # only what passed may be named a release
         fsync_tree(incoming)
         incoming.rename(release)
-        remove_tree(base_of(incoming.parent, run, attempt))
         fsync_dir(release.parent)
         fsync_dir(incoming.parent)
         return record
@@ -177,6 +186,13 @@ class Receiver:
         for left in (self._dir / "incoming").glob("*"):
             remove_tree(left)
         return keeping.prune_outdated(self._dir)[1]
+
+
+def _refuse_shared_files(release: Path) -> None:
+    """A file that has a second name could be written to by that name, after it was verified."""
+    for path in release.rglob("*"):
+        if path.is_file() and path.stat().st_nlink > 1:
+            raise ReleaseRefused(f"{path} has a second name, by which it could be changed later. Run the night again.")
 
 
 def base_of(incoming: Path, run: int, attempt: int) -> Path:
@@ -277,7 +293,7 @@ def handle(settings: Settings, request: str) -> dict[str, Any]:
             "attempt": attempt,
             "newest": receiver.newest(),
             "base": based,
-            "served": receiver.served(),
+            "served": _told(receiver),
         }
     if verb == "verify":
         return receiver.verify(*arguments, accept=accept)
@@ -289,6 +305,14 @@ def handle(settings: Settings, request: str) -> dict[str, Any]:
         return {"held": receiver.prune()}
     receiver.rollback(*arguments)
     return {}
+
+
+def _told(receiver: Receiver) -> list[str] | None:
+    """None where it cannot be told: that keeps indexes on servers, and no night from coming."""
+    try:
+        return receiver.served()
+    except ReleaseRefused:
+        return None
 
 
 def main() -> int:

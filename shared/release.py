@@ -28,9 +28,9 @@ from shared.embedding import EmbeddingIdentity
 from shared.errors import ReleaseRefused
 from shared.files import safe_name, sha256_bytes, sha256_file, write_atomic
 
-#: 1: no checksum of its own in the manifest. 2: no ranked items beside the texts. 3: indexes of one file each, written anew every night.
-#: Manifests of these are still read, their indexes are not.
-FORMAT_VERSION = 4
+#: 1: no checksum of its own in the manifest. 2: no ranked items beside the texts. Manifests of these are still read, their indexes are not.
+#: 3: `lexical.sqlite` and `vectors.sqlite` of one part each; still read, so that an update takes no memory away and a rollback is possible.
+FORMAT_VERSION, OLDEST_READ = 4, 3
 CHECKSUM = "checksum"
 MANIFEST = "manifest.json"
 LEXICAL = "lexical"
@@ -202,6 +202,9 @@ def prove_file(release: Path, manifest: Manifest, name: str) -> None:
 
 def prove_folder(release: Path, manifest: Manifest, folder: str) -> None:
     """Re-hash what a release has in a directory of its own, and see that nothing else is in there; ReleaseRefused."""
+    if manifest.format_version < FORMAT_VERSION:
+        prove_file(release, manifest, f"{folder}.sqlite")
+        return
     named = {name for name in manifest.files if name.startswith(f"{folder}/")}
     present = {path.relative_to(release).as_posix() for path in (release / folder).rglob("*")}
     for name in sorted(named | present) or [folder]:
@@ -212,6 +215,12 @@ def _compare(release: Path, name: str, expected: dict[str, Any]) -> None:
     path = release / name
     if path.stat().st_size != expected["size"] or sha256_file(path) != expected["sha256"]:
         raise ReleaseRefused(f"Release {release.name}: {name} was changed after it was built. {_REPAIR}")
+
+
+def parts_of(release: Path, place: str) -> Path:
+    """Where an index in parts stands: its directory, or the one file that it was before format 4."""
+    old = release / f"{place}.sqlite"
+    return old if old.is_file() else release / place
 
 
 def current_release(memory_dir: Path) -> Path | None:

@@ -18,7 +18,7 @@ from shared import gate
 from shared.errors import HmemError, ReleaseRefused
 from shared.lexical import Chunk, LexicalIndex
 from shared.recall import OpenRelease
-from shared.release import LEXICAL, read_manifest
+from shared.release import LEXICAL, parts_of, read_manifest
 from shared.settings import load_settings
 
 #: Chats that are asked, spread over all; a probe, not a proof (the hashes prove the content).
@@ -64,7 +64,7 @@ def _ask_for_own_words(release: OpenRelease, chat_id: str, text: str) -> None:
 
 def _probes(path: Path, not_embedded: dict[str, str]) -> list[tuple[str, str]]:
     """What to ask each chat; those whose first text has no vector are asked here, by keyword."""
-    index = LexicalIndex(path / LEXICAL)
+    index = LexicalIndex(parts_of(path, LEXICAL))
     try:
         texts = index.first_texts(PROBED_CHATS)
         refused = {c.text for c in index.all_chunks() if c.chunk_id in not_embedded} if not_embedded else set()
@@ -93,7 +93,7 @@ def _compare(release: OpenRelease, current: Path, state_dir: Path) -> dict[str, 
 
 
 def _chunks(path: Path) -> list[Chunk]:
-    index = LexicalIndex(path / LEXICAL)
+    index = LexicalIndex(parts_of(path, LEXICAL))
     try:
         return list(index.all_chunks())
     finally:

@@ -35,7 +35,7 @@ class Indexed:
         return dict(json.loads(self.world.command("hmem", "search", "9912", question, "--json").stdout))
 
     def on_server(self) -> list[str]:
-        """Every index of ours that no alias points at."""
+        """Every index of ours."""
         return served_builder_of(self.name, self.world.settings(**self._own()), 0).left_over([])
 
     def _own(self) -> dict[str, str]:
@@ -62,18 +62,29 @@ def test_days_and_nights(indexed: Indexed) -> None:
     assert found["hits"][0]["scores"]["cosine"] > 0.2
     assert found["degraded"] == []
     if name in SERVED:
-        assert indexed.on_server() == [indexed.served(1)], "kept with its release; the alias is at the second"
+        assert indexed.on_server() == [indexed.served(1), indexed.served(2)], "one for each release"
     world.command("hmem", "release", "rollback")
     assert [hit["turn_ids"] for hit in indexed.search("who looks after insects?")["hits"]] == [["t1:user"]]
-    if name in SERVED:
-        assert indexed.on_server() == [indexed.served(2)], "the alias has gone back, too"
     world.command("hmem", "release", "unpin")
     receipt = world.command("hmem", "forget", "--turn", "t1:user", "--yes").stdout
     assert ": complete." in receipt
     assert (f"backups of the {name} server" in receipt) == (name in SERVED), "what only its owner can do"
     assert [hit["turn_ids"] for hit in indexed.search("what is the code?")["hits"]] == [["t2:user"]]
     if name in SERVED:
-        assert indexed.on_server() == [], "nothing is left of the releases that held it"
+        (newest,) = (world.memory_dir / "releases").iterdir()
+        assert indexed.on_server() == [indexed.served(int(newest.name))], "nothing is left of the releases that held it"
+    world.say("t9", "back to an index of files")
+    world.command("hmem-night", "run", NIGHT_INDEXES="sqlite", MEMORY_BACKEND="auto", RELEASES_KEPT="2")
+    world.command("hmem", "release", "prune", "--keep", "1")
+    if name in SERVED:
+        assert len(indexed.on_server()) == 1, "its release is the parent of the current one"
+        world.say("t10", "and another night")
+        without = {"NIGHT_INDEXES": "sqlite", "MEMORY_BACKEND": "auto", "RELEASES_KEPT": "2"}
+        for task in ("t11", "t12"):
+            world.command("hmem-night", "run", check=True, **without)
+            world.say(task, "and another night")
+        world.command("hmem-night", "run", check=True, **without)
+        assert indexed.on_server() == [], "the night remembers the server that its settings do not name any more"
 
 
 @pytest.mark.parametrize("name", SERVED)

@@ -12,10 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import orjson
 import pytest
 
 from shared.errors import PublishFailed, ReleaseRefused, SettingsError
-from shared.release import verify
+from shared.release import LEXICAL, verify
 from tests.conftest import REPOSITORY, World, free_port, wait_for
 from tests.test_night import texts
 
@@ -104,6 +105,12 @@ def test_a_release_goes_over_ssh_and_is_served(day_host: DayHost) -> None:
         world.command("hmem-night", "run", **day_host.settings())
         assert (world.memory_dir / "current").readlink() == Path(f"releases/{day}")
     assert sorted(texts(world)) == ["t1:user#1", "t2:user#1"]
+    sent = orjson.loads((world.night_dir / "nights" / "2" / "publish" / "result.json").read_bytes())
+    first = (world.memory_dir / "releases" / "1" / LEXICAL / "1.sqlite").stat()
+    second = (world.memory_dir / "releases" / "2" / LEXICAL / "1.sqlite").stat()
+    assert sent["moved"] < sent["bytes"] - first.st_size + 10_000, "the first night's part was not sent again"
+    assert first.st_ino != second.st_ino, "who may write into incoming/ has no link to a release"
+    assert not list((world.memory_dir / "incoming").iterdir())
     assert world.redis.keys("hcli:memory:*") == []
     empty = world.command("hmem-night", "run", **day_host.settings())
     assert "nothing new to release" in empty.stdout

@@ -70,14 +70,33 @@ class NightPart:
         if self.archive_here:
             nights = _nights()
             last = nights[-1] if nights else {"mirror_failed": self.settings.archive_mirror}
-            return bool(last.get("mirror_failed") or last.get("not_swept"))
+            if last.get("mirror_failed") or last.get("not_swept"):
+                return True
+        if self.settings.remote_target:  # its releases are not here, and the night knows what they read
+            return False
         try:
-            there = [
-                release_dir(self.settings.hmem_memory_dir, run) for run in release_runs(self.settings.hmem_memory_dir)
-            ]
-            return bool(aliases.left_over(self.settings, there, release))
+            there = self._releases()
+            named, servers = aliases.named_in(there), aliases.servers(self.settings, there)
+            return any(aliases.left_over(self.settings, server, named, int(release.name)) for server in servers)
         except HmemError:
             return True
+
+    def _sweep(self) -> str | None:
+        """Remove from servers what readers of older releases kept the night from removing; why that failed, or None."""
+        try:
+            release = current_release(self.settings.hmem_memory_dir)
+            if release is None or self.settings.remote_target:
+                return None
+            there = self._releases()
+            for server in aliases.servers(self.settings, there):
+                aliases.sweep(self.settings, server, aliases.named_in(there), int(release.name))
+        except HmemError as error:
+            return str(error)
+        return None
+
+    def _releases(self) -> list[Path]:
+        directory = self.settings.hmem_memory_dir
+        return [release_dir(directory, run) for run in release_runs(directory)]
 
     def carry_out(self, say: Say) -> str | None:
         """Run the night if that is needed and can be done here; why the part is not done, or None."""
@@ -97,6 +116,7 @@ class NightPart:
         self.erased = sum(night.get("erased", 0) for night in _nights() if night["finished_at"] >= begun)
         if failure is None:
             self._wait_for_readers()
+            failure = self._sweep()
         if failure is None and not self.done():
             failure = "the night has ended, and a release that holds it is in use, or is still read by some process; stop that process"
         return failure

@@ -28,7 +28,7 @@ from shared.errors import ArchiveDamaged, HmemError, InvalidInput
 from shared.lexical import Chunk, LexicalIndex
 from shared.processes import last_words, module_command
 from shared.records import ROLES, RecordRefused, Tombstone, Turn, loads_object
-from shared.release import LEXICAL, SUMMARIES, current_release
+from shared.release import LEXICAL, SUMMARIES, current_release, parts_of
 from shared.settings import Settings
 
 RELEASE, ARCHIVE = "release: turns", "archive: turns"
@@ -155,7 +155,7 @@ def released_chunks(settings: Settings) -> list[Chunk]:
     release = current_release(settings.hmem_memory_dir)
     if release is None:
         return []
-    with closing(LexicalIndex(release / LEXICAL)) as index:
+    with closing(LexicalIndex(parts_of(release, LEXICAL))) as index:
         return index.all_chunks()
 
 

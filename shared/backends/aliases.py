@@ -1,11 +1,13 @@
-"""The aliases of indexes on servers follow `current`, for programs beside ours; our readers go by the name in their release."""
+"""The aliases of indexes on servers follow `current`, for programs beside ours; our readers go by the name in their release. And what goes there."""
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
+from shared.backends.base import ServedBuilder
 from shared.backends.builders import SERVED, served_builder_of
-from shared.backends.serving import run_of, served_names
+from shared.backends.serving import served_names
 from shared.errors import HmemError
 from shared.release import PLACES
 from shared.settings import Settings
@@ -16,39 +18,35 @@ def follow(settings: Settings, release: Path) -> str | None:
     for name in SERVED:
         if (release / PLACES[name]).is_file():
             try:
-                builder = served_builder_of(name, settings, 0)
-                builder.refuse_unless_usable()
-                builder.follow(release / PLACES[name])
+                _builder(settings, name).follow(release / PLACES[name])
             except (HmemError, ImportError) as error:
-                return f"The alias {settings.index_name} on the {name} server could not follow: {error}"
+                return f"Release {release.name} has its vectors on the {name} server, whose alias {settings.index_name} could not follow: {error}"
     return None
 
 
-def servers(settings: Settings) -> list[str]:
-    """The indexes on servers that the settings know of, built tonight or not."""
+def servers(settings: Settings, releases: Sequence[Path] = ()) -> list[str]:
+    """The servers that the settings know of, or one of these releases reads."""
     known = {"qdrant": settings.qdrant_url, "redis": settings.redis_stack_url}
-    return [name for name in SERVED if name in settings.indexes or known[name]]
+    read = {name for name in SERVED for release in releases if (release / PLACES[name]).is_file()}
+    return [name for name in SERVED if name in settings.indexes or known[name] or name in read]
 
 
-def sweep(settings: Settings, named: list[str]) -> list[str]:
-    """Remove the indexes of releases that are gone, on every server that the settings know; HmemError if one does not answer."""
-    gone: list[str] = []
-    for name in servers(settings):
-        builder = served_builder_of(name, settings, 0)
-        builder.refuse_unless_usable()
-        gone += builder.sweep(named)
-    return gone
-
-
-def named_in(releases: list[Path]) -> list[str]:
+def named_in(releases: Sequence[Path]) -> list[str]:
     """The names of all indexes on servers that these releases read; ReleaseRefused if one cannot be told."""
     return [name for release in releases for name in served_names(release)]
 
 
-def left_over(settings: Settings, releases: list[Path], current: Path) -> list[str]:
-    """Indexes on servers that none of these releases reads, up to the current one's run: a night may be building a later one now."""
-    named, newest = named_in(releases), int(current.name)
-    found: list[str] = []
-    for name in servers(settings):
-        found += served_builder_of(name, settings, 0).left_over(named)
-    return [one for one in found if run_of(one) <= newest]
+def sweep(settings: Settings, server: str, named: Collection[str], newest: int | None = None) -> list[str]:
+    """Remove what no release names, of runs up to `newest`; the names of what went. HmemError if the server does not answer."""
+    return _builder(settings, server).sweep(named, newest)
+
+
+def left_over(settings: Settings, server: str, named: Collection[str], newest: int | None = None) -> list[str]:
+    """The names of what `sweep` would remove."""
+    return _builder(settings, server).left_over(named, newest)
+
+
+def _builder(settings: Settings, server: str) -> ServedBuilder:
+    builder = served_builder_of(server, settings, 0)
+    builder.refuse_unless_usable()
+    return builder

@@ -118,10 +118,13 @@ class ServedBuilder(Builder, Protocol):
         """Point the alias at the index of this release, in one step."""
         ...
 
-    def left_over(self, named: Collection[str]) -> list[str]:
-        """The names of the indexes of ours that are not among these, and that the alias does not point at."""
+    def left_over(self, named: Collection[str], newest: int | None = None) -> list[str]:
+        """The names of the indexes of ours that are not among these, of runs up to `newest` (a later night may be building one now).
+
+        Also one that the alias still leads to: no reader of ours goes by that.
+        """
         ...
 
-    def sweep(self, named: Collection[str]) -> list[str]:
+    def sweep(self, named: Collection[str], newest: int | None = None) -> list[str]:
         """Remove those; the names of those that went."""
         ...

@@ -28,7 +28,7 @@ from shared.backends import serving
 from shared.backends.base import Checked, Corpus, Earlier
 from shared.backends.libraries import refuse_without_library
 from shared.backends.qdrant_server import NoAnswer, SharedClient, answered, client_of, patiently
-from shared.backends.serving import SELF_CHECK_EVERY, Served, ServedBackend, is_ours, read_served
+from shared.backends.serving import SELF_CHECK_EVERY, Served, ServedBackend, is_left_over, read_served
 from shared.embedding import EmbeddingIdentity
 from shared.errors import IndexServerAway, ReleaseRefused, SettingsError
 from shared.ranking import Match
@@ -202,16 +202,13 @@ class QdrantBuilder:
         with _night(self._settings, serving.NIGHT_SECONDS) as client:
             patiently(lambda: client.update_collection_aliases([gone, made]))
 
-    def left_over(self, named: Collection[str]) -> list[str]:
-        alias = self._settings.index_name
+    def left_over(self, named: Collection[str], newest: int | None = None) -> list[str]:
         with _night(self._settings, serving.NIGHT_SECONDS) as client:
-            names = {one.name for one in patiently(client.get_collections).collections}
-            aliases = patiently(client.get_aliases).aliases
-        kept = {*named, *(one.collection_name for one in aliases if one.alias_name == alias)}
-        return sorted(name for name in names - kept if is_ours(name, alias))
+            names = [one.name for one in patiently(client.get_collections).collections]
+        return sorted(name for name in names if is_left_over(name, self._settings.index_name, named, newest))
 
-    def sweep(self, named: Collection[str]) -> list[str]:
-        gone = self.left_over(named)
+    def sweep(self, named: Collection[str], newest: int | None = None) -> list[str]:
+        gone = self.left_over(named, newest)
         with _night(self._settings, serving.NIGHT_SECONDS) as client:
             for name in gone:
                 patiently(partial(client.delete_collection, name))

@@ -6,7 +6,6 @@ By day nothing is retried, for the lookup has a deadline; by night every request
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -35,7 +34,7 @@ from shared.backends.serving import (
     Served,
     ServedBackend,
     first_line,
-    is_ours,
+    is_left_over,
     new_name,
     read_served,
     write_served,
@@ -59,8 +58,6 @@ BATCH_ROWS = 500
 ATTEMPTS, INDEXING_SECONDS = 5, 120.0
 #: A cosine below which a stored vector is not itself.
 SAME = 0.999
-#: How versions of the module say that there is no such index. Whatever else they say, nothing may be removed.
-MISSING = re.compile(r"unknown index|no such index|index.not.found", re.IGNORECASE)
 #: The oldest module that has what is used here: 2.6.0.
 LEAST_MODULE = 20_600
 
@@ -132,25 +129,24 @@ class RedisBuilder:
         with self._client(NIGHT_SECONDS) as client:
             _patiently(partial(client.ft(read_served(place).name).aliasupdate, self._settings.index_name))
 
-    def left_over(self, named: Collection[str]) -> list[str]:
+    def left_over(self, named: Collection[str], newest: int | None = None) -> list[str]:
         with self._client(NIGHT_SECONDS) as client:
-            return sorted(self._gone(client, named)[0])
+            return sorted(name for name in _listed(client) if self._is_left(name, named, newest))
 
-    def sweep(self, named: Collection[str]) -> list[str]:
+    def sweep(self, named: Collection[str], newest: int | None = None) -> list[str]:
         """Beside indexes also hashes that have none any more: those that Redis had not indexed yet when it was told to drop theirs."""
         with self._client(NIGHT_SECONDS) as client:
-            gone, kept = self._gone(client, named)
+            listed = _listed(client)
+            gone = {name for name in listed if self._is_left(name, named, newest)}
             for name in gone:
                 client.ft(name).dropindex(delete_documents=True)
-            return sorted(gone | _unlink_left(client, self._settings.index_name, kept))
+            kept = {*named, *listed} - gone
+            return sorted(
+                gone | _unlink_left(client, lambda name: name not in kept and self._is_left(name, named, newest))
+            )
 
-    def _gone(self, client: redis.Redis, named: Collection[str]) -> tuple[set[str], set[str]]:
-        """(Indexes of ours that nobody names, all others)."""
-        ours = self._settings.index_name
-        listed = {_text(name) for name in client.execute_command("FT._LIST")}  # type: ignore[no-untyped-call]
-        gone = {name for name in listed if is_ours(name, ours) and name not in named}
-        gone -= {_target(client, ours)} if gone else set()
-        return gone, {*named, *listed} - gone
+    def _is_left(self, name: str, named: Collection[str], newest: int | None) -> bool:
+        return is_left_over(name, self._settings.index_name, named, newest)
 
     @contextmanager
     def _client(self, seconds: float) -> Iterator[redis.Redis]:
@@ -283,25 +279,19 @@ def _check_chat(index: RedisIndex, chat_id: str, ids: Sequence[str], vectors: Ve
     return counted
 
 
-def _target(client: redis.Redis, alias: str) -> str:
-    """The index that the alias leads to; empty if there is no such alias."""
-    try:
-        told: Any = client.ft(alias).info()  # type: ignore[no-untyped-call]
-        return _text(told["index_name"])
-    except redis.ResponseError as error:
-        if not MISSING.search(str(error)):
-            raise
-        return ""
+def _listed(client: redis.Redis) -> list[str]:
+    """All indexes there, of whomever."""
+    return [_text(name) for name in client.execute_command("FT._LIST")]  # type: ignore[no-untyped-call]
 
 
-def _unlink_left(client: redis.Redis, index_name: str, kept: Collection[str]) -> set[str]:
-    """Remove our hashes whose index is not kept; the names of those indexes."""
+def _unlink_left(client: redis.Redis, is_left: Callable[[str], bool]) -> set[str]:
+    """Remove hashes whose index is left over and gone; the names of those indexes."""
     gone: set[str] = set()
     start = keys.vectors("")
-    found = client.scan_iter(match=f"{start}{index_name}-*", count=1000)
+    found = client.scan_iter(match=f"{start}*", count=1000)
     while batch := [_text(key) for key in islice(found, BATCH_ROWS)]:
         owners = {key: key.removeprefix(start).rpartition(":")[0] for key in batch}
-        left = [key for key, name in owners.items() if is_ours(name, index_name) and name not in kept]
+        left = [key for key, name in owners.items() if is_left(name)]
         if left:
             client.unlink(*left)
             gone |= {owners[key] for key in left}

@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 import secrets
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
@@ -23,7 +23,7 @@ from shared.backends.asking import AskingBackend
 from shared.errors import IndexServerAway, ReleaseRefused
 from shared.files import write_atomic
 from shared.ranking import Match
-from shared.release import PLACES, verify
+from shared.release import PLACES, prove_file, read_manifest
 
 if TYPE_CHECKING:
     from shared.embedding import Vectors
@@ -57,9 +57,9 @@ def is_ours(name: str, index_name: str) -> bool:
     return prefix == index_name and run.isdecimal() and bool(re.fullmatch(r"[0-9a-f]{8}", token))
 
 
-def run_of(name: str) -> int:
-    """The run that made an index of ours."""
-    return int(name.rsplit("-", 2)[1])
+def is_left_over(name: str, index_name: str, named: Collection[str], newest: int | None) -> bool:
+    """Whether it is one of ours that nobody names, and of a run up to `newest`."""
+    return is_ours(name, index_name) and name not in named and (newest is None or int(name.rsplit("-", 2)[1]) <= newest)
 
 
 def write_served(place: Path, served: Served) -> None:
@@ -102,7 +102,9 @@ class ServedBackend(AskingBackend):
         return self._place.is_file()
 
     def _open_index(self) -> None:
-        verify(self._release)
+        prove_file(
+            self._release, read_manifest(self._release), PLACES[self.name]
+        )  # nothing else of the release is read here
         served = read_served(self._place)
         try:
             self._connect(served)

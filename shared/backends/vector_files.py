@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from shared.backends.base import Corpus
     from shared.embedding import Vectors
 
-#: Raise it when the files are laid out in another way.
-LAYOUT = 2
+#: Raise it when the files are laid out in another way. 1 (a release's only part) is still read: `repeated` led to rows there, not to chunks.
+LAYOUT, OLDEST_READ = 2, 1
 BLOCK_ROWS = 1024
 STORED = np.dtype("<f2")
 #: Memory for vectors of chats that were searched lately; the newest one stays even if it alone is larger.
@@ -156,7 +156,7 @@ class _InPart:
     connection: sqlite3.Connection
     number: int
     count: int
-    repeated: Mapping[str, str]
+    repeated: Mapping[str, str | int]
 
 
 class VectorFile:
@@ -172,7 +172,7 @@ class VectorFile:
             for path in part_files(place):
                 self._parts[path] = open_closed(path)
                 (layout,) = self._parts[path].execute("PRAGMA user_version").fetchone()
-                if layout != LAYOUT:
+                if not OLDEST_READ <= layout <= LAYOUT:
                     raise _refused(path, f"has layout {layout}, this program knows {LAYOUT}")
             opened.pop_all()
 
@@ -215,7 +215,11 @@ class VectorFile:
             ids += _read_rows(part, chat_id, vectors[len(ids) : len(ids) + part.count])
         rows = {one: row for row, one in enumerate(ids)}
         try:
-            rows |= {again: rows[first] for part in found for again, first in part.repeated.items()}
+            rows |= {
+                again: first if isinstance(first, int) else rows[first]
+                for part in found
+                for again, first in part.repeated.items()
+            }
         except KeyError as error:
             raise _refused(self._place, "repeats a vector that it does not have") from error
         chat = ChatVectors(ids, vectors, rows)
