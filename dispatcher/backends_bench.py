@@ -7,7 +7,6 @@ itself, with the first release as `--link-dest`, which is how a release comes to
 
 from __future__ import annotations
 
-import re
 import secrets
 import shutil
 import subprocess
@@ -30,6 +29,7 @@ from shared.files import make_dir, remove_tree
 from shared.processes import last_line, module_command, run_bounded
 from shared.release import PLACES, Manifest, seal
 from shared.settings import INDEXES, Settings
+from shared.transfer import copy_command, moved_bytes
 
 if TYPE_CHECKING:
     from shared.embedding import Vectors
@@ -222,7 +222,7 @@ class _Measuring:
         if row.backend in SERVED:
             row.moved_bytes, row.moved_at_least = shape.rows * shape.dimensions * 4, True
         else:
-            row.moved_bytes = moved_bytes(self.folder)
+            row.moved_bytes = moved(self.folder)
         remove_tree(release_of(self.folder, 2))
         self._say(f"building all {shape.rows:,} from nothing")
         row.rebuild_seconds = self._build(3, grown=True)
@@ -287,23 +287,15 @@ def recall(made: MadeUp, questions: Questions, found: Sequence[Sequence[str]]) -
     return float(np.mean(right))
 
 
-def moved_bytes(folder: Path) -> int:
-    """What rsync sends and receives to bring release 2 to where release 1 lies; the copy is removed."""
+def moved(folder: Path) -> int:
+    """What rsync sends and receives to bring release 2 to where release 1 lies, as a night does; the copy is removed."""
     copy = folder / "copy"
-    done = run_bounded(
-        [
-            *("rsync", "--recursive", "--times", "--checksum", "--perms", "--no-whole-file", "--stats"),
-            f"--link-dest={release_of(folder, 1)}",
-            f"{release_of(folder, 2)}/",
-            f"{copy}/",
-        ],
-        TRANSFER_SECONDS,
-    )
+    command = copy_command(release_of(folder, 2), f"{copy}/", str(release_of(folder, 1)))
+    done = run_bounded(command, TRANSFER_SECONDS)
     if done.returncode != 0:
         raise _Stopped("failed", f"rsync ended with code {done.returncode}: {last_line(done)}")
     remove_tree(copy)
-    counted = re.findall(r"^Total bytes (?:sent|received): ([\d.,]+)$", done.stdout, re.MULTILINE)
-    return sum(int(re.sub(r"\D", "", one)) for one in counted)
+    return moved_bytes(done.stdout)
 
 
 def _size(index: Path) -> tuple[int, int]:

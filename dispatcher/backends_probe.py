@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 import time
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -36,6 +37,10 @@ if TYPE_CHECKING:
 QUESTION = "question "
 
 
+#: Seconds between two looks whether whoever asks still lives.
+PARENT_SECONDS = 0.2
+
+
 @dataclass(frozen=True)
 class Task:
     """`folder` holds the releases and what a reader writes; `vectors` are those of the corpus, or of the questions."""
@@ -50,6 +55,7 @@ class Task:
     earlier: int | None = None  # build: the release, without the new turns, that may be taken over
     asked: tuple[int, ...] = ()  # read: the chat of each question
     k: int = 0
+    parent: int = field(default_factory=os.getpid)  # the process that asks
 
 
 def identity(dimensions: int) -> EmbeddingIdentity:
@@ -185,8 +191,16 @@ def _settings(task: Task) -> Settings:
     )
 
 
+def _end_with(parent: int) -> None:
+    """End when the process that asks has ended, however it did: nobody else knows of us then."""
+    while os.getppid() == parent:
+        time.sleep(PARENT_SECONDS)
+    os._exit(1)
+
+
 def main(what: str, task: str, answer: str) -> None:
     given = Task(**orjson.loads(Path(task).read_bytes()))
+    threading.Thread(target=_end_with, args=(given.parent,), daemon=True).start()
     try:
         told = {"build": build, "read": read}[what](given)
     except HmemError as error:

@@ -6,7 +6,6 @@ whose forced command knows begin, verify, switch, rollback and prune (shared/rec
 
 from __future__ import annotations
 
-import re
 import shlex
 import subprocess
 from dataclasses import dataclass
@@ -23,6 +22,7 @@ from shared.processes import last_line, run_bounded
 from shared.receiver import Receiver
 from shared.release import Manifest, parse_manifest
 from shared.settings import Settings
+from shared.transfer import copy_command, moved_bytes
 
 #: Seconds for the transfer, and for one verb.
 TRANSFER_TIMEOUT_SECONDS = 3600
@@ -31,8 +31,6 @@ VERB_TIMEOUT_SECONDS = 600
 SILENCE_SECONDS = 120
 #: rsync's exit codes for a connection that broke: worth another try at once.
 _CONNECTION_CODES = frozenset({10, 12, 30, 35, 255})
-#: In what `rsync --stats` prints.
-_MOVED = re.compile(r"^Total bytes (?:sent|received): ([\d.,]+)$", re.MULTILINE)
 
 
 class ConnectionBroken(PublishFailed):
@@ -210,16 +208,10 @@ def _error_of(code: int) -> type[HmemError]:
 
 
 def transfer(source: Path, destination: str, rsh: str | None = None, base: str | None = None) -> int:
-    """Copy a release with rsync; content decides, not time and size. Returns the bytes that went over, both ways.
-
-    `base`: a directory over there, as seen from the destination: a file that it has equal is linked from it and not sent.
-    """
-    command = ["rsync", "--recursive", "--times", "--checksum", "--perms", "--stats"]
-    command += ["--rsh", rsh, f"--timeout={SILENCE_SECONDS}"] if rsh else []
-    # Whole: Debian 12's rsync (3.2.7) makes some files wrong from parts of another one there, and refuses them ("failed verification").
-    command += [f"--link-dest={base}", "--whole-file"] if base else []
+    """Copy a release with rsync (shared/transfer.py). Returns the bytes that went over, both ways."""
+    shell = ["--rsh", rsh, f"--timeout={SILENCE_SECONDS}"] if rsh else []
     try:
-        done = run_bounded([*command, f"{source}/", destination], TRANSFER_TIMEOUT_SECONDS)
+        done = run_bounded(copy_command(source, destination, base, *shell), TRANSFER_TIMEOUT_SECONDS)
     except subprocess.TimeoutExpired as error:
         raise ConnectionBroken(
             f"rsync did not end within {TRANSFER_TIMEOUT_SECONDS} s. Look at disk and network."
@@ -232,7 +224,7 @@ def transfer(source: Path, destination: str, rsh: str | None = None, base: str |
         raise kind(
             f"rsync ended with code {done.returncode}: {_complaint(done)}. Mend that and run the night again.{hint}"
         )
-    return sum(int(re.sub(r"\D", "", count)) for count in _MOVED.findall(done.stdout))
+    return moved_bytes(done.stdout)
 
 
 def _complaint(done: subprocess.CompletedProcess[str]) -> str:

@@ -23,7 +23,16 @@ from shared.keeping import reading
 from shared.lexical import LexicalIndex
 from shared.lookup import Asked, Hidden, Hit, Recalled, Sources, VectorOf, look_up
 from shared.ranking import query_terms
-from shared.release import LEXICAL, OLDEST_READ, Manifest, parts_of, prove_file, prove_folder, read_manifest, summary_file
+from shared.release import (
+    LEXICAL,
+    OLDEST_READ,
+    Manifest,
+    parts_of,
+    prove_file,
+    prove_folder,
+    read_manifest,
+    summary_file,
+)
 from shared.settings import Settings
 
 if TYPE_CHECKING:

@@ -96,7 +96,11 @@ def test_ctrl_c_leaves_no_files_and_no_process(world: World) -> None:
         process.communicate(timeout=60)
     assert process.returncode != 0
     assert list(temporary.iterdir()) == []
-    assert not [path for path in Path("/proc").glob("[0-9]*/cmdline") if str(temporary).encode() in _content(path)]
+
+    def nobody() -> bool:
+        return not [path for path in Path("/proc").glob("[0-9]*/cmdline") if str(temporary).encode() in _content(path)]
+
+    wait_for(nobody, "the end of the processes that were started")  # one that had just been started sees it itself
 
 
 def _content(path: Path) -> bytes:

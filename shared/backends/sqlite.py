@@ -150,7 +150,9 @@ class SqliteBackend(AskingBackend):
 
     def _open_index(self) -> None:
         verify(self._release)
-        self._file = VectorFile(parts_of(self._release, VECTORS), self._indexed_with.dimensions if self._indexed_with else 0)
+        self._file = VectorFile(
+            parts_of(self._release, VECTORS), self._indexed_with.dimensions if self._indexed_with else 0
+        )
 
     def _close_index(self) -> None:
         if self._file is not None:
