@@ -157,6 +157,8 @@ class Bench:
             raise _Stopped(
                 "not available", "REDIS_STACK_URL is not set, and the Redis of the queue is not to be filled"
             )
+        if row.backend == "qdrant" and settings.qdrant_url is None:
+            raise _Stopped("not available", "QDRANT_URL is not set")
         try:
             builder_of(row.backend, settings, 1).refuse_unless_usable()
         except HmemError as error:

@@ -70,6 +70,7 @@ def _refuse_unless_writable(out: Path) -> None:
         raise InvalidInput(
             f"--out {out} cannot be written: {there} is no directory that you may write to. Name another one."
         )
+    make_dir(out)
 
 
 def _write(out: Path, told: dict[str, Any], rows: Sequence[Row], text: str) -> None:

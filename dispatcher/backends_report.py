@@ -93,6 +93,8 @@ def notes(plan: Plan, rows: Sequence[Row]) -> list[str]:
     return [
         *made,
         f"Chats are of one size: {chats}. {plan.queries} questions, each near a turn, go to {CHATS_ASKED} chats (or all), one after the other.",
+        "p50 / p99: half of the answers, and 99 of 100, were as fast. recall@10: share of the ten nearest of an exact search that were found. "
+        "RSS: memory of the process that asks. ratio: next night over from nothing; at small sizes it is the start of a library that is measured.",
         f"search: the {K} nearest; whole chat: the similarity of every chunk of the chat, as a lookup asks; told: the share of them that has one. "
         "Both without the embedding of the question, and warm but for the first search.",
         f"next night: {plan.new:,} new turns, the index of before being there; moved: the bytes of rsync for that release (index and manifest). "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from contextlib import closing
 from pathlib import Path
 
@@ -11,13 +12,25 @@ from dispatcher.forget.journal import Journals
 from dispatcher.forgetting import Forgotten
 from dispatcher.status import STALE_HOURS, pin_sentence, read_status
 from shared import keys
+from shared.backends.asking import AskingBackend
+from shared.backends.builders import SERVED
 from shared.backends.choose import backend_of
-from shared.backends.null import NullBackend
+from shared.backends.libraries import how_to_install
 from shared.backends.parts import part_files
 from shared.embedding import Embedder, open_embedder
-from shared.errors import MemoryStale, ReleaseRefused
+from shared.errors import IndexServerAway, MemoryStale, ReleaseRefused, SettingsError
 from shared.keeping import read_pin
-from shared.release import LEXICAL, MANIFEST, RELEASES, current_release, no_release, parts_of, read_manifest, verify
+from shared.release import (
+    LEXICAL,
+    MANIFEST,
+    RELEASES,
+    Manifest,
+    current_release,
+    no_release,
+    parts_of,
+    read_manifest,
+    verify,
+)
 from shared.settings import Settings
 from shared.text import time_text
 
@@ -112,7 +125,7 @@ def check_vectors(setup: Setup) -> Finding:
     chosen = backend_of(setup.settings, release, manifest)
     if setup.settings.memory_backend == "none":
         return ok("MEMORY_BACKEND=none: memory is looked up by words alone.")
-    if isinstance(chosen, NullBackend):
+    if not isinstance(chosen, AskingBackend):
         return _no_vectors(setup.settings, f"{chosen.why_not}")
     indexed = manifest.embedding
     if indexed is None:
@@ -128,12 +141,29 @@ def check_vectors(setup: Setup) -> Finding:
     with closing(embedder):
         why = embedder.identity.difference(indexed) or difference(embedder, indexed)
     if why is None:
-        return ok(f"The embedder fits release {release.name} ({indexed.family}, indexed by {indexed.provider}).")
+        fits = f"The embedder fits release {release.name} ({indexed.family}, indexed by {indexed.provider})"
+        return _cannot_open(setup.settings, release, manifest, chosen.name) or ok(
+            f"{fits}, and its {chosen.name} index answers."
+        )
     return problem(
         Fault.EMBEDDER_DIFFERS,
         f"The embedder differs from the one that release {release.name} was indexed with, so it is looked up by words alone: {why}.",
         f"Set EMBEDDER and EMBED_MODEL to {indexed.family} as in the night, or run hmem-night backfill archive --reembed with these settings.",
     )
+
+
+def _cannot_open(settings: Settings, release: Path, manifest: Manifest, name: str) -> Finding | None:
+    """What keeps the index of the release from being searched; views of it are made elsewhere, so that nothing is changed."""
+    with tempfile.TemporaryDirectory(prefix="hmem-doctor-") as state:
+        chosen = backend_of(settings.model_copy(update={"hmem_state_dir": Path(state)}), release, manifest)
+        chosen.open()
+        why = chosen.why_not
+        chosen.close()
+    if why is None:
+        return None
+    code = IndexServerAway if name in SERVED else SettingsError if how_to_install(name) else ReleaseRefused
+    fix = "Mend that, or set MEMORY_BACKEND to another index that the release has; until then there are keywords."
+    return problem(code.exit_code, f"The {name} index of release {release.name} cannot be searched: {why}.", fix)
 
 
 def check_store(setup: Setup) -> Finding:

@@ -28,7 +28,7 @@ def list_(json: Json = False) -> None:
         counts = "-" if listed.turns is None else f"{listed.turns} turns of {listed.chats} chats"
         parent = f"after {listed.parent}" if listed.parent is not None else ""
         created = (listed.created_at or "").replace("+00:00", "Z")
-        row = f"{listed.run:>6}  {created:20}  {parent:10}  {counts:28}  {size_text(listed.bytes):>9}"
+        row = f"{listed.run:>6}  {created:20}  {parent:10}  {counts:28}  {size_text(listed.bytes):>9}  {'+'.join(listed.indexes) or '-':8}"
         typer.echo(f"{row}  {', '.join(listed.marks)}".rstrip())
     if not found:
         typer.echo("There is no release yet.")

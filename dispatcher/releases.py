@@ -41,6 +41,7 @@ class Listed:
     turns: int | None = None
     chats: int | None = None
     bytes: int = 0
+    indexes: list[str] = field(default_factory=list)
     marks: list[str] = field(default_factory=list)
     error: str | None = None
 
@@ -61,7 +62,7 @@ def _listed(release: Path, run: int, marks: list[str]) -> Listed:
     except ReleaseRefused as error:
         listed.marks, listed.error = [*marks, UNREADABLE], str(error)
         return listed
-    listed.created_at, listed.parent = manifest.created_at, manifest.parent
+    listed.created_at, listed.parent, listed.indexes = manifest.created_at, manifest.parent, manifest.indexes
     listed.turns, listed.chats = sum(manifest.turns_per_chat.values()), len(manifest.turns_per_chat)
     return listed
 

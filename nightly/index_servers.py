@@ -1,6 +1,6 @@
-"""The servers that hold indexes of ours, remembered until nothing of ours is there: settings may change meanwhile, and what was forgotten must go.
+"""The servers that hold indexes of ours, and under which names, remembered until nothing is left there: settings may change meanwhile.
 
-HMEM_NIGHT_DIR/servers.json    ["qdrant"]
+HMEM_NIGHT_DIR/servers.json    {"qdrant": ["hmem"]}: server -> each INDEX_NAME that was used there
 """
 
 from __future__ import annotations
@@ -13,52 +13,68 @@ import orjson
 from nightly.night import Night
 from shared.backends import aliases
 from shared.backends.builders import SERVED
-from shared.errors import HmemError, ReleaseRefused
+from shared.errors import HmemError, ReleaseRefused, SettingsError
 from shared.files import write_atomic
+from shared.settings import Settings
 
 SERVERS = "servers.json"
 
 
 def make_room(night: Night, indexes: Iterable[str]) -> None:
-    """Before indexes are built on servers: remember these, and remove what attempts that failed have left there."""
-    wanted = [name for name in indexes if name in SERVED]
-    if not wanted:
-        return
-    _remember(night, {*_known(night), *wanted})
-    try:
-        named = night.target.served()
-    except ReleaseRefused as error:  # nothing is removed, and the night goes on
-        night.report.say(f"  {error}")
-        return
-    for server in wanted:
+    """Before indexes are built on servers: remember these, and remove what attempts that failed have left there.
+
+    SettingsError if another installation uses our INDEX_NAME there: each would remove what the other reads.
+    """
+    for server in (name for name in indexes if name in SERVED):
+        name, known = night.settings.index_name, _known(night)
+        try:
+            named = night.target.served()
+        except ReleaseRefused as error:  # nothing is removed, and the night goes on
+            night.report.say(f"  {error}")
+            continue
+        if name not in known.get(server, ()):
+            found = set(aliases.left_over(night.settings, server, ()))
+            if found and not found & set(named):
+                raise SettingsError(
+                    f"INDEX_NAME={name} is in use on the {server} server ({min(found)}), and by no release of this installation. Set another "
+                    "INDEX_NAME; if these indexes are of no use to anybody, remove them there."
+                )
+            _remember(night, known | {server: [*known.get(server, ()), name]})
         aliases.sweep(night.settings, server, named)
 
 
 def sweep(night: Night) -> str | None:
     """Remove the indexes that no release reads any more; why one could not be removed, or None."""
-    for server in sorted({*_known(night), *aliases.servers(night.settings)}):
-        try:
-            night.lease.check()
-            for name in aliases.sweep(night.settings, server, night.target.served()):
-                night.report.say(f"  {name} is read by no release any more and was removed.")
-            if server not in night.settings.indexes and not aliases.left_over(night.settings, server, ()):
-                _remember(night, _known(night) - {server})
-        except HmemError as error:
-            return f"{server}: {error}"
+    for server, names in _known(night).items():
+        for name in names:
+            try:
+                _sweep(night, server, name)
+            except HmemError as error:
+                return f"{server}, INDEX_NAME={name}: {error} (If that server is gone for good, remove {_file(night)}.)"
     return None
+
+
+def _sweep(night: Night, server: str, name: str) -> None:
+    settings: Settings = night.settings.model_copy(update={"index_name": name})
+    night.lease.check()
+    for gone in aliases.sweep(settings, server, night.target.served()):
+        night.report.say(f"  {gone} on the {server} server is read by no release any more and was removed.")
+    in_use = server in night.settings.indexes and name == night.settings.index_name
+    if not in_use and not aliases.left_over(settings, server, ()):
+        known = _known(night)
+        _remember(night, known | {server: [one for one in known[server] if one != name]})
 
 
 def _file(night: Night) -> Path:
     return night.settings.hmem_night_dir / SERVERS
 
 
-def _known(night: Night) -> set[str]:
+def _known(night: Night) -> dict[str, list[str]]:
     try:
-        return {name for name in orjson.loads(_file(night).read_bytes()) if name in SERVED}
-    except (OSError, ValueError, TypeError):
-        return set()
+        return {server: list(names) for server, names in orjson.loads(_file(night).read_bytes()).items() if names}
+    except (OSError, ValueError, TypeError, AttributeError):
+        return {}
 
 
-def _remember(night: Night, servers: set[str]) -> None:
-    if servers != _known(night):
-        write_atomic(_file(night), orjson.dumps(sorted(servers)) + b"\n")
+def _remember(night: Night, servers: dict[str, list[str]]) -> None:
+    write_atomic(_file(night), orjson.dumps(servers, option=orjson.OPT_SORT_KEYS) + b"\n")

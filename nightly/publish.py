@@ -18,6 +18,7 @@ from typing import Any, cast
 from nightly.last_index import digest_of, keep
 from nightly.ledger import whole_ledger
 from nightly.night import RESULT, Night
+from nightly.target import Brought
 from shared import keys
 from shared.chunking import CHUNKER_VERSION
 from shared.embedding import EmbeddingIdentity
@@ -35,13 +36,12 @@ def run(night: Night, out: Path) -> dict[str, Any]:
     _gather(night, stage)
     manifest = seal(stage, _manifest(night))
     _refuse_what_was_not_proven(manifest, night.result("build").get("proven", {}))
-    current, gate, moved = night.target.current(), dict[str, Any](), 0
+    current, brought = night.target.current(), Brought({})
     if current is None or current.run != night.run:
         refuse_unless_descendant(manifest, current)  # before the transfer; the day host asks again
         brought = night.target.bring(stage, night.run, accept=night.accept)
-        gate, moved = brought.gate, brought.moved
         night.crash_point("publish:brought")
-    if warning := gate.get("warn") or gate.get("refuse"):  # refused, and accepted by the owner
+    if warning := brought.gate.get("warn") or brought.gate.get("refuse"):  # refused, and accepted by the owner
         night.report.say(f"  {warning}")
     pinned, alias = night.target.switch(night.run, night.lease.token)
     if alias:
@@ -56,7 +56,7 @@ def run(night: Night, out: Path) -> dict[str, Any]:
     keep(night)
     night.crash_point("publish:index-kept")
     size = sum(file["size"] for file in manifest.files.values())
-    return {"files": len(manifest.files), "bytes": size, "moved": moved, "pinned": pinned, "gate": gate}
+    return {"files": len(manifest.files), "bytes": size, "moved": brought.moved, "pinned": pinned, "gate": brought.gate}
 
 
 def _gather(night: Night, stage: Path) -> None:

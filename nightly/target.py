@@ -73,10 +73,10 @@ class Target(Protocol):
 
 @dataclass(frozen=True)
 class Brought:
-    """The recall gate's record (shared/gate.py), and the bytes that rsync moved both ways."""
+    """The recall gate's record (shared/gate.py), and the bytes that went over the network, both ways; None on this host."""
 
     gate: dict[str, Any]
-    moved: int
+    moved: int | None = None
 
 
 class LocalTarget:
@@ -96,8 +96,8 @@ class LocalTarget:
 
     def bring(self, stage: Path, run: int, *, accept: bool) -> Brought:
         attempt = self._receiver.begin(run)
-        moved = transfer(stage, f"{self._dir}/incoming/{run}.{attempt}/")
-        return Brought(self._receiver.verify(run, attempt, accept=accept), moved)
+        transfer(stage, f"{self._dir}/incoming/{run}.{attempt}/")
+        return Brought(self._receiver.verify(run, attempt, accept=accept))
 
     def switch(self, run: int, token: int) -> tuple[int | None, str | None]:
         return self._receiver.switch(run, token, self._redis)

@@ -19,9 +19,8 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from shared.backends.parts import new_part, part_files, take_over
+from shared.backends.parts import begin, new_part, part_files
 from shared.errors import LedgerMismatch
-from shared.files import make_dir
 from shared.integrity import check_database, damage_named, open_closed
 from shared.ranking import Match, query_terms, query_words
 
@@ -77,10 +76,8 @@ def build(place: Path, run: int, rows: Iterable[tuple[Chunk, str]], earlier: Ear
 
     The parts of `earlier` are taken over; what they do not hold becomes a part of its own.
     """
-    make_dir(place)
+    begin(place, earlier)
     held = set[str]().union(*earlier.held.values()) if earlier else set[str]()
-    for name in earlier.parts if earlier else ():
-        take_over(earlier.path / name, place)  # type: ignore[union-attr]
     path = new_part(place, run)
     if not _write_part(path, (row for row in rows if row[0].chunk_id not in held)) and len(part_files(place)) > 1:
         path.unlink()

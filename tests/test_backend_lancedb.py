@@ -14,9 +14,9 @@ import pytest
 
 from shared.backends import asking, lance_index, lancedb
 from shared.backends.base import Corpus, Earlier
+from shared.backends.chat_vectors import ROW_BYTES
 from shared.backends.lance_index import CHATS, LanceIndex, connect, data_files, table_dir
 from shared.backends.lancedb import LanceBuilder
-from shared.backends.vector_files import ROW_BYTES
 from shared.errors import ReleaseRefused, StorageError
 from shared.release import LANCEDB, verify
 from tests.index_world import DIMENSIONS, MadeUp, corpus_of, ids, make_release, notes, opened, settings_for, vector_of
@@ -280,7 +280,7 @@ def test_the_chats_asked_last_stay_in_memory_and_no_more(tmp_path: Path) -> None
     first = index.chat("0")
     for chat in ("1", "2", "0", "3"):
         index.chat(chat)
-    assert list(index._kept) == ["2", "0", "3"]
+    assert index.kept.names() == ["2", "0", "3"]
     assert index.chat("0") is first
     assert index.chat("nobody") is None
 

@@ -13,8 +13,9 @@ import pytest
 
 from shared.backends import asking
 from shared.backends.base import Corpus, Earlier
+from shared.backends.chat_vectors import ROW_BYTES, ChatVectors
 from shared.backends.sqlite import SqliteBuilder
-from shared.backends.vector_files import BLOCK_ROWS, ROW_BYTES, ChatVectors, VectorFile
+from shared.backends.vector_files import BLOCK_ROWS, VectorFile
 from shared.errors import ReleaseRefused
 from shared.release import VECTORS, read_manifest, seal
 from tests.index_world import DIMENSIONS, MadeUp, corpus_of, ids, make_release, notes, opened, settings_for, vector_of
@@ -36,11 +37,11 @@ def test_the_chats_asked_last_stay_in_memory_and_no_more(file: VectorFile) -> No
     first = file.chat("0")
     for chat in ("1", "2", "0", "3"):
         file.chat(chat)
-    assert list(file._kept) == ["2", "0", "3"]
+    assert file.kept.names() == ["2", "0", "3"]
     assert file.chat("0") is first
-    file._cache_bytes = 10
+    file.kept.limit_bytes = 10
     assert file.chat("5") is file.chat("5"), "the newest one stays, however large"
-    assert list(file._kept) == ["5"]
+    assert file.kept.names() == ["5"]
 
 
 def test_a_chat_over_many_blocks_is_read_in_order(tmp_path: Path) -> None:
@@ -133,6 +134,6 @@ def test_a_file_of_another_layout_is_not_read(tmp_path: Path, monkeypatch: pytes
     with settings_for([], tmp_path) as settings:
         path = make_release(settings, tmp_path, ["sqlite"], {"1": notes("1", 3)})
         with closing(sqlite3.connect(path / VECTORS / "1.sqlite")) as connection:
-            connection.execute("PRAGMA user_version = 1")
+            connection.execute("PRAGMA user_version = 3")
         seal(path, replace(read_manifest(path), indexes=["sqlite"]))
-        assert "has layout 1, this program knows 2" in (opened(settings, path).why_not or "")
+        assert "has layout 3, this program knows 2" in (opened(settings, path).why_not or "")

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from shared.backends.builders import SERVED, served_builder_of
-from shared.backends.serving import read_served
-from shared.errors import IndexServerAway
+from shared.backends.serving import read_served, served_names
+from shared.errors import IndexServerAway, SettingsError
 from shared.release import PLACES
 from shared.settings import Settings
 from tests.conftest import World
-from tests.index_world import settings_for
+from tests.index_world import make_release, notes, settings_for
 
 
 class Indexed:
@@ -104,3 +104,38 @@ def test_without_the_server_the_night_waits_and_the_day_has_words(world: World, 
     assert f"the {name} server does not answer" in found["degraded"][0]
     world.command("hmem-night", "run", NIGHT_INDEXES="sqlite")
     assert (world.memory_dir / "current").resolve().name != "1", "another index is one setting away"
+
+
+def test_the_name_of_another_installation_is_refused(world: World) -> None:
+    """Each would remove what the other reads."""
+    with settings_for(["qdrant"], world.root) as settings:
+        theirs = make_release(settings, world.root / "theirs", ["qdrant"], {"1": notes("1", 3)})
+        indexed = Indexed(world, "qdrant", settings)
+        world.say("t1", "the boiler code is 4711")
+        done = world.command("hmem-night", "run", check=False)
+        assert done.returncode == SettingsError.exit_code
+        assert f"INDEX_NAME={settings.index_name} is in use on the qdrant server" in done.stderr
+        assert indexed.on_server() == served_names(theirs)
+        world.command("hmem-night", "run", INDEX_NAME=f"{settings.index_name}-2")
+        assert indexed.on_server() == served_names(theirs)
+        served_builder_of("qdrant", settings, 0).sweep([])
+
+
+def test_what_was_forgotten_goes_under_every_name_that_was_used(world: World) -> None:
+    with settings_for(["redis"], world.root) as settings:
+        indexed = Indexed(world, "redis", settings)
+        world.say("t1", "the boiler code is 4711", chat_id="77")
+        world.say("t2", "Noor keeps bees")
+        indexed.night()
+        world.say("t3", "and she sells honey")
+        other = settings.model_copy(update={"index_name": f"{settings.index_name}-2"})
+        world.command("hmem-night", "run", INDEX_NAME=other.index_name)
+        assert len(indexed.on_server()) == len(served_builder_of("redis", other, 0).left_over([])) == 1
+        assert ": complete." in world.command("hmem", "forget", "--chat=77", "--yes").stdout
+        assert served_builder_of("redis", other, 0).left_over([]) == []
+        assert len(indexed.on_server()) == 1
+        world.say("t4", "but not at night")
+        gone = world.command(
+            "hmem-night", "run", NIGHT_INDEXES="sqlite", MEMORY_BACKEND="auto", REDIS_STACK_URL="redis://127.0.0.1:1/0"
+        )
+        assert "REDIS_STACK_URL" in gone.stdout, "it is remembered, though no setting names it"

@@ -10,8 +10,6 @@ bitmap in 90 ms. `_distance` is asked for by name, or Lance prints a warning for
 
 from __future__ import annotations
 
-import threading
-from collections import OrderedDict
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import orjson
 
-from shared.backends.vector_files import CACHE_BYTES, ROW_BYTES, ChatVectors
+from shared.backends.chat_vectors import CACHE_BYTES, ChatVectors, KeptChats
 from shared.errors import ReleaseRefused
 from shared.ranking import Match
 
@@ -76,9 +74,8 @@ class LanceIndex:
     """A reader of `lancedb/`; threads may share it. RuntimeError or another error of Lance's, or ReleaseRefused, if a file is damaged."""
 
     def __init__(self, place: Path, dimensions: int, cache_bytes: int = CACHE_BYTES) -> None:
-        self._place, self._dimensions, self._cache_bytes = place, dimensions, cache_bytes
-        self._reading, self._keeping = threading.Lock(), threading.Lock()
-        self._kept: OrderedDict[str, ChatVectors] = OrderedDict()
+        self._place, self._dimensions = place, dimensions
+        self.kept = KeptChats(self._read, dimensions, cache_bytes)
         database = connect(place)
         self._chats = database.open_table(CHATS)
         layout = (self._chats.schema.metadata or {}).get(b"layout", b"").decode()
@@ -135,19 +132,11 @@ class LanceIndex:
 
     def chat(self, chat_id: str) -> ChatVectors | None:
         """A chat's vectors, from memory if it was asked lately; None for an unknown chat."""
-        if (kept := self._known(chat_id)) or chat_id not in self.chats:
-            return kept
-        with self._reading:  # one at a time: two that ask for the same chat read it once
-            return self._known(chat_id) or self._read(chat_id, self.chats[chat_id])
+        return self.kept.get(chat_id) if chat_id in self.chats else None
 
-    def _known(self, chat_id: str) -> ChatVectors | None:
-        with self._keeping:
-            if chat_id in self._kept:
-                self._kept.move_to_end(chat_id)
-            return self._kept.get(chat_id)
-
-    def _read(self, chat_id: str, chat: _Chat) -> ChatVectors:
-        self._make_room(self._bytes(chat.count))
+    def _read(self, chat_id: str) -> ChatVectors:
+        chat = self.chats[chat_id]
+        self.kept.room(chat.count)
         vectors, ids = np.empty((chat.count, self._dimensions), np.float32), list[str]()
         for batch in self.batches(["chat_id", "chunk_id", "vector"], chat):
             if batch["chat_id"].unique().to_pylist() != [chat_id] or len(ids) + batch.num_rows > chat.count:
@@ -161,18 +150,4 @@ class LanceIndex:
             self._chats.search().where(f"chat = {chat.number}").select(["repeated"]).to_arrow()["repeated"].to_pylist()
         )
         rows |= {one: rows[first] for one, first in orjson.loads(told[0]).items() if first in rows}
-        read = ChatVectors(ids, vectors, rows)
-        with self._keeping:
-            self._kept[chat_id] = read
-        return read
-
-    def _bytes(self, count: int) -> int:
-        return count * (self._dimensions * 4 + ROW_BYTES)
-
-    def _make_room(self, size: int) -> None:
-        """Forget the chats that were asked longest ago, before more memory is taken."""
-        with self._keeping:
-            taken = size + sum(self._bytes(len(chat.ids)) for chat in self._kept.values())
-            while self._kept and taken > self._cache_bytes:
-                _, oldest = self._kept.popitem(last=False)
-                taken -= self._bytes(len(oldest.ids))
+        return ChatVectors(ids, vectors, rows)

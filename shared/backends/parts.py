@@ -10,8 +10,13 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from shared.errors import StorageError
+from shared.files import make_dir
+
+if TYPE_CHECKING:
+    from shared.backends.base import Earlier
 
 #: Parts of one level that become one of the next, and the rows below which all parts are of the lowest level.
 FANOUT, LEAST_ROWS = 8, 4096
@@ -57,6 +62,14 @@ def new_part(place: Path, run: int) -> Path:
         attempt += 1
         path = place / f"{run}-{attempt}{SUFFIX}"
     return path
+
+
+def begin(place: Path, earlier: Earlier | None) -> None:
+    """The directory of a new index, with the parts of the earlier one in it."""
+    make_dir(place)
+    if earlier:
+        for name in earlier.parts:
+            take_over(earlier.path / name, place)
 
 
 def take_over(part: Path, place: Path) -> None:

@@ -16,11 +16,11 @@ import numpy as np
 
 from shared.backends.asking import AskingBackend
 from shared.backends.base import Checked, Corpus, Earlier
-from shared.backends.parts import new_part, part_files, take_over
+from shared.backends.chat_vectors import ChatVectors
+from shared.backends.parts import begin, new_part, part_files
 from shared.backends.vector_files import (
     LAYOUT,
     STORED,
-    ChatVectors,
     VectorFile,
     read_content,
     read_part,
@@ -28,7 +28,6 @@ from shared.backends.vector_files import (
 )
 from shared.embedding import EmbeddingIdentity
 from shared.errors import ReleaseRefused
-from shared.files import make_dir
 from shared.integrity import check_database, damage_named
 from shared.ranking import Match
 from shared.release import VECTORS, parts_of, verify
@@ -57,9 +56,7 @@ class SqliteBuilder:
 
     def build(self, place: Path, corpus: Corpus, earlier: Earlier | None = None) -> None:
         """As in `Builder`. The parts of `earlier` are taken over; what they do not hold becomes a part of its own."""
-        make_dir(place)
-        for name in earlier.parts if earlier else ():
-            take_over(earlier.path / name, place)  # type: ignore[union-attr]
+        begin(place, earlier)
         rest = _without(corpus, earlier)
         if len(rest) or rest.repeats or not part_files(place):
             write_part(new_part(place, self._run), rest)

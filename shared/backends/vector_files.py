@@ -11,25 +11,21 @@ sent to the day host, for a rounding of some 0.0001 in a similarity, and float32
 from __future__ import annotations
 
 import sqlite3
-import threading
-from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 import orjson
 
+from shared.backends.chat_vectors import CACHE_BYTES, ChatVectors, KeptChats
 from shared.backends.parts import part_files
 from shared.errors import ReleaseRefused, StorageError
 from shared.integrity import open_closed
-from shared.ranking import Match
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from shared.backends.base import Corpus
     from shared.embedding import Vectors
 
@@ -37,12 +33,6 @@ if TYPE_CHECKING:
 LAYOUT, OLDEST_READ = 2, 1
 BLOCK_ROWS = 1024
 STORED = np.dtype("<f2")
-#: Memory for vectors of chats that were searched lately; the newest one stays even if it alone is larger.
-CACHE_BYTES = 176 << 20
-#: What a row takes beside its vector: the chunk id, twice pointed to (measured).
-ROW_BYTES = 180
-#: From this part of a chat on, all its rows are compared: cheaper than a copy of those that are asked for.
-MANY = 8
 
 SCHEMA = f"""
 PRAGMA journal_mode = OFF;
@@ -109,46 +99,6 @@ def read_content(path: Path) -> PartContent:
 
 
 @dataclass(frozen=True)
-class ChatVectors:
-    """One chat's rows: chunk ids, vectors of shape (n, dimensions), and the row of each chunk, repeated ones included."""
-
-    ids: list[str]
-    vectors: Vectors
-    rows: dict[str, int]
-    asked: list[tuple[Sequence[str], NDArray[np.intp]]] = field(default_factory=list)
-
-    def nearest(self, vector: Vectors, k: int) -> list[Match]:
-        """The k most similar rows, best first; of equal ones the earlier."""
-        if k < 1 or not self.ids:
-            return []
-        scores = self.vectors @ vector
-        least = np.partition(scores, -k)[-k] if k < len(scores) else -np.inf
-        candidates = np.flatnonzero(scores >= least)
-        best = candidates[np.argsort(-scores[candidates], kind="stable")[:k]]
-        return [Match(self.ids[row], float(scores[row])) for row in best]
-
-    def compare(self, vector: Vectors, chunk_ids: Sequence[str]) -> Vectors:
-        """Cosine similarity of each chunk, shape (n,); NaN where it has no row."""
-        rows = self._rows_of(chunk_ids)
-        known = rows >= 0
-        scores = np.full(len(rows), np.nan, dtype=np.float32)
-        if len(rows) * MANY > len(self.ids):  # no copy of the rows
-            scores[known] = (self.vectors @ vector)[rows[known]]
-        else:
-            scores[known] = self.vectors[rows[known]] @ vector
-        return scores
-
-    def _rows_of(self, chunk_ids: Sequence[str]) -> NDArray[np.intp]:
-        """The row of each chunk, -1 for none. A lookup asks for all chunks of a chat, each time for the same tuple: that one is kept."""
-        if self.asked and self.asked[0][0] is chunk_ids:
-            return self.asked[0][1]
-        rows = np.fromiter((self.rows.get(one, -1) for one in chunk_ids), np.intp, len(chunk_ids))
-        if isinstance(chunk_ids, tuple):  # nobody can change it
-            self.asked[:] = [(chunk_ids, rows)]
-        return rows
-
-
-@dataclass(frozen=True)
 class _InPart:
     """A chat in one part."""
 
@@ -163,9 +113,8 @@ class VectorFile:
     """A reader of `vectors/`, or of one part; threads may share it. sqlite3.Error or ReleaseRefused if a file is damaged."""
 
     def __init__(self, place: Path, dimensions: int, cache_bytes: int = CACHE_BYTES) -> None:
-        self._place, self._dimensions, self._cache_bytes = place, dimensions, cache_bytes
-        self._reading, self._keeping = threading.Lock(), threading.Lock()
-        self._kept: OrderedDict[str, ChatVectors] = OrderedDict()
+        self._place, self._dimensions = place, dimensions
+        self.kept = KeptChats(self._read, dimensions, cache_bytes)
         self._parts: dict[Path, sqlite3.Connection] = {}
         with ExitStack() as opened:
             opened.callback(self.close)
@@ -179,7 +128,7 @@ class VectorFile:
     def chats(self) -> dict[str, int]:
         """Chat id -> number of its vectors, as the files themselves count them."""
         counted: dict[str, int] = {}
-        with self._reading:
+        with self.kept.reading:
             for connection in self._parts.values():
                 for chat_id, count in connection.execute("SELECT chat_id, vectors FROM chats"):
                     counted[chat_id] = counted.get(chat_id, 0) + count
@@ -187,19 +136,11 @@ class VectorFile:
 
     def chat(self, chat_id: str) -> ChatVectors | None:
         """A chat's vectors, from memory if it was asked lately; None for an unknown chat, and once closed."""
-        with self._keeping:
-            if chat_id in self._kept:
-                self._kept.move_to_end(chat_id)
-                return self._kept[chat_id]
-        with self._reading:  # one at a time: two that ask for the same chat read it once
-            with self._keeping:
-                if chat_id in self._kept:
-                    return self._kept[chat_id]
-            return self._read(chat_id)
+        return self.kept.get(chat_id)
 
     def close(self) -> None:
-        with self._reading, self._keeping:
-            self._kept.clear()
+        with self.kept.reading:
+            self.kept.clear()
             while self._parts:
                 _, connection = self._parts.popitem()
                 connection.close()
@@ -209,7 +150,7 @@ class VectorFile:
         if not found:
             return None
         count = sum(part.count for part in found)
-        self._make_room(self._bytes(count))
+        self.kept.room(count)
         vectors, ids = np.empty((count, self._dimensions), np.float32), list[str]()
         for part in found:
             ids += _read_rows(part, chat_id, vectors[len(ids) : len(ids) + part.count])
@@ -222,21 +163,7 @@ class VectorFile:
             }
         except KeyError as error:
             raise _refused(self._place, "repeats a vector that it does not have") from error
-        chat = ChatVectors(ids, vectors, rows)
-        with self._keeping:
-            self._kept[chat_id] = chat
-        return chat
-
-    def _bytes(self, count: int) -> int:
-        return count * (self._dimensions * 4 + ROW_BYTES)
-
-    def _make_room(self, size: int) -> None:
-        """Forget the chats that were asked longest ago, before more memory is taken."""
-        with self._keeping:
-            taken = size + sum(self._bytes(len(chat.ids)) for chat in self._kept.values())
-            while self._kept and taken > self._cache_bytes:
-                _, oldest = self._kept.popitem(last=False)
-                taken -= self._bytes(len(oldest.ids))
+        return ChatVectors(ids, vectors, rows)
 
 
 def read_part(path: Path, dimensions: int) -> Iterator[tuple[str, list[str], Vectors]]:
