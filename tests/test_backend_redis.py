@@ -18,10 +18,11 @@ from redis.commands.search.query import Query
 
 from shared import keys
 from shared.backends import asking, redis_search
+from shared.backends.asking import MOST_COMPARED
 from shared.backends.base import Corpus
 from shared.backends.redis_index import tag_of
 from shared.backends.redis_search import RedisBackend, RedisBuilder
-from shared.backends.serving import MOST_COMPARED, Served, read_served, write_served
+from shared.backends.serving import Served, read_served, write_served
 from shared.embedding import EmbeddingIdentity
 from shared.errors import IndexServerAway, ReleaseRefused, SettingsError
 from shared.release import REDIS, Manifest, seal

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 #: Questions whose vectors are kept: one lookup asks for its vector more than once, and as many lookups as that run at the same time.
 KEPT = 64
+#: Chunks of a chat that `of_nearest` knows of: more would take longer than a lookup may.
+MOST_COMPARED = 1000
 
 
 class _Known:
@@ -137,6 +139,13 @@ class AskingBackend(ABC):
     @abstractmethod
     def similarities(self, query: str, chat_id: str, chunk_ids: Sequence[str]) -> Vectors:
         """As in `MemoryBackend`."""
+
+    def of_nearest(self, query: str, chat_id: str, chunk_ids: Sequence[str]) -> Vectors:
+        """`similarities` of what searches and does not compare: of the chat's nearest MOST_COMPARED only, and of no repeated chunk."""
+        import numpy as np
+
+        found = {match.chunk_id: match.score for match in self.search(query, chat_id, MOST_COMPARED)}
+        return np.array([found.get(chunk_id, np.nan) for chunk_id in chunk_ids], dtype=np.float32)
 
     def vector(self, query: str) -> Vectors | None:
         """As in `MemoryBackend`."""

@@ -45,8 +45,6 @@ SYNC_THRESHOLD, BATCH_SIZE = 1000, 100
 SAME = 1e-3
 #: Every k-th vector must find itself after building.
 SELF_CHECK_EVERY = 50
-#: Chunks of a chat that `similarities` knows of.
-MOST_COMPARED = 1000
 
 
 def collection_name(chat_id: str) -> str:
@@ -236,11 +234,7 @@ class ChromaBackend(AskingBackend):
         return [Match(chunk_id, 1.0 - float(distance)) for chunk_id, distance in zip(ids, distances, strict=True)]
 
     def similarities(self, query: str, chat_id: str, chunk_ids: Sequence[str]) -> Vectors:
-        """Of the chat's nearest MOST_COMPARED only: Chroma searches, it does not compare. A chunk whose vector equals another's has none."""
-        import numpy as np
-
-        found = {match.chunk_id: match.score for match in self.search(query, chat_id, MOST_COMPARED)}
-        return np.array([found.get(chunk_id, np.nan) for chunk_id in chunk_ids], dtype=np.float32)
+        return self.of_nearest(query, chat_id, chunk_ids)
 
     def _collection(self, chat_id: str) -> Any:
         """The chat's collection, or None; its own record of the chat id is compared, whatever its name says."""

@@ -30,8 +30,6 @@ if TYPE_CHECKING:
 
 #: Seconds that a server has for one answer by day, and by night, where thousands of rows go in one request.
 DAY_SECONDS, NIGHT_SECONDS = 2.0, 60.0
-#: Chunks of a chat that `similarities` knows of: a server searches, and sending more takes longer than a lookup may.
-MOST_COMPARED = 1000
 #: Every k-th vector must find itself after building.
 SELF_CHECK_EVERY = 50
 
@@ -126,11 +124,7 @@ class ServedBackend(AskingBackend):
             raise away from error
 
     def similarities(self, query: str, chat_id: str, chunk_ids: Sequence[str]) -> Vectors:
-        """Of the chat's nearest MOST_COMPARED only. A chunk whose vector equals another's has none."""
-        import numpy as np
-
-        found = {match.chunk_id: match.score for match in self.search(query, chat_id, MOST_COMPARED)}
-        return np.array([found.get(chunk_id, np.nan) for chunk_id in chunk_ids], dtype=np.float32)
+        return self.of_nearest(query, chat_id, chunk_ids)
 
     def _away(self, error: Exception) -> IndexServerAway:
         return IndexServerAway(
