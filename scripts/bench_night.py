@@ -52,11 +52,14 @@ def compare(environment: dict[str, str], hmem: Hmem, turns: int, new: int, chats
         told = ", ".join(f"{step} {night['seconds'][step]:.2f}" for step in steps)
         typer.echo(f"  {label:5} {night['total']:7.2f} s, moved {night['moved'] / 1e6:8.2f} MB   ({told})")
     build = added["seconds"]["build"] / anew["seconds"]["build"]
-    embedding = (turns + new) * added["seconds"]["embed"] / new  # what a night host without its cache would embed
+    each = (
+        max(added["seconds"]["embed"] - anew["seconds"]["embed"], 0.001) / new
+    )  # beside reading the cache, which both do
+    embedding = (turns + new) * each  # what a night host without its cache would embed
     cold = added["total"] / (anew["total"] + embedding)
     typer.echo(
         f"  ratio: build {build:.1%}; whole night {added['total'] / anew['total']:.1%} with every vector cached, {cold:.1%} of one that embeds all "
-        f"({embedding:.0f} s more, at {new / added['seconds']['embed']:.0f} texts/s); moved {added['moved'] / fresh:.2f} x the new data, "
+        f"({embedding:.0f} s more, at {1 / each:.0f} texts/s); moved {added['moved'] / fresh:.2f} x the new data, "
         f"{added['moved'] / anew['moved']:.1%} of the rebuild's"
     )
 

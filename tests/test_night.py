@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 import time
 from collections import Counter
 from dataclasses import replace
@@ -311,6 +312,31 @@ def _renumber(world: World, run: int) -> None:
     (other / "manifest.json").write_bytes(replace(read_manifest(other), run=run).to_json())
     current.unlink()
     current.symlink_to(f"releases/{run}")
+
+
+@pytest.mark.parametrize("inside", [True, False])
+def test_nobody_keeps_a_second_name_for_a_file_of_a_release(
+    light: World, monkeypatch: pytest.MonkeyPatch, *, inside: bool
+) -> None:
+    """By it the file could be changed after it was verified: in incoming/ it is removed, elsewhere the release is refused."""
+    light.say("t1", "something")
+    real = target.transfer
+
+    def link(source: Path, destination: str) -> int:
+        moved = real(source, destination)
+        second = Path(destination).parent / "mine" if inside else light.root / "mine"
+        os.link(Path(destination) / "lexical" / "1.sqlite", second)
+        return moved
+
+    monkeypatch.setattr(target, "transfer", link)
+    if inside:
+        light.night()
+        assert (light.memory_dir / "current" / "lexical" / "1.sqlite").stat().st_nlink == 1
+        assert not list((light.memory_dir / "incoming").iterdir())
+    else:
+        with pytest.raises(ReleaseRefused, match="has a second name"):
+            light.night()
+        assert not (light.memory_dir / "current").exists()
 
 
 def test_a_changed_release_is_refused_before_the_switch(light: World, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,6 +14,7 @@ import shutil
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -124,11 +125,11 @@ def _every_byte_of_the_manifest(good: Path) -> tuple[Outcome, int]:
     return outcome, 2 * len(content)
 
 
-def _damaged(world: World, tree: Path, case: Case) -> bool:
-    """A tree of links to the good release, with the case applied; False if the case changes nothing."""
+def _damaged(world: World, tree: Path, case: Case, copy: Callable[[str, str], object] = os.link) -> bool:
+    """A tree of links to the good release, or of copies, with the case applied; False if the case changes nothing."""
     remove_tree(tree.parent)
     tree.parent.mkdir(parents=True)
-    shutil.copytree(world.memory_dir / "releases" / str(RUN), tree, copy_function=os.link)
+    shutil.copytree(world.memory_dir / "releases" / str(RUN), tree, copy_function=copy)
     return case.apply(tree)
 
 
@@ -138,7 +139,9 @@ def _brought(world: World, case: Case) -> str | None:
     if not (memory / "current").is_symlink():
         shutil.copytree(world.memory_dir / "releases" / str(BEFORE), memory / "releases" / str(BEFORE))
         (memory / "current").symlink_to(f"releases/{BEFORE}")
-    if not _damaged(world, memory / "incoming" / f"{RUN}.1", case):
+    if not _damaged(
+        world, memory / "incoming" / f"{RUN}.1", case, shutil.copy2
+    ):  # files of its own, as rsync makes them
         return None
     try:
         with mock.patch.object(receiver, "run_bounded", side_effect=TryOutStarted):
