@@ -421,12 +421,6 @@ def test_another_database_and_a_policy_that_drops_vectors_are_refused(stand_in: 
         stand_in.redis.config_set("maxmemory-policy", "noeviction")
 
 
-def test_without_the_library_it_is_said_what_to_install(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with pytest.raises(SettingsError, match=r"NIGHT_INDEXES names redis.*hcli-memory\[redis-search\]"):
-        RedisBuilder(settings, 1).refuse_unless_usable()
-
-
 def test_a_server_that_is_away_is_named_without_its_password(tmp_path: Path) -> None:
     settings = load_settings(redis_stack_url=f"redis://somebody:open-sesame@127.0.0.1:{free_port()}/0")
     with pytest.raises(IndexServerAway) as refused:
