@@ -23,6 +23,8 @@ from numpy.typing import NDArray
 from shared.ranking import WEIGHTS, Weights
 
 Array = NDArray[np.float32]
+#: Two equal vectors' cosines differ by their places in a matrix product (1.5e-8); all that is scaled is of the order of 1 or above.
+ROUNDING = 1e-6
 Integers = NDArray[np.int32]
 #: Where one term stands: ordinals of items, each once (in a file ascending), and how often in each.
 Posting = tuple[Integers, NDArray[np.uint16]]
@@ -139,11 +141,11 @@ class Scored:
 
 
 def unit(values: Array) -> Array:
-    """Scaled to 0..1; zeros if all are equal."""
+    """Scaled to 0..1; zeros if all are equal, up to ROUNDING: else noise would decide as if it were a difference."""
     if not len(values):
         return values
     low, high = values.min(), values.max()
-    return (values - low) / (high - low) if high > low else np.zeros_like(values)
+    return (values - low) / (high - low) if high - low > ROUNDING else np.zeros_like(values)
 
 
 def bm25(postings: Iterable[Posting], features: Features, weights: Weights = WEIGHTS) -> Array:
