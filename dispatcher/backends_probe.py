@@ -20,7 +20,7 @@ import numpy as np
 import orjson
 
 from dispatcher.backends_corpus import Shape, chat_id, read_vectors
-from shared.backends.asking import Asker, AskingBackend
+from shared.backends.asking import AskingBackend
 from shared.backends.base import Earlier
 from shared.backends.builders import builder_of
 from shared.backends.choose import backend_of
@@ -113,16 +113,9 @@ def read(task: Task) -> dict[str, Any]:
         return {"why": backend.why_not}
     with closing(backend):
         started = time.perf_counter()
-        open_with(backend, Known(questions))
+        backend.open_with(Known(questions))
         opened = time.perf_counter() - started
         return {"open_seconds": opened, **_Asking(backend, task, ids).answers()}
-
-
-def open_with(backend: AskingBackend, embedder: Known) -> None:
-    """As `open`, with this embedder instead of the one of the settings; it raises what is wrong."""
-    backend._asker = Asker(embedder)
-    backend._open_index()
-    backend._why = None
 
 
 class _Asking:

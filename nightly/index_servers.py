@@ -17,8 +17,6 @@ from shared.errors import HmemError, ReleaseRefused, SettingsError
 from shared.files import write_atomic
 from shared.settings import Settings
 
-SERVERS = "servers.json"
-
 
 def make_room(night: Night, indexes: Iterable[str]) -> None:
     """Before indexes are built on servers: remember these, and remove what attempts that failed have left there.
@@ -66,7 +64,7 @@ def _sweep(night: Night, server: str, name: str) -> None:
 
 
 def _file(night: Night) -> Path:
-    return night.settings.hmem_night_dir / SERVERS
+    return night.settings.hmem_night_dir / aliases.SERVERS_FILE
 
 
 def _known(night: Night) -> dict[str, list[str]]:

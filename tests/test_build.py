@@ -678,6 +678,23 @@ def test_a_night_that_built_nothing_keeps_what_is_there(nights: Nights) -> None:
     assert [path.name for path in nights.last.iterdir()] == ["1"]
 
 
+def test_a_night_that_the_version_before_has_built_is_finished(nights: Nights) -> None:
+    """An update between the switch and the end of publishing: nothing is known of its indexes, and nothing of them is kept."""
+    night, result = nights.build(talk(6))
+    record = {name: value for name, value in result.items() if name != "places"}
+    (night.output("build") / "result.json").write_bytes(orjson.dumps(record))
+    last_index.keep(night)
+    assert not nights.last.exists()
+
+
+def test_words_of_another_stemmer_are_not_carried_on(nights: Nights, monkeypatch: pytest.MonkeyPatch) -> None:
+    nights.published(talk(6))
+    monkeypatch.setattr(lexical, "version", lambda: "another stemmer")
+    nights.published(talk(7))
+    assert [path.name for path in (nights.built / LEXICAL).iterdir()] == ["2.sqlite"]
+    assert "lexical/ is built from nothing" in nights.report.lines[0]
+
+
 def test_an_index_that_changed_after_its_proof_is_not_kept(nights: Nights) -> None:
     night, _ = nights.build(talk(6))
     _rewrite(night.output("build") / CHROMA / chroma.DATABASE, lambda c: c + b"x")

@@ -27,9 +27,10 @@ from dispatcher import checks_claude, doctor
 from dispatcher.checks_claude import OLDEST_CLAUDE, TESTED_CLAUDE
 from dispatcher.checks_redis import KEYLESS, USES
 from dispatcher.findings import Fault, Finding, Setup
-from shared.errors import exit_codes
+from shared.errors import IndexServerAway, exit_codes
 from shared.keeping import write_pin
 from tests.conftest import BINARIES, REPOSITORY, STAND_IN, World, free_port, wait_for
+from tests.index_world import settings_for
 from tests.servers.ollama_api import DIGEST, OllamaApi
 
 NOBODY = 65534
@@ -626,6 +627,20 @@ def test_a_release_that_can_be_asked_by_words_alone(host: World) -> None:
     found = ask(host, EMBEDDER="local")[1]["vectors"]
     assert (found.state, "built without a vector index" in found.sentence) == ("warning", True)
     assert ask(host, EMBEDDER="local", MEMORY_BACKEND="none")[1]["vectors"].state == "ok"
+
+
+def test_an_index_that_cannot_be_searched(world: World) -> None:
+    """The doctor opens it as a lookup does, and leaves no view of it behind."""
+    world.say("t1", "the boiler code is 4711")
+    with settings_for(["qdrant"], world.root) as settings:
+        world.environment |= {"QDRANT_URL": str(settings.qdrant_url), "INDEX_NAME": settings.index_name}
+        world.night(night_indexes="qdrant,lancedb", qdrant_url=settings.qdrant_url, index_name=settings.index_name)
+        assert "its lancedb index answers" in ask(world)[1]["vectors"].sentence
+        assert "its qdrant index answers" in ask(world, MEMORY_BACKEND="qdrant")[1]["vectors"].sentence
+    found = ask(world, MEMORY_BACKEND="qdrant")[1]["vectors"]
+    assert (found.state, found.code) == ("problem", IndexServerAway.exit_code)
+    assert "The qdrant index of release 1 cannot be searched: the qdrant server does not answer" in found.sentence
+    assert not list((world.root / "state" / "views").glob("*"))
 
 
 def test_a_store_of_the_day_that_does_not_answer(host: World) -> None:

@@ -178,3 +178,11 @@ def test_every_text_is_in_one_group(texts: list[str]) -> None:
     found = said(*texts)
     assert sorted(place for group in found for place in group) == list(range(len(texts)))
     assert [group[0] for group in found] == sorted(group[0] for group in found)
+
+
+def test_a_rounding_is_no_difference() -> None:
+    """Two equal vectors' cosines differ by some 1e-8: scaled to 0..1 that would be all the difference there can be."""
+    noise = np.array([0.25, 0.25 + 6e-8, 0.25], np.float32)
+    assert noise[0] != noise[1], "the case is one"
+    assert unit(noise).tolist() == [0, 0, 0]
+    assert unit(np.array([0.25, 0.26], np.float32)).tolist() == [0, 1]

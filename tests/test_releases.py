@@ -6,6 +6,7 @@ import json
 import shutil
 import signal
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from redis import Redis
@@ -383,3 +384,43 @@ def test_marks_of_releases_that_are_gone_go_too(world: World) -> None:
     assert vectors_missing(memory) is None
     memory.close()
     assert not gone.exists()
+
+
+def test_the_list_names_the_indexes(world: World) -> None:
+    world.say("t1", "something")
+    world.night(night_indexes="none")
+    assert json.loads(world.command("hmem", "release", "list", "--json").stdout)["releases"][0]["indexes"] == []
+    world.say("t2", "something else")
+    world.night()
+    assert [" sqlite " in line for line in world.command("hmem", "release", "list").stdout.splitlines()] == [
+        False,
+        True,
+    ]
+
+
+def test_a_damaged_name_of_an_index_stops_no_night(light: World) -> None:
+    """It keeps what is on servers; the night host is told that nothing is known of that."""
+    light.say("t1", "something")
+    light.night()
+    (light.memory_dir / "releases" / "1" / "qdrant.json").write_text("")
+    answer = receiver.handle(light.settings(), "begin 2")
+    assert answer["served"] is None
+    assert (answer["attempt"] > 0, answer["newest"]) == (True, 1)
+
+
+@pytest.mark.parametrize("room", [True, False])
+def test_a_base_is_laid_where_there_is_room_for_the_whole_release_besides(
+    light: World, monkeypatch: pytest.MonkeyPatch, *, room: bool
+) -> None:
+    light.say("t1", "something")
+    light.night()
+    free = 10**9 if room else sum(path.stat().st_size for path in (light.memory_dir / "releases" / "1").rglob("*"))
+    monkeypatch.setattr("shared.receiver.shutil.disk_usage", lambda _: SimpleNamespace(free=free))
+    answer = receiver.handle(light.settings(), "begin 2")
+    base = light.memory_dir / "incoming" / f"2.{answer['attempt']}.base"
+    assert (answer["base"], base.is_dir()) == (room, room)
+    if room:
+        part = base / "lexical" / "1.sqlite"
+        assert part.stat().st_nlink == 1, "a copy: nobody writes to the release through it"
+        assert part.read_bytes() == (light.memory_dir / "current" / "lexical" / "1.sqlite").read_bytes()
+        assert not (base / "manifest.json").exists()

@@ -67,10 +67,10 @@ class NightPart:
 
     def _lags(self, release: Path) -> bool:
         """Whether the archive's mirror, or a server that holds vectors, may still have what the last night took out of all else."""
-        if self.archive_here:
+        watched = self.settings.archive_mirror or (self.settings.hmem_night_dir / aliases.SERVERS_FILE).exists()
+        if self.archive_here and watched:
             nights = _nights()
-            last = nights[-1] if nights else {"mirror_failed": self.settings.archive_mirror}
-            if last.get("mirror_failed") or last.get("not_swept"):
+            if not nights or nights[-1].get("mirror_failed") or nights[-1].get("not_swept"):
                 return True
         if self.settings.remote_target:  # its releases are not here, and the night knows what they read
             return False

@@ -12,6 +12,9 @@ from shared.errors import HmemError
 from shared.release import PLACES
 from shared.settings import Settings
 
+#: In HMEM_NIGHT_DIR: where indexes of ours are (nightly/index_servers.py).
+SERVERS_FILE = "servers.json"
+
 
 def follow(settings: Settings, release: Path) -> str | None:
     """Point them at the indexes of this release; why one could not be, or None. A release without such indexes moves none."""

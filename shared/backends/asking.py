@@ -171,6 +171,13 @@ class AskingBackend(ABC):
             except Exception as error:  # noqa: BLE001 - a library raises anything; no index is no reason to stop answering
                 self._why = f"the {self.name} index of release {self._release.name} cannot be opened: {error!r}"
 
+    def open_with(self, embedder: Embedder) -> None:
+        """As `open`, with an embedder that needs no proof, for measurements; it raises what is wrong."""
+        with self._lock:
+            self._asker = Asker(embedder)
+            self._open_index()
+            self._why = None
+
     def _open(self) -> str | None:
         if not self._has_index():
             return f"release {self._release.name} has no {self.name} index"

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import threading
+from collections.abc import Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Self
+from typing import Any, Self
 
 #: Seconds between two looks whether the server is to end.
 LOOK_SECONDS = 0.02
@@ -15,6 +17,29 @@ class _Server(ThreadingHTTPServer):
 
     def handle_error(self, *_: object) -> None:
         """A client that was killed in mid-request is nothing to report."""
+
+
+class Answering(BaseHTTPRequestHandler):
+    """A handler that sends whole answers."""
+
+    protocol_version = "HTTP/1.1"
+
+    def _send(self, status: int, value: Any) -> None:
+        self._send_bytes(status, json.dumps(value).encode(), "application/json")
+
+    def _send_bytes(self, status: int, content: bytes, kind: str, more: Mapping[str, str] | None = None) -> None:
+        try:
+            self.send_response(status)
+            headers = {"Content-Type": kind, "Content-Length": str(len(content)), **(more or {})}
+            for name, value in headers.items():
+                self.send_header(name, value)
+            self.end_headers()
+            self.wfile.write(content)
+        except (BrokenPipeError, ConnectionResetError):  # the client gave up waiting
+            self.close_connection = True
+
+    def log_message(self, *_: object) -> None:
+        pass
 
 
 class Loopback:

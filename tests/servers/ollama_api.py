@@ -15,7 +15,7 @@ from http.server import BaseHTTPRequestHandler
 from typing import Any
 
 from shared.embedder_local import LocalEmbedder
-from tests.servers.loopback import Loopback
+from tests.servers.loopback import Answering, Loopback
 
 DIGEST = "1b226e2802dbb772b5fc32a58f103ca1804ef7501331012de126ab22f67475ef"
 
@@ -78,9 +78,8 @@ class OllamaApi(Loopback):
         return {"model": "all-minilm", "embeddings": rows, "prompt_eval_count": sum(map(len, texts)) // 4}
 
 
-class Handler(BaseHTTPRequestHandler):
+class Handler(Answering, BaseHTTPRequestHandler):
     api: OllamaApi
-    protocol_version = "HTTP/1.1"
 
     def do_GET(self) -> None:
         self.api.gets.append(self.path)
@@ -132,19 +131,3 @@ class Handler(BaseHTTPRequestHandler):
         ]
         lines = "".join(json.dumps(step) + "\n" for step in [*steps, {"status": "success"}])
         self._send_bytes(200, lines.encode(), "application/x-ndjson")
-
-    def _send(self, status: int, value: dict[str, Any]) -> None:
-        self._send_bytes(status, json.dumps(value).encode(), "application/json")
-
-    def _send_bytes(self, status: int, content: bytes, kind: str) -> None:
-        try:
-            self.send_response(status)
-            self.send_header("Content-Type", kind)
-            self.send_header("Content-Length", str(len(content)))
-            self.end_headers()
-            self.wfile.write(content)
-        except (BrokenPipeError, ConnectionResetError):  # the client gave up waiting
-            self.close_connection = True
-
-    def log_message(self, *_: object) -> None:
-        pass

@@ -28,7 +28,7 @@ from qdrant_client import QdrantClient
 from qdrant_client.http import models
 
 from shared.backends.serving import is_ours
-from tests.servers.loopback import Loopback
+from tests.servers.loopback import Answering, Loopback
 
 #: Seconds that a hanging request takes.
 HANG_SECONDS = 5
@@ -273,9 +273,8 @@ ROUTES: list[tuple[str, str, Callable[..., Any]]] = [
 ]
 
 
-class Handler(BaseHTTPRequestHandler):
+class Handler(Answering, BaseHTTPRequestHandler):
     api: QdrantApi
-    protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True  # head and body are two writes
 
     def _do(self) -> None:
@@ -314,32 +313,18 @@ class Handler(BaseHTTPRequestHandler):
         with suppress(OSError):  # the client was faster
             self.connection.shutdown(socket.SHUT_RDWR)
 
-    def _send(self, status: int, value: Any) -> None:
-        self._send_bytes(status, json.dumps(value).encode(), "application/json")
 
-    def _send_bytes(self, status: int, content: bytes, kind: str) -> None:
-        try:
-            self.send_response(status)
-            self.send_header("Content-Type", kind)
-            self.send_header("Content-Length", str(len(content)))
-            if status == 429:
-                self.send_header("Retry-After", "1")
-            if status == 302:
-                self.send_header("Location", "/sign-in")
-            self.end_headers()
-            self.wfile.write(content)
-        except (BrokenPipeError, ConnectionResetError):  # the client gave up waiting
-            self.close_connection = True
-
-    def log_message(self, *_: object) -> None:
-        pass
-
-
-REPLIES = {
+#: Fault -> status, content, its kind, and further headers.
+REPLIES: dict[str, tuple[Any, ...]] = {
     "500": (500, b'{"status": {"error": "Service internal error: it broke"}, "time": 0.0}', "application/json"),
-    "429": (429, b'{"status": {"error": "Rate limiting exceeded"}, "time": 0.0}', "application/json"),
+    "429": (
+        429,
+        b'{"status": {"error": "Rate limiting exceeded"}, "time": 0.0}',
+        "application/json",
+        {"Retry-After": "1"},
+    ),
     "html": (200, b"<html>", "text/html"),
-    "redirect": (302, b"<html>", "text/html"),
+    "redirect": (302, b"<html>", "text/html", {"Location": "/sign-in"}),
     "nothing": (200, b'{"result": null, "status": "ok", "time": 0.0}', "application/json"),
 }
 
