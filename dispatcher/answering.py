@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from uuid import uuid4
@@ -26,15 +25,20 @@ from dispatcher.claude_answer import Answer
 from dispatcher.context import Context, Said, hit_date
 from dispatcher.day import Day
 from dispatcher.forgetting import FORGOTTEN, erases
+from dispatcher.heeding import Heeding
 from dispatcher.memory import Memory
 from dispatcher.metrics import Metrics
 from dispatcher.outcomes import Outcomes
+from dispatcher.refused import USED_ID
 from dispatcher.retrying import keep_trying
+from dispatcher.rights import Rights
 from dispatcher.run import Run, RunCancelled
+from dispatcher.standing import ANY, LOOKS, NONE_STAND, are_own, named, sha1
 from dispatcher.tasks import MAX_ATTEMPTS, Begun, Finished, TaskQueue
 from shared.errors import HmemError
 from shared.records import RecordRefused, Result, Task, Tombstone, dumps
 from shared.settings import Settings
+from shared.speakers import label
 from shared.text import one_line, shorten
 
 log = structlog.get_logger()
@@ -49,6 +53,7 @@ WHY_CHARACTERS = 200
 
 NOTED = "Noted."
 AWAY = "Sorry, my notebook does not answer just now. Please try again in a while."
+FORGETTING = "have something forgotten"
 LATER = "My notebook does not answer just now; I shall see to it as soon as it does."
 
 
@@ -64,8 +69,9 @@ class Answering:
         metrics: Metrics | None = None,
     ) -> None:
         self._outcomes, self._metrics = Outcomes(settings), metrics or Metrics()
-        self._settings, self._memory = settings, memory
+        self._settings, self._memory, self._rights = settings, memory, Rights(settings)
         self._day = day or Day(settings, memory)
+        self.heeding = Heeding(memory, self._day)
         self._remembers = self._day.wanted and settings.memory_tokens > 0
         self._asking = Asking(settings, claude, self._metrics, remembers=self._remembers)
 
@@ -77,13 +83,17 @@ class Answering:
         """The signed answer to a task that cannot be read."""
         return self._outcomes.refused(task_id, reason)
 
+    def signed(self, task_id: str, raw: bytes) -> bool:
+        """Whether a result is signed for this task."""
+        return self._outcomes.signed(task_id, raw)
+
     def broken(self, task: Task, claimed_at: float) -> Finished:
         """For a task over which we failed ourselves."""
         return self._outcomes.broken(task, claimed_at)
 
     def look(self, run: Run, standing: bytes) -> None:
         """A result stands there while the task runs: the bot's own ends it, one that nobody has signed is remembered and makes way."""
-        if run.task_id is None or _sha1(standing) == run.forged:
+        if run.task_id is None or sha1(standing) == run.forged:
             return
         if self._outcomes.signed(run.task_id, standing):
             run.cancel()
@@ -91,17 +101,17 @@ class Answering:
             log.warning(
                 "a result with a wrong signature stands where the answer will go; it makes way", task=run.task_id
             )
-            run.forged = _sha1(standing)
+            run.forged = sha1(standing)
 
     async def answer(self, queue: TaskQueue, task: Task, claimed_at: float, run: Run) -> Finished:
         stones = self._stones(task)
         gone, command = erases(stones, task, claimed_at), commands.parse(task.message)
-        begun = await self._begin(queue, task, run, stones, with_session=command is None and not gone)
+        begun = await self._begin(queue, task, run, stones, with_session=command is None, gone=gone)
         if gone:  # a Redis from before brought it back
             log.warning("a task is not answered: it is forgotten")
             finished = self._outcomes.told(task, FORGOTTEN)
         elif begun.done is not None and begun.done != task.digest:
-            raise RecordRefused("its task_id was used before, for another message")
+            raise RecordRefused(USED_ID)
         elif begun.done or begun.deaths >= MAX_ATTEMPTS:
             log.warning("task not run again", deaths=begun.deaths)
             finished = self._outcomes.not_again(task, claimed_at, begun.deaths)
@@ -111,7 +121,7 @@ class Answering:
             finished = await self._command(queue, task, command, claimed_at)
         else:
             finished = await self._conversation(queue, task, claimed_at, begun, run)
-        return replace(finished, forged=run.forged)
+        return replace(finished, stood=named(begun.turns))
 
     def _stones(self, task: Task) -> list[Tombstone]:
         """The chat's tombstones; none where they cannot be read, and then no memory is injected either."""
@@ -122,30 +132,38 @@ class Answering:
             return []
 
     async def _begin(
-        self, queue: TaskQueue, task: Task, run: Run, stones: Sequence[Tombstone], *, with_session: bool
+        self, queue: TaskQueue, task: Task, run: Run, stones: Sequence[Tombstone], *, with_session: bool, gone: bool
     ) -> Begun:
-        """What is known of the task; whether its end was asked for before it began."""
-        fresh, lifetime = str(uuid4()) if with_session else "", self._settings.session_ttl
+        """What is known of the task; whether its end was asked for before it began. RecordRefused if turns of another one stand there."""
+        fresh, lifetime = str(uuid4()) if with_session and not gone else "", self._settings.session_ttl
         if any(stone.erase for stone in stones) and await keep_trying(
             lambda: queue.end_if_forgotten(task.chat_id, stones)
         ):
             log.warning("the conversation so far is ended: it is from before something was forgotten")
+        stood, looks = NONE_STAND, 0
         while True:
+            forged = run.forged if looks < LOOKS else ANY
             begun = await keep_trying(
-                lambda: queue.begin(task, fresh, lifetime, stones, replay=self._replays, forged=run.forged)
+                lambda: queue.begin(task, fresh, lifetime, stones, replay=self._replays, forged=forged, stood=stood)  # noqa: B023 - awaited at once
             )
+            self.heeding.seen = begun.mark
+            looks += 1
             if begun.cancelled:
                 run.cancel()
-            if begun.standing and not run.cancelled:
-                self.look(run, begun.standing)
-                if not run.cancelled:  # nobody's: look once more, past it
-                    continue
-            return begun
+            if begun.done is None and named(begun.turns) != stood and not gone:
+                if not are_own(task, begun.turns):
+                    raise RecordRefused(USED_ID)
+                stood = named(begun.turns)  # it was finished before, and that is not known any more
+            elif begun.standing and not run.cancelled:
+                self.look(run, begun.standing)  # of one that is nobody's: look once more, past it
+            else:
+                return begun
 
     async def _conversation(self, queue: TaskQueue, task: Task, claimed_at: float, begun: Begun, run: Run) -> Finished:
         """The path of a message that is for Claude."""
+        code = tags.new_code()
         try:
-            answer, used, context = await run.while_wanted(self._answered(queue, task, begun))
+            answer, used, context = await run.while_wanted(self._answered(queue, task, begun, code))
         except RunCancelled:
             return self._outcomes.cancelled(task, claimed_at, begun)
         except OSError as error:  # a full disk, a directory that cannot be made
@@ -154,20 +172,20 @@ class Answering:
         if self._replays:  # the id only marks the conversation, so that /new is seen
             used = begun.session
         finished = self._outcomes.answered(task, claimed_at, answer, begun, used)
-        return await self._remembered(queue, replace(finished, why=_why(context)), task, answer)
+        return await self._remembered(queue, replace(finished, why=_why(context)), task, answer, code)
 
-    async def _answered(self, queue: TaskQueue, task: Task, begun: Begun) -> tuple[Answer, str, Context]:
+    async def _answered(self, queue: TaskQueue, task: Task, begun: Begun, code: str) -> tuple[Answer, str, Context]:
         """The answer, the session to go on with ("" for none), and what was injected. A session that is lost is replaced once by a fresh one."""
         session, resume = begun.session, begun.resume and not self._replays
         context = await self._context(task, None if resume else begun.said, session if resume else None)
         asked = str(uuid4()) if self._replays else session
-        answer = await self._asking.ask(task, context, asked, resume=resume)
+        answer = await self._asking.ask(task, context, asked, code, resume=resume)
         if answer.session_lost and resume:
             log.warning("the session cannot be resumed, trying a fresh one", reason=answer.error)
             fresh = str(uuid4())
             said = await keep_trying(lambda: queue.recent(task, self._stones(task)))
             context = await self._context(task, said, None)
-            answer = await self._asking.ask(task, context, fresh, resume=False)
+            answer = await self._asking.ask(task, context, fresh, code, resume=False)
             return answer, fresh if answer.error is None else session, context
         exists = resume or answer.error is None
         return answer, session if exists else "", context
@@ -180,6 +198,8 @@ class Answering:
         """What to inject; nothing if memory is missing, broken or too slow. Without a session to resume, what was said just now comes as text."""
         if self._settings.memory_tokens <= 0:  # nothing is looked up: no thread is needed
             return self._assemble(task, said, session)
+        if self.heeding.due:
+            await _for_a_while(self.heeding.heed)
         if self._memory.moved() and not self._memory.refreshing:
             await _for_a_while(self._memory.refresh)  # else the release that is open must do
         if self._day.wanted and not self._day.opened:
@@ -218,31 +238,43 @@ class Answering:
         )
         return context
 
-    async def _remembered(self, queue: TaskQueue, finished: Finished, task: Task, answer: Answer) -> Finished:
+    async def _remembered(
+        self, queue: TaskQueue, finished: Finished, task: Task, answer: Answer, code: str
+    ) -> Finished:
         """The same with the tags of the answer acted on, taken out of what is sent and stored, and what came of them said."""
         if answer.error is not None or not self._remembers:
             return finished
-        parsed = tags.parse(answer.text)
+        parsed = tags.parse(answer.text, code)
+        if parsed.strange:
+            log.warning("tags without the code of their request are left as text", count=parsed.strange)
         if not parsed.tags:
             return finished
         said_at = finished.turns[-1].timestamp
+        allowed, refusal = self._allowed(task, parsed.tags)
         notes, later, forgotten = list[str](), b"", list[str]()
         try:
-            if any(tag.kind is tags.TagKind.FORGET for tag in parsed.tags):
+            if any(tag.kind is tags.TagKind.FORGET for tag in allowed):
                 await self._stored(queue, task)
-            acted = await asyncio.to_thread(self._day.act, task, finished.session, parsed.tags, said_at)
+            acted = await asyncio.to_thread(self._day.act, task, finished.session, allowed, said_at)
             notes, forgotten = acted.said, acted.forgotten
         except Exception as error:  # noqa: BLE001 - the answer must go out; the dreamer acts on what is kept
             log.error("tags are kept for later", reason=str(error))
-            later = later_tags(task, finished.session, parsed.tags, said_at)
-            if any(tag.kind in (tags.TagKind.DONE, tags.TagKind.FORGET) for tag in parsed.tags):
+            later = later_tags(task, finished.session, allowed, said_at)
+            if any(tag.kind in (tags.TagKind.DONE, tags.TagKind.FORGET) for tag in allowed):
                 notes = [LATER]
+        notes += filter(None, [refusal])
         self._day.crash_point("answering:acted")
         text = parsed.text if parsed.text.strip() else NOTED
         output = "\n\n".join([text, *notes])
         turns = [replace(turn, content=text) if turn.role == "asst" else turn for turn in finished.turns]
         result = self._outcomes.sign(task.task_id, output, finished.result.usage)
         return replace(finished, result=result, turns=turns, tags=later, forget=bool(forgotten))
+
+    def _allowed(self, task: Task, given: Sequence[tags.Tag]) -> tuple[list[tags.Tag], str]:
+        """The tags that may be acted on for who asked, and why the others may not."""
+        refusal = self._rights.refusal(FORGETTING, task.chat_id, task.user_id)
+        allowed = [tag for tag in given if not (refusal and tag.kind is tags.TagKind.FORGET)]
+        return allowed, refusal if len(allowed) < len(given) else ""
 
     async def _stored(self, queue: TaskQueue, task: Task) -> None:
         """Bring what was said a moment ago into the store: what is forgotten is looked for there, and one of these may say it again."""
@@ -269,6 +301,8 @@ class Answering:
             return "Nothing is kept here: MEDIUM_URL or MEMORY_TOKENS switches it off.", False
         if command.name == "show":
             return await asyncio.to_thread(self._day.listing, task.chat_id, now), False
+        if command.name == "forget" and (refusal := self._rights.refusal(FORGETTING, task.chat_id, task.user_id)):
+            return refusal, False
         if command.name == "add":
             outcome = await asyncio.to_thread(self._day.add, task, command.text, now)
         else:
@@ -290,14 +324,9 @@ def _why(context: Context) -> bytes:
         {
             "date": hit_date(hit, context.zone),
             "score": round(hit.score, 4),
-            "speaker": hit.chunk.speaker,
+            "speaker": label(hit.chunk.role, hit.chunk.speaker),
             "text": shorten(one_line(hit.chunk.text), WHY_CHARACTERS),
         }
         for hit in context.used
     ]
     return dumps(context.outline() | {"hits": hits})
-
-
-def _sha1(raw: bytes) -> str:
-    """As `redis.sha1hex` in the scripts: a name for these bytes, not a proof of anything."""
-    return hashlib.sha1(raw, usedforsecurity=False).hexdigest()

@@ -13,7 +13,7 @@ from dispatcher import tags
 from dispatcher.claude import ClaudeCli, Question
 from dispatcher.claude_answer import Answer
 from dispatcher.context import Context
-from dispatcher.mcp_config import allowed_tools, write_config
+from dispatcher.mcp_config import MemoryServer, allowed_tools
 from dispatcher.metrics import Metrics
 from shared.errors import HmemError, SettingsError
 from shared.files import PrivateDir, make_dir, safe_name
@@ -28,6 +28,7 @@ class Asking:
 
     def __init__(self, settings: Settings, claude: ClaudeCli, metrics: Metrics, *, remembers: bool) -> None:
         self._settings, self._claude, self._metrics = settings, claude, metrics
+        self._remembers = remembers
         rules = tags.INSTRUCTIONS if remembers else ""
         self._always = "\n\n".join(part for part in (_base_prompt(settings), rules) if part)
         self._prompts = PrivateDir(settings.hmem_state_dir / "prompts")
@@ -36,9 +37,11 @@ class Asking:
     def close(self) -> None:
         self._prompts.remove()
 
-    async def ask(self, task: Task, context: Context, session: str, *, resume: bool) -> Answer:
-        system, message = context.placed(task.message, self._settings.recall_placement)
-        prompt_file, tools_file = self._write_prompt(system), self._write_tools(task)
+    async def ask(self, task: Task, context: Context, session: str, code: str, *, resume: bool) -> Answer:
+        """The answer; its tags are orders only with this code."""
+        ending = tags.CODE_LINE.format(code=code) if self._remembers else ""
+        system, message = context.placed(task.message, self._settings.recall_placement, ending)
+        prompt_file, server = self._write_prompt(system), self._memory_server(task)
         try:
             question = Question(
                 message,
@@ -47,24 +50,25 @@ class Asking:
                 task.model,
                 self._directory(task),
                 prompt_file,
-                mcp_config_files=(tools_file,) if tools_file else (),
-                more_tools=allowed_tools(self._settings) if tools_file else (),
+                mcp_config_files=(server.config,) if server else (),
+                more_tools=allowed_tools(self._settings) if server else (),
             )
             began = time.perf_counter()
             answer = await self._claude.ask(question)
             self._metrics.claude(time.perf_counter() - began, task.model)
             return answer
         finally:
-            for path in (prompt_file, tools_file):
-                if path and path.parent == self._prompts.path:
-                    path.unlink(missing_ok=True)
+            if prompt_file and prompt_file.parent == self._prompts.path:
+                prompt_file.unlink(missing_ok=True)
+            if server:
+                server.close()
 
-    def _write_tools(self, task: Task) -> Path | None:
-        """The file that gives Claude this chat's memory as tools, if it shall have them."""
+    def _memory_server(self, task: Task) -> MemoryServer | None:
+        """What gives Claude this chat's memory as tools, if it shall have them."""
         if not self._settings.memory_mcp:
             return None
         try:
-            return write_config(self._settings, task.chat_id, self._prompts.path)
+            return MemoryServer(self._settings, task.chat_id, self._prompts.path)
         except (HmemError, OSError) as error:
             log.error("answering without memory tools", reason=str(error))
             return None

@@ -23,6 +23,7 @@ import orjson
 from dispatcher.backends_corpus import CorpusMaker, MadeUp, Questions, Say
 from dispatcher.backends_probe import Task, identity, release_of
 from shared.backends.builders import SERVED, builder_of, served_builder_of
+from shared.credentials import for_child
 from shared.embedding import open_embedder
 from shared.errors import HmemError, InvalidInput, StorageError
 from shared.files import make_dir, remove_tree
@@ -261,7 +262,8 @@ class _Measuring:
         answer.unlink(missing_ok=True)
         command = module_command("dispatcher.backends_probe", what, str(given), str(answer))
         try:
-            done = run_bounded(command, self.plan.limit)
+            with for_child() as (environment, descriptors):
+                done = run_bounded(command, self.plan.limit, environment=environment, descriptors=descriptors)
         except subprocess.TimeoutExpired as error:
             raise _Stopped("left out", f"{what} took longer than --limit {self.plan.limit:g} s") from error
         told: dict[str, Any] = orjson.loads(answer.read_bytes()) if done.returncode == 0 else {"why": last_line(done)}

@@ -83,7 +83,7 @@ def _write(out: Path, told: dict[str, Any], rows: Sequence[Row], text: str) -> N
         write_atomic(out / "bench.svg", plot(rows))
     except ModuleNotFoundError as error:
         typer.echo(
-            f"note: bench.svg is not written: {error.name} is not installed. In the checkout, pip install -c requirements.lock '.[plot]' brings it.",
+            f"note: bench.svg is not written: {error.name} is not installed. scripts/setup --with plot brings it.",
             err=True,
         )
     typer.echo(f"Written to {out}.", err=True)

@@ -26,6 +26,7 @@ from shared.backends.builders import builder_of
 from shared.backends.choose import backend_of
 from shared.embedding import DocumentVectors, EmbeddingIdentity
 from shared.errors import EmbeddingError, HmemError
+from shared.privileges import close_to_others
 from shared.release import PLACES, read_manifest
 from shared.settings import Settings, load_settings
 
@@ -192,6 +193,7 @@ def _end_with(parent: int) -> None:
 
 
 def main(what: str, task: str, answer: str) -> None:
+    close_to_others()
     given = Task(**orjson.loads(Path(task).read_bytes()))
     threading.Thread(target=_end_with, args=(given.parent,), daemon=True).start()
     try:

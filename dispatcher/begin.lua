@@ -1,25 +1,39 @@
 -- What must be known before a task is answered, in one look; and the chat's session, which is written at once if there is none, so that
 -- `/new` can end it while it runs. Repeating it gives the same, but for a session that it has then made itself.
 -- KEYS  1 hcli:mem:done:<task>  2 hcli:mem:attempts:<task>  3 hcli:mem:cancel:<task>  4 hcli:results:<task>  5 hcli:session:<chat>
---       6 hcli:session_history:<chat>  7 hcli:mem:spent:<chat>
+--       6 hcli:session_history:<chat>  7 hcli:mem:spent:<chat>  8 hcli:memory:<task>:user  9 hcli:memory:<task>:asst  10 hcli:mem:forgotten
 -- ARGV  1 id for a fresh session ("" = none is wanted)  2 its expiry in seconds  3 deaths from which a task is not run  4 "1": the conversation
---       so far is wanted also where a session is resumed  5 SHA-1 of a result that stands there and is nobody's ("" = none is known)
--- Returns {digest that is done ("?" = unreadable), deaths, "1" if cancelled, result that stands there, session before, session whose cost is
---       known, that cost, entries of the conversation…}; "" = absent. Nothing is written if the task is not to be run.
+--       so far is wanted also where a session is resumed  5 SHA-1 of a result that stands there and is nobody's ("" = none is known, "*" = any)
+--       6 bytes from which on nothing that stands there can be ours  7 8 SHA-1 of turns that stand there and are this task's ("" = none is known)
+-- Returns {digest that is done ("?" = unreadable), deaths, "1" if cancelled, result that stands there, turn of the question, of the answer ("?" =
+--       too large), session before, session whose cost is known, that cost, mark of the last forgetting, entries of the conversation…};
+--       "" = absent. Nothing is written if the task is not to be run.
 local function text(value) return type(value) == 'string' and value or '' end
 local done = redis.pcall('GET', KEYS[1])
 if type(done) == 'table' then done = '?' end
 local deaths = tonumber(text(redis.pcall('GET', KEYS[2]))) or 0
 local cancelled = redis.call('EXISTS', KEYS[3]) == 1
-local standing = text(redis.pcall('GET', KEYS[4]))
-if standing ~= '' and redis.sha1hex(standing) == ARGV[5] then standing = '' end
+local size = redis.pcall('STRLEN', KEYS[4])
+local huge = type(size) == 'number' and size > tonumber(ARGV[6])
+local standing = not huge and text(redis.pcall('GET', KEYS[4])) or ''
+if standing ~= '' and (ARGV[5] == '*' or redis.sha1hex(standing) == ARGV[5]) then standing = '' end
 
-local begun = {text(done), tostring(deaths), cancelled and '1' or '', standing, '', '', ''}
+local function turn(key)
+  local raw = redis.call('MGET', key)[1]
+  return raw and (#raw <= tonumber(ARGV[6]) and raw or '?') or ''
+end
+
+-- A turn that stands there is another task's until Python has read it as this one's.
+local function unknown(raw, known) return raw ~= '' and redis.sha1hex(raw) ~= known end
+
+local begun = {text(done), tostring(deaths), cancelled and '1' or '', standing, turn(KEYS[8]), turn(KEYS[9]), '', '', '',
+  text(redis.pcall('GET', KEYS[10]))}
 if ARGV[1] == '' or begun[1] ~= '' or deaths >= tonumber(ARGV[3]) or cancelled or standing ~= '' then return begun end
-begun[5] = redis.call('SET', KEYS[5], ARGV[1], 'EX', ARGV[2], 'NX', 'GET') or ''
+if unknown(begun[5], ARGV[7]) or unknown(begun[6], ARGV[8]) then return begun end
+begun[7] = redis.call('SET', KEYS[5], ARGV[1], 'EX', ARGV[2], 'NX', 'GET') or ''
 local spent = redis.pcall('HMGET', KEYS[7], 'session', 'cost')
-begun[6], begun[7] = text(spent[1]), text(spent[2])
-if begun[5] == '' or begun[5] == ARGV[1] or ARGV[4] == '1' then
+begun[8], begun[9] = text(spent[1]), text(spent[2])
+if begun[7] == '' or begun[7] == ARGV[1] or ARGV[4] == '1' then
   local said = redis.pcall('LRANGE', KEYS[6], 0, -1)
   for _, entry in ipairs(said) do begun[#begun + 1] = entry end
 end

@@ -28,3 +28,16 @@ def check_bot(setup: Setup) -> Finding:
             "Start hmem telegram (systemctl start hmem-telegram), and look at its log.",
         )
     return ok(f"The bot runs: {holder.decode('utf-8', 'replace')}; {len(setup.settings.allowed)} chats are allowed.")
+
+
+def check_owners(setup: Setup) -> Finding:
+    """Somebody has an owner's rights in the groups."""
+    settings = setup.settings
+    if settings.owner_ids:
+        return ok(f"OWNERS names {len(settings.owner_ids)} with an owner's rights in groups.")
+    if any(chat < 0 for chat in settings.allowed):
+        return warning(
+            "ALLOWED_CHATS holds a group and OWNERS is empty, so nobody there may forget, choose a model, begin anew or cancel for others.",
+            "Put the user ids of the owners into OWNERS, for bot and dispatcher; the bot tells everyone whom it refuses their number.",
+        )
+    return ok("OWNERS is empty: in groups nobody has an owner's rights.")

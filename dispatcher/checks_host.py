@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
-import pwd
 import tempfile
 from pathlib import Path
 
 from dispatcher.findings import Fault, Finding, Setup, ok, problem, warning
 from shared.errors import SettingsError
-from shared.settings import settings_file
+from shared.ownership import OURS, refuse_unsafe, user_name
+from shared.settings import secrets_in_file, settings_file
 
 #: Shares of a file system that are left. Below the first one it is a problem if there is little left in bytes as well.
 FULL_SHARE, FULL_BYTES = 0.05, 1 << 30
@@ -25,10 +26,10 @@ def check_secret(setup: Setup) -> Finding:
             "RESULT_HMAC_KEY is not set, so hmem run refuses to start.",
             "Set it to the secret that your bot verifies results with.",
         )
-    if (file := settings_file()) and file.stat().st_mode & 0o077:
+    if (file := settings_file()) and file.stat().st_mode & 0o077 and (held := secrets_in_file(setup.settings)):
         return warning(
-            f"{file} holds secrets, and others than its owner may read it.",
-            f"chmod 600 {file}, and chown it to the user who runs this.",
+            f"{file} holds secrets ({', '.join(held)}), and others than its owner may read it.",
+            f"Put them into a credentials file (HMEM_CREDENTIALS), or chmod 600 {file} and chown it to the user who runs this.",
         )
     return ok("RESULT_HMAC_KEY is set; whether it is the bot's cannot be seen from here.")
 
@@ -51,9 +52,9 @@ def check_state(setup: Setup) -> Finding:
             return _not_writable(inner, "this user may not write there; perhaps another one made it")
     owner = state.stat().st_uid
     if owner != os.geteuid():
-        name = _name(owner)
+        name = user_name(owner)
         return warning(
-            f"{state} belongs to {name}, and this ran as {_name(os.geteuid())}: it may be able to do what {name} is not.",
+            f"{state} belongs to {name}, and this ran as {user_name(os.geteuid())}: it may be able to do what {name} is not.",
             f"Ask again as that user: sudo -u {name} hmem doctor",
         )
     return ok(f"The state directory {state} can be written.")
@@ -69,16 +70,27 @@ def _state_to_be_made(state: Path) -> Finding:
 def _not_writable(path: Path, why: str) -> Finding:
     return problem(
         Fault.STATE_DIRECTORY,
-        f"{path} cannot be written by {_name(os.geteuid())} ({why}), so no message can be answered.",
+        f"{path} cannot be written by {user_name(os.geteuid())} ({why}), so no message can be answered.",
         "sudo install -d -m 700 -o USER that directory for the dispatcher's user (chown -R if it is there), or set HMEM_STATE_DIR.",
     )
 
 
-def _name(uid: int) -> str:
-    try:
-        return pwd.getpwuid(uid).pw_name
-    except KeyError:
-        return f"uid {uid}"
+def check_directories(setup: Setup) -> Finding:
+    """None of our directories leads elsewhere, and nobody but its owner and root may write there. The first that is wrong is a StorageError."""
+    looked_at = 0
+    for setting, fixed in OURS.items():
+        root: Path = getattr(setup.settings, setting)
+        with contextlib.suppress(PermissionError):  # another user's
+            if not root.is_dir():  # other checks say what that means
+                continue
+            owners = {0, os.geteuid(), root.stat().st_uid}  # night and dispatcher may have users of their own
+            refuse_unsafe(root, owners, follow=True)
+            looked_at += 1
+            for name in fixed:
+                refuse_unsafe(root / name, owners)
+    return ok(
+        f"{looked_at} of our directories can be seen by this user: no links in them, and others may not write there."
+    )
 
 
 def check_disk(setup: Setup) -> Finding:

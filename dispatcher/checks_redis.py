@@ -15,6 +15,7 @@ from dispatcher.findings import Fault, Finding, Setup, ok, problem, warning
 from dispatcher.worker import OLDEST_REDIS
 from shared import keys
 from shared.errors import RedisUnavailable
+from shared.redis_users import DISPATCHER
 
 #: A worse difference makes expiries, dates and the age of the last night wrong.
 FAR_SECONDS = 60.0
@@ -22,44 +23,18 @@ FAR_SECONDS = 60.0
 SHOWN_KEYS = 4
 
 _PROBE = "doctor"
-#: What the dispatcher does with each key; `doctor` stands for an id.
-USES: dict[str, str] = {
-    keys.TASKS: "LRANGE LREM LPUSH BLMOVE",
-    keys.inflight(_PROBE): "HGET HSET HDEL HEXISTS HGETALL DEL",
-    keys.BUSY: "HGET HSET HDEL HEXISTS HGETALL",
-    keys.WORKERS: "SADD SREM SMEMBERS",
-    keys.lease(_PROBE): "SET EXISTS DEL",
-    keys.RELEASE: "HSET HDEL",
-    keys.session(_PROBE): "SET GET DEL",
-    keys.history(_PROBE): "RPUSH LTRIM LRANGE LREM EXPIRE DEL",
-    keys.size(_PROBE): "INCRBY EXPIRE DEL",
-    keys.stats(_PROBE): "HINCRBY HINCRBYFLOAT EXPIRE",
-    keys.turn(_PROBE, "user"): "SET MGET",
-    keys.turn(_PROBE, "asst"): "SET MGET",
-    keys.unconsolidated(_PROBE): "RPUSH LTRIM LRANGE LREM LLEN",
-    keys.CHATS: "SADD SREM SRANDMEMBER",
-    keys.spent(_PROBE): "HGET HMGET HGETALL HSET HINCRBY EXPIRE DEL",
-    keys.dream(_PROBE): "SET GET DEL",
-    keys.TAGS: "RPUSH LINDEX LREM",
-    keys.why(_PROBE): "SET GET DEL",
-    keys.TOMBSTONES: "LPOS RPUSH",
-    keys.OUTBOX: "RPUSH",
-    keys.reminded(_PROBE): "SET",
-    keys.result(_PROBE): "SET GET MGET",
-    keys.cancel(_PROBE): "EXISTS MGET",
-    keys.SERVED: "ZADD ZRANGE ZSCORE ZREM ZREMRANGEBYRANK",
-    keys.DEAD: "RPUSH LTRIM",
-    keys.attempts(_PROBE): "INCR EXPIRE DEL GET",
-    keys.done(_PROBE): "SET EXISTS GET",
-    keys.NIGHT_LAST: "GET",
-    keys.NIGHT_FAILED: "GET",
-}
+#: What the dispatcher does with each key, by the table of its rights; `doctor` stands for an id.
+USES: dict[str, str] = {}
+for _right in DISPATCHER.rights:
+    for _pattern in _right.patterns:
+        _key = _pattern.replace("*", _PROBE)
+        USES[_key] = f"{USES.get(_key, '')} {_right.commands}".strip()
 #: What follows the key, so that the number of arguments is right.
 _ARGUMENTS = {
     "LRANGE": "0 0", "LREM": "1 x", "LPUSH": "x", "RPUSH": "x", "LTRIM": "0 -1", "EXPIRE": "60", "SET": "x", "INCRBY": "1",
     "HGET": "x", "HSET": "x x", "HDEL": "x", "HEXISTS": "x", "HINCRBY": "x 1", "HINCRBYFLOAT": "x 1", "LINDEX": "0",
     "LPOS": "x", "HMGET": "x", "ZADD": "1 x", "ZRANGE": "0 0", "ZSCORE": "x", "ZREM": "x", "ZREMRANGEBYRANK": "0 0", "SADD": "x", "SREM": "x",
-    "BLMOVE": f"{keys.TASKS} LEFT LEFT 1",
+    "LSET": "0 x", "BLMOVE": "KEY LEFT LEFT 1", "LMOVE": "KEY LEFT LEFT",
 }  # fmt: skip
 #: Commands without a key.
 KEYLESS = ("INFO server", "PING", "SCRIPT LOAD return", f"EVALSHA {'0' * 40} 0")
@@ -115,7 +90,12 @@ def _refused(client: redis.Redis) -> tuple[list[str], list[str]]:
             return [*commands], [*names]
         for key, used in USES.items():
             for name in used.split():
-                _judged(connection, [name, key, *_ARGUMENTS.get(name, "").split()], commands, names)
+                _judged(
+                    connection,
+                    [*name.split("|"), key, *_ARGUMENTS.get(name, "").replace("KEY", key).split()],
+                    commands,
+                    names,
+                )
         for line in KEYLESS:
             _judged(connection, line.split(), commands, names)
         return [*commands], [*names]
@@ -131,9 +111,9 @@ def _judged(connection: Any, command: list[str], commands: dict[str, None], name
         connection.read_response()
     except NoPermissionError as error:
         if "to access" in str(error):
-            names[command[1].replace(_PROBE, "*")] = None
+            names[command[_words(command)].replace(_PROBE, "*")] = None
         else:
-            commands[" ".join(command[: 2 if command[0] == "SCRIPT" else 1])] = None
+            commands[" ".join(command[: _words(command)])] = None
         return False
     except redis.exceptions.ExecAbortError:  # how Redis words that EXEC is denied
         commands["EXEC"] = None
@@ -147,6 +127,11 @@ def _judged(connection: Any, command: list[str], commands: dict[str, None], name
             return True
         raise
     return True
+
+
+def _words(command: list[str]) -> int:
+    """Of how many words a command's name is."""
+    return 2 if command[0] in ("SCRIPT", "MEMORY") else 1
 
 
 def _few(names: list[str]) -> str:

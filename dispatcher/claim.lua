@@ -2,14 +2,18 @@
 -- first. Atomic: a task is queued or in flight, never neither. Tasks stay in one list, where the bot can take them back.
 -- KEYS  1 hcli:tasks   2 hcli:mem:busy   3 hcli:mem:inflight:<worker>   4 hcli:mem:workers   5 hcli:mem:served   6 hcli:mem:lease:<worker>
 -- ARGV  1 claim token "<worker>:<number>", unique to this claim   2 worker   3 tasks that the worker runs now   4 prefix of the attempt keys
---       5 deaths from which a task runs alone   6 chats kept in hcli:mem:served   7 seconds of a lease
+--       5 deaths from which a task runs alone   6 chats kept in hcli:mem:served   7 seconds of a lease   8 bytes of the largest task
 -- Returns {task, chat, "1" if it must run alone}; nil if there is none; 0 if the next one must run alone and the worker is not idle.
 -- Asked again with the same token (the reply was lost), it returns the same task.
--- A task without a chat is taken without a lock: Python dead-letters it.
+-- A task without a chat is taken without a lock: Python dead-letters it. So is what is left of one that was too large (cut.lua, ahead of this).
 
 -- How far a claim looks, to leave Redis to others: what stands behind waits until the queue is shorter.
 local DEEPEST, MOST_BYTES = 10000, 64 * 1024 * 1024
 local FIRST_WINDOW, WIDEST_WINDOW, HEAVY_BYTES = 4, 512, 256 * 1024
+-- A queue that takes more than this is read entry by entry: one of them may be larger than all others.
+local LIGHT_BYTES = 8 * 1024 * 1024
+-- The largest node in which Redis keeps several entries (list-max-listpack-size -5), with what malloc adds.
+local SHARED_NODE_BYTES = 128 * 1024
 
 local function decoded_chat(raw)
   local ok, task = pcall(cjson.decode, raw)
@@ -25,6 +29,7 @@ end
 
 -- Where the name stands once, as it is written, its value is read off: a third of the time. No letter of it may be written as \u00XX.
 local function chat_of(raw)
+  if is_cut(raw) then return '' end
   local _, name_end = string.find(raw, '"chat_id"', 1, true)
   local plain = not string.find(raw, '\\u00', 1, true) or not string.find(raw, '\\u00[4-7]')
   if name_end and plain and not string.find(raw, '"chat_id"', name_end, true) then
@@ -48,16 +53,30 @@ local function served(chat)
   return type(number) == 'string' and tonumber(number) or nil
 end
 
+-- Cut the head without reading it, if it is certainly too large. Redis tells the size of no entry, and reading 100 MB in here takes it a second;
+-- it does tell that of the first node times the number of nodes, of which there are no more than entries.
+local function cut_large_head(most)
+  local sampled, all = usage(KEYS[1], 1), usage(KEYS[1], 0)
+  if not sampled or sampled / redis.call('LLEN', KEYS[1]) <= 2 * most + SHARED_NODE_BYTES then return end
+  redis.call('LSET', KEYS[1], 0, CUT .. '0\n')
+  redis.call('LSET', KEYS[1], 0, CUT .. all - usage(KEYS[1], 0) .. '\n')
+end
+
 -- The task to take and its chat, or nil.
 local function chosen()
-  local seen, best = {}, nil
-  local first, window, bytes = 0, FIRST_WINDOW, 0
+  local seen, best, most = {}, nil, tonumber(ARGV[8])
+  local first, window, bytes, widest = 0, FIRST_WINDOW, 0, WIDEST_WINDOW
+  if (usage(KEYS[1], 0) or LIGHT_BYTES) >= LIGHT_BYTES then
+    cut_large_head(most)
+    window, widest = 1, 1
+  end
   while first < DEEPEST and bytes < MOST_BYTES do
     local raws = redis.call('LRANGE', KEYS[1], first, first + window - 1)
     if #raws == 0 then break end
     local read = 0
-    for _, raw in ipairs(raws) do
+    for place, raw in ipairs(raws) do
       read = read + #raw
+      raw = cut_at(KEYS[1], first + place - 1, raw, most)
       local chat = chat_of(raw)
       if chat == '' then return raw, chat end
       if not seen[chat] then
@@ -71,7 +90,7 @@ local function chosen()
       end
     end
     first, bytes = first + #raws, bytes + read
-    window = read > HEAVY_BYTES and 1 or math.min(2 * window, WIDEST_WINDOW)
+    window = read > HEAVY_BYTES and 1 or math.min(2 * window, widest)
   end
   if best then return best.raw, best.chat end
 end
@@ -87,7 +106,7 @@ redis.call('LREM', KEYS[1], 1, raw)
 redis.call('HSET', KEYS[3], ARGV[1], raw)
 -- Whoever holds a task can be found, and lives: its lease may have lapsed while its process was stopped.
 redis.call('SADD', KEYS[4], ARGV[2])
-redis.call('SET', KEYS[6], '1', 'EX', ARGV[7])
+if redis.call('EXPIRE', KEYS[6], ARGV[7]) == 0 then redis.call('SET', KEYS[6], '', 'EX', ARGV[7]) end
 if chat ~= '' then
   redis.call('HSET', KEYS[2], chat, ARGV[1])
   local newest = redis.pcall('ZRANGE', KEYS[5], -1, -1, 'WITHSCORES')

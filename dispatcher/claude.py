@@ -2,12 +2,12 @@
 
 The argument list is constant but for ids, model and paths; the message never stands in it. Memory goes in by a file of mode 0600
 (one argument is limited to 128 KiB, and arguments are readable in /proc). The child has a time limit (dispatcher/claude_process.py), works in an
-empty directory per chat (the CLI files sessions by working directory), and sees none of our settings.
+empty directory per chat (the CLI files sessions by working directory), and sees none of our settings, processes and other files (walls.py).
 
-What a message may make the CLI do is disarmed twice. `@path` sends a file's content: a word joiner after `@` hides it, and a rule denies reading
-any file. A command (`/clear`, a prompt of an MCP server) is none after a word joiner, and those that the user keeps in files are switched off, with
-the skills. Of the files around it the CLI heeds those of the user that it runs as (login, settings, hooks, CLAUDE.md); the working directory brings
-no settings, hooks or MCP servers, and the CLI's own memory, a second one beside ours, is off.
+What a message may make the CLI do is disarmed more than once. `@path` sends a file's content: a word joiner after `@` hides it, a rule denies
+reading any file, and the CLI's own switches turn it off. A command (`/clear`, a prompt of an MCP server) is none after a word joiner, and those that
+the user keeps in files are switched off, with the skills. Of the files around it the CLI heeds those of the user that it runs as (login, settings,
+hooks, CLAUDE.md); the working directory brings no settings, hooks or MCP servers, and the CLI's own memory, a second one beside ours, is off.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ import structlog
 
 from dispatcher.claude_answer import SESSION_ID, WORD_JOINER, Answer, failed, read_answer
 from dispatcher.claude_process import OutputTooLarge, run
+from dispatcher.walls import Walls
 from shared.errors import ClaudeUnavailable
 from shared.settings import Settings
 
@@ -49,6 +50,10 @@ FRESH_PROMPT = ("--system-prompt-snapshot", "off")
 #: Given to the CLI unless our own environment says otherwise: no second memory (it costs 500 tokens a message, and is not forgotten with ours), and
 #: about 35 s of trying again by itself, where its own default is 10 tries in 3 minutes.
 DEFAULTS = {"CLAUDE_CODE_DISABLE_AUTO_MEMORY": "1", "CLAUDE_CODE_MAX_RETRIES": "6"}
+#: The CLI's own switches against `@path`, whatever our environment says. Newer versions (2.1.330) have the first, which does nothing else. The second
+#: is there in 2.1.197 already, but takes the instructions of MCP servers and the list of skills away, too: it is set where a call has neither.
+NO_FILE_MENTIONS = {"CLAUDE_CODE_DISABLE_FILE_MENTIONS": "1"}
+NO_ATTACHMENTS = {"CLAUDE_CODE_DISABLE_ATTACHMENTS": "1"}
 #: What the CLI may see of our environment: its own variables, and what any program needs.
 _PASSED = frozenset(
     """
@@ -72,6 +77,11 @@ class Question:
     prompt_file: Path | None
     mcp_config_files: tuple[Path, ...] = ()
     more_tools: tuple[str, ...] = ()
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """All of ours that the call needs."""
+        return (self.directory, *((self.prompt_file,) if self.prompt_file else ()), *self.mcp_config_files)
 
 
 def as_plain_text(message: str) -> str:
@@ -119,7 +129,7 @@ def find_cli(settings: Settings) -> str:
 def cli_environment(settings: Settings) -> dict[str, str]:
     """The environment that the CLI gets from this process."""
     own = {name.upper() for name in Settings.model_fields}
-    return DEFAULTS | child_environment(os.environ, own, settings.claude_env)
+    return DEFAULTS | child_environment(os.environ, own, settings.claude_env) | NO_FILE_MENTIONS
 
 
 class ClaudeCli:
@@ -129,6 +139,7 @@ class ClaudeCli:
         self._binary = find_cli(settings)
         self._settings = settings
         self._environment = cli_environment(settings)
+        self._walls = Walls(settings, self._environment, self._binary)
         self._flags: tuple[str, ...] = ()
         self._flags_of: int | None = None
         self._asking = asyncio.Lock()
@@ -139,14 +150,14 @@ class ClaudeCli:
             return failed("the message is empty", advice="Please write something.")
         if not SESSION_ID.fullmatch(question.session):  # it could be read as an option
             return failed("the earlier conversation is gone", f"no session id: {question.session!r}", session_lost=True)
-        arguments = self._arguments(question, await self.flags())
+        arguments = [*self._walls.around(question.files), *self._arguments(question, await self.flags())]
         limit = self._settings.task_timeout
         try:
             ended = await run(
                 arguments,
                 as_plain_text(question.message).encode("utf-8", "replace"),
                 directory=question.directory,
-                environment=self._environment,
+                environment=self._environment_for(question),
                 seconds=limit,
                 most_bytes=MAX_OUTPUT_BYTES,
             )
@@ -187,6 +198,15 @@ class ClaudeCli:
             return None
         return FRESH_PROMPT if FRESH_PROMPT[0].encode() in ended.output else ()
 
+    def _environment_for(self, question: Question) -> dict[str, str]:
+        more = self._servers(question) or built_in_tools(self._settings.claude_allowed_tools or "")
+        return self._environment if more else self._environment | NO_ATTACHMENTS
+
+    def _servers(self, question: Question) -> list[Path]:
+        """Files that name MCP servers: the owner's, then those of this call."""
+        own = self._settings.claude_mcp_config
+        return [*([own] if own else []), *question.mcp_config_files]
+
     def _arguments(self, question: Question, flags: tuple[str, ...]) -> list[str]:
         """Options that take several values come last, each followed by another option: none swallows what is not its own."""
         settings = self._settings
@@ -208,8 +228,7 @@ class ClaudeCli:
             arguments += ["--append-system-prompt-file", str(question.prompt_file)]
         if question.model:
             arguments += ["--model", question.model]
-        own_config = (settings.claude_mcp_config,) if settings.claude_mcp_config else ()
-        if servers := [*own_config, *question.mcp_config_files]:
+        if servers := self._servers(question):
             arguments += ["--mcp-config", *map(str, servers)]
         if may := [*filter(None, [allowed]), *question.more_tools]:
             arguments += ["--allowedTools", ",".join(may)]

@@ -16,15 +16,18 @@ import typer
 from dispatcher.backends_cli import app as backends_app
 from dispatcher.cli_parts import Chat, Json, connect, given_chat
 from dispatcher.export_cli import export
-from dispatcher.forget_cli import forget
+from dispatcher.forget_cli import forget, owner_key
 from dispatcher.memory_cli import app as memory_app
 from dispatcher.release_cli import app as release_app
 from shared.command import print_bytes, print_json, run_command, start
 from shared.errors import InvalidInput, MemoryStale, ReleaseRefused, SettingsError
+from shared.files import own_root
 from shared.moments import given_moment
+from shared.ownership import OURS
 from shared.recall import OpenRelease
 from shared.release import current_release, no_release
 from shared.settings import Settings
+from shared.speakers import label
 from shared.text import one_line, shorten, time_text
 
 if TYPE_CHECKING:
@@ -38,6 +41,7 @@ app.add_typer(backends_app, name="backends")
 app.add_typer(memory_app, name="memory")
 app.command()(export)
 app.command()(forget)
+app.command("owner-key")(owner_key)
 
 Batch = Annotated[Path | None, typer.Option(help="Answer the questions of this JSONL file instead.")]
 
@@ -49,7 +53,8 @@ def main() -> None:
 @app.command()
 def run() -> None:
     """The dispatcher, in the foreground."""
-    settings = start()
+    settings = start("dispatcher")
+    own_root(settings.hmem_state_dir, OURS["hmem_state_dir"])
     asyncio.run(_serve(settings))
 
 
@@ -83,7 +88,7 @@ async def _serve(settings: Settings) -> None:
 @app.command()
 def telegram() -> None:
     """The Telegram bot, in the foreground."""
-    settings = start()
+    settings = start("bot")
     from dispatcher.telegram.bot import serve
 
     asyncio.run(serve(settings))
@@ -94,7 +99,7 @@ def mcp(
     chat: Annotated[str, typer.Option(help="The chat whose memory it is; --chat=-100 for a negative one.")],
 ) -> None:
     """One chat's memory as MCP tools, over standard input and output."""
-    settings = start()
+    settings = start("dispatcher")
     from dispatcher.mcp_server import serve
 
     serve(settings, given_chat(chat))
@@ -114,7 +119,12 @@ def ask(
     if settings.result_hmac_key is None:
         raise SettingsError("RESULT_HMAC_KEY is not set, so no answer could be verified. Set the dispatcher's.")
     result = enquire(
-        connect(settings), settings.result_hmac_key.get_secret_value(), given_chat(chat), text, timeout_seconds=timeout
+        connect(settings),
+        settings.result_hmac_key.get_secret_value(),
+        given_chat(chat),
+        text,
+        timeout_seconds=timeout,
+        task_bytes=settings.task_bytes,
     )
     if json:
         print_json({"output": result.output, "completed_at": result.completed_at, "usage": result.usage})
@@ -171,7 +181,8 @@ def _print_hit(number: int, hit: Hit, settings: Settings) -> None:
     typer.echo(f"{number:2}. {scores}  {time_text(hit.chunk.started_at, settings.timezone)}  {hit.chunk.chunk_id}")
     if hit.question:
         typer.echo(f"      asked: {shorten(one_line(hit.question), 160)}")
-    typer.echo(f"      {hit.chunk.speaker}: {shorten(one_line(hit.chunk.text), 300)}")
+    who = label(hit.chunk.role, hit.chunk.speaker)
+    typer.echo(f"      {who}: {shorten(one_line(hit.chunk.text), 300)}")
     if hit.also:
         typer.echo(f"      said again: {', '.join(hit.also)}")
 

@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
+from shared.records import RecordRefused, loads_object
 from shared.text import one_line, shorten
 
 USAGE = "\n".join(
@@ -49,10 +50,17 @@ def parse(message: str) -> Command | None:
     return Command("usage")
 
 
-def why_text(record: dict[str, Any] | None) -> str:
-    """What was injected for the last answer, for people; `record` is a context's JSON (dispatcher/context.py)."""
-    if record is None:
+def why_text(raw: bytes | None) -> str:
+    """What was injected for the last answer, for people; `raw` is a context's JSON (dispatcher/context.py), as it stands in Redis."""
+    if raw is None:
         return "There is nothing to explain: no answer within the last day, or something was forgotten since, and its explanation with it."
+    try:
+        return _explained(loads_object(raw))
+    except (RecordRefused, KeyError, TypeError, ValueError, AttributeError):
+        return "The explanation of my last answer cannot be read: somebody else wrote to it. The next answer has one again."
+
+
+def _explained(record: dict[str, Any]) -> str:
     sizes = ", ".join(f"{part['name']} {part['tokens']}" for part in record["parts"]) or "nothing"
     headings = record["tokens"] - sum(part["tokens"] for part in record["parts"])
     lines = [

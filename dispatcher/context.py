@@ -10,7 +10,6 @@ The numbers in the comments are shares of LoCoMo's questions whose evidence is w
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -19,9 +18,10 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from dispatcher.prompt import Part, render, render_message
-from shared.lexical import Chunk
+from shared.marks import harmless
 from shared.recall import Hit, Recalled
-from shared.text import CHARACTERS_PER_TOKEN, day_text, harmless, one_line, shorten, time_text, tokens
+from shared.speakers import answering, label
+from shared.text import CHARACTERS_PER_TOKEN, day_text, one_line, shorten, time_text, tokens
 
 #: The parts in the order in which they stand, and their shares of the budget. A summary takes the place of evidence: no summary 83.0 and 87.9,
 #: a share of .05 83.0 and 87.7, .08 83.0 and 87.3, .10 82.2 and 86.8, .20 81.3 and 86.3; before this it was .40.
@@ -42,7 +42,6 @@ TOKENS_PER_HIT, FEWEST_HITS = 16, 30
 #: An answer up to this length is hardly understood without its question, and of the question so much is shown. With every answer, up to 160
 #: characters of it, the same budget holds fewer turns.
 SHORT_ANSWER_CHARACTERS, QUESTION_CHARACTERS = 60, 80
-_ROLE = re.compile(r"\W*(?:assistant|asst|system|claude|human|bot|tool)\b", re.IGNORECASE)
 #: The length of one turn of the conversation so far, where no session carries it (SESSION_MODE=replay).
 RECENT_CHARACTERS = 1000
 
@@ -95,12 +94,16 @@ class Context:
     nothing_why: str | None = None
     zone: ZoneInfo | None = None
 
-    def placed(self, message: str, placement: str) -> tuple[str, str]:
-        """(text for the system prompt, message with what goes ahead of it): RECALL_PLACEMENT decides where recalled lines stand."""
-        recalled = [part for part in self.parts if part.name == "recalled"]
-        if placement == "system" or not recalled:
-            return self.text, message
-        return render([part for part in self.parts if part.name != "recalled"]), render_message(recalled[0], message)
+    def placed(self, message: str, placement: str, ending: str = "") -> tuple[str, str]:
+        """(text for the system prompt, message with what goes ahead of it).
+
+        RECALL_PLACEMENT decides where stands what changes with each message: recalled lines, and `ending` after all memory.
+        """
+        if placement == "system":
+            return "\n\n".join(filter(None, (self.text, ending))), message
+        recalled = next((part for part in self.parts if part.name == "recalled"), None)
+        rest = [part for part in self.parts if part.name != "recalled"]
+        return render(rest), render_message(recalled, message, ending)
 
     @property
     def tokens(self) -> int:
@@ -297,15 +300,13 @@ def _line(hit: Hit, zone: ZoneInfo) -> Line:
     text = one_line(chunk.text)
     asked = ""
     if hit.question and len(text) <= SHORT_ANSWER_CHARACTERS:
-        asked = f' (answering "{shorten(one_line(hit.question), QUESTION_CHARACTERS)}")'
+        asked = answering(shorten(one_line(hit.question), QUESTION_CHARACTERS))
     before, after = "… " if chunk.passage > 1 else "", " …" if chunk.passage < chunk.passages else ""
-    return Line(hit, day_text(chunk.started_at, zone), harmless(f"- {_speaker(chunk)}{asked}: {before}{text}{after}"))
-
-
-def _speaker(chunk: Chunk) -> str:
-    """Who said it: a display name, which anybody may choose, is no other role, and no name ends where the words begin."""
-    name = one_line(chunk.speaker).replace(":", " ")
-    return f"user ({name})" if chunk.role == "user" and _ROLE.match(name) else name
+    return Line(
+        hit,
+        day_text(chunk.started_at, zone),
+        harmless(f"- {label(chunk.role, chunk.speaker)}{asked}: {before}{text}{after}"),
+    )
 
 
 def _fill(hits: Sequence[Hit], room: int, zone: ZoneInfo) -> tuple[list[Line], list[Hit]]:

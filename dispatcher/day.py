@@ -161,6 +161,14 @@ class Day:
                 self.__dict__[name].close()
         self.embedder.close()
 
+    def renew(self) -> None:
+        """Keep nothing of what was read or asked so far. Who is using it ends on what it began with."""
+        for name in ("remembering", "recall", "_day_turns", "acting"):  # what is made of another comes after it
+            self.__dict__.pop(name, None)
+        self.embedder.renew()
+        if "_database" in self.__dict__:
+            self._database.close()
+
     # What a prompt takes.
 
     def context(self, chat_id: str, message: str, session: str | None, *, count: bool = True) -> DayContext:
@@ -186,17 +194,17 @@ class Day:
         return DayContext(hidden=hidden, hidden_before=before, degraded=[reason])
 
     def _context(self, chat_id: str, message: str, session: str | None, base: DayContext, count: bool) -> DayContext:
-        from dispatcher.facts import prompt_order, prompt_text, relevant_text
+        from dispatcher.facts import first_lines, prompt_order, prompt_text, relevant_text, shown
 
         now, zone = time.time(), self.settings.timezone
         at = self.turns.revisions(chat_id)
         held = self.remembering.held(chat_id, at.memories)
-        facts = _first_lines(prompt_text(held.memories, now, zone), self.settings.memory_tokens * CHARACTERS_PER_TOKEN)
+        facts = first_lines(prompt_text(held.memories, now, zone), self.settings.memory_tokens * CHARACTERS_PER_TOKEN)
         always = [memory for some in prompt_order(held.memories).values() for memory in some]
         relevant = ""
         if len(facts) > self._facts_room():  # else every one of them is shown anyway
-            shown = _shown(always, facts, self._facts_room(), now, zone)
-            bearing = self.remembering.relevant(chat_id, message, RELEVANT, now=now, beside=shown, held=held)
+            there = shown(always, facts, self._facts_room(), now, zone)
+            bearing = self.remembering.relevant(chat_id, message, RELEVANT, now=now, beside=there, held=held)
             found = [memory for memory, _ in bearing]
             relevant = relevant_text(found, now, zone)
             if found and count:  # beside the answer: it takes a write to the disk
@@ -385,16 +393,3 @@ def _earlier(ended: Sequence[SessionSummary], since: float) -> str:
     """Summaries of sessions that ended since then, in the order of time."""
     told = [summary for summary in ended if summary.ended_at >= since]
     return "\n".join(summary.text for summary in sorted(told, key=lambda summary: summary.ended_at))
-
-
-def _first_lines(text: str, characters: int) -> str:
-    """What may fit into a prompt of whole lines: of 5,000 memories 300,000 characters would be looked through for each answer."""
-    return text if len(text) <= characters else text[: characters + 1].rpartition("\n")[0]
-
-
-def _shown(memories: Sequence[Memory], text: str, room: int, now: float, zone: Any) -> set[int]:
-    """Ids of the memories whose line is inside the first `room` characters of the facts; they are in the order of the text."""
-    from dispatcher.facts import line
-
-    inside = text[:room].rpartition("\n")[0].splitlines()
-    return {memory.memory_id for memory in memories[: len(inside)] if line(memory, now, zone) in inside}

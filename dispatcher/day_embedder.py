@@ -121,6 +121,11 @@ class DayEmbedder:
             return None
         return [None if row in made.refused else made.vectors[row] for row in range(len(texts))]
 
+    def renew(self) -> None:
+        """Keep no question that was asked so far, once `forget_questions` was called."""
+        embedder = self._embedder  # `open` may hang, and holds the lock
+        self._asker = Asker(embedder) if embedder else None
+
     def close(self) -> None:
         with self._lock:
             if self._embedder is not None:

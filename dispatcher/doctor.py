@@ -19,9 +19,10 @@ from redis.backoff import NoBackoff
 from redis.exceptions import NoPermissionError
 from redis.retry import Retry
 
-from dispatcher.checks_bot import check_bot
+from dispatcher.checks_apart import check_isolation
+from dispatcher.checks_bot import check_bot, check_owners
 from dispatcher.checks_claude import check_claude, check_login
-from dispatcher.checks_host import check_disk, check_secret, check_state
+from dispatcher.checks_host import check_directories, check_disk, check_secret, check_state
 from dispatcher.checks_memory import (
     check_embedder,
     check_forgetting,
@@ -59,7 +60,10 @@ CHECKS: tuple[Check, ...] = (
     Check("claude", check_claude),
     Check("login", check_login, needs=("claude",)),
     Check("bot", check_bot, needs=("redis",)),
+    Check("owners", check_owners),
+    Check("isolation", check_isolation),
     Check("state", check_state),
+    Check("directories", check_directories),
     Check("disk", check_disk),
     Check("release", check_release),
     Check("pin", check_pin),

@@ -13,6 +13,7 @@ keeps two dispatchers off one chat. It never blocks an answer and never dies: wh
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import logging
 import threading
 import time
@@ -28,7 +29,8 @@ from redis import Redis, RedisError
 from redis.exceptions import LockError
 
 from dispatcher.forgetting import announce, end_conversation
-from dispatcher.tasks import dead_letter, turns_of
+from dispatcher.refused import dead_letter
+from dispatcher.tasks import turns_of
 from shared import keys
 from shared.errors import HmemError, StorageError
 from shared.records import RecordRefused, Turn, dumps, loads_object
@@ -228,17 +230,18 @@ class Dreamer:
         """Whether it is done, or given up: a failure that is not the absence of store, disk or Redis is tried again only so often."""
         from shared.errors import StoreUnavailable
 
+        name = hashlib.sha256(what).digest()  # not the words themselves, which may be forgotten meanwhile
         try:
             do(what)
         except (StoreUnavailable, StorageError, RedisError):
             raise
         except Exception as error:
-            self._failures[what] = self._failures.get(what, 0) + 1
-            if self._failures[what] < MOST_TRIES:
-                log.exception("consolidation stumbled, trying again", tries=self._failures[what])
+            self._failures[name] = self._failures.get(name, 0) + 1
+            if self._failures[name] < MOST_TRIES:
+                log.exception("consolidation stumbled, trying again", tries=self._failures[name])
                 return False
             give_up(what, str(error) or repr(error))
-        self._failures.pop(what, None)
+        self._failures.pop(name, None)
         return True
 
     @contextmanager

@@ -21,6 +21,7 @@ from dispatcher.forget.redis_layer import RedisLayer
 from shared import keys
 from shared.backends.parts import part_files
 from shared.command import translate
+from shared.credentials import for_child
 from shared.errors import InvalidInput, ReleaseRefused, StorageError
 from shared.files import safe_name
 from shared.integrity import open_closed
@@ -127,7 +128,8 @@ def _from_archive(found: Gathered, work: Path, archived: dict[str, list[Said]]) 
     """Every version of every turn, by the night's own command: this side does not know the archive's format."""
     out = work / ARCHIVE
     command = module_command("nightly", "export-archive", f"--chat={found.chat_id}", "--out", str(out), "--json")
-    done = subprocess.run(command, capture_output=True, check=False)
+    with for_child() as (environment, descriptors):
+        done = subprocess.run(command, env=environment, pass_fds=descriptors, capture_output=True, check=False)
     if done.returncode == InvalidInput.exit_code:
         return False  # nothing of this chat is archived yet
     if done.returncode != 0:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import date, datetime
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
 
+from shared.caches import cached
 from shared.text import one_line, shorten
 
 if TYPE_CHECKING:
@@ -74,6 +75,17 @@ def _text(order: dict[str, list[Memory]], now: float, zone: ZoneInfo) -> str:
     return "\n".join(lines)
 
 
+def first_lines(text: str, characters: int) -> str:
+    """What may fit into a prompt of whole lines: of 5,000 memories 300,000 characters would be looked through for each answer."""
+    return text if len(text) <= characters else text[: characters + 1].rpartition("\n")[0]
+
+
+def shown(memories: Sequence[Memory], text: str, room: int, now: float, zone: ZoneInfo) -> set[int]:
+    """Ids of the memories whose line is inside the first `room` characters of the facts; they are in the order of the text."""
+    inside = text[:room].rpartition("\n")[0].splitlines()
+    return {memory.memory_id for memory in memories[: len(inside)] if line(memory, now, zone) in inside}
+
+
 def relevant_text(memories: Sequence[Memory], now: float, zone: ZoneInfo) -> str:
     """The part of a prompt for memories that bear on this message."""
     return "\n".join([RELEVANT_TITLE, *(line(memory, now, zone) for memory in memories)]) if memories else ""
@@ -85,12 +97,12 @@ def line(memory: Memory, now: float, zone: ZoneInfo) -> str:
     return said if memory.deadline is None and memory.completed_at is None else said + _when(memory, now, zone)
 
 
-@lru_cache(maxsize=KEPT)
+@cached(KEPT)
 def _line(text: str) -> str:
     return f"- {shorten(one_line(text), LINE_CHARACTERS)}"
 
 
-@lru_cache(maxsize=KEPT)
+@cached(KEPT)
 def _date(at: float, zone: ZoneInfo, today: date) -> str:
     from dispatcher.deadlines import deadline_text
 

@@ -11,7 +11,7 @@ import typer
 
 from dispatcher.cli_parts import Json, connect, given_chat
 from shared.command import print_json, start
-from shared.errors import ForgetIncomplete, InvalidInput
+from shared.errors import ForgetIncomplete, InvalidInput, SettingsError
 from shared.moments import given_moment
 from shared.settings import Settings
 
@@ -35,6 +35,10 @@ def forget(
     matching: Annotated[
         str, typer.Option(help="Turns and memories that hold this text; - reads it from standard input.")
     ] = "",
+    hidden: Annotated[
+        bool,
+        typer.Option("--hidden", help="Turns that were only hidden so far: by [FORGET], /memory forget, hmem memory."),
+    ] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Do it, without asking.")] = False,
     later: Annotated[bool, typer.Option("--later", help="Leave the archive's part to the next night.")] = False,
     resume: Annotated[bool, typer.Option("--resume", help="Finish what was begun.")] = False,
@@ -45,11 +49,11 @@ def forget(
     json: Json = False,
 ) -> None:
     """Erase a chat, turns or a text for good: from Redis, store, Claude's files and archive; the receipt says what is left."""
-    settings = start()
-    given = _asked(settings, chat, before, turn or [], matching)
-    if sum((given is not None, resume, list_)) != 1:
+    settings = start(children=("night",))
+    given = _hidden(settings, chat) if hidden else _asked(settings, chat, before, turn or [], matching)
+    if sum((given is not None, resume, list_)) != 1 or (hidden and (before or turn or matching)):
         raise InvalidInput(
-            "Say what is to be forgotten (--chat, --turn or --matching), or give --resume or --list alone."
+            "Say what is to be forgotten (--chat, --turn, --matching or --hidden), or give --resume or --list alone."
         )
     if accept and not resume:
         raise InvalidInput("--accept goes with --resume: first let the scan name its places, and look at them.")
@@ -65,6 +69,27 @@ def forget(
                 _resume(hands, accept=accept, json=json)
             else:
                 _begin(hands, given, yes=yes, later=later, json=json)
+
+
+def _hidden(settings: Settings, chat: str) -> Asked:
+    """The turns of a chat that wishes have hidden and that nothing has erased yet."""
+    from dispatcher.forget.scope import Asked
+
+    if not chat:
+        raise InvalidInput("--hidden goes with --chat. hmem forget --list shows which chats have hidden turns.")
+    chat_id = given_chat(chat)
+    return Asked("turn", chat_id, turn_ids=tuple(sorted(_only_hidden(settings).get(chat_id, ()))), hidden=True)
+
+
+def _only_hidden(settings: Settings) -> dict[str, set[str]]:
+    """Chat → the ids of such turns."""
+    from dispatcher.forgetting import Forgotten
+
+    found: dict[str, set[str]] = {}
+    for stone in sorted(Forgotten(settings.hmem_state_dir).all(), key=lambda stone: stone.erase):
+        turns = found.setdefault(stone.chat_id, set())
+        found[stone.chat_id] = turns - stone.turn_ids if stone.erase else turns | stone.turn_ids
+    return {chat_id: turns for chat_id, turns in sorted(found.items()) if turns}
 
 
 def _asked(settings: Settings, chat: str, before: str, turns: list[str], matching: str) -> Asked | None:
@@ -99,6 +124,7 @@ def _begin(hands: Hands, asked: Asked, *, yes: bool, later: bool, json: bool) ->
     from dispatcher.forget.night_part import NightPart
     from dispatcher.forget.preview import preview, preview_text
     from dispatcher.forget.receipt import what_stays
+    from dispatcher.forget.redis_files import not_rewritten
     from dispatcher.forget.scope import Scope
     from dispatcher.forget.selecting import Selecting
     from shared.backends.aliases import servers
@@ -109,7 +135,11 @@ def _begin(hands: Hands, asked: Asked, *, yes: bool, later: bool, json: bool) ->
     selection = selecting.select(asked, journal.forget_id)
     if not yes:
         night = NightPart(hands.settings, hands.client, selection.scope.stones, later)
-        shown = preview(selection, night, what_stays(hands.client, hands.store, asked.kind, servers(hands.settings)))
+        shown = preview(
+            selection,
+            night,
+            what_stays(not_rewritten(hands.settings), hands.store, asked.kind, servers(hands.settings)),
+        )
         if json:
             print_json({"preview": shown, "done": False})
             return
@@ -163,9 +193,12 @@ def _list(settings: Settings, *, json: bool) -> None:
     from shared.text import time_text
 
     unfinished, done = Journals(settings.hmem_state_dir).names(), receipts(settings.hmem_state_dir)
+    hidden = list(_only_hidden(settings))
     if json:
-        print_json({"unfinished": unfinished, "receipts": done})
+        print_json({"unfinished": unfinished, "receipts": done, "hidden": hidden})
         return
+    for chat_id in hidden:
+        typer.echo(f"Turns of chat {chat_id} are only hidden. hmem forget --hidden --chat={chat_id} erases them.")
     for name in unfinished:
         typer.echo(f"{name}  unfinished: run hmem forget --resume")
     for record in done:
@@ -173,3 +206,20 @@ def _list(settings: Settings, *, json: bool) -> None:
         typer.echo(
             f"{record['id']}  {time_text(record['finished_at'], settings.timezone)}  {said}, chats {', '.join(record['chats'])}"
         )
+
+
+def owner_key(json: Json = False) -> None:
+    """The owner's key, made if there is none: what `hmem forget` signs with. Prints the half that the night must know."""
+    from shared.owner_key import key_file, open_signing
+
+    settings = start(directory=None)  # the key is for whoever runs this, and not for a service
+    signing = open_signing(settings)
+    if signing.key is None:
+        raise SettingsError(f"There is no key to use: {signing.why_not}.")
+    if json:
+        print_json({"file": str(key_file(settings)), "public": signing.key.public})
+        return
+    typer.echo(
+        f"The owner's key lies in {key_file(settings)}. Keep a copy of it; the night needs only this line in its settings:"
+    )
+    typer.echo(f'OWNER_PUBLIC_KEY = "{signing.key.public}"')

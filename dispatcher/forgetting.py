@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
+from uuid import uuid4
 
 import structlog
 
@@ -64,10 +65,10 @@ class Forgotten:
         return any(stone.tombstone_id not in applied for stone in self.of(chat_id))
 
     def add(self, stone: Tombstone) -> None:
-        """Durable when it returns; once for each tombstone id."""
+        """Durable when it returns; once for each tombstone id, and once more when it erases what was only hidden."""
         with self._exclusive():
             known = self._path.read_bytes() if self._path.exists() else b""
-            if stone.tombstone_id not in {one.tombstone_id for one in _parse(known)}:
+            if not any(one.tombstone_id == stone.tombstone_id and one.erase >= stone.erase for one in _parse(known)):
                 write_atomic(self._path, known + stone.to_json() + b"\n")
 
     @contextmanager
@@ -115,6 +116,13 @@ def announce(client: Redis, stones: list[Tombstone]) -> int:
             client.rpush(keys.TOMBSTONES, stone.to_json())
             new += 1
     return new
+
+
+def raise_mark(client: Redis) -> str:
+    """Ask every dispatcher that runs to drop its caches (heeding.py); the mark that its lease has once that is done."""
+    mark = uuid4().hex
+    client.set(keys.FORGOTTEN, mark)
+    return mark
 
 
 def end_conversation(client: Redis, chat_id: str) -> None:

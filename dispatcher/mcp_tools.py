@@ -9,21 +9,25 @@ from __future__ import annotations
 import hashlib
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dispatcher.day import Day
 from dispatcher.forgetting import hidden_by
+from dispatcher.heeding import drop
 from dispatcher.tasks import conversation_of, turns_of
 from shared import keys
 from shared.errors import HmemError, InvalidInput, SettingsError
+from shared.marks import harmless
 from shared.recall import OpenRelease
 from shared.records import Task, chat_id_of
 from shared.release import current_release, no_release
 from shared.settings import Settings
-from shared.text import harmless, one_line, shorten, time_text
+from shared.speakers import answering, label
+from shared.text import one_line, shorten, time_text
 
 if TYPE_CHECKING:
     from redis import Redis
@@ -60,6 +64,7 @@ class ChatMemory:
         self._served = _Served(settings)
         self._client: Redis | None = None
         self._opening: threading.Thread | None = None
+        self._mark: bytes | None = b""  # of the last forgetting that was heeded (heeding.py)
         self._lock = threading.Lock()
 
     def close(self) -> None:
@@ -74,7 +79,7 @@ class ChatMemory:
 
     def search(self, query: str, k: int, since: float | None, until: float | None) -> str:
         """The `k` turns that say most about `query`, said from `since` on and before `until` (POSIX seconds)."""
-        with self._lock:
+        with self._up_to_date():
             hidden, before = hidden_by(self._day.forgotten.of(self._chat))
             release, note = self._served.now()
             self._open_vectors(release)
@@ -91,7 +96,7 @@ class ChatMemory:
 
     def recent(self, n: int) -> str:
         """The last `n` turns of the conversation so far, else of the day, oldest first."""
-        with self._lock:
+        with self._up_to_date():
             stones, notes = self._day.forgotten.of(self._chat), list[str]()
             said = self._said(n, stones, notes)[-n:]
         zone = self._settings.timezone
@@ -102,7 +107,7 @@ class ChatMemory:
 
     def facts(self) -> str:
         """What `/memory` lists."""
-        with self._lock:
+        with self._up_to_date():
             self._must_be_wanted()
             listed = self._day.listing(self._chat, time.time())
         return answer("Facts, goals and preferences, with their numbers", Found(listed.splitlines()), "")
@@ -112,11 +117,24 @@ class ChatMemory:
         now, more = time.time(), dict[str, Any]()
         if deadline is not None:
             more["deadline"] = self._deadline(kind, deadline, now)
-        with self._lock:
+        with self._up_to_date():
             self._must_be_wanted()
             self._open_vectors(None)
             task = Task(self._action(text, kind, deadline), self._chat, "")
             return harmless(self._day.acting.add(task, text.strip(), now, kind=kind, **more).say)
+
+    @contextmanager
+    def _up_to_date(self) -> Iterator[None]:
+        """One call at a time, without what was kept before something was forgotten; where Redis cannot tell, without anything that was kept."""
+        with self._lock:
+            try:
+                mark = self._redis().get(keys.FORGOTTEN) or b""
+            except Exception:  # noqa: BLE001 - `recent` says it; the others need no Redis
+                mark = None
+            if mark is None or mark != self._mark:
+                drop(self._day, self._served.close)
+                self._mark = mark
+            yield
 
     def _must_be_wanted(self) -> None:
         if not self._day.wanted:
@@ -185,11 +203,9 @@ class ChatMemory:
 
     def _hit(self, number: int, hit: Hit) -> str:
         chunk, zone = hit.chunk, self._settings.timezone
-        who = chunk.speaker if chunk.role != "user" else _user(chunk.speaker)
+        who = _who(chunk.role, chunk.speaker)
         said = f"{number}. {time_text(chunk.started_at, zone)} {who} (score {hit.score:.2f}, turn {chunk.turn_ids[0]})"
-        asked = (
-            f' (answering "{shorten(one_line(hit.question), QUESTION_CHARACTERS)}")' if hit.question is not None else ""
-        )
+        asked = answering(shorten(one_line(hit.question), QUESTION_CHARACTERS)) if hit.question is not None else ""
         return f"{said}{asked}: {_short(chunk.text)}"
 
     def _said(self, n: int, stones: Sequence[Tombstone], notes: list[str]) -> list[Said]:
@@ -261,8 +277,10 @@ class _Served:
             before.close()
 
     def close(self) -> None:
+        """Until the next `now`."""
         if self._release:
             self._release.close()
+        self._release = self._identity = None
 
 
 def answer(title: str, found: Found, nothing: str, *, newest: bool = False) -> str:
@@ -296,10 +314,10 @@ def _short(text: str) -> str:
     return shorten(one_line(text), TEXT_CHARACTERS)
 
 
-def _user(name: str) -> str:
-    """A display name, which anybody may choose, is no other role, and no name ends where the words begin."""
-    shown = shorten(one_line(name.replace(":", " ")), 60)
-    return "user" if shown == "user" else f"user {shown}"
+def _who(role: str, name: str) -> str:
+    """The speaker's label, with `user` ahead of every person's name."""
+    who = label(role, name)
+    return who if role != "user" or who == "user" or who.startswith('user "') else f"user {who}"
 
 
 def within(call: Callable[[], None], seconds: float) -> threading.Thread:

@@ -85,6 +85,22 @@ class Memory:
                 self.why_none = str(error)
                 self._refused = (self._settings.hmem_memory_dir / "current", 0)
 
+    def reopen(self) -> None:
+        """Open what is served once more, with nothing read or asked yet; slow, in a thread. If that fails, nothing is served until `retry`."""
+        with self._refreshing:
+            with self._lock:
+                before = self._current
+            if before is None:
+                return
+            try:
+                self._open(before.release.path)
+            except (HmemError, OSError) as error:
+                log.error("memory cannot be opened", error=str(error))
+            with self._lock:
+                same = self._current is before
+            if same:
+                self._swap(None)
+
     def retry(self) -> None:
         """Try again what could not be opened (Ollama was asleep, a disk was away); slow, in a thread."""
         self._refused = None

@@ -121,11 +121,10 @@ def why(chat: Chat, json: Json = False) -> None:
     settings, chat_id = start(), given_chat(chat)
     with closing(connect(settings)) as client:
         raw: Any = client.get(keys.why(chat_id))
-    record = loads_object(raw) if raw else None
     if json:
-        print_json(record)
+        print_json(loads_object(raw) if raw else None)
     else:
-        typer.echo(why_text(record))
+        typer.echo(why_text(raw))
 
 
 @app.command("import", context_settings=DASHES)

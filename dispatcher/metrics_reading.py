@@ -15,6 +15,7 @@ from redis import Redis, RedisError, ResponseError
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
+from dispatcher.scripts import script_text
 from dispatcher.status import failure_since, last_good_night
 from shared import keys
 from shared.errors import HmemError
@@ -74,7 +75,7 @@ class Reading:
         )
         try:
             with closing(client):
-                return {"hmem_redis_up": 1.0} | _standing(client, now)
+                return {"hmem_redis_up": 1.0} | _standing(client, now, self._settings.task_bytes)
         except RedisError:
             return {"hmem_redis_up": 0.0}
 
@@ -93,11 +94,11 @@ class Reading:
         return {"hmem_release_run": float(run), "hmem_release_age_seconds": max(0.0, now - built)}
 
 
-def _standing(client: Any, now: float) -> dict[str, float]:
+def _standing(client: Any, now: float, task_bytes: int) -> dict[str, float]:
     """All that Redis tells; what this user may not ask is left out."""
     with client.pipeline(transaction=False) as pipe:
         pipe.llen(keys.TASKS)
-        pipe.lrange(keys.TASKS, 0, 0)
+        pipe.eval(script_text("queued"), 1, keys.TASKS, "0", "0", str(task_bytes))
         pipe.llen(keys.DEAD)
         pipe.llen(keys.OUTBOX)
         pipe.smembers(keys.WORKERS)

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import structlog
 
-from shared.errors import ReleaseRefused
+from shared.errors import ReleaseRefused, StorageError
 from shared.files import PrivateDir, locked_dir, make_dir, remove_tree
 from shared.keeping import in_use
 from shared.recall import OpenRelease
@@ -128,7 +128,7 @@ def _ask(release: OpenRelease) -> None:
 def _marked(place: Path) -> Iterator[None]:
     """A mark for as long as this takes; marks of the dead, who were found innocent, go with it. No disk, no mark."""
     mark: PrivateDir | None = None
-    with contextlib.suppress(OSError):
+    with contextlib.suppress(OSError, StorageError):
         make_dir(place)
         mark = PrivateDir(place)
     try:

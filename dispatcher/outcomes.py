@@ -7,9 +7,10 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from dispatcher.claude_answer import TRY_AGAIN, Answer, spent
+from dispatcher.standing import is_signed
 from dispatcher.tasks import Begun, Finished
 from shared.errors import SettingsError
-from shared.records import RecordRefused, Result, Task, Turn
+from shared.records import Result, Task, Turn
 from shared.settings import Settings
 
 #: How far another host's clock may be ahead.
@@ -39,10 +40,7 @@ class Outcomes:
 
     def signed(self, task_id: str, raw: bytes) -> bool:
         """Whether a result that stands there is the bot's own (or ours), and not somebody else's."""
-        try:
-            return Result.parse(raw).verify(self._secret, task_id)
-        except RecordRefused:
-            return False
+        return is_signed(self._secret, task_id, raw)
 
     def refused(self, task_id: str, reason: str) -> Result:
         """The answer to a task that cannot be read."""
@@ -112,7 +110,7 @@ class Outcomes:
 
 def _asked(task: Task, claimed_at: float, session: str | None) -> Turn:
     said_at = _said_at(task, claimed_at)
-    return Turn(task.task_id, "user", task.chat_id, task.message, said_at, task.name, session)
+    return Turn(task.task_id, "user", task.chat_id, task.said, said_at, task.as_said.get("name", task.name), session)
 
 
 def _said_at(task: Task, claimed_at: float) -> float:

@@ -13,7 +13,7 @@ from functools import cached_property
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from shared.text import harmless
+from shared.marks import harmless
 
 _TEMPLATES = Environment(
     loader=PackageLoader("dispatcher", "."),
@@ -47,6 +47,6 @@ def render(parts: list[Part]) -> str:
     return _TEMPLATES.get_template("prompt.md.j2").render(parts=parts).strip()
 
 
-def render_message(part: Part, message: str) -> str:
-    """The message with a fenced part ahead of it."""
-    return _TEMPLATES.get_template("message.md.j2").render(part=part, message=message)
+def render_message(part: Part | None, message: str, ending: str = "") -> str:
+    """The message with a fenced part and a line of ours ahead of it, as far as there are any."""
+    return _TEMPLATES.get_template("message.md.j2").render(part=part, message=message, ending=ending)

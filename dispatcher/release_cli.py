@@ -14,13 +14,16 @@ from shared.text import size_text
 
 app = typer.Typer(no_args_is_help=True, help="The releases on this host: list, verify, rollback, unpin, prune.")
 
+#: These commands write the releases' directory, so root does that as its owner.
+WRITES = "hmem_memory_dir"
+
 Run = Annotated[int | None, typer.Argument(min=0, help="Run of a release, as hmem release list shows it.")]
 
 
 @app.command("list")
 def list_(json: Json = False) -> None:
     """Every release: run, time, parent, turns, chats, size, and which one is current, previous, pinned or in use."""
-    found, wrong = releases.list_releases(start().hmem_memory_dir)
+    found, wrong = releases.list_releases(start(directory=WRITES).hmem_memory_dir)
     if json:
         print_json({"releases": [listed.to_json() for listed in found], "wrong": wrong})
         return
@@ -44,7 +47,7 @@ def verify(
 ) -> None:
     """Re-hash every file of the current release, or of RUN. Exit code 16 names the file that was changed."""
     outcomes = []
-    for release in releases.chosen(start().hmem_memory_dir, run, every=every):
+    for release in releases.chosen(start(directory=WRITES).hmem_memory_dir, run, every=every):
         try:
             files, error = len(releases.verify_release(release).files) + 1, None
         except ReleaseRefused as refused:
@@ -63,7 +66,7 @@ def verify(
 @app.command()
 def rollback(run: Run = None, json: Json = False) -> None:
     """Go back to the release before the current one, or to RUN, and stay there until `hmem release unpin`."""
-    now, before = releases.roll_back(start(), run, lambda line: typer.echo(line, err=True))
+    now, before = releases.roll_back(start(directory=WRITES), run, lambda line: typer.echo(line, err=True))
     if json:
         print_json({"current": now, "before": before, "pinned": now, "note": releases.PINNED_NIGHTS})
         return
@@ -74,7 +77,7 @@ def rollback(run: Run = None, json: Json = False) -> None:
 @app.command()
 def unpin(json: Json = False) -> None:
     """Lift the pin of a rollback: the next night switches again."""
-    lifted, run = releases.unpin(start().hmem_memory_dir)
+    lifted, run = releases.unpin(start(directory=WRITES).hmem_memory_dir)
     if json:
         print_json({"unpinned": lifted, "run": run})
     elif lifted:
@@ -92,7 +95,7 @@ def prune(
     json: Json = False,
 ) -> None:
     """Remove old releases; never the current one, its parent, a pinned one, or one that somebody reads."""
-    settings = start()
+    settings = start(directory=WRITES)
     removed, kept = releases.prune(settings.hmem_memory_dir, settings.releases_kept if keep is None else keep)
     if json:
         print_json({"removed": removed, "kept": [{"run": run, "why": why} for run, why in kept.items()]})

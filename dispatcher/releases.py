@@ -16,8 +16,9 @@ from typing import Any
 from shared import keeping
 from shared.backends.aliases import follow
 from shared.errors import InvalidInput, ReleaseRefused
-from shared.files import locked_dir, switch_link
+from shared.files import locked_dir, own_root, switch_link
 from shared.keeping import read_pin, reading, release_runs, remove_pin, write_pin
+from shared.ownership import OURS
 from shared.receiver import ReaderDied, try_out
 from shared.release import RELEASES, Manifest, current_release, read_manifest, release_dir, verify
 from shared.settings import Settings
@@ -209,5 +210,5 @@ def _locked(memory_dir: Path) -> Iterator[None]:
     """The lock that the night's verbs hold as well."""
     if not memory_dir.is_dir():
         raise InvalidInput(f"{memory_dir} is not there. Set HMEM_MEMORY_DIR to where the night publishes.")
-    with locked_dir(memory_dir):
+    with locked_dir(own_root(memory_dir, OURS["hmem_memory_dir"])):
         yield

@@ -11,8 +11,10 @@ import structlog
 
 from shared.errors import ClaudeUnavailable, HmemError, SettingsError
 from shared.files import make_dir
+from shared.marks import harmless
 from shared.records import Turn
 from shared.settings import Settings
+from shared.speakers import label
 from shared.text import date_text, one_line, shorten
 
 if TYPE_CHECKING:
@@ -88,8 +90,9 @@ def _record(turns: Sequence[Turn], settings: Settings) -> str:
     lines: list[str] = []
     room = SHOWN_CHARACTERS
     for turn in reversed(turns):
-        line = f"{date_text(turn.timestamp, settings.timezone)} {turn.speaker}: {shorten(one_line(turn.content), 1_500)}".replace(
-            "<", "‹"
+        who = label(turn.role, turn.speaker)
+        line = harmless(
+            f"{date_text(turn.timestamp, settings.timezone)} {who}: {shorten(one_line(turn.content), 1_500)}"
         )
         room -= len(line) + 1
         if room < 0:

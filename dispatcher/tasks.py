@@ -9,13 +9,11 @@ All scripts may be repeated: a lost reply costs nothing.
 
 from __future__ import annotations
 
-import base64
 import math
 from collections.abc import Awaitable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any, Literal, cast
 
 from redis import ResponseError
@@ -23,9 +21,12 @@ from redis.asyncio import Redis
 
 from dispatcher.context import Said
 from dispatcher.forgetting import ErasedEntries
+from dispatcher.refused import USED_ID, dead_letter
+from dispatcher.scripts import script_text
+from dispatcher.standing import NONE_STAND, Signed, Standing
 from shared import keys
 from shared.processes import host_of, process_name
-from shared.records import RecordRefused, Result, Task, Tombstone, Turn, dumps, loads_object, timestamp_of
+from shared.records import RESULT_BYTES, RecordRefused, Result, Task, Tombstone, Turn, dumps, loads_object, timestamp_of
 from shared.text import tokens
 
 #: A task whose worker died this often is dead-lettered.
@@ -54,10 +55,12 @@ class Begun:
     deaths: int  # workers that died over it
     cancelled: bool
     standing: bytes  # a result that is there already
+    turns: tuple[bytes, bytes]  # that stand under its id already: question and answer; "?" for one that is too large
     session: str
     resume: bool  # the session exists
     said: list[Said]  # the conversation so far, where no session carries it
     cost_before: float  # what the session has cost so far
+    mark: str  # of the last forgetting (heeding.py)
 
 
 @dataclass(frozen=True)
@@ -77,19 +80,19 @@ class Finished:
     forget: bool = False  # the conversation so far ends here, and is not told again
     session_cost: float | None = None  # what the session has cost so far, where the CLI adds it up
     outcome: str = "answered"  # one of metrics.OUTCOMES
-    forged: str = ""  # SHA-1 of a result that was there and nobody had signed
+    stood: tuple[str, str] = NONE_STAND  # SHA-1 of turns that stood under its id when it was begun, and are its own
 
 
 class TaskQueue:
-    """One worker's hands on the queue."""
+    """One worker's hands on the queue. Tasks of more than `task_bytes` are refused; `signed` judges results that stand there."""
 
-    def __init__(self, redis: Redis) -> None:
-        self._redis = redis
+    def __init__(self, redis: Redis, task_bytes: int, signed: Signed) -> None:
+        self._redis, self._task_bytes, self._signed = redis, task_bytes, signed
         self.worker = process_name()
         self._claims = 0
         self._scripts = {
-            name: redis.register_script((Path(__file__).parent / f"{name}.lua").read_text(encoding="utf-8"))
-            for name in ("claim", "begin", "finish", "bury", "recover", "forgotten")
+            name: redis.register_script(script_text(name))
+            for name in ("claim", "ready", "begin", "finish", "bury", "recover", "forgotten")
         }
 
     def next_token(self) -> str:
@@ -102,17 +105,32 @@ class TaskQueue:
         answer = await self._run(
             "claim",
             [keys.TASKS, keys.BUSY, keys.inflight(self.worker), keys.WORKERS, keys.SERVED, keys.lease(self.worker)],
-            [token, self.worker, running, keys.attempts(""), ALONE_FROM, keys.SERVED_LENGTH, keys.LEASE_TTL_SECONDS],
+            [
+                token,
+                self.worker,
+                running,
+                keys.attempts(""),
+                ALONE_FROM,
+                keys.SERVED_LENGTH,
+                keys.LEASE_TTL_SECONDS,
+                self._task_bytes,
+            ],
         )
         if answer == 0:
             return NOT_YET
         return Claim(answer[0], answer[1], token, bool(answer[2])) if answer else None
 
     async def wait(self, seconds: int) -> bool:
-        """Block until the queue holds something, or the time is up. A rotation of the head onto itself: nothing moves."""
-        return (
-            await cast(Awaitable[Any], self._redis.blmove(keys.TASKS, keys.TASKS, seconds, "LEFT", "LEFT")) is not None
-        )
+        """Block until the queue holds something, or the time is up. The target of the move is no list, so nothing moves: Redis answers with
+        that error as soon as there is something to move, and not with the task, however large."""
+        await self._run("ready", [keys.UNMOVED, keys.TASKS], [])
+        try:
+            moved = await cast(Awaitable[Any], self._redis.blmove(keys.TASKS, keys.UNMOVED, seconds, "LEFT", "LEFT"))
+        except ResponseError as error:
+            if not str(error).startswith("WRONGTYPE"):
+                raise
+            return True
+        return moved is not None  # somebody removed the target meanwhile: the next wait brings the task back
 
     async def end_if_forgotten(self, chat_id: str, stones: Sequence[Tombstone]) -> bool:
         """End a conversation that holds what is to be gone for good, and take that out of it: a Redis from before brought it back."""
@@ -128,12 +146,13 @@ class TaskQueue:
         *,
         replay: bool = False,
         forged: str = "",
+        stood: tuple[str, str] = NONE_STAND,
     ) -> Begun:
         """All that an answer needs to know, in one look. `fresh` is the id of a session if none exists ("": none is wanted), written at once,
         so that `/new` can end it while it runs; `stones`: the chat's tombstones; `replay`: the conversation is wanted beside it; `forged`: a
-        result that does not count."""
+        result that does not count; `stood`: turns that are known to be its own (SHA-1)."""
         chat, task_id = task.chat_id, task.task_id
-        done, deaths, cancelled, standing, before, spent_in, spent, *said = await self._run(
+        done, deaths, cancelled, standing, user, asst, before, spent_in, spent, mark, *said = await self._run(
             "begin",
             [
                 keys.done(task_id),
@@ -143,8 +162,11 @@ class TaskQueue:
                 keys.session(chat),
                 keys.history(chat),
                 keys.spent(chat),
+                keys.turn(task_id, "user"),
+                keys.turn(task_id, "asst"),
+                keys.FORGOTTEN,
             ],
-            [fresh, ttl, MAX_ATTEMPTS, "1" if replay else "", forged],
+            [fresh, ttl, MAX_ATTEMPTS, "1" if replay else "", forged, RESULT_BYTES, *stood],
         )
         stays = bool(done or cancelled or standing or int(deaths) >= MAX_ATTEMPTS)
         session = "" if stays else before.decode("utf-8", "replace") or fresh
@@ -153,17 +175,26 @@ class TaskQueue:
             deaths=int(deaths),
             cancelled=bool(cancelled),
             standing=standing,
+            turns=(user, asst),
             session=session,
             resume=session != fresh,
             said=conversation_of(said, stones)[0],
             cost_before=_cost(spent) if spent_in.decode("utf-8", "replace") == session else 0.0,
+            mark=mark.decode("utf-8", "replace"),
         )
 
     async def unwanted(self, task_ids: Sequence[str]) -> list[tuple[bool, bytes]]:
-        """For each task: whether its end was asked for, and a result that is there already."""
-        names = [name(task_id) for task_id in task_ids for name in (keys.cancel, keys.result)]
-        values = cast(list[bytes | None], await self._redis.mget(names))
-        return [(values[i] is not None, values[i + 1] or b"") for i in range(0, len(values), 2)]
+        """For each task: whether its end was asked for, and a result that is there already (b"" for one that is too large to be one)."""
+        async with self._redis.pipeline(transaction=False) as pipe:
+            for task_id in task_ids:
+                pipe.exists(keys.cancel(task_id))
+                pipe.strlen(keys.result(task_id))
+            answers = await pipe.execute(raise_on_error=False)
+        asked = dict(zip(task_ids, answers[::2], strict=True))
+        there = [one for one, size in zip(task_ids, answers[1::2], strict=True) if _may_be_a_result(size)]
+        raws = cast(list[bytes | None], await self._redis.mget([keys.result(one) for one in there]) if there else [])
+        standing = dict(zip(there, raws, strict=True))
+        return [(asked[one] == 1, standing.get(one) or b"") for one in task_ids]
 
     async def recent(self, task: Task, stones: Sequence[Tombstone]) -> list[Said]:
         """The chat's conversation so far, oldest first."""
@@ -184,25 +215,24 @@ class TaskQueue:
         raws = cast(list[bytes | None], await self._redis.mget(names)) if names else []
         return turns_of(names, raws, task.chat_id)
 
-    async def why(self, task: Task) -> dict[str, Any] | None:
-        """What was injected for the chat's last answer; None if that is over a day ago."""
-        raw = cast(bytes | None, await self._redis.get(keys.why(task.chat_id)))
-        return loads_object(raw) if raw else None
+    async def why(self, task: Task) -> bytes | None:
+        """What was injected for the chat's last answer, as JSON; None if that is over a day ago."""
+        return cast(bytes | None, await self._redis.get(keys.why(task.chat_id)))
 
     async def finish(self, claim: Claim, finished: Finished) -> bool:
-        """Write everything the task leaves, once. False if it had been finished before."""
-        task = finished.task
-        return bool(
-            await self._run(
-                "finish",
-                self._finish_keys(task),
-                [
-                    claim.token,
-                    claim.lock,
-                    dumps(_effects(finished, claim)),
-                ],
-            )
-        )
+        """Write everything the task leaves, once. False if it had been finished before. RecordRefused if its id is another task's by now."""
+        arguments = [claim.token, claim.lock, dumps(_effects(finished, claim))]
+        done = await self._past_standing("finish", self._finish_keys(finished.task), arguments, finished.task.task_id)
+        if done < 0:
+            raise RecordRefused(USED_ID)
+        return bool(done)
+
+    async def _past_standing(self, script: str, names: list[str], arguments: list[Any], task_id: str) -> int:
+        """Run a script that writes a result; one that stands there is judged first."""
+        standing = Standing(task_id, self._signed)
+        while not standing.settled(answer := await self._run(script, names, [*arguments, *standing.arguments])):
+            pass
+        return int(answer)
 
     def _finish_keys(self, task: Task) -> list[str]:
         chat, task_id = task.chat_id, task.task_id
@@ -228,27 +258,26 @@ class TaskQueue:
 
     async def bury(self, claim: Claim, reason: str, task_id: str | None, result: Result | None) -> bool:
         """Dead-letter a task that cannot be taken; answer it if it can be addressed. False if the dead letters cannot be written."""
-        buried: int = await self._run(
-            "bury",
-            [keys.inflight(self.worker), keys.BUSY, keys.DEAD, keys.result(task_id or "none")],
-            [
-                claim.token,
-                claim.lock,
-                dead_letter(claim.raw, reason),
-                keys.DEAD_LENGTH,
-                result.to_json() if result else "",
-                keys.RESULT_TTL_SECONDS,
-            ],
-        )
-        return buried >= 0
+        names = [keys.inflight(self.worker), keys.BUSY, keys.DEAD, keys.result(task_id or "none")]
+        arguments = [
+            claim.token,
+            claim.lock,
+            dead_letter(claim.raw, reason),
+            keys.DEAD_LENGTH,
+            result.to_json() if result else "",
+            keys.RESULT_TTL_SECONDS,
+        ]
+        return await self._past_standing("bury", names, arguments, task_id or "none") >= 0
 
-    async def beat(self, served_run: int | None) -> None:
-        """This worker lives, and serves that release."""
+    async def beat(self, served_run: int | None, heeded: str = "") -> str:
+        """This worker lives, serves that release, and has heeded that mark of a forgetting; the mark that is raised now."""
         async with self._redis.pipeline(transaction=True) as pipe:
             pipe.sadd(keys.WORKERS, self.worker)
-            pipe.set(keys.lease(self.worker), "1", ex=keys.LEASE_TTL_SECONDS)
+            pipe.set(keys.lease(self.worker), heeded, ex=keys.LEASE_TTL_SECONDS)
             pipe.hset(keys.RELEASE, self.worker, str(served_run or 0))
-            await pipe.execute()
+            pipe.get(keys.FORGOTTEN)
+            raised = (await pipe.execute())[-1]
+        return (raised or b"").decode("utf-8", "replace")
 
     async def recover(self) -> int:
         """Put the tasks of dead workers back; how many."""
@@ -315,6 +344,11 @@ def turns_of(names: Iterable[str], raws: Iterable[bytes | None], chat_id: str) -
     return turns
 
 
+def _may_be_a_result(size: object) -> bool:
+    """By its length; of a key of another type there is an error instead."""
+    return isinstance(size, int) and 0 < size <= RESULT_BYTES
+
+
 def _cost(raw: bytes) -> float:
     try:
         cost = float(raw or 0)
@@ -353,7 +387,7 @@ def _effects(finished: Finished, claim: Claim) -> dict[str, Any]:
         "why_ttl": keys.WHY_TTL_SECONDS,
         "forget": finished.forget,
         "session_cost": "" if finished.session_cost is None else repr(finished.session_cost),
-        "forged": finished.forged,
+        "stood": finished.stood,
     }
 
 
@@ -364,13 +398,3 @@ def _text(turn: Turn | None) -> str:
 def _history_entry(turn: Turn) -> str:
     role = "user" if turn.role == "user" else "assistant"
     return dumps({"role": role, "content": turn.content, "timestamp": turn.timestamp}).decode("utf-8")
-
-
-def dead_letter(raw: bytes, reason: str) -> bytes:
-    """Dead letter JSON: the task's bytes (as text, or base64 where they are none), the reason, the time."""
-    record: dict[str, Any] = {"reason": reason, "at": datetime.now(UTC).isoformat(timespec="seconds")}
-    try:
-        record["task"] = raw.decode("utf-8")
-    except UnicodeDecodeError:
-        record["task_base64"] = base64.b64encode(raw).decode("ascii")
-    return dumps(record)

@@ -26,6 +26,7 @@ from dispatcher.day import Day
 from dispatcher.memory import Memory
 from dispatcher.metrics import Metrics
 from dispatcher.notify import Supervisor
+from dispatcher.refused import TooLarge
 from dispatcher.retrying import keep_trying
 from dispatcher.run import Run
 from dispatcher.tasks import NOT_YET, Claim, TaskQueue
@@ -83,7 +84,7 @@ class Worker:
     ) -> None:
         self._settings, self._memory, self._answering = settings, memory, answering
         self._redis, self._metrics = client, metrics or Metrics()
-        self._queue = TaskQueue(client)
+        self._queue = TaskQueue(client, settings.task_bytes, answering.signed)
         self._alarm = Alarm(settings, client)
         self._day = day
         self._running: dict[asyncio.Task[None], Run] = {}
@@ -105,7 +106,8 @@ class Worker:
 
     async def run(self) -> None:
         await self._check_redis()
-        await self._queue.beat(None)
+        await self._live(None)
+        self._answering.heeding.heeded = self._answering.heeding.seen  # nothing is kept yet
         await self._warn_of_other_hosts()
         self._background = [
             asyncio.create_task(watch) for watch in (self._beat(), self._watch(), self._watch_cancels())
@@ -183,7 +185,7 @@ class Worker:
         """Sign of life, and the tasks of the dead: every few seconds, whatever else is slow."""
         while True:
             try:
-                await self._queue.beat(self._memory.served_run)
+                await self._live(self._memory.served_run)
                 if recovered := await self._queue.recover():
                     log.warning("took over the tasks of a dead dispatcher", tasks=recovered)
             except redis.RedisError as error:
@@ -192,17 +194,25 @@ class Worker:
                 log.exception("the heartbeat stumbled")
             await asyncio.sleep(BEAT_SECONDS)
 
+    async def _live(self, served_run: int | None) -> None:
+        """Sign of life; what was forgotten since the last one is heeded by `_watch`, or before the next answer."""
+        heeding = self._answering.heeding
+        heeding.seen = await self._queue.beat(served_run, heeding.heeded)
+
     async def _watch(self) -> None:
-        """Serve the release that `current` leads to, and say so at once: the night waits for it."""
+        """Serve the release that `current` leads to, and drop the caches after a forgetting; say so at once: night and `hmem forget` wait for it."""
         retried = time.monotonic()
         while True:
             try:
                 if time.monotonic() - retried > RETRY_SECONDS:
                     retried = time.monotonic()
                     await asyncio.to_thread(self._memory.retry)
+                if self._answering.heeding.due:
+                    await asyncio.to_thread(self._answering.heeding.heed)
+                    await self._live(self._memory.served_run)
                 if self._memory.moved():
                     await asyncio.to_thread(self._memory.refresh)
-                    await self._queue.beat(self._memory.served_run)
+                    await self._live(self._memory.served_run)
             except redis.RedisError:
                 pass  # the next beat says it
             except Exception:  # no memory is not no service
@@ -321,26 +331,30 @@ class Worker:
         """The path of one task."""
         started = time.time()
         try:
+            if large := TooLarge.parse(claim.raw):
+                raise RecordRefused(large.reason(self._settings.task_bytes))
             task = Task.parse(claim.raw)
             _check_lock(task, claim)
+            run.task_id = task.task_id
+            with structlog.contextvars.bound_contextvars(task=task.task_id):
+                await self._answer(claim, task, started, run)
         except RecordRefused as error:
             await self._bury(claim, str(error))
-            return
-        run.task_id = task.task_id
-        with structlog.contextvars.bound_contextvars(task=task.task_id):
-            try:
-                finished = await self._answering.answer(self._queue, task, started, run)
-            except RecordRefused as error:
-                await self._bury(claim, str(error))
-                return
-            except Exception:  # a defect of ours: the chat must not wait for it
-                log.exception("the answer failed")
-                finished = self._answering.broken(task, started)
-            first = await keep_trying(lambda: self._queue.finish(claim, finished))
-            outcome, seconds = finished.outcome if first else "repeated", time.time() - started
-            log.info("task finished", seconds=round(seconds, 2), outcome=outcome)
-            self._metrics.task_finished(outcome, seconds)
-            self._metrics.usage(finished.result.usage or {})
+
+    async def _answer(self, claim: Claim, task: Task, started: float, run: Run) -> None:
+        """RecordRefused if its id is another task's."""
+        try:
+            finished = await self._answering.answer(self._queue, task, started, run)
+        except RecordRefused:
+            raise
+        except Exception:  # a defect of ours: the chat must not wait for it
+            log.exception("the answer failed")
+            finished = self._answering.broken(task, started)
+        first = await keep_trying(lambda: self._queue.finish(claim, finished))
+        outcome, seconds = finished.outcome if first else "repeated", time.time() - started
+        log.info("task finished", seconds=round(seconds, 2), outcome=outcome)
+        self._metrics.task_finished(outcome, seconds)
+        self._metrics.usage(finished.result.usage or {})
 
     async def _bury(self, claim: Claim, reason: str) -> None:
         task_id = _addressable(claim.raw)
@@ -359,6 +373,8 @@ def _check_lock(task: Task, claim: Claim) -> None:
 
 def _addressable(raw: bytes) -> str | None:
     """The id of a malformed task, if it has a sound one: then its sender gets an answer."""
+    if large := TooLarge.parse(raw):
+        return large.task_id
     try:
         return task_id_of(loads_object(raw).get("task_id"))
     except RecordRefused:

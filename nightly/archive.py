@@ -33,7 +33,8 @@ from nightly.segments import (
     write_segment,
     write_texts,
 )
-from nightly.staging import TEXTS, clear
+from nightly.staging import TEXTS, TOMBSTONES, clear
+from nightly.tombstones import Judged, judge
 from shared.errors import LedgerMismatch, MirrorFailed
 from shared.files import make_dir
 from shared.records import RecordRefused, Tombstone
@@ -46,7 +47,12 @@ def run(night: Night, out: Path) -> dict[str, Any]:
     # Before the first write: a host that has lost its archive must not begin another one beside the mirror.
     mirror = _unless_away(night, lambda mirror: {"lacks": len(missing_there(mirror, night.archive_dir))})
     exported = list(stored_records(night.output("export") / "records.jsonl"))
-    stones = _new_tombstones(earlier, night.output("export") / "tombstones.jsonl")
+    judged = judge(
+        (record.value for record in stored_records(night.output("export") / TOMBSTONES)),
+        night.settings,
+        earlier.tombstones,
+    )
+    stones = _new_tombstones(earlier, judged)
     eraser = erasing.eraser_of(earlier, stones, night.run)
     ledger, fresh = Ledger(), list[dict[str, Any]]()
     for record in exported:
@@ -68,6 +74,8 @@ def run(night: Night, out: Path) -> dict[str, Any]:
         "ledger": ledger.to_json(night.result("export")["records"]),
         "new_records": len(fresh),
         "new_tombstones": len(stones),
+        "refused_tombstones": dict(judged.refused),
+        "only_hiding_tombstones": judged.only_hide,
         "segments": archive.segments,
         "turns": sum(archive.turns_per_chat().values()),
         "forgotten": sum(archive.forgotten_per_chat().values()),
@@ -121,18 +129,12 @@ def _classify(record: RawRecord, earlier: Archive, ledger: Ledger) -> dict[str, 
     return {"kind": "turn", **record.to_json()}
 
 
-def _new_tombstones(earlier: Archive, path: Path) -> list[Tombstone]:
-    """The tombstones not archived yet. An unreadable one stops the night: somebody wanted something forgotten."""
-    stones = {}
-    for number, record in enumerate(stored_records(path), start=1):
-        try:
-            stone = Tombstone.parse(record.value)
-        except RecordRefused as error:
-            raise LedgerMismatch(
-                f"Tombstone {number} in Redis cannot be read: {error}. Mend or remove it, then run the night again."
-            ) from error
-        known = earlier.tombstones.get(stone.tombstone_id)
-        if known is None or (stone.erase and not known.erase):  # an older program archived it as one that only hides
+def _new_tombstones(earlier: Archive, judged: Judged) -> list[Tombstone]:
+    """The tombstones not archived yet; of two under one id that which erases."""
+    stones: dict[str, Tombstone] = {}
+    for stone in judged.obeyed:
+        known = stones.get(stone.tombstone_id) or earlier.tombstones.get(stone.tombstone_id)
+        if known is None or (stone.erase and not known.erase):  # it was archived as one that only hides
             stones[stone.tombstone_id] = stone
     return list(stones.values())
 

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from shared.command import print_json, start
+from shared.command import print_json, start_night
 from shared.errors import InvalidInput
 from shared.moments import given_moment
 from shared.records import RecordRefused, chat_id_of
@@ -32,7 +32,7 @@ def export_archive(
     from nightly.progress import Reporter
     from shared.export_folder import default_folder
 
-    settings = start()
+    settings = start_night()
     wanted = archive_export.Wanted(
         frozenset(map(_chat, chat or ())),
         given_moment("--since", since, settings.timezone),

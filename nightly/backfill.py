@@ -23,6 +23,7 @@ from nightly.export import turn_keys
 from nightly.night import CACHE, Lease, Night, connect
 from nightly.progress import Reporter
 from nightly.target import open_target
+from shared.credentials import for_child
 from shared.embedding import Embedder, EmbeddingIdentity, known_model, open_embedder
 from shared.errors import InvalidInput
 from shared.files import make_dir
@@ -71,7 +72,11 @@ def start_again_with(model: str, arguments: list[str]) -> None:
     known_model(model, "ollama")  # a typo is said before anything else
     settings = ["EMBEDDER=ollama", f"EMBED_MODEL={model}"]
     sys.stderr.flush()
-    os.execvp("env", ["env", *settings, *module_command("nightly", *arguments)])  # noqa: S606 - no shell is meant
+    with for_child() as (environment, descriptors):
+        for descriptor in descriptors:
+            os.set_inheritable(descriptor, True)
+        command = ["env", *settings, *module_command("nightly", *arguments)]
+        os.execvpe("env", command, environment)  # noqa: S606 - no shell is meant
 
 
 def plan(settings: Settings, reporter: Reporter) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from shared.command import print_json, start
+from shared.command import print_json, start_night
 from shared.errors import InvalidInput
 
 app = typer.Typer(no_args_is_help=True, help="Old history into memory, or all of it made once more.")
@@ -50,7 +50,7 @@ def archive(
     from nightly import backfill
     from nightly.progress import Reporter
 
-    settings = start()
+    settings = start_night()
     if model is not None:
         if not reembed:
             raise InvalidInput("--model says what to embed with. Give --reembed too.")
@@ -66,6 +66,29 @@ def archive(
     if json:
         print_json(summaries)
     _say_nights(summaries, quiet=json)
+
+
+@app.command(
+    help="Turns as JSON lines, byte for byte: what hmem-night export-archive wrote, or turns as Redis holds them. - is standard input."
+)
+def jsonl(
+    files: Files,
+    dry_run: DryRun = False,
+    since: Since = None,
+    until: Until = None,
+    chat: Chat = None,
+    with_tombstones: Annotated[
+        bool,
+        typer.Option("--with-tombstones", help="Take tombstones too: they take turns away. Shows which, and asks."),
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="With --with-tombstones: take them without asking.")] = False,
+    json: Json = False,
+) -> None:
+    if yes and not with_tombstones:
+        raise InvalidInput("--yes agrees to tombstones, and goes with --with-tombstones. Leave it out.")
+    _from_files(
+        "jsonl", files, since, until, chat, dry_run=dry_run, json=json, with_tombstones=with_tombstones, yes=yes
+    )
 
 
 def _file_command(source: str, what: str) -> None:
@@ -84,10 +107,6 @@ def _file_command(source: str, what: str) -> None:
     app.command(source, help=what)(command)
 
 
-_file_command(
-    "jsonl",
-    "Turns as JSON lines, byte for byte: what hmem-night export-archive wrote, or turns as Redis holds them. - is standard input.",
-)
 _file_command("chunks", "h-cli's session files, chunk_<UTC>.txt.")
 _file_command(
     "audit", "h-cli's audit log. It names no chat: give --chat; of a private chat, only what its person asked is taken."
@@ -120,16 +139,28 @@ def _from_files(
     dry_run: bool,
     json: bool,
     bot: str | None = None,
+    with_tombstones: bool = False,
+    yes: bool = False,
 ) -> None:
     from nightly.history import intake
     from nightly.progress import Reporter
 
-    settings = start()
+    settings = start_night()
     if source != "jsonl" and Path("-") in files:
         raise InvalidInput(f"Standard input is read for jsonl only. Name the file for backfill {source}.")
-    request = intake.Request(source, files, intake.wanted_of(since, until, chat, settings.timezone), bot)
+    wanted = intake.wanted_of(since, until, chat, settings.timezone)
+    request = intake.Request(source, files, wanted, bot, with_tombstones)
     progress = Reporter(quiet=json or settings.log_json)
-    report = (intake.plan if dry_run else intake.bring_in)(settings, request, progress)
+
+    def agreed(covered: list[dict[str, Any]]) -> bool:
+        if yes:
+            return True
+        typer.echo("\n".join(intake.covered_lines(covered)), err=True)
+        return sys.stdin.isatty() and typer.confirm("Take these tombstones?", err=True)
+
+    report = (
+        intake.plan(settings, request, progress) if dry_run else intake.bring_in(settings, request, progress, agreed)
+    )
     if json:
         print_json(report)
     else:

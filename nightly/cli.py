@@ -11,7 +11,8 @@ import typer
 
 from nightly.archive_export_cli import export_archive
 from nightly.backfill_cli import app as backfill_app
-from shared.command import print_json, run_command, start
+from shared.command import print_json, run_command, start_night
+from shared.credentials import for_child
 from shared.errors import InvalidInput, SettingsError
 from shared.processes import module_command
 
@@ -44,7 +45,7 @@ def run(
     from nightly.pull import pull_missing
     from nightly.report import sentence
 
-    settings = start()
+    settings = start_night()
     if from_step is not None and from_step not in pipeline.step_names():
         raise InvalidInput(f"--from {from_step}: no such step. Steps are {', '.join(pipeline.step_names())}.")
     if dry_run:
@@ -76,7 +77,7 @@ def schedule() -> None:
     from apscheduler.schedulers.blocking import BlockingScheduler
     from apscheduler.triggers.cron import CronTrigger
 
-    settings = start()
+    settings = start_night()
     try:
         trigger = CronTrigger.from_crontab(named_weekdays(settings.night_cron), timezone=settings.timezone)
     except ValueError as error:
@@ -107,7 +108,9 @@ def named_weekdays(expression: str) -> str:
 
 def _one_night() -> None:
     """A night that fails (or crashes) says so and leaves the schedule running; the next one finishes it first."""
-    code = subprocess.run(module_command("nightly", "run"), check=False).returncode
+    with for_child() as (environment, descriptors):
+        night = module_command("nightly", "run")
+        code = subprocess.run(night, env=environment, pass_fds=descriptors, check=False).returncode
     typer.echo(f"{datetime.now(UTC):%Y-%m-%d %H:%M:%SZ} night ended with exit code {code}", err=True)
 
 
@@ -119,7 +122,7 @@ def status(
     """Nights, their steps and ledgers, and where one stopped."""
     from nightly.report import SHOWN_NIGHTS, night_lines, print_chats, read_nights
 
-    nights = read_nights(start())
+    nights = read_nights(start_night())
     if json:
         print_json(nights)
         return
@@ -140,7 +143,7 @@ def turns(
     from nightly.listing import archived_turns
     from shared.records import dumps
 
-    found = archived_turns(start().hmem_night_dir / "archive", chat or ())
+    found = archived_turns(start_night().hmem_night_dir / "archive", chat or ())
     sys.stdout.buffer.writelines(dumps(turn) + b"\n" for turn in found)
 
 
@@ -155,7 +158,7 @@ def verify(
     from nightly import verification
     from nightly.progress import Reporter
 
-    settings, report = start(), Reporter(quiet=json)
+    settings, report = start_night(), Reporter(quiet=json)
     counts = verification.repair(settings, report) if repair else verification.verify(settings, report)
     if json:
         print_json(counts)

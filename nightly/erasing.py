@@ -16,9 +16,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import orjson
 
+from nightly.containment import reason_of
 from nightly.last_index import LAST
 from nightly.night import CACHE, Night
 from nightly.segments import (
@@ -141,7 +143,7 @@ def apply(night: Night, archive: Archive) -> dict[str, Any]:
         night.crash_point("erase:vectors-forgotten")
     texts = [text for lines in held.values() for line in lines for text in _texts_of(line)]
     if texts:  # what a killed night has erased can be looked for by these alone
-        write_atomic(needles, orjson.dumps([*_left_needles(needles), *texts]))
+        write_atomic(needles, dumps([*_left_needles(needles), *texts]))
     for name, lines in night.report.track(held.items(), len(held), "erase"):
         _rewrite(night.archive_dir, name, eraser)
         night.crash_point("erase:segment-rewritten")
@@ -229,9 +231,17 @@ def _forget_vectors(night: Night, lines: list[Line]) -> int:
     from nightly.vector_cache import forget
 
     turns = [_turn_of(RawRecord.from_json(line)) for line in lines if line["kind"] != "text"]
-    zone = night.settings.timezone
-    texts = [indexed_text(chunk, zone) for turn in turns if turn for chunk in chunks_of(turn)]
+    texts = [text for turn in turns if turn for text in _indexed(turn, night.settings.timezone)]
     return forget(night.settings.hmem_night_dir / CACHE, texts)
+
+
+def _indexed(turn: Turn, zone: ZoneInfo) -> list[str]:
+    """What was embedded of a turn; nothing of one that the chunk step had to set aside as well."""
+    try:
+        return [indexed_text(chunk, zone) for chunk in chunks_of(turn)]
+    except Exception as error:  # noqa: BLE001 - it stops neither the night nor this forgetting: its words go with its line
+        reason_of(error)
+        return []
 
 
 def _remove_damaged(night: Night, archive: Archive) -> int:

@@ -34,7 +34,8 @@ from nightly.segments import segment_runs
 from nightly.target import Target, open_target
 from shared import keys
 from shared.errors import InvalidInput, LeaseLost, NightRunning
-from shared.files import commit_dir, fresh_dir, make_dir, remove_halves, remove_tree, write_atomic
+from shared.files import commit_dir, fresh_dir, own_root, remove_halves, remove_tree, write_atomic
+from shared.ownership import OURS
 from shared.release import Manifest
 from shared.settings import Settings
 
@@ -269,8 +270,11 @@ def create_folder(settings: Settings, run: int, current: Manifest | None, *, reb
 
 @contextmanager
 def night_lock(settings: Settings) -> Iterator[None]:
-    """Hold the lock of the night directory, or NightRunning. The kernel frees it, however its holder ends."""
-    with (make_dir(settings.hmem_night_dir) / "lock").open("w") as lock:
+    """Hold the lock of the night directory, or NightRunning. The kernel frees it, however its holder ends.
+
+    StorageError if it, or one of ours in it, must not be used: every command that changes something there comes through here.
+    """
+    with (own_root(settings.hmem_night_dir, OURS["hmem_night_dir"]) / "lock").open("w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:

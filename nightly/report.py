@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
@@ -139,6 +140,8 @@ def sentence(summary: Mapping[str, Any]) -> str:
         text += f"\n  {told}"
     for reason, count in summary["reasons"].items():
         text += f"\n  quarantined: {count} × {reason}"
+    for told in _set_aside(summary):
+        text += f"\n  {told}"
     for reason, count in summary.get("not_embedded", {}).items():
         text += f"\n  not embedded, found by keyword only: {count} × {reason}"
     for reason, count in summary.get("without_model", {}).items():
@@ -146,8 +149,28 @@ def sentence(summary: Mapping[str, Any]) -> str:
     return text
 
 
+def _set_aside(summary: Mapping[str, Any]) -> Iterator[str]:
+    """What could not be carried, by chat: it is archived, and every build tries it again."""
+    chats = Counter((one["chat_id"], one["reason"]) for one in summary.get("set_aside", {}).values())
+    for (chat, reason), count in chats.items():
+        name = shorten(chat, CHAT_CHARACTERS)
+        yield f"set aside in chat {name}: {count} × a turn that cannot be cut ({reason}); it stays archived. Please report it."
+    for chat, reason in summary.get("without_summary", {}).items():
+        yield f"no summary of chat {shorten(chat, CHAT_CHARACTERS)} ({reason}); its turns are found. Please report it."
+
+
 def _forgotten(summary: Mapping[str, Any]) -> Iterator[str]:
     """What a night did, and could not do, for what is to be gone for good."""
+    for reason, count in summary.get("refused_tombstones", {}).items():
+        yield (
+            f"refused: {count} × a tombstone in Redis ({reason}); nothing was forgotten by it. Find out who may write to "
+            "hcli:mem:tombstones, then remove it there; a forgetting of yours is given again by hmem forget"
+        )
+    if count := summary.get("only_hiding_tombstones"):
+        yield (
+            f"hidden, not erased: {count} × what is to be forgotten for good, since this night knows no owner's key. "
+            "Run hmem owner-key, and put the OWNER_PUBLIC_KEY that it prints into the night's settings"
+        )
     if erased := summary.get("erased"):
         yield f"forgotten for good: {erased} records erased from the archive"
     if found := summary.get("still_found"):

@@ -32,7 +32,7 @@ import orjson
 
 from shared.errors import ArchiveDamaged
 from shared.files import atomic_writer, sha256_bytes, sha256_file
-from shared.records import RecordRefused, Tombstone, Turn, turn_key
+from shared.records import RecordRefused, Tombstone, Turn, chat_id_of, dumps, timestamp_of, turn_key
 
 FORMAT, ERASED_FORMAT = 1, 2
 #: A second file of texts in one run (settings were changed between two attempts at it) is `texts-<run>.2.jsonl`.
@@ -70,6 +70,9 @@ class RawRecord:
 
     @classmethod
     def from_json(cls, record: dict[str, Any]) -> RawRecord:
+        """As `to_json` wrote it; ValueError, KeyError or TypeError for anything else."""
+        if not isinstance(record["redis_type"], str):
+            raise TypeError("redis_type is no text")
         return cls(_bytes_of("key", record), record["redis_type"], _bytes_of("value", record))
 
 
@@ -89,7 +92,11 @@ def _bytes_field(name: str, value: bytes) -> dict[str, str]:
 
 def _bytes_of(name: str, record: dict[str, Any]) -> bytes:
     text = record.get(name)
-    return text.encode("utf-8") if text is not None else base64.b64decode(record[f"{name}_base64"], validate=True)
+    if text is None:
+        return base64.b64decode(record[f"{name}_base64"], validate=True)
+    if not isinstance(text, str):
+        raise TypeError(f"{name} is no text")
+    return text.encode("utf-8")
 
 
 @dataclass(frozen=True)
@@ -277,16 +284,31 @@ def read_segment(path: Path) -> Iterator[dict[str, Any]]:
                 f"Archive segment {path} has format {header['format']}; this program knows {ERASED_FORMAT}. Update it."
             )
         for line in lines:
-            if (
-                line["kind"] not in ("tombstone", "text", "erased")
-                and RawRecord.from_json(line).sha256 != line["sha256"]
-            ):
-                raise ValueError(f"record {line['sha256']} does not fit its hash")
+            _refuse_unless_sound(line)
         yield from lines
-    except (ValueError, KeyError, TypeError, RecordRefused) as error:
+    except (ValueError, KeyError, TypeError, AttributeError) as error:  # the last of a line that is no object
         raise ArchiveDamaged(
             f"Archive segment {path} is damaged: {error}. Nothing was built from it. {_RESTORE}"
         ) from error
+
+
+def _refuse_unless_sound(line: dict[str, Any]) -> None:
+    """ValueError, KeyError, TypeError or AttributeError unless a reader can take the line as it is."""
+    kind = line["kind"]
+    if kind == "tombstone":
+        Tombstone.parse(dumps(line["tombstone"]))
+    elif kind == "text":
+        if not all(isinstance(value, str) for value in vars(WrittenText.from_json(line)).values()):
+            raise ValueError("a text has a field of another type")
+    elif kind == "erased":
+        if line["key"] is not None:
+            turn_key(line["key"].encode())
+            chat_id_of(line["chat_id"])
+            timestamp_of(line["timestamp"])
+        if not isinstance(line["sha256"], str):
+            raise ValueError("an erased record has no hash")
+    elif RawRecord.from_json(line).sha256 != line["sha256"]:
+        raise ValueError(f"record {line['sha256']} does not fit its hash")
 
 
 def write_texts(directory: Path, run: int, texts: Iterable[WrittenText]) -> None:

@@ -14,6 +14,7 @@ import fcntl
 import hashlib
 import itertools
 import os
+import shutil
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -26,9 +27,10 @@ from nightly.history.candidates import Candidate
 from nightly.history.sieve import Sieve, Tally, Verdict
 from nightly.night import Night
 from nightly.segments import RawRecord, read_archive, stored_records
+from nightly.tombstones import judge
 from shared import keys
 from shared.errors import StorageError
-from shared.files import atomic_writer, fsync_dir, locked_dir, make_dir, remove_halves, write_atomic
+from shared.files import atomic_writer, fsync_dir, locked_dir, own_dir, remove_halves, write_atomic
 from shared.records import RecordRefused, Tombstone
 from shared.settings import Settings
 
@@ -71,8 +73,7 @@ class Staging:
 @contextmanager
 def stage(directory: Path, source: str) -> Iterator[Staging]:
     """Write an import into the directory: `path` names it at the end. Nothing is left of one that is cut off."""
-    make_dir(directory)
-    with locked_dir(directory):
+    with locked_dir(own_dir(directory.parent, directory.name)):
         remove_halves(directory)
         part = directory / _PART
         with atomic_writer(part) as handle:
@@ -84,6 +85,15 @@ def stage(directory: Path, source: str) -> Iterator[Staging]:
         staging.path = directory / staging.name
         part.replace(staging.path)
         fsync_dir(directory)
+
+
+def adopt(staged: Path, directory: Path) -> Path:
+    """Move an import that was staged elsewhere to where the next night takes it, whole and durable."""
+    with locked_dir(own_dir(directory.parent, directory.name)):
+        remove_halves(directory)
+        with staged.open("rb") as source, atomic_writer(directory / staged.name) as handle:
+            shutil.copyfileobj(source, handle)
+    return directory / staged.name
 
 
 def staged_files(directory: Path) -> list[Path]:
@@ -155,17 +165,9 @@ def stones_of(imports: Iterable[list[Candidate]]) -> list[Tombstone]:
 
 
 def _sieve(night: Night, out: Path, imports: dict[str, list[Candidate]]) -> Sieve:
-    stones = [parsed for record in stored_records(out / TOMBSTONES) if (parsed := _stone(record))]
     archive = read_archive(night.archive_dir)
-    return Sieve(archive, stored_records(out / RECORDS), [*stones, *stones_of(imports.values())])
-
-
-def _stone(record: RawRecord) -> Tombstone | None:
-    """None for an unreadable one: the archive step stops the night because of it."""
-    try:
-        return Tombstone.parse(record.value)
-    except RecordRefused:
-        return None
+    judged = judge((record.value for record in stored_records(out / TOMBSTONES)), night.settings, archive.tombstones)
+    return Sieve(archive, stored_records(out / RECORDS), [*judged.obeyed, *stones_of(imports.values())])
 
 
 def _read_all(directory: Path) -> tuple[dict[str, list[Candidate]], dict[str, str]]:

@@ -15,13 +15,16 @@ from typing import TYPE_CHECKING, Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from nightly.chunk_file import read_chunks
+from nightly.containment import reason_of
 from nightly.night import Night
 from nightly.put_back import put_back
 from nightly.summary_writer import WRITTEN_CHARACTERS, SummaryWriter
 from shared.extract import Sentence, summarise
 from shared.files import make_dir, write_atomic
 from shared.lexical import Chunk
+from shared.marks import harmless
 from shared.release import summary_file
+from shared.speakers import label
 from shared.text import date_text, one_line, shorten
 
 if TYPE_CHECKING:
@@ -53,16 +56,22 @@ def run(night: Night, out: Path) -> dict[str, Any]:
     for chunk, _ in read_chunks(night.output("chunk")):
         chats.setdefault(chunk.chat_id, []).append(chunk)
     writer, counts = _writer(night), PutBack()
+    without: dict[str, str] = {}
     try:
         for chat_id, chunks in night.report.track(chats.items(), len(chats), "summarise"):
+            try:
+                text = (_written(night, writer, chunks, counts) if writer else None) or _text(night, chunks)
+            except Exception as error:  # noqa: BLE001 - whatever it is about this chat, the others get their summaries
+                without[chat_id] = reason_of(error)
+                continue
             path = summary_file(out, chat_id)
             make_dir(path.parent)
-            text = (_written(night, writer, chunks, counts) if writer else None) or _text(night, chunks)
             write_atomic(path, text.encode("utf-8"))
+        made = {"summaries": len(chats) - len(without), "without_summary": without}
         if writer is None:
-            return {"summaries": len(chats)}
+            return made
         writer.archive()
-        return {"summaries": len(chats), "put_back": counts.sentences, "no_room": counts.no_room, **writer.result()}
+        return {**made, "put_back": counts.sentences, "no_room": counts.no_room, **writer.result()}
     finally:
         if writer:
             writer.close()
@@ -107,7 +116,9 @@ def _written(night: Night, writer: SummaryWriter, chunks: list[Chunk], counts: P
 def _prompt(chosen: list[Sentence], chunks: list[Chunk], zone: ZoneInfo) -> str:
     """What a model is asked: rules, and the chat as data inside a fence that is a hash of it."""
     said = [_line(s.timestamp, s.speaker, s.text, zone) for s in chosen]
-    record = "\n".join(["Picked from the whole chat:", *said, "", "The newest turns:", *_recent(chunks, zone)])
+    record = harmless(
+        "\n".join(["Picked from the whole chat:", *said, "", "The newest turns:", *_recent(chunks, zone)])
+    )
     fence = hashlib.sha256(record.encode("utf-8", "replace")).hexdigest()[:16]
     return _TEMPLATES.get_template("summary_prompt.txt.j2").render(
         characters=WRITTEN_CHARACTERS, fence=fence, record=record
@@ -118,7 +129,9 @@ def _recent(chunks: list[Chunk], zone: ZoneInfo) -> list[str]:
     lines: list[str] = []
     room = RECENT_CHARACTERS
     for chunk in reversed(chunks):
-        line = _line(chunk.started_at, chunk.speaker, shorten(one_line(chunk.text), PASSAGE_CHARACTERS), zone)
+        line = _line(
+            chunk.started_at, label(chunk.role, chunk.speaker), shorten(one_line(chunk.text), PASSAGE_CHARACTERS), zone
+        )
         room -= len(line) + 1
         if room < 0:
             break

@@ -20,6 +20,7 @@ from nightly.text_cache import TextCache
 from shared.chunking import clean
 from shared.embedding import open_ollama
 from shared.errors import EmbeddingError
+from shared.records import well_formed
 from shared.text import shorten
 
 if TYPE_CHECKING:
@@ -82,7 +83,7 @@ class SummaryWriter:
             self.failed[chat_id] = self._gave_up or ""
             return None
         try:
-            answer = self._server.chat(self._model, prompt, OPTIONS, ATTEMPTS)
+            answer = well_formed(self._server.chat(self._model, prompt, OPTIONS, ATTEMPTS))
             reason = None if tidy(answer) else "the answer is empty"
         except EmbeddingError as error:
             reason = getattr(error, "reason", str(error))

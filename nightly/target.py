@@ -18,9 +18,10 @@ from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_ex
 
 from shared import errors
 from shared.errors import HmemError, PublishFailed, ReleaseRefused, SettingsError
+from shared.files import sha256_file
 from shared.processes import last_line, run_bounded
 from shared.receiver import Receiver
-from shared.release import Manifest, parse_manifest
+from shared.release import MANIFEST, Manifest, parse_manifest
 from shared.settings import Settings
 from shared.transfer import copy_command, moved_bytes
 
@@ -97,7 +98,7 @@ class LocalTarget:
     def bring(self, stage: Path, run: int, *, accept: bool) -> Brought:
         attempt = self._receiver.begin(run)
         transfer(stage, f"{self._dir}/incoming/{run}.{attempt}/")
-        return Brought(self._receiver.verify(run, attempt, accept=accept))
+        return Brought(self._receiver.verify(run, attempt, sealed=sha256_file(stage / MANIFEST), accept=accept))
 
     def switch(self, run: int, token: int) -> tuple[int | None, str | None]:
         return self._receiver.switch(run, token, self._redis)
@@ -146,7 +147,8 @@ class SshTarget:
         attempt = answer["attempt"]
         base = f"{self._beside}{run}.{attempt}.base" if answer.get("base") else None  # an older day host lays none
         moved = transfer(stage, f"{self._incoming}{run}.{attempt}/", self._rsh, base)
-        return Brought(self._ask("verify", run, attempt, *(["accept"] if accept else [])), moved)
+        sealed = sha256_file(stage / MANIFEST)  # what the transfer's key has written meanwhile is not taken for it
+        return Brought(self._ask("verify", run, attempt, sealed, *(["accept"] if accept else [])), moved)
 
     def switch(self, run: int, token: int) -> tuple[int | None, str | None]:
         answer = self._ask("switch", run, token)

@@ -22,7 +22,7 @@ from urllib.parse import quote
 import redis
 
 from shared import keys
-from shared.records import Result, dumps
+from shared.records import RecordRefused, Result, dumps
 from shared.settings import setting_names
 
 SCRIPTS = Path(__file__).resolve().parent
@@ -193,10 +193,10 @@ class Host:
     def collect(self, task_id: str, seconds: float = ANSWER_SECONDS) -> Result:
         """As the bot does: poll, verify, delete."""
         raw = self._wait(lambda: self._client.getdel(keys.result(task_id)), seconds, f"Task {task_id} was not answered")
-        result = Result.parse(raw)
-        if not result.verify(self._secret, task_id):
-            raise DemoFailed(f"The result of task {task_id} has a wrong signature.")
-        return result
+        try:
+            return Result.verified(self._secret, task_id, raw)
+        except RecordRefused as error:
+            raise DemoFailed(f"The result of task {task_id} is not the dispatcher's: {error}.") from error
 
     def date_answer(self, task_id: str, asked_at: datetime) -> None:
         """The answer was given now; date it as if it had been given then, so that the memory reads like that of two past days."""

@@ -2,7 +2,8 @@
 """A stand-in for the Claude CLI, labelled as such: it thinks nothing, it shows what it was given.
 
 It takes the CLI's arguments, keeps sessions as the CLI does (filed by working directory, an unknown id is refused), and answers a
-message that the file CLAUDE_STAND_IN_SAMPLE holds with the answer written there; any other with the memory that was injected.
+message that the file CLAUDE_STAND_IN_SAMPLE holds with the answer written there (CODE as the tag code of the request); any other with the memory
+that was injected.
 Used by the demo and by tests; it needs no account and no network.
 """
 
@@ -22,6 +23,13 @@ def sample_answer(message: str) -> str | None:
     lines = [json.loads(line) for line in Path(path).read_text(encoding="utf-8").splitlines()]
     known = {line["message"]: line["answer"] for line in lines if line["kind"] == "exchange"}
     return known.get(message)
+
+
+def coded(answer: str, memory: str, message: str) -> str:
+    """The answer with the tag code that the request gives: last in the system prompt, or first in the message."""
+    codes = re.compile(r"^Tag code of this request: (\w+)$", re.MULTILINE)
+    found = codes.findall(memory)[-1:] or codes.findall(message)[:1]
+    return answer.replace("CODE", found[0]) if found else answer
 
 
 def session_file(session: str) -> Path:
@@ -65,7 +73,10 @@ def main() -> None:
     prompt = given.append_system_prompt_file
     memory = Path(prompt).read_text(encoding="utf-8") if prompt else ""
     shown = memory or "(no memory was injected)"
-    answer = sample_answer(message) or f"[stand-in for Claude: it only shows what it was given]\n\n{shown}"
+    known = sample_answer(message)
+    answer = (
+        coded(known, memory, message) if known else f"[stand-in for Claude: it only shows what it was given]\n\n{shown}"
+    )
     with history.open("a", encoding="utf-8") as handle:
         handle.write(
             json.dumps({"cwd": str(Path.cwd()), "at": time.time(), "message": message, "memory": memory}) + "\n"

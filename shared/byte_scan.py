@@ -135,8 +135,10 @@ def _may_be(forms: Collection[str], terms: Collection[str]) -> bool:
 
 
 def _windows(text: str, most: int) -> Iterator[str]:
-    """Pieces of a text: the first, the last, and evenly between them; none across a line break."""
-    lines = [line for line in (part.strip() for part in re.split(r"[\r\n\x00]+", text)) if len(line) >= SHORTEST_TEXT]
+    """Pieces of a text: the first, the last, and evenly between them; none across a line break, or a character that was no character."""
+    lines = [
+        line for line in (part.strip() for part in re.split("[\r\n\x00\ufffd]+", text)) if len(line) >= SHORTEST_TEXT
+    ]
     starts = [(line, at) for line in lines for at in _starts(line)]
     for line, at in _evenly(starts, most):
         yield _window(line, at)
@@ -276,7 +278,7 @@ def _scan_small(paths: Sequence[Path], patterns: Sequence[bytes], scanned: Scann
         if counts.get(str(path), 0):
             scanned.found.append(Found(str(path), counts[str(path)]))
         if b"grep: " + os.fsencode(path) + b": " in done.stderr and path.exists():
-            scanned.unreadable.append(str(path))
+            _scan_large(path, patterns, scanned)  # we may have a right that grep has not (shared/privileges.py)
 
 
 def _scan_large(path: Path, patterns: Sequence[bytes], scanned: Scanned) -> None:
@@ -293,8 +295,10 @@ def _scan_large(path: Path, patterns: Sequence[bytes], scanned: Scanned) -> None
         with search:
             try:
                 _feed(search, path, max(map(len, patterns)) - 1)
-            except OSError as error:
-                _note(scanned, error)
+            except FileNotFoundError:  # gone while we looked
+                pass
+            except OSError:
+                scanned.unreadable.append(str(path))
             counted, errors = search.communicate()
     _refuse_failed(search.returncode, errors)
     if int(counted):

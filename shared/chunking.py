@@ -15,13 +15,13 @@ from shared.lexical import Chunk
 from shared.records import Turn
 
 #: Raise it when the same turn would give other chunks, or other terms of them: every release records it.
-CHUNKER_VERSION = 2
+CHUNKER_VERSION = 3
 
 #: Longest chunk, in characters: about 225 tokens of English, so that the indexed text with its label stays under 256.
 PASSAGE_CHARACTERS = 900
 
 _ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]{0,1000}(?:\x07|\x1b\\)|[@-Z\\-_])")
-_CONTROL = re.compile(r"[\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f\ufeff\ud800-\udfff]")
+_CONTROL = re.compile(r"[\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f\ufeff\ufffd\ud800-\udfff]")
 #: Runs of encoded characters, also wrapped into lines of equal kind; `_blob_note` decides whether they are data.
 _ENCODED = re.compile(
     r"(?:data:[\w/+.-]{1,100};base64,)?[A-Za-z0-9+/_-]{60,}(?:\n[A-Za-z0-9+/_-]{60,})*(?:\n[A-Za-z0-9+/_-]{1,80}={1,2}(?=\n|\Z)|={0,2})"

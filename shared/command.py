@@ -6,15 +6,20 @@ import errno
 import os
 import sqlite3
 import sys
-from typing import Any
+from pathlib import Path
 
 import orjson
 import redis
 import typer
 
+from shared import credentials
 from shared.errors import HmemError, RedisUnavailable, SettingsError, StorageError
 from shared.logs import configure_logs
+from shared.privileges import act_as_owner_of, close_to_others
 from shared.settings import Settings, load_settings
+
+#: Where the owner's key lies if OWNER_KEY_FILE is unset.
+KEY_FILE = "~/.config/hmem/owner.key"
 
 _DISK_ERRORS = {
     errno.ENOSPC: "the disk is full",
@@ -44,7 +49,7 @@ def translate(error: BaseException) -> HmemError | None:
         return RedisUnavailable(f"Redis answered with an error: {error}.")
     if isinstance(error, ModuleNotFoundError) and (extra := _EXTRAS.get((error.name or "").partition(".")[0])):
         return SettingsError(
-            f"The Python package {error.name} is not installed. Run scripts/setup again, or pip install '.[{extra}]' in the checkout."
+            f"The Python package {error.name} is not installed. Run scripts/setup again, or scripts/setup --with {extra}."
         )
     if isinstance(error, sqlite3.Error):
         return StorageError(
@@ -60,6 +65,7 @@ def translate(error: BaseException) -> HmemError | None:
 
 def run_command(app: typer.Typer) -> None:
     """Run a typer application; end with the error's own exit code."""
+    close_to_others()
     os.umask(0o077)  # everything here is somebody's conversation
     try:
         app()
@@ -71,11 +77,34 @@ def run_command(app: typer.Typer) -> None:
         raise SystemExit(ours.exit_code) from error
 
 
-def start(**overrides: Any) -> Settings:
-    """Settings and logs of one command."""
-    settings = load_settings(**overrides)
+def start(part: str = "owner", directory: str | None = "hmem_state_dir", *, children: tuple[str, ...] = ()) -> Settings:
+    """Settings and logs of one command.
+
+    `part` is whose credentials it takes, `directory` the setting that names where its files are written: started by root, it goes on as the user
+    who owns that (None: as root). `children` are the parts that it may start as their own users. What only root may read is read here, before
+    the change of user.
+    """
+    credentials.begin_as(part, *children)
+    settings = _with_key_file(load_settings())
+    if directory:
+        act_as_owner_of(getattr(settings, directory), spanning=bool(children))
     configure_logs(settings)
     return settings
+
+
+def _with_key_file(settings: Settings) -> Settings:
+    """The owner's key lies in the home of whoever starts the command, who may go on as another user."""
+    if settings.owner_key_file:
+        return settings
+    try:
+        return settings.model_copy(update={"owner_key_file": Path(KEY_FILE).expanduser()})
+    except RuntimeError:  # no home is known
+        return settings
+
+
+def start_night() -> Settings:
+    """The same for a command of the night."""
+    return start("night", "hmem_night_dir")
 
 
 def print_json(value: object) -> None:

@@ -8,7 +8,7 @@ EMNLP 2019). Texts are cut at 256 tokens, on every path.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from pathlib import Path
@@ -18,6 +18,7 @@ import numpy as np
 from tokenizers import Tokenizer
 
 from shared.embedding import LOCAL_MODEL, DocumentVectors, EmbeddingIdentity
+from shared.errors import HmemError
 from shared.files import sha256_file
 
 if TYPE_CHECKING:
@@ -52,15 +53,29 @@ class LocalEmbedder:
         return EmbeddingIdentity(LOCAL_MODEL.family, LOCAL_MODEL.dimensions, "", "", "local", digest)
 
     def embed_documents(self, texts: Sequence[str]) -> DocumentVectors:
-        vectors = np.empty((len(texts), LOCAL_MODEL.dimensions), dtype=np.float32)
+        done = DocumentVectors(np.zeros((len(texts), LOCAL_MODEL.dimensions), dtype=np.float32))
         if len(texts) <= FEW:
-            for row, text in enumerate(texts):
-                vectors[row] = self.embed_query(text)
-            return DocumentVectors(vectors)
-        with ThreadPoolExecutor(min(8, os.cpu_count() or 1)) as pool:
-            for row, vector in enumerate(pool.map(self.embed_query, texts)):
-                vectors[row] = vector
-        return DocumentVectors(vectors)
+            self._fill(done, map(self._document, texts))
+        else:
+            with ThreadPoolExecutor(min(8, os.cpu_count() or 1)) as pool:
+                self._fill(done, pool.map(self._document, texts))
+        return done
+
+    def _fill(self, done: DocumentVectors, made: Iterable[Vectors | str]) -> None:
+        for row, one in enumerate(made):
+            if isinstance(one, str):
+                done.refused[row] = one
+            else:
+                done.vectors[row] = one
+
+    def _document(self, text: str) -> Vectors | str:
+        """Its vector, or why it has none."""
+        try:
+            return self.embed_query(text)
+        except HmemError:
+            raise
+        except Exception as error:  # noqa: BLE001 - one text must not cost the others theirs
+            return f"the shipped model has no vector for it ({type(error).__name__})"
 
     def embed_query(self, text: str) -> Vectors:
         encoding = self._tokenizer.encode(text.encode("utf-8", "replace").decode("utf-8"))

@@ -6,7 +6,7 @@
     ├── ClaudeUnavailable      12  the Claude CLI cannot be started
     ├── EmbeddingError         13  the embedder is missing, away or answers nonsense
     ├── ArchiveDamaged         14  an archive segment fails its own hash
-    ├── StorageError           15  the disk is full, read-only or failing
+    ├── StorageError           15  the disk is full, read-only or failing, or a directory of ours is not ours alone
     ├── ReleaseRefused         16  a release is incomplete, changed, foreign, older or smaller than it may be
     ├── PublishFailed          17  a release could not be brought to, or taken up on, the day host
     ├── RestartFailed          18  the restart command failed; memory itself is published and safe

@@ -16,10 +16,11 @@ from dataclasses import dataclass
 from shared.chunking import sentences
 from shared.lexical import Chunk
 from shared.ranking import QUESTION_WORDS
+from shared.speakers import label
 from shared.text import one_line, shorten
 
 #: Raise it when the same chunks would give another summary.
-SUMMARY_VERSION = 2
+SUMMARY_VERSION = 3
 #: Bound of a summary's sentences, in characters (600 tokens, the default budget's share of a summary).
 SUMMARY_CHARACTERS = 2200
 HALF_LIFE_DAYS = 30.0
@@ -41,7 +42,7 @@ class Sentence:
     """A sentence of a chat with the words it is weighed by."""
 
     order: int
-    speaker: str
+    speaker: str  # as it is shown (shared/speakers.py)
     timestamp: float
     text: str
     words: frozenset[str]
@@ -66,9 +67,8 @@ def _sentences(chunks: list[Chunk]) -> list[Sentence]:
                 text = one_line(part)
                 words = frozenset(word.casefold() for word in _WORD.findall(text)) - QUESTION_WORDS
                 if len(text) >= SHORTEST_SENTENCE and len(words) > 1:
-                    found.append(
-                        Sentence(len(found), chunk.speaker, chunk.started_at, shorten(text, LONGEST_SENTENCE), words)
-                    )
+                    who = label(chunk.role, chunk.speaker)
+                    found.append(Sentence(len(found), who, chunk.started_at, shorten(text, LONGEST_SENTENCE), words))
     return found
 
 

@@ -12,11 +12,15 @@ import hashlib
 import os
 import re
 import shutil
+import stat
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
+
+from shared.ownership import refuse_unsafe, trusted_owners
 
 #: Chat ids that are their own file name: lower case only, so that two ids never meet on a case-blind file system.
 _PLAIN_NAME = re.compile(r"-?[a-z0-9][a-z0-9_-]{0,63}\Z")
@@ -52,12 +56,73 @@ def make_dir(path: Path) -> Path:
     return path
 
 
+def own_dir(root: Path, *below: str) -> Path:
+    """One of our directories, made (0700) if it is not there: `root`, which a setting names, or a fixed one below it.
+
+    StorageError if one of them must not be used (shared/ownership.py): `root` may be a link, what is below it may not.
+    """
+    trusted = trusted_owners(make_dir(root))
+    refuse_unsafe(root, trusted, follow=True)
+    path = root
+    for name in below:
+        path = path / name
+        refuse_unsafe(path, trusted)
+    return make_dir(path)
+
+
+def own_root(root: Path, fixed: Iterable[str]) -> Path:
+    """A directory that a setting names, made if it is not there; StorageError unless it and those of `fixed` that are in it may be used."""
+    trusted = trusted_owners(own_dir(root))
+    for name in fixed:
+        refuse_unsafe(root / name, trusted)
+    return root
+
+
+@dataclass(frozen=True)
+class Modes:
+    """Who may read what is written: its owner alone, or the members of one group (by number) too. Nobody else may write."""
+
+    file: int = 0o600
+    directory: int = 0o700
+    group: int | None = None
+
+    def apply(self, descriptor: int) -> None:
+        """Set them on an open file or directory. Where this user may not give it to the group, its owner alone may read it."""
+        found = os.fstat(descriptor)
+        mode = self.directory if stat.S_ISDIR(found.st_mode) else self.file
+        if self.group is not None and found.st_gid != self.group:
+            try:
+                os.fchown(descriptor, -1, self.group)
+            except PermissionError:
+                mode &= 0o700
+        os.fchmod(descriptor, mode)
+
+    def apply_to_dir(self, path: Path) -> None:
+        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+        try:
+            self.apply(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+#: For the owner alone.
+PRIVATE = Modes()
+
+
+def modes_of(memory_dir: Path) -> Modes:
+    """The modes of releases and the pin: readable by the group of `memory_dir` if that itself is, else private."""
+    found = memory_dir.stat()
+    return Modes(0o640, 0o750, found.st_gid) if found.st_mode & stat.S_IRGRP else PRIVATE
+
+
 @contextmanager
-def atomic_writer(path: Path) -> Iterator[IO[bytes]]:
+def atomic_writer(path: Path, modes: Modes = PRIVATE) -> Iterator[IO[bytes]]:
     """Write a file that appears under its name whole and durable, or not at all."""
     temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}.tmp")
     try:
         with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as handle:
+            if modes != PRIVATE:
+                modes.apply(handle.fileno())
             yield handle
             handle.flush()
             os.fsync(handle.fileno())
@@ -68,9 +133,9 @@ def atomic_writer(path: Path) -> Iterator[IO[bytes]]:
     fsync_dir(path.parent)
 
 
-def write_atomic(path: Path, content: bytes) -> None:
+def write_atomic(path: Path, content: bytes, modes: Modes = PRIVATE) -> None:
     """Write `content` to `path`, whole and durable or not at all."""
-    with atomic_writer(path) as handle:
+    with atomic_writer(path, modes) as handle:
         handle.write(content)
 
 
@@ -100,9 +165,11 @@ class PrivateDir:
     """A new directory for this process alone, gone with `remove` or, after a crash, when the next one is made beside it.
 
     A lock on the directory itself says that its owner lives: unlike a process id it means the same inside and outside a container.
+    StorageError if `base` must not be used (shared/ownership.py).
     """
 
     def __init__(self, base: Path) -> None:
+        refuse_unsafe(base, trusted_owners(make_dir(base.parent)))
         with locked_dir(make_dir(base)):  # nobody may take a directory that is not locked yet for an abandoned one
             for old in base.iterdir():
                 if old.is_dir():
@@ -148,11 +215,11 @@ def remove_halves(directory: Path) -> None:
 
 
 def remove_tree(path: Path) -> None:
-    """Remove a directory (or a file, or nothing); a link is removed, never followed."""
-    if path.is_symlink() or path.is_file():
-        path.unlink()
-    elif path.exists():
+    """Remove a directory (or whatever else is there, or nothing); a link is removed, never followed."""
+    if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
 
 
 def sha256_file(path: Path) -> str:

@@ -23,7 +23,7 @@ from pathlib import Path
 import orjson
 
 from shared.errors import ReleaseRefused
-from shared.files import fsync_dir, remove_tree, write_atomic
+from shared.files import fsync_dir, modes_of, remove_tree, write_atomic
 from shared.release import RELEASES, Manifest, current_release, read_manifest, release_dir
 
 PIN = "pinned"
@@ -58,7 +58,7 @@ def read_pin(memory_dir: Path) -> Pin | None:
 
 
 def write_pin(memory_dir: Path, run: int) -> None:
-    write_atomic(memory_dir / PIN, orjson.dumps(asdict(Pin(run, time.time()))) + b"\n")
+    write_atomic(memory_dir / PIN, orjson.dumps(asdict(Pin(run, time.time()))) + b"\n", modes_of(memory_dir))
 
 
 def remove_pin(memory_dir: Path) -> bool:

@@ -1,4 +1,4 @@
-"""Every Redis key, one table. The first eight are the wire contract shared with h-cli's bot; the rest are ours.
+"""Every Redis key, one table. The first nine are the wire contract shared with h-cli's bot; the rest are ours.
 
 Keys are built by the functions below and nowhere else. `{…}` in a pattern stands for a variable part; a chat id may hold any
 printable character, so it always comes last, behind a fixed prefix: no id can forge another key.
@@ -19,200 +19,64 @@ class Key:
     expiry: str
 
 
+# fmt: off
 KEYS: tuple[Key, ...] = (
-    Key("hcli:tasks", "list", "task JSON, taken from the left", "bot", "dispatcher", "none"),
-    Key("hcli:results:{task_id}", "string", "signed result JSON", "dispatcher, bot", "bot", "24 h"),
-    Key("hcli:memory:{task_id}:user|asst", "string", "turn JSON", "dispatcher", "nightly", "none"),
-    Key(
-        "hcli:session:{chat_id}",
-        "string",
-        "Claude session UUID; the bot deletes it on /new",
-        "dispatcher",
-        "dispatcher",
-        "SESSION_TTL",
-    ),
-    Key("hcli:session_history:{chat_id}", "list", "newest 100 messages", "dispatcher", "dispatcher, bot", "24 h"),
-    Key("hcli:session_size:{chat_id}", "string", "characters in this session", "dispatcher", "dispatcher", "24 h"),
+    Key("hcli:tasks", "list", "task JSON, taken from the left", "bot, dispatcher, owner", "bot, dispatcher", "none"),
+    Key("hcli:results:{task_id}", "string", "signed result JSON", "bot, dispatcher, owner", "bot, dispatcher", "24 h"),
+    Key("hcli:memory:{task_id}:user|asst", "string", "turn JSON", "dispatcher, night, owner", "dispatcher, night", "none"),
+    Key("hcli:session:{chat_id}", "string", "Claude session UUID; the bot deletes it on /new", "bot, dispatcher, owner", "dispatcher", "SESSION_TTL"),
+    Key("hcli:session_history:{chat_id}", "list", "newest 100 messages", "bot, dispatcher, owner", "bot, dispatcher", "24 h"),
+    Key("hcli:session_size:{chat_id}", "string", "characters in this session", "bot, dispatcher, owner", "dispatcher", "24 h"),
     Key("hcli:pending:{chat_id}", "list", "task ids, for /cancel", "bot", "bot", "the bot's"),
-    Key("hcli:stats:{day}", "hash", "counters of a UTC day", "dispatcher", "bot", "48 h"),
-    Key(
-        "hcli:mem:inflight:{worker}",
-        "hash",
-        "claim token → task claimed and not finished: the write-ahead",
-        "dispatcher",
-        "dispatcher",
-        "none",
-    ),
-    Key(
-        "hcli:mem:workers", "set", "workers that may hold in-flight tasks", "dispatcher", "dispatcher, nightly", "none"
-    ),
-    Key("hcli:mem:lease:{worker}", "string", "this worker lives", "dispatcher", "dispatcher, nightly, bot", "30 s"),
-    Key(
-        "hcli:mem:busy",
-        "hash",
-        "chat id → claim token of the task that is answered now: order within a chat",
-        "dispatcher",
-        "dispatcher",
-        "none",
-    ),
-    Key(
-        "hcli:mem:attempts:{task_id}",
-        "string",
-        "how often a worker died over this task",
-        "dispatcher",
-        "dispatcher",
-        "24 h",
-    ),
-    Key(
-        "hcli:mem:done:{task_id}",
-        "string",
-        "digest of the task that was finished under this id",
-        "dispatcher",
-        "dispatcher",
-        "7 days",
-    ),
-    Key(
-        "hcli:mem:dead",
-        "list",
-        "dead letters: what could not be taken, and why (newest 10,000)",
-        "dispatcher",
-        "owner",
-        "none",
-    ),
-    Key(
-        "hcli:mem:unconsolidated:{chat_id}",
-        "list",
-        "newest 1,000 turn ids for the medium store",
-        "dispatcher",
-        "dispatcher",
-        "none",
-    ),
-    Key(
-        "hcli:mem:chats",
-        "set",
-        "chats with unconsolidated turns, or a session that is to be ended",
-        "dispatcher",
-        "dispatcher",
-        "none",
-    ),
-    Key(
-        "hcli:mem:spent:{chat_id}",
-        "hash",
-        "session → Claude session id; tokens (estimated) and cost of what was said in it so far",
-        "dispatcher",
-        "dispatcher",
-        "7 days",
-    ),
-    Key(
-        "hcli:mem:dream:{chat_id}",
-        "string",
-        "the dispatcher that consolidates this chat now",
-        "dispatcher",
-        "dispatcher",
-        "60 s",
-    ),
-    Key(
-        "hcli:mem:tags",
-        "list",
-        "tags of answers that could not be acted on yet: JSON {task_id, chat_id, session, said_at, tags}",
-        "dispatcher",
-        "dispatcher",
-        "none",
-    ),
-    Key(
-        "hcli:mem:why:{chat_id}",
-        "string",
-        "JSON of what was injected for the last answer",
-        "dispatcher",
-        "dispatcher, owner",
-        "24 h",
-    ),
-    Key(
-        "hcli:mem:served",
-        "sorted set",
-        "chat → number of its last claim (newest 1,000): who was served longest ago comes first",
-        "dispatcher",
-        "dispatcher",
-        "none",
-    ),
-    Key(
-        "hcli:mem:cancel:{task_id}",
-        "string",
-        "this task is to be ended, also while it runs",
-        "bot",
-        "dispatcher",
-        "1 h",
-    ),
-    Key(
-        "hcli:mem:bot:waiting",
-        "hash",
-        "task id → JSON of where its answer goes, and how much of it is there",
-        "bot",
-        "bot",
-        "none",
-    ),
-    Key(
-        "hcli:mem:bot:seen:{task_id}",
-        "string",
+    Key("hcli:stats:{day}", "hash", "counters of a UTC day", "dispatcher", "bot, dispatcher", "48 h"),
+    Key("hcli:teach:{chat_id}", "string", "teach mode of h-cli's bot; …:turns is a list of what was said in it", "bot", "bot", "the bot's"),
+    Key("hcli:mem:inflight:{worker}", "hash",
+        "claim token → task claimed and not finished: the write-ahead", "dispatcher, owner", "dispatcher", "none"),
+    Key("hcli:mem:workers", "set", "workers that may hold in-flight tasks", "dispatcher", "dispatcher, night", "none"),
+    Key("hcli:mem:lease:{worker}", "string",
+        "this worker lives; the mark of a forgetting that it has heeded", "dispatcher", "bot, dispatcher, night", "30 s"),
+    Key("hcli:mem:busy", "hash",
+        "chat id → claim token of the task that is answered now: order within a chat", "dispatcher, owner", "dispatcher", "none"),
+    Key("hcli:mem:unmoved", "string",
+        "target of the wait for tasks: as it is no list, Redis moves nothing there", "dispatcher", "dispatcher", "none"),
+    Key("hcli:mem:attempts:{task_id}", "string", "how often a worker died over this task", "dispatcher", "dispatcher", "24 h"),
+    Key("hcli:mem:done:{task_id}", "string", "digest of the task that was finished under this id", "dispatcher, owner", "dispatcher", "7 days"),
+    Key("hcli:mem:dead", "list", "dead letters: what could not be taken, and why (newest 10,000)", "dispatcher, owner", "dispatcher", "none"),
+    Key("hcli:mem:unconsolidated:{chat_id}", "list", "newest 1,000 turn ids for the medium store", "dispatcher, owner", "dispatcher", "none"),
+    Key("hcli:mem:chats", "set", "chats with unconsolidated turns, or a session that is to be ended", "dispatcher", "dispatcher", "none"),
+    Key("hcli:mem:spent:{chat_id}", "hash",
+        "session → Claude session id; tokens (estimated) and cost of what was said in it so far", "dispatcher, owner", "dispatcher", "7 days"),
+    Key("hcli:mem:dream:{chat_id}", "string", "the dispatcher that consolidates this chat now", "dispatcher", "dispatcher", "60 s"),
+    Key("hcli:mem:tags", "list",
+        "tags of answers that could not be acted on yet: JSON {task_id, chat_id, session, said_at, tags}", "dispatcher, owner", "dispatcher", "none"),
+    Key("hcli:mem:why:{chat_id}", "string", "JSON of what was injected for the last answer", "dispatcher, owner", "dispatcher", "24 h"),
+    Key("hcli:mem:served", "sorted set",
+        "chat → number of its last claim (newest 1,000): who was served longest ago comes first", "dispatcher", "dispatcher", "none"),
+    Key("hcli:mem:cancel:{task_id}", "string", "this task is to be ended, also while it runs", "bot, owner", "dispatcher", "1 h"),
+    Key("hcli:mem:bot:waiting", "hash", "task id → JSON of where its answer goes, and how much of it is there", "bot, owner", "bot", "none"),
+    Key("hcli:mem:bot:seen:{task_id}", "string",
         "this update was taken; under <chat>-<message>: JSON {task, digest, told}, for its edits; under album-…: its sentence was said",
-        "bot",
-        "bot",
-        "2 days",
-    ),
+        "bot, owner", "bot", "2 days"),
     Key("hcli:mem:bot:model:{chat_id}", "string", "the model that a chat chose", "bot", "bot", "none"),
-    Key("hcli:mem:bot:owner", "string", "the process that is the bot of this Redis", "bot", "bot, owner", "30 s"),
-    Key(
-        "hcli:mem:bot:told:{chat_id}", "string", "this stranger was told that the bot is private", "bot", "bot", "24 h"
-    ),
-    Key(
-        "hcli:mem:outbox",
-        "list",
-        "messages for the bot to deliver unasked: JSON {id, chat_id, text, created_at}",
-        "dispatcher",
-        "bot",
-        "none",
-    ),
-    Key(
-        "hcli:mem:reminded:{memory}",
-        "string",
-        "this memory's (id and time of creation) reminder is in the outbox",
-        "dispatcher",
-        "dispatcher",
-        "30 days",
-    ),
-    Key(
-        "hcli:mem:release", "hash", "worker → run of the release it serves", "dispatcher", "nightly, bot, owner", "none"
-    ),
-    Key(
-        "hcli:mem:tombstones", "list", "tombstone JSON: what is to be forgotten", "owner", "dispatcher, nightly", "none"
-    ),
-    Key(
-        "hcli:mem:night:owner",
-        "string",
-        "lease of the running night, with its fencing token",
-        "nightly",
-        "nightly",
-        "90 s",
-    ),
-    Key("hcli:mem:night:run", "string", "counter of runs and fencing tokens", "nightly", "nightly", "none"),
-    Key("hcli:mem:night:last", "string", "JSON of the last good night", "nightly", "dispatcher, bot, owner", "none"),
-    Key(
-        "hcli:mem:night:failed",
-        "string",
-        "JSON of the failure after the last good night: run, step, error, exit_code, at",
-        "nightly",
-        "dispatcher, owner",
-        "none",
-    ),
-    Key(
-        "hcli:mem:vectors:{index}:{n}",
-        "hash",
-        "one vector of a release's index on Redis: chat (a hash), chat_id, chunk_id, said_at, vector",
-        "nightly",
-        "dispatcher",
-        "none",
-    ),
+    Key("hcli:mem:bot:owner", "string", "the process that is the bot of this Redis", "bot", "bot", "30 s"),
+    Key("hcli:mem:bot:told:{chat_id}", "string", "this stranger was told that the bot is private", "bot", "none", "24 h"),
+    Key("hcli:mem:outbox", "list",
+        "messages for the bot to deliver unasked: JSON {id, chat_id, text, created_at}", "bot, dispatcher, owner", "bot, dispatcher", "none"),
+    Key("hcli:mem:reminded:{memory}", "string", "this memory's (id and time of creation) reminder is in the outbox", "dispatcher", "none", "30 days"),
+    Key("hcli:mem:release", "hash", "worker → run of the release it serves", "dispatcher", "bot, night", "none"),
+    Key("hcli:mem:tombstones", "list", "tombstone JSON: what is to be forgotten", "dispatcher, owner", "dispatcher, night", "none"),
+    Key("hcli:mem:forgotten", "string",
+        "mark of the last hmem forget, raised when all is hidden and again when all layers are empty: whoever sees another one drops its caches",
+        "owner", "dispatcher", "none"),
+    Key("hcli:mem:night:owner", "string", "lease of the running night, with its fencing token", "night", "night", "90 s"),
+    Key("hcli:mem:night:run", "string", "counter of runs and fencing tokens", "night", "night", "none"),
+    Key("hcli:mem:night:last", "string", "JSON of the last good night", "night", "bot, dispatcher", "none"),
+    Key("hcli:mem:night:failed", "string",
+        "JSON of the failure after the last good night: run, step, error, exit_code, at", "night", "dispatcher", "none"),
+    Key("hcli:mem:vectors:{index}:{n}", "hash",
+        "one vector of a release's index on Redis: chat (a hash), chat_id, chunk_id, said_at, vector", "night", "dispatcher", "none"),
 )
+# fmt: on
 
 #: Every key of this system, as a pattern.
 ALL = "hcli:*"
@@ -221,8 +85,10 @@ MEMORY_PREFIX = "hcli:memory:"
 WORKERS = "hcli:mem:workers"
 BUSY = "hcli:mem:busy"
 DEAD = "hcli:mem:dead"
+UNMOVED = "hcli:mem:unmoved"
 RELEASE = "hcli:mem:release"
 TOMBSTONES = "hcli:mem:tombstones"
+FORGOTTEN = "hcli:mem:forgotten"
 CHATS = "hcli:mem:chats"
 TAGS = "hcli:mem:tags"
 OUTBOX = "hcli:mem:outbox"
@@ -325,6 +191,10 @@ def reminded(memory: str) -> str:
 
 def pending(chat_id: str) -> str:
     return f"hcli:pending:{chat_id}"
+
+
+def teach(chat_id: str) -> str:
+    return f"hcli:teach:{chat_id}"
 
 
 def cancel(task_id: str) -> str:

@@ -8,10 +8,15 @@ import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 from uuid import uuid4
+
+from shared.credentials import for_child
+from shared.privileges import child_as_owner_of
+from shared.settings import Settings
 
 
 def process_name() -> str:
@@ -35,6 +40,7 @@ def run_bounded(
     timeout_seconds: float,
     *,
     environment: Mapping[str, str] | None = None,
+    descriptors: tuple[int, ...] = (),
     directory: Path | None = None,
 ) -> subprocess.CompletedProcess[str]:
     """Run to the end; subprocess.TimeoutExpired if it takes longer: then its process group is killed.
@@ -50,6 +56,7 @@ def run_bounded(
             stderr=errors,
             start_new_session=True,
             env=environment,
+            pass_fds=descriptors,
             cwd=directory,
         )
         try:
@@ -69,6 +76,13 @@ def _text(file: IO[bytes]) -> str:
 def module_command(module: str, *arguments: str) -> list[str]:
     """A module of ours in a process of its own. `-P`: it is taken from where we are installed, never from the current directory."""
     return [sys.executable, "-P", "-m", module, *arguments]
+
+
+@contextmanager
+def of_the_night(settings: Settings) -> Iterator[dict[str, Any]]:
+    """Arguments for subprocess for a command of the night: its own credentials, and the user that its directory belongs to, where we may."""
+    with for_child("night") as (environment, descriptors):
+        yield {"pass_fds": descriptors, **child_as_owner_of(settings.hmem_night_dir, environment)}
 
 
 def last_line(done: subprocess.CompletedProcess[str]) -> str:

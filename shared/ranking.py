@@ -9,7 +9,8 @@ import math
 import re
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+
+from shared.caches import cached
 
 #: Words that form a question rather than say what it is about; asked for, they drown the others (measured on LoCoMo: +6.4 points
 #: of recall@10 without them, +4.5 and +3.1 on two other kinds of conversation).
@@ -207,13 +208,13 @@ def _same_texts(one: str, other: str) -> bool:
     return same_words(frozenset(one.split(" ")), frozenset(other.split(" ")))
 
 
-@lru_cache(KEPT_TEXTS)
+@cached(KEPT_TEXTS)
 def spoken(text: str) -> str:
     """The words of a text with a blank between. Kept, since a chat's best items come again from question to question."""
     return " ".join(query_words(text))
 
 
-@lru_cache(KEPT_TEXTS)
+@cached(KEPT_TEXTS)
 def _words_of(text: str) -> tuple[str, tuple[str, ...]]:
     """The words as they stand, and of a text of many words enough to meet any that says nearly the same: the longest, which few texts share."""
     normal = spoken(text)

@@ -3,9 +3,10 @@
     begin [RUN]                    says which release is current, which run is the highest, and which indexes on servers are read; with a run,
                                    makes an empty incoming/<run>.<attempt>, and beside it a copy of the current release: what both hold
                                    need not be sent
-    verify RUN ATTEMPT [accept]    re-hashes it, refuses what may not follow the current release, tries it out, compares what is found in it with
-                                   what is found in the current one (shared/gate.py), renames it into releases/; attempt 0 re-hashes
-                                   releases/<run> where it stands
+    verify RUN ATTEMPT [SHA256] [accept]    takes it over into files of our own, hashed on the way (shared/takeover.py), refuses what may not follow
+                                   the current release, tries it out, compares what is found in it with what is found in the current one
+                                   (shared/gate.py), renames it into releases/; the hash is that of the manifest which the night has sealed;
+                                   attempt 0 re-hashes releases/<run> where it stands
     switch RUN TOKEN               points `current` at it, if the night that asks still holds the lease and the owner has not pinned another
     rollback RUN                   points `current` back at that release's parent, if it is current
     prune                          removes every release, and every copy on its way, from before something was forgotten for good
@@ -34,20 +35,41 @@ from redis import Redis
 from shared import keeping, keys
 from shared.backends.aliases import follow, named_in
 from shared.command import translate
+from shared.credentials import begin_as, for_child
 from shared.errors import InvalidInput, LeaseLost, ReleaseRefused
-from shared.files import fsync_dir, fsync_tree, locked_dir, make_dir, remove_halves, remove_tree, switch_link
+from shared.files import (
+    fresh_dir,
+    fsync_dir,
+    fsync_tree,
+    locked_dir,
+    make_dir,
+    modes_of,
+    own_dir,
+    own_root,
+    remove_halves,
+    remove_tree,
+    switch_link,
+)
+from shared.ownership import INCOMING, OURS, VERIFYING
+from shared.privileges import close_to_others
 from shared.processes import last_line, module_command, run_bounded
-from shared.release import MANIFEST, Manifest, current_release, read_manifest, release_dir, verify
+from shared.release import MANIFEST, RELEASES, Manifest, current_release, read_manifest, release_dir, verify
 from shared.settings import Settings, load_settings
+from shared.takeover import take_over
 
 #: Seconds for the throw-away process.
 TRYOUT_TIMEOUT_SECONDS = 300
 TRYOUT_MODULE = "shared.tryout"
-#: Bytes above which a copy of the current release takes longer than a verb may; and how often it must have room.
+#: The only credentials that it gets: the way to an index on a server.
+TRYOUT_NEEDS = ("REDIS_URL", "REDIS_STACK_URL", "QDRANT_URL", "QDRANT_API_KEY")
+#: Bytes above which a copy of the current release takes longer than a verb may; and how often it must have room: for itself and for the new
+#: release as it is brought, or for that and what is taken over of it.
 BASE_LIMIT_BYTES, BASE_ROOM = 50_000_000_000, 2.2
 
 _REQUEST = re.compile(
-    r"(begin)(?: ([0-9]{1,9}))?|(verify) ([0-9]{1,9}) ([0-9]{1,12})( accept)?|(switch) ([0-9]{1,9}) ([0-9]{1,12})|(rollback) ([0-9]{1,9})|(prune)"
+    r"(begin)(?: ([0-9]{1,9}))?"
+    r"|(verify) ([0-9]{1,9}) ([0-9]{1,12})( sha256:[0-9a-f]{64})?( accept)?"
+    r"|(switch) ([0-9]{1,9}) ([0-9]{1,12})|(rollback) ([0-9]{1,9})|(prune)"
 )
 
 
@@ -55,11 +77,11 @@ Method = TypeVar("Method", bound=Callable[..., Any])
 
 
 def _one_at_a_time(method: Method) -> Method:
-    """Hold the lock of the memory directory while a verb runs: a second caller waits."""
+    """Hold the lock of the memory directory while a verb runs: a second caller waits. StorageError if it or one of ours in it must not be used."""
 
     @wraps(method)
     def locked(self: Receiver, *arguments: Any, **named: Any) -> Any:
-        with locked_dir(make_dir(self.directory)):
+        with locked_dir(own_root(self.directory, OURS["hmem_memory_dir"])):
             return method(self, *arguments, **named)
 
     return cast(Method, locked)
@@ -88,18 +110,25 @@ class Receiver:
         current = self.current()
         if current is not None and run <= current.run:
             raise ReleaseRefused(f"Run {run} is not above the current release's {current.run}. Run the night again.")
-        make_dir(self._dir / "releases")
+        modes_of(self._dir).apply_to_dir(own_dir(self._dir, RELEASES))
         remove_halves(self._dir)
         keeping.take_away(release_dir(self._dir, run))  # never current, by the line above
         keeping.prune(self._dir, self._settings.releases_kept, coming=run)
-        parent = make_dir(self._dir / "incoming")
-        for left in parent.iterdir():
-            remove_tree(left)
+        parent = own_dir(self._dir, INCOMING)
+        parent.chmod(0o700)  # whatever the group may read elsewhere
+        self._clear()
         attempt = secrets.randbelow(10**12 - 1) + 1  # never a name that a stray rsync may still write to; 0 is taken
         make_dir(parent / f"{run}.{attempt}")
         if base:
             self._lay_base(base_of(parent, run, attempt))
         return attempt
+
+    def _clear(self, but: Path | None = None) -> None:
+        """Remove whatever was brought (but `but`), and what an attempt that was killed has taken over of it."""
+        for folder in (INCOMING, VERIFYING):
+            for left in (self._dir / folder).glob("*"):
+                if left != but:
+                    remove_tree(left)
 
     def _lay_base(self, path: Path) -> None:
         """Without a current release, or room for it beside the whole new one, the transfer brings all."""
@@ -109,10 +138,12 @@ class Receiver:
         size = sum(int(file["size"]) for file in read_manifest(release).files.values())
         if size > BASE_LIMIT_BYTES or shutil.disk_usage(self._dir).free < BASE_ROOM * size:
             return
+        making = own_dir(self._dir, VERIFYING) / path.name  # where nobody else can put a link in its way
         try:
-            shutil.copytree(release, path, ignore=shutil.ignore_patterns(MANIFEST))
+            shutil.copytree(release, making, ignore=shutil.ignore_patterns(MANIFEST), copy_function=_private_copy)
+            making.rename(path)
         except (OSError, shutil.Error):
-            remove_tree(path)
+            remove_tree(making)
 
     def served(self) -> list[str]:
         """The names of all indexes on servers that a release here reads; ReleaseRefused if one cannot be told."""
@@ -123,30 +154,39 @@ class Receiver:
         return max(keeping.release_runs(self._dir), default=0)
 
     @_one_at_a_time
-    def verify(self, run: int, attempt: int, *, accept: bool = False) -> dict[str, Any]:
-        """The release under its name, whole, allowed and tried; nothing is switched yet. Returns the gate's record (shared/gate.py).
+    def verify(self, run: int, attempt: int, *, sealed: str | None = None, accept: bool = False) -> dict[str, Any]:
+        """The release under its name, ours, whole, allowed and tried; nothing is switched yet. Returns the gate's record (shared/gate.py).
 
+        `sealed`: the sha256 of the manifest that the night made; without it (an older night) whoever may write to incoming/ may bring another.
         `accept`: a recall that is far below the current release's is no reason to refuse.
         """
         if attempt == 0:
             verify(release_dir(self._dir, run))
             return {}
-        incoming, release = self._dir / "incoming" / f"{run}.{attempt}", release_dir(self._dir, run)
-        for left in incoming.parent.iterdir():  # the base, and whatever else a transfer may have linked from it
-            if left != incoming:
-                remove_tree(left)
-        manifest = verify(incoming)
-        _refuse_shared_files(incoming)
-        if manifest.run != run:
-            raise ReleaseRefused(
-                f"The release that was brought as run {run} calls itself {manifest.run}. Run the night again."
-            )
-        refuse_unless_descendant(manifest, self.current())
-        record = try_out(incoming, current_release(self._dir), accept=accept)  # only what passed may be named a release
-        fsync_tree(incoming)
-        incoming.rename(release)
+        brought, release = self._dir / INCOMING / f"{run}.{attempt}", release_dir(self._dir, run)
+        self._clear(but=brought)
+        taken = fresh_dir(own_dir(self._dir, VERIFYING) / str(run))
+
+        def allow(manifest: Manifest) -> None:
+            if manifest.run != run:
+                raise ReleaseRefused(
+                    f"The release that was brought as run {run} calls itself {manifest.run}. Run the night again."
+                )
+            refuse_unless_descendant(manifest, self.current())
+
+        try:
+            take_over(brought, taken, modes_of(self._dir), allow, sealed)
+            record = try_out(
+                taken, current_release(self._dir), accept=accept
+            )  # only what passed may be named a release
+            fsync_tree(taken)
+            taken.rename(release)
+        except BaseException:
+            remove_tree(taken)
+            raise
         fsync_dir(release.parent)
-        fsync_dir(incoming.parent)
+        fsync_dir(taken.parent)
+        self._clear()
         return record
 
     @_one_at_a_time
@@ -183,16 +223,14 @@ class Receiver:
     @_one_at_a_time
     def prune(self) -> list[int]:
         """Remove what may hold words that the current release has forgotten for good; the runs that somebody still reads."""
-        for left in (self._dir / "incoming").glob("*"):
-            remove_tree(left)
+        self._clear()
         return keeping.prune_outdated(self._dir)[1]
 
 
-def _refuse_shared_files(release: Path) -> None:
-    """A file that has a second name could be written to by that name, after it was verified."""
-    for path in release.rglob("*"):
-        if path.is_file() and path.stat().st_nlink > 1:
-            raise ReleaseRefused(f"{path} has a second name, by which it could be changed later. Run the night again.")
+def _private_copy(source: str, destination: str) -> None:
+    """With the time and the mode of the files that a night sends: rsync links only what is equal in these, too."""
+    shutil.copy2(source, destination)
+    Path(destination).chmod(0o600)
 
 
 def base_of(incoming: Path, run: int, attempt: int) -> Path:
@@ -214,7 +252,8 @@ def try_out(release: Path, current: Path | None, *, accept: bool = False) -> dic
     with tempfile.TemporaryDirectory(prefix="hmem-tryout-") as state:
         command = module_command(TRYOUT_MODULE, str(release), state, *([str(current)] if current else []))
         try:
-            done = run_bounded(command, TRYOUT_TIMEOUT_SECONDS)
+            with for_child(only=TRYOUT_NEEDS) as (environment, descriptors):
+                done = run_bounded(command, TRYOUT_TIMEOUT_SECONDS, environment=environment, descriptors=descriptors)
         except subprocess.TimeoutExpired as error:
             raise ReaderDied(f"Release {release.name} did not answer within {TRYOUT_TIMEOUT_SECONDS} s.") from error
     tried = f"Release {release.name} was tried on the day host and failed"
@@ -278,16 +317,17 @@ def handle(settings: Settings, request: str) -> dict[str, Any]:
     match = _REQUEST.fullmatch(request)
     if match is None:
         raise InvalidInput(
-            "This key may ask for: begin [RUN], verify RUN ATTEMPT [accept], switch RUN TOKEN, rollback RUN, prune. Nothing else."
+            "This key may ask for: begin [RUN], verify RUN ATTEMPT [SHA256] [accept], switch RUN TOKEN, rollback RUN, prune. Nothing else."
         )
     verb, *words = [group.strip() for group in match.groups() if group is not None]
     accept = words[-1:] == ["accept"]
+    sealed = next((word for word in words if word.startswith("sha256:")), None)
     arguments = [int(number) for number in words if number.isdigit()]
     receiver = Receiver(settings, settings.hmem_memory_dir)
     if verb == "begin":
         current = receiver.current()
         attempt = receiver.begin(arguments[0], base=True) if arguments else None
-        based = attempt is not None and base_of(settings.hmem_memory_dir / "incoming", arguments[0], attempt).is_dir()
+        based = attempt is not None and base_of(settings.hmem_memory_dir / INCOMING, arguments[0], attempt).is_dir()
         return {
             "current": orjson.loads(current.to_json()) if current else None,
             "attempt": attempt,
@@ -296,7 +336,7 @@ def handle(settings: Settings, request: str) -> dict[str, Any]:
             "served": _told(receiver),
         }
     if verb == "verify":
-        return receiver.verify(*arguments, accept=accept)
+        return receiver.verify(*arguments, sealed=sealed, accept=accept)
     if verb == "switch":
         with Redis.from_url(settings.redis_url, socket_timeout=30, socket_connect_timeout=10) as client:
             pinned, alias = receiver.switch(arguments[0], arguments[1], client)
@@ -317,6 +357,8 @@ def _told(receiver: Receiver) -> list[str] | None:
 
 def main() -> int:
     """Answers JSON on standard output; an error is its sentence on standard error and its exit code."""
+    close_to_others()
+    begin_as("night")
     try:
         sys.stdout.buffer.write(orjson.dumps(handle(load_settings(), sys.argv[1] if len(sys.argv) == 2 else "")))
     except Exception as error:

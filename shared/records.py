@@ -2,7 +2,11 @@
 
 Identity: a task id names a task, `task_id:role` names a turn, and both come from the Redis key or the task, never from a clock.
 A record is read from bytes. Reading is strict where isolation or addressing depends on it (ids, role, chat) and lenient with the
-rest: unknown fields of a turn are kept, a lone surrogate in a text survives the round trip as `\\udXXX`.
+rest: unknown fields of a turn are kept.
+
+JSON may hold half of a surrogate pair (`"x \\ud83d y"`), which is no character and which no file, database or model takes. Task and Turn are the
+one edge where that is settled: their fields hold text, with U+FFFD in its place, and `to_json` writes what was said (`as_said`), so that what
+Redis and the archive hold stays as it came.
 """
 
 from __future__ import annotations
@@ -12,7 +16,7 @@ import hmac
 import json
 import math
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, NoReturn
 
@@ -24,7 +28,13 @@ ROLES = ("user", "asst")
 MODELS = ("opus", "sonnet", "haiku")
 CHAT_ID_LENGTH = 256
 
+#: No answer is larger: what Claude may print, written as JSON once more.
+RESULT_BYTES = 32 << 20
+
+_SIGNATURE = re.compile(r"[0-9a-f]{128}\Z")
 _TASK_ID = re.compile(r"[A-Za-z0-9_-]{1,100}\Z")
+#: What `datetime.now(UTC).isoformat()` writes, on both sides of the wire.
+_COMPLETED_AT = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{6})?\+00:00")
 #: Turns outside the years 1970 to 9998 cannot be dated in text.
 _LATEST_TIMESTAMP = 253_370_764_800.0
 
@@ -65,6 +75,24 @@ def _loads(raw: bytes) -> Any:
 
 def _refuse_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is no JSON number")
+
+
+def well_formed(text: str) -> str:
+    """The text with U+FFFD in place of each lone surrogate; the two halves of a pair become the character that they stand for."""
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return text
+
+
+def _make_well_formed(record: Task | Turn, *names: str) -> None:
+    """Settle these fields of a record that is being made; those that change are kept in `as_said`."""
+    for name in names:
+        said = getattr(record, name)
+        if said is not None and (text := well_formed(said)) != said:
+            object.__setattr__(record, name, text)
+            record.as_said[name] = said
 
 
 def chat_id_of(value: object) -> str:
@@ -120,11 +148,20 @@ class Task:
     submitted_at: float | None = None  # POSIX seconds; None where missing or unreadable
     model: str | None = None
     name: str | None = None  # the speaker's display name
+    as_said: dict[str, str] = field(default_factory=dict, init=False, compare=False)  # what held a lone surrogate
+
+    def __post_init__(self) -> None:
+        _make_well_formed(self, "message", "name")
+
+    @property
+    def said(self) -> str:
+        """The message as it came: what is stored."""
+        return self.as_said.get("message", self.message)
 
     @property
     def digest(self) -> str:
         """What tells a repeated task from another one under the same id."""
-        content = f"{self.chat_id}\x00{self.message}".encode("utf-8", "surrogatepass")
+        content = f"{self.chat_id}\x00{self.said}".encode("utf-8", "surrogatepass")
         return hashlib.sha256(content).hexdigest()
 
     @classmethod
@@ -171,6 +208,10 @@ class Turn:
     name: str | None = None
     session: str | None = None
     extra: dict[str, Any] = field(default_factory=dict, compare=False)
+    as_said: dict[str, str] = field(default_factory=dict, init=False, compare=False)  # what held a lone surrogate
+
+    def __post_init__(self) -> None:
+        _make_well_formed(self, "content", "name", "session")
 
     @property
     def turn_id(self) -> str:
@@ -190,7 +231,7 @@ class Turn:
             "task_id": self.task_id,
         }
         optional = {"name": self.name, "session": self.session}
-        return dumps(record | {k: v for k, v in optional.items() if v is not None} | self.extra)
+        return dumps(record | {k: v for k, v in optional.items() if v is not None} | self.as_said | self.extra)
 
     @classmethod
     def parse(cls, key: bytes, raw: bytes) -> Turn:
@@ -237,6 +278,7 @@ class Tombstone:
     archive, its mirror and every release, and do not come back; without it they are only never recalled (what a model took for a wish
     cannot destroy the archive).
     `said_at`: turn id → POSIX seconds, as far as it is known, by which an import under other ids is recognised.
+    `signature`: of the owner's key over `signed_bytes()`, as hex digits; the night erases by no other (shared/owner_key.py).
     """
 
     tombstone_id: str
@@ -246,6 +288,7 @@ class Tombstone:
     turn_ids: frozenset[str] = frozenset()
     erase: bool = False
     said_at: dict[str, float] = field(default_factory=dict, hash=False)
+    signature: str | None = None
 
     def covers(self, turn: Turn) -> bool:
         if turn.chat_id != self.chat_id:
@@ -253,6 +296,11 @@ class Tombstone:
         if self.turn_ids:
             return turn.turn_id in self.turn_ids
         return turn.timestamp < (self.created_at if self.before is None else self.before)
+
+    def signed_bytes(self) -> bytes:
+        """What a signature is over: all of it, in one spelling."""
+        record = json.loads(replace(self, signature=None).to_json())
+        return b"hcli-memory tombstone\n" + json.dumps(record, sort_keys=True, separators=(",", ":")).encode("ascii")
 
     def to_json(self) -> bytes:
         record = {
@@ -262,8 +310,9 @@ class Tombstone:
             "before": self.before,
             "turn_ids": sorted(self.turn_ids) or None,
         }
-        more = {"erase": True} if self.erase else {}
-        return dumps(record | more | ({"said_at": dict(sorted(self.said_at.items()))} if self.said_at else {}))
+        more: dict[str, Any] = {"erase": True} if self.erase else {}
+        more |= {"said_at": dict(sorted(self.said_at.items()))} if self.said_at else {}
+        return dumps(record | more | ({"signature": self.signature} if self.signature else {}))
 
     @classmethod
     def parse(cls, raw: bytes) -> Tombstone:
@@ -272,7 +321,9 @@ class Tombstone:
         if turn_ids is not None and not (isinstance(turn_ids, list) and turn_ids and all(map(_is_turn_id, turn_ids))):
             # An empty list would forget the whole chat: whoever selected nothing did not mean that.
             raise RecordRefused("turn_ids must be a list of task_id:role, or null for the whole chat")
-        said_at = record.get("said_at", {})
+        said_at, signature = record.get("said_at", {}), record.get("signature")
+        if signature is not None and not (isinstance(signature, str) and _SIGNATURE.match(signature)):
+            raise RecordRefused("signature must be 128 hex digits")
         if not isinstance(erase, bool):
             raise RecordRefused("erase must be true or false")
         if not (isinstance(said_at, dict) and all(map(_is_turn_id, said_at))):
@@ -285,12 +336,18 @@ class Tombstone:
             turn_ids=frozenset(turn_ids or ()),
             erase=erase,
             said_at={turn_id: timestamp_of(at) for turn_id, at in said_at.items()},
+            signature=signature,
         )
 
 
 @dataclass(frozen=True)
 class Result:
-    """An answer on its way to the bot, signed so that nobody else with Redis access can speak for us."""
+    """An answer on its way to the bot, signed so that nobody else with Redis access can speak for us.
+
+    What is signed, `task_id:output:completed_at`, has colons in all its parts, so a signature alone does not say where the answer ends.
+    `completed_at` is therefore taken only as `YYYY-MM-DDTHH:MM:SS[.ffffff]+00:00`. No text of that form ends with another one, and a task
+    id has no colon, so there is one way at most to split what was signed, whatever the answer ends with.
+    """
 
     output: str
     completed_at: str
@@ -303,7 +360,20 @@ class Result:
     ) -> Result:
         return cls(output, completed_at, _signature(key, task_id, output, completed_at), usage)
 
+    @classmethod
+    def verified(cls, key: str, task_id: str, raw: bytes) -> Result:
+        """The result that was signed for this task; RecordRefused for anything else."""
+        if len(raw) > RESULT_BYTES:
+            raise RecordRefused(f"{len(raw)} bytes are more than any answer has")
+        result = cls.parse(raw)
+        if not result.verify(key, task_id):
+            raise RecordRefused("its signature is wrong")
+        return result
+
     def verify(self, key: str, task_id: str) -> bool:
+        """Whether exactly this answer was signed for this task."""
+        if not _COMPLETED_AT.fullmatch(self.completed_at):
+            return False
         expected = _signature(key, task_id, self.output, self.completed_at)
         return hmac.compare_digest(expected.encode("ascii"), self.signature.encode("utf-8", "surrogatepass"))
 

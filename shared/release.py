@@ -6,7 +6,8 @@
       releases/<run>/summaries/chat_<id>_summary.txt
       releases/<run>/lexical/<run>.sqlite     the texts and what they are found by, in parts, each named after the night that wrote it
       releases/<run>/vectors/<run>.sqlite     or chroma/, lancedb/, qdrant.json, redis.json
-      incoming/<run>.<attempt>/     where rsync writes; renamed into releases/ after verification
+      incoming/<run>.<attempt>/     where rsync writes
+      verifying/<run>/              what was taken over of that (shared/takeover.py); renamed into releases/ once it is verified
 
 A release is a function of (archive, tombstones, model, parameters): the manifest names all of these, so that two releases can be
 compared without opening them. Files that two releases have in common (a part that was taken over) may be one file on the disk.
@@ -27,6 +28,7 @@ import orjson
 from shared.embedding import EmbeddingIdentity
 from shared.errors import ReleaseRefused
 from shared.files import safe_name, sha256_bytes, sha256_file, write_atomic
+from shared.manifest_shape import MOST_BYTES, check
 
 #: 1: no checksum of its own in the manifest. 2: no ranked items beside the texts. Manifests of these are still read, their indexes are not.
 #: 3: `lexical.sqlite` and `vectors.sqlite` of one part each; still read, so that an update takes no memory away and a rollback is possible.
@@ -102,12 +104,18 @@ def read_manifest(release: Path) -> Manifest:
     try:
         if path.is_symlink() or (path.exists() and not path.is_file()):  # a pipe would keep us waiting
             raise ReleaseRefused(f"The manifest {path} is no plain file. {_REPAIR}")
-        content = path.read_bytes()
+        with path.open("rb") as handle:
+            content = handle.read(MOST_BYTES + 1)
     except OSError as error:
         raise ReleaseRefused(f"The manifest {path} cannot be read ({error!r}). {_REPAIR}") from error
-    manifest = parse_manifest(content, str(path))
+    return written_manifest(content, str(path))
+
+
+def written_manifest(content: bytes, source: str) -> Manifest:
+    """A manifest from the bytes of its file, which are those that this program writes; ReleaseRefused."""
+    manifest = parse_manifest(content, source)
     if manifest.format_version > 1 and content != manifest.to_json():
-        raise ReleaseRefused(f"The manifest {path} is damaged (it is not as it was written). {_REPAIR}")
+        raise ReleaseRefused(f"The manifest {source} is damaged (it is not as it was written). {_REPAIR}")
     return manifest
 
 
@@ -115,21 +123,33 @@ _REPAIR = "Go back to another release (hmem release list, hmem release rollback 
 
 
 def parse_manifest(content: bytes, source: str) -> Manifest:
-    """A manifest from its bytes, or ReleaseRefused."""
+    """A manifest from its bytes, or ReleaseRefused: every field has its type and bounds (shared/manifest_shape.py)."""
+    if len(content) > MOST_BYTES:
+        raise ReleaseRefused(
+            f"The manifest {source} is larger than {MOST_BYTES // 1_000_000} MB, so it was not read. {_REPAIR}"
+        )
     try:
         record = orjson.loads(content)
         version, checksum = record["format_version"], record.pop(CHECKSUM, None)
-        if version > FORMAT_VERSION:
+        if isinstance(version, int) and version > FORMAT_VERSION:
             raise ReleaseRefused(
                 f"{source} has format {version}, this program knows {FORMAT_VERSION}. Update hcli-memory on this host."
             )
         if checksum != sha256_bytes(_canonical(record)) and not (version == 1 and checksum is None):
             raise ValueError("it does not fit its own checksum")
+        _refuse_odd_fields(record, source)
         embedding = record["embedding"]
         record["embedding"] = EmbeddingIdentity.from_json(embedding) if embedding else None
         return Manifest(**record)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise ReleaseRefused(f"The manifest {source} is damaged ({error!r}). {_REPAIR}") from error
+
+
+def _refuse_odd_fields(record: dict[str, Any], source: str) -> None:
+    try:
+        check(record)
+    except ValueError as error:
+        raise ReleaseRefused(f"The manifest {source} cannot be used: {error}. {_REPAIR}") from error
 
 
 def list_files(release: Path) -> list[str]:

@@ -6,8 +6,8 @@ import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 
+from shared.caches import cached
 from shared.ranking import QUESTION_WORDS, query_words, spoken
 from shared.stemming import KEPT_WORDS, stemmed
 
@@ -115,7 +115,7 @@ def says_again(memory: str, text: str) -> bool:
     return len(asked) > 1 and len(asked & held) >= SAID_AGAIN * len(asked)
 
 
-@lru_cache(maxsize=KEPT_WORDS)
+@cached(KEPT_WORDS)
 def _root(word: str) -> str:
     word = stemmed(word)  # only what is in Cyrillic
     return _ENDING.sub("", word) if len(word) > 3 else word

@@ -1,7 +1,7 @@
-"""All settings, read once: from the environment, or under the same names from a TOML file. Nothing else reads either.
+"""All settings, read once: from the environment, or under the same names from TOML: the credentials, then the settings file. Nothing else reads them.
 
-The file is the one `HMEM_CONFIG` names, or `/etc/hmem/hmem.toml` when that exists; the environment wins. Loading ends in one
-frozen object that is passed down. Secrets are masked in every representation.
+The file is the one `HMEM_CONFIG` names, or `/etc/hmem/hmem.toml` when that exists; what has secrets in it is read by shared/credentials.py. The
+environment wins over both. Loading ends in one frozen object that is passed down. Secrets are masked in every representation.
 """
 
 from __future__ import annotations
@@ -19,11 +19,25 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 
 from shared.errors import SettingsError
 from shared.listening import listen_address
+from shared.settings_sources import CredentialsSource, TomlSource, secrets_of
+
+DEFAULT_CONFIG = Path("/etc/hmem/hmem.toml")
 
 #: Vector indexes that this version knows, the preferred one first.
 INDEXES = ("sqlite", "chroma", "lancedb", "qdrant", "redis")
 
-DEFAULT_CONFIG = Path("/etc/hmem/hmem.toml")
+
+#: Accounts of Telegram's under which many people write: an anonymous administrator, a channel, Telegram's own notices.
+SHARED_ACCOUNTS = frozenset({"1087968824", "136817688", "777000"})
+
+
+def known_zone(value: str) -> str:
+    """The name of a time zone as it was given; ValueError if this host knows none of that name."""
+    try:
+        ZoneInfo(value)
+    except (ZoneInfoNotFoundError, ValueError, OSError) as error:
+        raise ValueError(f"{value!r} is no time zone; write one like Europe/Berlin") from error
+    return value
 
 
 class Settings(BaseSettings):
@@ -32,11 +46,22 @@ class Settings(BaseSettings):
     model_config = SettingsConfigDict(frozen=True, extra="ignore", env_ignore_empty=True, hide_input_in_errors=True)
 
     redis_url: str = Field("redis://127.0.0.1:6379/0", description="Redis of both hosts", repr=False)
+    redis_admin_url: str | None = Field(
+        None, description="the same Redis as its administrator, for hmem forget alone", repr=False
+    )
     result_hmac_key: SecretStr | None = Field(None, description="signs results; shared with the bot")
 
     hmem_memory_dir: Path = Field(Path("/data/memory"), description="releases; read-only for the dispatcher")
     hmem_state_dir: Path = Field(Path("/var/lib/hmem"), description="the dispatcher's own writable files")
     hmem_night_dir: Path = Field(Path("/var/lib/hmem-night"), description="archive, nights and cache of the night host")
+
+    owner_key_file: Path | None = Field(
+        None,
+        description="the owner's private key, which hmem forget signs with; ~/.config/hmem/owner.key if unset",
+    )
+    owner_public_key: str | None = Field(
+        None, pattern=r"^[0-9a-f]{64}$", description="the other half, which the night goes by; hmem owner-key prints it"
+    )
 
     memory_backend: Literal["auto", "none", "sqlite", "chroma", "lancedb", "qdrant", "redis"] = Field(
         "auto",
@@ -117,6 +142,12 @@ class Settings(BaseSettings):
     stop_timeout: float = Field(
         600.0, ge=0, description="seconds that running tasks get after a stop, before they go back to the queue"
     )
+    task_bytes: int = Field(
+        262_144,
+        ge=1_024,
+        le=16_777_216,
+        description="bytes of the largest task (a message with all about it) that is taken",
+    )
     max_concurrent_tasks: int = Field(3, ge=1, le=64, description="answers in the making at once")
 
     medium_url: str | None = Field(
@@ -138,6 +169,9 @@ class Settings(BaseSettings):
     telegram_bot_token: SecretStr | None = Field(None, description="of @BotFather; hmem telegram needs it")
     telegram_api_url: str = Field("https://api.telegram.org", description="the Bot API server")
     allowed_chats: str = Field("", description="chat ids that the bot answers, comma-separated; empty: nobody")
+    owners: str = Field(
+        "", description="user ids with an owner's rights in groups and over /stats, comma-separated; empty: nobody"
+    )
     queue_limit: int = Field(100, ge=1, description="queued tasks from which the bot takes no more")
     chat_queue_limit: int = Field(
         10, ge=1, description="unanswered messages of one chat from which the bot takes no more"
@@ -153,11 +187,7 @@ class Settings(BaseSettings):
     @field_validator("chat_timezone")
     @classmethod
     def _known_zone(cls, value: str) -> str:
-        try:
-            ZoneInfo(value)
-        except (ZoneInfoNotFoundError, ValueError, OSError) as error:
-            raise ValueError(f"{value!r} is no time zone; write one like Europe/Berlin") from error
-        return value
+        return known_zone(value)
 
     @field_validator("medium_url")
     @classmethod
@@ -172,7 +202,7 @@ class Settings(BaseSettings):
     def _blank_is_none(cls, value: Any) -> Any:
         return None if isinstance(value, str) and not value.strip() else value
 
-    @field_validator("redis_url", "redis_stack_url")
+    @field_validator("redis_url", "redis_admin_url", "redis_stack_url")
     @classmethod
     def _readable_url(cls, value: str | None) -> str | None:
         from redis.connection import parse_url
@@ -185,9 +215,9 @@ class Settings(BaseSettings):
             raise ValueError("write it like redis://127.0.0.1:6379/0") from error
         return value
 
-    @field_validator("allowed_chats", mode="before")
+    @field_validator("allowed_chats", "owners", mode="before")
     @classmethod
-    def _chats_as_text(cls, value: Any) -> Any:
+    def _ids_as_text(cls, value: Any) -> Any:
         """In the file also a number, or a list."""
         several = value if isinstance(value, list) else [value]
         return ",".join(str(one) for one in several) if not any(isinstance(one, bool) for one in several) else value
@@ -200,6 +230,14 @@ class Settings(BaseSettings):
         ]
         if wrong:
             raise ValueError(f"{wrong[0]!r} is no chat id; write numbers with commas, such as 9912,-1001234")
+        return value
+
+    @field_validator("owners")
+    @classmethod
+    def _user_ids(cls, value: str) -> str:
+        for one in filter(None, map(str.strip, value.split(","))):
+            if not is_person(one):
+                raise ValueError(f"{one!r} is no person's number; write user ids with commas, such as 9912,31337")
         return value
 
     @field_validator("metrics_listen")
@@ -225,6 +263,7 @@ class Settings(BaseSettings):
         "hmem_memory_dir",
         "hmem_state_dir",
         "hmem_night_dir",
+        "owner_key_file",
         "fastembed_cache_path",
         "claude_mcp_config",
         "claude_base_prompt_file",
@@ -241,6 +280,11 @@ class Settings(BaseSettings):
     def allowed(self) -> frozenset[int]:
         """Chats that the bot answers."""
         return frozenset(int(one) for one in self.allowed_chats.split(",") if one.strip())
+
+    @property
+    def owner_ids(self) -> frozenset[str]:
+        """People with an owner's rights, as a task's user_id spells them."""
+        return frozenset(filter(None, map(str.strip, self.owners.split(","))))
 
     @property
     def remote_target(self) -> str | None:
@@ -278,35 +322,39 @@ class Settings(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - the library's signature
         file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        return init_settings, env_settings, _TomlSource(settings_cls)
+        return init_settings, env_settings, CredentialsSource(settings_cls), FileSource(settings_cls)
 
 
-class _TomlSource(PydanticBaseSettingsSource):
-    """The TOML file: flat, names in capitals as in the environment; an unknown name is an error, not a silent typo."""
-
-    def get_field_value(self, field: Any, field_name: str) -> tuple[Any, str, bool]:  # noqa: ARG002
-        return None, field_name, False
+class FileSource(TomlSource):
+    """The settings file."""
 
     def __call__(self) -> dict[str, Any]:
         path = settings_file()
         if path is None:
             return {}
         try:
-            values = tomllib.loads(path.read_text(encoding="utf-8"))
-        except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+            content = path.read_bytes()
+        except OSError as error:
             raise SettingsError(f"The settings file {path} cannot be read: {error}. Mend or remove it.") from error
-        known = {name.upper(): name for name in self.settings_cls.model_fields}
-        if unknown := sorted(set(values) - set(known)):
-            raise SettingsError(
-                f"{path}: unknown setting {', '.join(unknown)}. The README lists the names (in capitals)."
-            )
-        return {known[name]: value for name, value in values.items()}
+        return self.values(f"The settings file {path}", content)
 
 
 def settings_file() -> Path | None:
     """The file that settings are read from, if there is one."""
     named = os.environ.get("HMEM_CONFIG")
     return Path(named) if named else DEFAULT_CONFIG if DEFAULT_CONFIG.exists() else None
+
+
+def is_person(user: str) -> bool:
+    """Whether a user id is that of one person: a number above zero, and none of Telegram's shared accounts."""
+    return bool(re.fullmatch(r"[1-9][0-9]{0,18}", user)) and user not in SHARED_ACCOUNTS
+
+
+def secrets_in_file(settings: Settings) -> list[str]:
+    """Which of them the settings file holds."""
+    path = settings_file()
+    there = tomllib.loads(path.read_text(encoding="utf-8")) if path else {}
+    return [name for name in secrets_of(settings) if name in there]
 
 
 def names_a_host(place: str) -> bool:
@@ -326,5 +374,5 @@ def load_settings(**overrides: Any) -> Settings:
     except ValidationError as error:
         problems = "; ".join(f"{'.'.join(map(str, e['loc'])).upper()}: {e['msg']}" for e in error.errors())
         raise SettingsError(
-            f"A setting is wrong. {problems}. Change it in the environment or the settings file."
+            f"A setting is wrong. {problems}. Change it in the environment, the credentials or the settings file."
         ) from error

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from functools import lru_cache
+
+from shared.caches import cached
 
 #: Words whose stems are kept, 6 MB at most: a known one takes half a microsecond, a new one 20 to 60.
 KEPT_WORDS = 20_000
@@ -24,7 +25,7 @@ def stemmed(text: str) -> str:
     return _WORD.sub(lambda word: stem(word[0]), text)
 
 
-@lru_cache(KEPT_WORDS)
+@cached(KEPT_WORDS)
 def stem(word: str) -> str:
     """The Russian stem of one word in Cyrillic. May be called from several threads: the library's stemmers hold a word, so each call has its own."""
     # The class itself: PyStemmer, which the library prefers where it is installed, may have other stems.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from datetime import datetime
 from zoneinfo import ZoneInfo
 
@@ -11,18 +10,6 @@ from zoneinfo import ZoneInfo
 CHARACTERS_PER_TOKEN = 4
 
 _MONTHS = "January February March April May June July August September October November December".split()
-
-#: It begins with the set: so a text without any is passed over four times as fast.
-_LINE_BREAK = re.compile(r"[\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029](?:(?<=\r)\n)?")
-#: What a model or the CLI around it may take for the border of a prompt's parts: our own fence, tags of roles and tools, chat marks.
-_MARKUP = re.compile(
-    r"<(?=\s*/?\s*(?:record|system|system-reminder|human|user|assistant|function_calls|invoke|tool_result)\b|\|)",
-    re.IGNORECASE,
-)
-#: What would begin another speaker's turn, or a part of the prompt, if it stood at the start of a line.
-_LINE_START = re.compile(
-    r"^(?=[^\S\n]*(?:(?:human|user|assistant|system)[^\S\n]*:|\#|```|\[/?INST\]))", re.IGNORECASE | re.MULTILINE
-)
 
 
 def tokens(text: str) -> int:
@@ -33,15 +20,6 @@ def tokens(text: str) -> int:
 def one_line(text: str) -> str:
     """All white space folded to single blanks."""
     return " ".join(text.split())
-
-
-def harmless(text: str) -> str:
-    """The text with what could pass for a border of the prompt made visible instead: `<` of a tag as `‹`, `› ` ahead of a role or heading.
-
-    Line breaks of any kind become line feeds first, so that what begins a line for a reader begins one here. Applied twice it is the same.
-    """
-    lines = _LINE_BREAK.sub("\n", text)
-    return _LINE_START.sub("› ", _MARKUP.sub("‹", lines) if "<" in lines else lines)
 
 
 def shorten(text: str, characters: int) -> str:

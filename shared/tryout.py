@@ -17,6 +17,7 @@ import orjson
 from shared import gate
 from shared.errors import HmemError, ReleaseRefused
 from shared.lexical import Chunk, LexicalIndex
+from shared.privileges import close_to_others
 from shared.recall import OpenRelease
 from shared.release import LEXICAL, parts_of, read_manifest
 from shared.settings import load_settings
@@ -110,6 +111,7 @@ def _found(release: OpenRelease, probe: gate.Probe, in_both: set[str]) -> bool:
 
 
 def main() -> int:
+    close_to_others()
     try:
         current = Path(sys.argv[3]) if len(sys.argv) > 3 else None
         record = try_out(Path(sys.argv[1]), Path(sys.argv[2]), current)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from redis import Redis, RedisError
 
-from shared.records import Turn, dumps
+from shared.records import Tombstone, Turn, dumps
 from shared.settings import Settings, load_settings
 
 if TYPE_CHECKING:
@@ -106,6 +106,7 @@ class World:
             "HMEM_MEMORY_DIR": str(self.memory_dir),
             "HMEM_STATE_DIR": str(self.root / "state"),
             "HMEM_NIGHT_DIR": str(self.night_dir),
+            "OWNER_KEY_FILE": str(self.root / "owner.key"),
             "CLAUDE_BIN": str(STAND_IN),
             **self.environment,
             **more,
@@ -144,6 +145,13 @@ class World:
         key = f"hcli:memory:{task_id}:{role}".encode()
         self.redis.set(key, turn.to_json())
         return key
+
+    def push_tombstone(self, tombstone: Tombstone) -> None:
+        """Announce it as `hmem forget` does: signed with the owner's key of this installation, if it erases."""
+        from shared.owner_key import open_signing
+
+        self.night_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self.redis.rpush("hcli:mem:tombstones", open_signing(self.settings()).signed(tombstone).to_json())
 
     def enqueue(self, task_id: str, message: str, *, chat_id: int | str = 9912, **more: Any) -> bytes:
         """RPUSH a task as the bot does; its bytes."""

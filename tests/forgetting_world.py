@@ -13,10 +13,10 @@ from typing import Any
 
 from dispatcher.cli import app
 from dispatcher.forget.store_layer import StoreLayer
+from dispatcher.refused import dead_letter
 from dispatcher.store.memories import MemoryType, new_memory
 from dispatcher.store.summaries import SessionSummary
 from dispatcher.store.turns import StoredTurn
-from dispatcher.tasks import dead_letter
 from shared.command import run_command
 from shared.files import safe_name
 from shared.records import Result, Turn, dumps, loads_object

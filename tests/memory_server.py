@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -13,8 +12,8 @@ from typing import Any, TypeVar
 from mcp.client.client import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 
-from dispatcher.mcp_config import write_config
-from tests.conftest import World
+from dispatcher.mcp_config import BY_PIPE, environment, written
+from tests.conftest import BINARIES, World
 
 Value = TypeVar("Value")
 
@@ -48,11 +47,10 @@ class Served:
 
 
 def command_of(world: World, chat_id: str, **settings: Any) -> tuple[list[str], dict[str, str]]:
-    """(command line, variables) as they stand in the file that Claude is given."""
-    path = write_config(world.settings(**settings), chat_id, world.root)
-    server = json.loads(path.read_text())["mcpServers"]["memory"]
-    path.unlink()
-    return [server["command"], *server["args"]], server["env"]
+    """(command line, variables) of the server; what it gets by a pipe from the dispatcher (test_mcp_claude.py) stands among the variables here."""
+    made = world.settings(**settings)
+    variables = environment(made) | written(made, BY_PIPE)
+    return [str(BINARIES / "hmem"), "mcp", f"--chat={chat_id}"], variables
 
 
 @asynccontextmanager

@@ -76,7 +76,7 @@ class Host:
 
     def answer(self, text: str, task: str = "t1", chat: str = SAID, now: float = NOW) -> list[str]:
         """Act on an answer; what is said."""
-        return self.acting.on_tags(Task(task, chat, "hello"), "session-1", parse(text).tags, now).said
+        return self.acting.on_tags(Task(task, chat, "hello"), "session-1", parse(text, "CODE").tags, now).said
 
     def texts(self, chat: str = SAID) -> list[tuple[str, str]]:
         return [(str(memory.type), memory.text) for memory in self.kept.held(chat).memories]
@@ -99,8 +99,9 @@ def host(tmp_path: Path, embedder: DayEmbedder) -> Iterator[Host]:
 
 def test_every_kind_of_tag_does_what_it_says(host: Host) -> None:
     said = host.answer(
-        "[REMEMBER: The user has a cat called Mishka]\n[PREFERENCE: short answers]\n[GOAL: finish the tax return | DEADLINE: next Friday]\n"
-        "[GOAL: paint the kitchen]"
+        "[REMEMBER CODE: The user has a cat called Mishka]\n[PREFERENCE CODE: short answers]\n"
+        "[GOAL CODE: finish the tax return | DEADLINE: next Friday]"
+        "\n[GOAL CODE: paint the kitchen]"
     )
     assert said == [], "what is kept needs no words"
     cat, short, tax, kitchen = host.memories.list(SAID)
@@ -110,53 +111,51 @@ def test_every_kind_of_tag_does_what_it_says(host: Host) -> None:
     )  # fmt: skip
     assert tax.deadline == NOW + 7 * DAY + 15 * 3600 - 1, "the end of Friday 22 January, in the chat's zone"
     assert kitchen.deadline is None
-    assert host.answer("[DONE: taxes]", "t2", now=NOW + DAY) == ["Done: finish the tax return"]
+    assert host.answer("[DONE CODE: taxes]", "t2", now=NOW + DAY) == ["Done: finish the tax return"]
     done = host.memories.get(SAID, tax.memory_id)
     assert done is not None
     assert (done.type, done.completed_at) == ("completed_goal", NOW + DAY)
-    assert host.answer("[FORGET: the cat]", "t3") == ["Forgotten. I shall not bring it up again."]
+    assert host.answer("[FORGET CODE: the cat]", "t3") == ["Forgotten. I shall not bring it up again."]
     assert host.texts() == [("preference", "short answers"), ("completed_goal", tax.text), ("goal", kitchen.text)]
     (stone,) = host.forgotten.of(SAID)
     assert stone.turn_ids == {"t1:user", "t1:asst", "t3:user", "t3:asst"}
 
 
 def test_a_task_that_is_finished_again_changes_nothing_and_says_the_same(host: Host) -> None:
-    first = (
-        "[REMEMBER: The boiler is a Vaillant]\n[GOAL: swim | DEADLINE: when I feel like it]\n[GOAL: paint the kitchen]"
-    )
-    second = "[DONE: paint the kitchen]\n[FORGET: boiler]\n[DONE: fly to the moon]"
+    first = "[REMEMBER CODE: The boiler is a Vaillant]\n[GOAL CODE: swim | DEADLINE: when I feel like it]\n[GOAL CODE: paint the kitchen]"
+    second = "[DONE CODE: paint the kitchen]\n[FORGET CODE: boiler]\n[DONE CODE: fly to the moon]"
     for text, task in ((first, "t1"), (second, "t2")):
         once = host.answer(text, task)
         before = host.memories.list(SAID), host.forgotten.all()
         assert host.answer(text, task) == once
         assert host.answer(text, task, now=NOW + 50) == once
         assert (host.memories.list(SAID), host.forgotten.all()) == before
-    acted = host.acting.on_tags(Task("t2", SAID, ""), "", parse(second).tags, NOW)
+    acted = host.acting.on_tags(Task("t2", SAID, ""), "", parse(second, "CODE").tags, NOW)
     assert acted.forgotten == ["t1:user", "t1:asst", "t2:user", "t2:asst"], "the copies can be taken out again"
     assert len(acted.said) == 3
-    host.answer("[GOAL: paint the kitchen]", "t3")
-    host.answer("[DONE: paint the kitchen]", "t2")
+    host.answer("[GOAL CODE: paint the kitchen]", "t3")
+    host.answer("[DONE CODE: paint the kitchen]", "t2")
     assert ("goal", "paint the kitchen") in host.texts(), "t2 has had its say"
 
 
 def test_the_same_task_id_in_another_chat_is_another_task(host: Host) -> None:
-    host.answer("[REMEMBER: one]", chat="1")
-    host.answer("[REMEMBER: two]", chat="2")
+    host.answer("[REMEMBER CODE: one]", chat="1")
+    host.answer("[REMEMBER CODE: two]", chat="2")
     assert (host.texts("1"), host.texts("2")) == ([("fact", "one")], [("fact", "two")])
-    host.answer("[FORGET: one]", "t2", chat="2")
+    host.answer("[FORGET CODE: one]", "t2", chat="2")
     assert host.texts("1") == [("fact", "one")]
 
 
 def test_what_is_not_clear_is_asked_and_changes_nothing(host: Host) -> None:
     host.answer(
-        "[REMEMBER: the garage door code is 7731]\n[REMEMBER: the cellar door code is 1234]\n[GOAL: learn to swim]"
+        "[REMEMBER CODE: the garage door code is 7731]\n[REMEMBER CODE: the cellar door code is 1234]\n[GOAL CODE: learn to swim]"
     )
     before = host.memories.list(SAID)
-    (said,) = host.answer("[FORGET: the code]", "t2")
+    (said,) = host.answer("[FORGET CODE: the code]", "t2")
     assert said.startswith("Which one do you mean? ")
     assert "1. the garage door code is 7731" in said
     assert "2. the cellar door code is 1234" in said
-    assert host.answer("[FORGET: the dog]\n[DONE: garage code]", "t3") == [
+    assert host.answer("[FORGET CODE: the dog]\n[DONE CODE: garage code]", "t3") == [
         'I found no memory like "the dog", so nothing was changed.',
         'I found no goal like "garage code", so nothing was changed.',
     ]
@@ -165,38 +164,40 @@ def test_what_is_not_clear_is_asked_and_changes_nothing(host: Host) -> None:
 
 def test_what_comes_after_something_forgotten_is_not_taken_for_it(host: Host) -> None:
     """In the same second, and though the forgotten one was the last that had a number."""
-    host.answer("[REMEMBER: The car is a Volvo]\n[FORGET: car Volvo]\n[REMEMBER: The car is a brown Saab]")
+    host.answer(
+        "[REMEMBER CODE: The car is a Volvo]\n[FORGET CODE: car Volvo]\n[REMEMBER CODE: The car is a brown Saab]"
+    )
     assert host.texts() == [("fact", "The car is a brown Saab")]
     (saab,) = host.memories.list(SAID)
-    host.answer("[FORGET: brown Saab]", "t2")
-    host.answer("[REMEMBER: The boat is blue]", "t3")
+    host.answer("[FORGET CODE: brown Saab]", "t2")
+    host.answer("[REMEMBER CODE: The boat is blue]", "t3")
     (boat,) = host.memories.list(SAID)
     assert boat.number > saab.number > 1, "a number from an older list never means another memory"
 
 
 def test_to_forget_is_to_forget_every_turn_that_told_it(host: Host) -> None:
-    host.answer("[REMEMBER: The dentist of the user is Dr. Zhukovskaya]", "t1")
-    host.answer("[REMEMBER: The dentist of the user is Dr. Zhukovskaya]", "t2")
-    host.answer("[GOAL: Buy an engagement ring | DEADLINE: next Friday]", "t3")
-    host.answer("[GOAL: Buy an engagement ring | DEADLINE: 31 December]", "t4")
-    host.answer("[FORGET: dentist]", "t5")
-    host.answer("[FORGET: engagement ring]", "t6")
+    host.answer("[REMEMBER CODE: The dentist of the user is Dr. Zhukovskaya]", "t1")
+    host.answer("[REMEMBER CODE: The dentist of the user is Dr. Zhukovskaya]", "t2")
+    host.answer("[GOAL CODE: Buy an engagement ring | DEADLINE: next Friday]", "t3")
+    host.answer("[GOAL CODE: Buy an engagement ring | DEADLINE: 31 December]", "t4")
+    host.answer("[FORGET CODE: dentist]", "t5")
+    host.answer("[FORGET CODE: engagement ring]", "t6")
     dentist, ring = host.forgotten.of(SAID)
     assert dentist.turn_ids >= {"t1:user", "t2:user", "t5:user"}
     assert ring.turn_ids >= {"t3:user", "t4:user", "t6:user"}
 
 
 def test_a_deadline_that_is_not_understood_keeps_the_goal_and_says_so(host: Host) -> None:
-    (said,) = host.answer("[GOAL: call grandmother | DEADLINE: when the cows come home]")
+    (said,) = host.answer("[GOAL CODE: call grandmother | DEADLINE: when the cows come home]")
     assert said == 'I kept the goal without a date: "when the cows come home" is none that I understand.'
     (goal,) = host.memories.list(SAID)
     assert (goal.text, goal.deadline) == ("call grandmother", None)
 
 
 def test_turns_that_said_it_again_are_forgotten_too(host: Host) -> None:
-    host.answer("[REMEMBER: the garage door code is 7731]")
+    host.answer("[REMEMBER CODE: the garage door code is 7731]")
     host.repeats["the garage door code is 7731"] = ["old:user", "t1:user", "old:asst"]
-    acted = host.acting.on_tags(Task("t2", SAID, ""), "", parse("[FORGET: garage code]").tags, NOW)
+    acted = host.acting.on_tags(Task("t2", SAID, ""), "", parse("[FORGET CODE: garage code]", "CODE").tags, NOW)
     assert acted.forgotten == ["t1:user", "t1:asst", "t2:user", "t2:asst", "old:user", "old:asst"]
 
 
@@ -215,7 +216,7 @@ class SlowOllama(OllamaApi):
         return super().embed(texts, fault)
 
 
-@pytest.mark.parametrize("given", ["[REMEMBER: {}]", "[FORGET: {}]", "[DONE: {}]", "/memory add"])
+@pytest.mark.parametrize("given", ["[REMEMBER CODE: {}]", "[FORGET CODE: {}]", "[DONE CODE: {}]", "/memory add"])
 def test_an_embedder_that_hangs_holds_no_writer_back(tmp_path: Path, given: str) -> None:
     """And what another dispatcher writes meanwhile is seen before anything is written."""
     mishka = "The user has a cat called Mishka"
@@ -223,7 +224,7 @@ def test_an_embedder_that_hangs_holds_no_writer_back(tmp_path: Path, given: str)
     with ollama, closing(DayEmbedder(load_settings(embedder="ollama", ollama_url=ollama.url))) as slow:
         slow.open()
         host = Host(tmp_path, slow)
-        host.answer("[REMEMBER: The user drinks tea]\n[GOAL: paint the kitchen]", "t0")
+        host.answer("[REMEMBER CODE: The user drinks tea]\n[GOAL CODE: paint the kitchen]", "t0")
         ollama.let.clear()
 
         def act() -> None:
@@ -253,13 +254,13 @@ def test_an_embedder_that_hangs_holds_no_writer_back(tmp_path: Path, given: str)
 
 def test_what_changes_between_plan_and_write_is_planned_anew(host: Host, embedder: DayEmbedder) -> None:
     """While the turns that say it again are looked for, another dispatcher hears it once more."""
-    host.answer("[REMEMBER: the garage door code is 7731]")
+    host.answer("[REMEMBER CODE: the garage door code is 7731]")
     other, looked = Host(host.root, embedder), list[str]()
 
     def repeating(chat: str, text: str) -> list[str]:
         looked.append(text)
         if len(looked) == 1:
-            other.answer("[REMEMBER: The garage door code is 7731]", "t5")
+            other.answer("[REMEMBER CODE: The garage door code is 7731]", "t5")
         return []
 
     acting = Acting(host.memories, host.actions, host.kept, host.forgotten, BERLIN, repeating)
@@ -279,8 +280,8 @@ def test_many_dispatchers_that_hear_the_same_keep_it_once(stores: Stores, tmp_pa
 
     def hear(number: int) -> list[str]:
         for task in range(5):
-            hosts[number].answer("[REMEMBER: The boiler is a Vaillant]", f"t{number}-{task}")
-        return hosts[number].answer("[REMEMBER: The boiler is a Vaillant]", "same")
+            hosts[number].answer("[REMEMBER CODE: The boiler is a Vaillant]", f"t{number}-{task}")
+        return hosts[number].answer("[REMEMBER CODE: The boiler is a Vaillant]", "same")
 
     assert at_once(hear, len(hosts)) == [[]] * 4
     (boiler,) = hosts[0].memories.list(SAID)
@@ -292,10 +293,10 @@ def test_many_dispatchers_that_hear_the_same_keep_it_once(stores: Stores, tmp_pa
 @pytest.mark.parametrize("dies", ["before", "after"])
 def test_death_while_something_is_forgotten(host: Host, embedder: DayEmbedder, dies: str) -> None:
     """Before the tombstone nothing has happened; after it the fact is out of sight, and the task's next worker finishes."""
-    host.answer("[REMEMBER: the garage door code is 7731]\n[REMEMBER: The user likes tea]")
+    host.answer("[REMEMBER CODE: the garage door code is 7731]\n[REMEMBER CODE: The user likes tea]")
     host.forgotten.dies = dies
     with suppress(Dies):
-        host.answer("[FORGET: garage code]", "t2")
+        host.answer("[FORGET CODE: garage code]", "t2")
         pytest.fail("it lived")
     host.database.close()
     after = Host(host.root, embedder)
@@ -305,7 +306,7 @@ def test_death_while_something_is_forgotten(host: Host, embedder: DayEmbedder, d
     )
     assert after.memories.count(SAID) == 2, "the transaction was rolled back"
     assert bool(after.forgotten.of(SAID)) == (dies == "after")
-    assert after.answer("[FORGET: garage code]", "t2") == ["Forgotten. I shall not bring it up again."]
+    assert after.answer("[FORGET CODE: garage code]", "t2") == ["Forgotten. I shall not bring it up again."]
     assert [memory.text for memory in after.memories.list(SAID)] == ["The user likes tea"]
     assert len(after.forgotten.of(SAID)) == 1
     after.database.close()

@@ -199,9 +199,9 @@ def test_status_shows_pin_and_failure(light: World) -> None:
 
 def test_a_real_failure_is_shown_until_a_night_succeeds(light: World) -> None:
     light.say("t1", "something", timestamp=time.time())
-    light.redis.rpush("hcli:mem:tombstones", "{}")
-    light.command("hmem-night", "run", check=False)
-    assert "stopped at archive" in light.command("hmem", "status").stdout
-    light.redis.delete("hcli:mem:tombstones")
+    light.command(
+        "hmem-night", "run", check=False, EMBEDDER="ollama", NIGHT_INDEXES="sqlite", OLLAMA_URL="http://127.0.0.1:1"
+    )
+    assert "stopped at embed" in light.command("hmem", "status").stdout
     light.night()
     assert "last failure" not in light.command("hmem", "status").stdout

@@ -246,7 +246,7 @@ def test_without_matplotlib_the_rest_is_written(
     told = backends_report.document(Plan((1000,)), rows())
     backends_cli._write(tmp_path, told, rows(), backends_report.markdown(told, rows()))
     assert sorted(path.name for path in tmp_path.iterdir()) == ["bench.json", "bench.md"]
-    assert "'.[plot]'" in capsys.readouterr().err
+    assert "scripts/setup --with plot" in capsys.readouterr().err
     assert "about 18 minutes \\| at 950 turns/s" in (tmp_path / "bench.md").read_text()
 
 

@@ -7,6 +7,7 @@ import hmac
 import json
 import os
 import signal
+import subprocess
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -17,7 +18,9 @@ from uuid import uuid4
 import pytest
 from redis import Redis
 
-from tests.conftest import SECRET, Dispatcher, World, wait_for
+from shared import keys
+from shared.records import RESULT_BYTES, Result
+from tests.conftest import BINARIES, SECRET, Dispatcher, World, wait_for
 
 
 class Bot:
@@ -35,7 +38,7 @@ class Bot:
         return task_id
 
     def receive(self, task_id: str, seconds: float = 30.0) -> dict[str, Any]:
-        wait_for(lambda: self.redis.exists(f"hcli:results:{task_id}"), "a result", seconds)
+        wait_for(lambda: self.redis.get(f"hcli:results:{task_id}"), "a result", seconds)
         result: dict[str, Any] = json.loads(self.redis.get(f"hcli:results:{task_id}") or b"")
         self.redis.delete(f"hcli:results:{task_id}")
         assert self.sign(task_id, result["output"], result["completed_at"]) == result["hmac"]
@@ -358,7 +361,40 @@ def test_a_broken_release_does_not_stop_the_answers(light: World, bot: Bot) -> N
 def test_hmem_ask_is_the_bot_in_one_line(light: World, dispatcher: Dispatcher) -> None:
     done = light.command("hmem", "ask", "-100123", "hello", "--json")
     assert "stand-in" in json.loads(done.stdout)["output"]
-    assert light.command("hmem", "ask", "9912", "x", check=False, RESULT_HMAC_KEY="another").returncode == 23
+    done = light.command("hmem", "ask", "9912", "x", "--timeout", "5", check=False, RESULT_HMAC_KEY="another")
+    assert done.returncode == 23
+    assert "Give both sides the same RESULT_HMAC_KEY" in done.stderr
+
+
+def test_hmem_ask_waits_past_junk_for_the_true_answer(light: World, bot: Bot) -> None:
+    asking = subprocess.Popen(
+        [str(BINARIES / "hmem"), "ask", "9912", "hello", "--timeout", "60"],
+        env=light.variables(), stdout=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    wait_for(lambda: bot.redis.llen("hcli:tasks"), "the message")
+    task = json.loads(bot.redis.lindex("hcli:tasks", 0) or b"")["task_id"]
+    bot.redis.rpush(keys.result(task), "a list")
+    time.sleep(1)
+    bot.redis.delete(keys.result(task))
+    bot.redis.set(keys.result(task), b"x" * (RESULT_BYTES + 1))
+    time.sleep(1)
+    bot.redis.set(
+        keys.result(task), Result.sign(SECRET, task, "No: too high", "a tail:2026-11-22T10:00:00+00:00").to_json()
+    )
+    time.sleep(1)
+    assert asking.poll() is None, "it still waits"
+    running = light.start_dispatcher()
+    assert "stand-in" in asking.communicate(timeout=60)[0]
+    assert asking.returncode == 0
+    assert not bot.redis.exists(keys.result(task))
+    running.stop()
+
+
+def test_hmem_ask_refuses_what_is_too_long_before_it_is_queued(light: World) -> None:
+    done = light.command("hmem", "ask", "9912", "x" * 5000, check=False, TASK_BYTES="4096")
+    assert done.returncode == 24
+    assert "at most 4096 are taken (TASK_BYTES)" in done.stderr
+    assert light.redis.llen("hcli:tasks") == 0
 
 
 def test_asking_nobody_times_out_with_a_sentence(light: World) -> None:

@@ -113,8 +113,10 @@ SERVER = ["see @notes:note://one", "/mcp__notes__greet"]
 
 
 def arm(host: Host) -> Path:
-    """All that a message could set off: a file, an MCP server's resource (2.1.330 sends none) and prompt, a command and a skill of one's own."""
+    """All that a message could set off: a file, a folder, an MCP server's resource (2.1.330 sends none) and prompt, a command, a skill."""
     (host.home / "note.txt").write_text("SECRET-file\n")
+    (host.home / "folder").mkdir()
+    (host.home / "folder" / "SECRET-name").touch()
     for name, text in {
         "commands/own.md": "SECRET-command !`touch ~/ran`\n",
         "skills/skill/SKILL.md": "---\nname: skill\ndescription: d\n---\nSECRET-skill\n",
@@ -150,7 +152,9 @@ def test_no_form_of_a_message_reads_a_file_or_a_resource_or_runs_a_command(host:
 @pytest.mark.parametrize(
     ("form", "layers"),
     [
-        ("see @{home}/note.txt", ("as_plain_text", "DENY_READING")),
+        ("see @{home}/note.txt", ("as_plain_text", "DENY_READING", "NO_FILE_MENTIONS", "NO_ATTACHMENTS")),
+        ('see @"{home}/note.txt#L1"', ("as_plain_text", "DENY_READING", "NO_FILE_MENTIONS", "NO_ATTACHMENTS")),
+        ("see @{home}/folder", ("as_plain_text", "DENY_READING", "NO_FILE_MENTIONS", "NO_ATTACHMENTS")),
         ("/skill", ("as_plain_text", "NO_COMMANDS")),
         ("/mcp__notes__greet", ("as_plain_text",)),
     ],
@@ -161,7 +165,9 @@ def test_each_layer_alone_keeps_it_in_and_without_any_it_leaks(
     servers = arm(host)
     given = (servers,) if form in SERVER else ()
     message = form.format(home=host.home)
-    off: dict[str, Any] = {"as_plain_text": lambda text: text, "DENY_READING": "{}", "NO_COMMANDS": "--no-chrome"}
+    off: dict[str, Any] = {
+        "as_plain_text": lambda text: text, "DENY_READING": "{}", "NO_COMMANDS": "--no-chrome", "NO_FILE_MENTIONS": {}, "NO_ATTACHMENTS": {},
+    }  # fmt: skip
 
     def leaks() -> bool:
         host.ask(host.question(message, mcp_config_files=given))
@@ -176,6 +182,29 @@ def test_each_layer_alone_keeps_it_in_and_without_any_it_leaks(
     for layer in layers:
         monkeypatch.setattr(claude, layer, off[layer])
     assert leaks(), "the test would see it"
+
+
+def test_the_switches_are_not_the_owners_to_forget_and_take_nothing_from_servers_and_skills(
+    host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The older one also takes an MCP server's instructions and the list of skills away."""
+    for name in (*claude.NO_FILE_MENTIONS, *claude.NO_ATTACHMENTS):
+        monkeypatch.setenv(name, "")
+    servers = arm(host)
+
+    def switches(question: Question, **settings: Any) -> set[str]:
+        cli = ClaudeCli(host._world.settings(claude_bin=str(CLAUDE), **settings))
+        given = cli._environment_for(question)
+        return {name for name in (*claude.NO_FILE_MENTIONS, *claude.NO_ATTACHMENTS) if given[name] == "1"}
+
+    always, both = set(claude.NO_FILE_MENTIONS), {*claude.NO_FILE_MENTIONS, *claude.NO_ATTACHMENTS}
+    bare = host.question("hello")
+    assert switches(bare) == both
+    assert switches(host.question("hello", mcp_config_files=(servers,))) == always
+    assert switches(bare, claude_mcp_config=servers) == always
+    assert switches(bare, claude_allowed_tools="Skill") == always
+    assert switches(bare, claude_allowed_tools="mcp__core__*") == both
+    assert "skill: d" in json.dumps(host.asked("hello", claude_allowed_tools="Skill"))
 
 
 def test_sentences_numbers_and_lists_are_left_as_they_are() -> None:

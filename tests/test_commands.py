@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dispatcher.commands import USAGE, WHY_LINES, Command, parse, why_text
+from shared.records import dumps
 from tests.conftest import Dispatcher, World
 
 
@@ -54,6 +55,14 @@ def test_no_other_message_is_one(message: str) -> None:
 
 def test_why_is_told_in_sentences() -> None:
     assert "within the last day" in why_text(None)
+    for odd in (
+        b"",
+        b"{}",
+        b"\xff",
+        b'{"parts": 7, "tokens": []}',
+        b'{"parts": [1], "tokens": 1, "hits": [], "degraded": []}',
+    ):
+        assert "cannot be read" in why_text(odd)
     hit = {"date": "2026-11-20T10:00:00+00:00", "score": 0.5, "speaker": "anna", "text": "word " * 100}
     record = {
         "tokens": 40,
@@ -61,13 +70,13 @@ def test_why_is_told_in_sentences() -> None:
         "hits": [hit] * (WHY_LINES + 3),
         "degraded": ["no vectors"],
     }
-    lines = why_text(record).splitlines()
+    lines = why_text(dumps(record)).splitlines()
     assert lines[0] == "For my last answer I was told 40 tokens: facts 9, headings 31."
     assert lines[2].startswith("- 0.50 2026-11-20 anna: word word")
     assert lines[-2:] == ["… and 3 more", "Missing: no vectors."]
     assert all(len(line) < 220 for line in lines)
     bare = {"tokens": 0, "parts": [], "hits": [], "degraded": [], "nothing_why": "nothing is near"}
-    assert why_text(bare).splitlines() == [
+    assert why_text(dumps(bare)).splitlines() == [
         "For my last answer I was told 0 tokens: nothing.",
         "No earlier turns: nothing is near.",
     ]

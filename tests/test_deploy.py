@@ -9,12 +9,16 @@ import shutil
 import subprocess
 import sys
 import tomllib
+from contextlib import suppress
 from fnmatch import fnmatch
+from importlib.metadata import PackageNotFoundError, requires
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 from shared.settings import Settings, load_settings, setting_names
 from tests.conftest import BINARIES, REPOSITORY, World, wait_for
@@ -102,10 +106,38 @@ def test_units_and_settings_agree_on_the_places() -> None:
     assert day["ReadOnlyPaths"] == [f"-{defaults['hmem_memory_dir']}"]
     # With a minus: a night host without a day host beside it has no such directory.
     assert f"-{defaults['hmem_memory_dir']}" in night["ReadWritePaths"][0].split()
-    assert day["User"] == night["User"], "files are readable by their owner only"
     for unit in (day, night):
         for variable in unit["Environment"]:
-            assert variable.split("=")[0] in {*setting_names(), "HOME", "PYTHONFAULTHANDLER"}
+            assert variable.split("=")[0] in {*setting_names(), "HOME", "PYTHONFAULTHANDLER", "HMEM_CREDENTIALS"}
+
+
+PARTS = {"dispatcher": "dispatcher", "night": "night", "telegram": "bot"}
+
+
+def test_each_unit_has_a_user_and_secrets_of_its_own_and_limits() -> None:
+    units = {name: settings_of(SYSTEMD / f"hmem-{name}.service") for name in PARTS}
+    users = {name: unit["User"][0] for name, unit in units.items()}
+    assert users == {"dispatcher": "hmem", "night": "hmem-night", "telegram": "hmem-bot"}
+    notes = (SYSTEMD / "README.md").read_text(encoding="utf-8")
+    for name, part in PARTS.items():
+        unit = units[name]
+        assert unit["StandardInput"] == [f"file:/etc/hmem/secrets/{part}.toml"], (
+            "a descriptor: its user cannot open the file"
+        )
+        assert "HMEM_CREDENTIALS=fd:0" in unit["Environment"]
+        assert "EnvironmentFile" not in unit, "an environment can be read in /proc, and is inherited"
+        assert "-/etc/hmem/secrets" in unit["InaccessiblePaths"][0].split()
+        assert re.search(rf"useradd .*\b{users[name]}\b", notes), "the notes create it"
+        assert {"MemoryHigh", "MemoryMax", "TasksMax"} <= set(unit)
+    assert "install -d -m 2750 -o hmem-night -g hmem /data/memory" in notes
+
+
+def test_the_commands_around_claude_may_build_its_fence(analyze: str) -> None:
+    fence = {"landlock_create_ruleset", "landlock_add_rule", "landlock_restrict_self"}
+    assert fence <= allowed_calls(settings_of(SYSTEMD / "hmem-dispatcher.service"))
+    probe = "import sys; sys.path.insert(0, '.'); from dispatcher import confine; confine.confine([], []); print(confine.version() > 0)"
+    command = [sys.executable, "-c", probe]
+    assert confined("hmem-dispatcher.service", command, {"PATH": "/usr/bin:/bin"}) == "True\n"
 
 
 @pytest.mark.parametrize("name", ["hmem-dispatcher.service", "hmem-night.service"])
@@ -222,7 +254,7 @@ HALVES = {"dispatcher": "day", "night": "night"}
 
 
 def test_compose_has_the_services_and_they_their_images() -> None:
-    assert set(SERVICES) == {"redis", "telegram", *HALVES}
+    assert set(SERVICES) == {"redis", "telegram", "owner", *HALVES}
     for name, half in HALVES.items():
         build = SERVICES[name]["build"]
         assert (DEPLOY / build["context"]).resolve() == REPOSITORY
@@ -236,7 +268,8 @@ def test_compose_has_the_services_and_they_their_images() -> None:
 
 def test_compose_sets_only_settings_that_there_are(bare: pytest.MonkeyPatch) -> None:
     for name in HALVES:
-        environment = SERVICES[name]["environment"]
+        environment = dict(SERVICES[name]["environment"])
+        assert environment.pop("HMEM_CREDENTIALS") == "/run/secrets/hmem.toml"
         assert set(environment) <= set(setting_names())
         for variable, value in environment.items():
             bare.setenv(variable, re.sub(r"\$\{\w+:-(.*)\}", r"\1", value))
@@ -251,8 +284,6 @@ def test_the_bot_keeps_nothing_outside_of_redis() -> None:
     assert unit["ExecStart"] == [f"{HOME}/.venv/bin/hmem telegram"]
     assert "volumes" not in bot
     assert "ReadWritePaths" not in unit
-    assert bot["env_file"] == ["./secrets/bot.env"]
-    assert unit["EnvironmentFile"] == ["-/etc/hmem/bot.env"]
     assert unit["RestartPreventExitStatus"] == ["2 10"]
 
 
@@ -289,11 +320,81 @@ def test_an_image_has_the_places_and_the_user_that_compose_relies_on(name: str, 
     for target in targets(name):
         assert target in made, f"{target} would belong to root"
     assert variables_of(half)["HOME"] in targets(name)
-    assert of(half, "USER") == ["hmem"]
-    assert of("day", "ARG") == of("night", "ARG"), "day and night need the same uid"
-    assert of(half, "ARG")[0].split("=")[1] in (DEPLOY / "README.md").read_text(encoding="utf-8")
+    assert of(half, "USER") == [{"day": "hmem", "night": "hmem-night"}[half]]
+    uids = arguments_of("day") | arguments_of("night")
+    assert arguments_of("day")["HMEM_UID"] == arguments_of("night")["HMEM_UID"], "the group that reads memory"
+    assert len({uids["HMEM_UID"], uids["HMEM_NIGHT_UID"], SERVICES["telegram"]["user"].split(":")[0]}) == 3
+    for uid in (uids["HMEM_UID"], uids["HMEM_NIGHT_UID"]):
+        assert uid in (DEPLOY / "README.md").read_text(encoding="utf-8")
     assert variables_of(half)["PATH"].split(":")[0] == "/opt/venv/bin"
-    assert of(half, "FROM")[-1] == "python:3.11-slim-bookworm"
+    assert of(half, "FROM")[-1] == "${PYTHON_IMAGE}"
+    assert arguments_of(half)["PYTHON_IMAGE"] == "python:3.11-slim-bookworm"
+
+
+def arguments_of(half: str) -> dict[str, str]:
+    return dict(rest.split("=", 1) for rest in of(half, "ARG"))
+
+
+def test_each_container_gets_its_own_secrets_in_a_file_and_has_limits() -> None:
+    for name, service in SERVICES.items():
+        assert "env_file" not in service
+        assert {"mem_limit", "pids_limit"} <= set(service)
+        if name != "redis":
+            (secret,) = service["secrets"]
+            assert secret == {"source": {"telegram": "bot"}.get(name, name), "target": "hmem.toml"}
+            assert COMPOSE["secrets"][secret["source"]] == {"file": f"./secrets/{secret['source']}.toml"}
+    for name in (
+        "dispatcher",
+        "owner",
+    ):  # read as root, then the user whose the state directory is (shared/privileges.py)
+        assert SERVICES[name]["user"] == "0:0"
+        assert SERVICES[name]["cap_add"] == ["SETUID", "SETGID", "DAC_READ_SEARCH"]
+    assert not [name for name in ("telegram", "night") if "cap_add" in SERVICES[name]]
+
+
+@pytest.fixture
+def pinning(tmp_path: Path) -> Path:
+    """A copy of what pin-images reads and writes, and a `docker` that answers with a digest for each image."""
+    for name in ("pin-images", "compose.yaml"):
+        shutil.copy(DEPLOY / name, tmp_path / name)
+    docker = tmp_path / "bin" / "docker"
+    docker.parent.mkdir()
+    docker.write_text(
+        '#!/bin/sh\nimage=$6\n[ "$*" = "buildx imagetools inspect --format {{.Manifest.Digest}} $image" ] || exit 9\n'
+        'case $image in "$BROKEN") echo "no such tag" >&2; exit 1;; "$ODD") echo latest;;\n'
+        '*) echo "sha256:$(printf %s "$image" | sha256sum | cut -c1-64)";; esac\n'
+    )
+    docker.chmod(0o755)
+    return tmp_path
+
+
+def pin(place: Path, **more: str) -> subprocess.CompletedProcess[str]:
+    variables = {"PATH": f"{place / 'bin'}:/usr/bin:/bin", "BROKEN": "-", "ODD": "-"} | more
+    return subprocess.run([place / "pin-images"], env=variables, capture_output=True, text=True, check=False)
+
+
+def test_images_are_pinned_by_what_docker_says_they_are(pinning: Path) -> None:
+    (pinning / ".env").write_text("HMEM_MEMORY=/srv/memory\nREDIS_IMAGE=redis:6\n")
+    for _ in range(2):
+        assert pin(pinning).returncode == 0
+        pinned = dict(line.split("=", 1) for line in (pinning / ".env").read_text().splitlines())
+        assert set(pinned) == {"REDIS_IMAGE", "PYTHON_IMAGE", "NODE_IMAGE", "HMEM_MEMORY"}
+        assert pinned["HMEM_MEMORY"] == "/srv/memory"
+        for name, tag in (("REDIS_IMAGE", "redis:7"), ("PYTHON_IMAGE", "python:3.11-slim-bookworm")):
+            assert re.fullmatch(rf"{re.escape(tag)}@sha256:[0-9a-f]{{64}}", pinned[name])
+    assert ".env" in (DEPLOY / ".gitignore").read_text().split()
+    compose = (DEPLOY / "compose.yaml").read_text()
+    for name in ("REDIS_IMAGE", "PYTHON_IMAGE", "NODE_IMAGE"):
+        assert f"${{{name}:-" in compose
+
+
+@pytest.mark.parametrize("trouble", ["BROKEN", "ODD"])
+def test_an_image_that_docker_cannot_name_changes_nothing(pinning: Path, trouble: str) -> None:
+    (pinning / ".env").write_text("REDIS_IMAGE=redis:7@sha256:before\n")
+    done = pin(pinning, **{trouble: "python:3.11-slim-bookworm"})
+    assert (done.returncode, "pin-images: docker" in done.stderr) == (1, True)
+    assert (pinning / ".env").read_text() == "REDIS_IMAGE=redis:7@sha256:before\n"
+    assert not list(pinning.glob(".env.*"))
 
 
 def test_the_images_have_the_claude_cli_that_was_tested() -> None:
@@ -314,7 +415,7 @@ def test_redis_keeps_everything_and_is_asked_for_its_health() -> None:
     assert command[command.index("--maxmemory-policy") + 1] == "noeviction"
     assert command[command.index("--appendonly") + 1] == "yes"
     assert command[command.index("--aclfile") + 1] in targets("redis")
-    assert SERVICES["redis"]["image"] == "redis:7"
+    assert SERVICES["redis"]["image"] == "${REDIS_IMAGE:-redis:7}"
     assert "/data" in targets("redis")
     assert "--user health" in SERVICES["redis"]["healthcheck"]["test"][1]
     for name in HALVES:
@@ -334,7 +435,7 @@ def context_files() -> list[Path]:
     files = [
         path
         for name in kept
-        for path in ([REPOSITORY / name] if "." in name or name == "LICENSE" else (REPOSITORY / name).rglob("*"))
+        for path in ([REPOSITORY / name] if (REPOSITORY / name).is_file() else (REPOSITORY / name).rglob("*"))
     ]
     return [
         path.relative_to(REPOSITORY)
@@ -346,10 +447,74 @@ def context_files() -> list[Path]:
 def test_no_secret_and_no_test_goes_into_an_image() -> None:
     files = context_files()
     assert {path.parts[0] for path in files} == {
-        "pyproject.toml", "requirements.lock", "README.md", "LICENSE", "dispatcher", "nightly", "shared"
+        "pyproject.toml", "requirements.lock", "README.md", "LICENSE", "scripts", "dispatcher", "nightly", "shared"
     }  # fmt: skip
+    assert [path.name for path in files if path.parts[0] == "scripts"] == ["locked"]
     assert Path("shared/models/all-MiniLM-L6-v2-int8/model.onnx") in files
     assert "secrets/" in (DEPLOY / ".gitignore").read_text(encoding="utf-8").split()
+
+
+# ── requirements.lock ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+LOCK = (REPOSITORY / "requirements.lock").read_text(encoding="utf-8")
+PROJECT = tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-8"))
+
+
+def locked(*extras: str) -> str:
+    return subprocess.run(
+        [REPOSITORY / "scripts" / "locked", *extras], capture_output=True, text=True, check=True
+    ).stdout
+
+
+def pins(text: str) -> dict[str, str]:
+    return {canonicalize_name(name): version for name, version in re.findall(r"^([\w.-]+)==(\S+)", text, re.MULTILINE)}
+
+
+def test_every_package_of_the_lock_has_hashes_and_no_address() -> None:
+    blocks = re.split(r"^# for: .*\n", LOCK, flags=re.MULTILINE)[1:]
+    assert len(blocks) == len(pins(LOCK)) > 150
+    for block in blocks:
+        assert re.fullmatch(r"[\w.-]+==[^\\\n]+ \\\n(    --hash=sha256:[0-9a-f]{64}( \\)?\n)+", block), block[:100]
+    assert "http" not in LOCK.replace("httpx", "").replace("httpcore", "").replace("httptools", "").replace(
+        "aiohttp", ""
+    )
+
+
+@pytest.mark.parametrize("extra", ["day", "night", "dev", *sorted(PROJECT["project"]["optional-dependencies"])])
+def test_a_part_of_the_lock_holds_all_that_its_extra_needs(extra: str) -> None:
+    """As far as it is installed here: what each package asks for, and theirs."""
+    part, open_ones, seen = pins(locked(extra)), [*PROJECT["project"]["dependencies"]], set[str]()
+    open_ones += PROJECT["project"]["optional-dependencies"][extra]
+    while open_ones:
+        asked = Requirement(open_ones.pop())
+        name = canonicalize_name(asked.name)
+        if str(asked) in seen or (
+            asked.marker and not any(asked.marker.evaluate({"extra": one}) for one in ("", *asked.extras))
+        ):
+            continue
+        seen.add(str(asked))
+        if name == "hcli-memory":
+            open_ones += [need for one in asked.extras for need in PROJECT["project"]["optional-dependencies"][one]]
+            continue
+        assert name in part, f"{extra} needs {asked}"
+        assert asked.specifier.contains(part[name], prereleases=True), asked
+        with suppress(PackageNotFoundError):
+            open_ones += [
+                need
+                for need in requires(asked.name) or ()
+                if (marker := Requirement(need).marker) is None
+                or any(marker.evaluate({"extra": one}) for one in ("", *asked.extras))
+            ]
+    assert "setuptools" in part, "the project is built without fetching anything"
+
+
+def test_a_part_of_the_lock_leaves_out_what_it_does_not_need() -> None:
+    assert not {"pytest", "chromadb", "mypy"} & set(pins(locked("day", "night")))
+    assert "aiogram" not in pins(locked("night"))
+    assert "chromadb" in pins(locked("night", "chroma"))
+    done = subprocess.run([REPOSITORY / "scripts" / "locked", "nite"], capture_output=True, text=True, check=False)
+    assert (done.returncode, "knows no extra nite" in done.stderr) == (2, True)
 
 
 @pytest.mark.slow
@@ -362,11 +527,23 @@ def test_the_pip_lines_of_the_images_make_commands_that_work(tmp_path: Path, wor
     prefix, context = tmp_path / "venv", tmp_path / "context"
     world.say("t1", "The boiler code is 4711.")
 
-    def installed(half: str, *command: str) -> str:
+    def built(half: str) -> subprocess.CompletedProcess[str]:
         line = next(rest for rest in of(half, "RUN") if "pip install" in rest).replace("/opt/venv", str(prefix))
         line = line.replace("python -m venv", f"{sys.executable} -m venv")
         faster = os.environ | {"PIP_COMPILE": "0"}  # modules are compiled by whoever imports them
-        subprocess.run(["/bin/sh", "-e", "-c", line], cwd=context, check=True, timeout=800, env=faster)
+        return subprocess.run(
+            ["/bin/sh", "-e", "-c", line],
+            cwd=context,
+            check=False,
+            timeout=800,
+            env=faster,
+            capture_output=True,
+            text=True,
+        )
+
+    def installed(half: str, *command: str) -> str:
+        done = built(half)
+        assert done.returncode == 0, done.stderr
         context.rename(tmp_path / "away")  # what was installed stands alone
         variables = world.variables() | {"PATH": f"{prefix}/bin:/usr/bin:/bin"}
         done = subprocess.run(
@@ -376,6 +553,11 @@ def test_the_pip_lines_of_the_images_make_commands_that_work(tmp_path: Path, wor
         assert done.returncode == 0, done.stderr
         return done.stdout
 
+    lock = context / "requirements.lock"
+    right = lock.read_text()
+    lock.write_text(re.sub(r"(alembic==.*\n)(    --hash=.*\n)+", rf"\1    --hash=sha256:{'0' * 64}\n", right))
+    assert "THESE PACKAGES DO NOT MATCH THE HASHES" in built("night").stderr, "what is not what it was is not installed"
+    lock.write_text(right)
     assert "released" in installed("night", "hmem-night", "run")
     found = installed("day", "hmem", "search", "9912", "code of the boiler")
     assert "4711" in found

@@ -34,7 +34,7 @@ FACTS, SO_FAR, RECALLED = (
     "Earlier turns that may bear on the present message",
 )
 GOAL = "I must call the bank."
-GOAL_TAG = "Yes.\n[GOAL: call the bank | DEADLINE: today]"
+GOAL_TAG = "Yes.\n[GOAL CODE: call the bank | DEADLINE: today]"
 
 
 @pytest.fixture
@@ -137,7 +137,7 @@ def test_killed_again_and_again_while_people_talk(talk: Talk) -> None:
     world, tasks = talk.world, []
     for number in range(5):
         message = f"Number {number}: keep this, please."
-        talk.will_answer(message, f"Kept.\n[REMEMBER: the locker of week {number} is {number}{number}7]")
+        talk.will_answer(message, f"Kept.\n[REMEMBER CODE: the locker of week {number} is {number}{number}7]")
         dispatcher = world.start_dispatcher(SESSION_TOKENS="20")
         tasks += [talk.send(message), talk.send(f"Number {number} was the locker.")]
         time.sleep(0.15 + 0.17 * number)
@@ -192,14 +192,14 @@ def test_a_store_that_goes_and_comes_back(talk: Talk, server: PostgreSQL) -> Non
     world = talk.world
     world.environment["MEDIUM_URL"] = server.database().replace("postgresql://", "postgresql+psycopg://")
     dispatcher = world.start_dispatcher()
-    talk.say("My safe opens with 4711.", "Kept.\n[REMEMBER: the safe opens with 4711]")
-    talk.say("My dog is called Alba.", "Kept.\n[REMEMBER: the dog is called Alba]")
+    talk.say("My safe opens with 4711.", "Kept.\n[REMEMBER CODE: the safe opens with 4711]")
+    talk.say("My dog is called Alba.", "Kept.\n[REMEMBER CODE: the dog is called Alba]")
     talk.consolidated()
     server.stop()
     try:
         assert talk.say(GOAL, GOAL_TAG) == "Yes."
         assert talk.say("What opens my safe?", "It opens with 4711.") == "It opens with 4711."
-        reply = talk.say("Forget that.", "As you wish.\n[FORGET: the safe opens with 4711]")
+        reply = talk.say("Forget that.", "As you wish.\n[FORGET CODE: the safe opens with 4711]")
         assert reply.startswith("As you wish.")
         assert "as soon as it does" in reply, "it says that this comes later"
         assert "Sorry" in talk.say("/memory")
@@ -252,7 +252,7 @@ def test_a_store_file_that_vanishes(talk: Talk) -> None:
     assert path is not None
     for file in path.parent.glob(f"{path.name}*"):
         file.unlink()
-    assert talk.say("I must water the plants.", "Yes.\n[GOAL: water the plants | DEADLINE: today]") == "Yes."
+    assert talk.say("I must water the plants.", "Yes.\n[GOAL CODE: water the plants | DEADLINE: today]") == "Yes."
     wait_for(lambda: len(outbox(world)) == 2, "the reminder of a goal with the number of the first one")
     talk.consolidated()
     request = talk.asked("What are my plans?")
@@ -267,9 +267,9 @@ def test_what_was_said_a_moment_ago_is_forgotten_too(talk: Talk) -> None:
     world = talk.world
     dispatcher = world.start_dispatcher(DREAMER_INTERVAL="3600")
     wait_for(lambda: not world.redis.exists(f"hcli:mem:dream:{CHAT}"), "the first round")
-    talk.say("My safe opens with 4711.", "Kept.\n[REMEMBER: the safe opens with 4711]")
+    talk.say("My safe opens with 4711.", "Kept.\n[REMEMBER CODE: the safe opens with 4711]")
     talk.say("Tell me again.", "The safe opens with 4711.")
-    assert "Forgotten." in talk.say("Forget it.", "Yes.\n[FORGET: the safe opens with 4711]")
+    assert "Forgotten." in talk.say("Forget it.", "Yes.\n[FORGET CODE: the safe opens with 4711]")
     sound(dispatcher)
     dispatcher = world.start_dispatcher()
     talk.consolidated()
@@ -286,7 +286,7 @@ def test_without_a_store_there_are_no_tags_and_no_sql(talk: Talk) -> None:
         return "sqlalchemy" in Path(f"/proc/{running.process.pid}/maps").read_text(encoding="utf-8")
 
     world = talk.world
-    answer = "Yes. [REMEMBER: the dog is called Alba]"
+    answer = "Yes. [REMEMBER CODE: the dog is called Alba]"
     dispatcher = world.start_dispatcher(MEDIUM_URL="none")
     assert talk.say("My dog is called Alba.", answer) == answer, "no tag: it was not asked for"
     request = talk.asked("And my cat?")
@@ -295,7 +295,7 @@ def test_without_a_store_there_are_no_tags_and_no_sql(talk: Talk) -> None:
     assert not loaded(dispatcher)
     sound(dispatcher)
     dispatcher = world.start_dispatcher()
-    assert talk.say("My cat is called Minka.", "Yes. [REMEMBER: the cat is called Minka]") == "Yes."
+    assert talk.say("My cat is called Minka.", "Yes. [REMEMBER CODE: the cat is called Minka]") == "Yes."
     assert "REMEMBER" in talk.requests()[-1].system
     talk.consolidated()
     assert loaded(dispatcher), "the test would see it"

@@ -73,7 +73,7 @@ def test_thirty_messages_in_three_chats(light: World, messages_api: MessagesApi,
         "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
     }  # fmt: skip
     light.start_dispatcher()
-    bot = Bot(light, telegram, ALLOWED_CHATS=",".join(map(str, CHATS)))
+    bot = Bot(light, telegram, ALLOWED_CHATS=",".join(map(str, CHATS)), OWNERS="7")
     try:
         for method in ("sendMessage", "editMessageText"):
             telegram.flood(method, 1, times=2)

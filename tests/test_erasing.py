@@ -34,7 +34,7 @@ LATER = 1_800_000_000.0
 
 def stone(world: World, name: str = "s1", chat: str = "9912", **more: Any) -> None:
     made = Tombstone(name, chat, more.pop("created_at", LATER), erase=more.pop("erase", True), **more)
-    world.redis.rpush("hcli:mem:tombstones", made.to_json())
+    world.push_tombstone(made)
 
 
 def archive(world: World) -> Path:

@@ -252,6 +252,7 @@ def test_an_answer_that_comes_between_question_and_forgetting_goes_too(light: Wo
         light.say("late", "the zanzibar lighthouse question", timestamp=time.time() - 5)
         light.say("late", "you asked of the zanzibar lighthouse", role="asst", timestamp=time.time() + 1)
         light.redis.hdel("hcli:mem:inflight:w", "w:1")
+        light.redis.delete("hcli:mem:lease:w")
         journal.scope, journal.needles = selection.scope, Needles.of(selection.texts)
         journal.scope.chosen = True
         assert carry_out(hands, journal)["complete"]

@@ -67,7 +67,7 @@ def put(world: World, task_id: str, value: bytes | str, role: str = "user") -> b
 
 
 def forget(world: World, tombstone_id: str, chat_id: str, **more: Any) -> None:
-    world.redis.rpush("hcli:mem:tombstones", Tombstone(tombstone_id, chat_id, 1_707_600_000.0, **more).to_json())
+    world.push_tombstone(Tombstone(tombstone_id, chat_id, 1_707_600_000.0, **more))
 
 
 def talk(world: World) -> dict[str, bytes]:
@@ -385,7 +385,7 @@ def test_out_and_in_again_loses_nothing(light: World) -> None:
     first, said = export(light), release_texts(light)
     light.redis.flushall()
     again = World(light.root / "again", light.redis, light.url, light.environment)
-    again.command("hmem-night", "backfill", "jsonl", str(first))
+    again.command("hmem-night", "backfill", "jsonl", str(first), "--with-tombstones", "--yes")
     second = export(again)
     assert all_turns(second) == all_turns(first), "byte for byte"
     assert all_else(second) == all_else(first)

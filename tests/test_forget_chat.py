@@ -114,7 +114,20 @@ def test_a_chat_up_to_a_time(light: World, at_home: None) -> None:
     assert (again.returncode, "is not over yet" in again.stderr) == (24, True)
 
 
-STEPS = ("journal", "hidden", "announced", "ended", "redis", "store", "claude", "files", "night", "scanned", "receipt")
+STEPS = (
+    "journal",
+    "hidden",
+    "announced",
+    "ended",
+    "redis",
+    "store",
+    "claude",
+    "files",
+    "night",
+    "caches",
+    "scanned",
+    "receipt",
+)
 
 
 def test_killed_anywhere_it_goes_on(light: World, at_home: None) -> None:

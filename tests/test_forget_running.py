@@ -66,6 +66,7 @@ def test_an_answer_that_comes_after_the_tombstone_is_covered(light: World) -> No
         wait_for(lambda: light.redis.exists(keys.cancel("late")), "its end to be asked for")
         light.say("late", CANARIES[1], chat_id=CHAT, role="asst", timestamp=time.time() + 60)
         light.redis.hdel("hcli:mem:inflight:w", "w:1")
+        light.redis.delete("hcli:mem:lease:w")
 
     worker = threading.Thread(target=finish)
     worker.start()
@@ -78,6 +79,7 @@ def test_an_answer_that_comes_after_the_tombstone_is_covered(light: World) -> No
 
 def test_a_task_that_does_not_end_is_named(light: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("dispatcher.forget.tasks_layer.TasksLayer.wait.__defaults__", (0.1,))
+    monkeypatch.setattr("dispatcher.forget.caches_layer.PATIENCE_SECONDS", 0.1)
     light.redis.sadd("hcli:mem:workers", "w", "dead")
     light.redis.set("hcli:mem:lease:w", "1")
     light.redis.hset("hcli:mem:inflight:w", "w:1", dumps({"task_id": "stuck", "chat_id": CHAT, "message": CANARIES[0]}))
@@ -97,6 +99,7 @@ def test_a_task_that_does_not_end_is_named(light: World, monkeypatch: pytest.Mon
     (found,) = (finding for finding in findings if finding["name"] == "forgetting")
     assert (found["state"], record["id"] in found["sentence"]) == ("warning", True)
     light.redis.hdel("hcli:mem:inflight:w", "w:1")
+    light.redis.delete("hcli:mem:lease:w")
     assert hmem(light, "forget", "--resume").returncode == 0
     assert said_in_redis(light, "zanzibar") == []
 

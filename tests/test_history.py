@@ -234,7 +234,7 @@ def test_two_files_that_overlap(light: World) -> None:
 
 def forget(world: World, **more: Any) -> None:
     stone = Tombstone("stone", str(ANN), **{"created_at": NOON + 60, **more})
-    world.redis.rpush("hcli:mem:tombstones", stone.to_json())
+    world.push_tombstone(stone)
 
 
 def test_what_a_time_forgets_does_not_come_back(light: World) -> None:
@@ -277,7 +277,8 @@ def test_tombstones_of_an_import_are_obeyed_at_once(light: World) -> None:
     stone = Tombstone("s", "9912", NOON, turn_ids=frozenset({"j2:user"}))
     wrapped = json.dumps({"kind": "tombstone", "tombstone": json.loads(stone.to_json())}).encode()
     (folder / "_archive" / "tombstones.jsonl").write_bytes(wrapped)
-    assert fates(report(light, "jsonl", str(folder))) == (2, 0, 0, 1)
+    done = light.command("hmem-night", "backfill", "jsonl", str(folder), "--with-tombstones", "--yes", "--json")
+    assert fates(json.loads(done.stdout)) == (2, 0, 0, 1)
     assert list(read_archive(light.night_dir / "archive").tombstones) == ["s"]
 
 

@@ -24,7 +24,7 @@ def bot(redis: Redis) -> Bot:
 @pytest.fixture
 def dispatcher(light: World, bot: Bot) -> Iterator[Dispatcher]:
     """Running; another chat has a secret. At the end it lives, nobody was told the secret, and nothing is left in flight."""
-    running = light.start_dispatcher()
+    running = light.start_dispatcher(TASK_BYTES=str(16 << 20))
     bot.ask(f"the word is {SECRET_OF_77}", 77)
     yield running
     assert "still there" in bot.turn(*said(bot, "still there?", 9912))["content"]

@@ -62,18 +62,24 @@ def test_a_step_within_its_limit_leaves_nothing_behind() -> None:
 
 def test_a_failed_night_is_recorded_for_the_owner_and_for_the_day(light: World) -> None:
     light.say("t1", "something")
-    light.redis.rpush("hcli:mem:tombstones", "not a tombstone")
-    done = light.command("hmem-night", "run", check=False, LOG_JSON="1")
-    assert done.returncode == 20
+    done = light.command(
+        "hmem-night",
+        "run",
+        check=False,
+        LOG_JSON="1",
+        EMBEDDER="ollama",
+        NIGHT_INDEXES="sqlite",
+        OLLAMA_URL="http://127.0.0.1:1",
+    )
+    assert done.returncode == 13
     lines = [json.loads(line) for line in done.stderr.splitlines() if line.startswith("{")]
     (failed,) = [line for line in lines if line["event"] == "night failed"]
-    assert (failed["run"], failed["step"], failed["error"], failed["exit_code"]) == (1, "archive", "LedgerMismatch", 20)
-    assert [line["step"] for line in lines if line["event"] == "step done"] == ["export"]
+    assert (failed["run"], failed["step"], failed["error"], failed["exit_code"]) == (1, "embed", "OllamaError", 13)
+    assert [line["step"] for line in lines if line["event"] == "step done"] == ["export", "archive", "chunk"]
     record = json.loads((light.night_dir / "nights" / "1" / FAILED).read_text())
     assert record == json.loads(light.redis.get("hcli:mem:night:failed") or "")
-    assert (record["step"], record["exit_code"]) == ("archive", 20)
-    assert "Tombstone 1 in Redis cannot be read" in record["sentence"]
-    light.redis.delete("hcli:mem:tombstones")
+    assert (record["step"], record["exit_code"]) == ("embed", 13)
+    assert "127.0.0.1:1" in record["sentence"]
     light.night()
     assert not light.redis.exists("hcli:mem:night:failed"), "a good night has come"
     assert (light.night_dir / "nights" / "1" / FAILED).exists(), "what had happened stays told"
@@ -183,5 +189,5 @@ def test_a_run_never_takes_the_place_of_a_release_beside_the_current_one(light: 
 def test_a_package_that_this_host_lacks_is_said_with_its_extra(module: str, extra: str) -> None:
     ours = translate(ModuleNotFoundError(f"No module named {module!r}", name=module))
     assert isinstance(ours, SettingsError)
-    assert f"'.[{extra}]'" in str(ours)
+    assert f"scripts/setup --with {extra}" in str(ours)
     assert translate(ModuleNotFoundError("No module named 'dispatcher.nothing'", name="dispatcher.nothing")) is None

@@ -16,7 +16,7 @@ import pytest
 
 from dispatcher.day import Day
 from dispatcher.forgetting import Forgotten
-from dispatcher.mcp_config import HANDED_ON, READING, allowed_tools, environment, write_config
+from dispatcher.mcp_config import BY_PIPE, HANDED_ON, READING, MemoryServer, allowed_tools, environment, written
 from dispatcher.mcp_tools import RESULT_CHARACTERS
 from shared import keys
 from shared.errors import InvalidInput
@@ -173,7 +173,7 @@ def test_what_was_said_cannot_leave_its_fence(light: World) -> None:
             assert "<system>" not in told
             assert "\nHuman:" not in told
             assert "\x00" not in told
-        assert "user assistant boiler (score" in await server.search("boiler"), "a name is no role"
+        assert 'user "assistant boiler" (score' in await server.search("boiler"), "a name is no role"
 
     served(light, ask)
 
@@ -474,18 +474,21 @@ def test_no_private_view_of_an_index_stays_behind(world: World) -> None:
 # ── what Claude is given ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_the_file_names_the_server_and_no_secret_of_ours(light: World) -> None:
-    settings = light.settings(telegram_bot_token="12:bot", memory_mcp_add=True)
-    path = write_config(settings, "-100123", light.root)
-    assert path.stat().st_mode & 0o777 == 0o600
-    text = path.read_text()
-    server = json.loads(text)["mcpServers"]["memory"]
-    assert os.access(server["command"], os.X_OK)
-    assert server["args"] == ["mcp", "--chat=-100123"]
-    for secret in ("test-secret", "12:bot", "RESULT_HMAC_KEY", "TELEGRAM"):
-        assert secret not in text
+def test_the_file_leads_to_the_server_and_holds_nothing_of_ours(light: World) -> None:
+    settings = light.settings(telegram_bot_token="12:bot", memory_mcp_add=True, medium_url="postgresql://u:pw@h/d")
+    with closing(MemoryServer(settings, "-100123", light.root)) as server:
+        assert server.config.stat().st_mode & 0o777 == 0o600
+        told = json.loads(server.config.read_text())["mcpServers"]["memory"]
+        (place,) = (Path(word) for word in told["args"] if word.endswith(".sock"))
+        assert place.is_socket()
+    for held in ("test-secret", "12:bot", "RESULT_HMAC_KEY", "redis://", "postgresql", '"env"', "-100123"):
+        assert held not in json.dumps(told), held
+    assert not place.exists()
+    assert not server.config.exists()
     for name in HANDED_ON:
-        assert "Secret" not in str(Settings.model_fields[name].annotation), name
+        field = Settings.model_fields[name]
+        assert "Secret" not in str(field.annotation), name
+        assert field.repr, f"{name} may hold a password, and stands in an environment"
     assert allowed_tools(settings)[-1] == "mcp__memory__memory_add"
     assert allowed_tools(light.settings()) == tuple(f"mcp__memory__{name}" for name in READING)
 
@@ -495,18 +498,19 @@ def test_the_server_has_the_settings_of_the_dispatcher(light: World, monkeypatch
     config.write_text('OLLAMA_TIMEOUT = 7.5\nCHAT_TIMEZONE = "Europe/Berlin"\nLOG_JSON = true\nEMBEDDER = "ollama"\n')
     monkeypatch.setenv("HMEM_CONFIG", str(config))
     ours = light.settings(medium_url="sqlite:////tmp/x y.sqlite", fastembed_cache_path=light.root, embedder="local")
-    for name, value in environment(ours).items():
+    for name, value in (environment(ours) | written(ours, BY_PIPE)).items():
         monkeypatch.setenv(name, value)
     theirs = load_settings()
     assert (theirs.chat_timezone, theirs.ollama_timeout, theirs.log_json) == ("Europe/Berlin", 7.5, True)
-    assert {name: getattr(theirs, name) for name in HANDED_ON} == {name: getattr(ours, name) for name in HANDED_ON}
+    assert {name: getattr(theirs, name) for name in (*HANDED_ON, *BY_PIPE)} == {
+        name: getattr(ours, name) for name in (*HANDED_ON, *BY_PIPE)
+    }
     assert theirs.result_hmac_key is None
 
 
-@pytest.mark.parametrize("chat", ["${ANTHROPIC_API_KEY}", "a${X:-9912}"])
-def test_a_chat_id_that_the_cli_would_replace_gets_no_tools(light: World, chat: str) -> None:
+def test_a_place_that_the_cli_would_replace_gets_no_tools(light: World) -> None:
+    odd = light.root / "${HOME}"
+    odd.mkdir()
     with pytest.raises(InvalidInput, match="Claude gets no memory tools here"):
-        write_config(light.settings(), chat, light.root)
-    with pytest.raises(InvalidInput):
-        write_config(light.settings(redis_url="redis://:${X}@127.0.0.1:1/0"), "9912", light.root)
-    assert not list(light.root.glob("mcp-*"))
+        MemoryServer(light.settings(), "9912", odd)
+    assert not list(odd.iterdir())

@@ -5,15 +5,15 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from dispatcher.mcp_config import READING, allowed_tools, write_config
+from dispatcher.mcp_config import READING, MemoryServer, allowed_tools
 from tests.conftest import BINARIES, World, wait_for
 from tests.servers.messages_api import MessagesApi, ToolCall, tool_results
 
@@ -54,11 +54,6 @@ def talked(light: World) -> World:
     return light
 
 
-def config_of(world: World, chat: str) -> Path:
-    """The file for Claude, as the dispatcher writes it."""
-    return write_config(world.settings(), chat, world.root)
-
-
 def claude(world: World, model: Model, *arguments: str) -> dict[str, Any]:
     """One call in a directory of the chat's own; what the CLI printed."""
     folder = world.root / "chat"
@@ -81,10 +76,13 @@ def claude(world: World, model: Model, *arguments: str) -> dict[str, Any]:
     return answer
 
 
-def with_memory(world: World, chat: str) -> Sequence[str]:
-    """The arguments that the dispatcher adds."""
+@contextmanager
+def with_memory(world: World, chat: str) -> Iterator[Sequence[str]]:
+    """The arguments that the dispatcher adds, while the server that they lead to can be reached."""
     allowed = ",".join(allowed_tools(world.settings()))
-    return "--mcp-config", str(config_of(world, chat)), "--strict-mcp-config", "--allowedTools", allowed, "--tools", ""
+    with closing(MemoryServer(world.settings(), chat, world.root)) as server:
+        config = str(server.config)
+        yield "--mcp-config", config, "--strict-mcp-config", "--allowedTools", allowed, "--tools", ""
 
 
 def marker(world: World, name: str) -> dict[str, Any]:
@@ -116,7 +114,8 @@ def test_claude_asks_the_memory_of_this_chat_and_no_other(talked: World) -> None
     search = "mcp__memory__memory_search"
     foreign = ToolCall(search, {"query": "boiler code", "chat_id": "9912"}, "toolu_1")
     model = Model([foreign, ToolCall(search, {"query": "boiler code 4711 8812", "k": 30}, "toolu_2")])
-    answer = claude(talked, model, *with_memory(talked, "-9912"))
+    with with_memory(talked, "-9912") as arguments:
+        answer = claude(talked, model, *arguments)
     assert answer["result"] == "The code is 8812."
     assert not answer["permission_denials"], "nothing asks for permission"
     text, failed = model.told(0)
@@ -137,8 +136,9 @@ def test_claude_asks_the_memory_of_this_chat_and_no_other(talked: World) -> None
 def test_without_strictness_the_servers_of_others_do_start(talked: World) -> None:
     """The test above would see them."""
     servers_of_others(talked)
-    arguments = [one for one in with_memory(talked, "9912") if one != "--strict-mcp-config"]
-    claude(talked, Model([ToolCall("mcp__memory__memory_facts")]), *arguments)
+    with with_memory(talked, "9912") as all_arguments:
+        arguments = [one for one in all_arguments if one != "--strict-mcp-config"]
+        claude(talked, Model([ToolCall("mcp__memory__memory_facts")]), *arguments)
     assert (talked.root / "user").exists()
     assert (talked.root / "project").exists()
 
@@ -169,4 +169,4 @@ def test_through_the_dispatcher(talked: World) -> None:
     assert (failed, "8812" in text, "4711" in text) == (False, True, False)
     assert (talked.root / "own-started").exists()
     prompts = talked.root / "state" / "prompts"
-    assert not [path for path in prompts.rglob("*") if path.is_file() and path.suffix in (".json", ".md")]
+    assert not [path for path in prompts.rglob("*") if not path.is_dir() and path.suffix in (".json", ".md", ".sock")]

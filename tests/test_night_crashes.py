@@ -126,7 +126,7 @@ def test_a_kill_at_every_point_loses_and_doubles_nothing(passing: World, point: 
     """Without vectors (a night in a tenth of the time); one more turn is said between the death and the next night, one is forgotten."""
     light = passing
     stone = Tombstone("s1", "9912", 1_800_000_000.0, turn_ids=frozenset({"f1:user"}), erase=True)
-    light.redis.rpush("hcli:mem:tombstones", stone.to_json())
+    light.push_tombstone(stone)
     light.say("t2", "said on the second day")
     light.redis.set("hcli:memory:bad:user", "{")
     code, printed = night(light, HMEM_CRASH_AT=point)

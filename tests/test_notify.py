@@ -14,6 +14,7 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -178,6 +179,7 @@ class Still:
 
     worker = "w"
     served_run = None
+    heeding = SimpleNamespace(heeded="", seen="", due=False)
 
     def next_token(self) -> str:
         return "w:1"
@@ -187,7 +189,11 @@ class Still:
 
     def close(self) -> None: ...
 
-    async def beat(self, run: int | None) -> None: ...
+    def signed(self, task_id: str, raw: bytes) -> bool:
+        return False
+
+    async def beat(self, run: int | None, heeded: str = "") -> str:
+        return ""
 
     async def recover(self) -> int:
         return 0

@@ -232,7 +232,8 @@ def test_a_poison_text_stays_findable_by_keyword(world: World, ollama: OllamaApi
         for chat, word in (("9912", "heron"), ("9912", "grebe"), ("77", "coot")):
             recalled = release.recall(chat, word, 3)
             assert recalled.degraded == []
-            assert (recalled.hits[0].chunk.text.split()[1], recalled.hits[0].vector) == (word, None)
+            # Among the first: which is the very first hangs on cosines, which differ a little from processor to processor.
+            assert (word, None) in [(hit.chunk.text.split()[1], hit.vector) for hit in recalled.hits]
         assert release.recall("9912", "what grows there?", 3).hits[0].vector is not None
     finally:
         release.close()

@@ -8,16 +8,19 @@ import re
 import socket
 import subprocess
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any
 
 import pytest
 from redis import Redis
 
+from dispatcher.standing import LOOKS, is_signed
 from dispatcher.tasks import Claim, Finished, TaskQueue
 from dispatcher.worker import connect
+from shared import keys
 from shared.processes import died_here, host_of, process_name
-from shared.records import Result, Task, Turn
-from tests.conftest import World
+from shared.records import RecordRefused, Result, Task, Turn
+from tests.conftest import World, wait_for
 
 Scenario = Callable[[TaskQueue, TaskQueue], Awaitable[Any]]
 
@@ -28,7 +31,8 @@ def play(world: World, scenario: Scenario) -> Any:
     async def run() -> Any:
         clients = [connect(world.settings()) for _ in range(2)]
         try:
-            return await scenario(TaskQueue(clients[0]), TaskQueue(clients[1]))
+            one, two = (TaskQueue(client, world.settings().task_bytes, partial(is_signed, "k")) for client in clients)
+            return await scenario(one, two)
         finally:
             for client in clients:
                 await client.aclose()
@@ -40,7 +44,9 @@ def finished(claim: Claim, **more: Any) -> Finished:
     task = Task.parse(claim.raw)
     turns = [Turn(task.task_id, role, task.chat_id, f"{role} of {task.message}", 1.0) for role in ("user", "asst")]
     defaults: dict[str, Any] = {"session_was": "", "session": "s", "session_ttl": 100, "stats": [("tasks", "1")]}
-    return Finished(task, Result.sign("k", task.task_id, "out", "now"), turns, **(defaults | more))
+    return Finished(
+        task, Result.sign("k", task.task_id, "out", "2026-01-01T00:00:00+00:00"), turns, **(defaults | more)
+    )
 
 
 async def claimed(queue: TaskQueue) -> Claim:
@@ -220,3 +226,129 @@ def test_a_process_is_known_by_its_name() -> None:
     assert died_here(name), "and reaped"
     assert not died_here(f"another-{name}"), "of another host nothing can be said"
     assert not died_here("no name of ours")
+
+
+def stands(redis: Redis, task_id: str) -> Result:
+    raw: Any = redis.get(keys.result(task_id))
+    return Result.verified("k", task_id, raw)
+
+
+def test_junk_written_after_the_last_look_makes_way_and_the_bots_own_result_stays(light: World) -> None:
+    for name in ("junk", "odd", "cancelled"):
+        light.enqueue(name, name, chat_id=name)
+    own = Result.sign("k", "cancelled", "Stopped.", "2026-01-01T00:00:00+00:00").to_json()
+
+    async def scenario(one: TaskQueue, _two: TaskQueue) -> None:
+        for claim in [await claimed(one) for _ in range(3)]:
+            task = Task.parse(claim.raw).task_id
+            light.redis.set(keys.result(task), own if task == "cancelled" else b"junk")
+            if task == "odd":
+                light.redis.delete(keys.result(task))
+                light.redis.hset(keys.result(task), "a", "hash")
+            assert await one.finish(claim, finished(claim))
+
+    play(light, scenario)
+    for name in ("junk", "odd"):
+        assert stands(light.redis, name).output == "out"
+    assert light.redis.get(keys.result("cancelled")) == own
+
+
+@pytest.mark.parametrize("refused", [False, True], ids=["finished", "buried"])
+def test_who_writes_junk_again_at_every_look_does_not_hold_up_the_answer(light: World, refused: bool) -> None:
+    light.enqueue("t1", "one")
+    written = list[bytes]()
+
+    def rewritten(task: str, raw: bytes) -> bool:
+        """Somebody writes other junk between the look and the next call."""
+        written.append(raw)
+        light.redis.set(keys.result(task), b"junk %d" % len(written))
+        return is_signed("k", task, raw)
+
+    async def scenario(_: TaskQueue, __: TaskQueue) -> None:
+        client = connect(light.settings())
+        queue = TaskQueue(client, light.settings().task_bytes, rewritten)
+        claim = await claimed(queue)
+        light.redis.set(keys.result("t1"), b"junk")
+        done = finished(claim)
+        assert await (queue.bury(claim, "why", "t1", done.result) if refused else queue.finish(claim, done))
+        await client.aclose()
+
+    play(light, scenario)
+    assert len(written) == LOOKS
+    assert stands(light.redis, "t1").output == "out"
+
+
+#: What may stand under a used id whose `done` mark has expired: is it this task's own?
+STANDING: dict[str, Callable[[Redis], Any]] = {
+    "another chat's turn": lambda redis: redis.set(
+        keys.turn("same", "user"), Turn("same", "user", "77", "the key is under the mat", 1.0).to_json()
+    ),
+    "another message of the chat": lambda redis: redis.set(
+        keys.turn("same", "user"), Turn("same", "user", "9912", "the key is under the mat", 1.0).to_json()
+    ),
+    "an answer to another chat": lambda redis: redis.set(
+        keys.turn("same", "asst"), Turn("same", "asst", "77", "noted", 1.0).to_json()
+    ),
+    "bytes that are no turn": lambda redis: redis.set(keys.turn("same", "user"), b"\xff\x00 no turn"),
+    "no turn beside the own one": lambda redis: redis.mset(
+        {
+            keys.turn("same", "user"): Turn("same", "user", "9912", "second message", 1.0).to_json(),
+            keys.turn("same", "asst"): b"{",
+        }
+    ),
+}
+
+
+def dumped(redis: Redis) -> dict[str, Any]:
+    return {role: redis.dump(keys.turn("same", role)) for role in ("user", "asst")}
+
+
+@pytest.mark.parametrize("what", STANDING)
+def test_a_used_id_is_refused_aloud_after_its_mark_has_expired(light: World, redis: Redis, what: str) -> None:
+    from tests.test_bot_contract import Bot
+
+    running, bot = light.start_dispatcher(), Bot(redis)
+    STANDING[what](redis)
+    before = dumped(redis)
+    light.enqueue("same", "second message")
+    assert "used before" in bot.receive("same")["output"]
+    assert dumped(redis) == before, "byte for byte"
+    assert redis.llen("hcli:mem:dead") == 1
+    assert not redis.exists("hcli:mem:done:same", "hcli:session:9912", "hcli:mem:unconsolidated:9912")
+    wait_for(lambda: not redis.hlen("hcli:mem:busy"), "the chat to be free")
+    assert "stand-in" in bot.ask("another", 9912)
+    running.stop()
+
+
+def test_the_same_task_again_after_its_mark_has_expired_is_answered_again(light: World, redis: Redis) -> None:
+    from tests.test_bot_contract import Bot
+
+    running, bot = light.start_dispatcher(), Bot(redis)
+    light.enqueue("same", "first message")
+    bot.receive("same")
+    wait_for(lambda: not redis.hlen("hcli:mem:busy"), "the chat to be free")
+    redis.delete("hcli:mem:done:same")
+    light.enqueue("same", "first message")
+    assert "stand-in" in bot.receive("same")["output"]
+    assert redis.llen("hcli:mem:dead") == 0
+    running.stop()
+
+
+def test_an_id_that_is_used_by_two_chats_at_once_is_the_first_ones(light: World) -> None:
+    """The check at the beginning sees nothing: the scripts that finish decide."""
+    for chat in (1, 2, 3):
+        light.enqueue("same", f"of chat {chat}", chat_id=chat)
+
+    async def scenario(one: TaskQueue, two: TaskQueue) -> None:
+        first, second, third = await claimed(one), await claimed(two), await claimed(one)
+        assert await one.finish(first, finished(first))
+        turns = dumped(light.redis)
+        with pytest.raises(RecordRefused, match="used before"):
+            await two.finish(second, finished(second))
+        light.redis.delete("hcli:mem:done:same")
+        with pytest.raises(RecordRefused, match="used before"):
+            await one.finish(third, finished(third))
+        assert dumped(light.redis) == turns
+        assert light.redis.hlen(keys.inflight(two.worker)) == 1, "still in flight, to be buried"
+
+    play(light, scenario)

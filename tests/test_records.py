@@ -8,6 +8,7 @@ import re
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from datetime import UTC
 from functools import partial
 from typing import Any
 
@@ -15,7 +16,18 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from shared.records import RecordRefused, Result, Task, Tombstone, Turn, chat_id_of, dumps, loads_object, turn_key
+from shared.records import (
+    RecordRefused,
+    Result,
+    Task,
+    Tombstone,
+    Turn,
+    chat_id_of,
+    dumps,
+    loads_object,
+    task_id_of,
+    turn_key,
+)
 
 PROPERTY = settings(max_examples=60, deadline=None)
 TASK: dict[str, Any] = {"task_id": "t1", "chat_id": 7, "message": "hello"}
@@ -206,8 +218,54 @@ def rfc_2104(key: bytes, message: bytes) -> str:
     return hashlib.sha256(bytes(b ^ 0x5C for b in block) + inner).hexdigest()
 
 
+#: What both sides write, with and without microseconds.
+completed = st.datetimes(timezones=st.just(UTC)).map(lambda moment: moment.isoformat())
+#: Outputs made to be cut: pieces that look like (parts of) a time, between colons.
+cuttable = st.lists(
+    st.sampled_from(["No", "", " "]) | st.text(max_size=9) | completed | completed.map(lambda at: at[:-6]), max_size=6
+)
+
+
+@settings(PROPERTY, max_examples=10 * PROPERTY.max_examples)
+@given(ids, cuttable.map(":".join), completed)
+@example("t1", "No: the pressure is too high", "2026-11-22T10:00:00+00:00")
+@example("t1", "It was at:2026-11-22T10:00:00+00:00", "2026-11-22T10:00:00.000001+00:00")
+@example("t1", "2026-11-22T10:00:00.000001+00:00", "2026-11-22T10:00:00+00:00")
+def test_of_all_ways_to_split_what_was_signed_only_the_true_one_counts(task: str, output: str, at: str) -> None:
+    signed = Result.sign("key", task, output, at)
+    pieces = f"{task}:{output}:{at}".split(":")
+    splits = {
+        (":".join(pieces[:first]), ":".join(pieces[first:second]), ":".join(pieces[second:]))
+        for first in range(1, len(pieces))
+        for second in range(first + 1, len(pieces))
+    }
+    taken = {
+        split
+        for split in splits
+        if _named_soundly(split[0]) and Result(*split[1:], signed.signature).verify("key", split[0])
+    }
+    assert taken == {(task, output, at)}
+
+
+def _named_soundly(task: str) -> bool:
+    with suppress(RecordRefused):
+        return bool(task_id_of(task))
+    return False
+
+
+@pytest.mark.parametrize(
+    "at",
+    ["now", "", "2026-11-22", "2026-11-22T10:00:00", "2026-11-22T10:00:00Z", "2026-11-22 10:00:00+00:00", "2026-11-22T10:00:00+00:00\n",
+     "2026-11-22T10:00:00.5+00:00", "٢٠٢٦-11-22T10:00:00+00:00", "2026-11-22T10:00:00+02:00", " the pressure is too high:2026-11-22T10:00:00+00:00"],
+)  # fmt: skip
+def test_a_time_of_another_form_counts_as_not_signed(at: str) -> None:
+    assert not Result.sign("key", "t1", "No", at).verify("key", "t1")
+    with pytest.raises(RecordRefused, match="signature"):
+        Result.verified("key", "t1", Result.sign("key", "t1", "No", at).to_json())
+
+
 @PROPERTY
-@given(st.text(min_size=1, max_size=80), ids, st.text(), st.text(max_size=30))
+@given(st.text(min_size=1, max_size=80), ids, st.text(), completed)
 def test_a_signature_is_hex_hmac_sha256_of_task_output_and_time(key: str, task: str, output: str, at: str) -> None:
     result = Result.sign(key, task, output, at)
     assert result.signature == rfc_2104(key.encode(), f"{task}:{output}:{at}".encode())
@@ -221,7 +279,7 @@ def test_a_signature_equals_what_openssl_computes() -> None:  # openssl dgst -sh
 
 
 def test_a_changed_or_foreign_result_does_not_verify() -> None:
-    signed = Result.sign("key", "t1", "half \ud83d", "now")
+    signed = Result.sign("key", "t1", "half \ud83d", "2026-01-01T00:00:00+00:00")
     raw = json.loads(signed.to_json())
     assert Result.parse(signed.to_json()).verify("key", "t1")
     assert not signed.verify("key", "t2")

@@ -134,6 +134,8 @@ WRONG = {
     "LOG_LEVEL": ["loud"],
     "CHAT_TIMEZONE": ["Berlin", "Europe/Berlinn", "/etc/passwd", "../UTC", "+01:00"],
     "NIGHT_INDEXES": ["faiss", "chroma,faiss"],
+    "ALLOWED_CHATS": ["ada"],
+    "OWNERS": ["ada", "-5", "0", "7,1087968824", "136817688", "777000", "1" * 20],
 }
 
 
@@ -233,6 +235,7 @@ def test_a_target_with_a_colon_before_its_first_slash_is_another_host(target: st
 
 def test_what_opens_a_server_is_not_shown() -> None:
     assert "hunter2" not in repr(load_settings(redis_url="redis://:hunter2@host/0"))
+    assert "hunter2" not in repr(load_settings(redis_admin_url="redis://admin:hunter2@host/0"))
 
 
 @pytest.mark.parametrize("zone", ["Europe", "x" * 300, "../UTC"])
@@ -258,3 +261,14 @@ def test_chats_may_be_written_as_text_or_list(tmp_path: Path, monkeypatch: pytes
     (tmp_path / "hmem.toml").write_text("ALLOWED_CHATS = ['a friend']\n")
     with pytest.raises(SettingsError, match="'a friend' is no chat id"):
         load_settings()
+
+
+@pytest.mark.parametrize("written", ["'9912, 7,'", "[9912, 7]", "['9912', '7']"])
+def test_owners_may_be_written_as_text_or_list(config: Config, written: str) -> None:
+    assert load_settings().owner_ids == frozenset()
+    config(f"OWNERS = {written}")
+    assert load_settings().owner_ids == {"9912", "7"}
+    config("OWNERS = 7")
+    assert load_settings().owner_ids == {"7"}
+    config("OWNERS = [true]")
+    assert "OWNERS" in refusal()

@@ -53,8 +53,17 @@ def test_no_step_imports_a_step() -> None:
 
 def test_only_the_settings_read_the_environment() -> None:
     # claude.py passes on what the CLI may see; embedder_local.py turns a library's telemetry off; notify.py reads
-    # NOTIFY_SOCKET and WATCHDOG_USEC, which are systemd's protocol and no settings.
-    allowed = {"settings.py", "claude.py", "embedder_local.py", "notify.py"}
+    # NOTIFY_SOCKET and WATCHDOG_USEC, which are systemd's protocol and no settings; credentials.py finds the file with the secrets and hands it
+    # to children; privileges.py sets HOME when root becomes another user.
+    allowed = {
+        "settings.py",
+        "settings_sources.py",
+        "credentials.py",
+        "privileges.py",
+        "claude.py",
+        "embedder_local.py",
+        "notify.py",
+    }
     for package in PACKAGES:
         for path in modules(package):
             if path.name not in allowed:
@@ -111,7 +120,7 @@ def test_the_readme_names_no_setting_that_is_not_there() -> None:
     table = README[README.index("## Settings") :]
     rows = re.findall(r"^\| ((?:`[A-Z_]+`(?:, )?)+) \|", table, re.MULTILINE)
     named = {name for row in rows for name in re.findall(r"`([A-Z_]+)`", row)}
-    assert named == {*setting_names(), "HMEM_CONFIG"}
+    assert named == {*setting_names(), "HMEM_CONFIG", "HMEM_CREDENTIALS"}
 
 
 def test_every_redis_key_is_in_the_architecture() -> None:
@@ -128,3 +137,10 @@ def test_every_exit_code_is_in_the_architecture() -> None:
 
 def test_every_step_is_in_the_architecture() -> None:
     assert " → ".join(step_names()) in ARCHITECTURE
+
+
+def test_the_tests_that_the_documents_name_are_there() -> None:
+    documents = ARCHITECTURE + (REPOSITORY / "SECURITY.md").read_text(encoding="utf-8")
+    sources = {path.stem: path.read_text(encoding="utf-8") for path in (REPOSITORY / "tests").rglob("*.py")}
+    there = {*sources, *(name for text in sources.values() for name in re.findall(r"def (test_\w+)", text))}
+    assert set(re.findall(r"`(?:tests/)?(test_\w+)(?:\.py)?`", documents)) <= there

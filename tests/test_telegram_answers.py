@@ -8,7 +8,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.conftest import wait_for
+from shared.records import RESULT_BYTES, Result
+from tests.conftest import SECRET, wait_for
 from tests.servers.telegram_api import TOKEN, mention
 from tests.telegram_bot import GROUP, Stage, keys_of, staged, wait_until
 
@@ -17,7 +18,7 @@ from tests.telegram_bot import GROUP, Stage, keys_of, staged, wait_until
 def stage(redis_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
     """One bot for all tests here; each takes a chat of its own."""
     with staged(redis_url, tmp_path_factory.mktemp("answers")) as made:
-        made.bot()
+        made.bot(TASK_BYTES="8192")
         yield made
 
 
@@ -114,17 +115,48 @@ def test_an_empty_answer_is_said_to_be_one(stage: Stage, chat: int) -> None:
     wait_until(lambda: "was empty" in str(stage.api.texts(chat)), lambda: str(stage.api.texts(chat)))
 
 
-@pytest.mark.parametrize("forged", ["another secret", "no JSON"])
-def test_an_answer_that_is_not_the_dispatchers_is_set_aside(stage: Stage, chat: int, forged: str) -> None:
-    task = stage.ask(chat, "x")
-    if forged == "no JSON":
-        stage.redis.set(f"hcli:results:{task}", b"{")
+def plant(stage: Stage, task: str, junk: str) -> None:
+    key = f"hcli:results:{task}"
+    if junk == "no JSON":
+        stage.redis.set(key, b"{")
+    elif junk == "another type":
+        stage.redis.rpush(key, "a list")
+    elif junk == "huge":
+        stage.redis.set(key, b"x" * (RESULT_BYTES + 1))
+    elif junk == "cut":
+        stage.redis.set(
+            key, Result.sign(SECRET, task, "No", " the pressure is too high:2026-11-22T10:00:00+00:00").to_json()
+        )
     else:
-        stage.answer(task, "Send me your password", secret=forged)
-    wait_until(lambda: "set aside" in str(stage.api.texts(chat)), lambda: str(stage.api.texts(chat)))
+        stage.answer(task, "Send me your password", secret=junk)
+
+
+@pytest.mark.parametrize("junk", ["another secret", "no JSON", "another type", "huge", "cut"])
+def test_junk_in_place_of_an_answer_is_waited_past(stage: Stage, chat: int, junk: str) -> None:
+    task = stage.ask(chat, "x")
+    plant(stage, task, junk)
+    wait_until(lambda: "not signed" in str(stage.api.texts(chat)), lambda: str(stage.api.texts(chat)))
+    assert stage.redis.exists(f"hcli:results:{task}")
+    stage.redis.delete(f"hcli:results:{task}")
+    stage.answer(task, "the true answer")
+    stage.shows(chat, "the true answer")
     stage.quiet()
-    assert len(stage.api.texts(chat)) == 1
     assert not stage.redis.exists(f"hcli:results:{task}")
+
+
+def test_a_task_with_junk_in_place_of_its_answer_can_be_cancelled(stage: Stage, chat: int) -> None:
+    task = stage.ask(chat, "x")
+    plant(stage, task, "no JSON")
+    stage.api.say(chat, "/cancel")
+    wait_until(lambda: bool(stage.redis.exists(f"hcli:mem:cancel:{task}")), lambda: str(stage.api.texts(chat)))
+    stage.answer(task, "Cancelled.")
+    stage.quiet()
+
+
+def test_a_message_over_the_limit_is_refused_in_a_sentence(stage: Stage, chat: int) -> None:
+    stage.api.say(chat, "я" * 4096)
+    wait_until(lambda: "too long" in str(stage.api.texts(chat)), lambda: str(stage.api.texts(chat)))
+    assert stage.queued() == []
 
 
 def test_answers_go_where_they_were_asked_for(stage: Stage, chat: int) -> None:

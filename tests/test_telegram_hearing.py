@@ -22,7 +22,7 @@ STRANGERS_GROUP = -555
 def stage(redis_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
     """One bot for all tests here; each takes a chat of its own."""
     with staged(redis_url, tmp_path_factory.mktemp("hearing")) as made:
-        made.bot()
+        made.bot(OWNERS="7")
         yield made
 
 

@@ -12,11 +12,12 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.conftest import BINARIES, REPOSITORY, SECRET, Dispatcher, World, wait_for
-from tests.servers.messages_api import MessagesApi
+from tests.servers.messages_api import MessagesApi, tag_code
 from tests.talking import CHAT, CLAUDE, Talk
 
 LIBRARY = Path("/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1")
@@ -78,10 +79,10 @@ def test_a_week(talk: Talk) -> None:
 
 def _monday(talk: Talk) -> None:
     """Nothing is remembered yet; what is said is kept at once, and found the same day."""
-    first = talk.asked("I must file my tax return.", "I note it. [GOAL: file the tax return | DEADLINE: Thursday]")
+    first = talk.asked("I must file my tax return.", "I note it. [GOAL CODE: file the tax return | DEADLINE: Thursday]")
     assert (first.history, FACTS in first.system, RECALLED in first.system) == ([], False, False)
-    talk.say("My landlord is called Weber.", "Noted.\n[REMEMBER: the landlord is called Weber]")
-    reply = talk.say("The code of my safe is 4711.", "I shall keep it.\n[REMEMBER: the code of the safe is 4711]")
+    talk.say("My landlord is called Weber.", "Noted.\n[REMEMBER CODE: the landlord is called Weber]")
+    reply = talk.say("The code of my safe is 4711.", "I shall keep it.\n[REMEMBER CODE: the code of the safe is 4711]")
     assert reply == "I shall keep it.", "tags are not shown"
     talk.say("A heron came to the pond at noon.")
     goal = talk.asked("What are my plans?")
@@ -107,7 +108,7 @@ def _tuesday(talk: Talk) -> None:
     )
     assert morning.part(SUMMARY), "the night's summary"
     assert "Weber" in morning.part(FACTS)
-    tags = "[FORGET: the landlord is called Weber]\n[REMEMBER: the landlord is called Klein]"
+    tags = "[FORGET CODE: the landlord is called Weber]\n[REMEMBER CODE: the landlord is called Klein]"
     reply = talk.say("My landlord is Klein now, no longer Weber.", f"I correct that.\n{tags}")
     assert "Forgotten." in reply
     after = talk.asked("Who is my landlord?")
@@ -123,7 +124,9 @@ def _wednesday(talk: Talk) -> None:
         talk.say("What is the code of the safe?", "Your safe opens with 4711.")
         known = talk.asked("Thank you for the code.")
         assert "4711" in json.dumps(known.history), "it is told in the session that goes on"
-        reply = talk.say("Forget the code of the safe, please.", "As you wish.\n[FORGET: the code of the safe is 4711]")
+        reply = talk.say(
+            "Forget the code of the safe, please.", "As you wish.\n[FORGET CODE: the code of the safe is 4711]"
+        )
         assert reply.startswith("As you wish.")
         assert "Forgotten." in reply
         _nothing_of_the_code(talk)
@@ -151,7 +154,7 @@ def _thursday(talk: Talk) -> None:
     """The goal of Monday is reached."""
     _nothing_of_the_code(talk)
     assert "file the tax return (by" in talk.asked("What is still to be done?").part(FACTS)
-    assert "Done: file the tax return" in talk.say("The tax return is filed.", "Well done!\n[DONE: tax return]")
+    assert "Done: file the tax return" in talk.say("The tax return is filed.", "Well done!\n[DONE CODE: tax return]")
     assert "Active Goals:" not in talk.asked("And now, what is to be done?").part(FACTS)
     shown = talk.say("/memory")
     assert "Active Goals:\n(none)" in shown
@@ -269,15 +272,16 @@ def test_a_session_does_not_end_under_a_running_task(talk: Talk) -> None:
 def test_the_real_cli_is_told_nothing_that_was_forgotten(world: World) -> None:
     """The same with the installed Claude CLI: what reaches the model's server."""
     replies = {
-        "My locker is number 8850.": "Kept.\n[REMEMBER: the locker is number 8850]",
-        "My cat is called Minka.": "Kept.\n[REMEMBER: the cat is called Minka]",
-        "Forget my locker.": "Done.\n[FORGET: the locker is number 8850]",
+        "My locker is number 8850.": "Kept.\n[REMEMBER CODE: the locker is number 8850]",
+        "My cat is called Minka.": "Kept.\n[REMEMBER CODE: the cat is called Minka]",
+        "Forget my locker.": "Done.\n[FORGET CODE: the locker is number 8850]",
     }
 
-    def reply(request: dict[str, object]) -> str:
+    def reply(request: dict[str, Any]) -> str:
         said = json.dumps(request["messages"])
         newest = max(replies, key=said.rfind)
-        return replies[newest] if said.rfind(newest) > said.rfind("Which") else "All right."
+        answer = replies[newest].replace("CODE", tag_code(request))
+        return answer if said.rfind(newest) > said.rfind("Which") else "All right."
 
     assert (BINARIES / "claude").exists(), "The Claude CLI is not installed. Run scripts/setup --dev --with-claude."
     with MessagesApi(reply) as api:

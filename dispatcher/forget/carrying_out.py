@@ -6,7 +6,10 @@ announced    … and in Redis, for every night to come
 ended        sessions are ended, tasks answered or cancelled and out of flight; what they left has a tombstone too
 redis, store, claude, files      the layers of this host
 night        archive, mirror, caches, releases
-scanned, receipt                 then the journal goes
+caches       every dispatcher that runs has dropped what it kept in memory; asked for at `announced` already, and now again
+scanned
+rewritten    Redis' own files and logs, where an administrator's URL is given (redis_files.py)
+receipt      then the journal goes
 """
 
 from __future__ import annotations
@@ -16,24 +19,30 @@ import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from redis import Redis
 
+from dispatcher.forget.caches_layer import drop_caches
 from dispatcher.forget.claude_layer import ClaudeLayer
 from dispatcher.forget.files_layer import remove_files
 from dispatcher.forget.journal import Journal, Journals
 from dispatcher.forget.night_part import NightPart
 from dispatcher.forget.proof import Proof
 from dispatcher.forget.receipt import receipt, what_stays, write_receipt
+from dispatcher.forget.redis_files import rewrite
 from dispatcher.forget.redis_layer import RedisLayer
 from dispatcher.forget.store_layer import StoreLayer, open_store
 from dispatcher.forget.tasks_layer import Running, TasksLayer
-from dispatcher.forgetting import Forgotten, announce, end_conversation
+from dispatcher.forgetting import Forgotten, announce, end_conversation, raise_mark
 from shared import keys
 from shared.backends.aliases import servers
 from shared.errors import SettingsError
+from shared.files import own_root
 from shared.keeping import release_runs
+from shared.owner_key import Signing, open_signing
+from shared.ownership import OURS
 from shared.records import Tombstone
 from shared.settings import Settings
 
@@ -51,6 +60,11 @@ class Hands:
     journals: Journals
     say: Say
 
+    @cached_property
+    def signing(self) -> Signing:
+        """Opened by the first tombstone, since that may make the owner's key: a preview changes nothing."""
+        return open_signing(self.settings)
+
 
 @contextmanager
 def open_hands(settings: Settings, client: Redis, say: Say) -> Iterator[Hands]:
@@ -59,7 +73,8 @@ def open_hands(settings: Settings, client: Redis, say: Say) -> Iterator[Hands]:
         raise SettingsError(
             "RESULT_HMAC_KEY is not set, so queued messages could not be answered. Set the dispatcher's."
         )
-    tasks = TasksLayer(client, settings.result_hmac_key.get_secret_value())
+    own_root(settings.hmem_state_dir, OURS["hmem_state_dir"])
+    tasks = TasksLayer(client, settings.result_hmac_key.get_secret_value(), settings.task_bytes)
     store = open_store(settings)
     try:
         yield Hands(settings, client, store, tasks, Journals(settings.hmem_state_dir), say)
@@ -75,9 +90,9 @@ def carry_out(hands: Hands, journal: Journal, *, accept: bool = False) -> dict[s
     work.end_conversations()
     for step in (work.empty_redis, work.empty_store, work.empty_claude, work.empty_files):
         step()
-    pending = [*work.running, *filter(None, [work.night()])]
+    pending = [*work.running, *filter(None, [work.night()]), *work.drop_caches()]
     scan = work.scan()
-    stays = what_stays(hands.client, hands.store, journal.scope.asked.kind, servers(hands.settings))
+    stays = what_stays(work.rewrite(), hands.store, journal.scope.asked.kind, servers(hands.settings))
     record = receipt(journal, scan, stays, pending, accept=accept)
     write_receipt(hands.settings.hmem_state_dir, record)
     work.crash_point("receipt")
@@ -112,10 +127,13 @@ class _Work:
         self.crash_point("announced")
 
     def _add(self, stones: list[Tombstone]) -> None:
-        for stone in stones:
+        """Without the owner's key they only hide; `hmem forget --resume` with it adds them once more."""
+        signed = [self._hands.signing.signed(stone) for stone in stones]
+        for stone in signed:
             self._forgotten.add(stone)
         self.crash_point("hidden")
-        announce(self._hands.client, stones)
+        announce(self._hands.client, signed)
+        raise_mark(self._hands.client)
 
     def end_conversations(self) -> None:
         """Sessions first: what runs now does not become part of the next one."""
@@ -194,7 +212,7 @@ class _Work:
         hands = self._hands
         part = NightPart(hands.settings, hands.client, self._scope.stones, self._journal.later)
         before = release_runs(hands.settings.hmem_memory_dir)
-        failure = part.carry_out(hands.say)
+        failure = self._unsigned() or part.carry_out(hands.say)
         self._proven = failure is None
         if self._proven:
             remove_files(hands.settings, [])  # copies of the old release's index
@@ -203,12 +221,38 @@ class _Work:
         self._done("night")
         return failure
 
+    def _unsigned(self) -> str | None:
+        signing = self._hands.signing
+        if signing.key or not self._scope.stones:
+            return None
+        return (
+            f"{signing.why_not}, so the night would only hide it; run hmem forget --resume as the user who has that key"
+        )
+
+    def drop_caches(self) -> list[str]:
+        """Which dispatchers still keep theirs."""
+        dropped, kept = drop_caches(self._hands.client, self._hands.say)
+        if dropped:
+            self._journal.layers["caches of dispatchers"] = {"dropped": len(dropped)}
+        self._done("caches")
+        return [
+            f"the dispatcher {name} has not dropped its caches; restart it, then run hmem forget --resume"
+            for name in kept
+        ]
+
     def scan(self) -> dict[str, Any]:
         hands = self._hands
         proof = Proof(hands.settings, hands.client, hands.store, hands.tasks, self._scope)
         found = proof.search(self._journal.needles, archive=self._proven)
         self.crash_point("scanned")
         return found
+
+    def rewrite(self) -> list[dict[str, str]]:
+        """Redis' own files and logs; what stays of them."""
+        rewritten = rewrite(self._hands.settings, self._hands.client, self._hands.say)
+        for name, how in rewritten.done.items():
+            self._count(f"redis: {name}", **{how: 1})
+        return rewritten.stays
 
     def _count(self, layer: str, **numbers: int) -> None:
         if any(numbers.values()):

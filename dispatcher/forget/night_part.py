@@ -19,7 +19,7 @@ from shared.backends import aliases
 from shared.errors import HmemError, NightRunning, ReleaseRefused, RestartFailed
 from shared.files import locked_dir
 from shared.keeping import PIN, outdated, prune_outdated, release_runs
-from shared.processes import module_command
+from shared.processes import module_command, of_the_night
 from shared.records import Tombstone
 from shared.release import current_release, read_manifest, release_dir
 from shared.settings import Settings
@@ -28,6 +28,11 @@ from shared.settings import Settings
 PATIENCE_SECONDS, TRY_SECONDS, SAY_SECONDS = 3_600.0, 2.0, 60.0
 #: Seconds that running dispatchers get to leave the old release.
 LEAVE_SECONDS = 30.0
+
+NOT_HERE = (
+    "the archive is on another host, or another user's that only root may start a night as; the next night takes it out if it knows the "
+    "owner's key (hmem owner-key), and hmem forget --resume completes this afterwards"
+)
 
 Say = Callable[[str], None]
 
@@ -44,7 +49,7 @@ class NightPart:
 
     @property
     def archive_here(self) -> bool:
-        return (self.settings.hmem_night_dir / "archive").is_dir()
+        return archive_is_here(self.settings)
 
     @property
     def pinned(self) -> bool:
@@ -67,9 +72,10 @@ class NightPart:
 
     def _lags(self, release: Path) -> bool:
         """Whether the archive's mirror, or a server that holds vectors, may still have what the last night took out of all else."""
-        watched = self.settings.archive_mirror or (self.settings.hmem_night_dir / aliases.SERVERS_FILE).exists()
-        if self.archive_here and watched:
-            nights = _nights()
+        if self.archive_here and (
+            self.settings.archive_mirror or (self.settings.hmem_night_dir / aliases.SERVERS_FILE).exists()
+        ):
+            nights = _nights(self.settings)
             if not nights or nights[-1].get("mirror_failed") or nights[-1].get("not_swept"):
                 return True
         if self.settings.remote_target:  # its releases are not here, and the night knows what they read
@@ -105,7 +111,7 @@ class NightPart:
         if self.pinned and (self.later or not self.archive_here):
             return "a pinned release holds it; run hmem release unpin, then a night, then hmem forget --resume"
         if not self.archive_here:
-            return "the archive is on another host, whose next night takes it out; hmem forget --resume completes this afterwards"
+            return NOT_HERE
         if self.later:
             return "the archive's part is left to the next night; hmem forget --resume completes this afterwards"
         if self.pinned:
@@ -113,19 +119,27 @@ class NightPart:
             say("The pin was lifted: the release that it held has the words in it.")
         begun = time.time()
         failure = self._run(say)
-        self.erased = sum(night.get("erased", 0) for night in _nights() if night["finished_at"] >= begun)
+        self.erased = sum(night.get("erased", 0) for night in _nights(self.settings) if night["finished_at"] >= begun)
         if failure is None:
             self._wait_for_readers()
             failure = self._sweep()
+        if failure is None and self._refused():
+            failure = "the night did not take the owner's signature; hmem-night status says why"
         if failure is None and not self.done():
             failure = "the night has ended, and a release that holds it is in use, or is still read by some process; stop that process"
         return failure
+
+    def _refused(self) -> bool:
+        """Whether the last night would not erase what this forgetting has signed."""
+        nights = _nights(self.settings)
+        known = ("refused_tombstones", "only_hiding_tombstones")
+        return not self.done() and bool(nights) and any(nights[-1].get(name) for name in known)
 
     def _run(self, say: Say) -> str | None:
         """One night, after the one that may be running; what it said when it failed."""
         deadline, said = time.monotonic() + PATIENCE_SECONDS, 0.0
         while True:
-            code, last = _night()
+            code, last = _night(self.settings)
             if code in (0, RestartFailed.exit_code):
                 return None
             if code != NightRunning.exit_code or time.monotonic() > deadline:
@@ -156,20 +170,32 @@ class NightPart:
             return []
 
 
-def _nights() -> list[dict[str, Any]]:
+def archive_is_here(settings: Settings) -> bool:
+    """Whether this host has the archive, and this process may reach it: where the night is another user, only root's command may."""
+    try:
+        return (settings.hmem_night_dir / "archive").is_dir()
+    except PermissionError:
+        return False
+
+
+def _nights(settings: Settings) -> list[dict[str, Any]]:
     """The finished nights of this host, oldest first."""
-    done = subprocess.run(module_command("nightly", "status", "--json"), capture_output=True, check=False)
+    with of_the_night(settings) as child:
+        done = subprocess.run(module_command("nightly", "status", "--json"), capture_output=True, check=False, **child)
     nights = orjson.loads(done.stdout) if done.returncode == 0 else []
     return [night["summary"] for night in nights if night["summary"]]
 
 
-def _night() -> tuple[int, str]:
+def _night(settings: Settings) -> tuple[int, str]:
     """A night in a process of its own, its progress shown here; (exit code, its last line)."""
     command = module_command("nightly", "run")
     last = ""
-    with subprocess.Popen(
-        command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
-    ) as night:
+    with (
+        of_the_night(settings) as child,
+        subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, **child
+        ) as night,
+    ):
         for line in night.stderr or ():
             text = line.decode("utf-8", "replace").rstrip()
             last = text or last

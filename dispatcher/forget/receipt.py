@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import orjson
-from redis import Redis, RedisError
 
 from dispatcher.forget.journal import Journal
 from dispatcher.forget.store_layer import StoreLayer
@@ -50,9 +49,14 @@ def receipts(state_dir: Path) -> list[dict[str, Any]]:
     return [orjson.loads(path.read_bytes()) for path in sorted(folder.glob("[!.]*.json"))] if folder.is_dir() else []
 
 
-def what_stays(client: Redis, store: StoreLayer | None, kind: str, servers: list[str]) -> list[dict[str, str]]:
-    """Where the words may be that no command of ours reaches, with what the owner does about it. `servers` hold vectors."""
-    stays = [_redis_files(client)]
+def what_stays(
+    redis: list[dict[str, str]], store: StoreLayer | None, kind: str, servers: list[str]
+) -> list[dict[str, str]]:
+    """Where the words may be that no command of ours reaches, with what the owner does about it.
+
+    `redis`: what redis_files.py names of that kind. `servers` hold vectors.
+    """
+    stays = [*redis]
     stays += [
         _stays(
             f"snapshots, logs and backups of the {name} server that holds vectors",
@@ -76,6 +80,11 @@ def what_stays(client: Redis, store: StoreLayer | None, kind: str, servers: list
             "remove or replace them",
         ),
         _stays(
+            "memory of processes that the system has not used again, and what it has swapped out",
+            "the dispatchers let go of their caches, and what is let go of is overwritten only bit by bit",
+            "restart them (systemctl restart hmem-dispatcher), and an hmem mcp that you run yourself",
+        ),
+        _stays(
             "the chat in Telegram itself",
             "messages there are Telegram's and the person's",
             "delete them in the app, for both sides",
@@ -94,20 +103,6 @@ def what_stays(client: Redis, store: StoreLayer | None, kind: str, servers: list
     if kind == "matching":
         stays.append(_stays("your shell's history", "the text was typed there", "remove the line (history -d)"))
     return stays
-
-
-def _redis_files(client: Redis) -> dict[str, str]:
-    where = ""
-    try:
-        found: Any = client.config_get("dir")
-        where = f" in {found.get('dir', '')}"
-    except RedisError:  # this user may not ask
-        pass
-    return _stays(
-        f"Redis' append-only file and snapshots{where}, and its replicas' and slow log",
-        "Redis writes changes behind each other and drops old ones only when it rewrites the file",
-        "run redis-cli BGREWRITEAOF, redis-cli BGSAVE SCHEDULE and redis-cli SLOWLOG RESET; remove older copies",
-    )
 
 
 def _stays(what: str, why: str, do: str) -> dict[str, str]:

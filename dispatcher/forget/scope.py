@@ -32,6 +32,7 @@ class Asked:
     before: float | None = None
     turn_ids: tuple[str, ...] = ()
     text: str = ""
+    hidden: bool = False  # the turns that wishes from chats have hidden; one that is gone by now is passed over
 
     def to_json(self) -> dict[str, Any]:
         return {name: value for name, value in vars(self).items() if value}

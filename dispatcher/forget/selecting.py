@@ -18,6 +18,7 @@ from typing import Any
 
 from redis import Redis
 
+from dispatcher.forget.night_part import archive_is_here
 from dispatcher.forget.redis_layer import RedisLayer
 from dispatcher.forget.scope import Asked, Scope
 from dispatcher.forget.store_layer import StoreLayer
@@ -26,7 +27,7 @@ from dispatcher.store.memories import Memory
 from shared import keys
 from shared.errors import ArchiveDamaged, HmemError, InvalidInput
 from shared.lexical import Chunk, LexicalIndex
-from shared.processes import last_words, module_command
+from shared.processes import last_words, module_command, of_the_night
 from shared.records import ROLES, RecordRefused, Tombstone, Turn, loads_object
 from shared.release import LEXICAL, SUMMARIES, current_release, parts_of
 from shared.settings import Settings
@@ -80,7 +81,8 @@ class Selecting:
         for one in known:
             selection.turns |= {(one.chat_id, turn_id): (one.at, one.text) for turn_id in one.turn_ids}
             selection.scope.sessions |= {one.session} if one.session else set()
-        if missing := set(asked.turn_ids) - {turn_id for _, turn_id in selection.turns}:
+        missing = set(asked.turn_ids) - {turn_id for _, turn_id in selection.turns}
+        if missing and not asked.hidden:
             _refuse_unknown(asked, missing, self._settings)
         selection.layers.update({place: sum(one.place == place for one in known) for place in (RELEASE, ARCHIVE)})
         self._add_layers(selection)
@@ -138,10 +140,13 @@ def _released(settings: Settings, chat_id: str | None) -> Iterator[Known]:
 
 def _archived(settings: Settings, chat_id: str | None) -> Iterator[Known]:
     """By the night's own command: no part of this program reads the archive but the night."""
-    if not (settings.hmem_night_dir / "archive").is_dir():
+    if not archive_is_here(settings):
         return
     command = module_command("nightly", "turns", *([f"--chat={chat_id}"] if chat_id else []))
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as night:
+    with (
+        of_the_night(settings) as child,
+        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **child) as night,
+    ):
         for line in night.stdout or ():
             turn = loads_object(line)
             yield Known(turn["chat_id"], (turn["turn_id"],), turn["timestamp"], turn["content"], None, ARCHIVE)
@@ -234,7 +239,7 @@ def _refuse_unknown(asked: Asked, missing: set[str], settings: Settings) -> None
     """Of a task that was named without a role one turn is enough. Where the archive is elsewhere, a turn of a named chat may be in there."""
     tasks = {turn_id.rpartition(":")[0] for turn_id in asked.turn_ids if turn_id not in missing}
     unknown = sorted(turn_id for turn_id in missing if turn_id.rpartition(":")[0] not in tasks)
-    if unknown and (settings.hmem_night_dir / "archive").is_dir():
+    if unknown and archive_is_here(settings):
         raise InvalidInput(
             f"{unknown[0]} is in none of Redis, the medium store, the release and the archive. "
             "hmem search and hmem-night turns show the ids; nothing was forgotten."

@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from pathlib import Path
+from functools import partial
 from typing import Any
 
 from redis import Redis
@@ -18,6 +18,8 @@ from redis import Redis
 from dispatcher.forget.redis_layer import quoted
 from dispatcher.forget.scope import Scope, chat_in
 from dispatcher.forgetting import FORGOTTEN
+from dispatcher.scripts import script_text
+from dispatcher.standing import Standing, is_signed
 from shared import keys
 from shared.records import ROLES, RecordRefused, Result, Task, Turn
 
@@ -47,15 +49,16 @@ class Running:
 
 
 class TasksLayer:
-    """`secret` signs the results."""
+    """`secret` signs the results; a task of more than `task_bytes` is cut where it stands."""
 
-    def __init__(self, client: Redis, secret: str) -> None:
+    def __init__(self, client: Redis, secret: str, task_bytes: int) -> None:
         self._redis: Any = client
-        self._secret = secret
-        self._withdraw = client.register_script((Path(__file__).parent / "withdraw.lua").read_text(encoding="utf-8"))
+        self._secret, self._task_bytes = secret, task_bytes
+        self._withdraw = client.register_script(script_text("forget/withdraw"))
+        self._queued: Any = client.register_script(script_text("queued"))
 
     def all(self) -> Iterator[Running]:
-        for raw in self._redis.lrange(keys.TASKS, 0, -1):
+        for raw in self._queued(keys=[keys.TASKS], args=[0, -1, self._task_bytes]):
             yield _read(raw)
         for member in self._redis.smembers(keys.WORKERS):
             worker = member.decode("utf-8", "replace")
@@ -111,27 +114,27 @@ class TasksLayer:
         task, now = one.task, datetime.now(UTC).isoformat()
         result = Result.sign(self._secret, task.task_id, FORGOTTEN, now).to_json() if task else b""
         name = task.task_id if task else "none"
-        return int(
-            self._withdraw(
-                keys=[
-                    keys.TASKS,
-                    keys.inflight(one.worker),
-                    keys.lease(one.worker),
-                    keys.BUSY,
-                    keys.result(name),
-                    keys.done(name),
-                ],
-                args=[
-                    one.raw,
-                    one.token,
-                    one.chat_id,
-                    result,
-                    keys.RESULT_TTL_SECONDS,
-                    task.digest if task else "",
-                    keys.DONE_TTL_SECONDS,
-                ],
-            )
-        )
+        names = [
+            keys.TASKS,
+            keys.inflight(one.worker),
+            keys.lease(one.worker),
+            keys.BUSY,
+            keys.result(name),
+            keys.done(name),
+        ]
+        arguments: list[bytes | str | int] = [
+            one.raw,
+            one.token,
+            one.chat_id,
+            result,
+            keys.RESULT_TTL_SECONDS,
+            task.digest if task else "",
+            keys.DONE_TTL_SECONDS,
+        ]
+        standing = Standing(name, partial(is_signed, self._secret))
+        while not standing.settled(answer := self._withdraw(keys=names, args=[*arguments, *standing.arguments])):
+            pass
+        return int(answer)
 
 
 def _read(raw: bytes, worker: str = NOBODY, token: str = NOBODY) -> Running:

@@ -10,8 +10,8 @@ from __future__ import annotations
 import hashlib
 import re
 import unicodedata
-from functools import lru_cache
 
+from shared.caches import cached
 from shared.stemming import KEPT_WORDS, stem
 
 #: Longest word that is told apart, in characters, and the most characters of words that a text is found by
@@ -59,7 +59,7 @@ def indexed_words(chat_id: str, text: str) -> str:
     return " ".join(words)
 
 
-@lru_cache(maxsize=KEPT_WORDS)
+@cached(KEPT_WORDS)
 def _form(word: str) -> str:
     """What a word is found by. May be called from several threads: each call has its own stemmer."""
     from snowballstemmer.english_stemmer import EnglishStemmer

@@ -15,6 +15,7 @@ import redis
 import structlog
 from aiogram.types import User
 
+from dispatcher.rights import Rights
 from dispatcher.telegram.client import Telegram, Unauthorized
 from dispatcher.telegram.commands import MENU, Commands
 from dispatcher.telegram.delivery import Delivery
@@ -43,7 +44,8 @@ async def serve(settings: Settings) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    bot = Bot(settings, telegram, Desk(settings, client), settings.result_hmac_key.get_secret_value())
+    secret = settings.result_hmac_key.get_secret_value()
+    bot = Bot(settings, telegram, Desk(settings, client, secret), secret)
     try:
         await bot.run(stop)
     except Unauthorized:
@@ -60,7 +62,7 @@ class Bot:
     def __init__(self, settings: Settings, telegram: Telegram, desk: Desk, secret: str) -> None:
         self._settings, self._telegram, self._desk, self._secret = settings, telegram, desk, secret
         self._process = process_name()
-        self._delivery = Delivery(telegram, desk, secret, settings.allowed, self.crash_point)
+        self._delivery = Delivery(telegram, desk, settings.allowed, self.crash_point)
 
     def crash_point(self, name: str) -> None:
         """Tests make the process die here, as if the power had gone (HMEM_CRASH_AT)."""
@@ -70,6 +72,10 @@ class Bot:
     async def run(self, stop: asyncio.Event) -> None:
         if not self._settings.allowed:
             log.warning("ALLOWED_CHATS is empty, so nobody is answered; write to the bot to learn a chat's id")
+        elif min(self._settings.allowed) < 0 and not self._settings.owner_ids:
+            log.warning(
+                "OWNERS is empty, so in groups nobody has an owner's rights; the bot tells whom it refuses their number"
+            )
         work, stopping = asyncio.create_task(self._work()), asyncio.create_task(stop.wait())
         await asyncio.wait({work, stopping}, return_when=asyncio.FIRST_COMPLETED)
         stopping.cancel()
@@ -84,7 +90,7 @@ class Bot:
 
     async def _work(self) -> None:
         me = await until_telegram_answers(self._telegram.me)
-        commands = Commands(self._desk, self._secret)
+        commands = Commands(self._desk, self._secret, Rights(self._settings))
         intake = Intake(self._settings, self._telegram, self._desk, commands, me, self._delivery.wake, self.crash_point)
         while True:
             await self._take_lease(me)

@@ -30,6 +30,7 @@ from aiogram.utils.token import TokenValidationError
 
 from dispatcher.telegram.rendering import Part
 from shared.errors import SettingsError
+from shared.records import well_formed
 from shared.settings import Settings
 
 #: Seconds that Telegram holds a request for updates, and that any request may take beside it.
@@ -184,9 +185,5 @@ def _entities(part: Part) -> list[MessageEntity] | None:
 def _loads(text: str) -> Any:
     """JSON; a lone surrogate, which nothing behind this takes, becomes U+FFFD."""
     value = json.loads(text)
-    try:
-        json.dumps(value, ensure_ascii=False).encode()
-    except UnicodeEncodeError:
-        joined = json.dumps(value, ensure_ascii=False).encode("utf-16-le", "surrogatepass")
-        return json.loads(joined.decode("utf-16-le", "replace"))
-    return value
+    joined = json.dumps(value, ensure_ascii=False)
+    return value if (whole := well_formed(joined)) is joined else json.loads(whole)

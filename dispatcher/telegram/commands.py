@@ -9,8 +9,9 @@ from typing import Any
 import redis
 import structlog
 
+from dispatcher.rights import Rights
 from dispatcher.telegram.hearing import Heard
-from dispatcher.telegram.waiting import Desk
+from dispatcher.telegram.waiting import Desk, Waiting
 from shared.records import MODELS, RecordRefused, Result, loads_object
 
 log = structlog.get_logger()
@@ -31,7 +32,8 @@ HELP = "\n".join(
         "",
         *(f"/{name} - {what}" for name, what in MENU.items()),
         "",
-        "In a group I answer when my name is mentioned, when you reply to me, or to a command. I read text only.",
+        "In a group I answer when my name is mentioned, when you reply to me, or to a command. There /new, /stats, another model, "
+        "forgetting, and to cancel what others asked are for my owner. I read text only.",
     ]
 )
 NEW = "A new conversation begins. What I remember of earlier ones stays."
@@ -45,6 +47,7 @@ BUSY = (
     "Too many messages are waiting for an answer, so I did not take this one, nor those that come before some are answered. "
     "Please send them again then."
 )
+TOO_LONG = "This message is too long, so I did not take it. Please send it in several shorter ones."
 EDITED = "I had taken the earlier text by then, so the change was not read. Please send the new text as a message."
 CANCELLED = "Cancelled."
 
@@ -59,25 +62,33 @@ def stranger(chat: int) -> str:
 class Commands:
     """Answers to commands; None for one that is not known here."""
 
-    def __init__(self, desk: Desk, secret: str) -> None:
-        self._desk, self._secret = desk, secret
+    def __init__(self, desk: Desk, secret: str, rights: Rights) -> None:
+        self._desk, self._secret, self._rights = desk, secret, rights
 
     async def answer(self, heard: Heard) -> str | None:
-        chat = str(heard.chat)
+        chat, user = str(heard.chat), heard.own_id
         if heard.command in ("start", "help"):
             return HELP
         if heard.command == "new":
-            await self._desk.end_conversation(chat)
-            return NEW
+            return self._rights.refusal("begin a new conversation", chat, user) or await self._new(chat)
         if heard.command == "status":
             return await self._status(chat)
         if heard.command == "stats":
-            return stats_text(await self._desk.stats(datetime.now(UTC).strftime("%Y-%m-%d")))
+            return self._rights.stats_refusal(chat, user) or await self._stats()
         if heard.command == "cancel":
-            return await self._cancel(chat)
+            return await self._cancel(chat, user)
         if heard.command == "model":
-            return await self._model(chat, heard.text.strip().lower())
+            wanted = heard.text.strip().lower()
+            refusal = self._rights.refusal("choose another model", chat, user) if wanted else ""
+            return refusal or await self._model(chat, wanted)
         return None
+
+    async def _new(self, chat: str) -> str:
+        await self._desk.end_conversation(chat)
+        return NEW
+
+    async def _stats(self) -> str:
+        return stats_text(await self._desk.stats(datetime.now(UTC).strftime("%Y-%m-%d")))
 
     async def _status(self, chat: str) -> str:
         queued = await self._desk.queue_length()
@@ -90,22 +101,33 @@ class Commands:
         work = "The dispatcher is at work." if serving else "No dispatcher is at work, so answers will take a while."
         return f"{work} Queued: {queued}, waiting in this chat: {here}.\n{night}"
 
-    async def _cancel(self, chat: str) -> str:
-        """Queued tasks are answered by us; of the others the dispatcher is told."""
+    async def _cancel(self, chat: str, user: str | None) -> str:
+        """Queued tasks are answered by us; of the others the dispatcher is told. A member of a group cancels his own."""
+        everybodys = self._rights.unlimited(chat, user)
+
+        def may(whose: str | None) -> bool:
+            return everybodys or (user is not None and whose == user)
+
         taken_back, asked = 0, 0
         for raw, task in await self._desk.queued():
-            if task.chat_id == chat:
+            if task.chat_id == chat and may(task.user_id):
                 result = Result.sign(self._secret, task.task_id, CANCELLED, datetime.now(UTC).isoformat())
                 taken_back += await self._desk.cancel_queued(raw, task.task_id, result)
-        open_ones = [
-            name for name, one in (await self._desk.waiting()).items() if one.chat == chat and one.text is None
-        ]
-        answered = await self._desk.results(open_ones)
-        for task_id in open_ones:
-            if task_id not in answered:
+        left = await self._unanswered(chat)
+        for task_id, one in left.items():
+            if may(one.user):
                 await self._desk.cancel_running(task_id)
                 asked += 1
-        return cancel_text(taken_back, asked)
+        text = cancel_text(taken_back, asked)
+        return text if asked == len(left) else f"{text} {self._rights.refusal('cancel what others asked', chat, user)}"
+
+    async def _unanswered(self, chat: str) -> dict[str, Waiting]:
+        """What of the chat waits for an answer that is not there yet."""
+        found = {
+            name: one for name, one in (await self._desk.waiting()).items() if one.chat == chat and one.text is None
+        }
+        answered, _ = await self._desk.results(list(found))
+        return {name: one for name, one in found.items() if name not in answered}
 
     async def _model(self, chat: str, wanted: str) -> str:
         names = ", ".join((*MODELS, "default"))

@@ -47,8 +47,8 @@ OUTBOX_BATCH = 20
 
 PLACEHOLDER = "…"
 UNSIGNED = (
-    "An answer came whose signature does not match, so it was set aside. The owner should check that "
-    "RESULT_HMAC_KEY is the same for the bot and the dispatcher. Then please ask again."
+    "Something came that is not signed as an answer of mine, so I do not show it and wait on. If this stays, the owner "
+    "should check that RESULT_HMAC_KEY is the same for the bot and the dispatcher."
 )
 NO_ANSWER = "No answer came within two days, so I no longer wait for one. Please ask again."
 NOTHING_SAID = "The answer was empty. Please ask again in other words."
@@ -57,11 +57,12 @@ NOT_SHOWN = "Telegram refused a part of this answer, so it cannot be shown here.
 
 @dataclass(frozen=True)
 class Job:
-    """One step for one record: its result is there, or its own words, or it waits for a placeholder or for too long."""
+    """One step for one record: its result is there, or its own words, or it waits for a placeholder, a warning, or for too long."""
 
     name: str
     record: Waiting
-    result: bytes | None = None
+    result: bytes | None = None  # signed
+    junk: bool = False  # something else stands in its place
 
 
 class Delivery:
@@ -69,11 +70,10 @@ class Delivery:
         self,
         telegram: Telegram,
         desk: Desk,
-        secret: str,
         allowed: frozenset[int],
         crash_point: Callable[[str], None],
     ) -> None:
-        self._telegram, self._desk, self._secret, self._allowed = telegram, desk, secret, allowed
+        self._telegram, self._desk, self._allowed = telegram, desk, allowed
         self._crash_point = crash_point
         self._chats: dict[int, asyncio.Task[None]] = {}  # one task for each chat with work
         self._typing: asyncio.Task[None] | None = None
@@ -113,10 +113,10 @@ class Delivery:
         busy = set(self._chats)  # before reading: what a chat's task does meanwhile is not seen below
         waiting = await self._desk.waiting()
         open_ones = {name: one for name, one in waiting.items() if one.text is None}
-        results = await self._desk.results(list(open_ones))
+        results, junk = await self._desk.results(list(open_ones))
         work: dict[int, list[Job]] = {}
         for name, record in waiting.items():
-            job = Job(name, record, results.get(name))
+            job = Job(name, record, results.get(name), name in junk)
             if record.target not in busy and _due(job):
                 work.setdefault(record.target, []).append(job)
         if not self._closing.is_set():
@@ -169,26 +169,17 @@ class Delivery:
         if record.text is not None:
             await self._show(job, plain_parts(record.text))
         elif job.result is not None:
-            await self._show(job, await asyncio.to_thread(self._answer, job.name, job.result))
+            await self._show(job, await asyncio.to_thread(_answer, job.result))
         elif _expired(record):
             log.warning("no answer came for two days", task=job.name)
             await self._show(job, plain_parts(NO_ANSWER))
+        elif record.placeholder is not None:
+            await self._edit(record, Part(UNSIGNED))
+            await self._note(job.name, replace(record, warned=True))
         else:
             message = await self._send(record, Part(PLACEHOLDER))  # with a sound: the edit makes none
             self._crash_point("telegram:placeholder-sent")
             await self._note(job.name, replace(record, placeholder=message))
-
-    def _answer(self, task_id: str, raw: bytes) -> list[Part]:
-        """The messages of a result. The record decides where it goes; the signature, that it is one."""
-        try:
-            result = Result.parse(raw)
-        except RecordRefused as error:
-            log.error("a result cannot be read and is set aside", task=task_id, error=str(error))
-            return plain_parts(UNSIGNED)
-        if not result.verify(self._secret, task_id):
-            log.error("a result is not signed by the dispatcher and is set aside", task=task_id)
-            return plain_parts(UNSIGNED)
-        return parts_of(result.output) or plain_parts(NOTHING_SAID)
 
     async def _show(self, job: Job, parts: list[Part]) -> None:
         record = job.record
@@ -284,10 +275,16 @@ class Delivery:
                 await self._telegram.typing(chat, thread)
 
 
+def _answer(raw: bytes) -> list[Part]:
+    """The messages of a signed result. The record decides where it goes."""
+    return parts_of(Result.parse(raw).output) or plain_parts(NOTHING_SAID)
+
+
 def _due(job: Job) -> bool:
     record = job.record
     needs_placeholder = record.placeholder is None and record.parts_sent == 0
-    return record.text is not None or job.result is not None or needs_placeholder or _expired(record)
+    needs_warning = job.junk and not record.warned
+    return record.text is not None or job.result is not None or needs_placeholder or needs_warning or _expired(record)
 
 
 def _expired(record: Waiting) -> bool:

@@ -55,6 +55,11 @@ class Heard:
     caption: bool = False
 
     @property
+    def own_id(self) -> str | None:
+        """The number of who said it, as a task has it; of a group or channel in whose name it was said; None if it is not known."""
+        return str(self.user) if self.user else None
+
+    @property
     def label(self) -> str:
         """Names the message among all chats."""
         return f"{self.chat}-{self.message}"

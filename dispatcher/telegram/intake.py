@@ -44,6 +44,7 @@ class Intake:
         arrived: Callable[[], None],
         crash_point: Callable[[str], None],
     ) -> None:
+        self._task_bytes = settings.task_bytes
         self._allowed, self._telegram, self._desk, self._commands = settings.allowed, telegram, desk, commands
         self._me, self._arrived, self._crash_point = me, arrived, crash_point
         self._strangers: set[int] = set()  # groups that were named in the log
@@ -122,6 +123,9 @@ class Intake:
     async def _question(self, task_id: str, heard: Heard, text: str) -> None:
         record = _record(heard)
         task = dumps(task_of(heard, task_id, text, await self._desk.model(record.chat)))
+        if len(task) > self._task_bytes:
+            await self._say(task_id, heard, commands.TOO_LONG)
+            return
         mark = Mark(task_id, digest(text))
         refusal = Waiting(record.chat, record.at, heard.thread, heard.message, text=commands.BUSY)
         taken = await self._desk.take(task_id, record, task, heard.label, mark, refusal)
@@ -144,7 +148,7 @@ class Intake:
         if mark is None or not text or digest(text) == mark.digest:
             return
         notice = Waiting(str(heard.chat), time.time(), heard.thread, heard.message, text=commands.EDITED)
-        outcome = await self._desk.edited(task_id, heard.label, mark, text, notice)
+        outcome = await self._desk.edited(task_id, heard.label, mark, text, heard.user, notice)
         log.info("a message was edited", task=mark.task, outcome=("too late", "replaced", "too late")[outcome])
 
     async def _say(self, task_id: str, heard: Heard, text: str) -> None:
@@ -161,4 +165,4 @@ def _where(error: Exception) -> str:
 
 def _record(heard: Heard, text: str | None = None) -> Waiting:
     reply_to = None if heard.private else heard.message
-    return Waiting(str(heard.chat), time.time(), heard.thread, reply_to, text=text)
+    return Waiting(str(heard.chat), time.time(), heard.thread, reply_to, text=text, user=heard.own_id)

@@ -20,6 +20,8 @@ from typing import Any
 
 import structlog
 
+from shared.records import well_formed
+
 log = structlog.get_logger()
 
 #: Telegram's limit of a message, in UTF-16 units.
@@ -63,8 +65,7 @@ def plain_parts(text: str) -> list[Part]:
 
 def readable(text: str) -> str:
     """Without what Telegram refuses."""
-    text = _CONTROL.sub("", text.replace("\r\n", "\n").replace("\r", "\n"))
-    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return well_formed(_CONTROL.sub("", text.replace("\r\n", "\n").replace("\r", "\n")))
 
 
 def units(text: str) -> int:

@@ -13,12 +13,14 @@ from pathlib import Path
 from typing import Any, cast
 
 import structlog
+from redis import ResponseError
 from redis.asyncio import Redis
 from redis.asyncio.retry import Retry
 from redis.backoff import ExponentialBackoff
 
+from dispatcher.scripts import script_text
 from shared import keys
-from shared.records import RecordRefused, Result, Task, dumps, loads_object
+from shared.records import RESULT_BYTES, RecordRefused, Result, Task, dumps, loads_object
 from shared.settings import Settings
 
 log = structlog.get_logger()
@@ -47,9 +49,11 @@ class Waiting:
     thread: int | None = None
     reply_to: int | None = None
     placeholder: int | None = None  # message that the answer takes the place of
+    warned: bool | None = None  # the placeholder says that something came that is not signed
     parts_sent: int = 0
     text: str | None = None
     moved: str | None = None  # chat that the group has become
+    user: str | None = None  # who asked, as the task has it
 
     @property
     def target(self) -> int:
@@ -92,13 +96,14 @@ def digest(text: str) -> str:
 class Desk:
     """The bot's hands in Redis."""
 
-    def __init__(self, settings: Settings, redis: Redis) -> None:
-        self._settings, self._redis = settings, redis
+    def __init__(self, settings: Settings, redis: Redis, secret: str) -> None:
+        self._settings, self._redis, self._secret = settings, redis, secret
         names = ("intake", "edit", "cancel", "delivered", "note", "tell", "outbox", "owner")
         folder = Path(__file__).parent
         self._scripts = {
             name: redis.register_script((folder / f"{name}.lua").read_text(encoding="utf-8")) for name in names
-        }
+        } | {"queued": redis.register_script(script_text("queued"))}
+        self._junk = set[str]()  # tasks of which the log has it
 
     # Taking.
 
@@ -148,10 +153,12 @@ class Desk:
         raw = cast(bytes | None, await self._redis.get(keys.bot_seen(message)))
         return Mark.parse(raw) if raw else None
 
-    async def edited(self, update: str, message: str, mark: Mark, text: str, notice: Waiting) -> int:
-        """A message's new text: 1 it is in the queue, 2 the chat is told that the earlier one counts, 0 nothing."""
+    async def edited(self, update: str, message: str, mark: Mark, text: str, user: int, notice: Waiting) -> int:
+        """A message's new text, which is its editor's (`user`): 1 it is in the queue, 2 the chat is told that the earlier one counts, 0 nothing."""
         found = next((raw for raw, task in await self.queued() if task.task_id == mark.task), b"")
-        new = dumps(loads_object(found) | {"message": text}) if found else b""
+        new = dumps(loads_object(found) | {"message": text, "user_id": user}) if found else b""
+        if len(new) > self._settings.task_bytes:
+            found, new = b"", b""
         changed = Mark(mark.task, digest(text), mark.told)
         return int(
             await self._run(
@@ -172,9 +179,9 @@ class Desk:
     # What commands need.
 
     async def queued(self) -> list[tuple[bytes, Task]]:
-        """Tasks in the queue, with their bytes; what is none is the dispatcher's to refuse."""
+        """Tasks in the queue, with their bytes; what is none, or too large, is the dispatcher's to refuse."""
         found = []
-        for raw in await cast(Awaitable[list[bytes]], self._redis.lrange(keys.TASKS, 0, -1)):
+        for raw in await self._run("queued", [keys.TASKS], [0, -1, self._settings.task_bytes]):
             try:
                 found.append((raw, Task.parse(raw)))
             except RecordRefused:
@@ -233,12 +240,41 @@ class Desk:
                 await self._redis.hdel(keys.BOT_WAITING, cast(str, name))
         return dict(sorted(found.items(), key=lambda one: (one[1].at, one[0])))
 
-    async def results(self, task_ids: list[str]) -> dict[str, bytes]:
-        """Those that are there."""
-        if not task_ids:
-            return {}
-        raws = cast(list[bytes | None], await self._redis.mget([keys.result(one) for one in task_ids]))
-        return {one: raw for one, raw in zip(task_ids, raws, strict=True) if raw is not None}
+    async def results(self, task_ids: list[str]) -> tuple[dict[str, bytes], set[str]]:
+        """The signed results that are there; and the tasks at which something else stands, which is not fetched if it is too large."""
+        results, junk = dict[str, bytes](), set[str]()
+        async with self._redis.pipeline(transaction=False) as pipe:
+            for one in task_ids:
+                pipe.strlen(keys.result(one))
+            sizes = await pipe.execute(raise_on_error=False) if task_ids else []
+        for one, size in zip(task_ids, sizes, strict=True):
+            if size == 0:
+                continue
+            try:
+                if raw := await self._result(one, size):
+                    results[one] = raw
+            except RecordRefused as error:
+                junk.add(one)
+                self._say_junk(one, str(error))
+        return results, junk
+
+    async def _result(self, task_id: str, size: object) -> bytes | None:
+        """RecordRefused for what is not signed for this task."""
+        if isinstance(size, ResponseError):
+            if not str(size).startswith("WRONGTYPE"):
+                raise size
+            raise RecordRefused("a key of another type")
+        if isinstance(size, int) and size > RESULT_BYTES:
+            raise RecordRefused(f"{size} bytes are more than any answer has")
+        raw = cast(bytes | None, await self._redis.get(keys.result(task_id)))
+        if raw:
+            Result.verified(self._secret, task_id, raw)
+        return raw
+
+    def _say_junk(self, task_id: str, reason: str) -> None:
+        if task_id not in self._junk:
+            self._junk.add(task_id)
+            log.error("a result is not signed by the dispatcher and is passed over", task=task_id, reason=reason)
 
     async def note(self, name: str, record: Waiting) -> None:
         await self._run("note", [keys.BOT_WAITING], [name, record.to_json()])

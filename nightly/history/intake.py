@@ -5,10 +5,11 @@ from __future__ import annotations
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 from zoneinfo import ZoneInfo
 
 import orjson
@@ -19,12 +20,13 @@ from nightly.history.candidates import Read, Wanted, files_of
 from nightly.history.sieve import Sieve, Tally
 from nightly.night import RESULT, connect, nights_dir
 from nightly.progress import Reporter
-from nightly.segments import read_archive
-from nightly.staging import Staging, imports_dir, read_staged, sift_by_unit, stage, staged_files, stones_of
+from nightly.segments import parse_turn, read_archive
+from nightly.staging import Staging, adopt, imports_dir, read_staged, sift_by_unit, stage, staged_files, stones_of
+from nightly.tombstones import imported, judge
 from shared import keys
 from shared.errors import InvalidInput, NightRunning
 from shared.moments import given_moment
-from shared.records import RecordRefused, Tombstone, chat_id_of
+from shared.records import RecordRefused, chat_id_of
 from shared.settings import Settings
 from shared.text import shorten
 
@@ -33,6 +35,11 @@ SHOWN_PLACES = 20
 #: Chats that are shown.
 SHOWN_CHATS = 20
 
+#: Why a tombstone of an import is left out.
+WITHOUT_TOMBSTONES = "a tombstone, which would take turns away (--with-tombstones takes it)"
+
+#: Whether the owner agrees to tombstones, given what `covered_by` says of them.
+Agreed = Callable[[list[dict[str, Any]]], bool]
 Reader = Callable[[Path, int], Iterator[Read]]
 
 
@@ -44,6 +51,7 @@ class Request:
     paths: list[Path]
     wanted: Wanted
     bot: str | None = None
+    with_tombstones: bool = False
 
 
 @dataclass
@@ -85,12 +93,26 @@ def wanted_of(since: str | None, until: str | None, chat: str | None, zone: Zone
     return Wanted(given_moment("--since", since, zone), given_moment("--until", until, zone), chat_id)
 
 
-def bring_in(settings: Settings, request: Request, reporter: Reporter, *, accept: bool = False) -> dict[str, Any]:
-    """The whole backfill; its report, with the summaries of the nights that it took."""
-    staged, findings = _stage(imports_dir(settings), settings, request, reporter)
-    report = {"source": request.source, **findings.to_json()}
-    if staged is None:
-        return report | Tally().to_json() | {"nights": []}
+def bring_in(
+    settings: Settings, request: Request, reporter: Reporter, agreed: Agreed | None = None, *, accept: bool = False
+) -> dict[str, Any]:
+    """The whole backfill; its report, with the summaries of the nights that it took.
+
+    `agreed` is asked before tombstones are taken, with what they would take away; InvalidInput, and nothing is staged, if it says no.
+    """
+    with ExitStack() as held:
+        aside = (
+            held.enter_context(tempfile.TemporaryDirectory(prefix="hmem-plan-")) if request.with_tombstones else None
+        )
+        staged, findings = _stage(
+            Path(aside, "imports") if aside else imports_dir(settings), settings, request, reporter
+        )
+        report = {"source": request.source, **findings.to_json()}
+        if staged is None:
+            return report | Tally().to_json() | {"nights": []}
+        if aside:
+            _ask(settings, staged, agreed)
+            staged = adopt(staged, imports_dir(settings))
     try:
         nights = pipeline.run_nights(settings, reporter, accept=accept)
     except NightRunning as error:
@@ -100,14 +122,44 @@ def bring_in(settings: Settings, request: Request, reporter: Reporter, *, accept
     return report | _fate(settings, staged.name, nights) | {"nights": nights}
 
 
+def _ask(settings: Settings, staged: Path, agreed: Agreed | None) -> None:
+    covered = covered_by(settings, staged)
+    if covered and not (agreed and agreed(covered)):
+        raise InvalidInput(
+            "The tombstones of this import were not agreed to, so nothing was taken. Give --yes with --with-tombstones, or leave both out."
+        )
+
+
+def covered_by(settings: Settings, staged: Path) -> list[dict[str, Any]]:
+    """What new tombstones of a staged import are there, and which turns of archive and Redis each would take away."""
+    archive = read_archive(settings.hmem_night_dir / "archive")
+    new = [stone for stone in stones_of([read_staged(staged)]) if stone.tombstone_id not in archive.tombstones]
+    turns = [version.turn for version in archive.versions.values()]
+    with connect(settings) as client:
+        for batch in export.in_batches(export.turn_keys(client)):
+            for record in export.read_records(client, batch):
+                with suppress(RecordRefused):
+                    turns.append(parse_turn(record, archive))
+    return [
+        {
+            "tombstone_id": stone.tombstone_id,
+            "chat_id": stone.chat_id,
+            "erases": stone.erase,
+            "turns": sorted({turn.turn_id for turn in turns if stone.covers(turn)}),
+        }
+        for stone in new
+    ]
+
+
 def plan(settings: Settings, request: Request, reporter: Reporter) -> dict[str, Any]:
     """What the backfill would do, by the night's own rules; nothing is written but in a temporary folder."""
-    tally = Tally()
+    tally, covered = Tally(), list[dict[str, Any]]()
     with tempfile.TemporaryDirectory(prefix="hmem-plan-") as folder:
-        staged, findings = _stage(Path(folder), settings, request, reporter)
+        staged, findings = _stage(Path(folder, "imports"), settings, request, reporter)
         if staged is not None:
             _tally(settings, staged, tally)
-    return {"source": request.source, **findings.to_json(), **tally.to_json()}
+            covered = covered_by(settings, staged)
+    return {"source": request.source, **findings.to_json(), **tally.to_json(), "covered": covered}
 
 
 def _tally(settings: Settings, staged: Path, tally: Tally) -> None:
@@ -117,20 +169,14 @@ def _tally(settings: Settings, staged: Path, tally: Tally) -> None:
     with connect(settings) as client:
         batches = export.in_batches(export.turn_keys(client))
         exported = (record for batch in batches for record in export.read_records(client, batch))
-        stones = [*_stones(client.lrange(keys.TOMBSTONES, 0, -1)), *stones_of(imports)]
-        sieve = Sieve(read_archive(settings.hmem_night_dir / "archive"), exported, stones)
+        archive = read_archive(settings.hmem_night_dir / "archive")
+        values = cast(list[bytes], client.lrange(keys.TOMBSTONES, 0, -1))
+        stones = [*judge(values, settings, archive.tombstones).obeyed, *stones_of(imports)]
+        sieve = Sieve(archive, exported, stones)
     for number, candidates in enumerate(imports, start=1):
         for candidate, verdict in sift_by_unit(sieve, candidates):
             if number == len(imports):
                 tally.count(candidate, verdict)
-
-
-def _stones(raw: Any) -> Iterator[Tombstone]:
-    for one in raw:
-        try:
-            yield Tombstone.parse(one)
-        except RecordRefused as error:
-            raise InvalidInput(f"A tombstone in Redis cannot be read: {error}. Mend or remove it first.") from error
 
 
 def _stage(directory: Path, settings: Settings, request: Request, reporter: Reporter) -> tuple[Path | None, Findings]:
@@ -149,11 +195,22 @@ def _reading(
     sizes = [path.stat().st_size if path.is_file() else 0 for path in files]
     what = f"{len(files)} files" if len(files) > 1 else files[0].name
     for unit, path in enumerate(files):
-        for one in read(path, unit):
+        for found in read(path, unit):
+            one = _as_agreed(found, settings, request)
             findings.add(one)
             if one.candidate is not None:
                 staging.add(one.candidate)
             yield what, sum(sizes[:unit]) + one.done, sum(sizes)
+
+
+def _as_agreed(read: Read, settings: Settings, request: Request) -> Read:
+    """A tombstone comes with an import only if that is asked for, and erases only with the owner's signature."""
+    candidate = read.candidate
+    if candidate is None or candidate.tombstone is None:
+        return read
+    if not request.with_tombstones:
+        return replace(read, candidate=None, left_out=WITHOUT_TOMBSTONES)
+    return replace(read, candidate=replace(candidate, tombstone=imported(candidate.tombstone, settings)))
 
 
 def _patterns() -> dict[str, str]:
@@ -182,6 +239,21 @@ def _fate(settings: Settings, name: str, nights: list[dict[str, Any]]) -> dict[s
     return Tally().to_json()
 
 
+def covered_lines(covered: list[dict[str, Any]]) -> list[str]:
+    """What tombstones would take away, for people."""
+    if not covered:
+        return []
+    told = [f"{len(covered)} tombstones are new:"]
+    for one in covered[:SHOWN_PLACES]:
+        turns = one["turns"]
+        what = "erases for good" if one["erases"] else "hides for ever"
+        named = f" ({', '.join(turns[:3])}{', …' if len(turns) > 3 else ''})" if turns else ""
+        told.append(f"  {one['tombstone_id']} {what} {len(turns)} turns of chat {shorten(one['chat_id'], 40)}{named}")
+    if (more := len(covered) - SHOWN_PLACES) > 0:
+        told.append(f"  and {more} more tombstones; --dry-run --json has them all")
+    return told
+
+
 def lines(report: dict[str, Any], *, dry: bool = False) -> list[str]:
     """A report for people."""
     span = f", from {_day(report['first'])} to {_day(report['last'])}" if report["first"] is not None else ""
@@ -196,6 +268,7 @@ def lines(report: dict[str, Any], *, dry: bool = False) -> list[str]:
         told.append(f"  chat {shorten(chat, 40)}: " + ", ".join(f"{count} {name}" for name, count in counts.items()))
     if (more := len(report["chats"]) - SHOWN_CHATS) > 0:
         told.append(f"  and {more} more chats; --json has them all")
+    told += covered_lines(report.get("covered", []))
     places = report["unreadable_places"]
     told += [f"  {one['place']}: {one['reason']}" for one in places[:SHOWN_PLACES]]
     if (more := len(places) - SHOWN_PLACES) > 0:

@@ -82,6 +82,12 @@ class Asker:
         self._embedder.close()
 
 
+def forget_questions() -> None:
+    """Askers that are made from now on know nothing that was asked before."""
+    with _KNOWN_LOCK:
+        _KNOWN.clear()
+
+
 def open_asker(settings: Settings, release: str, indexed_with: EmbeddingIdentity | None) -> Asker | str:
     """The asker for a release of this name, or why its vectors may not be compared with any of ours. HmemError if the embedder is away."""
     from shared import probes  # numpy, late

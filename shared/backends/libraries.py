@@ -20,7 +20,7 @@ def how_to_install(index: str) -> str | None:
     package, extra = LIBRARIES.get(index, (None, None))
     if package is None or importlib.util.find_spec(package):
         return None
-    return f"install the extra, in the checkout: pip install -c requirements.lock '.[{extra}]'"
+    return f"install the extra, in the checkout: scripts/setup --with {extra}"
 
 
 def refuse_without_library(index: str) -> None:

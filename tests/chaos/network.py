@@ -13,6 +13,7 @@ import threading
 from pathlib import Path
 from typing import cast
 
+from dispatcher.scripts import script_text
 from shared import keys
 from tests.chaos.aftermath import check_end, kept, mended
 from tests.chaos.forked import ForkedNight, night
@@ -20,7 +21,7 @@ from tests.chaos.oracle import Shadow, judge
 from tests.chaos.points import Stage
 from tests.chaos.proxy import Action, Proxy
 from tests.chaos.report import Bench, Outcome, RedisServer, chaos
-from tests.conftest import REPOSITORY, World, wait_for
+from tests.conftest import World, wait_for
 
 #: The ways to cut a request; the last costs seconds, since every further request is tried ten times.
 CUTS: tuple[Action, ...] = ("reply", "request", "gone")
@@ -116,7 +117,7 @@ def by_day(bench: Bench) -> Outcome:
 
 def _loaded(world: World, name: str) -> bytes:
     """The script is in Redis already (else the first try ends with NOSCRIPT, and nothing of interest is cut); what marks its calls."""
-    text = (REPOSITORY / "dispatcher" / f"{name}.lua").read_bytes()
+    text = script_text(name).encode()
     world.redis.script_load(text)
     return hashlib.sha1(text).hexdigest().encode()
 

@@ -185,7 +185,12 @@ def _judge_directories(world: World, found: Outcome, tidy: bool) -> None:
                 if path.exists():  # else it was pruned while we looked
                     found.found("torn", f"releases/{path.name}: {error}")
     if tidy:
-        left = [*world.memory_dir.glob("incoming/*"), *world.night_dir.rglob("*.tmp"), *world.memory_dir.glob(".*.tmp")]
+        left = [
+            *world.memory_dir.glob("incoming/*"),
+            *world.memory_dir.glob("verifying/*"),
+            *world.night_dir.rglob("*.tmp"),
+            *world.memory_dir.glob(".*.tmp"),
+        ]
         for path in left:
             found.found("torn", f"left over: {path.relative_to(world.root)}")
 

@@ -62,7 +62,7 @@ class Stage:
         )
         shadow = Shadow(said, tried, forgotten=dict(self._before.forgotten))
         stone = Tombstone("s1", "-100123", 1_800_000_000.0, turn_ids=frozenset(shadow.forgotten), erase=True)
-        self.world.redis.rpush("hcli:mem:tombstones", stone.to_json())
+        self.world.push_tombstone(stone)
         shadow.say(self.world, "t1", "no, the stork stayed at pond number1y", chat_id="-100123")
         shadow.say(self.world, "t2", "said on the second day at pond number2x")
         shadow.put(self.world, b"hcli:memory:bad:user", b"{")

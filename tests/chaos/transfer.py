@@ -114,7 +114,7 @@ def ssh(bench: Bench) -> Outcome:
 def _impatient_night(world: World, remote: Remote) -> tuple[int, str]:
     """A night in this process, whose limits are seconds: a silence of ten minutes is not waited for here."""
     with (
-        mock.patch.object(target, "VERB_TIMEOUT_SECONDS", 3.0),
+        mock.patch.object(target, "VERB_TIMEOUT_SECONDS", 6.0),
         mock.patch.object(target, "SILENCE_SECONDS", 1),
         mock.patch.object(target.SshTarget.bring.retry, "wait", wait_none()),
     ):

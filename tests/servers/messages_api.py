@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler
@@ -65,6 +66,14 @@ def tool_results(request: dict[str, Any]) -> list[dict[str, Any]]:
     content = request["messages"][-1]["content"]
     blocks = content if isinstance(content, list) else []
     return [block for block in blocks if block.get("type") == "tool_result"]
+
+
+def tag_code(request: dict[str, Any]) -> str:
+    """The tag code that a request gives, as a model reads it: in the system prompt, or in the newest message."""
+    system = "\n".join(block["text"] for block in request["system"])
+    newest = [one for one in request["messages"] if one["role"] == "user"][-1]["content"]
+    message = newest if isinstance(newest, str) else "\n".join(block.get("text", "") for block in newest)
+    return str(re.findall(r"^Tag code of this request: (\w+)$", f"{message}\n{system}", re.MULTILINE)[-1])
 
 
 def _events(reply: Reply, model: str) -> bytes:

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """A stand-in for the Claude CLI that says what a test tells it to, and writes down every whole request.
 
-`$HOME/answers.json` maps a message to its answer; any other message gets "All right.". `$HOME/requests.jsonl` gets a line for each request:
+`$HOME/answers.json` maps a message to its answer; any other message gets "All right.". Where an answer says CODE, the tag code of the request
+stands, as a model would write it. `$HOME/requests.jsonl` gets a line for each request:
 system (the file of --append-system-prompt-file), message, history (of a resumed session, all its messages and raw answers, as the CLI would send
 them), session, resumed. While `$HOME/hold` exists, no answer is given.
 """
@@ -25,6 +26,13 @@ def history_of(session: str) -> Path:
     folder = HOME / ".scripted" / place
     folder.mkdir(parents=True, exist_ok=True)
     return folder / f"{session}.json"
+
+
+def tag_code(system: str, message: str) -> str:
+    """The last one of the system prompt, else the first of the message: what the rules point to."""
+    codes = re.compile(r"^Tag code of this request: (\w+)$", re.MULTILINE)
+    found = codes.findall(system)[-1:] or codes.findall(message)[:1]
+    return found[0] if found else "CODE"
 
 
 def main() -> None:
@@ -51,7 +59,12 @@ def main() -> None:
     while (HOME / "hold").exists():
         time.sleep(0.02)
     answers = HOME / "answers.json"
-    answer = (json.loads(answers.read_text()) if answers.exists() else {}).get(message, "All right.")
+    known = json.loads(answers.read_text()) if answers.exists() else {}
+    ends = [
+        one for one in known if f"\n\n{message}".endswith(f"\n\n{one}")
+    ]  # with RECALL_PLACEMENT=message our own lines stand ahead
+    answer = known[max(ends, key=len)] if ends else "All right."
+    answer = answer.replace("CODE", tag_code(str(request["system"]), message))
     kept.write_text(json.dumps([*history, {"message": message, "answer": answer}]))
     usage = {"input_tokens": len(message) // 4, "output_tokens": len(answer) // 4}
     record = {"type": "result", "subtype": "success", "is_error": False, "result": answer, "session_id": session}

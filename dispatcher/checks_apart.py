@@ -1,0 +1,57 @@
+"""Whether the parts of this installation are kept apart: what one could read of the others. Warnings only, for one user for all works, too."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from dispatcher.claude import cli_environment, find_cli
+from dispatcher.findings import Finding, Setup, ok, warning
+from dispatcher.walls import Walls
+from shared.credentials import variables_set
+from shared.errors import ClaudeUnavailable
+from shared.settings import Settings
+from shared.settings_sources import secrets_of
+
+
+def check_isolation(setup: Setup) -> Finding:
+    """Secrets, users, and what surrounds the Claude CLI."""
+    settings = setup.settings
+    weaker = [*_secrets(settings), *_users(settings), *_walls(settings)]
+    if not weaker:
+        return ok(
+            "Secrets stand in no environment, dispatcher and night are two users, and the Claude CLI sees no file of memory."
+        )
+    return warning(
+        f"What one part of this could read of another: {'; '.join(weaker)}.",
+        "systemd/README.md sets it up with three users and secrets in files. One user for all works, too.",
+    )
+
+
+def _secrets(settings: Settings) -> list[str]:
+    exposed = variables_set(secrets_of(settings))
+    return (
+        [f"{', '.join(exposed)} in the environment, which every child of this shell or service inherits"]
+        if exposed
+        else []
+    )
+
+
+def _users(settings: Settings) -> list[str]:
+    owners = [_owner(path) for path in (settings.hmem_state_dir, settings.hmem_night_dir)]
+    same = None not in owners and len(set(owners)) == 1
+    return ["dispatcher and night are one user, so either can read the other's files and secrets"] if same else []
+
+
+def _owner(path: Path) -> int | None:
+    try:
+        return path.stat().st_uid
+    except OSError:
+        return None
+
+
+def _walls(settings: Settings) -> list[str]:
+    try:
+        open_because = Walls(settings, cli_environment(settings), find_cli(settings)).open_because
+    except ClaudeUnavailable:  # another check says so
+        return []
+    return [f"the Claude CLI is not kept from our directories by Landlock: {open_because}"] if open_because else []

@@ -1,0 +1,20 @@
+-- Tasks that are larger than they may be are cut where they stand in the queue. This text goes ahead of claim.lua and queued.lua.
+-- What is left of one is no JSON, so that nobody takes it for a task: this mark, its size, and lines with its beginning and its end.
+local CUT = 'hmem-too-large '
+local function is_cut(raw) return string.sub(raw, 1, #CUT) == CUT end
+
+-- The task at this place, cut if it has more than `most` bytes. Characters that would be cut in two are left out.
+local function cut_at(tasks, place, raw, most)
+  if #raw <= most then return raw end
+  local beginning = string.gsub(string.sub(raw, 1, 1024), '[\128-\255]*$', '')
+  local ending = string.gsub(string.sub(raw, -512), '^[\128-\255]*', '')
+  local left = CUT .. #raw .. '\n' .. beginning .. '\n' .. ending
+  redis.call('LSET', tasks, place, left)
+  return left
+end
+
+-- Bytes that Redis estimates for the queue from the first `samples` of its nodes (0: exactly, from all); nil if this user may not ask.
+local function usage(tasks, samples)
+  local bytes = redis.pcall('MEMORY', 'USAGE', tasks, 'SAMPLES', samples)
+  return type(bytes) == 'number' and bytes or nil
+end

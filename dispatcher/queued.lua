@@ -1,0 +1,10 @@
+-- Tasks of the queue, for those who look at it. One that is larger than it may be is cut where it stands, and given as that (cut.lua, ahead of this).
+-- KEYS  1 hcli:tasks
+-- ARGV  1 place of the first  2 of the last (-1: of the queue)  3 bytes of the largest task
+-- Returns them in order.
+local length, found = redis.call('LLEN', KEYS[1]), {}
+local last = tonumber(ARGV[2]) < 0 and length - 1 or math.min(tonumber(ARGV[2]), length - 1)
+for place = tonumber(ARGV[1]), last do
+  found[#found + 1] = cut_at(KEYS[1], place, redis.call('LRANGE', KEYS[1], place, place)[1], tonumber(ARGV[3]))
+end
+return found

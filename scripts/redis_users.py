@@ -1,0 +1,108 @@
+"""Make deploy/redis-users.acl and the tables in deploy/README.md from shared/redis_users.py.
+
+.venv/bin/python scripts/redis_users.py                   writes both
+.venv/bin/python scripts/redis_users.py --vectors [NAME]  prints what to add for vectors in the same Redis (NAME: INDEX_NAME, else hmem)
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+from shared.keys import KEYS
+from shared.redis_users import USERS, Right, User, reach, vectors
+
+DEPLOY = Path(__file__).parent.parent / "deploy"
+ACL, DOCUMENT = DEPLOY / "redis-users.acl", DEPLOY / "README.md"
+FIRST, LAST = "<!-- made by scripts/redis_users.py: begin -->\n", "<!-- made by scripts/redis_users.py: end -->\n"
+ACCESS = {"R": "reads", "W": "writes", "RW": "reads and writes"}
+
+
+def acl() -> str:
+    """The file that Redis loads; `new-secrets` puts the hashes in."""
+    return "".join(f"{line}\n" for line in ["user default reset off", *map(acl_line, USERS)])
+
+
+def acl_line(user: User) -> str:
+    password = f"#{user.name.upper()}_PASSWORD_SHA256" if user.password else "nopass"
+    keyless = [f"+{name}" for name in user.keyless]
+    return " ".join(["user", user.name, "reset", "on", password, *keyless, *map(selector, user.selectors)])
+
+
+def selector(right: Right) -> str:
+    """These commands on these keys, in the words of an ACL."""
+    mark = "~" if right.access == "RW" else f"%{right.access}~"
+    return f"({' '.join([*(mark + one for one in right.patterns), *(f'+{name}' for name in right.names)])})"
+
+
+def tables() -> str:
+    """What each user may, why, and what it may not, in Markdown."""
+    parts = []
+    for user in USERS:
+        lines = [f"**`{user.name}`**: {user.what}", "", "| commands | keys | why |", "|---|---|---|"]
+        lines += [_row(right) for right in user.rights]
+        parts.append("\n".join([*lines, "", _may_not(user), ""]))
+    return "\n".join(parts)
+
+
+def _row(right: Right) -> str:
+    on = f" {ACCESS[right.access]} {_named(right.patterns)}" if right.patterns else ""
+    return f"| {_named(right.commands.split())} |{on} | {right.why} |"
+
+
+def _may_not(user: User) -> str:
+    """Of all keys: those it cannot touch, only reads, only writes."""
+    of: dict[str, list[str]] = {"": [], "R": [], "W": []}
+    for pattern in patterns():
+        of.setdefault(reach(user, pattern), []).append(pattern)
+    said = {"touch": of[""], "write": of["R"], "read": of["W"]}
+    told = [
+        f"{verb} {_named(found) if len(found) < len(patterns()) else 'any key'}"
+        for verb, found in said.items()
+        if found
+    ]
+    return f"May not {'; '.join(told)}." if told else "No key is closed to it."
+
+
+def patterns() -> list[str]:
+    """The keys of the system as an ACL names them."""
+    return [re.sub(r"\{.*", "*", key.pattern) for key in KEYS]
+
+
+def _named(names: list[str] | tuple[str, ...]) -> str:
+    """In a cell of a table a bar is escaped."""
+    return " ".join(f"`{name}`" for name in names).replace("|", "\\|")
+
+
+def additions(index_name: str) -> str:
+    """For each user what is added to its line for vectors in the same Redis."""
+    lines = [f"{user}: {' '.join(map(selector, rights))}" for user, rights in vectors(index_name).items()]
+    return "\n".join(lines) + "\n"
+
+
+def document(text: str) -> str:
+    """deploy/README.md with its tables made anew."""
+    before, _, rest = text.partition(FIRST)
+    _, _, after = rest.partition(LAST)
+    block = f"{tables()}\n**Vectors on Redis** {_VECTORS}\n\n```\n{additions('hmem')}```\n"
+    return f"{before}{FIRST}\n{block}\n{LAST}{after}"
+
+
+_VECTORS = (
+    "(`NIGHT_INDEXES=redis`): a Redis without the search module refuses a file that names its commands, so these are not in it. On Redis 8 or\n"
+    "Redis Stack add them to the users' lines; with another `INDEX_NAME` print them by `scripts/redis_users.py --vectors NAME`. They are from the\n"
+    "documentation; no such server was at hand."
+)
+
+
+def main() -> None:
+    if sys.argv[1:2] == ["--vectors"]:
+        sys.stdout.write(additions((sys.argv[2:] or ["hmem"])[0]))
+        return
+    ACL.write_text(acl(), encoding="utf-8")
+    DOCUMENT.write_text(document(DOCUMENT.read_text(encoding="utf-8")), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

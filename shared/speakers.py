@@ -1,0 +1,76 @@
+"""Who said a line, as a model or a person reads it. Anybody may choose a display name: none passes for the assistant, and none ends its label."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+from shared.caches import cached
+from shared.lookalikes import skeleton
+from shared.text import one_line, shorten
+
+#: The longest that a name is shown, as it is indexed (shared/chunking.py).
+NAME_CHARACTERS = 80
+#: Names that are kept with their labels: some chats' worth.
+KEPT = 4_096
+
+_DIGITS = str.maketrans("01|", "oll")
+_WORD = re.compile(r"[^\W\d_]+")
+#: What stands ahead of a role without making a name of it; "Ai" is a name, too, where another follows.
+_BESIDE = frozenset({"the", "a", "an", "my", "your", "our", "this", "ai"})
+
+
+def _folded(word: str) -> str:
+    """`I` and `l`, `rn` and `m` look alike: as one letter, in words that are long enough to be a role (Al is a name)."""
+    return word.replace("l", "i").replace("rn", "m") if len(word) > 2 else word
+
+
+#: What a name may not begin with, and what it may not hold anywhere: those who take part in a prompt.
+_ROLES = frozenset(map(_folded, "assistant asst system claude chatgpt gpt llm human user bot tool developer".split()))
+_ANYWHERE = ("assistant", "anthropic", "chatgpt", "chatbot")
+
+
+@cached(KEPT)
+def label(role: str, name: str) -> str:
+    """What stands ahead of a turn's words: the name, `user` or `assistant` for none, and `user "name"` for one that could be taken for another's.
+
+    One line of at most 90 characters without brackets, colons and invisible characters. An ordinary name is left as it is.
+    """
+    name = _plain(name)
+    if role != "user":
+        return name or "assistant"
+    if name in ("", "user"):
+        return "user"
+    return f'user "{name}"' if _misleads(name) else name
+
+
+def answering(question: str) -> str:
+    """The question that a turn answers, as a part of its label, which it cannot close."""
+    return f""" (answering "{question.replace('")', "')")}")"""
+
+
+def _plain(name: str) -> str:
+    shown = "".join(" " if _ends_a_label(one) else one for one in name if one.isprintable() or one.isspace())
+    return shorten(one_line(shown), NAME_CHARACTERS)
+
+
+def _ends_a_label(character: str) -> bool:
+    """Colons, brackets, quotation marks and what looks like them; an apostrophe is part of a name."""
+    if character in "’‘":
+        return False
+    kind = unicodedata.category(character)
+    return kind in ("Ps", "Pe", "Pi", "Pf") or any(one in ':<>"()[]{}' for one in skeleton(character))
+
+
+def _misleads(name: str) -> bool:
+    """Whether a name shows no letter, or could be read as a role."""
+    plain = skeleton(name)
+    return any(_is_role(_WORD.findall(text)) for text in (plain, plain.translate(_DIGITS)))
+
+
+def _is_role(words: list[str]) -> bool:
+    whole = _folded("".join(words))
+    first = next((word for word in words if word not in _BESIDE), "")
+    if not first:  # no letter at all, or nothing but "the AI"
+        return not words or "ai" in words
+    return _folded(first) in _ROLES or whole in _ROLES | {"ai"} or any(word in whole for word in _ANYWHERE)
