@@ -12,6 +12,7 @@ import asyncio
 import contextlib
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from uuid import uuid4
 
 import structlog
@@ -20,12 +21,13 @@ from dispatcher import commands, tags
 from dispatcher.acting import later_tags
 from dispatcher.asking import Asking
 from dispatcher.assembling import assemble
+from dispatcher.cache_dropping import CacheDropper
 from dispatcher.claude import ClaudeCli
 from dispatcher.claude_answer import Answer
 from dispatcher.context import Context, Said, hit_date
 from dispatcher.day import Day
+from dispatcher.existing import ANY, LOOKS, NO_TURNS, are_own, named, sha1
 from dispatcher.forgetting import FORGOTTEN, erases
-from dispatcher.heeding import Heeding
 from dispatcher.memory import Memory
 from dispatcher.metrics import Metrics
 from dispatcher.outcomes import Outcomes
@@ -33,7 +35,6 @@ from dispatcher.refused import USED_ID
 from dispatcher.retrying import keep_trying
 from dispatcher.rights import Rights
 from dispatcher.run import Run, RunCancelled
-from dispatcher.standing import ANY, LOOKS, NONE_STAND, are_own, named, sha1
 from dispatcher.tasks import MAX_ATTEMPTS, Begun, Finished, TaskQueue
 from shared.errors import HmemError
 from shared.records import RecordRefused, Result, Task, Tombstone, dumps
@@ -71,7 +72,7 @@ class Answering:
         self._outcomes, self._metrics = Outcomes(settings), metrics or Metrics()
         self._settings, self._memory, self._rights = settings, memory, Rights(settings)
         self._day = day or Day(settings, memory)
-        self.heeding = Heeding(memory, self._day)
+        self.cache_dropper = CacheDropper(memory, self._day)
         self._remembers = self._day.wanted and settings.memory_tokens > 0
         self._asking = Asking(settings, claude, self._metrics, remembers=self._remembers)
 
@@ -91,17 +92,17 @@ class Answering:
         """For a task over which we failed ourselves."""
         return self._outcomes.broken(task, claimed_at)
 
-    def look(self, run: Run, standing: bytes) -> None:
+    def look(self, run: Run, existing: bytes) -> None:
         """A result stands there while the task runs: the bot's own ends it, one that nobody has signed is remembered and makes way."""
-        if run.task_id is None or sha1(standing) == run.forged:
+        if run.task_id is None or sha1(existing) == run.forged:
             return
-        if self._outcomes.signed(run.task_id, standing):
+        if self._outcomes.signed(run.task_id, existing):
             run.cancel()
         else:
             log.warning(
                 "a result with a wrong signature stands where the answer will go; it makes way", task=run.task_id
             )
-            run.forged = sha1(standing)
+            run.forged = sha1(existing)
 
     async def answer(self, queue: TaskQueue, task: Task, claimed_at: float, run: Run) -> Finished:
         stones = self._stones(task)
@@ -121,7 +122,7 @@ class Answering:
             finished = await self._command(queue, task, command, claimed_at)
         else:
             finished = await self._conversation(queue, task, claimed_at, begun, run)
-        return replace(finished, stood=named(begun.turns))
+        return replace(finished, existing_turns=named(begun.turns))
 
     def _stones(self, task: Task) -> list[Tombstone]:
         """The chat's tombstones; none where they cannot be read, and then no memory is injected either."""
@@ -140,22 +141,21 @@ class Answering:
             lambda: queue.end_if_forgotten(task.chat_id, stones)
         ):
             log.warning("the conversation so far is ended: it is from before something was forgotten")
-        stood, looks = NONE_STAND, 0
+        begin = partial(queue.begin, task, fresh, lifetime, stones, replay=self._replays)
+        existing_turns, looks = NO_TURNS, 0
         while True:
             forged = run.forged if looks < LOOKS else ANY
-            begun = await keep_trying(
-                lambda: queue.begin(task, fresh, lifetime, stones, replay=self._replays, forged=forged, stood=stood)  # noqa: B023 - awaited at once
-            )
-            self.heeding.seen = begun.mark
+            begun = await keep_trying(partial(begin, forged=forged, existing_turns=existing_turns))
+            self.cache_dropper.seen = begun.mark
             looks += 1
             if begun.cancelled:
                 run.cancel()
-            if begun.done is None and named(begun.turns) != stood and not gone:
+            if begun.done is None and named(begun.turns) != existing_turns and not gone:
                 if not are_own(task, begun.turns):
                     raise RecordRefused(USED_ID)
-                stood = named(begun.turns)  # it was finished before, and that is not known any more
-            elif begun.standing and not run.cancelled:
-                self.look(run, begun.standing)  # of one that is nobody's: look once more, past it
+                existing_turns = named(begun.turns)  # it was finished before, and that is not known any more
+            elif begun.existing and not run.cancelled:
+                self.look(run, begun.existing)  # of one that is nobody's: look once more, past it
             else:
                 return begun
 
@@ -198,8 +198,8 @@ class Answering:
         """What to inject; nothing if memory is missing, broken or too slow. Without a session to resume, what was said just now comes as text."""
         if self._settings.memory_tokens <= 0:  # nothing is looked up: no thread is needed
             return self._assemble(task, said, session)
-        if self.heeding.due:
-            await _for_a_while(self.heeding.heed)
+        if self.cache_dropper.due:
+            await _for_a_while(self.cache_dropper.drop_if_due)
         if self._memory.moved() and not self._memory.refreshing:
             await _for_a_while(self._memory.refresh)  # else the release that is open must do
         if self._day.wanted and not self._day.opened:

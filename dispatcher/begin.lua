@@ -15,8 +15,8 @@ local deaths = tonumber(text(redis.pcall('GET', KEYS[2]))) or 0
 local cancelled = redis.call('EXISTS', KEYS[3]) == 1
 local size = redis.pcall('STRLEN', KEYS[4])
 local huge = type(size) == 'number' and size > tonumber(ARGV[6])
-local standing = not huge and text(redis.pcall('GET', KEYS[4])) or ''
-if standing ~= '' and (ARGV[5] == '*' or redis.sha1hex(standing) == ARGV[5]) then standing = '' end
+local existing = not huge and text(redis.pcall('GET', KEYS[4])) or ''
+if existing ~= '' and (ARGV[5] == '*' or redis.sha1hex(existing) == ARGV[5]) then existing = '' end
 
 local function turn(key)
   local raw = redis.call('MGET', key)[1]
@@ -26,9 +26,9 @@ end
 -- A turn that stands there is another task's until Python has read it as this one's.
 local function unknown(raw, known) return raw ~= '' and redis.sha1hex(raw) ~= known end
 
-local begun = {text(done), tostring(deaths), cancelled and '1' or '', standing, turn(KEYS[8]), turn(KEYS[9]), '', '', '',
+local begun = {text(done), tostring(deaths), cancelled and '1' or '', existing, turn(KEYS[8]), turn(KEYS[9]), '', '', '',
   text(redis.pcall('GET', KEYS[10]))}
-if ARGV[1] == '' or begun[1] ~= '' or deaths >= tonumber(ARGV[3]) or cancelled or standing ~= '' then return begun end
+if ARGV[1] == '' or begun[1] ~= '' or deaths >= tonumber(ARGV[3]) or cancelled or existing ~= '' then return begun end
 if unknown(begun[5], ARGV[7]) or unknown(begun[6], ARGV[8]) then return begun end
 begun[7] = redis.call('SET', KEYS[5], ARGV[1], 'EX', ARGV[2], 'NX', 'GET') or ''
 local spent = redis.pcall('HMGET', KEYS[7], 'session', 'cost')

@@ -44,7 +44,7 @@ def ask(
     deadline, junk = time.monotonic() + timeout_seconds, ""
     while time.monotonic() < deadline:
         try:
-            if raw := _standing(client, task_id):
+            if raw := _existing(client, task_id):
                 result = Result.verified(secret, task_id, raw)
                 client.delete(keys.result(task_id))
                 return result
@@ -61,7 +61,7 @@ def ask(
     )
 
 
-def _standing(client: Redis, task_id: str) -> bytes | None:
+def _existing(client: Redis, task_id: str) -> bytes | None:
     """What stands where the answer will come; RecordRefused if it can be no answer, which is seen without fetching it."""
     try:
         size = client.strlen(keys.result(task_id))

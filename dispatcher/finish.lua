@@ -5,9 +5,9 @@
 --       14 hcli:mem:spent:<chat>  15 hcli:mem:chats  16 hcli:mem:tags  17 hcli:mem:why:<chat>
 -- ARGV  1 claim token  2 chat (its lock)  3 JSON: {user, asst, history, size, stats, digest, session_was, session, session_ttl, turn_ids, dead,
 --       history_ttl, history_length, stats_ttl, done_ttl, unconsolidated_length, dead_length, result, result_ttl, chat, tokens,
---       spent_ttl, tags, why, why_ttl, forget, session_cost, stood}; "" = absent; forget: the conversation so far is not to be told again;
---       session_cost: what the session has cost so far; stood: SHA-1 of each turn that stood there when it was begun, and is this task's
---       4 5 6 of the result that stands there (standing.lua, ahead of this)
+--       spent_ttl, tags, why, why_ttl, forget, session_cost, existing_turns}; "" = absent; forget: the conversation so far is not to be told again;
+--       session_cost: what the session has cost so far; existing_turns: SHA-1 of each turn that was there when it was begun, and is this task's
+--       4 5 6 of the result that stands there (existing.lua, ahead of this)
 -- Returns 1 if this call finished it, 0 if it was finished before (by this worker or by one that took the task over); -1 if its id is
 --       another task's, or a result that is to be judged first: then nothing is written, and the task stays in flight.
 local function leave()
@@ -22,11 +22,11 @@ if done then leave() return 0 end
 -- Turns under its id that have come since are another task's, and stay as they are. A key of another type is no turn, and makes way.
 for i, turn in ipairs({e.user, e.asst}) do
   local stands = redis.call('MGET', KEYS[3 + i])[1]
-  if turn ~= '' and stands and redis.sha1hex(stands) ~= e.stood[i] then return -1 end
+  if turn ~= '' and stands and redis.sha1hex(stands) ~= e.existing_turns[i] then return -1 end
 end
 
 -- A signed result that stands there is the bot's own, written at /cancel: it has been shown, ours comes too late.
-local unjudged, stays = standing_result(KEYS[11], ARGV[4], ARGV[5], ARGV[6])
+local unjudged, stays = existing_result(KEYS[11], ARGV[4], ARGV[5], ARGV[6])
 if unjudged then return unjudged end
 
 -- Redis does not undo what a script did before an error: what cannot fail comes first, what only may (a key of another type) is

@@ -119,7 +119,7 @@ def announce(client: Redis, stones: list[Tombstone]) -> int:
 
 
 def raise_mark(client: Redis) -> str:
-    """Ask every dispatcher that runs to drop its caches (heeding.py); the mark that its lease has once that is done."""
+    """Ask every dispatcher that runs to drop its caches (cache_dropping.py); the mark that its lease has once that is done."""
     mark = uuid4().hex
     client.set(keys.FORGOTTEN, mark)
     return mark

@@ -15,9 +15,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from dispatcher.cache_dropping import drop
 from dispatcher.day import Day
 from dispatcher.forgetting import hidden_by
-from dispatcher.heeding import drop
 from dispatcher.tasks import conversation_of, turns_of
 from shared import keys
 from shared.errors import HmemError, InvalidInput, SettingsError
@@ -64,7 +64,7 @@ class ChatMemory:
         self._served = _Served(settings)
         self._client: Redis | None = None
         self._opening: threading.Thread | None = None
-        self._mark: bytes | None = b""  # of the last forgetting that was heeded (heeding.py)
+        self._mark: bytes | None = b""  # of the last forgetting after which the caches were dropped (cache_dropping.py)
         self._lock = threading.Lock()
 
     def close(self) -> None:

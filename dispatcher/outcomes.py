@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from dispatcher.claude_answer import TRY_AGAIN, Answer, spent
-from dispatcher.standing import is_signed
+from dispatcher.existing import is_signed
 from dispatcher.tasks import Begun, Finished
 from shared.errors import SettingsError
 from shared.records import Result, Task, Turn

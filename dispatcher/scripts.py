@@ -7,9 +7,9 @@ from pathlib import Path
 AHEAD = {
     "claim": "cut",
     "queued": "cut",
-    "finish": "standing",
-    "bury": "standing",
-    "forget/withdraw": "standing",
+    "finish": "existing",
+    "bury": "existing",
+    "forget/withdraw": "existing",
 }
 
 

@@ -20,10 +20,10 @@ from redis import ResponseError
 from redis.asyncio import Redis
 
 from dispatcher.context import Said
+from dispatcher.existing import NO_TURNS, ExistingResult, Signed
 from dispatcher.forgetting import ErasedEntries
 from dispatcher.refused import USED_ID, dead_letter
 from dispatcher.scripts import script_text
-from dispatcher.standing import NONE_STAND, Signed, Standing
 from shared import keys
 from shared.processes import host_of, process_name
 from shared.records import RESULT_BYTES, RecordRefused, Result, Task, Tombstone, Turn, dumps, loads_object, timestamp_of
@@ -54,13 +54,13 @@ class Begun:
     done: str | None  # digest of the task that was finished under this id; "?" where that cannot be read
     deaths: int  # workers that died over it
     cancelled: bool
-    standing: bytes  # a result that is there already
+    existing: bytes  # a result that is there already
     turns: tuple[bytes, bytes]  # that stand under its id already: question and answer; "?" for one that is too large
     session: str
     resume: bool  # the session exists
     said: list[Said]  # the conversation so far, where no session carries it
     cost_before: float  # what the session has cost so far
-    mark: str  # of the last forgetting (heeding.py)
+    mark: str  # of the last forgetting (cache_dropping.py)
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ class Finished:
     forget: bool = False  # the conversation so far ends here, and is not told again
     session_cost: float | None = None  # what the session has cost so far, where the CLI adds it up
     outcome: str = "answered"  # one of metrics.OUTCOMES
-    stood: tuple[str, str] = NONE_STAND  # SHA-1 of turns that stood under its id when it was begun, and are its own
+    existing_turns: tuple[str, str] = NO_TURNS  # SHA-1 of its own turns that were there when it was begun
 
 
 class TaskQueue:
@@ -146,13 +146,13 @@ class TaskQueue:
         *,
         replay: bool = False,
         forged: str = "",
-        stood: tuple[str, str] = NONE_STAND,
+        existing_turns: tuple[str, str] = NO_TURNS,
     ) -> Begun:
         """All that an answer needs to know, in one look. `fresh` is the id of a session if none exists ("": none is wanted), written at once,
         so that `/new` can end it while it runs; `stones`: the chat's tombstones; `replay`: the conversation is wanted beside it; `forged`: a
-        result that does not count; `stood`: turns that are known to be its own (SHA-1)."""
+        result that does not count; `existing_turns`: turns that are known to be its own (SHA-1)."""
         chat, task_id = task.chat_id, task.task_id
-        done, deaths, cancelled, standing, user, asst, before, spent_in, spent, mark, *said = await self._run(
+        done, deaths, cancelled, existing, user, asst, before, spent_in, spent, mark, *said = await self._run(
             "begin",
             [
                 keys.done(task_id),
@@ -166,15 +166,15 @@ class TaskQueue:
                 keys.turn(task_id, "asst"),
                 keys.FORGOTTEN,
             ],
-            [fresh, ttl, MAX_ATTEMPTS, "1" if replay else "", forged, RESULT_BYTES, *stood],
+            [fresh, ttl, MAX_ATTEMPTS, "1" if replay else "", forged, RESULT_BYTES, *existing_turns],
         )
-        stays = bool(done or cancelled or standing or int(deaths) >= MAX_ATTEMPTS)
+        stays = bool(done or cancelled or existing or int(deaths) >= MAX_ATTEMPTS)
         session = "" if stays else before.decode("utf-8", "replace") or fresh
         return Begun(
             done=done.decode("ascii", "replace") or None,
             deaths=int(deaths),
             cancelled=bool(cancelled),
-            standing=standing,
+            existing=existing,
             turns=(user, asst),
             session=session,
             resume=session != fresh,
@@ -193,8 +193,8 @@ class TaskQueue:
         asked = dict(zip(task_ids, answers[::2], strict=True))
         there = [one for one, size in zip(task_ids, answers[1::2], strict=True) if _may_be_a_result(size)]
         raws = cast(list[bytes | None], await self._redis.mget([keys.result(one) for one in there]) if there else [])
-        standing = dict(zip(there, raws, strict=True))
-        return [(asked[one] == 1, standing.get(one) or b"") for one in task_ids]
+        existing = dict(zip(there, raws, strict=True))
+        return [(asked[one] == 1, existing.get(one) or b"") for one in task_ids]
 
     async def recent(self, task: Task, stones: Sequence[Tombstone]) -> list[Said]:
         """The chat's conversation so far, oldest first."""
@@ -222,15 +222,15 @@ class TaskQueue:
     async def finish(self, claim: Claim, finished: Finished) -> bool:
         """Write everything the task leaves, once. False if it had been finished before. RecordRefused if its id is another task's by now."""
         arguments = [claim.token, claim.lock, dumps(_effects(finished, claim))]
-        done = await self._past_standing("finish", self._finish_keys(finished.task), arguments, finished.task.task_id)
+        done = await self._past_existing("finish", self._finish_keys(finished.task), arguments, finished.task.task_id)
         if done < 0:
             raise RecordRefused(USED_ID)
         return bool(done)
 
-    async def _past_standing(self, script: str, names: list[str], arguments: list[Any], task_id: str) -> int:
+    async def _past_existing(self, script: str, names: list[str], arguments: list[Any], task_id: str) -> int:
         """Run a script that writes a result; one that stands there is judged first."""
-        standing = Standing(task_id, self._signed)
-        while not standing.settled(answer := await self._run(script, names, [*arguments, *standing.arguments])):
+        existing = ExistingResult(task_id, self._signed)
+        while not existing.settled(answer := await self._run(script, names, [*arguments, *existing.arguments])):
             pass
         return int(answer)
 
@@ -267,13 +267,13 @@ class TaskQueue:
             result.to_json() if result else "",
             keys.RESULT_TTL_SECONDS,
         ]
-        return await self._past_standing("bury", names, arguments, task_id or "none") >= 0
+        return await self._past_existing("bury", names, arguments, task_id or "none") >= 0
 
-    async def beat(self, served_run: int | None, heeded: str = "") -> str:
-        """This worker lives, serves that release, and has heeded that mark of a forgetting; the mark that is raised now."""
+    async def beat(self, served_run: int | None, dropped_for: str = "") -> str:
+        """This worker lives, serves that release, and has dropped its caches for that forgetting; the mark that is raised now."""
         async with self._redis.pipeline(transaction=True) as pipe:
             pipe.sadd(keys.WORKERS, self.worker)
-            pipe.set(keys.lease(self.worker), heeded, ex=keys.LEASE_TTL_SECONDS)
+            pipe.set(keys.lease(self.worker), dropped_for, ex=keys.LEASE_TTL_SECONDS)
             pipe.hset(keys.RELEASE, self.worker, str(served_run or 0))
             pipe.get(keys.FORGOTTEN)
             raised = (await pipe.execute())[-1]
@@ -387,7 +387,7 @@ def _effects(finished: Finished, claim: Claim) -> dict[str, Any]:
         "why_ttl": keys.WHY_TTL_SECONDS,
         "forget": finished.forget,
         "session_cost": "" if finished.session_cost is None else repr(finished.session_cost),
-        "stood": finished.stood,
+        "existing_turns": finished.existing_turns,
     }
 
 

@@ -107,7 +107,7 @@ class Worker:
     async def run(self) -> None:
         await self._check_redis()
         await self._live(None)
-        self._answering.heeding.heeded = self._answering.heeding.seen  # nothing is kept yet
+        self._answering.cache_dropper.dropped_for = self._answering.cache_dropper.seen  # nothing is kept yet
         await self._warn_of_other_hosts()
         self._background = [
             asyncio.create_task(watch) for watch in (self._beat(), self._watch(), self._watch_cancels())
@@ -195,9 +195,9 @@ class Worker:
             await asyncio.sleep(BEAT_SECONDS)
 
     async def _live(self, served_run: int | None) -> None:
-        """Sign of life; what was forgotten since the last one is heeded by `_watch`, or before the next answer."""
-        heeding = self._answering.heeding
-        heeding.seen = await self._queue.beat(served_run, heeding.heeded)
+        """Sign of life; what was forgotten since the last one is dropped by `_watch`, or before the next answer."""
+        cache_dropper = self._answering.cache_dropper
+        cache_dropper.seen = await self._queue.beat(served_run, cache_dropper.dropped_for)
 
     async def _watch(self) -> None:
         """Serve the release that `current` leads to, and drop the caches after a forgetting; say so at once: night and `hmem forget` wait for it."""
@@ -207,8 +207,8 @@ class Worker:
                 if time.monotonic() - retried > RETRY_SECONDS:
                     retried = time.monotonic()
                     await asyncio.to_thread(self._memory.retry)
-                if self._answering.heeding.due:
-                    await asyncio.to_thread(self._answering.heeding.heed)
+                if self._answering.cache_dropper.due:
+                    await asyncio.to_thread(self._answering.cache_dropper.drop_if_due)
                     await self._live(self._memory.served_run)
                 if self._memory.moved():
                     await asyncio.to_thread(self._memory.refresh)
@@ -227,11 +227,11 @@ class Worker:
             if not runs:
                 continue
             try:
-                for run, (asked, standing) in zip(runs.values(), await self._queue.unwanted(list(runs)), strict=True):
+                for run, (asked, existing) in zip(runs.values(), await self._queue.unwanted(list(runs)), strict=True):
                     if asked:
                         run.cancel()
-                    elif standing:
-                        self._answering.look(run, standing)
+                    elif existing:
+                        self._answering.look(run, existing)
             except redis.RedisError:
                 pass  # the claim loop says it
             except Exception:

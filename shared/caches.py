@@ -1,4 +1,4 @@
-"""Caches of what people said that belong to no object. They are made here, so that a forgetting empties all of them (dispatcher/heeding.py)."""
+"""Caches of what people said that belong to no object. Made here, so that a forgetting empties them all (dispatcher/cache_dropping.py)."""
 
 from __future__ import annotations
 

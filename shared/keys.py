@@ -34,7 +34,7 @@ KEYS: tuple[Key, ...] = (
         "claim token → task claimed and not finished: the write-ahead", "dispatcher, owner", "dispatcher", "none"),
     Key("hcli:mem:workers", "set", "workers that may hold in-flight tasks", "dispatcher", "dispatcher, night", "none"),
     Key("hcli:mem:lease:{worker}", "string",
-        "this worker lives; the mark of a forgetting that it has heeded", "dispatcher", "bot, dispatcher, night", "30 s"),
+        "this worker lives; the forgetting after which it has dropped its caches", "dispatcher", "bot, dispatcher, night", "30 s"),
     Key("hcli:mem:busy", "hash",
         "chat id → claim token of the task that is answered now: order within a chat", "dispatcher, owner", "dispatcher", "none"),
     Key("hcli:mem:unmoved", "string",

@@ -167,7 +167,7 @@ DISPATCHER = User(
         both(
             "SET EXPIRE EXISTS DEL",
             LEASE,
-            why="says that it lives, and which forgetting it heeds; sees who does not live",
+            why="says that it lives, and after which forgetting it has dropped its caches; sees who does not live",
         ),
         reads("GET", keys.FORGOTTEN, why="drops what it keeps in memory after a forgetting"),
         both("GET INCR EXPIRE DEL", ATTEMPTS, why="counts the deaths over a message"),

@@ -179,7 +179,7 @@ class Still:
 
     worker = "w"
     served_run = None
-    heeding = SimpleNamespace(heeded="", seen="", due=False)
+    cache_dropper = SimpleNamespace(dropped_for="", seen="", due=False)
 
     def next_token(self) -> str:
         return "w:1"
@@ -192,7 +192,7 @@ class Still:
     def signed(self, task_id: str, raw: bytes) -> bool:
         return False
 
-    async def beat(self, run: int | None, heeded: str = "") -> str:
+    async def beat(self, run: int | None, dropped_for: str = "") -> str:
         return ""
 
     async def recover(self) -> int:

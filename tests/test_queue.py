@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from redis import Redis
 
-from dispatcher.standing import LOOKS, is_signed
+from dispatcher.existing import LOOKS, is_signed
 from dispatcher.tasks import Claim, Finished, TaskQueue
 from dispatcher.worker import connect
 from shared import keys

@@ -1,4 +1,5 @@
-"""What dispatchers that run keep in memory: each drops it when it sees another mark than before, and says so in its lease (dispatcher/heeding.py).
+"""What dispatchers that run keep in memory: each drops it when it sees another mark than before, and says so in its lease
+(dispatcher/cache_dropping.py).
 
 One that is stopped, hangs or is of an earlier version says nothing, and is named. The bot keeps no texts, and `hmem mcp` and the metrics none of
 their own: the first looks at the mark with each call.
@@ -24,10 +25,10 @@ def drop_caches(client: Redis, say: Any) -> tuple[list[str], list[str]]:
     raise_mark(client)
     waited, begun, said = _alive(client), time.monotonic(), False
     while True:
-        left = [name for name in waited if not (_heeded(client, name) or died_here(name))]
+        left = [name for name in waited if not (_dropped(client, name) or died_here(name))]
         waiting = time.monotonic() - begun
         if not left or waiting > PATIENCE_SECONDS:
-            return [name for name in waited if _heeded(client, name)], left
+            return [name for name in waited if _dropped(client, name)], left
         if not said and waiting > QUIET_SECONDS:
             say(f"{len(left)} dispatcher(s) still keep what they have read; this waits until they have dropped it.")
             said = True
@@ -39,6 +40,6 @@ def _alive(client: Any) -> list[str]:
     return [name for name in names if client.exists(keys.lease(name))]
 
 
-def _heeded(client: Any, name: str) -> bool:
+def _dropped(client: Any, name: str) -> bool:
     """Whether its lease has the mark that is raised now: another `hmem forget` may have raised it since."""
     return bool(client.get(keys.lease(name)) == client.get(keys.FORGOTTEN))

@@ -15,11 +15,11 @@ from typing import Any
 
 from redis import Redis
 
+from dispatcher.existing import ExistingResult, is_signed
 from dispatcher.forget.redis_layer import quoted
 from dispatcher.forget.scope import Scope, chat_in
 from dispatcher.forgetting import FORGOTTEN
 from dispatcher.scripts import script_text
-from dispatcher.standing import Standing, is_signed
 from shared import keys
 from shared.records import ROLES, RecordRefused, Result, Task, Turn
 
@@ -131,8 +131,8 @@ class TasksLayer:
             task.digest if task else "",
             keys.DONE_TTL_SECONDS,
         ]
-        standing = Standing(name, partial(is_signed, self._secret))
-        while not standing.settled(answer := self._withdraw(keys=names, args=[*arguments, *standing.arguments])):
+        existing = ExistingResult(name, partial(is_signed, self._secret))
+        while not existing.settled(answer := self._withdraw(keys=names, args=[*arguments, *existing.arguments])):
             pass
         return int(answer)
 

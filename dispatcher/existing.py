@@ -30,7 +30,7 @@ LOOKS = 3
 #: In place of a SHA-1: whatever stands there.
 ANY = "*"
 #: SHA-1 of the turns of a task of which none stands.
-NONE_STAND = ("", "")
+NO_TURNS = ("", "")
 
 #: Whether a result is signed for this task.
 Signed = Callable[[str, bytes], bool]
@@ -49,7 +49,7 @@ def is_signed(secret: str, task_id: str, raw: bytes) -> bool:
     return True
 
 
-class Standing:
+class ExistingResult:
     """What is known of the result that stands at one task's key. `arguments` follow the script's own: judged, stays, most bytes."""
 
     def __init__(self, task_id: str, signed: Signed) -> None:

@@ -18,10 +18,10 @@ from typing import Any
 import pytest
 
 from dispatcher.assembling import assemble
+from dispatcher.cache_dropping import CacheDropper
 from dispatcher.day import Day
 from dispatcher.forget import caches_layer
 from dispatcher.forgetting import raise_mark
-from dispatcher.heeding import Heeding
 from dispatcher.mcp_tools import ChatMemory
 from dispatcher.memory import Memory
 from shared import caches, keys
@@ -130,13 +130,13 @@ def test_nothing_that_was_read_is_kept_after_the_mark(world: World) -> None:
         kept = secret.holders()
         assert kept["_lru_cache_wrapper"] >= 3, kept
         assert {"Chunk", "Memory", "Turn"} <= set(kept), kept
-        heeding = Heeding(memory, day)
-        heeding.heed()
+        cache_dropper = CacheDropper(memory, day)
+        cache_dropper.drop_if_due()
         assert set(secret.holders()) >= {"Chunk", "Memory", "Turn"}, "without a mark nothing is dropped"
-        heeding.seen = "1"
-        heeding.heed()
+        cache_dropper.seen = "1"
+        cache_dropper.drop_if_due()
         assert secret.holders() == Counter()
-        assert (heeding.heeded, heeding.due) == ("1", False)
+        assert (cache_dropper.dropped_for, cache_dropper.due) == ("1", False)
         asked(world, secret, memory, day)
 
 

@@ -23,26 +23,26 @@ if TYPE_CHECKING:
 log = structlog.get_logger()
 
 
-class Heeding:
-    """Of one dispatcher. `seen` is the mark that Redis had last, `heeded` the one for which everything was dropped; "" is none."""
+class CacheDropper:
+    """Of one dispatcher. `seen` is the mark that Redis had last, `dropped_for` the one for which everything was dropped; "" is none."""
 
     def __init__(self, memory: Memory, day: Day) -> None:
         self._memory, self._day = memory, day
         self._lock = threading.Lock()
-        self.seen = self.heeded = ""
+        self.seen = self.dropped_for = ""
 
     @property
     def due(self) -> bool:
-        return self.seen != self.heeded
+        return self.seen != self.dropped_for
 
-    def heed(self) -> None:
+    def drop_if_due(self) -> None:
         """Drop what is kept, unless that was done for this mark. It opens the release anew, so it is slow and belongs in a thread."""
         with self._lock:
             mark = self.seen
-            if mark == self.heeded:
+            if mark == self.dropped_for:
                 return
             drop(self._day, self._memory.reopen)
-            self.heeded = mark
+            self.dropped_for = mark
             log.info("something was forgotten: the caches are dropped")
 
 
