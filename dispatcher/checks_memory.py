@@ -8,7 +8,7 @@ from contextlib import closing
 from pathlib import Path
 
 from dispatcher.findings import Fault, Finding, Setup, ok, problem, skipped, warning
-from dispatcher.forget.journal import Journals
+from dispatcher.forget.journal import unfinished_names
 from dispatcher.forgetting import Forgotten
 from dispatcher.status import STALE_HOURS, pin_sentence, read_status
 from shared import keys
@@ -187,7 +187,7 @@ def check_store(setup: Setup) -> Finding:
 
 def check_forgetting(setup: Setup) -> Finding:
     """What was to be forgotten for good is."""
-    unfinished = Journals(setup.settings.hmem_state_dir).names()
+    unfinished = unfinished_names(setup.settings.hmem_state_dir)
     if not unfinished:
         return ok("No forgetting is unfinished.")
     return warning(

@@ -66,7 +66,7 @@ def forget(
         client.ping()
         with open_hands(settings, client, lambda text: typer.echo(text, err=True)) as hands:
             if given is None:
-                _resume(hands, accept=accept, json=json)
+                _resume(hands, yes=yes, accept=accept, json=json)
             else:
                 _begin(hands, given, yes=yes, later=later, json=json)
 
@@ -78,7 +78,12 @@ def _hidden(settings: Settings, chat: str) -> Asked:
     if not chat:
         raise InvalidInput("--hidden goes with --chat. hmem forget --list shows which chats have hidden turns.")
     chat_id = given_chat(chat)
-    return Asked("turn", chat_id, turn_ids=tuple(sorted(_only_hidden(settings).get(chat_id, ()))), hidden=True)
+    turns = _only_hidden(settings).get(chat_id)
+    if not turns:
+        raise InvalidInput(
+            f"Nothing of chat {chat_id} is only hidden. hmem forget --list shows which chats have hidden turns."
+        )
+    return Asked("turn", chat_id, turn_ids=tuple(sorted(turns)), hidden=True)
 
 
 def _only_hidden(settings: Settings) -> dict[str, set[str]]:
@@ -88,7 +93,7 @@ def _only_hidden(settings: Settings) -> dict[str, set[str]]:
     found: dict[str, set[str]] = {}
     for stone in sorted(Forgotten(settings.hmem_state_dir).all(), key=lambda stone: stone.erase):
         turns = found.setdefault(stone.chat_id, set())
-        found[stone.chat_id] = turns - stone.turn_ids if stone.erase else turns | stone.turn_ids
+        found[stone.chat_id] = turns - stone.named if stone.erase else turns | stone.named
     return {chat_id: turns for chat_id, turns in sorted(found.items()) if turns}
 
 
@@ -154,26 +159,30 @@ def _begin(hands: Hands, asked: Asked, *, yes: bool, later: bool, json: bool) ->
         selection = selecting.select(asked, journal.forget_id)
     journal.scope, journal.needles = selection.scope, Needles.of(selection.texts)
     journal.scope.chosen = True
-    _carry_out(hands, [journal], json=json)
+    _carry_out(hands, journal, json=json)
 
 
-def _resume(hands: Hands, *, accept: bool, json: bool) -> None:
-    if not hands.journals.names():
+def _resume(hands: Hands, *, yes: bool, accept: bool, json: bool) -> None:
+    from dispatcher.forget.journal import unfinished_names
+
+    if not unfinished_names(hands.settings.hmem_state_dir):
         typer.echo("Nothing is unfinished.", err=True)
         return
-    _carry_out(hands, [], accept=accept, json=json)
+    _carry_out(hands, None, yes=yes, accept=accept, json=json)
 
 
-def _carry_out(hands: Hands, new: list[Journal], *, accept: bool = False, json: bool) -> None:
+def _carry_out(hands: Hands, new: Journal | None, *, yes: bool = False, accept: bool = False, json: bool) -> None:
     """What is unfinished first, then what is new; ForgetIncomplete unless all of it is complete."""
     from dispatcher.forget.carrying_out import carry_out, hide
     from dispatcher.forget.receipt import receipt_text
 
     records: list[dict[str, Any]] = []
     with hands.journals.alone():
-        for journal in new:
-            hands.journals.write(journal)  # before the unfinished ones: they may take a night
-        for journal in (unfinished := hands.journals.unfinished()):
+        unfinished = _trusted(hands, resume=new is None, yes=yes)
+        if new:
+            hands.journals.write(new)  # before the unfinished ones: they may take a night
+            unfinished.append(new)
+        for journal in unfinished:
             hide(hands, journal)
         for journal in unfinished:
             records.append(carry_out(hands, journal, accept=accept))
@@ -187,12 +196,38 @@ def _carry_out(hands: Hands, new: list[Journal], *, accept: bool = False, json: 
         )
 
 
+def _trusted(hands: Hands, *, resume: bool, yes: bool) -> list[Journal]:
+    """The unfinished forgettings that have the owner's signature, and with --resume those that the owner agrees to."""
+    found = hands.journals.unfinished()
+    for journal in found:
+        if journal.trusted:
+            continue
+        typer.echo(
+            f"{journal.forget_id} has no signature of the owner's key. It would forget: {journal.summary}.", err=True
+        )
+        if resume:
+            journal.trusted = yes or (
+                sys.stdin.isatty() and typer.confirm("Did you begin this, and shall it go on?", err=True)
+            )
+        if not journal.trusted:
+            typer.echo(
+                "It is left alone. hmem forget --resume --yes carries it out; if you did not begin it, remove its file",
+                err=True,
+            )
+            typer.echo(f"{hands.journals.folder / journal.forget_id}.json, and find out who wrote it.", err=True)
+    if resume and found and not any(journal.trusted for journal in found):
+        raise ForgetIncomplete(
+            "Nothing was carried out: no unfinished forgetting has the owner's signature. Run hmem forget --resume --yes."
+        )
+    return [journal for journal in found if journal.trusted]
+
+
 def _list(settings: Settings, *, json: bool) -> None:
-    from dispatcher.forget.journal import Journals
+    from dispatcher.forget.journal import unfinished_names
     from dispatcher.forget.receipt import receipts
     from shared.text import time_text
 
-    unfinished, done = Journals(settings.hmem_state_dir).names(), receipts(settings.hmem_state_dir)
+    unfinished, done = unfinished_names(settings.hmem_state_dir), receipts(settings.hmem_state_dir)
     hidden = list(_only_hidden(settings))
     if json:
         print_json({"unfinished": unfinished, "receipts": done, "hidden": hidden})

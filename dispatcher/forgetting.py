@@ -164,6 +164,6 @@ class ErasedEntries:
 
 def hidden_by(stones: Sequence[Tombstone]) -> tuple[frozenset[str], float | None]:
     """Turn ids that are forgotten, and the time before which everything is."""
-    ids = frozenset(turn_id for stone in stones for turn_id in stone.turn_ids)
-    times = [stone.created_at if stone.before is None else stone.before for stone in stones if not stone.turn_ids]
+    ids = frozenset(turn_id for stone in stones for turn_id in stone.named)
+    times = [stone.created_at if stone.before is None else stone.before for stone in stones if stone.turn_ids is None]
     return ids, max(times, default=None)

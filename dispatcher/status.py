@@ -11,7 +11,7 @@ from typing import Any, cast
 import orjson
 from redis import Redis
 
-from dispatcher.forget.journal import Journals
+from dispatcher.forget.journal import unfinished_names
 from shared import keys
 from shared.errors import ReleaseRefused
 from shared.keeping import Pin, read_pin
@@ -124,7 +124,7 @@ def read_status(settings: Settings, client: Redis, now: float | None = None) -> 
     good = last_good_night(cast(bytes | None, client.get(keys.NIGHT_LAST)))
     if good is not None:
         status.last_night_run, status.last_night_hours = good[0], max(0.0, moment - good[1]) / 3600
-    status.forgetting = Journals(settings.hmem_state_dir).names()
+    status.forgetting = unfinished_names(settings.hmem_state_dir)
     status.last_failure = failure_since(cast(bytes | None, client.get(keys.NIGHT_FAILED)), good)
     return status
 

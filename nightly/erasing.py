@@ -95,7 +95,7 @@ def _turn_of(raw: RawRecord) -> Turn | None:
 def _names(stone: Tombstone, raw: RawRecord, *, early: bool) -> bool:
     """`early`: it was archived no later than the tombstone, which is all that tells of a time where it has none that can be read."""
     own = re.search(rb'"chat_id"\s*:\s*' + _spelled(stone.chat_id) + rb"\s*[,}\s]", raw.value + b" ")
-    if stone.turn_ids:
+    if stone.turn_ids is not None:
         named = any(raw.key == f"{MEMORY_PREFIX}{turn_id}".encode() for turn_id in stone.turn_ids)
         return named and (own is not None or b'"chat_id"' not in raw.value)
     if own is None:

@@ -59,14 +59,23 @@ class OwnerKey:
 
     def sign(self, tombstone: Tombstone) -> Tombstone:
         """The same again gives the same bytes."""
-        return replace(tombstone, signature=self._private.sign(tombstone.signed_bytes()).hex())
+        return replace(tombstone, signature=self.signature(tombstone.signed_bytes()))
+
+    def signature(self, content: bytes) -> str:
+        """Of any bytes, as 128 hex digits."""
+        return self._private.sign(content).hex()
 
 
 def is_signed(tombstone: Tombstone, public: str) -> bool:
     """Whether the key with this public half has signed the tombstone as it is."""
+    return verifies(tombstone.signature or "", tombstone.signed_bytes(), public)
+
+
+def verifies(signature: str, content: bytes, public: str) -> bool:
+    """Whether a signature (hex digits) is of these bytes, by the key with this public half."""
     try:
         key = Ed25519PublicKey.from_public_bytes(bytes.fromhex(public))
-        key.verify(bytes.fromhex(tombstone.signature or ""), tombstone.signed_bytes())
+        key.verify(bytes.fromhex(signature), content)
     except (InvalidSignature, ValueError):
         return False
     return True

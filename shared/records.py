@@ -285,15 +285,25 @@ class Tombstone:
     chat_id: str
     created_at: float
     before: float | None = None
-    turn_ids: frozenset[str] = frozenset()
+    turn_ids: frozenset[str] | None = None  # None: the whole chat
     erase: bool = False
     said_at: dict[str, float] = field(default_factory=dict, hash=False)
     signature: str | None = None
 
+    def __post_init__(self) -> None:
+        if self.turn_ids is not None and not self.turn_ids:
+            # Without ids it covers the whole chat: whoever selected nothing did not mean that.
+            raise ValueError("a tombstone of turns must name at least one")
+
+    @property
+    def named(self) -> frozenset[str]:
+        """The ids of the turns that it names; of a whole chat none."""
+        return self.turn_ids or frozenset()
+
     def covers(self, turn: Turn) -> bool:
         if turn.chat_id != self.chat_id:
             return False
-        if self.turn_ids:
+        if self.turn_ids is not None:
             return turn.turn_id in self.turn_ids
         return turn.timestamp < (self.created_at if self.before is None else self.before)
 
@@ -308,7 +318,7 @@ class Tombstone:
             "chat_id": self.chat_id,
             "created_at": self.created_at,
             "before": self.before,
-            "turn_ids": sorted(self.turn_ids) or None,
+            "turn_ids": sorted(self.named) or None,
         }
         more: dict[str, Any] = {"erase": True} if self.erase else {}
         more |= {"said_at": dict(sorted(self.said_at.items()))} if self.said_at else {}
@@ -319,7 +329,6 @@ class Tombstone:
         record = loads_object(raw)
         before, turn_ids, erase = record.get("before"), record.get("turn_ids"), record.get("erase", False)
         if turn_ids is not None and not (isinstance(turn_ids, list) and turn_ids and all(map(_is_turn_id, turn_ids))):
-            # An empty list would forget the whole chat: whoever selected nothing did not mean that.
             raise RecordRefused("turn_ids must be a list of task_id:role, or null for the whole chat")
         said_at, signature = record.get("said_at", {}), record.get("signature")
         if signature is not None and not (isinstance(signature, str) and _SIGNATURE.match(signature)):
@@ -333,7 +342,7 @@ class Tombstone:
             chat_id=chat_id_of(record.get("chat_id")),
             created_at=timestamp_of(record.get("created_at")),
             before=None if before is None else timestamp_of(before),
-            turn_ids=frozenset(turn_ids or ()),
+            turn_ids=None if turn_ids is None else frozenset(turn_ids),
             erase=erase,
             said_at={turn_id: timestamp_of(at) for turn_id, at in said_at.items()},
             signature=signature,

@@ -118,7 +118,7 @@ def test_every_kind_of_tag_does_what_it_says(host: Host) -> None:
     assert host.answer("[FORGET CODE: the cat]", "t3") == ["Forgotten. I shall not bring it up again."]
     assert host.texts() == [("preference", "short answers"), ("completed_goal", tax.text), ("goal", kitchen.text)]
     (stone,) = host.forgotten.of(SAID)
-    assert stone.turn_ids == {"t1:user", "t1:asst", "t3:user", "t3:asst"}
+    assert stone.named == {"t1:user", "t1:asst", "t3:user", "t3:asst"}
 
 
 def test_a_task_that_is_finished_again_changes_nothing_and_says_the_same(host: Host) -> None:
@@ -183,8 +183,8 @@ def test_to_forget_is_to_forget_every_turn_that_told_it(host: Host) -> None:
     host.answer("[FORGET CODE: dentist]", "t5")
     host.answer("[FORGET CODE: engagement ring]", "t6")
     dentist, ring = host.forgotten.of(SAID)
-    assert dentist.turn_ids >= {"t1:user", "t2:user", "t5:user"}
-    assert ring.turn_ids >= {"t3:user", "t4:user", "t6:user"}
+    assert dentist.named >= {"t1:user", "t2:user", "t5:user"}
+    assert ring.named >= {"t3:user", "t4:user", "t6:user"}
 
 
 def test_a_deadline_that_is_not_understood_keeps_the_goal_and_says_so(host: Host) -> None:
@@ -244,7 +244,7 @@ def test_an_embedder_that_hangs_holds_no_writer_back(tmp_path: Path, given: str)
         cats = [one for one in host.memories.list(SAID) if one.text == mishka]
         if "FORGET" in given:
             assert cats == []
-            assert host.forgotten.of(SAID)[0].turn_ids == {"t9:user", "t9:asst", "t1:user", "t1:asst"}
+            assert host.forgotten.of(SAID)[0].named == {"t9:user", "t9:asst", "t1:user", "t1:asst"}
         else:
             assert [one.importance for one in cats] == [3 if "DONE" in given else 4], "one of them, said twice"
             assert ("completed_goal" in dict(host.texts())) == ("DONE" in given)
@@ -268,7 +268,7 @@ def test_what_changes_between_plan_and_write_is_planned_anew(host: Host, embedde
         "t1:user", "t1:asst", "t5:user", "t5:asst", "t2:user", "t2:asst",
     )  # fmt: skip
     assert (len(looked), host.memories.list(SAID)) == (2, [])
-    assert [stone.turn_ids for stone in host.forgotten.of(SAID)] == [
+    assert [stone.named for stone in host.forgotten.of(SAID)] == [
         {"t1:user", "t1:asst", "t5:user", "t5:asst", "t2:user", "t2:asst"}
     ], "nothing of the first plan was written"
     other.database.close()

@@ -82,9 +82,7 @@ def test_a_turn_by_its_id(light: World) -> None:
     assert CANARIES[0] in released(light)
     assert memories(light) == {(CHAT, CANARIES[0]), *((OTHER, text) for text in OTHERS)}
     stones = tombstones(light)
-    assert [(stone.erase, sorted(stone.turn_ids)) for stone in stones] == [
-        (True, ["new-9912-1:user", "old-9912-1:user"])
-    ]
+    assert [(stone.erase, sorted(stone.named)) for stone in stones] == [(True, ["new-9912-1:user", "old-9912-1:user"])]
 
 
 def test_a_turn_that_nobody_knows_needs_its_chat(light: World) -> None:
@@ -92,7 +90,7 @@ def test_a_turn_that_nobody_knows_needs_its_chat(light: World) -> None:
     assert (refused.returncode, "Name the chat too" in refused.stderr) == (24, True)
     forgotten(light, "--turn=nobodys", f"--chat={CHAT}")
     (stone,) = tombstones(light)
-    assert stone.turn_ids == {"nobodys:user", "nobodys:asst"}
+    assert stone.named == {"nobodys:user", "nobodys:asst"}
 
 
 def test_turns_of_a_clock_that_was_ahead_are_named(light: World) -> None:

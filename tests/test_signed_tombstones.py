@@ -15,9 +15,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dispatcher.forget.journal import FOLDER, Journal
+from dispatcher.forget.scope import Asked, Scope
 from nightly.report import sentence
 from nightly.segments import read_archive
+from shared.byte_scan import Needles
 from shared.errors import SettingsError
+from shared.files import make_dir, write_atomic
 from shared.owner_key import TRUSTED, OwnerKey, Signing, is_signed, open_signing
 from shared.records import RecordRefused, Tombstone
 from tests.conftest import BINARIES, World
@@ -58,7 +62,7 @@ def test_a_signature_covers_every_field(tmp_path: Path) -> None:
     assert OwnerKey.load(tmp_path / "a" / "owner.key").sign(replace(signed, signature=None)) == signed
     assert not is_signed(signed, other.public)
     changes: list[dict[str, Any]] = [
-        {"tombstone_id": "x"}, {"chat_id": "8"}, {"created_at": 1.0}, {"before": 1.0}, {"turn_ids": frozenset()},
+        {"tombstone_id": "x"}, {"chat_id": "8"}, {"created_at": 1.0}, {"before": 1.0}, {"turn_ids": None},
         {"erase": False}, {"said_at": {}}, {"signature": None}, {"signature": "0" * 128},
     ]  # fmt: skip
     for change in changes:
@@ -131,8 +135,55 @@ def test_forget_without_the_key_hides_and_waits_for_it(talked: World) -> None:
     assert held(talked)
     assert not found(talked)
     elsewhere.rename(talked.root / "owner.key")
-    assert hmem(talked, "forget", "--resume").returncode == 0
+    unsigned = hmem(talked, "forget", "--resume")
+    assert (unsigned.returncode, "It would forget: all of chat 7 so far." in unsigned.stderr) == (28, True)
+    assert held(talked), "begun without the key, so the owner is asked"
+    assert hmem(talked, "forget", "--resume", "--yes").returncode == 0
     assert not held(talked)
+
+
+def test_a_forgetting_that_somebody_else_has_put_there_is_not_signed(talked: World) -> None:
+    """The directory is the dispatcher's: whoever takes that over must not erase by the owner's own command."""
+    forged = Journal(Scope(Asked("chat", "7"), [ERASE]), Needles())
+    write_atomic(make_dir(talked.root / "state" / FOLDER) / f"{forged.forget_id}.json", forged.to_json(Signing(None)))
+    done = hmem(talked, "forget", "--chat=8", "--yes")
+    assert done.returncode == 0, done.stderr
+    assert (
+        f"{forged.forget_id} has no signature of the owner's key. It would forget: all of chat 7 so far." in done.stderr
+    )
+    assert "if you did not begin it, remove its file" in done.stderr
+    talked.night()
+    assert held(talked)
+    assert found(talked), "it does not even hide"
+    other = OwnerKey.create(talked.root / "other.key")
+    forged_file = unfinished_file(talked, forged.forget_id)
+    forged_file.write_bytes(forged.to_json(Signing(other)))
+    assert hmem(talked, "forget", "--resume").returncode == 28
+    assert held(talked)
+
+
+def unfinished_file(world: World, name: str) -> Path:
+    return world.root / "state" / FOLDER / f"{name}.json"
+
+
+def test_with_a_key_that_cannot_be_used_forgetting_hides_all_the_same(talked: World) -> None:
+    key(talked.root / "owner.key")
+    (talked.root / "owner.key").chmod(0o644)
+    talked.night()
+    assert found(talked)
+    (record,) = json.loads(hmem(talked, "forget", "--chat=7", "--yes", "--json").stdout)
+    assert "chmod 600" in record["pending"][0]
+    assert not found(talked)
+    assert held(talked)
+
+
+def test_nothing_hidden_is_nothing_to_erase(talked: World) -> None:
+    """An empty selection must never become a tombstone without ids, which is one for the whole chat."""
+    done = hmem(talked, "forget", "--hidden", "--chat=7", "--yes")
+    assert (done.returncode, "Nothing of chat 7 is only hidden" in done.stderr) == (24, True)
+    assert held(talked)
+    with pytest.raises(ValueError, match="at least one"):
+        Tombstone("x", "7", 1.0, turn_ids=frozenset())
 
 
 def test_another_key_than_the_nights_erases_nothing(talked: World) -> None:

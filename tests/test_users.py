@@ -211,7 +211,7 @@ def test_forgetting_as_root_runs_the_night_as_the_nights_user(here: Installation
     assert "run hmem owner-key once, as root" in here.as_root(hmem, *forget, check=False).stdout
     assert "OWNER_PUBLIC_KEY" in here.as_root(hmem, "owner-key").stdout
     assert (here.root / "roots-home" / ".config" / "hmem" / "owner.key").stat().st_uid == 0
-    done = here.as_root(hmem, "forget", "--resume")
+    done = here.as_root(hmem, "forget", "--resume", "--yes")
     assert "complete" in done.stdout
     assert here.foreign_files() == []
     assert not [path for path in here.root.rglob("*") if path.is_file() and b"quagga-lantern" in path.read_bytes()]

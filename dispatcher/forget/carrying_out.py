@@ -57,13 +57,22 @@ class Hands:
     client: Redis
     store: StoreLayer | None
     tasks: TasksLayer
-    journals: Journals
     say: Say
 
     @cached_property
+    def journals(self) -> Journals:
+        return Journals(self.settings.hmem_state_dir, lambda: self.signing)
+
+    @cached_property
     def signing(self) -> Signing:
-        """Opened by the first tombstone, since that may make the owner's key: a preview changes nothing."""
-        return open_signing(self.settings)
+        """Opened by the first journal, since that may make the owner's key: a preview changes nothing.
+
+        A key that cannot be used is none: what is to be forgotten is hidden all the same.
+        """
+        try:
+            return open_signing(self.settings)
+        except SettingsError as error:
+            return Signing(None, str(error).removesuffix("."))
 
 
 @contextmanager
@@ -77,7 +86,7 @@ def open_hands(settings: Settings, client: Redis, say: Say) -> Iterator[Hands]:
     tasks = TasksLayer(client, settings.result_hmac_key.get_secret_value(), settings.task_bytes)
     store = open_store(settings)
     try:
-        yield Hands(settings, client, store, tasks, Journals(settings.hmem_state_dir), say)
+        yield Hands(settings, client, store, tasks, say)
     finally:
         if store:
             store.close()

@@ -1,13 +1,17 @@
 """A forgetting that is under way: `<HMEM_STATE_DIR>/forgetting/<id>.json`, mode 0600, durable before anything is touched.
 
 It holds pieces of the words (for the proof at the end), so it goes as soon as the receipt is there; until then a resumed command needs no more.
+
+The directory is the dispatcher's, and a journal says what the owner's key is to sign. So each is signed with that key itself, and one that is
+not (somebody else wrote it, or it was begun without the key) is carried out only after the owner has seen what it says.
 """
 
 from __future__ import annotations
 
 import fcntl
+import json
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,6 +24,7 @@ from dispatcher.forget.scope import Asked, Scope
 from shared.byte_scan import Needles
 from shared.errors import InvalidInput, StorageError
 from shared.files import fsync_dir, make_dir, write_atomic
+from shared.owner_key import Signing, verifies
 from shared.records import Tombstone, dumps, loads_object
 
 FOLDER, LOCK = "forgetting", "lock"
@@ -27,7 +32,10 @@ FOLDER, LOCK = "forgetting", "lock"
 
 @dataclass
 class Journal:
-    """`layers`: place → what was done → how often, of all attempts. `later`: the archive's part is left to the next night."""
+    """`layers`: place → what was done → how often, of all attempts. `later`: the archive's part is left to the next night.
+
+    `trusted`: this command has made it, or it has the owner's signature.
+    """
 
     scope: Scope
     needles: Needles
@@ -35,6 +43,7 @@ class Journal:
     started_at: float = field(default_factory=time.time)
     later: bool = False
     layers: dict[str, dict[str, int]] = field(default_factory=dict)
+    trusted: bool = True
 
     def count(self, layer: str, **numbers: int) -> None:
         """Add to what was done in a layer."""
@@ -42,9 +51,21 @@ class Journal:
         for name, number in numbers.items():
             counts[name] = counts.get(name, 0) + number
 
-    def to_json(self) -> bytes:
+    @property
+    def summary(self) -> str:
+        """What would be forgotten by it, in a sentence."""
+        parts = [
+            f"{len(stone.named)} turns of chat {stone.chat_id}"
+            if stone.named
+            else f"all of chat {stone.chat_id} so far"
+            for stone in self.scope.stones
+        ]
+        chats = sorted(self.scope.memory_chats - {stone.chat_id for stone in self.scope.stones})
+        return ", ".join(parts + [f"memories of chat {chat_id}" for chat_id in chats]) or "nothing"
+
+    def to_json(self, signing: Signing) -> bytes:
         scope = self.scope
-        return dumps(
+        return _signed(
             {
                 "id": self.forget_id,
                 "started_at": self.started_at,
@@ -57,32 +78,50 @@ class Journal:
                 "windows": [piece.encode("utf-8", "replace").decode() for piece in self.needles.windows],
                 "words": [piece.encode("utf-8", "replace").decode() for piece in self.needles.words],
                 "layers": self.layers,
-            }
+            },
+            signing,
         )
 
     @classmethod
-    def from_json(cls, raw: bytes) -> Journal:
+    def from_json(cls, raw: bytes, signing: Signing) -> Journal:
         record: dict[str, Any] = loads_object(raw)
+        signature = str(record.pop("signature", ""))
+        trusted = signing.key is not None and verifies(signature, _signed_bytes(record), signing.key.public)
         asked = record["asked"] | {"turn_ids": tuple(record["asked"].get("turn_ids", ()))}
         stones = [Tombstone.parse(orjson.dumps(one)) for one in record["stones"]]
         chats, tasks, sessions = (set[str](record[name]) for name in ("memory_chats", "tasks", "sessions"))
         scope = Scope(Asked(**asked), stones, chats, tasks, sessions, chosen=True)
         needles = Needles(tuple(record["windows"]), tuple(record["words"]))
-        return cls(scope, needles, record["id"], record["started_at"], record["later"], record["layers"])
+        return cls(scope, needles, record["id"], record["started_at"], record["later"], record["layers"], trusted)
+
+
+def unfinished_names(state_dir: Path) -> list[str]:
+    """Ids of the forgettings that are not complete, whether their journals can be read or not."""
+    folder = state_dir / FOLDER
+    return sorted(path.stem for path in folder.glob("[!.]*.json")) if folder.is_dir() else []
+
+
+def _signed(record: dict[str, Any], signing: Signing) -> bytes:
+    more = {"signature": signing.key.signature(_signed_bytes(record))} if signing.key else {}
+    return dumps(record | more)
+
+
+def _signed_bytes(record: dict[str, Any]) -> bytes:
+    return b"hcli-memory forgetting\n" + json.dumps(record, sort_keys=True, separators=(",", ":")).encode("ascii")
 
 
 class Journals:
-    """All of them, in a state directory."""
+    """All of them, in a state directory. `signing` gives the owner's key, which is opened when the first journal is read or written."""
 
-    def __init__(self, state_dir: Path) -> None:
-        self.folder = state_dir / FOLDER
+    def __init__(self, state_dir: Path, signing: Callable[[], Signing]) -> None:
+        self.folder, self._signing = state_dir / FOLDER, signing
 
     def unfinished(self) -> list[Journal]:
         """Oldest first."""
         found = []
         for path in sorted(self.folder.glob("[!.]*.json")) if self.folder.is_dir() else []:
             try:
-                found.append(Journal.from_json(path.read_bytes()))
+                found.append(Journal.from_json(path.read_bytes(), self._signing()))
             except FileNotFoundError:
                 continue
             except (ValueError, KeyError, TypeError) as error:
@@ -91,12 +130,8 @@ class Journals:
                 ) from error
         return found
 
-    def names(self) -> list[str]:
-        """Ids of the unfinished ones, readable or not."""
-        return sorted(path.stem for path in self.folder.glob("[!.]*.json")) if self.folder.is_dir() else []
-
     def write(self, journal: Journal) -> None:
-        write_atomic(make_dir(self.folder) / f"{journal.forget_id}.json", journal.to_json())
+        write_atomic(make_dir(self.folder) / f"{journal.forget_id}.json", journal.to_json(self._signing()))
 
     def remove(self, journal: Journal) -> None:
         (self.folder / f"{journal.forget_id}.json").unlink(missing_ok=True)

@@ -90,7 +90,7 @@ class Proof:
         for chunk in released_chunks(self.settings):
             until = self.scope.until(chunk.chat_id)
             if (until is None or chunk.started_at >= until) and not any(
-                stone.chat_id == chunk.chat_id and stone.turn_ids & set(chunk.turn_ids) for stone in self.scope.stones
+                stone.chat_id == chunk.chat_id and stone.named & set(chunk.turn_ids) for stone in self.scope.stones
             ):
                 yield f"{chunk.speaker} {chunk.text}"
         # Picked sentences are a function of the chunks, which are searched themselves; a model's text of the chat is no excuse.

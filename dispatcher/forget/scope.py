@@ -107,7 +107,7 @@ class Scope:
         times = [
             stone.created_at if stone.before is None else stone.before
             for stone in self.stones
-            if stone.chat_id == chat_id and not stone.turn_ids
+            if stone.chat_id == chat_id and stone.turn_ids is None
         ]
         return max(times, default=None)
 
@@ -126,7 +126,7 @@ class Scope:
     def names(self, chat_id: str, task_id: str) -> bool:
         """Whether a tombstone of the chat names a turn of this task."""
         ids = {f"{task_id}:{role}" for role in ROLES}
-        return any(stone.chat_id == chat_id and stone.turn_ids & ids for stone in self.stones)
+        return any(stone.chat_id == chat_id and stone.named & ids for stone in self.stones)
 
     def covers_bytes(self, raw: bytes, at: float | None = None) -> bool:
         """The same for what cannot be read as a record: its bytes say whose it is, and when it was said unless that is known."""

@@ -203,9 +203,10 @@ def _stones(asked: Asked, known: list[Known], forget_id: str, now: float) -> lis
         chat_id = str(asked.chat_id)
         stones = [Tombstone(f"erase-{forget_id}", chat_id, now, asked.before, erase=True)]
         late = {turn_id: one.at for one in known if one.at >= now for turn_id in one.turn_ids}
-        stone = Tombstone(f"erase-{forget_id}-late", chat_id, now, turn_ids=frozenset(late), erase=True, said_at=late)
-        more = [stone] if late else []
-        return stones + more
+        if late:
+            ids = frozenset(late)
+            stones.append(Tombstone(f"erase-{forget_id}-late", chat_id, now, turn_ids=ids, erase=True, said_at=late))
+        return stones
     said_at: dict[str, dict[str, float | None]] = {}
     if asked.kind == "turn" and asked.chat_id:
         said_at[asked.chat_id] = dict.fromkeys(asked.turn_ids)
@@ -222,6 +223,7 @@ def _stones(asked: Asked, known: list[Known], forget_id: str, now: float) -> lis
             said_at={turn_id: at for turn_id, at in times.items() if at is not None},
         )
         for number, (chat_id, times) in enumerate(sorted(said_at.items()), start=1)
+        if times
     ]
 
 

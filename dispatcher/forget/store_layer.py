@@ -97,7 +97,7 @@ def _covers_memory(scope: Scope, memory: Memory) -> bool:
     if scope.asked.kind == "matching":
         return scope.asked.holds(memory.text)
     ids = set((memory.source_turn or "").split())
-    return any(stone.chat_id == memory.chat_id and ids & stone.turn_ids for stone in scope.stones)
+    return any(stone.chat_id == memory.chat_id and ids & stone.named for stone in scope.stones)
 
 
 def _covers_summary(scope: Scope, summary: SessionSummary) -> bool:
@@ -108,7 +108,7 @@ def _covers_summary(scope: Scope, summary: SessionSummary) -> bool:
     if until is not None and summary.started_at < until:
         return True
     ids = set(summary.turn_ids)
-    named = any(stone.chat_id == summary.chat_id and ids & stone.turn_ids for stone in scope.stones)
+    named = any(stone.chat_id == summary.chat_id and ids & stone.named for stone in scope.stones)
     return named or scope.asked.holds(summary.text)
 
 
