@@ -343,7 +343,10 @@ class Day:
         """What `/memory` shows."""
         from dispatcher.facts import listing
 
-        return listing(self.remembering.held(chat_id).memories, now, self.settings.timezone)
+        held = self.remembering.held(chat_id)
+        every = {one.memory_id: one for one in held.every}
+        newer = {memory_id: every[by] for memory_id, by in held.superseded.items()}
+        return listing(held.shown, now, self.settings.timezone, newer)
 
     def add(self, task: Task, text: str, now: float) -> Outcome:
         """`/memory add`."""

@@ -80,8 +80,32 @@ SYNONYMS = _classes(
     ill sick
     train trains training
     wlan wifi wi-fi wlans
-    hund hunde
-    katze katzen
+    every each
+    company firm
+    компания компании компанию фирма фирме фирмы фирму
+    kurz kurze kurzen knapp knappe knappen
+    aubergine eggplant
+    courgette zucchini
+    coriander cilantro
+    rocket arugula
+    prawn prawns shrimp
+    autumn fall
+    lift elevator
+    lorry truck
+    petrol gasoline
+    pavement sidewalk
+    rubbish trash garbage
+    nappy nappies diaper diapers
+    biscuit biscuits cookie cookies
+    sweets candy
+    jumper sweater
+    torch flashlight
+    tap faucet
+    football soccer
+    chemist pharmacy
+    lawyer attorney solicitor
+    timetable schedule
+    plane planes aeroplane airplane
     """
 )
 #: Words of which a thing is one at a time: another of the same set, of the same thing, is news that replaces.
@@ -162,7 +186,8 @@ OPPOSITES = frozenset(frozenset(line.split()) for line in _OPPOSITES.strip().spl
 #: Heads of subjects that have one value at a time, whatever it is.
 ATTRIBUTES = frozenset(
     """
-    favourite password code pin number address birthday name nickname surname age height weigh size cost rent salary income budget deadline date time
+    favourite password code pin number address birthday name nickname surname age height weigh size cost rent salary income budget deadline date
+    time
     capital version model brand location place timezone hostname ip port url status plan provider bank salary shift
     landlord dentist employer insurer title rank rate limit speed temperature length width depth passport
     passwort kennwort code pin nummer telefonnummer adresse geburtstag name alter größe preis miete gehalt frist
@@ -175,19 +200,35 @@ ATTRIBUTE_STARTS = ("lieblings", "préféré", "любим")
 #: Heads of which there may be several: another name is another one.
 SEVERAL = frozenset(
     """
-    friend colleague neighbour neighbor child son daughter brother sister cousin uncle aunt nephew niece cat dog pet hobby goal plan interest teacher
+    friend colleague neighbour neighbor child son daughter brother sister cousin uncle aunt nephew niece cat dog pet hobby goal plan interest
+    teacher
     student client customer contact member player book song film instrument allergy server host machine device medicine medication pill skill sport
-    freund freundin kollege kollegin nachbar nachbarin sohn tochter bruder schwester hund katze ami amie fils fille frère sœur друг подруга сын дочь брат сестра
+    freund freundin kollege kollegin nachbar nachbarin sohn tochter bruder schwester hund katze ami amie fils fille frère sœur друг подруга сын
+    дочь брат сестра
     """.split()
 )
 #: Verbs of which a subject does one at a time: another object, place or time replaces.
-ONE_AT_A_TIME = frozenset("live work weigh cost begin end open close sit lie stand locate keep park expire drive meet".split())
+ONE_AT_A_TIME = frozenset(
+    "live work weigh cost begin end open close sit lie stand locate keep park expire drive".split()
+)
 #: What leads to a verb's one place, post or company ("lives with" and "lives in" are two things); times that a verb has one of.
-WHERE = {"live": "in on at", "work": "in on at for as", "begin": "in on at", "end": "in on at", "open": "on at", "close": "on at"}
+SOMEWHERE = frozenset(("in", "on", "at", "near", "under", "behind"))
+_WHEN = frozenset(("", "on", "at", "in"))
+WHERE = {
+    "live": frozenset(("in", "on", "at")),
+    "work": frozenset(("in", "on", "at", "for", "as")),
+    "drive": frozenset(("",)),
+    "weigh": frozenset(("",)),
+    "cost": frozenset(("",)),
+} | dict.fromkeys(("begin", "end", "open", "close", "expire"), _WHEN)
 TIMES = frozenset("begin end expire".split())
 #: Forms of the past, and forms that only look like it.
-PAST = frozenset("was were had went ran bought sold paid read ate drank saw met flew drove wrote won lost took gave got".split())
-TIMELESS = frozenset("named called employed located situated parked married divorced engaged need based speed bed red".split())
+PAST = frozenset(
+    "was were had went ran bought sold paid read ate drank saw met flew drove wrote won lost took gave got".split()
+)
+TIMELESS = frozenset(
+    "named called employed located situated parked married divorced engaged need based speed bed red".split()
+)
 #: Verbs of a state that lasts; another number in it replaces.
 STATES = ONE_AT_A_TIME | frozenset(
     """
@@ -202,15 +243,15 @@ VERBS = _classes(
     open opens
     close closes
     sit sits
-    lie lies
-    stand stands
+    lie lies liegt лежит
+    stand stands steht
     park parks parked
     expire expires
     live wohnt wohne lebt lebe habite vit живёт живет живу
     work arbeitet arbeite travaille работает работаю
     cost kostet coûte стоит
     weigh wiegt pèse весит
-    have hat habe haben ai avons
+    have hat habe haben ai avons есть
     like mag aime любит люблю
     """
 )
@@ -224,13 +265,19 @@ DENIALS = frozenset(
     not no never without neither nor none nicht kein keine keinen keiner nie niemals ohne ne pas jamais sans aucun aucune не нет ни никогда без
     """.split()
 )
+#: With a denial they deny each of what they join.
+EITHER = frozenset("or nor oder noch ou или".split())
 #: Said for flow, or of time as it is now: they change nothing about what is true.
 LIGHT = frozenset(
     """
-    always a an the this that these those user users i me my mine myself we us our am do does did done very really quite just so also too still already now currently
-    presently today nowadays recently lately again anymore more longer any since actually fact instead rather how to of at in on for by as with own time
+    always a an the this that these those user users i me my mine myself we us our am do does did done very really quite just so also too still
+    already now currently
+    presently today nowadays recently lately again anymore more longer any since actually fact instead rather how to of at in on for by as with own
+    time
+    must need needs should about roughly approximately around some go goes going get gets bitte möchte halten verwenden nutzen machen tun und et и
     be been being has had would should will can could there it its well kind sort way some please remember note correction update and
-    der die das den dem des ein eine einen einem einer eines mein meine meinen meiner meines nutzer nutzers benutzer benutzers ich jetzt nun derzeit aktuell von vom im in am an auf für zu zum zur
+    bei beim der die das den dem des ein eine einen einem einer eines mein meine meinen meiner meines nutzer nutzers benutzer benutzers ich jetzt
+    nun derzeit aktuell von vom im in am an auf für zu zum zur
     mehr
     le la les un une mon ma mes de du des d l utilisateur je j maintenant désormais actuellement à au aux en dans sur plus c'est
     я мой моя моё мое мои у меня пользователь пользователя пользователю в на теперь сейчас больше
@@ -244,6 +291,7 @@ LEADS = _classes(
     for
     as
     with mit avec с
+    bei beim chez
     from
     near by
     under below
