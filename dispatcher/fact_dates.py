@@ -1,7 +1,6 @@
 """When a fact is over: "the engineer comes on Thursday" is news until Thursday, and history after it. Pure functions.
 
-Only what is to happen once, on a day that dispatcher/deadlines.py knows: no habits ("every Thursday", "on Mondays"), no birthdays, nothing that is told as past.
-A time that is missed leaves the fact as it is; one too many would tell a lasting fact as past.
+Only what is to happen once, on a day that dispatcher/deadlines.py knows: no habits ("every Thursday", "on Mondays"), no birthdays, nothing past. A time that is missed leaves the fact as it is; one too many would tell a lasting fact as past.
 """
 
 from __future__ import annotations
@@ -28,7 +27,8 @@ _DATE = re.compile(
 #: What is to happen once.
 _HAPPENS = re.compile(
     r"\b(?:will|['’]ll|going to|comes?|coming|arrives?|arriving|visits?|visiting|fl(?:y|ies|ying)|leaves?|leaving|travel(?:s|ling|ing)?|departs?"
-    r"|moves?|moving|returns?|returning|getting married|gets married|expires?|is due|are due|takes place|starts?|begins?|ends?|opens?|delivered|delivers?"
+    r"|moves?|moving|returns?|returning|getting married|gets married|expires?|is due|are due|takes place|starts?|begins?|ends?|opens?"
+    r"|delivered|delivers?"
     r"|appointment|meeting|exam|interview|wedding|party|flight|concert|operation|surgery|deadline|delivery|inspection|visit|conference|funeral"
     r"|приедет|придёт|придет|приезжает|приходит|будет|встреча|экзамен|рейс|уезжает|улетает|прилетает)\b",
     re.IGNORECASE,
@@ -36,13 +36,14 @@ _HAPPENS = re.compile(
 #: What comes again, stays, or has been.
 _LASTS = re.compile(
     r"\b(?:every|each|always|usually|often|weekly|monthly|yearly|annual(?:ly)?|daily|since|was|were|had|did|came|went|birthday|born|anniversary"
-    r"|name day|regularly|normally|(?:mon|tues|wednes|thurs|fri|satur|sun)days|каждый|каждую|каждое|обычно|всегда|был|была|было|день рождения|родился|родилась)\b",
+    r"|name day|regularly|normally|(?:mon|tues|wednes|thurs|fri|satur|sun)days"
+    r"|каждый|каждую|каждое|обычно|всегда|был|была|было|день рождения|родился|родилась)\b",
     re.IGNORECASE,
 )
 
 
 def ends(text: str, now: float, zone: ZoneInfo) -> float | None:
-    """The end of the time that a fact is about, as seen from when it was said (POSIX seconds); None for one that lasts, or that names no day ahead."""
+    """The end of the time that a fact is about, seen from when it was said (POSIX seconds); None for one that lasts, or names no day ahead."""
     from dispatcher.deadlines import resolve
 
     if not _HAPPENS.search(text) or _LASTS.search(text):

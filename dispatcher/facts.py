@@ -44,7 +44,7 @@ class Kept(list["Memory"]):
 def prompt_order(memories: Sequence[Memory]) -> dict[str, list[Memory]]:
     """Headings with their memories, what may least be missing first: a text that is cut loses its end.
 
-    Preferences and facts: the important ones first, of those the newest. Goals: the urgent ones first (priority), then by deadline, those without one last.
+    Preferences and facts: the important ones first, of those the newest. Goals: by deadline, those without one last, of those the urgent ones first.
     """
     return memories.order if isinstance(memories, Kept) else _ordered(memories)
 
@@ -53,7 +53,7 @@ def _ordered(memories: Sequence[Memory]) -> dict[str, list[Memory]]:
     weighed = sorted(memories, key=lambda memory: (-memory.importance, -memory.created, memory.number))
     goals = sorted(
         (memory for memory in weighed if memory.type == "goal"),
-        key=lambda memory: (-memory.priority, memory.deadline is None, memory.deadline or 0.0),
+        key=lambda memory: (memory.deadline is None, memory.deadline or 0.0, -memory.priority),
     )
     return {
         "Preferences:": [memory for memory in weighed if memory.type == "preference"],

@@ -5,7 +5,7 @@ Vectors say which are near enough to be looked at, words decide (contradiction.p
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -147,9 +147,10 @@ def store_drafts(store: Memories, chat_id: str, drafts: Sequence[Draft], connect
         store.told_also(chat_id, memory_id, wordings, connection=connection)
 
 
-def as_json(memory: Memory, numbers: dict[int, int]) -> dict[str, Any]:
-    """A memory for `--json`; `numbers`: memory id → the number that people know."""
-    left_out = ("chat_id", "memory_id", "embedding", "superseded_by")
+def as_json(memory: Memory, newer: Mapping[int, int]) -> dict[str, Any]:
+    """A memory for `--json`; `newer`: id of a superseded one → number of the one that took its place."""
+    left_out = ("chat_id", "memory_id", "embedding")
+    by = newer.get(memory.memory_id)
+    since = memory.superseded_at if by else None
     told = {name: value for name, value in vars(memory).items() if name not in left_out}
-    by = numbers.get(memory.superseded_by or 0)
-    return told | {"superseded_by": by, "superseded_at": memory.superseded_at if by else None, "valid": by is None}
+    return told | {"superseded_by": by, "superseded_at": since, "valid": by is None}

@@ -101,9 +101,10 @@ class Held:
         return {one: found for one in by if (found := newer(one)) is not None}
 
     @cached_property
-    def numbers(self) -> dict[int, int]:
-        """Memory id → the number that people know."""
-        return {one.memory_id: one.number for one in self.every}
+    def superseded_numbers(self) -> dict[int, int]:
+        """Memory id → the number, as people know it, of the one that took its place."""
+        numbers = {one.memory_id: one.number for one in self.every}
+        return {one: numbers[by] for one, by in self.superseded.items()}
 
 
 @dataclass(frozen=True)
@@ -151,14 +152,14 @@ class Remembering:
         same, corrected = verdict.same, verdict.corrected
         other_time = same is not None and more.get("deadline") not in (None, same.deadline)
         if same is not None and other_time and kind != "goal":  # the engineer comes again: that he came stays known
-            same, corrected, other_time = None, (same,), False
+            corrected, same, other_time = (same,), None, False
         if same:  # to forget it is to forget every turn that told it
             told = [*(same.source_turn or "").split(), *(more.get("source_turn") or "").split()]
             more["source_turn"] = " ".join(dict.fromkeys(told)) or None
         if same and other_time:
             kept = {"importance": min(5, same.importance + 1), "access_count": same.access_count + 1}
             more = kept | {"last_accessed": now} | more
-        made = self._made(chat_id, kind, text, vector, now, more)
+        made = self.made(chat_id, kind, text, vector, now, more)
         return Addition(held.stored, made, same, other_time, verdict.verbatim, corrected)
 
     def carry_out(self, planned: Addition, connection: Connection) -> tuple[Memory, bool]:
@@ -195,14 +196,15 @@ class Remembering:
         for (text, created, more), vector in zip(told, vectors, strict=True):
 
             def make(text: str = text, at: float = created, more: Any = more, vector: Any = vector) -> Memory:
-                return self._made(chat_id, kind, text, vector, at, more)
+                return self.made(chat_id, kind, text, vector, at, more)
 
             drafting.add(text, created, None if rows is None else vector, make)
         return drafting.made
 
-    def _made(
+    def made(
         self, chat_id: str, kind: MemoryType, text: str, vector: Vectors | None, created: float, more: dict[str, Any]
     ) -> Memory:
+        """A memory that is not stored yet."""
         from dispatcher.store.memories import new_memory
         from shared.language import detect
 
@@ -280,6 +282,28 @@ class Remembering:
         if valid and valid[0] is near[0]:  # rather what is told than what it superseded
             near = valid
         return Match(near, len(near) == 1, held.stored)
+
+    def remaining(self, memory: Memory, text: str, source_turn: str | None) -> Memory:
+        """What is left of a memory of which a detail was forgotten, as one that is not stored yet."""
+        (vector,) = self._embedder.documents([text])
+        kept = ("deadline", "importance", "priority", "category", "session", "last_accessed", "access_count")
+        more = {name: getattr(memory, name) for name in kept} | {"source_turn": source_turn}
+        return self.made(memory.chat_id, memory.type, text, vector, memory.created, more)
+
+    def detail(self, text: str, asked: str) -> tuple[str, str] | None:
+        """Of a memory's text the clause that a search text means, and the rest; None if it has but one, or if it is not clear which."""
+        from dispatcher.withholding import clauses
+
+        found = clauses(text)
+        vectors, query = self._embedder.documents(found) if len(found) > 1 else [], self._embedder.query(asked)
+        scores = []
+        for part, vector in zip(found, vectors, strict=False):
+            cosine = 0.0 if vector is None or query is None else max(0.0, float(vector @ query))
+            scores.append((coverage(asked, part) + cosine) / (1 if query is None else 2))
+        best = sorted(range(len(scores)), key=lambda at: -scores[at])
+        if len(best) < 2 or scores[best[0]] - scores[best[1]] < MARGIN:
+            return None
+        return found[best[0]], "; ".join(part for at, part in enumerate(found) if at != best[0])
 
     def embed_missing(self, limit: int) -> int:
         """Vectors for memories that have none of the present model; how many."""

@@ -369,4 +369,8 @@ def _memory(row: Sequence[Any]) -> Memory:
     """A row of `_WHOLE` or `_LIGHT`."""
     chat_id, kind, *rest = row
     wordings = rest.pop()
-    return replace(Memory(chat_id, _TYPES[kind], *rest), wordings=json_list(wordings)) if wordings else Memory(chat_id, _TYPES[kind], *rest)
+    return (
+        replace(Memory(chat_id, _TYPES[kind], *rest), wordings=json_list(wordings))
+        if wordings
+        else Memory(chat_id, _TYPES[kind], *rest)
+    )
