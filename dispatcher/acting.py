@@ -214,7 +214,7 @@ class Acting:
     def _forgetting(
         self, task: Task, number: int, memory: Memory, stored: str, now: float, detail: tuple[str, str] | None = None
     ) -> Effect:
-        """The memory, or of it a clause (`detail`: that, and the rest); what of turns says it, and the exchange that asks, which would bring it back."""
+        """The memory, or of it a clause (`detail`: that, and the rest); what of turns says it, and the exchange that asks."""
         held = self._remembering.held(task.chat_id)
         name = tombstone_id(memory, task.task_id, number)
         gone = self._hidden(task, memory.texts if detail is None else detail[:1], sources_of(memory), name)

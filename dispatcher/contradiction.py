@@ -54,11 +54,11 @@ def relation(known: str, new: str, cosine: float | None = None, *, preference: b
     A text of several clauses is corrected if each of them is: of one that is corrected in a part the rest would be lost.
     """
     found = _related(statement(known), statement(new), cosine, preference=preference)
-    if found is not Relation.DIFFERENT:
+    if found is Relation.SAME or (found is Relation.CORRECTS and len(clauses(known)) == 1):
         return found
     old, fresh = ([statement(part) for part in clauses(text)] for text in (known, new))
-    if len(old) * len(fresh) == 1 or len(old) * len(fresh) > MOST_CLAUSES:
-        return found
+    if len(old) * len(fresh) < 2 or len(old) * len(fresh) > MOST_CLAUSES:
+        return Relation.DIFFERENT
     each = [{_related(one, two, None, preference=preference) for two in fresh} for one in old]
     corrected = all(Relation.CORRECTS in some for some in each)
     return Relation.CORRECTS if corrected else Relation.DIFFERENT
@@ -174,7 +174,7 @@ def _corrected(one: Statement, two: Statement, *, preference: bool) -> bool:
     if one.verb not in STATES:
         return False
     left, right, before = _slot(one.value, two.value)
-    if not left or not right:
+    if not left or not right or any(word.root == "be" for word in (*left, *right)):
         return False  # the one says more than the other
     return _replaces(one, left, right, before)
 

@@ -1,6 +1,7 @@
 """When a fact is over: "the engineer comes on Thursday" is news until Thursday, and history after it. Pure functions.
 
-Only what is to happen once, on a day that dispatcher/deadlines.py knows: no habits ("every Thursday", "on Mondays"), no birthdays, nothing past. A time that is missed leaves the fact as it is; one too many would tell a lasting fact as past.
+Only what is to happen once, on a day that dispatcher/deadlines.py knows: no habits ("every Thursday", "on Mondays"), no birthdays, nothing past.
+A time that is missed leaves the fact as it is; one too many would tell a lasting fact as past.
 """
 
 from __future__ import annotations

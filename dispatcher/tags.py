@@ -4,7 +4,8 @@ A tag is an order only with the code of its request, which is new each time and 
 memory or a web page brings, or that an earlier answer held stays text, though the model repeats it letter by letter.
 
 A tag may go on over lines of one paragraph. What is shown rather than meant stays text: in code (fenced, indented, inline), in a quoted line,
-between quotation marks, escaped, inside other brackets, or as a link. So does what is malformed. The blocks and code spans are those of CommonMark, except
+between quotation marks, escaped, inside other brackets, or as a link. So does what is
+malformed. The blocks and code spans are those of CommonMark, except
 that a doubtful line counts as code: an overlooked tag is seen by the user and can be repeated, a wrong one forgets something.
 """
 

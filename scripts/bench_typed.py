@@ -179,10 +179,10 @@ def measure() -> None:
         typer.echo(f"matched by words from {least:.2f}: {_outcomes(kept, scored, least, remembering.MARGIN)}")
     for label, pairs in (("say the same", SAME), ("are news", NEWS)):
         cosines = [float(vector(a) @ vector(b)) for a, b in pairs]
-        found = Counter(str(relation(a, b, cosine)) for (a, b), cosine in zip(pairs, cosines, strict=True))
+        judged = Counter(str(relation(a, b, cosine)) for (a, b), cosine in zip(pairs, cosines, strict=True))
         near = sum(cosine >= judging.NEAR_COSINE for cosine in cosines)
         typer.echo(
-            f"{len(pairs)} pairs that {label}: {near} looked at from {judging.NEAR_COSINE}, judged {dict(found)}"
+            f"{len(pairs)} pairs that {label}: {near} looked at from {judging.NEAR_COSINE}, judged {dict(judged)}"
         )
 
 
