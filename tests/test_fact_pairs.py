@@ -1,7 +1,8 @@
 """60 pairs of facts, half of them by somebody who had not seen the code: what repeats, what corrects, and what is another fact.
 
 tests/data/fact_pairs.jsonl: `by` is "developer" or "held-out". When the held-out half was first run, the rules were made for the other half
-alone: of its ten different pairs none was lost, of ten repetitions 2 were joined, of ten corrections 4 superseded. What was changed after that is general
+alone: of its ten different pairs none was lost, of ten repetitions 2 were joined, of ten corrections 4 superseded.
+What was changed after that is general
 (clauses, ordinals, verbs, synonyms), but that half is held out no more.
 """
 
