@@ -85,12 +85,20 @@ class Drafting:
 
     known: list[Memory]
     vectors: Vectors | None  # of those that are kept, (n, dimensions)
+    replaced: Sequence[Memory] = ()  # those that were superseded before
     made: list[Draft] = field(default_factory=list)
     _added: list[Vectors] = field(default_factory=list)
 
-    def add(self, text: str, created: float, vector: Vectors | None, make: Callable[[], Memory]) -> None:
+    def add(
+        self, text: str, created: float, vector: Vectors | None, make: Callable[[], Memory], *, dated: bool
+    ) -> None:
+        """`dated`: the list says when it was said; else it says no more than a superseded memory of these words."""
         import numpy as np
 
+        words = spoken(text)
+        for one in self.replaced:
+            if words in map(spoken, one.texts) and (not dated or created <= (one.superseded_at or one.created)):
+                return
         table = self.vectors
         if table is not None and self._added:
             table = np.concatenate([table, np.stack(self._added)])

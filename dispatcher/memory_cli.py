@@ -177,7 +177,7 @@ def _import(day: Day, chat_id: str, batch: list[Imported]) -> int:
 
     made = []
     for kind in MemoryType:
-        told = [(one.text, one.created, one.more) for one in batch if one.kind == kind]
+        told = [(one.text, one.created if one.dated else None, one.more) for one in batch if one.kind == kind]
         made += day.remembering.new_ones(chat_id, kind, told) if told else []
     if made:
         day.acting.store_all(_task(chat_id), made, time.time())
@@ -204,6 +204,7 @@ class Imported:
     text: str
     created: float  # POSIX seconds
     more: dict[str, Any]
+    dated: bool  # whether the line says when
 
 
 def _facts(file: Path, settings: Settings) -> tuple[list[Imported], list[tuple[int, str]]]:
@@ -258,7 +259,8 @@ def _fact(line: bytes, settings: Settings) -> Imported:
     created = time.time() if made is None else min(max(0.0, made), time.time())
     if kind == MemoryType.FACT and more["deadline"] is None:
         more["deadline"] = ends(text, created, settings.timezone)
-    return Imported(kind, text.strip(), created, {name: value for name, value in more.items() if value is not None})
+    given = {name: value for name, value in more.items() if value is not None}
+    return Imported(kind, text.strip(), created, given, made is not None)
 
 
 def _time(said: object, settings: Settings) -> float | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import re
 import threading
+import time
 from collections import OrderedDict
 from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
@@ -186,19 +187,21 @@ class Remembering:
             raise GroundMoved
 
     def new_ones(
-        self, chat_id: str, kind: MemoryType, told: Sequence[tuple[str, float, dict[str, Any]]]
+        self, chat_id: str, kind: MemoryType, told: Sequence[tuple[str, float | None, dict[str, Any]]]
     ) -> list[Draft]:
-        """Of (text, when it was made in POSIX seconds, further columns) those that say something new or in other words; nothing is stored."""
+        """Of (text, when it was made in POSIX seconds if that is known, further columns) those that are new, or in new words; nothing is stored."""
         vectors = self._embedder.documents([text for text, *_ in told])
         held = self.held(chat_id)
         among, rows = self._valid(held, kind)
-        drafting = Drafting([held.every[at] for at in among], rows)
-        for (text, created, more), vector in zip(told, vectors, strict=True):
+        replaced = [one for one in held.shown if one.type == kind and one.memory_id in held.superseded]
+        drafting = Drafting([held.every[at] for at in among], rows, replaced)
+        for (text, said_at, more), vector in zip(told, vectors, strict=True):
+            created = time.time() if said_at is None else said_at
 
             def make(text: str = text, at: float = created, more: Any = more, vector: Any = vector) -> Memory:
                 return self.made(chat_id, kind, text, vector, at, more)
 
-            drafting.add(text, created, None if rows is None else vector, make)
+            drafting.add(text, created, None if rows is None else vector, make, dated=said_at is not None)
         return drafting.made
 
     def made(
