@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -102,7 +103,12 @@ def test_other_words_are_kept_with_what_they_repeat_and_found(host: Host) -> Non
 
 def test_a_list_that_is_imported_goes_by_the_times_in_it(host: Host) -> None:
     host.answer(f"[REMEMBER CODE: {GREEN}]", "t1")
-    told = [(BLUE, NOW - 5 * DAY, {}), (RED, NOW + DAY, {}), ("The user lives in Ghent", NOW - DAY, {})]
+    told: list[tuple[str, float | None, dict[str, Any]]] = [(BLUE, NOW - 5 * DAY, {}), (RED, NOW + DAY, {})]
+    told.append(("The user lives in Ghent", NOW - DAY, {}))
+        (BLUE, NOW - 5 * DAY, {}),
+        (RED, NOW + DAY, {}),
+        ("The user lives in Ghent", NOW - DAY, {}),
+    ]
     for _ in range(2):
         drafts = host.kept.new_ones(SAID, FACT, told)
         with host.memories.transaction() as connection:
