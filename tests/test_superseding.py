@@ -105,10 +105,6 @@ def test_a_list_that_is_imported_goes_by_the_times_in_it(host: Host) -> None:
     host.answer(f"[REMEMBER CODE: {GREEN}]", "t1")
     told: list[tuple[str, float | None, dict[str, Any]]] = [(BLUE, NOW - 5 * DAY, {}), (RED, NOW + DAY, {})]
     told.append(("The user lives in Ghent", NOW - DAY, {}))
-        (BLUE, NOW - 5 * DAY, {}),
-        (RED, NOW + DAY, {}),
-        ("The user lives in Ghent", NOW - DAY, {}),
-    ]
     for _ in range(2):
         drafts = host.kept.new_ones(SAID, FACT, told)
         with host.memories.transaction() as connection:
