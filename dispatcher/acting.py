@@ -17,8 +17,11 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
+from dispatcher.fact_dates import ends
+from dispatcher.judging import Draft, store_drafts
 from dispatcher.remembering import GroundMoved
 from dispatcher.tags import Tag, TagKind
+from dispatcher.withholding import Hidden, TurnTexts, hidden_with
 from shared.records import ROLES, Task, Tombstone, chat_id_of, dumps, task_id_of, timestamp_of
 from shared.text import one_line, shorten
 
@@ -76,10 +79,11 @@ class Acting:
         forgotten: Forgotten,
         zone: ZoneInfo,
         repeating: Callable[[str, str], Sequence[str]],
+        texts: TurnTexts | None = None,
     ) -> None:
-        """`repeating(chat, text)` are the turns that say a text once more."""
+        """`repeating(chat, text)` are the turns that say a text once more; `texts` knows what they say, without it they are hidden whole."""
         self._memories, self._actions, self._remembering = memories, actions, remembering
-        self._forgotten, self._zone, self._repeating = forgotten, zone, repeating
+        self._forgotten, self._zone, self._repeating, self._texts = forgotten, zone, repeating, texts
 
     def on_tags(self, task: Task, session: str, tags: Sequence[Tag], now: float) -> Acted:
         """Act on every tag of an answer; `now` is when it was given."""
@@ -91,7 +95,9 @@ class Acting:
         return Acted(said, [turn for outcome in outcomes for turn in outcome.forgotten])
 
     def add(self, task: Task, text: str, now: float, *, kind: str = "fact", **more: Any) -> Outcome:
-        """`/memory add`, and `hmem memory add` with `more`: deadline (POSIX seconds), importance (1 to 5)."""
+        """`/memory add`, and `hmem memory add` with `more`: deadline (POSIX seconds), importance (1 to 5), priority."""
+        if kind == "fact":
+            more.setdefault("deadline", ends(text, now, self._zone))
 
         def plan() -> Effect:
             planned = self._remembering.plan(task.chat_id, _kind(kind), text, now=now, **more)
@@ -99,18 +105,19 @@ class Acting:
             def effect(connection: Connection) -> Outcome:
                 memory, new = self._remembering.carry_out(planned, connection)
                 known = "Kept" if new else "Known already"
-                return Outcome(f"{known} as number {memory.number}: {_quoted(memory)}")
+                replaced = "; ".join(f"number {one.number}: {_quoted(one)}" for one in planned.corrected)
+                more_said = f". This replaces {replaced}" if replaced else ""
+                return Outcome(f"{known} as number {memory.number}: {_quoted(memory)}{more_said}")
 
             return effect
 
         return self._once(task, 0, "add", plan, now)
 
-    def store_all(self, task: Task, memories: Sequence[Memory], now: float) -> None:
+    def store_all(self, task: Task, drafts: Sequence[Draft], now: float) -> None:
         """Store memories that are new, all or none; one batch of a file that is imported."""
 
         def effect(connection: Connection) -> Outcome:
-            for memory in memories:
-                self._memories.add(task.chat_id, memory, connection=connection)
+            store_drafts(self._memories, task.chat_id, drafts, connection)
             return Outcome()
 
         self._once(task, 0, "import", lambda: effect, now)
@@ -161,18 +168,21 @@ class Acting:
 
         kind = {TagKind.REMEMBER: "fact", TagKind.GOAL: "goal", TagKind.PREFERENCE: "preference"}[tag.kind]
         deadline = resolve(tag.deadline, now, self._zone) if tag.deadline else None
+        until = ends(tag.text, now, self._zone) if tag.kind is TagKind.REMEMBER else None
         planned = self._remembering.plan(
             task.chat_id,
             _kind(kind),
             tag.text,
             now=now,
-            deadline=deadline.at if deadline else None,
+            deadline=deadline.at if deadline else until,
+            priority=tag.priority,
             session=session or None,
             source_turn=f"{task.task_id}:user",
         )
-        say = ""
+        replaced = "; ".join(_quoted(one) for one in planned.corrected)
+        say = f"Noted; this replaces: {replaced}" if replaced else ""
         if tag.deadline and deadline is None:
-            say = f'I kept the goal without a date: "{shorten(tag.deadline, 60)}" is none that I understand.'
+            say += f'{" " if say else ""}I kept the goal without a date: "{shorten(tag.deadline, 60)}" is none that I understand.'
 
         def effect(connection: Connection) -> Outcome:
             self._remembering.carry_out(planned, connection)
@@ -197,22 +207,44 @@ class Acting:
         match = self._remembering.match(task.chat_id, tag.text)
         if not match.clear:
             return _only_said(_unclear("memory", tag.text, match))
-        return self._forgetting(task, tag.number, match.memories[0], match.stored, now)
+        memory = match.memories[0]
+        detail = self._remembering.detail(memory.text, tag.text)
+        return self._forgetting(task, tag.number, memory, match.stored, now, detail)
 
-    def _forgetting(self, task: Task, number: int, memory: Memory, stored: str, now: float) -> Effect:
-        """The memory, the exchange it came from, the one that asks to forget it, and turns that said it again: each would bring it back."""
-        sources = [turn.rpartition(":")[0] for turn in sources_of(memory)]
-        turns = [f"{name}:{role}" for name in dict.fromkeys([*sources, task.task_id]) for role in ROLES]
-        turns = list(dict.fromkeys([*turns, *self._repeating(task.chat_id, memory.text)]))
-        stone = Tombstone(tombstone_id(memory, task.task_id, number), task.chat_id, now, turn_ids=frozenset(turns))
+    def _forgetting(
+        self, task: Task, number: int, memory: Memory, stored: str, now: float, detail: tuple[str, str] | None = None
+    ) -> Effect:
+        """The memory, or of it a clause (`detail`: that, and the rest); what of turns says it, and the exchange that asks."""
+        held = self._remembering.held(task.chat_id)
+        name = tombstone_id(memory, task.task_id, number)
+        gone = self._hidden(task, memory.texts if detail is None else detail[:1], sources_of(memory), name)
+        stone = Tombstone(name, task.chat_id, now, turn_ids=frozenset(gone.turns))
+        others = [one for one in held.every if one is not memory and not set(gone.turns).isdisjoint(sources_of(one))]
+        rest = self._remembering.remaining(memory, detail[1], gone.told_by(memory)) if detail else None
+        again = "" if rest else "; ".join(_quoted(one) for one in held.shown if one.superseded_by == memory.memory_id)
 
         def effect(connection: Connection) -> Outcome:
             self._remembering.check(task.chat_id, stored, connection)
             self._forgotten.add(stone)
+            if rest:
+                self._memories.add(task.chat_id, rest, connection=connection)
             self._memories.delete(task.chat_id, memory.memory_id, connection=connection)
-            return Outcome("Forgotten. I shall not bring it up again.", tuple(turns))
+            for one in others:
+                self._memories.told_by(task.chat_id, one.memory_id, gone.told_by(one), connection=connection)
+            if self._texts:
+                self._texts.keep(gone.rests, connection)
+            back = f" What it had replaced is valid again: {again}" if again else ""
+            return Outcome(f"Forgotten. I shall not bring it up again.{back}", gone.turns)
 
         return effect
+
+    def _hidden(self, task: Task, texts: Sequence[str], told: Sequence[str], stone_id: str) -> Hidden:
+        """What of turns goes with a memory that was told as `texts` by the turns `told`."""
+        sources = [turn.rpartition(":")[0] for turn in told]
+        again = [turn for text in texts for turn in self._repeating(task.chat_id, text)]
+        asked = dict.fromkeys([*(f"{name}:{role}" for name in sources for role in ROLES), *again])
+        known = self._texts.read(task.chat_id, list(asked)) if self._texts else {}
+        return hidden_with(texts, sources, again, task.task_id, known, stone_id)
 
 
 def _outcome_text(effect: Effect, connection: Connection) -> str:
@@ -244,7 +276,16 @@ def later_tags(task: Task, session: str, tags: Sequence[Tag], now: float) -> byt
             "chat_id": task.chat_id,
             "session": session,
             "said_at": now,
-            "tags": [{"number": t.number, "kind": t.kind.value, "text": t.text, "deadline": t.deadline} for t in tags],
+            "tags": [
+                {
+                    "number": t.number,
+                    "kind": t.kind.value,
+                    "text": t.text,
+                    "deadline": t.deadline,
+                    "priority": t.priority,
+                }
+                for t in tags
+            ],
         }
     )
 
@@ -252,7 +293,10 @@ def later_tags(task: Task, session: str, tags: Sequence[Tag], now: float) -> byt
 def parse_later(record: dict[str, Any]) -> tuple[Task, str, list[Tag], float]:
     """(task, session, tags, when it was said) of such a record; RecordRefused, KeyError or ValueError."""
     task = Task(task_id_of(record["task_id"]), chat_id_of(record["chat_id"]), "")
-    tags = [Tag(int(t["number"]), TagKind(t["kind"]), str(t["text"]), t["deadline"]) for t in record["tags"]]
+    tags = [
+        Tag(int(t["number"]), TagKind(t["kind"]), str(t["text"]), t["deadline"], int(t.get("priority", 0)))
+        for t in record["tags"]
+    ]
     return task, str(record["session"]), tags, timestamp_of(record["said_at"])
 
 

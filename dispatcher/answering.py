@@ -265,7 +265,8 @@ class Answering:
         notes += filter(None, [refusal])
         self._day.crash_point("answering:acted")
         text = parsed.text if parsed.text.strip() else NOTED
-        output = "\n\n".join([text, *notes])
+        told = notes and not parsed.text.strip() and notes[0].startswith("Noted;")  # once is enough
+        output = "\n\n".join(notes if told else [text, *notes])
         turns = [replace(turn, content=text) if turn.role == "asst" else turn for turn in finished.turns]
         result = self._outcomes.sign(task.task_id, output, finished.result.usage)
         return replace(finished, result=result, turns=turns, tags=later, forget=bool(forgotten))

@@ -12,6 +12,7 @@ import time
 from collections.abc import Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures import TimeoutError as FutureTimeout
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -131,10 +132,10 @@ class Day:
     @cached_property
     def acting(self) -> Acting:
         from dispatcher.acting import Acting
+        from dispatcher.withholding import TurnTexts
 
-        return Acting(
-            self.memories, self.actions, self.remembering, self.forgotten, self.settings.timezone, self.repeating
-        )
+        zone, texts = self.settings.timezone, TurnTexts(self.turns, self._release)
+        return Acting(self.memories, self.actions, self.remembering, self.forgotten, zone, self.repeating, texts)
 
     @cached_property
     def recall(self) -> DayRecall:
@@ -343,7 +344,10 @@ class Day:
         """What `/memory` shows."""
         from dispatcher.facts import listing
 
-        return listing(self.remembering.held(chat_id).memories, now, self.settings.timezone)
+        held = self.remembering.held(chat_id)
+        every = {one.memory_id: one for one in held.every}
+        newer = {memory_id: every[by] for memory_id, by in held.superseded.items()}
+        return listing(held.shown, now, self.settings.timezone, newer)
 
     def add(self, task: Task, text: str, now: float) -> Outcome:
         """`/memory add`."""
@@ -357,13 +361,14 @@ class Day:
 
     def repeating(self, chat_id: str, text: str) -> list[str]:
         """Turns of release and day that say what a memory says, as far as they are found by it."""
-        from contextlib import nullcontext
-
         from shared.relevance import says_again
 
-        with self._served.reading() if self._served else nullcontext() as release:
+        with self._release() as release:
             hits = self.search(release, chat_id, text, REPETITIONS, items=self.items(chat_id)).hits
         return [one for hit in hits if says_again(text, hit.chunk.text) for one in (*hit.chunk.turn_ids, *hit.also)]
+
+    def _release(self) -> AbstractContextManager[OpenRelease | None]:
+        return self._served.reading() if self._served else nullcontext()
 
     def forget_copies(self, chat_id: str, turn_ids: Collection[str]) -> None:
         """Take turns that are under a tombstone out of the medium store, with the summaries that were made of them."""

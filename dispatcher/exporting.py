@@ -8,7 +8,7 @@ It reads and changes nothing, beside a running dispatcher and without one; what 
 from __future__ import annotations
 
 from contextlib import ExitStack, closing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -59,6 +59,9 @@ class Kept:
     sessions: list[SessionSummary]
     release_run: int | None
     summary: str | None  # the release's
+    newer: dict[int, int] = field(
+        default_factory=dict
+    )  # id of a superseded memory → number of the one that took its place
 
     @property
     def empty(self) -> bool:
@@ -76,7 +79,7 @@ def export_chat(settings: Settings, client: Redis, chat_id: str, out: Path) -> d
             raise InvalidInput(f"Nothing is kept of chat {chat_id}, so nothing was written. Is the id right?{why}")
         sources = {source: sum(said.source == source for said in kept.said.turns.values()) for source in _TOLD}
         _write_turns(folder, kept.said, settings.timezone)
-        _write_memories(folder, kept.memories, settings.timezone)
+        _write_memories(folder, kept.memories, kept.newer, settings.timezone)
         _write_summaries(folder, kept, settings.timezone)
         told = {
             "chat_id": chat_id,
@@ -106,17 +109,20 @@ def _collect(settings: Settings, client: Redis, chat_id: str, work: Path, held: 
     if not day.wanted:
         said.notes.append("MEDIUM_URL=none: there is no store of the day, so there are no memories in here.")
     memories: list[Memory] = []
+    newer: dict[int, int] = {}
     sessions: list[SessionSummary] = []
 
     def read_store() -> bool:
-        memories.extend(day.remembering.held(chat_id).memories)
+        held = day.remembering.held(chat_id)
+        newer.update(held.superseded_numbers)
+        memories.extend(held.shown)
         sessions.extend(_told_sessions(day.summaries.list(chat_id, EVERY), said))
         return True
 
     if day.wanted:
         said.asked("Memories and summaries of sessions were left out", read_store)
     summary = _summary(release, said) if release else None
-    return Kept(said, memories, sessions, release.run if release else None, summary)
+    return Kept(said, memories, sessions, release.run if release else None, summary, newer)
 
 
 def _opened(settings: Settings) -> tuple[OpenRelease | None, str | None]:
@@ -159,9 +165,9 @@ def _write_turns(folder: Path, said: Gathered, zone: ZoneInfo) -> None:
     _write(folder / "conversation.md", conversation(said.chat_id, (one.turn for one in ordered), zone))
 
 
-def _write_memories(folder: Path, memories: list[Memory], zone: ZoneInfo) -> None:
+def _write_memories(folder: Path, memories: list[Memory], newer: dict[int, int], zone: ZoneInfo) -> None:
     with private_file(folder / "memories.jsonl") as handle:
-        handle.writelines(dumps(_memory_json(memory, zone)) + b"\n" for memory in memories)
+        handle.writelines(dumps(_memory_json(memory, newer.get(memory.memory_id), zone)) + b"\n" for memory in memories)
     lines = ["# What is remembered\n"]
     for kind, title in (
         ("fact", "Facts"),
@@ -169,18 +175,22 @@ def _write_memories(folder: Path, memories: list[Memory], zone: ZoneInfo) -> Non
         ("preference", "Preferences"),
         ("completed_goal", "Completed goals"),
     ):
-        some = [_memory_line(memory, zone) for memory in memories if memory.type == kind]
+        some = [_memory_line(memory, newer.get(memory.memory_id), zone) for memory in memories if memory.type == kind]
         lines += [f"\n## {title}\n\n", *(some or ["(none)\n"])]
     _write(folder / "memories.md", lines)
 
 
-def _memory_line(memory: Memory, zone: ZoneInfo) -> str:
-    times = (("noted", memory.created), ("due", memory.deadline), ("done", memory.completed_at))
+def _memory_line(memory: Memory, newer: int | None, zone: ZoneInfo) -> str:
+    due = "until" if memory.type == "fact" else "due"
+    times = [("noted", memory.created), (due, memory.deadline), ("done", memory.completed_at)]
+    times += [(f"replaced by {newer}", memory.superseded_at)] if newer else []
     told = ", ".join(f"{word} {time_text(at, zone)}" for word, at in times if at is not None)
+    told += f", priority {memory.priority}" if memory.priority else ""
+    told += f", also told as: {'; '.join(map(inline, memory.wordings))}" if memory.wordings else ""
     return f"- {memory.number}: {inline(memory.text)} ({told})\n"
 
 
-def _memory_json(memory: Memory, zone: ZoneInfo) -> dict[str, Any]:
+def _memory_json(memory: Memory, newer: int | None, zone: ZoneInfo) -> dict[str, Any]:
     return {
         "number": memory.number,
         "type": str(memory.type),
@@ -190,6 +200,10 @@ def _memory_json(memory: Memory, zone: ZoneInfo) -> dict[str, Any]:
         "done": _iso(memory.completed_at, zone),
         "reminded": _iso(memory.reminded_at, zone),
         "importance": memory.importance,
+        "priority": memory.priority,
+        "superseded_by": newer,
+        "superseded": _iso(memory.superseded_at, zone) if newer else None,
+        "wordings": list(memory.wordings),
         "category": memory.category,
         "language": memory.language,
         "source_turns": (memory.source_turn or "").split(),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import date, datetime
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -30,7 +30,7 @@ class Kept(list["Memory"]):
 
     @cached_property
     def deadlines(self) -> list[float]:
-        return [goal.deadline for goal in self.order["Active Goals:"] if goal.deadline is not None]
+        return [one.deadline for some in self.order.values() for one in some if one.deadline is not None]
 
     def text(self, now: float, zone: ZoneInfo) -> str:
         """The same until a deadline passes or a day ends."""
@@ -44,7 +44,7 @@ class Kept(list["Memory"]):
 def prompt_order(memories: Sequence[Memory]) -> dict[str, list[Memory]]:
     """Headings with their memories, what may least be missing first: a text that is cut loses its end.
 
-    Preferences and facts: the important ones first, of those the newest. Goals: by deadline, those without one last.
+    Preferences and facts: the important ones first, of those the newest. Goals: by deadline, those without one last, of those the urgent ones first.
     """
     return memories.order if isinstance(memories, Kept) else _ordered(memories)
 
@@ -113,28 +113,53 @@ def _when(memory: Memory, now: float, zone: ZoneInfo) -> str:
     today = datetime.fromtimestamp(now, zone).date()
     if memory.type == "completed_goal" and memory.completed_at:
         return f" (done, {_date(memory.completed_at, zone, today)})"
-    if memory.type != "goal" or memory.deadline is None:
+    if memory.type not in ("goal", "fact") or memory.deadline is None:
         return ""
     said = _date(memory.deadline, zone, today)
+    if memory.type == "fact":
+        return f" (was on {said})" if memory.deadline < now else f" (on {said})"
     return f" (OVERDUE since {said})" if memory.deadline < now else f" (by {said})"
 
 
-def listing(memories: Sequence[Memory], now: float, zone: ZoneInfo) -> str:
-    """What `/memory` answers: each with the number that `/memory forget` takes."""
-    parts: list[str] = []
-    titles = {
-        "Facts:": "fact",
-        "Active Goals:": "goal",
-        "Preferences:": "preference",
-        "Completed goals:": "completed_goal",
+def listing(
+    memories: Sequence[Memory], now: float, zone: ZoneInfo, superseded: Mapping[int, Memory] | None = None
+) -> str:
+    """What `/memory` answers: each with the number that `/memory forget` takes. `superseded`: memory id → what took its place."""
+    replaced = superseded or {}
+    valid = [memory for memory in memories if memory.memory_id not in replaced]
+    ordered = prompt_order(valid)
+    facts = ordered["Facts:"]
+    parts = {
+        "Facts:": [one for one in facts if not _over(one, now)],
+        "Active Goals:": ordered["Active Goals:"],
+        "Preferences:": ordered["Preferences:"],
+        "Completed goals:": [memory for memory in valid if memory.type == "completed_goal"],
+        "Past:": [one for one in facts if _over(one, now)],
+        "Superseded:": [memory for memory in memories if memory.memory_id in replaced],
     }
-    ordered = prompt_order(memories) | {
-        "Completed goals:": [memory for memory in memories if memory.type == "completed_goal"]
-    }
-    for title in titles:
-        some = ordered[title]
-        if not some and title == "Completed goals:":
+    found: list[str] = []
+    for title, some in parts.items():
+        if not some and title in ("Completed goals:", "Past:", "Superseded:"):
             continue
-        lines = [f"{memory.number}. {line(memory, now, zone).removeprefix('- ')}" for memory in some] or ["(none)"]
-        parts.append("\n".join([title, *lines]))
-    return "\n\n".join(parts)
+        lines = [_numbered(memory, replaced.get(memory.memory_id), now, zone) for memory in some] or ["(none)"]
+        found.append("\n".join([title, *lines]))
+    return "\n\n".join(found)
+
+
+def _numbered(memory: Memory, newer: Memory | None, now: float, zone: ZoneInfo) -> str:
+    said = f"{memory.number}. {line(memory, now, zone).removeprefix('- ')}"
+    if memory.priority:
+        said += f" [priority {memory.priority}]"
+    if memory.wordings:
+        also = "; ".join(shorten(one_line(wording), LINE_CHARACTERS) for wording in memory.wordings)
+        said += f" (also told as: {also})"
+    if newer:
+        today = datetime.fromtimestamp(now, zone).date()
+        since = f" on {_date(memory.superseded_at, zone, today)}" if memory.superseded_at is not None else ""
+        said += f" (noted {_date(memory.created, zone, today)}; replaced{since} by number {newer.number})"
+    return said
+
+
+def _over(memory: Memory, now: float) -> bool:
+    """Whether a fact is of a time that has passed."""
+    return memory.type == "fact" and memory.deadline is not None and memory.deadline < now

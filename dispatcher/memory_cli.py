@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -15,6 +15,8 @@ import orjson
 import typer
 
 from dispatcher.cli_parts import Chat, Json, connect, given_chat
+from dispatcher.fact_dates import ends
+from dispatcher.judging import as_json
 from shared import keys
 from shared.command import print_json, start
 from shared.errors import InvalidInput, SettingsError
@@ -30,6 +32,8 @@ app = typer.Typer(no_args_is_help=True, help="What is kept of a chat: facts, goa
 
 #: A chat id may begin with a dash.
 DASHES = {"ignore_unknown_options": True}
+#: Names under which lists have the time when something was noted; `created_at` is that of Relay, a bot that some come from.
+CREATED = ("created", "created_at", "timestamp")
 #: Facts of a file that are embedded and stored at once, and lines that are named of those that cannot be read.
 IMPORTED_AT_ONCE, LINES_NAMED = 250, 10
 
@@ -51,7 +55,8 @@ def list_(chat: Chat, json: Json = False) -> None:
     settings, chat_id = start(), given_chat(chat)
     with _day(settings) as day:
         if json:
-            found = [_json(memory) for memory in day.remembering.held(chat_id).memories]
+            held = day.remembering.held(chat_id)
+            found = [as_json(memory, held.superseded_numbers) for memory in held.shown]
             print_json({"chat_id": chat_id, "memories": found})
         else:
             typer.echo(day.listing(chat_id, time.time()))
@@ -64,6 +69,7 @@ def add(
     kind: Annotated[Kind, typer.Option("--type", help="What it is.")] = Kind.FACT,
     deadline: Annotated[str, typer.Option(help='Of a goal, in natural words: "next Friday".')] = "",
     importance: Annotated[int, typer.Option(min=1, max=5, help="Of the important ones most is shown.")] = 3,
+    priority: Annotated[int, typer.Option(min=0, max=9, help="Of a goal: 0 normal, more is more urgent.")] = 0,
     json: Json = False,
 ) -> None:
     """Keep a fact, a goal or a preference; one that says what an old one says makes that one more important instead."""
@@ -71,6 +77,10 @@ def add(
     if not text.strip():
         raise InvalidInput("TEXT is empty. Write what is to be kept.")
     more: dict[str, Any] = {"importance": importance}
+    if priority:
+        if kind is not Kind.GOAL:
+            raise InvalidInput(f"A {kind.value} has no priority. Add --type goal, or leave --priority out.")
+        more["priority"] = priority
     if deadline:
         more["deadline"] = _deadline(settings, kind, deadline, now)
     with _day(settings, vectors=True) as day:
@@ -167,12 +177,11 @@ def _import(day: Day, chat_id: str, batch: list[Imported]) -> int:
 
     made = []
     for kind in MemoryType:
-        told = {(one.text, one.created): one.more for one in batch if one.kind == kind}
-        new = day.remembering.new_ones(chat_id, kind, [*told]) if told else []
-        made += [replace(memory, **told[memory.text, memory.created]) for memory in new]
+        told = [(one.text, one.created if one.dated else None, one.more) for one in batch if one.kind == kind]
+        made += day.remembering.new_ones(chat_id, kind, told) if told else []
     if made:
         day.acting.store_all(_task(chat_id), made, time.time())
-    return len(made)
+    return sum(draft.made is not None for draft in made)
 
 
 def _not_forgotten(day: Day, chat_id: str, facts: list[Imported]) -> list[Imported]:
@@ -195,6 +204,7 @@ class Imported:
     text: str
     created: float  # POSIX seconds
     more: dict[str, Any]
+    dated: bool  # whether the line says when
 
 
 def _facts(file: Path, settings: Settings) -> tuple[list[Imported], list[tuple[int, str]]]:
@@ -231,17 +241,26 @@ def _fact(line: bytes, settings: Settings) -> Imported:
         raise RecordRefused(f"its type is none of {', '.join(MemoryType)}")
     if importance is not None and importance not in range(1, 6):
         raise RecordRefused("its importance is no number from 1 to 5")
-    made = _time(record.get("created", record.get("timestamp")), settings)
+    made = _time(next((record[name] for name in CREATED if record.get(name) is not None), None), settings)
+    priority = record.get("priority")
+    if priority is not None and not (
+        isinstance(priority, int) and not isinstance(priority, bool) and 0 <= priority <= 9
+    ):
+        raise RecordRefused("its priority is no number from 0 to 9")
     more = {
         "deadline": _time(record.get("deadline"), settings),
-        "completed_at": _time(record.get("done"), settings),
+        "completed_at": _time(record.get("done", record.get("completed_at")), settings),
         "reminded_at": _time(record.get("reminded"), settings),
         "importance": importance,
+        "priority": priority,
         "category": record.get("category") if isinstance(record.get("category"), str) else None,
         "source_turn": " ".join(map(str, sources)) if isinstance(sources := record.get("source_turns"), list) else None,
     }
     created = time.time() if made is None else min(max(0.0, made), time.time())
-    return Imported(kind, text.strip(), created, {name: value for name, value in more.items() if value is not None})
+    if kind == MemoryType.FACT and more["deadline"] is None:
+        more["deadline"] = ends(text, created, settings.timezone)
+    given = {name: value for name, value in more.items() if value is not None}
+    return Imported(kind, text.strip(), created, given, made is not None)
 
 
 def _time(said: object, settings: Settings) -> float | None:
@@ -292,11 +311,6 @@ def _report(memory: Memory, said: str, forgotten: list[str], *, json: bool) -> N
         print_json({"chat_id": memory.chat_id, "number": memory.number, "said": said, "forgotten_turns": forgotten})
     else:
         typer.echo(said)
-
-
-def _json(memory: Memory) -> dict[str, Any]:
-    left_out = ("chat_id", "memory_id", "embedding")
-    return {name: value for name, value in vars(memory).items() if name not in left_out}
 
 
 @contextmanager

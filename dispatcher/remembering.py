@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import re
 import threading
+import time
 from collections import OrderedDict
 from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
@@ -18,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from dispatcher.day_embedder import packed, unpacked
 from dispatcher.facts import Kept
-from shared.ranking import query_words
+from dispatcher.judging import Draft, Drafting, Verdict, judged
 from shared.relevance import Relevance, coverage, relevance
 
 if TYPE_CHECKING:
@@ -32,9 +33,6 @@ if TYPE_CHECKING:
 
 #: The figures are of scripts/bench_typed.py: 40 made-up memories of one person, with the shipped model.
 #:
-#: Cosine distance under which a new memory says what an old one of its type says (the designs that this follows agree on it). Of 20 paraphrases
-#: all are below it (.01 to .14), but so are 10 of 20 pairs of which the second is news: `_news`, made for them, keeps 9 apart, and no paraphrase.
-DUPLICATE_DISTANCE = 0.15
 #: Cosine of a memory to the message from which it is worth its place in the prompt. Of 40 messages that bear on one memory 72 % bring it up, of
 #: 40 that bear on none 23 % bring up one. 0.20: 82 and 57 %; 0.30: 50 and 12 %; 0.35: 38 and 7 %.
 SHOWN_COSINE = 0.25
@@ -46,17 +44,6 @@ MATCHED, MARGIN = 0.45, 0.12
 MATCHED_BY_WORDS = 0.6
 #: Memories that are named when it is not clear which one is meant.
 MOST_CANDIDATES = 5
-#: Words by which alone two texts say different things; beside them numbers, and names (capital letters inside a sentence).
-TELLING = frozenset(
-    """
-    not no never without neither nor none before after morning noon afternoon evening night left right north south east west
-    wife husband son daughter mother father mum mom dad brother sister girlfriend boyfriend partner child boss
-    не нет ни никогда без до после утром днём днем вечером ночью слева справа
-    жена муж сын дочь мать отец мама папа брат сестра
-    """.split()
-)
-_NOT = re.compile(r"n['’]t\b|(?<=can)not\b", re.IGNORECASE)
-_NAME = re.compile(r"(?<=[\w,;:)] )[^\W\d_a-zà-ÿа-яё]\w+")
 #: The id of a tombstone that was made for a memory (dispatcher/acting.py): its number, and when it was made.
 _MARK = re.compile(r"f\d+-(\d+)-(\d+)-")
 #: Memories of a chat that are read for a prompt; chats that are kept, those asked for last, and how many memories of theirs (4 kB each).
@@ -87,26 +74,53 @@ class Held:
 
     @cached_property
     def memories(self) -> Sequence[Memory]:
-        """Those that may be shown, in the order they were made."""
-        return Kept(one for one in self.every if one.memory_id not in self.hidden)
+        """Those that may be told as valid, in the order they were made."""
+        return Kept(
+            one for one in self.every if one.memory_id not in self.hidden and one.memory_id not in self.superseded
+        )
 
     @cached_property
-    def words(self) -> list[Any]:
-        """What tells whether two of them are the same but for case and marks, for each of `every`."""
-        return [_spoken(memory.text) for memory in self.every]
+    def shown(self) -> Sequence[Memory]:
+        """The same, and those that were superseded."""
+        return [one for one in self.every if one.memory_id not in self.hidden]
+
+    @cached_property
+    def superseded(self) -> dict[int, int]:
+        """Memory id → id of the one that took its place. Who took the place of one that is hidden or gone took nobody's."""
+        by = {one.memory_id: one.superseded_by for one in self.every}
+
+        def newer(memory_id: int) -> int | None:
+            found = by[memory_id]
+            for _ in by:
+                if found is None or found not in by:
+                    return None
+                if found not in self.hidden:
+                    return found
+                found = by[found]
+            return None
+
+        return {one: found for one in by if (found := newer(one)) is not None}
+
+    @cached_property
+    def superseded_numbers(self) -> dict[int, int]:
+        """Memory id → the number, as people know it, of the one that took its place."""
+        numbers = {one.memory_id: one.number for one in self.every}
+        return {one: numbers[by] for one, by in self.superseded.items()}
 
 
 @dataclass(frozen=True)
 class Addition:
     """What is to be written so that a text is kept, planned on the store's revision `stored`.
 
-    `same` is the memory that says it already: it is reinforced, or makes way for `made` if that `replaces` it.
+    `same` is the memory that says it already: it is reinforced, or makes way for `made` if that `replaces` it. `corrected` are superseded.
     """
 
     stored: str
     made: Memory
     same: Memory | None
     replaces: bool
+    verbatim: bool = False
+    corrected: tuple[Memory, ...] = ()
 
 
 class GroundMoved(Exception):
@@ -135,57 +149,65 @@ class Remembering:
         """
         (vector,) = self._embedder.documents([text])
         held = self.held(chat_id)
-        same = self._duplicate(held, kind, text, vector)
-        replaces = same is not None and more.get("deadline") not in (None, same.deadline)
+        verdict = self._judged(held, kind, text, vector)
+        same, corrected = verdict.same, verdict.corrected
+        other_time = same is not None and more.get("deadline") not in (None, same.deadline)
+        if same is not None and other_time and kind != "goal":  # the engineer comes again: that he came stays known
+            corrected, same, other_time = (same,), None, False
         if same:  # to forget it is to forget every turn that told it
             told = [*(same.source_turn or "").split(), *(more.get("source_turn") or "").split()]
             more["source_turn"] = " ".join(dict.fromkeys(told)) or None
-        if same and replaces:
+        if same and other_time:
             kept = {"importance": min(5, same.importance + 1), "access_count": same.access_count + 1}
             more = kept | {"last_accessed": now} | more
-        return Addition(held.stored, self._made(chat_id, kind, text, vector, now, more), same, replaces)
+        made = self.made(chat_id, kind, text, vector, now, more)
+        return Addition(held.stored, made, same, other_time, verdict.verbatim, corrected)
 
     def carry_out(self, planned: Addition, connection: Connection) -> tuple[Memory, bool]:
         """The memory, and whether it is new. GroundMoved if the chat's memories are not as they were when it was planned."""
-        made, same = planned.made, planned.same
-        self.check(made.chat_id, planned.stored, connection)
+        made, same, chat_id = planned.made, planned.same, planned.made.chat_id
+        self.check(chat_id, planned.stored, connection)
         if same and not planned.replaces:
             self._store.reinforce(
-                made.chat_id, same.memory_id, made.created, source_turn=made.source_turn, connection=connection
+                chat_id, same.memory_id, made.created, source_turn=made.source_turn, connection=connection
             )
+            if not planned.verbatim:  # should it have been news, it is not lost
+                self._store.told_also(chat_id, same.memory_id, [*same.wordings, made.text], connection=connection)
             return same, False
         if same:
-            self._store.delete(made.chat_id, same.memory_id, connection=connection)
-        return self._store.add(made.chat_id, made, connection=connection), True
+            self._store.delete(chat_id, same.memory_id, connection=connection)
+        new = self._store.add(chat_id, made, connection=connection)
+        for one in planned.corrected:
+            self._store.supersede(chat_id, one.memory_id, new.memory_id, made.created, connection=connection)
+        return new, True
 
     def check(self, chat_id: str, stored: str, connection: Connection) -> None:
         """GroundMoved unless the chat's memories have that revision, which they keep until the transaction ends."""
         if not self._store.unchanged(chat_id, stored, connection):
             raise GroundMoved
 
-    def new_ones(self, chat_id: str, kind: MemoryType, texts: Sequence[tuple[str, float]]) -> list[Memory]:
-        """Of (text, when it was made in POSIX seconds) those that say something new, as memories that are not stored yet."""
-        import numpy as np
-
-        vectors = self._embedder.documents([text for text, _ in texts])
+    def new_ones(
+        self, chat_id: str, kind: MemoryType, told: Sequence[tuple[str, float | None, dict[str, Any]]]
+    ) -> list[Draft]:
+        """Of (text, when it was made in POSIX seconds if that is known, further columns) those that are new, or in new words; nothing is stored."""
+        vectors = self._embedder.documents([text for text, *_ in told])
         held = self.held(chat_id)
-        made: list[Memory] = []
-        spoken: set[Any] = set()
-        rows = np.full((len(texts), 0 if held.vectors is None else held.vectors.shape[1]), np.nan, np.float32)
-        for (text, created), vector in zip(texts, vectors, strict=True):
-            usable = None if held.vectors is None else vector
-            if _spoken(text) in spoken or _near(made, rows[: len(made)], text, usable):
-                continue
-            if self._duplicate(held, kind, text, usable) is None:
-                if usable is not None:
-                    rows[len(made)] = usable
-                spoken.add(_spoken(text))
-                made.append(self._made(chat_id, kind, text, vector, created, {}))
-        return made
+        among, rows = self._valid(held, kind)
+        replaced = [one for one in held.shown if one.type == kind and one.memory_id in held.superseded]
+        drafting = Drafting([held.every[at] for at in among], rows, replaced)
+        for (text, said_at, more), vector in zip(told, vectors, strict=True):
+            created = time.time() if said_at is None else said_at
 
-    def _made(
+            def make(text: str = text, at: float = created, more: Any = more, vector: Any = vector) -> Memory:
+                return self.made(chat_id, kind, text, vector, at, more)
+
+            drafting.add(text, created, None if rows is None else vector, make, dated=said_at is not None)
+        return drafting.made
+
+    def made(
         self, chat_id: str, kind: MemoryType, text: str, vector: Vectors | None, created: float, more: dict[str, Any]
     ) -> Memory:
+        """A memory that is not stored yet."""
         from dispatcher.store.memories import new_memory
         from shared.language import detect
 
@@ -234,7 +256,7 @@ class Remembering:
             memory, cosine = held.every[at], float(cosines[at])
             if len(found) == 2 * limit or not cosine >= SHOWN_COSINE:
                 break
-            if memory.memory_id in beside or memory.memory_id in held.hidden:
+            if memory.memory_id in beside or memory.memory_id in held.hidden or memory.memory_id in held.superseded:
                 continue
             scored = relevance(
                 1 - cosine,
@@ -259,7 +281,32 @@ class Remembering:
         ]
         best = sorted(scored, key=lambda pair: -pair[0])[:MOST_CANDIDATES]
         near = [memory for score, memory in best if best[0][0] - score < MARGIN]
+        valid = [memory for memory in near if memory.memory_id not in held.superseded]
+        if valid and valid[0] is near[0]:  # rather what is told than what it superseded
+            near = valid
         return Match(near, len(near) == 1, held.stored)
+
+    def remaining(self, memory: Memory, text: str, source_turn: str | None) -> Memory:
+        """What is left of a memory of which a detail was forgotten, as one that is not stored yet."""
+        (vector,) = self._embedder.documents([text])
+        kept = ("deadline", "importance", "priority", "category", "session", "last_accessed", "access_count")
+        more = {name: getattr(memory, name) for name in kept} | {"source_turn": source_turn}
+        return self.made(memory.chat_id, memory.type, text, vector, memory.created, more)
+
+    def detail(self, text: str, asked: str) -> tuple[str, str] | None:
+        """Of a memory's text the clause that a search text means, and the rest; None if it has but one, or if it is not clear which."""
+        from dispatcher.withholding import clauses
+
+        found = clauses(text)
+        vectors, query = self._embedder.documents(found) if len(found) > 1 else [], self._embedder.query(asked)
+        scores = []
+        for part, vector in zip(found, vectors, strict=False):
+            cosine = 0.0 if vector is None or query is None else max(0.0, float(vector @ query))
+            scores.append((coverage(asked, part) + cosine) / (1 if query is None else 2))
+        best = sorted(range(len(scores)), key=lambda at: -scores[at])
+        if len(best) < 2 or scores[best[0]] - scores[best[1]] < MARGIN:
+            return None
+        return found[best[0]], "; ".join(part for at, part in enumerate(found) if at != best[0])
 
     def embed_missing(self, limit: int) -> int:
         """Vectors for memories that have none of the present model; how many."""
@@ -284,15 +331,15 @@ class Remembering:
         mean = (words + max(0.0, cosine)) / 2
         return mean if mean >= MATCHED else 0.0
 
-    def _duplicate(self, held: Held, kind: MemoryType, text: str, vector: Vectors | None) -> Memory | None:
-        among = [at for at, one in enumerate(held.every) if one.type == kind and one.memory_id not in held.hidden]
-        spoken = _spoken(text)
-        for at in among:
-            if held.words[at] == spoken:
-                return held.every[at]
-        if held.vectors is None:
-            return None
-        return _near([held.every[at] for at in among], held.vectors[among], text, vector)
+    def _judged(self, held: Held, kind: MemoryType, text: str, vector: Vectors | None) -> Verdict:
+        among, vectors = self._valid(held, kind)
+        return judged([held.every[at] for at in among], vectors, text, vector)
+
+    def _valid(self, held: Held, kind: MemoryType) -> tuple[list[int], Vectors | None]:
+        """Places of the chat's valid memories of a type, and their vectors."""
+        gone = held.hidden | held.superseded.keys()
+        among = [at for at, one in enumerate(held.every) if one.type == kind and one.memory_id not in gone]
+        return among, None if held.vectors is None else held.vectors[among]
 
     def _read(
         self, chat_id: str, revision: str, stored: str, model: str | None, marks: Collection[tuple[int, int]]
@@ -323,23 +370,3 @@ def _marks(stones: Iterable[Tombstone]) -> frozenset[tuple[int, int]]:
     """(id, second in which it was made) of memories that are forgotten."""
     found = (_MARK.match(stone.tombstone_id) for stone in stones)
     return frozenset((int(match[1]), int(match[2])) for match in found if match)
-
-
-def _near(among: Sequence[Memory], vectors: Vectors, text: str, vector: Vectors | None) -> Memory | None:
-    """The nearest of these (vectors of shape (n, dimensions)) that says what a text says; None if none does."""
-    if vector is None or not among:
-        return None
-    distances = 1 - vectors @ vector
-    near = sorted((distances < DUPLICATE_DISTANCE).nonzero()[0].tolist(), key=lambda at: float(distances[at]))
-    return next((among[at] for at in near if not _news(text, among[at].text)), None)
-
-
-def _spoken(text: str) -> tuple[str, ...]:
-    return tuple(query_words(text)) or (text.strip(),)
-
-
-def _news(one: str, other: str) -> bool:
-    """Whether two texts that are near differ in what a model of meaning makes little of: "the code is 4711" does not repeat "the code is 4712"."""
-    said, known = (set(query_words(_NOT.sub(" not ", text))) for text in (one, other))
-    names = {name.lower() for text in (one, other) for name in _NAME.findall(text)}
-    return any(word in TELLING or word in names or any(c.isdigit() for c in word) for word in said ^ known)

@@ -3,8 +3,9 @@
 A tag is an order only with the code of its request, which is new each time and told to the model alone. So a tag that a person quotes, that
 memory or a web page brings, or that an earlier answer held stays text, though the model repeats it letter by letter.
 
-A tag is one line. What is shown rather than meant stays text: in code (fenced, indented, inline), in a quoted line, between quotation
-marks, escaped, inside other brackets, or as a link. So does what is malformed. The blocks and code spans are those of CommonMark, except
+A tag may go on over lines of one paragraph. What is shown rather than meant stays text: in code (fenced, indented, inline), in a quoted line,
+between quotation marks, escaped, inside other brackets, or as a link. So does what is
+malformed. The blocks and code spans are those of CommonMark, except
 that a doubtful line counts as code: an overlooked tag is seen by the user and can be repeated, a wrong one forgets something.
 """
 
@@ -41,9 +42,9 @@ INSTRUCTIONS = """\
 Tags at the end of your answer, one a line, change what is kept of this chat; they are removed before the user sees the answer. (Here they are
 quoted; yours stand bare.) For CODE write the tag code given with this request: it changes each time, and a tag without it is only text.
 
-`[REMEMBER CODE: a fact about the user or their world]`
+`[REMEMBER CODE: one fact about the user or their world]`
 `[PREFERENCE CODE: how the user wants things]`
-`[GOAL CODE: what the user means to do | DEADLINE: next Friday]` (deadline: optional, a date in natural words)
+`[GOAL CODE: what the user means to do | DEADLINE: next Friday | PRIORITY: 2]` (both optional: a date in natural words; 1 urgent to 3 very urgent)
 `[DONE CODE: words of the goal]` when it is reached
 `[FORGET CODE: words of what is kept]` when the user asks for it
 
@@ -55,12 +56,13 @@ CODE_LINE = "Tag code of this request: {code}"
 
 @dataclass(frozen=True)
 class Tag:
-    """One tag: its place among the answer's tags (from 1), its text (1 to 1,000 characters, one line), and a goal's deadline as written."""
+    """One tag: its place among the answer's tags (from 1), its text (1 to 1,000 characters), a goal's deadline as written, and its priority."""
 
     number: int
     kind: TagKind
     text: str
     deadline: str | None = None
+    priority: int = 0
 
 
 @dataclass(frozen=True)
@@ -88,12 +90,14 @@ _OPENING = re.compile(
     rf"\[(?P<kind>{_KINDS})(?:[^\S{_BREAKS}]++(?P<code>[0-9A-Za-z]{{1,{LONGEST_CODE}}}+))?+[^\S{_BREAKS}]*+:"
 )
 _DEADLINE = re.compile(r"\|\s*DEADLINE\s*:", re.IGNORECASE)
+_PRIORITY = re.compile(r"\|\s*PRIORITY\s*:\s*(?P<priority>[0-9])\s*(?=\||$)", re.IGNORECASE)
 
 _ITEM = r"[ \t]*+(?:(?:[-*+]|\d{1,9}[.)])[ \t]++)*+"
 _FENCE = re.compile(rf"{_ITEM}(`{{3,}}+(?=[^`]*$)|~{{3,}}+)")
 _QUOTE = re.compile(rf"{_ITEM}>")
 _INDENT = re.compile(r" {4}| {0,3}\t")
 _BACKTICKS = re.compile(r"`+")
+_BLANK = re.compile(rf"[^\S{_BREAKS}]*+(?:[{_BREAKS}]|\Z)")
 _MARK = re.compile(rf"[\[\]{_BREAKS}]")
 _QUOTED = {
     '"': '"', "'": "'", "“": "”“", "„": "“”", "”": "”", "‘": "’", "‚": "‘’", "’": "’", "«": "»", "»": "«", "‹": "›", "「": "」",
@@ -123,8 +127,8 @@ def parse(answer: str, code: str) -> Parsed:
     return Parsed(text, tuple(place.tag for place in taken), left, strange)
 
 
-def _said(tag: Tag) -> tuple[str, str, str | None]:
-    return tag.kind, tag.text, tag.deadline
+def _said(tag: Tag) -> tuple[str, str, str | None, int]:
+    return tag.kind, tag.text, tag.deadline, tag.priority
 
 
 def _places(answer: str, code: str) -> tuple[list[_Place], int]:
@@ -147,21 +151,26 @@ def _tag(opening: re.Match[str], end: int, number: int) -> Tag | None:
     content = opening.string[opening.end() : end - 1].strip()
     if len(content) > MOST_CHARACTERS:
         return None
-    kind, deadline = TagKind(opening["kind"]), None
+    kind, deadline, priority = TagKind(opening["kind"]), None, 0
+    if kind is TagKind.GOAL and (said := _PRIORITY.search(content)):
+        priority, content = int(said["priority"]), (content[: said.start()] + content[said.end() :]).strip()
     if kind is TagKind.GOAL and (cuts := list(_DEADLINE.finditer(content))):
         content, deadline = content[: cuts[-1].start()].strip(), content[cuts[-1].end() :].strip() or None
-    return Tag(number, kind, content, deadline) if content else None
+    return Tag(number, kind, content, deadline, priority) if content else None
 
 
 def _brackets(answer: str) -> list[tuple[int, int]]:
-    """Outermost matching pairs of square brackets on one line, [start, end), in order; those in code, quoted lines or escaped do not count."""
+    """Outermost matching pairs of square brackets, [start, end), in order; those in code, quoted lines or escaped do not count.
+
+    Only a tag goes on in the next line, and none behind an empty one.
+    """
     shown = _shown(answer)
     opened: list[int] = []
     pairs: list[tuple[int, int]] = []
     for mark in _MARK.finditer(answer):
         at = mark.start()
         if mark[0] not in "[]":
-            opened.clear()
+            opened = [one for one in opened if _goes_on(answer, one, at, shown)]
         elif shown[at] or _escaped(answer, at):
             continue
         elif mark[0] == "[":
@@ -172,6 +181,14 @@ def _brackets(answer: str) -> list[tuple[int, int]]:
                 pairs.pop()
             pairs.append((start, at + 1))
     return pairs
+
+
+def _goes_on(answer: str, opening: int, line_break: int, shown: bytearray) -> bool:
+    """Whether a bracket that is open at the end of a line may be closed in the next."""
+    if answer[line_break] != "\n" or line_break - opening > 2 * MOST_CHARACTERS or not _OPENING.match(answer, opening):
+        return False
+    after = line_break + 1
+    return not _BLANK.match(answer, after) and not (after < len(answer) and shown[after])
 
 
 def _unquoted(answer: str, pairs: list[tuple[int, int]]) -> Iterator[tuple[int, int]]:
@@ -262,7 +279,10 @@ def _without(answer: str, places: list[_Place]) -> str:
     for line in answer.splitlines(keepends=True):
         end, cuts = at + len(line), []
         while next_place < len(places) and places[next_place].start < end:
-            cuts.append((places[next_place].start - at, places[next_place].end - at))
+            place = places[next_place]
+            cuts.append((max(0, place.start - at), min(len(line.rstrip("\r\n")), place.end - at)))
+            if place.end > end:  # it goes on in the next line
+                break
             next_place += 1
         rest = _cut(line, cuts) if cuts else line
         at = end

@@ -6,6 +6,7 @@ new memory says what an old one says. The constants are in dispatcher/rememberin
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -151,7 +152,8 @@ def measure() -> None:
     """Print what the constants in dispatcher/remembering.py were chosen by, and what its neighbours would give."""
     import numpy as np
 
-    from dispatcher import remembering
+    from dispatcher import judging, remembering
+    from dispatcher.contradiction import relation
     from shared.embedder_local import LocalEmbedder
     from shared.relevance import coverage
 
@@ -176,10 +178,11 @@ def measure() -> None:
         scored = [(wanted, np.array(words)) for wanted, words, _ in found]
         typer.echo(f"matched by words from {least:.2f}: {_outcomes(kept, scored, least, remembering.MARGIN)}")
     for label, pairs in (("say the same", SAME), ("are news", NEWS)):
-        near = [(a, b) for a, b in pairs if 1 - float(vector(a) @ vector(b)) < remembering.DUPLICATE_DISTANCE]
-        apart = sum(remembering._news(a, b) for a, b in near)
+        cosines = [float(vector(a) @ vector(b)) for a, b in pairs]
+        judged = Counter(str(relation(a, b, cosine)) for (a, b), cosine in zip(pairs, cosines, strict=True))
+        near = sum(cosine >= judging.NEAR_COSINE for cosine in cosines)
         typer.echo(
-            f"{len(pairs)} pairs that {label}: {len(near)} within {remembering.DUPLICATE_DISTANCE}, {apart} of them kept apart"
+            f"{len(pairs)} pairs that {label}: {near} looked at from {judging.NEAR_COSINE}, judged {dict(judged)}"
         )
 
 

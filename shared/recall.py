@@ -23,6 +23,7 @@ from shared.keeping import reading
 from shared.lexical import LexicalIndex
 from shared.lookup import Asked, Hidden, Hit, Recalled, Sources, VectorOf, look_up
 from shared.ranking import query_terms
+from shared.records import Turn
 from shared.release import (
     LEXICAL,
     OLDEST_READ,
@@ -117,6 +118,20 @@ class OpenRelease:
             raise ReleaseRefused(
                 f"{self.path / LEXICAL} cannot be read: {error}. Go back to another (hmem release rollback), or run the night again."
             ) from error
+
+    def turns(self, chat_id: str, turn_ids: Sequence[str]) -> dict[str, Turn]:
+        """What these turns of the chat said, by id, put together from their chunks; those that the release does not hold are left out."""
+        if self._lexical is None:
+            return {}
+        found: dict[str, Turn] = {}
+        firsts = self._lexical.chunks([f"{turn_id}#1" for turn_id in turn_ids], chat_id)
+        for chunk in firsts.values():
+            more = [f"{chunk.turn_ids[0]}#{number}" for number in range(2, chunk.passages + 1)]
+            passages = [chunk, *(self._lexical.chunks(more, chat_id).values() if more else ())]
+            name = None if chunk.speaker in ("user", "assistant") else chunk.speaker
+            text = "\n".join(one.text for one in sorted(passages, key=lambda one: one.passage))
+            found[chunk.turn_ids[0]] = Turn(chunk.exchange, chunk.role, chat_id, text, chunk.started_at, name)
+        return found
 
     def expect(self, query: str) -> None:
         """Begin to embed a question that `recall` is going to be asked: by then its vector may be there."""

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from dispatcher.acting import LONGEST_ID, Acting, Outcome, later_tags, parse_later, tombstone_id
 from dispatcher.day_embedder import DayEmbedder
 from dispatcher.forgetting import Forgotten
+from dispatcher.judging import Draft
 from dispatcher.remembering import Remembering
 from dispatcher.store.actions import Actions
 from dispatcher.store.database import Database
@@ -329,10 +330,9 @@ def test_the_owners_commands(host: Host) -> None:
     assert host.acting.forget(Task("h", "77", ""), 1, NOW).forgotten == (), "another chat has no number 1"
     assert host.acting.forget(task("i"), 1, NOW).forgotten == ("i:user", "i:asst")
     assert [memory.text for memory in host.memories.list(SAID)] == ["swim"]
-    host.acting.store_all(
-        task("j"), [Memory(SAID, MemoryType.FACT, "one", NOW), Memory(SAID, MemoryType.FACT, "two", NOW)], NOW
-    )
-    host.acting.store_all(task("j"), [Memory(SAID, MemoryType.FACT, "three", NOW)], NOW)
+    drafts = [Draft(text, Memory(SAID, MemoryType.FACT, text, NOW)) for text in ("one", "two", "three")]
+    host.acting.store_all(task("j"), drafts[:2], NOW)
+    host.acting.store_all(task("j"), drafts[2:], NOW)
     assert [memory.text for memory in host.memories.list(SAID)] == ["swim", "one", "two"]
 
 

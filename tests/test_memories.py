@@ -88,10 +88,12 @@ def test_what_says_the_same_reinforces_the_old_one(kept: Remembering, store: Mem
     ("???", "!!!"),
 ])  # fmt: skip
 def test_news_is_not_taken_for_a_repetition(kept: Remembering, one: str, other: str) -> None:
+    """Some of it corrects what was known, and both are kept."""
     add(kept, one, other)
-    assert texts(kept) == [one, other]
-    add(kept, one, other)
-    assert len(texts(kept)) == 2, "said again, each is known"
+    assert [memory.text for memory in kept.held("1").shown] == [one, other]
+    assert other in texts(kept)
+    add(kept, other)
+    assert len(kept.held("1").shown) == 2, "said again, it is known"
 
 
 def test_only_one_of_its_own_type_and_chat_is_repeated(kept: Remembering) -> None:
@@ -268,9 +270,17 @@ def test_a_file_of_facts_holds_each_once(kept: Remembering, store: Memories) -> 
     add(kept, MISHKA)
     listed = ["The user has a cat named Mishka", "The user lives in Ghent", "User lives in Ghent", "the user lives in ghent",
               "The code is 7731", "The code is 7732"]  # fmt: skip
-    made = kept.new_ones("1", FACT, [(text, NOW - 5) for text in listed])
+    drafts = kept.new_ones("1", FACT, [(text, NOW - 5, {"importance": 4}) for text in listed])
+    made = [draft.made for draft in drafts if draft.made]
     assert [memory.text for memory in made] == ["The user lives in Ghent", "The code is 7731", "The code is 7732"]
-    assert all((memory.created, memory.embedding is not None) == (NOW - 5, True) for memory in made)
+    assert all(
+        (memory.created, memory.embedding is not None, memory.importance) == (NOW - 5, True, 4) for memory in made
+    )
+    assert [(draft.text, draft.same and draft.same.text) for draft in drafts if not draft.made] == [
+        ("The user has a cat named Mishka", MISHKA),
+        ("User lives in Ghent", "The user lives in Ghent"),
+    ], "other words for what is known are kept with it"
+    assert drafts[-1].over == (made[1],), "the newer code takes the place of the older one"
     assert texts(kept) == [MISHKA], "nothing is stored yet"
 
 

@@ -147,7 +147,7 @@ def test_an_old_list_of_facts_is_taken_over_once(world: World) -> None:
     done = world.command("hmem", "memory", "import", "9912", str(file), "--json", check=False)
     assert done.returncode == 24
     told = json.loads(done.stdout)
-    assert (told["added"], told["known"]) == (4, 2)
+    assert (told["added"], told["known"]) == (4, 2), "other words for one are no other one"
     assert [one["line"] for one in told["refused"]] == [7, 8, 9]
     assert "line 8: not JSON" in done.stderr
     found = {one["text"]: one for one in listed(world)}
@@ -163,6 +163,43 @@ def test_an_old_list_of_facts_is_taken_over_once(world: World) -> None:
     assert {one["text"]: one for one in listed(world)} == found, "what is known is left as it is"
     assert listed(world, "77") == [], "the chat is the one that is named"
     assert "cannot be read" in memory(world, "import", "9912", str(world.root / "none"), code=24)
+
+
+def test_the_rows_of_relay_keep_their_times_and_corrections_are_seen(light: World) -> None:
+    """Its rows have `content`, `type`, `priority`, `created_at` and `completed_at`."""
+    rows = [
+        {"type": "completed_goal", "content": "paint the kitchen", "created_at": "2024-02-09T12:00:00+00:00",
+         "completed_at": "2024-03-01T08:30:00+00:00", "deadline": None, "priority": 0, "metadata": {}},
+        {"type": "goal", "content": "run a marathon", "created_at": "2024-02-10T12:00:00+00:00", "completed_at": None, "priority": 2},
+        {"type": "fact", "content": "favourite colour is green", "created_at": "2024-02-12T12:00:00+00:00"},
+        {"type": "fact", "content": "favourite colour is blue", "created_at": "2024-02-11T12:00:00+00:00"},
+        {"type": "goal", "content": "x", "priority": "high"},
+    ]  # fmt: skip
+    file = light.root / "relay.jsonl"
+    file.write_text("\n".join(map(json.dumps, rows)))
+    assert "priority" in memory(light, "import", "9912", str(file), code=24)
+    found = {one["text"]: one for one in listed(light)}
+    done = found["paint the kitchen"]
+    assert (done["created"], done["completed_at"]) == (1_707_480_000.0, 1_709_281_800.0)
+    assert (found["run a marathon"]["priority"], found["run a marathon"]["completed_at"]) == (2, None)
+    blue, green = found["favourite colour is blue"], found["favourite colour is green"]
+    assert (blue["valid"], blue["superseded_by"], green["valid"]) == (False, green["number"], True), (
+        "the older one, though it came later"
+    )
+    assert f"replaced on Monday 12 February 2024, 12:00 by number {green['number']}" in memory(light, "list", "9912")
+    out = light.root / "out"
+    light.command("hmem", "export", "--chat=9912", "--out", str(out))
+    exported = {one["text"]: one for one in map(json.loads, (out / "memories.jsonl").read_text().splitlines())}
+    assert exported["run a marathon"]["priority"] == 2
+    assert (exported["favourite colour is blue"]["superseded_by"], exported["favourite colour is blue"]["superseded"]) == (
+        green["number"], "2024-02-12T12:00:00+00:00",
+    )  # fmt: skip
+    memory(light, "import", "77", str(out / "memories.jsonl"))
+    again = {one["text"]: (one["valid"], one["priority"], one["created"]) for one in listed(light, "77")}
+    assert again == {one["text"]: (one["valid"], one["priority"], one["created"]) for one in found.values()}
+    assert "A fact has no priority" in memory(light, "add", "9912", "x", "--priority", "2", code=24)
+    memory(light, "add", "9912", "learn to sail", "--type", "goal", "--priority", "3")
+    assert "learn to sail [priority 3]" in memory(light, "list", "9912")
 
 
 @pytest.mark.parametrize("command", ["list", "add", "done", "forget", "why", "import"])

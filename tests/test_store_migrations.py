@@ -106,6 +106,9 @@ def check_all_there(database: Database, revision: str) -> None:
         (summary,) = Summaries(database).list("-1", 9)
         assert (summary.text, summary.turn_ids, summary.tier) == ("in short", ("t0:user", "t1:user"), "long")
         assert [one.number for one in memories.due(NOW, 9)] == [2]
+        assert [(one.superseded_by, one.superseded_at, one.wordings) for one in memories.list("-1")] == [
+            (None, None, ())
+        ] * 2
     if revision >= "0003":
         assert Actions(database).apply_once("-1", "t", 1, "fact", lambda _: "again") == "noted"
 

@@ -20,6 +20,8 @@ from dispatcher.store.rows import (
     enter,
     forget_if_empty,
     hold,
+    json_list,
+    json_text,
     own,
     revisions_of,
     search,
@@ -51,7 +53,7 @@ class Memory:
     created: float
     memory_id: int = 0  # 0 until it is stored
     number: int = 0
-    deadline: float | None = None
+    deadline: float | None = None  # of a fact, the end of the time that it is about
     completed_at: float | None = None
     priority: int = 0  # 0 normal, more is more urgent
     importance: int = 3  # 1 to 5
@@ -64,6 +66,14 @@ class Memory:
     embedding_model: str | None = None
     language: str | None = None  # ISO 639-1
     reminded_at: float | None = None
+    superseded_by: int | None = None  # memory_id of the newer one that contradicts it
+    superseded_at: float | None = None
+    wordings: tuple[str, ...] = ()  # other words in which it was told
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """All that was told of it."""
+        return (self.text, *self.wordings)
 
 
 Found = list[Memory]
@@ -106,7 +116,8 @@ class Memories:
             ).scalar_one()
             kept = _cleaned(replace(memory, number=number))
             values = {name: value for name, value in vars(kept).items() if name != "memory_id"}
-            values |= {"type": str(kept.type), "words": indexed_words(chat_id, kept.text)}
+            values |= {"type": str(kept.type), "words": indexed_words(chat_id, " ".join(kept.texts))}
+            values["wordings"] = json_text(kept.wordings) if kept.wordings else None
             statement = sa.insert(memories).values(values).returning(memories.c.memory_id)
             return replace(kept, memory_id=own_connection.execute(statement).scalar_one())
 
@@ -212,6 +223,40 @@ class Memories:
             change(own_connection, chat_id, _CHANGES)
             return self._update(own_connection, chat_id, [memories.c.memory_id == memory_id], values) > 0
 
+    def told_also(
+        self, chat_id: str, memory_id: int, wordings: Sequence[str], *, connection: Connection | None = None
+    ) -> bool:
+        """Set the other words in which it was told. Whether there is such a memory."""
+        with self._database.joined(connection) as own_connection:
+            change(own_connection, chat_id, _CHANGES)
+            found = self._one(chat_id, memories.c.memory_id == memory_id, own_connection)
+            if found is None:
+                return False
+            values = {
+                "wordings": json_text([storable(one) for one in wordings]) if wordings else None,
+                "words": indexed_words(chat_id, storable(" ".join([found.text, *wordings]))),
+            }
+            return self._update(own_connection, chat_id, [memories.c.memory_id == memory_id], values) > 0
+
+    def told_by(self, chat_id: str, memory_id: int, turns: str | None, *, connection: Connection | None = None) -> bool:
+        """Set the ids of the turns that told it, a space between. Whether there is such a memory."""
+        with self._database.joined(connection) as own_connection:
+            change(own_connection, chat_id, _CHANGES)
+            values = {"source_turn": clean(turns)}
+            return self._update(own_connection, chat_id, [memories.c.memory_id == memory_id], values) > 0
+
+    def supersede(
+        self, chat_id: str, memory_id: int, by: int, now: float, *, connection: Connection | None = None
+    ) -> bool:
+        """Note that a newer memory (its id) took this one's place. Whether there is such a memory, and another one."""
+        with self._database.joined(connection) as own_connection:
+            change(own_connection, chat_id, _CHANGES)
+            values = {"superseded_by": by, "superseded_at": now}
+            return (
+                by != memory_id
+                and self._update(own_connection, chat_id, [memories.c.memory_id == memory_id], values) > 0
+            )
+
     def complete(
         self, chat_id: str, memory_id: int, now: float, *, connection: Connection | None = None
     ) -> Memory | None:
@@ -225,10 +270,12 @@ class Memories:
             return self._one(chat_id, memories.c.memory_id == memory_id, own_connection)
 
     def delete(self, chat_id: str, memory_id: int, *, connection: Connection | None = None) -> Memory | None:
-        """Remove one; as it was, or None if the chat has no such memory."""
+        """Remove one; as it was, or None if the chat has no such memory. What it had superseded is again what it was before."""
         with self._database.joined(connection) as own_connection:
             found = self._one(chat_id, memories.c.memory_id == memory_id, own_connection)
             if found and self._remove(own_connection, chat_id, [memories.c.memory_id == memory_id]):
+                values = {"superseded_by": found.superseded_by, "superseded_at": found.superseded_at}
+                self._update(own_connection, chat_id, [memories.c.superseded_by == memory_id], values)
                 return found
             return None
 
@@ -314,10 +361,16 @@ def _cleaned(memory: Memory) -> Memory:
         session=clean(memory.session),
         source_turn=clean(memory.source_turn),
         language=clean(memory.language),
+        wordings=tuple(map(storable, memory.wordings)),
     )
 
 
 def _memory(row: Sequence[Any]) -> Memory:
     """A row of `_WHOLE` or `_LIGHT`."""
     chat_id, kind, *rest = row
-    return Memory(chat_id, _TYPES[kind], *rest)
+    wordings = rest.pop()
+    return (
+        replace(Memory(chat_id, _TYPES[kind], *rest), wordings=json_list(wordings))
+        if wordings
+        else Memory(chat_id, _TYPES[kind], *rest)
+    )

@@ -9,7 +9,7 @@ from __future__ import annotations
 import sqlalchemy as sa
 
 #: Every revision in order; the last one is what this version needs.
-REVISIONS = ("0001", "0002", "0003")
+REVISIONS = ("0001", "0002", "0003", "0004")
 HEAD = REVISIONS[-1]
 #: Alembic's own table; the name is ours, for a database may hold other programs' tables.
 VERSION_TABLE = "hmem_version"
@@ -106,6 +106,9 @@ memories = sa.Table(
     sa.Column("language", sa.Text),
     sa.Column("words", sa.Text),
     sa.Column("reminded_at", sa.Double),
+    sa.Column("superseded_by", sa.BigInteger),
+    sa.Column("superseded_at", sa.Double),
+    sa.Column("wordings", sa.Text),
     sa.UniqueConstraint("chat_id", "number", name="memories_by_number"),
     sa.Index("memories_by_model", "embedding_model"),
     sa.Index("memories_by_deadline", "deadline"),

@@ -64,7 +64,7 @@ class Turns:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def store(self, stored: Sequence[StoredTurn]) -> int:
+    def store(self, stored: Sequence[StoredTurn], *, connection: Connection | None = None) -> int:
         """Add turns, or replace those with the same id in the same chat; how many are new.
 
         A vector that is there stays if the text is the same and none is given.
@@ -74,9 +74,9 @@ class Turns:
             by_chat.setdefault(checked_chat(one.turn.chat_id), {})[one.turn.turn_id] = one
         if not by_chat:
             return 0
-        with self._database.begin() as connection:
+        with self._database.joined(connection) as own_connection:
             # One order for every writer: two that lock the same chats never wait for each other.
-            return sum(_store_chat(connection, chat_id, by_chat[chat_id]) for chat_id in sorted(by_chat))
+            return sum(_store_chat(own_connection, chat_id, by_chat[chat_id]) for chat_id in sorted(by_chat))
 
     def get_recent(
         self, chat_id: str, days: float, limit: int, *, now: float, channel: str | None = None
@@ -90,6 +90,15 @@ class Turns:
     def get_by_date_range(self, chat_id: str, start: float, end: float, limit: int) -> list[StoredTurn]:
         """The first `limit` turns with start <= time < end (POSIX seconds), oldest first."""
         return self._select(chat_id, [turns.c.timestamp >= start, turns.c.timestamp < end], _IN_TIME, limit)
+
+    def named(self, chat_id: str, turn_ids: Iterable[str]) -> list[StoredTurn]:
+        """Those of these turns that there are, oldest first."""
+        found = [
+            one
+            for some in batches(turn_ids)
+            for one in self._select(chat_id, [turns.c.turn_id.in_(some)], _IN_TIME, None)
+        ]
+        return sorted(found, key=lambda one: one.turn.timestamp)
 
     def of_session(self, chat_id: str, session: str) -> list[StoredTurn]:
         """All turns of one session, oldest first."""

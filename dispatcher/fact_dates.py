@@ -1,0 +1,57 @@
+"""When a fact is over: "the engineer comes on Thursday" is news until Thursday, and history after it. Pure functions.
+
+Only what is to happen once, on a day that dispatcher/deadlines.py knows: no habits ("every Thursday", "on Mondays"), no birthdays, nothing past.
+A time that is missed leaves the fact as it is; one too many would tell a lasting fact as past.
+"""
+
+from __future__ import annotations
+
+import re
+from zoneinfo import ZoneInfo
+
+from shared.time_words import MONTHS, WEEKDAYS
+
+_MONTH = "|".join(f"{name[:3]}(?:{name[3:]})?" if len(name) > 3 else name for name in MONTHS)
+_CLOCK = r"(?:,? (?:at |um |в )?\d{1,2}[:.]\d\d(?: ?[ap]m)?|,? at \d{1,2}(?: ?[ap]m|:\d\d)?|,? at noon)?"
+_DATE = re.compile(
+    rf"\b(?:(?:on|until|till|for|by) )?(?P<date>"
+    rf"(?:(?:this|next|coming) )?(?:{'|'.join(WEEKDAYS)})(?:,? (?:the )?\d{{1,2}}(?:st|nd|rd|th)?(?: of)? (?:{_MONTH})(?: \d{{4}})?)?\b(?! ?s\b)"
+    rf"|(?:the )?\d{{1,2}}(?:st|nd|rd|th)?(?: of)? (?:{_MONTH})\b\.?(?:,? \d{{4}})?"
+    rf"|(?:{_MONTH})\.? \d{{1,2}}(?:st|nd|rd|th)?\b(?:,? \d{{4}})?"
+    r"|\d{4}-\d\d-\d\d|\d{1,2}\.\d{1,2}\.(?:\d{4})?|tomorrow|tonight|today|next (?:week|month|weekend)|this (?:week|weekend|month)"
+    r"|in (?:\d+|two|three|four|five|six|a) (?:days?|weeks?|months?)"
+    r"|(?:в|во) (?:понедельник|вторник|среду|четверг|пятницу|субботу|воскресенье)|завтра|сегодня|через неделю"
+    r"|\d{1,2} (?:января|февраля|марта|апреля|мая|июня|июля|августа|сентября|октября|ноября|декабря)(?: \d{4})?"
+    rf"){_CLOCK}",
+    re.IGNORECASE,
+)
+#: What is to happen once.
+_HAPPENS = re.compile(
+    r"\b(?:will|['’]ll|going to|comes?|coming|arrives?|arriving|visits?|visiting|fl(?:y|ies|ying)|leaves?|leaving|travel(?:s|ling|ing)?|departs?"
+    r"|moves?|moving|returns?|returning|getting married|gets married|expires?|is due|are due|takes place|starts?|begins?|ends?|opens?"
+    r"|delivered|delivers?"
+    r"|appointment|meeting|exam|interview|wedding|party|flight|concert|operation|surgery|deadline|delivery|inspection|visit|conference|funeral"
+    r"|приедет|придёт|придет|приезжает|приходит|будет|встреча|экзамен|рейс|уезжает|улетает|прилетает)\b",
+    re.IGNORECASE,
+)
+#: What comes again, stays, or has been.
+_LASTS = re.compile(
+    r"\b(?:every|each|always|usually|often|weekly|monthly|yearly|annual(?:ly)?|daily|since|was|were|had|did|came|went|birthday|born|anniversary"
+    r"|name day|regularly|normally|(?:mon|tues|wednes|thurs|fri|satur|sun)days"
+    r"|каждый|каждую|каждое|обычно|всегда|был|была|было|день рождения|родился|родилась)\b",
+    re.IGNORECASE,
+)
+
+
+def ends(text: str, now: float, zone: ZoneInfo) -> float | None:
+    """The end of the time that a fact is about, seen from when it was said (POSIX seconds); None for one that lasts, or names no day ahead."""
+    from dispatcher.deadlines import resolve
+
+    if not _HAPPENS.search(text) or _LASTS.search(text):
+        return None
+    dates = list(_DATE.finditer(text))
+    if len(dates) != 1:
+        return None
+    said = text[dates[0].start("date") : dates[0].end()]
+    found = resolve(said, now, zone)
+    return found.at if found and found.at > now else None
