@@ -21,6 +21,7 @@ from shared.files import locked_dir
 from shared.keeping import PIN, outdated, prune_outdated, release_runs
 from shared.processes import module_command, of_the_night
 from shared.records import Tombstone
+from shared.redis_values import run_of
 from shared.release import current_release, read_manifest, release_dir
 from shared.settings import Settings
 
@@ -157,7 +158,7 @@ class NightPart:
         while time.monotonic() < deadline:
             served = client.hgetall(keys.RELEASE)
             alive = [name for name in served if client.exists(keys.lease(name.decode("utf-8", "replace")))]
-            if all(int(served[name]) in (0, newest) for name in alive) and not self._held():
+            if all(run_of(served[name]) in (0, newest) for name in alive) and not self._held():
                 return
             time.sleep(0.2)
 
