@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-import re
 import subprocess
 import tomllib
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,9 +17,6 @@ import yaml
 from redis import Redis
 from redis.exceptions import AuthenticationError, NoPermissionError, ResponseError
 
-from dispatcher.checks_redis import check_rights
-from dispatcher.doctor import connect
-from dispatcher.findings import Fault, Finding, Setup
 from tests.conftest import REPOSITORY, SECRET, World, free_port, wait_for
 from tests.forgetting_world import CANARIES, CHAT, planted
 from tests.servers.telegram_api import TelegramApi
@@ -362,43 +358,3 @@ def test_the_secret_of_the_tests_is_not_in_the_files() -> None:
     for path in DEPLOY.glob("*"):
         if path.is_file():
             assert SECRET not in path.read_text(encoding="utf-8")
-
-
-@pytest.mark.parametrize("user", ["owner", "bot", "dispatcher", "night"])
-def test_doctor_judges_each_user_by_its_own_rows(user: str, installed: World, guarded: Guarded) -> None:
-    def rights() -> Finding:
-        with closing(connect(installed.settings(redis_url=guarded.urls[user]))) as client:
-            return check_rights(Setup(installed.settings(), client))
-
-    assert rights().state == "ok"
-    before = installed.redis.dbsize()
-    changed = {"owner": "getdel", "bot": "lset", "dispatcher": "hset", "night": "incrby"}[user]
-    saved = next(line for line in map(_text, installed.redis.acl_list()) if line.startswith(f"user {user} "))
-    without = re.sub(rf" \+{changed}\b", "", saved).split()[2:]
-    try:
-        installed.redis.execute_command("ACL", "SETUSER", user, "reset", *_rules(without))  # type: ignore[no-untyped-call]
-        found = rights()
-        assert (found.state, found.code) == ("problem", Fault.REDIS_RIGHTS)
-        assert changed.upper() in found.sentence
-        assert f"the line of the user {user} from deploy/redis-users.acl" in found.fix
-        assert "SETUSER" not in found.fix
-    finally:
-        installed.redis.execute_command("ACL", "SETUSER", user, "reset", *_rules(saved.split()[2:]))  # type: ignore[no-untyped-call]
-    assert rights().state == "ok"
-    assert installed.redis.dbsize() == before
-
-
-def _text(line: bytes | str) -> str:
-    return line.decode() if isinstance(line, bytes) else line
-
-
-def _rules(words: list[str]) -> list[str]:
-    """Words of ACL LIST as ACL SETUSER takes them: a selector is one."""
-    return [one.strip() for one in re.findall(r"\([^)]*\)|[^ ]+", " ".join(words))]
-
-
-def test_doctor_says_that_the_administrator_is_no_user_for_the_day(installed: World, guarded: Guarded) -> None:
-    with closing(connect(installed.settings(redis_url=guarded.urls["admin"]))) as client:
-        found = check_rights(Setup(installed.settings(), client))
-    assert found.code == Fault.REDIS_RIGHTS
-    assert "may touch no key" in found.sentence
