@@ -11,7 +11,8 @@
 local function text(value) return type(value) == 'string' and value or '' end
 local done = redis.pcall('GET', KEYS[1])
 if type(done) == 'table' then done = '?' end
-local deaths = tonumber(text(redis.pcall('GET', KEYS[2]))) or 0
+local deaths = tonumber(text(redis.pcall('GET', KEYS[2])))
+deaths = deaths and deaths >= 0 and deaths < 1e6 and math.floor(deaths) or 0 -- somebody else may have written there: 1e999, 0.5
 local cancelled = redis.call('EXISTS', KEYS[3]) == 1
 local size = redis.pcall('STRLEN', KEYS[4])
 local huge = type(size) == 'number' and size > tonumber(ARGV[6])

@@ -9,8 +9,9 @@ from __future__ import annotations
 from typing import Any
 
 import redis
-from redis.exceptions import NoPermissionError, RedisError
+from redis.exceptions import NoPermissionError
 
+from dispatcher.checks_rights import PROBE, judge, of_ours, to_do, user_of, words_of
 from dispatcher.findings import Fault, Finding, Setup, ok, problem, warning
 from dispatcher.worker import OLDEST_REDIS
 from shared import keys
@@ -22,20 +23,12 @@ FAR_SECONDS = 60.0
 #: Keys that are named where many are denied.
 SHOWN_KEYS = 4
 
-_PROBE = "doctor"
-#: What the dispatcher does with each key, by the table of its rights; `doctor` stands for an id.
+#: What the dispatcher does with each key, by the table of its rights; PROBE stands for an id.
 USES: dict[str, str] = {}
 for _right in DISPATCHER.rights:
     for _pattern in _right.patterns:
-        _key = _pattern.replace("*", _PROBE)
+        _key = _pattern.replace("*", PROBE)
         USES[_key] = f"{USES.get(_key, '')} {_right.commands}".strip()
-#: What follows the key, so that the number of arguments is right.
-_ARGUMENTS = {
-    "LRANGE": "0 0", "LREM": "1 x", "LPUSH": "x", "RPUSH": "x", "LTRIM": "0 -1", "EXPIRE": "60", "SET": "x", "INCRBY": "1",
-    "HGET": "x", "HSET": "x x", "HDEL": "x", "HEXISTS": "x", "HINCRBY": "x 1", "HINCRBYFLOAT": "x 1", "LINDEX": "0",
-    "LPOS": "x", "HMGET": "x", "ZADD": "1 x", "ZRANGE": "0 0", "ZSCORE": "x", "ZREM": "x", "ZREMRANGEBYRANK": "0 0", "SADD": "x", "SREM": "x",
-    "LSET": "0 x", "BLMOVE": "KEY LEFT LEFT 1", "LMOVE": "KEY LEFT LEFT",
-}  # fmt: skip
 #: Commands without a key.
 KEYLESS = ("INFO server", "PING", "SCRIPT LOAD return", f"EVALSHA {'0' * 40} 0")
 
@@ -58,13 +51,16 @@ def check_redis(setup: Setup) -> Finding:
 
 
 def check_rights(setup: Setup) -> Finding:
-    """This user may do what the dispatcher does."""
+    """This user may do what the dispatcher does; another one of our users what its part does."""
+    user = user_of(setup.redis)
+    ours = of_ours(user)
+    if ours is not None and ours is not DISPATCHER:
+        return judge(setup.redis, ours)
     try:
         commands, names = _refused(setup.redis)
     except NoPermissionError as error:  # not even connecting is allowed (SELECT of another database)
-        sentence = f"The Redis user {_user(setup.redis)} may not use this database: {error}."
+        sentence = f"The Redis user {user} may not use this database: {error}."
         return problem(Fault.REDIS_RIGHTS, sentence, "Give it +select, or set REDIS_URL to another database or user.")
-    user = _user(setup.redis)
     if not commands and not names:
         return ok(f"The Redis user {user} may do what the dispatcher does.")
     parts = [f"run {', '.join(commands)}"] if commands else []
@@ -72,10 +68,14 @@ def check_rights(setup: Setup) -> Finding:
     grants = (["'~hcli:*'"] if names else []) + [f"+{name.lower().replace(' ', '|')}" for name in commands]
     of_nights = not commands and set(names) <= {keys.NIGHT_LAST, keys.NIGHT_FAILED}
     lost = "a missed night would not be noticed" if of_nights else "tasks could not be taken or finished"
+    by_hand = (
+        f"As an administrator: redis-cli ACL SETUSER {user} {' '.join(grants)} (and ACL SAVE or CONFIG REWRITE), "
+        "or set REDIS_URL to another user."
+    )
     return problem(
         Fault.REDIS_RIGHTS,
         f"The Redis user {user} may not {' and may not '.join(parts)}, so {lost}.",
-        f"As an administrator: redis-cli ACL SETUSER {user} {' '.join(grants)} (and ACL SAVE or CONFIG REWRITE), or set REDIS_URL to another user.",
+        to_do(user) if ours else by_hand,
     )
 
 
@@ -90,12 +90,7 @@ def _refused(client: redis.Redis) -> tuple[list[str], list[str]]:
             return [*commands], [*names]
         for key, used in USES.items():
             for name in used.split():
-                _judged(
-                    connection,
-                    [*name.split("|"), key, *_ARGUMENTS.get(name, "").replace("KEY", key).split()],
-                    commands,
-                    names,
-                )
+                _judged(connection, words_of(name, key), commands, names)
         for line in KEYLESS:
             _judged(connection, line.split(), commands, names)
         return [*commands], [*names]
@@ -111,7 +106,7 @@ def _judged(connection: Any, command: list[str], commands: dict[str, None], name
         connection.read_response()
     except NoPermissionError as error:
         if "to access" in str(error):
-            names[command[_words(command)].replace(_PROBE, "*")] = None
+            names[command[_words(command)].replace(PROBE, "*")] = None
         else:
             commands[" ".join(command[: _words(command)])] = None
         return False
@@ -137,14 +132,6 @@ def _words(command: list[str]) -> int:
 def _few(names: list[str]) -> str:
     more = f" and {len(names) - SHOWN_KEYS} more keys" if len(names) > SHOWN_KEYS else ""
     return ", ".join(names[:SHOWN_KEYS]) + more
-
-
-def _user(client: redis.Redis) -> str:
-    try:
-        name = client.acl_whoami()
-        return name.decode("utf-8", "replace") if isinstance(name, bytes) else str(name)
-    except RedisError:
-        return str(client.connection_pool.connection_kwargs.get("username") or "default")
 
 
 def check_eviction(setup: Setup) -> Finding:

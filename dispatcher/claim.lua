@@ -102,10 +102,10 @@ local raw, chat = chosen()
 if not raw then return nil end
 local alone = deaths_of(raw) >= tonumber(ARGV[5])
 if alone and tonumber(ARGV[3]) > 0 then return 0 end
+redis.call('SADD', KEYS[4], ARGV[2]) -- whoever holds a task can be found; first, since it fails if that key is of another type
 redis.call('LREM', KEYS[1], 1, raw)
 redis.call('HSET', KEYS[3], ARGV[1], raw)
--- Whoever holds a task can be found, and lives: its lease may have lapsed while its process was stopped.
-redis.call('SADD', KEYS[4], ARGV[2])
+-- … and lives: its lease may have lapsed while its process was stopped.
 if redis.call('EXPIRE', KEYS[6], ARGV[7]) == 0 then redis.call('SET', KEYS[6], '', 'EX', ARGV[7]) end
 if chat ~= '' then
   redis.call('HSET', KEYS[2], chat, ARGV[1])

@@ -258,7 +258,9 @@ def _status_rows(found: Status, settings: Settings) -> dict[str, str]:
         else f"run {found.last_night_run}, {found.last_night_hours:.1f} hours ago"
     )
     release = f"{found.release}: {found.turns_archived} turns of {found.chats} chats" if found.release else "none yet"
-    workers = ", ".join(f"{name} (release {run or 'none'})" for name, run in found.workers.items())
+    workers = ", ".join(
+        f"{name} (release {run or ('none' if run == 0 else 'unreadable')})" for name, run in found.workers.items()
+    )
     more = "+" if found.turns_waiting == SAMPLED_TURNS else ""
     rows = {
         "queue": f"{found.queued} waiting, {found.in_flight} in flight, {found.dead_letters} dead letters",

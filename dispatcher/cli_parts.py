@@ -9,6 +9,7 @@ from redis import Redis
 
 from shared.errors import InvalidInput
 from shared.records import RecordRefused, chat_id_of
+from shared.redis_values import open_redis
 from shared.settings import Settings
 
 Chat = Annotated[str, typer.Argument(help="Chat id, as the bot knows it (put -- before a negative one).")]
@@ -23,5 +24,4 @@ def given_chat(value: str) -> str:
 
 
 def connect(settings: Settings) -> Redis:
-    client: Redis = Redis.from_url(settings.redis_url, socket_timeout=30, socket_connect_timeout=5)
-    return client
+    return open_redis(settings.redis_url, socket_timeout=30, socket_connect_timeout=5)

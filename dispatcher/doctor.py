@@ -36,6 +36,7 @@ from dispatcher.checks_redis import check_clock, check_eviction, check_persisten
 from dispatcher.findings import Finding, Setup, Usage, of_error, problem, skipped
 from shared.command import translate
 from shared.errors import SettingsError
+from shared.redis_values import open_redis
 from shared.settings import Settings
 
 #: Seconds to wait for Redis, to connect and for each answer.
@@ -96,7 +97,7 @@ def examine(
 def connect(settings: Settings) -> Redis:
     """A client that says at once what is wrong instead of trying again."""
     try:
-        client: Redis = Redis.from_url(
+        return open_redis(
             settings.redis_url,
             socket_timeout=REDIS_SECONDS,
             socket_connect_timeout=REDIS_SECONDS,
@@ -106,7 +107,6 @@ def connect(settings: Settings) -> Redis:
         raise SettingsError(
             f"REDIS_URL is no URL of a Redis ({error}). Write it like redis://127.0.0.1:6379/0."
         ) from error
-    return client
 
 
 def carry_out(check: Check, setup: Setup) -> Finding:

@@ -34,6 +34,7 @@ from dispatcher.tasks import turns_of
 from shared import keys
 from shared.errors import HmemError, StorageError
 from shared.records import RecordRefused, Turn, dumps, loads_object
+from shared.redis_values import count_of, shown
 
 if TYPE_CHECKING:
     from apscheduler.schedulers.asyncio import AsyncIOScheduler
@@ -134,7 +135,7 @@ class Dreamer:
 
     def _consolidate(self) -> None:
         def leave(raw: bytes, reason: str) -> None:
-            log.error("a chat is left to the night: it cannot be consolidated", chat=raw.decode(), reason=reason)
+            log.error("a chat is left to the night: it cannot be consolidated", chat=shown(raw), reason=reason)
             self._redis.srem(keys.CHATS, raw)
 
         for raw in self._redis.srandmember(keys.CHATS, CHATS_AT_ONCE):
@@ -168,7 +169,7 @@ class Dreamer:
         """Summarise and end the chat's session if it has grown too long; all of its turns are in the store."""
         spent = self._redis.hgetall(keys.spent(chat_id))
         session = spent.get(b"session", b"").decode("utf-8", "replace")
-        if int(spent.get(b"tokens", 0)) < self._day.settings.session_tokens:
+        if count_of(spent.get(b"tokens")) < self._day.settings.session_tokens:
             return
         if self._redis.hexists(keys.BUSY, chat_id):  # its answer belongs into the summary; the script asks again
             return

@@ -242,9 +242,9 @@ class ChatMemory:
 
     def _redis(self) -> Any:
         if self._client is None:
-            from redis import Redis
+            from shared.redis_values import open_redis
 
-            self._client = Redis.from_url(
+            self._client = open_redis(
                 self._settings.redis_url, socket_timeout=REDIS_SECONDS, socket_connect_timeout=REDIS_SECONDS
             )
         return self._client

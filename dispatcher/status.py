@@ -16,8 +16,10 @@ from shared import keys
 from shared.errors import ReleaseRefused
 from shared.keeping import Pin, read_pin
 from shared.records import RecordRefused, Turn
+from shared.redis_values import living, shown
 from shared.release import Manifest, current_release, read_manifest
 from shared.settings import Settings
+from shared.text import one_line
 
 #: A night is missed when the last good one is older than this.
 STALE_HOURS = 36.0
@@ -52,8 +54,10 @@ def failure_since(raw: bytes | None, good: tuple[int, float] | None) -> Failure 
     """The failure that the night left in Redis, unless a good night came after it."""
     try:
         record = orjson.loads(raw or b"null")
-        error = str(record.get("sentence") or record["error"])
-        failure = Failure(int(record["run"]), str(record["step"]), error, int(record["exit_code"]), float(record["at"]))
+        error, step = (
+            shown(one_line(str(text)), 2000) for text in (record.get("sentence") or record["error"], record["step"])
+        )
+        failure = Failure(int(record["run"]), step, error, int(record["exit_code"]), float(record["at"]))
     except (ValueError, KeyError, TypeError, AttributeError):
         return None
     return failure if good is None or failure.at > good[1] else None
@@ -76,7 +80,9 @@ class Status:
     dead_letters: int = 0
     turns_waiting: int = 0
     oldest_waiting_hours: float | None = None
-    workers: dict[str, int] = field(default_factory=dict)  # worker -> run it serves, 0 for none
+    workers: dict[str, int | None] = field(
+        default_factory=dict
+    )  # worker -> run it serves, 0 for none, None: Redis holds no run for it
     bot: str | None = None  # process of the Telegram bot
     release: int | None = None
     release_error: str | None = None
@@ -117,7 +123,7 @@ def read_status(settings: Settings, client: Redis, now: float | None = None) -> 
     moment = time.time() if now is None else now
     status = Status(queued=client.llen(keys.TASKS), dead_letters=client.llen(keys.DEAD))
     _read_workers(client, status)
-    status.bot = (cast(bytes | None, client.get(keys.BOT_OWNER)) or b"").decode("utf-8", "replace") or None
+    status.bot = shown(cast(bytes | None, client.get(keys.BOT_OWNER)) or b"") or None
     _read_waiting(client, status, moment)
     _read_release(settings, status)
     _read_pin(settings, status, moment)
@@ -130,12 +136,9 @@ def read_status(settings: Settings, client: Redis, now: float | None = None) -> 
 
 
 def _read_workers(client: Redis, status: Status) -> None:
-    served = cast(dict[bytes, bytes], client.hgetall(keys.RELEASE))
+    status.workers = {shown(name): run for name, run in living(client).items()}
     for raw in cast(set[bytes], client.smembers(keys.WORKERS)):
-        worker = raw.decode("utf-8", "replace")
-        status.in_flight += client.hlen(keys.inflight(worker))
-        if client.exists(keys.lease(worker)):
-            status.workers[worker] = int(served.get(raw, b"0"))
+        status.in_flight += client.hlen(keys.inflight(raw.decode("utf-8", "replace")))
 
 
 def _read_waiting(client: Redis, status: Status, now: float) -> None:

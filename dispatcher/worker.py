@@ -32,6 +32,7 @@ from dispatcher.run import Run
 from dispatcher.tasks import NOT_YET, Claim, TaskQueue
 from shared.errors import RedisUnavailable
 from shared.records import RecordRefused, Task, loads_object, task_id_of
+from shared.redis_values import open_async_redis, open_redis
 from shared.settings import Settings
 
 log = structlog.get_logger()
@@ -60,14 +61,13 @@ OLDEST_REDIS = (7, 0)
 
 def connect(settings: Settings) -> Redis:
     """A client whose socket waits longer than the longest blocking call, and which reconnects by itself."""
-    client: Redis = Redis.from_url(
+    return open_async_redis(
         settings.redis_url,
         socket_timeout=3 * BLOCK_SECONDS,
         socket_connect_timeout=BLOCK_SECONDS,
         health_check_interval=30,
         retry=Retry(ExponentialBackoff(cap=2, base=0.1), 3),
     )
-    return client
 
 
 class Worker:
@@ -135,7 +135,7 @@ class Worker:
             return
         from dispatcher.dreamer import Dreamer, scheduled
 
-        client = redis.Redis.from_url(self._settings.redis_url, socket_timeout=30, socket_connect_timeout=BLOCK_SECONDS)
+        client = open_redis(self._settings.redis_url, socket_timeout=30, socket_connect_timeout=BLOCK_SECONDS)
         dreamer = Dreamer(self._day, client, self._queue.worker)
         scheduler = scheduled(dreamer, self._settings.dreamer_interval)
         scheduler.start()

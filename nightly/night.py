@@ -33,9 +33,10 @@ from nightly.progress import Reporter
 from nightly.segments import segment_runs
 from nightly.target import Target, open_target
 from shared import keys
-from shared.errors import InvalidInput, LeaseLost, NightRunning
+from shared.errors import InvalidInput, LeaseLost, NightRunning, RedisUnavailable
 from shared.files import commit_dir, fresh_dir, own_root, remove_halves, remove_tree, write_atomic
 from shared.ownership import OURS
+from shared.redis_values import RUNS, is_wrong_value, open_redis, shown
 from shared.release import Manifest
 from shared.settings import Settings
 
@@ -45,6 +46,9 @@ RESULT = "result.json"
 CACHE, FETCHED, REPAIRING = "cache.sqlite", "mirror.tmp", "repair.tmp"
 STATE = "state.json"
 DONE = "done.json"
+#: How far the counter may be ahead of all runs that are known: a night that finds another one running counts, too, and `hmem forget` asks
+#: every two seconds.
+MOST_AHEAD = 100_000
 
 _RENEW = "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('EXPIRE', KEYS[1], ARGV[2]) end return 0"
 _TAKE_OVER = "if redis.call('GET', KEYS[1]) == ARGV[1] then redis.call('SET', KEYS[1], ARGV[2], 'EX', ARGV[3]) return 1 end return 0"
@@ -52,14 +56,13 @@ _RELEASE = "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL
 
 
 def connect(settings: Settings) -> Redis:
-    client: Redis = Redis.from_url(
+    return open_redis(
         settings.redis_url,
         socket_timeout=60,
         socket_connect_timeout=10,
         health_check_interval=30,
         retry=Retry(ExponentialBackoff(cap=2, base=0.1), 3),  # each request of the night may be repeated
     )
-    return client
 
 
 class Lease:
@@ -74,22 +77,38 @@ class Lease:
         self.value = ""
 
     def take(self) -> None:
-        self.token = self._redis.incr(keys.NIGHT_RUN)
+        self.token = self._next_token()
         self.value = f"{self.token} {self._place} {os.getpid()}"
         if (
             not self._redis.set(keys.NIGHT_OWNER, self.value, nx=True, ex=keys.NIGHT_LEASE_TTL_SECONDS)
             and not self._take_over()
         ):
-            owner = cast(bytes, self._redis.get(keys.NIGHT_OWNER) or b"another host").decode("utf-8", "replace")
+            owner = shown(cast(bytes, self._redis.get(keys.NIGHT_OWNER) or b"another host"))
             raise NightRunning(
-                f"Another night holds the lease ({owner}). Try again when it has ended; a dead one expires in 90 s."
+                f"Another night holds the lease ({owner}). Try again when it has ended; a dead one expires in 90 s. "
+                f"One that is there for longer while no night runs is no night's: redis-cli DEL {keys.NIGHT_OWNER}."
             )
         self._thread.start()
+
+    def _next_token(self) -> int:
+        """RedisUnavailable if what counts them is no count: nothing was begun, so that nothing keeps the number once it is gone."""
+        try:
+            token = self._redis.incr(keys.NIGHT_RUN)
+        except redis.ResponseError as error:
+            if not is_wrong_value(error):
+                raise
+            token = 0
+        if 0 < token < RUNS:
+            return token
+        raise RedisUnavailable(
+            f"{keys.NIGHT_RUN} in Redis is no count of nights: somebody else has written there. Remove it (redis-cli DEL {keys.NIGHT_RUN}) and "
+            "run the night again; it counts on from the newest run that archive, releases and nights know."
+        )
 
     def _take_over(self) -> bool:
         """From a night of this very directory: we hold its lock, so its process is dead."""
         owner = cast(bytes | None, self._redis.get(keys.NIGHT_OWNER))
-        if owner is None or owner.decode("utf-8", "replace").split(" ", 1)[1].rpartition(" ")[0] != self._place:
+        if owner is None or owner.decode("utf-8", "replace").partition(" ")[2].rpartition(" ")[0] != self._place:
             return False
         return bool(self._redis.eval(_TAKE_OVER, 1, keys.NIGHT_OWNER, owner, self.value, keys.NIGHT_LEASE_TTL_SECONDS))
 
@@ -251,10 +270,14 @@ def abandon(settings: Settings, run: int, why: str) -> None:
 
 
 def new_run(settings: Settings, token: int, current: Manifest | None, newest: int) -> int:
-    """A run above every one that this host, the day host (`newest`: also beside the current release) or the counter knows."""
+    """A run above every one that this host, the day host (`newest`: also beside the current release) or the counter knows.
+
+    A counter that is far ahead of all of them counts no nights, and is passed over: a run is for ever, and each later one is above it.
+    """
     published = current.run if current else 0
     known = [0, *night_runs(settings), *segment_runs(settings.hmem_night_dir / "archive"), published, newest]
-    return max(max(known) + 1, token)
+    follows = max(known) + 1
+    return max(follows, token) if token <= follows + MOST_AHEAD else follows
 
 
 def create_folder(settings: Settings, run: int, current: Manifest | None, *, rebuild: bool = False) -> Path:

@@ -13,7 +13,7 @@ import os
 import shutil
 import time
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from nightly.last_index import digest_of, keep
 from nightly.ledger import whole_ledger
@@ -26,6 +26,7 @@ from shared.errors import PublishFailed, ReleaseRefused, StepTimeout
 from shared.extract import SUMMARY_VERSION
 from shared.files import fresh_dir
 from shared.receiver import refuse_unless_descendant
+from shared.redis_values import living, shown
 from shared.release import Manifest, seal
 
 SERVED_POLL_SECONDS = 0.2
@@ -116,15 +117,15 @@ def _wait_until_served(night: Night) -> None:
     deadline = time.monotonic() + night.settings.publish_wait
     while late := _behind(night):
         if time.monotonic() > deadline:
+            name, run = next(iter(late.items()))
             raise PublishFailed(
-                f"Dispatcher {late[0]} did not take up release {night.run} within {night.settings.publish_wait:g} s; switched back. "
-                "Look at its log, and that its HMEM_MEMORY_DIR is the night's PUBLISH_TARGET."
+                f"Dispatcher {shown(name)} did not take up release {night.run} within {night.settings.publish_wait:g} s; switched back. "
+                + ("" if run is not None else f"What {keys.RELEASE} holds for it is no run. ")
+                + "Look at its log, and that its HMEM_MEMORY_DIR is the night's PUBLISH_TARGET. If there is no such dispatcher, somebody else has "
+                f"written its name: redis-cli SREM {keys.WORKERS} NAME, and DEL {keys.lease('NAME')}."
             )
         time.sleep(SERVED_POLL_SECONDS)
 
 
-def _behind(night: Night) -> list[str]:
-    served = cast(dict[bytes, bytes], night.redis.hgetall(keys.RELEASE))
-    workers = cast(set[bytes], night.redis.smembers(keys.WORKERS))
-    alive = [w for w in workers if night.redis.exists(keys.lease(w.decode("utf-8", "replace")))]
-    return [w.decode("utf-8", "replace") for w in alive if int(served.get(w, b"0")) != night.run]
+def _behind(night: Night) -> dict[str, int | None]:
+    return {name: run for name, run in living(night.redis).items() if run != night.run}

@@ -16,6 +16,7 @@ from shared import credentials
 from shared.errors import HmemError, RedisUnavailable, SettingsError, StorageError
 from shared.logs import configure_logs
 from shared.privileges import act_as_owner_of, close_to_others
+from shared.redis_values import is_wrong_value
 from shared.settings import Settings, load_settings
 
 #: Where the owner's key lies if OWNER_KEY_FILE is unset.
@@ -45,6 +46,10 @@ def translate(error: BaseException) -> HmemError | None:
         return RedisUnavailable(f"Redis is out of memory: {error}. Give it more (maxmemory) or run the night.")
     if isinstance(error, redis.ConnectionError | redis.TimeoutError):
         return RedisUnavailable(f"Redis does not answer: {str(error).rstrip('.')}. Start it, or set REDIS_URL.")
+    if is_wrong_value(error):
+        return RedisUnavailable(
+            f"A key in Redis holds something else than ours: {error}. Look at it (redis-cli TYPE KEY), move it away (RENAME) or remove it (DEL)."
+        )
     if isinstance(error, redis.RedisError):
         return RedisUnavailable(f"Redis answered with an error: {error}.")
     if isinstance(error, ModuleNotFoundError) and (extra := _EXTRAS.get((error.name or "").partition(".")[0])):

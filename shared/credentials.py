@@ -46,8 +46,11 @@ class _Process:
 def begin_as(part: str, *children: str) -> None:
     """From here on this process is that part, for which secrets may stand in SECRETS_DIR; those of `children` are read now, while this user may."""
     _Process.part = part
+    named = os.environ.get(VARIABLE, "")
+    # Where our own are named by a path, those of a child lie beside them under its name, or nowhere.
+    beside = Path(named).parent if named and not named.startswith(DESCRIPTOR) else SECRETS_DIR
     for child in children:
-        _Process.handed_to[child] = _of_file(SECRETS_DIR / f"{child}.toml")
+        _Process.handed_to[child] = _of_file(beside / f"{child}.toml")
 
 
 def read() -> Credentials | None:
@@ -132,6 +135,13 @@ def for_child(
     values = tomllib.loads(kept.content.decode("utf-8"))
     with by_pipe({name: value for name, value in values.items() if only is None or name in only}) as reading:
         yield os.environ | {VARIABLE: f"{DESCRIPTOR}{reading}"}, (reading,)
+
+
+def redis_url_of(part: str, ours: str) -> str:
+    """The REDIS_URL by which a child of that part goes; `ours` is this process's."""
+    if kept := None if os.environ.get("REDIS_URL") else _Process.handed_to.get(part):
+        return str(tomllib.loads(kept.content.decode("utf-8")).get("REDIS_URL", ""))  # "": as its settings file says
+    return ours
 
 
 @contextmanager

@@ -53,6 +53,7 @@ from shared.files import (
 from shared.ownership import INCOMING, OURS, VERIFYING
 from shared.privileges import close_to_others
 from shared.processes import last_line, module_command, run_bounded
+from shared.redis_values import open_redis
 from shared.release import MANIFEST, RELEASES, Manifest, current_release, read_manifest, release_dir, verify
 from shared.settings import Settings, load_settings
 from shared.takeover import take_over
@@ -338,7 +339,7 @@ def handle(settings: Settings, request: str) -> dict[str, Any]:
     if verb == "verify":
         return receiver.verify(*arguments, sealed=sealed, accept=accept)
     if verb == "switch":
-        with Redis.from_url(settings.redis_url, socket_timeout=30, socket_connect_timeout=10) as client:
+        with open_redis(settings.redis_url, socket_timeout=30, socket_connect_timeout=10) as client:
             pinned, alias = receiver.switch(arguments[0], arguments[1], client)
             return {"pinned": pinned, "alias": alias}
     if verb == "prune":

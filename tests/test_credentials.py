@@ -133,6 +133,26 @@ def test_a_child_of_ours_gets_them_by_a_pipe_and_no_more_than_it_needs(
     assert child(only=("REDIS_URL",)) == "redis://held/0 None\n"
 
 
+def test_the_nights_lie_beside_ours_where_those_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for directory in ("secrets", "named"):
+        (tmp_path / directory).mkdir()
+        for part in ("owner", "night"):
+            (tmp_path / directory / f"{part}.toml").write_text(f'REDIS_URL = "redis://{part}:x@{directory}/0"')
+
+    def nights() -> str:
+        monkeypatch.setattr(credentials._Process, "handed_to", {})
+        credentials.begin_as("owner", "night")
+        return credentials.redis_url_of("night", load_settings().redis_url)
+
+    assert nights() == "redis://night:x@secrets/0"
+    monkeypatch.setenv("HMEM_CREDENTIALS", str(tmp_path / "named" / "owner.toml"))
+    assert nights() == "redis://night:x@named/0"
+    (tmp_path / "named" / "night.toml").unlink()
+    assert nights() == "redis://owner:x@named/0", "not those of another installation"
+    monkeypatch.setenv("REDIS_URL", "redis://variable/0")
+    assert nights() == "redis://variable/0"
+
+
 def test_addresses_with_a_password_count_as_secrets() -> None:
     settings = load_settings(redis_url="redis://u:p@h/0", result_hmac_key="k", medium_url="postgresql://u@h/d")
     assert secrets_of(settings) == ["REDIS_URL", "RESULT_HMAC_KEY"]

@@ -245,16 +245,16 @@ def test_a_redis_that_takes_no_writes(host: World, tmp_path: Path) -> None:
 
 
 def allow(client: Redis, rules: str) -> None:
-    """The user `bot` with the password `pw` and these rights alone."""
-    client.execute_command("ACL", "SETUSER", "bot", "reset", "on", ">pw", *rules.split())  # type: ignore[no-untyped-call]
+    """The user `mine` with the password `pw` and these rights alone."""
+    client.execute_command("ACL", "SETUSER", "mine", "reset", "on", ">pw", *rules.split())  # type: ignore[no-untyped-call]
 
 
 def test_a_redis_user_without_rights(host: World, durable: Redis) -> None:
     allow(durable, "~hcli:tasks +@all -evalsha -set -info -config -acl")
     before = durable.dbsize()
     found = expect(
-        host, "rights", Fault.REDIS_RIGHTS, "user bot may not run .*EVALSHA.* and may not reach .*hcli:mem:busy.*could not be taken",
-        r"ACL SETUSER bot '~hcli:\*' .*\+evalsha", REDIS_URL=url_of(durable, "bot:pw@"),
+        host, "rights", Fault.REDIS_RIGHTS, "user mine may not run .*EVALSHA.* and may not reach .*hcli:mem:busy.*could not be taken",
+        r"ACL SETUSER mine '~hcli:\*' .*\+evalsha", REDIS_URL=url_of(durable, "mine:pw@"),
     )  # fmt: skip
     assert "hcli:tasks" not in found["rights"].sentence
     for name in ("eviction", "persistence"):
@@ -263,7 +263,7 @@ def test_a_redis_user_without_rights(host: World, durable: Redis) -> None:
     assert durable.dbsize() == before
     allow(durable, "~* +@all -exec")
     expect(
-        host, "rights", Fault.REDIS_RIGHTS, "may not run EXEC,", r"bot \+exec ", REDIS_URL=url_of(durable, "bot:pw@")
+        host, "rights", Fault.REDIS_RIGHTS, "may not run EXEC,", r"mine \+exec ", REDIS_URL=url_of(durable, "mine:pw@")
     )
 
 
@@ -271,7 +271,7 @@ def test_without_transactions_the_rights_are_still_tried_without_harm(host: Worl
     before = {key: durable.dump(key) for key in durable.scan_iter()}
     for missing in ("multi", "exec"):
         allow(durable, f"~* +@all -{missing}")
-        host.url = url_of(durable, "bot:pw@")
+        host.url = url_of(durable, "mine:pw@")
         found = looks(host, "rights")
         assert (found.state, found.code) == ("problem", Fault.REDIS_RIGHTS)
         assert missing.upper() in found.sentence
@@ -292,7 +292,7 @@ def test_the_rights_asked_for_are_those_the_dispatcher_needs(host: World, durabl
         "dead-worker:1",
         '{"task_id":"lost","message":"hello","chat_id":"7","user_id":1}',
     )
-    host.url = url_of(durable, "bot:pw@")
+    host.url = url_of(durable, "mine:pw@")
     host.environment["CLAUDE_BIN"] = str(STAND_IN)
     durable.script_flush()
     durable.acl_log_reset()
@@ -515,7 +515,7 @@ def test_a_user_who_may_not_see_the_nights_would_not_notice_a_missed_one(host: W
     allow(durable, "~hcli:mem:[^n]* ~hcli:[^m]* ~hcli:memory:* +@all")
     expect(
         host, "rights", Fault.REDIS_RIGHTS, "may not reach hcli:mem:night:last, hcli:mem:night:failed, so a missed night would not be noticed",
-        "ACL SETUSER", REDIS_URL=url_of(durable, "bot:pw@"),
+        "ACL SETUSER", REDIS_URL=url_of(durable, "mine:pw@"),
     )  # fmt: skip
 
 

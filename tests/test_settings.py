@@ -46,6 +46,7 @@ def refusal(**overrides: Any) -> str:
     assert refused.value.exit_code == 10
     text = str(refused.value)
     assert "\n" not in text
+    assert "Value error" not in text
     assert text.endswith(".")
     return text
 

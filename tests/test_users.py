@@ -229,3 +229,22 @@ def test_forgetting_as_the_dispatchers_user_leaves_the_archive_to_the_night(here
     assert done.returncode == 28, done.stdout + done.stderr
     assert "the night would only hide it; run hmem forget --resume as the user who has that key" in done.stdout
     assert "Traceback" not in done.stderr
+
+
+def test_a_backfill_by_root_reads_the_standard_input_that_only_root_may_open(here: Installation) -> None:
+    turns = here.root / "roots-home" / "turns.jsonl"
+    key = here.say("t1", "The boiler code is 4711.")
+    said = here.redis.get(key)
+    assert isinstance(said, bytes)
+    turns.write_bytes(said)
+    here.redis.delete(key)
+    turns.chmod(0o600)
+    with turns.open("rb") as given:
+        done = subprocess.run(
+            command(0, (0,), str(BINARIES / "hmem-night"), "backfill", "jsonl", "-"), stdin=given, cwd=REPOSITORY,
+            env=here.plain(HMEM_CREDENTIALS=str(here.secrets("night")), HOME=str(turns.parent)), capture_output=True, text=True,
+            check=False, timeout=180,
+        )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "4711" in here.as_root(str(BINARIES / "hmem-night"), "turns", part="night").stdout
+    assert here.foreign_files() == []

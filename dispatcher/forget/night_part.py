@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import orjson
 from redis import Redis
@@ -16,11 +17,14 @@ from redis import Redis
 from dispatcher.releases import unpin
 from shared import keys
 from shared.backends import aliases
+from shared.credentials import redis_url_of
 from shared.errors import HmemError, NightRunning, ReleaseRefused, RestartFailed
 from shared.files import locked_dir
 from shared.keeping import PIN, outdated, prune_outdated, release_runs
 from shared.processes import module_command, of_the_night
 from shared.records import Tombstone
+from shared.redis_users import NIGHT, USERS
+from shared.redis_values import run_of
 from shared.release import current_release, read_manifest, release_dir
 from shared.settings import Settings
 
@@ -32,6 +36,12 @@ LEAVE_SECONDS = 30.0
 NOT_HERE = (
     "the archive is on another host, or another user's that only root may start a night as; the next night takes it out if it knows the "
     "owner's key (hmem owner-key), and hmem forget --resume completes this afterwards"
+)
+
+NO_CREDENTIALS = (
+    "a night here would be the Redis user {user}, which may not do what a night does, since night.toml cannot be read (beside the file that "
+    "HMEM_CREDENTIALS names, else in /etc/hmem/secrets) or REDIS_URL stands in the environment; the next night takes it out, and hmem forget "
+    "--resume completes this afterwards"
 )
 
 Say = Callable[[str], None]
@@ -114,6 +124,8 @@ class NightPart:
             return NOT_HERE
         if self.later:
             return "the archive's part is left to the next night; hmem forget --resume completes this afterwards"
+        if user := _foreign_user(self.settings):
+            return NO_CREDENTIALS.format(user=user)
         if self.pinned:
             unpin(self.settings.hmem_memory_dir)
             say("The pin was lifted: the release that it held has the words in it.")
@@ -157,7 +169,7 @@ class NightPart:
         while time.monotonic() < deadline:
             served = client.hgetall(keys.RELEASE)
             alive = [name for name in served if client.exists(keys.lease(name.decode("utf-8", "replace")))]
-            if all(int(served[name]) in (0, newest) for name in alive) and not self._held():
+            if all(run_of(served[name]) in (0, newest) for name in alive) and not self._held():
                 return
             time.sleep(0.2)
 
@@ -176,6 +188,12 @@ def archive_is_here(settings: Settings) -> bool:
         return (settings.hmem_night_dir / "archive").is_dir()
     except PermissionError:
         return False
+
+
+def _foreign_user(settings: Settings) -> str | None:
+    """The user of our table as which a night that is started here would speak to Redis, unless it is the night's own."""
+    user = urlsplit(redis_url_of("night", settings.redis_url)).username
+    return user if user != NIGHT.name and any(user == one.name for one in USERS) else None
 
 
 def _nights(settings: Settings) -> list[dict[str, Any]]:

@@ -21,6 +21,7 @@ from redis.backoff import ExponentialBackoff
 from dispatcher.scripts import script_text
 from shared import keys
 from shared.records import RESULT_BYTES, RecordRefused, Result, Task, dumps, loads_object
+from shared.redis_values import open_async_redis
 from shared.settings import Settings
 
 log = structlog.get_logger()
@@ -30,14 +31,13 @@ SOCKET_SECONDS = 10
 
 
 def connect(settings: Settings) -> Redis:
-    client: Redis = Redis.from_url(
+    return open_async_redis(
         settings.redis_url,
         socket_timeout=SOCKET_SECONDS,
         socket_connect_timeout=5,
         health_check_interval=30,
         retry=Retry(ExponentialBackoff(cap=1, base=0.1), 2),
     )
-    return client
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ wrote. `unit` numbers the file of the import: within one file, two equal turns a
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -145,9 +146,9 @@ def lines_of(path: Path) -> Iterator[tuple[int, bytes, int]]:
 
 
 def open_input(path: Path) -> Any:
-    """A binary stream; InvalidInput if there is none."""
+    """A binary stream; InvalidInput if there is none. Standard input is what was inherited: another user's file cannot be opened anew by its name."""
     try:
-        return Path("/dev/stdin").open("rb") if str(path) == "-" else path.open("rb")
+        return os.fdopen(0, "rb", closefd=False) if str(path) == "-" else path.open("rb")
     except OSError as error:
         raise InvalidInput(f"{path} cannot be read: {error.strerror}. Check its name and its rights.") from error
 
