@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from dispatcher.claude import cli_environment, find_cli
 from dispatcher.findings import Finding, Setup, ok, warning
@@ -19,7 +20,7 @@ def check_isolation(setup: Setup) -> Finding:
     weaker = [*_secrets(settings), *_users(settings), *_walls(settings)]
     if not weaker:
         return ok(
-            "Secrets stand in no environment, dispatcher and night are two users, and the Claude CLI sees no file of memory."
+            "Secrets stand in no environment, dispatcher and night are two users, and the Claude CLI sees no file of memory and no secret of ours."
         )
     return warning(
         f"What one part of this could read of another: {'; '.join(weaker)}.",
@@ -50,8 +51,22 @@ def _owner(path: Path) -> int | None:
 
 
 def _walls(settings: Settings) -> list[str]:
+    """What is known beforehand, then what a trial shows."""
     try:
-        open_because = Walls(settings, cli_environment(settings), find_cli(settings)).open_because
+        walls = Walls(settings, cli_environment(settings), find_cli(settings))
     except ClaudeUnavailable:  # another check says so
         return []
-    return [f"the Claude CLI is not kept from our directories by Landlock: {open_because}"] if open_because else []
+    known = (
+        [f"the Claude CLI is not kept from all of our files by Landlock: {walls.open_because}"]
+        if walls.open_because
+        else []
+    )
+    return [*known, *filter(None, [walls.found_open(), _open_redis(settings)])]
+
+
+def _open_redis(settings: Settings) -> str | None:
+    """Landlock hides files and processes, no address."""
+    address = urlsplit(settings.redis_url)
+    if address.password:
+        return None
+    return "Redis asks this host for no password, so a tool of the Claude CLI that reaches the network can read and write all of the day"

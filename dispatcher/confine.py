@@ -1,12 +1,16 @@
-"""Runs a command inside Landlock, the kernel's fence for unprivileged processes:   confine.py '{"hidden": […], "shown": […]}' COMMAND …
+"""Runs a command inside Landlock, the kernel's fence for unprivileged processes:
+    confine.py '{"hidden": […], "shown": […], "needed": […]}' COMMAND …
 
 Run as a file, by a Python without our packages: it takes some 20 ms. From then on neither the command nor what it starts can look into a process
-outside (/proc/<pid>/mem, environ, fd, root), trace it or, from Linux 6.12 on, send it a signal. `hidden` directories cannot be read or written, but
-for what of them is `shown`. Where the kernel lacks Landlock (or a filter forbids it) the command runs without.
+outside (/proc/<pid>/mem, environ, fd, root), trace it or, from Linux 6.12 on, send it a signal. `hidden` directories and files cannot be read or
+written, but for what of them is `shown`. Rights are given to what lies beside them; where a directory above may not be listed, only to what is
+`needed` there. Where the kernel lacks Landlock (or a filter forbids it) the command runs without; where the fence cannot be had as told, with what
+can be had of it, and a line on standard error says so: an answer is never lost over it.
 """
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import json
 import os
@@ -38,18 +42,27 @@ def version() -> int:
     return max(0, known)
 
 
-def beside(hidden: list[str], above: str = "/") -> Iterator[str]:
-    """Everything there is but the hidden directories, in as few paths as possible. A link gives no right of its own."""
-    for entry in os.scandir(above):
-        if entry.is_symlink() or entry.path in hidden:
+def beside(hidden: list[str], needed: list[str], above: str = "/") -> Iterator[str]:
+    """Everything there is but what is hidden, in as few paths as possible. A link gives no right of its own."""
+    for path in _inside(above, needed):
+        if path in hidden or any(path.startswith(one + "/") for one in hidden):
             continue
-        if any(one.startswith(entry.path + "/") for one in hidden):
-            yield from beside(hidden, entry.path)
+        if any(one.startswith(path + "/") for one in hidden):
+            yield from beside(hidden, needed, path)
         else:
-            yield entry.path
+            yield path
 
 
-def confine(hidden: list[str], shown: list[str]) -> None:
+def _inside(above: str, needed: list[str]) -> list[str]:
+    """What is in a directory; of one that this user may pass through and not list, what is needed."""
+    try:
+        with os.scandir(above) as entries:
+            return [entry.path for entry in entries if not entry.is_symlink()]
+    except OSError:
+        return [path for path in needed if path.startswith(above.rstrip("/") + "/")]
+
+
+def confine(hidden: list[str], shown: list[str], needed: list[str]) -> None:
     """From here on, for this process and its children. OSError where the kernel refuses."""
     known = version()
     rights = (
@@ -59,7 +72,7 @@ def confine(hidden: list[str], shown: list[str]) -> None:
     size = 24 if known >= _SCOPES_SINCE else 8  # what an older kernel does not know must not be there
     fence = _checked(_libc.syscall(_CREATE, ruleset, ctypes.c_size_t(size), 0))
     if rights != _NEXT_TO_NOTHING:
-        for path in [*beside(sorted(map(os.path.realpath, hidden))), *shown]:
+        for path in [*beside(hidden, needed), *shown]:
             _allow(fence, path, rights)
     _checked(_libc.prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0))
     _checked(_libc.syscall(_RESTRICT, fence, 0))
@@ -83,9 +96,19 @@ def _checked(result: int) -> int:
     return result
 
 
+def confine_as_told(told: dict[str, list[str]]) -> None:
+    """The whole fence, or what can be had of it."""
+    try:
+        confine(**told)
+    except OSError as failed:
+        sys.stderr.write(f"confine: the fence is not whole: {failed}\n")
+        with contextlib.suppress(OSError):
+            confine([], [], [])
+
+
 if __name__ == "__main__":
     if version():
-        confine(**json.loads(sys.argv[1]))
+        confine_as_told(json.loads(sys.argv[1]))
     try:
         os.execvp(sys.argv[2], sys.argv[2:])  # noqa: S606 - no shell is meant
     except OSError as failed:

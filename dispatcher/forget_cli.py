@@ -250,7 +250,7 @@ def owner_key(json: Json = False) -> None:
     settings = start(directory=None)  # the key is for whoever runs this, and not for a service
     signing = open_signing(settings)
     if signing.key is None:
-        raise SettingsError(f"There is no key to use: {signing.why_not}.")
+        raise SettingsError(f"There is no key to use: {signing.why_not}. {signing.way_on}".strip())
     if json:
         print_json({"file": str(key_file(settings)), "public": signing.key.public})
         return

@@ -6,7 +6,7 @@ night archives it), then the copies of the day. A crash in between is mended by 
 
 from __future__ import annotations
 
-import fcntl
+import os
 import threading
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,7 +19,7 @@ import structlog
 
 from shared import keys
 from shared.errors import StorageError
-from shared.files import make_dir, write_atomic
+from shared.files import locked_file, make_dir, read_own, write_atomic
 from shared.records import ROLES, RecordRefused, Task, Tombstone, Turn
 
 if TYPE_CHECKING:
@@ -67,15 +67,14 @@ class Forgotten:
     def add(self, stone: Tombstone) -> None:
         """Durable when it returns; once for each tombstone id, and once more when it erases what was only hidden."""
         with self._exclusive():
-            known = self._path.read_bytes() if self._path.exists() else b""
+            known = read_own(self._path) if os.path.lexists(self._path) else b""
             if not any(one.tombstone_id == stone.tombstone_id and one.erase >= stone.erase for one in _parse(known)):
                 write_atomic(self._path, known + stone.to_json() + b"\n")
 
     @contextmanager
     def _exclusive(self) -> Iterator[None]:
         try:
-            with (make_dir(self._path.parent) / f"{NAME}.lock").open("w") as lock:
-                fcntl.flock(lock, fcntl.LOCK_EX)
+            with locked_file(make_dir(self._path.parent) / f"{NAME}.lock"):
                 yield
         except OSError as error:
             raise StorageError(
@@ -84,7 +83,7 @@ class Forgotten:
 
     def _refresh(self) -> None:
         try:
-            found = self._path.stat()
+            found = self._path.lstat()
         except FileNotFoundError:
             self._stones, self._read_at = {}, None
             return
@@ -94,7 +93,7 @@ class Forgotten:
         if seen == self._read_at:
             return
         stones: dict[str, list[Tombstone]] = {}
-        for stone in _parse(self._path.read_bytes()):
+        for stone in _parse(read_own(self._path)):
             stones.setdefault(stone.chat_id, []).append(stone)
         self._stones, self._read_at = stones, seen
 

@@ -22,7 +22,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
-from shared.errors import SettingsError
+from shared.errors import SettingsError, StorageError
+from shared.files import opened
 
 #: Bytes of a window; most windows and words of one search.
 WINDOW_BYTES, MOST_WINDOWS, MOST_WORDS = 32, 5_000, 2_000
@@ -278,7 +279,7 @@ def _scan_small(paths: Sequence[Path], patterns: Sequence[bytes], scanned: Scann
         if counts.get(str(path), 0):
             scanned.found.append(Found(str(path), counts[str(path)]))
         if b"grep: " + os.fsencode(path) + b": " in done.stderr and path.exists():
-            _scan_large(path, patterns, scanned)  # we may have a right that grep has not (shared/privileges.py)
+            _scan_large(path, patterns, scanned)  # it says why, or finds that it is gone
 
 
 def _scan_large(path: Path, patterns: Sequence[bytes], scanned: Scanned) -> None:
@@ -297,7 +298,7 @@ def _scan_large(path: Path, patterns: Sequence[bytes], scanned: Scanned) -> None
                 _feed(search, path, max(map(len, patterns)) - 1)
             except FileNotFoundError:  # gone while we looked
                 pass
-            except OSError:
+            except (OSError, StorageError):  # StorageError: a link by now
                 scanned.unreadable.append(str(path))
             counted, errors = search.communicate()
     _refuse_failed(search.returncode, errors)
@@ -307,7 +308,7 @@ def _scan_large(path: Path, patterns: Sequence[bytes], scanned: Scanned) -> None
 
 def _feed(search: subprocess.Popen[bytes], path: Path, overlap: int) -> None:
     tail = b""
-    with path.open("rb") as handle:
+    with opened(path, os.O_RDONLY) as handle:
         while (block := handle.read(BLOCK_BYTES)) and search.stdin:
             search.stdin.write(tail + block + b"\n")
             tail = (tail + block)[-overlap:] if overlap else b""

@@ -15,7 +15,7 @@ import typer
 from shared import credentials
 from shared.errors import HmemError, RedisUnavailable, SettingsError, StorageError
 from shared.logs import configure_logs
-from shared.privileges import act_as_owner_of, close_to_others
+from shared.privileges import act_as_owner_of, close_to_others, is_to_change_user
 from shared.redis_values import is_wrong_value
 from shared.settings import Settings, load_settings
 
@@ -86,15 +86,23 @@ def start(part: str = "owner", directory: str | None = "hmem_state_dir", *, chil
     """Settings and logs of one command.
 
     `part` is whose credentials it takes, `directory` the setting that names where its files are written: started by root, it goes on as the user
-    who owns that (None: as root). `children` are the parts that it may start as their own users. What only root may read is read here, before
-    the change of user.
+    who owns that (None: as root). `children` are the parts that it may start as their own users, and whose directories it reaches as those. What
+    only root may read (credentials, the owner's key) is read here, before the change of user.
     """
     credentials.begin_as(part, *children)
     settings = _with_key_file(load_settings())
     if directory:
-        act_as_owner_of(getattr(settings, directory), spanning=bool(children))
+        _go_on_as_owner_of(getattr(settings, directory), settings, spanning=bool(children))
     configure_logs(settings)
     return settings
+
+
+def _go_on_as_owner_of(directory: Path, settings: Settings, *, spanning: bool) -> None:
+    if spanning and is_to_change_user(directory):
+        from shared.owner_key import hold_key  # brings a library that other commands need not load
+
+        hold_key(settings)
+    act_as_owner_of(directory, spanning=(settings.hmem_night_dir, settings.hmem_memory_dir) if spanning else ())
 
 
 def _with_key_file(settings: Settings) -> Settings:

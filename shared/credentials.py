@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from shared.errors import SettingsError
+from shared.ownership import refuse_changeable
 
 VARIABLE, DESCRIPTOR = "HMEM_CREDENTIALS", "fd:"
 #: One file for each part: dispatcher.toml, night.toml, bot.toml, owner.toml.
@@ -78,10 +79,19 @@ def _found() -> Credentials | None:
     return next((found for place in places if (found := _of_file(place))), None)
 
 
+def places() -> list[Path]:
+    """Where credentials may lie on this host, whether this process has read them or not."""
+    named, directory = os.environ.get(VARIABLE, ""), os.environ.get("CREDENTIALS_DIRECTORY")
+    found = [SECRETS_DIR, *([Path(directory)] if directory else [])]
+    return found + ([Path(named).absolute()] if named and not named.startswith(DESCRIPTOR) else [])
+
+
 def _of_file(path: Path, *, named: bool = False) -> Credentials | None:
     """None if it is not there, or another user's; where it was named, that is an error."""
     try:
-        content = path.read_bytes()
+        with path.open("rb") as file:
+            refuse_changeable(f"The credentials file {path}", os.fstat(file.fileno()))
+            content = file.read(MOST_BYTES + 1)
     except OSError as error:
         if named or not isinstance(error, FileNotFoundError | PermissionError):
             raise SettingsError(
@@ -95,6 +105,7 @@ def _of_descriptor(named: str) -> Credentials:
     try:
         number = int(named.removeprefix(DESCRIPTOR))
         with os.fdopen(number, "rb", closefd=False) as file:
+            refuse_changeable(f"The credentials file that {named} leads to", os.fstat(number))
             content = file.read(MOST_BYTES + 1)
         _close(number)
     except (OSError, ValueError) as error:

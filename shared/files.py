@@ -7,6 +7,7 @@ it is renamed. Nothing here retries a failed fsync: the kernel may have dropped 
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import hashlib
 import os
@@ -20,6 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
+from shared.errors import StorageError
 from shared.ownership import refuse_unsafe, trusted_owners
 
 #: Chat ids that are their own file name: lower case only, so that two ids never meet on a case-blind file system.
@@ -76,6 +78,43 @@ def own_root(root: Path, fixed: Iterable[str]) -> Path:
     for name in fixed:
         refuse_unsafe(root / name, trusted)
     return root
+
+
+@contextmanager
+def opened(path: Path, flags: int) -> Iterator[IO[bytes]]:
+    """One of our own files: a plain one, never what a link leads to, and no pipe that keeps us waiting. StorageError where something else is there.
+
+    Whoever may write in one of our directories could put a link there, for another user's command to follow.
+    """
+    try:
+        descriptor = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        if error.errno in (errno.ELOOP, errno.EISDIR, errno.ENXIO):
+            raise StorageError(_no_plain_file(path)) from error
+        raise
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise StorageError(_no_plain_file(path))
+    with os.fdopen(descriptor, "rb" if flags & os.O_ACCMODE == os.O_RDONLY else "r+b") as handle:
+        yield handle
+
+
+def _no_plain_file(path: Path) -> str:
+    return f"{path} is a link, or no plain file, so it is not used: somebody else may have put it there. Look at it, then remove it (rm {path})."
+
+
+def read_own(path: Path) -> bytes:
+    """What one of our own files holds (`opened`)."""
+    with opened(path, os.O_RDONLY) as handle:
+        return handle.read()
+
+
+@contextmanager
+def locked_file(path: Path, *, wait: bool = True) -> Iterator[None]:
+    """Hold the lock of a file, made if it is not there; BlockingIOError if somebody else holds it and we do not wait."""
+    with opened(path, os.O_RDWR | os.O_CREAT) as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+        yield
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -17,14 +18,27 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, load_pem_private_key
 
-from shared.errors import SettingsError
-from shared.files import make_dir, write_atomic
+from shared.errors import SettingsError, StorageError
+from shared.files import Modes, make_dir, read_own, write_atomic
+from shared.privileges import as_owner_of
 from shared.records import Tombstone
 from shared.settings import Settings
 
 #: In HMEM_NIGHT_DIR.
 TRUSTED = "owner.pub"
 _PUBLIC = re.compile(r"[0-9a-f]{64}\Z")
+#: The way on where a key is lost or wrong: the night must let go of the old one, too.
+NEW_KEY = (
+    f"move the key file away, remove {TRUSTED} in HMEM_NIGHT_DIR and OWNER_PUBLIC_KEY from the settings, "
+    "then run hmem owner-key (as root where dispatcher and night are users of their own), and give the night what it prints."
+)
+WITHOUT_COPY = f"Without a copy, {NEW_KEY}"
+
+
+class _Held:
+    """Keys that were read while this process might: root's command goes on as a user who must not have them."""
+
+    keys: dict[Path, OwnerKey] = {}  # noqa: RUF012 - there is one process
 
 
 class OwnerKey:
@@ -37,16 +51,27 @@ class OwnerKey:
     @classmethod
     def load(cls, path: Path) -> OwnerKey:
         """SettingsError if the file is no such key, or if others may read it."""
+        if (held := _Held.keys.get(path)) is not None:
+            return held
         try:
-            if path.stat().st_mode & 0o077:
-                raise SettingsError(f"Others may read the owner's key {path}. Run chmod 600 on it.")
+            found = path.stat()
+            if not stat.S_ISREG(found.st_mode):
+                raise SettingsError(
+                    f"The owner's key {path} is no file. Move away what is there, or name another place by OWNER_KEY_FILE."
+                )
+            if found.st_mode & 0o077:
+                raise SettingsError(
+                    f"Others may read or write the owner's key {path}. Run chmod 600 on it; if somebody may have seen it, make another one: {NEW_KEY}"
+                )
             private = load_pem_private_key(path.read_bytes(), None)
         except (OSError, ValueError, TypeError) as error:
             raise SettingsError(
-                f"The owner's key {path} cannot be read ({error}). Restore it from a copy, or name another by OWNER_KEY_FILE."
+                f"The owner's key {path} cannot be read ({error}). Restore it from a copy, or name another by OWNER_KEY_FILE. {WITHOUT_COPY}"
             ) from error
         if not isinstance(private, Ed25519PrivateKey):
-            raise SettingsError(f"The owner's key {path} is no Ed25519 key. Remove it; hmem owner-key makes one.")
+            raise SettingsError(
+                f"The owner's key {path} is no Ed25519 key, which is the only kind that signs here. Restore the right one from a copy. {WITHOUT_COPY}"
+            )
         return cls(private)
 
     @classmethod
@@ -87,10 +112,11 @@ def trusted_key(settings: Settings) -> str | None:
         return settings.owner_public_key
     path = settings.hmem_night_dir / TRUSTED
     try:
-        text = path.read_text(encoding="ascii").strip()
+        with as_owner_of(settings.hmem_night_dir):
+            text = read_own(path).decode("ascii").strip()
     except FileNotFoundError:
         return None
-    except ValueError:
+    except (ValueError, StorageError):
         text = ""
     if not _PUBLIC.match(text):
         raise SettingsError(f"{path} is no public key. Restore it from a copy, or remove it and run hmem owner-key.")
@@ -99,10 +125,11 @@ def trusted_key(settings: Settings) -> str | None:
 
 @dataclass(frozen=True)
 class Signing:
-    """What a forgetting signs with, or why it cannot."""
+    """What a forgetting signs with, or why it cannot, and the way on if that takes more than a few words."""
 
     key: OwnerKey | None
     why_not: str = ""
+    way_on: str = ""
 
     def signed(self, tombstone: Tombstone) -> Tombstone:
         """Signed if it erases; without the key, one that only hides."""
@@ -118,13 +145,16 @@ def open_signing(settings: Settings) -> Signing:
     """
     path = key_file(settings)
     try:
-        trusted, here = trusted_key(settings), settings.hmem_night_dir.is_dir()
+        trusted = trusted_key(settings)
+        with as_owner_of(settings.hmem_night_dir):
+            here = settings.hmem_night_dir.is_dir()
+            writable = here and os.access(settings.hmem_night_dir, os.W_OK, effective_ids=True)
     except PermissionError:
         return _unknown_to_the_night(settings, path)
-    writable = here and os.access(settings.hmem_night_dir, os.W_OK, effective_ids=True)
-    if not path.exists():
+    if not _is_there(path):
         if trusted is not None:
-            return Signing(None, f"there is no owner's key at {path} (OWNER_KEY_FILE)")
+            missing = f"there is no owner's key at {path} (OWNER_KEY_FILE)"
+            return Signing(None, missing, f"Restore it from a copy, as the user whose it is. {WITHOUT_COPY}")
         if (here and not writable) or not _in_own_directory(path):
             return Signing(None, "no owner's key was made yet; run hmem owner-key once, as root")
         key = OwnerKey.create(path)
@@ -133,25 +163,46 @@ def open_signing(settings: Settings) -> Signing:
     if trusted is None and writable:
         _tell_the_night(settings.hmem_night_dir, key.public)
     elif trusted not in (None, key.public):
-        return Signing(None, f"the night on this host goes by another key than that of {path}")
+        other = f"the night on this host goes by another key than that of {path}"
+        return Signing(None, other, f"Name the right one by OWNER_KEY_FILE. {WITHOUT_COPY}")
     return Signing(key)
 
 
 def _tell_the_night(directory: Path, public: str) -> None:
-    """The night may be another user, and no file of root's shall lie in its directory."""
-    write_atomic(directory / TRUSTED, f"{public}\n".encode("ascii"))
-    (directory / TRUSTED).chmod(0o644)
-    if os.geteuid() == 0:
-        os.chown(directory / TRUSTED, directory.stat().st_uid, directory.stat().st_gid)
+    """Written as the night's user, and readable for all before it has its name: nothing is done to what that user may put there instead."""
+    with as_owner_of(directory):
+        write_atomic(directory / TRUSTED, f"{public}\n".encode("ascii"), Modes(0o644))
+
+
+def hold_key(settings: Settings) -> None:
+    """Read the owner's key, if there is one, for `open_signing` after a change of user."""
+    path = key_file(settings)
+    if path.exists():
+        _Held.keys[path] = OwnerKey.load(path)
+
+
+def _is_there(path: Path) -> bool:
+    """Whether this user may see it; to others it is as if there were none."""
+    try:
+        return path in _Held.keys or path.exists()
+    except PermissionError:
+        return False
 
 
 def _in_own_directory(path: Path) -> bool:
     """Whether the file would be ours: root's command may go on as another user, who must not have the key."""
-    return next(parent for parent in path.parents if parent.exists()).stat().st_uid == os.geteuid()
+    for parent in path.parents:
+        try:
+            return parent.stat().st_uid == os.geteuid()
+        except FileNotFoundError:
+            continue
+        except PermissionError:
+            return False
+    return False
 
 
 def _unknown_to_the_night(settings: Settings, path: Path) -> Signing:
-    if path.exists():
+    if _is_there(path):
         return Signing(OwnerKey.load(path))
     return Signing(None, f"there is no owner's key at {path}, and this user may not give {settings.hmem_night_dir} one")
 

@@ -13,7 +13,7 @@ import stat
 from collections.abc import Collection
 from pathlib import Path
 
-from shared.errors import StorageError
+from shared.errors import SettingsError, StorageError
 
 #: Where a release stands until it is verified, in HMEM_MEMORY_DIR: the transfer's key reaches the first and not the second.
 INCOMING, VERIFYING = "incoming", "verifying"
@@ -59,6 +59,15 @@ def refuse_unsafe(path: Path, trusted: Collection[int], *, follow: bool = False)
     """StorageError if a directory must not be used (see `unsafe`)."""
     if why := unsafe(path, trusted, follow=follow):
         raise StorageError(why)
+
+
+def refuse_changeable(what: str, found: os.stat_result) -> None:
+    """SettingsError for an open file of settings in which others than its owner may write: they say what is run, and where."""
+    if stat.S_ISREG(found.st_mode) and found.st_mode & _OTHERS_MAY_WRITE:
+        raise SettingsError(
+            f"{what} may be written by others than its owner (mode {stat.S_IMODE(found.st_mode):04o}), who could name the commands that run here. "
+            "Look at what is in it, then take that right away (chmod go-w)."
+        )
 
 
 def user_name(uid: int) -> str:

@@ -19,6 +19,7 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 
 from shared.errors import SettingsError
 from shared.listening import listen_address
+from shared.ownership import refuse_changeable
 from shared.settings_sources import CredentialsSource, TomlSource, secrets_of
 
 DEFAULT_CONFIG = Path("/etc/hmem/hmem.toml")
@@ -333,7 +334,9 @@ class FileSource(TomlSource):
         if path is None:
             return {}
         try:
-            content = path.read_bytes()
+            with path.open("rb") as file:
+                refuse_changeable(f"The settings file {path}", os.fstat(file.fileno()))
+                content = file.read()
         except OSError as error:
             raise SettingsError(f"The settings file {path} cannot be read: {error}. Mend or remove it.") from error
         return self.values(f"The settings file {path}", content)

@@ -15,7 +15,7 @@ from shared import credentials
 from shared.errors import SettingsError
 from shared.settings import load_settings, setting_names
 from shared.settings_sources import secrets_of
-from tests.conftest import REPOSITORY, World
+from tests.conftest import BINARIES, REPOSITORY, World
 
 SHOWS = (
     "from shared.settings import load_settings as load; s = load(); load(); key = s.result_hmac_key; "
@@ -167,3 +167,27 @@ def test_doctor_names_secrets_in_the_environment(light: World) -> None:
     held = light.root / "held.toml"
     held.write_text('RESULT_HMAC_KEY = "k"')
     assert "in the environment" not in isolation(RESULT_HMAC_KEY="", HMEM_CREDENTIALS=str(held))
+
+
+@pytest.mark.parametrize("mode", [0o620, 0o602])
+@pytest.mark.parametrize("what", ["HMEM_CONFIG", "HMEM_CREDENTIALS", "fd:0"])
+def test_a_file_that_others_may_write_is_refused_though_it_holds_no_secret(light: World, what: str, mode: int) -> None:
+    """It says which programs are run here."""
+    path = light.root / "written.toml"
+    path.write_text('RESTART_COMMAND = "true"')
+    path.chmod(mode)
+    named = {"HMEM_CREDENTIALS": what} if what.startswith("fd") else {what: str(path)}
+
+    def shown() -> subprocess.CompletedProcess[str]:
+        with path.open("rb") as file:
+            words = [str(BINARIES / "hmem"), "forget", "--list"]
+            return subprocess.run(
+                words, env=light.variables(**named), stdin=file, capture_output=True, text=True, check=False
+            )
+
+    done = shown()
+    assert (done.returncode, "Traceback" in done.stderr) == (10, False)
+    assert f"may be written by others than its owner (mode 0{mode:o})" in done.stderr
+    assert "chmod go-w" in done.stderr
+    path.chmod(0o644)
+    assert shown().returncode == 0

@@ -7,18 +7,22 @@ import os
 import subprocess
 import sys
 import unicodedata
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from shared.errors import StorageError
 from shared.files import (
     PrivateDir,
     atomic_writer,
     commit_dir,
     fresh_dir,
+    locked_file,
     make_dir,
+    read_own,
     remove_tree,
     safe_name,
     sha256_bytes,
@@ -252,3 +256,21 @@ def test_private_directories_made_at_the_same_time_do_not_take_each_other(tmp_pa
     (tmp_path / "a stray file").touch()
     running = [subprocess.Popen([sys.executable, "-c", code, str(tmp_path)]) for _ in range(4)]
     assert [process.wait() for process in running] == [0, 0, 0, 0]
+
+
+def _a_pipe(path: Path) -> None:
+    os.mkfifo(path)
+
+
+@pytest.mark.parametrize("make", [_a_pipe, Path.mkdir, lambda path: path.symlink_to(path.with_name("target"))])
+def test_our_own_files_are_plain_ones(tmp_path: Path, make: Callable[[Path], None]) -> None:
+    """A pipe keeps nobody waiting, and what a link leads to is neither read, emptied nor made."""
+    path, target = tmp_path / "file", tmp_path / "target"
+    make(path)
+    for _ in range(2):
+        with pytest.raises(StorageError, match="is a link, or no plain file"):
+            read_own(path)
+        with pytest.raises(StorageError, match="is a link, or no plain file"), locked_file(path):
+            pass
+        assert not target.exists() or target.read_text() == "precious"
+        target.write_text("precious")

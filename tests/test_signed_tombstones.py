@@ -211,6 +211,43 @@ def test_a_key_that_others_may_read_or_that_is_none_is_said(talked: World) -> No
     assert Signing(None).signed(ERASE) == replace(ERASE, erase=False)
 
 
+def test_each_way_in_which_a_key_is_wrong_names_the_way_on(talked: World) -> None:
+    from cryptography.hazmat.primitives.asymmetric import rsa
+    from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+
+    path, trusted = talked.root / "owner.key", talked.night_dir / TRUSTED
+
+    def refused() -> str:
+        done = hmem(talked, "owner-key")
+        assert (done.returncode, "Traceback" in done.stderr) == (10, False)
+        return done.stderr
+
+    path.mkdir(mode=0o755)
+    assert "is no file. Move away what is there" in refused()
+    path.rmdir()
+    other = rsa.generate_private_key(65537, 2048).private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    path.write_bytes(other)
+    path.chmod(0o600)
+    trusted.write_text("ab" * 32)
+    recipe = "move the key file away, remove owner.pub in HMEM_NIGHT_DIR and OWNER_PUBLIC_KEY from the settings, then run hmem owner-key"
+    said = refused()
+    assert "is no Ed25519 key" in said
+    assert recipe in said
+    path.write_text("no key")
+    assert recipe in refused()
+    path.unlink()
+    said = refused()
+    assert "there is no owner's key at" in said
+    assert recipe in said
+    key(path)
+    said = refused()
+    assert "goes by another key" in said
+    assert recipe in said
+    path.rename(talked.root / "away.key")
+    trusted.unlink()
+    assert hmem(talked, "owner-key").returncode == 0, "the recipe works"
+
+
 def test_what_a_wish_in_a_chat_has_hidden_is_erased_by_the_owner(talked: World) -> None:
     hmem(talked, "memory", "add", "7", "the locker opens with pelican")
     assert hmem(talked, "memory", "forget", "7", "locker").returncode == 0

@@ -234,9 +234,8 @@ class _Work:
         signing = self._hands.signing
         if signing.key or not self._scope.stones:
             return None
-        return (
-            f"{signing.why_not}, so the night would only hide it; run hmem forget --resume as the user who has that key"
-        )
+        todo = "run hmem forget --resume as the user who has that key"
+        return f"{signing.why_not}, so the night would only hide it; {todo}. {signing.way_on}".rstrip(" .")
 
     def drop_caches(self) -> list[str]:
         """Which dispatchers still keep theirs."""

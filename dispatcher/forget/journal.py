@@ -8,11 +8,10 @@ not (somebody else wrote it, or it was begun without the key) is carried out onl
 
 from __future__ import annotations
 
-import fcntl
 import json
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -23,7 +22,7 @@ import orjson
 from dispatcher.forget.scope import Asked, Scope
 from shared.byte_scan import Needles
 from shared.errors import InvalidInput, StorageError
-from shared.files import fsync_dir, make_dir, write_atomic
+from shared.files import fsync_dir, locked_file, make_dir, read_own, write_atomic
 from shared.owner_key import Signing, verifies
 from shared.records import Tombstone, dumps, loads_object
 
@@ -121,7 +120,7 @@ class Journals:
         found = []
         for path in sorted(self.folder.glob("[!.]*.json")) if self.folder.is_dir() else []:
             try:
-                found.append(Journal.from_json(path.read_bytes(), self._signing()))
+                found.append(Journal.from_json(read_own(path), self._signing()))
             except FileNotFoundError:
                 continue
             except (ValueError, KeyError, TypeError) as error:
@@ -140,9 +139,9 @@ class Journals:
     @contextmanager
     def alone(self) -> Iterator[None]:
         """One forgetting at a time on this host; halves that a crash has left in the directory go."""
-        with (make_dir(self.folder) / LOCK).open("w") as lock:
+        with ExitStack() as stack:
             try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                stack.enter_context(locked_file(make_dir(self.folder) / LOCK, wait=False))
             except BlockingIOError as error:
                 raise InvalidInput(
                     "Another hmem forget is at work on this host. Wait until it has ended, then run it again."

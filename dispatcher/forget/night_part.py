@@ -21,6 +21,7 @@ from shared.credentials import redis_url_of
 from shared.errors import HmemError, NightRunning, ReleaseRefused, RestartFailed
 from shared.files import locked_dir
 from shared.keeping import PIN, outdated, prune_outdated, release_runs
+from shared.privileges import as_owner_of
 from shared.processes import module_command, of_the_night
 from shared.records import Tombstone
 from shared.redis_users import NIGHT, USERS
@@ -82,9 +83,7 @@ class NightPart:
 
     def _lags(self, release: Path) -> bool:
         """Whether the archive's mirror, or a server that holds vectors, may still have what the last night took out of all else."""
-        if self.archive_here and (
-            self.settings.archive_mirror or (self.settings.hmem_night_dir / aliases.SERVERS_FILE).exists()
-        ):
+        if self.archive_here and (self.settings.archive_mirror or self._uses_servers()):
             nights = _nights(self.settings)
             if not nights or nights[-1].get("mirror_failed") or nights[-1].get("not_swept"):
                 return True
@@ -96,6 +95,10 @@ class NightPart:
             return any(aliases.left_over(self.settings, server, named, int(release.name)) for server in servers)
         except HmemError:
             return True
+
+    def _uses_servers(self) -> bool:
+        with as_owner_of(self.settings.hmem_night_dir):
+            return (self.settings.hmem_night_dir / aliases.SERVERS_FILE).exists()
 
     def _sweep(self) -> str | None:
         """Remove from servers what readers of older releases kept the night from removing; why that failed, or None."""
@@ -127,7 +130,8 @@ class NightPart:
         if user := _foreign_user(self.settings):
             return NO_CREDENTIALS.format(user=user)
         if self.pinned:
-            unpin(self.settings.hmem_memory_dir)
+            with as_owner_of(self.settings.hmem_memory_dir):
+                unpin(self.settings.hmem_memory_dir)
             say("The pin was lifted: the release that it held has the words in it.")
         begun = time.time()
         failure = self._run(say)
@@ -176,7 +180,7 @@ class NightPart:
     def _held(self) -> list[int]:
         """Older releases that a reader kept the night from removing; they are tried again. On a read-only mount that is the night's business."""
         try:
-            with locked_dir(self.settings.hmem_memory_dir):
+            with as_owner_of(self.settings.hmem_memory_dir), locked_dir(self.settings.hmem_memory_dir):
                 return prune_outdated(self.settings.hmem_memory_dir)[1]
         except OSError:
             return []
@@ -185,7 +189,8 @@ class NightPart:
 def archive_is_here(settings: Settings) -> bool:
     """Whether this host has the archive, and this process may reach it: where the night is another user, only root's command may."""
     try:
-        return (settings.hmem_night_dir / "archive").is_dir()
+        with as_owner_of(settings.hmem_night_dir):
+            return (settings.hmem_night_dir / "archive").is_dir()
     except PermissionError:
         return False
 

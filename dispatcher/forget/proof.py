@@ -25,6 +25,7 @@ from shared import keys
 from shared.byte_scan import Needles, Scanned, own_words, scan, scan_values
 from shared.errors import HmemError
 from shared.files import safe_name
+from shared.privileges import as_owner_of
 from shared.records import RecordRefused, Turn
 from shared.release import current_release, read_manifest
 from shared.settings import Settings, names_a_host
@@ -58,7 +59,10 @@ class Proof:
     def look(self, telling: Needles, *, archive: bool) -> Scanned:
         """Through every place."""
         state, store = self.settings.hmem_state_dir, self.store
-        scanned = scan([state, *(self._archive_places() if archive else [])], telling, skip=[state / FOLDER])
+        scanned = scan([state], telling, skip=[state / FOLDER])
+        for owners, places in self._archive_places() if archive else []:
+            with as_owner_of(owners):
+                scanned.add(scan(places, telling))
         scanned.add(scan(ClaudeLayer(self.settings).places, telling.only_windows()))
         scanned.add(scan_values(self._redis_values(), telling))
         if store and not store.database.is_sqlite:
@@ -68,10 +72,15 @@ class Proof:
             )
         return scanned
 
-    def _archive_places(self) -> list[Path]:
-        mirror = self.settings.archive_mirror
+    def _archive_places(self) -> list[tuple[Path, list[Path]]]:
+        """(directory by whose owner they are read, places). The night writes its mirror."""
+        memory, night, mirror = (
+            self.settings.hmem_memory_dir,
+            self.settings.hmem_night_dir,
+            self.settings.archive_mirror,
+        )
         local = [Path(mirror)] if mirror and not names_a_host(mirror) else []
-        return [self.settings.hmem_memory_dir, self.settings.hmem_night_dir, *local]
+        return [(memory, [memory]), (night, [night, *local])]
 
     def _kept_texts(self, *, archive: bool) -> Iterator[str]:
         for key, raw in RedisLayer(self.client).turns():

@@ -10,7 +10,7 @@ import orjson
 
 from dispatcher.forget.journal import Journal
 from dispatcher.forget.store_layer import StoreLayer
-from shared.files import make_dir, write_atomic
+from shared.files import make_dir, read_own, write_atomic
 from shared.text import time_text
 
 FOLDER = "receipts"
@@ -46,7 +46,7 @@ def write_receipt(state_dir: Path, record: dict[str, Any]) -> Path:
 def receipts(state_dir: Path) -> list[dict[str, Any]]:
     """All of them, oldest first."""
     folder = state_dir / FOLDER
-    return [orjson.loads(path.read_bytes()) for path in sorted(folder.glob("[!.]*.json"))] if folder.is_dir() else []
+    return [orjson.loads(read_own(path)) for path in sorted(folder.glob("[!.]*.json"))] if folder.is_dir() else []
 
 
 def what_stays(

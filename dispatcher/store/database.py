@@ -44,6 +44,7 @@ class Database:
     def __init__(self, url: str | None, state_dir: Path) -> None:
         """`url` is `MEDIUM_URL`, or nothing for SQLite in the state directory. SettingsError for a URL that cannot be used."""
         self._url = store_url(url, state_dir)
+        self._ours = state_dir
         self._engine: Engine | None = None
         self._inode: tuple[int, int] | None = None
         self._lock = threading.Lock()
@@ -170,6 +171,7 @@ class Database:
                 if self.path is None:
                     prepare_postgresql(engine, self.place)
                 else:
+                    self._refuse_link(self.path)
                     if self._inode is not None and not self.path.exists():
                         log.error(
                             "the medium store is gone and begun anew: what people asked to be kept was in it",
@@ -183,6 +185,14 @@ class Database:
             raise
         self._engine = engine
         return engine
+
+    def _refuse_link(self, path: Path) -> None:
+        """In our own directory it is never one; what MEDIUM_URL names may be, since its owner set it."""
+        if path.parent == self._ours and path.is_symlink():
+            raise StoreUnavailable(
+                f"The medium store {path} is a link to {path.readlink()}, so it is not used: somebody else may have put it there. "
+                "Look at it, then remove it; MEDIUM_URL names a store that lies elsewhere."
+            )
 
     def _new_engine(self) -> Engine:
         if self.is_sqlite:

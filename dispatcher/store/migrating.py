@@ -7,12 +7,10 @@ lock in PostgreSQL.
 
 from __future__ import annotations
 
-import fcntl
 import os
 import sqlite3
 import threading
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from pathlib import Path
 
 import sqlalchemy as sa
@@ -21,7 +19,7 @@ from sqlalchemy import Connection, Engine
 from dispatcher.store.full_text import index_statements
 from dispatcher.store.tables import HEAD, REVISIONS, SEARCHED, VERSION_TABLE, metadata
 from shared.errors import StoreUnavailable
-from shared.files import fsync_dir, make_dir
+from shared.files import fsync_dir, locked_file, make_dir, opened
 
 _BUSY_SECONDS = 5.0
 #: PostgreSQL's name of the lock that a migration holds (any number that is ours).
@@ -34,9 +32,10 @@ _ALEMBIC = threading.Lock()
 def prepare_sqlite(engine: Engine, path: Path) -> None:
     """Make or migrate the SQLite file; several processes may come at once."""
     make_dir(path.parent)
-    with _file_lock(path.with_name(f"{path.name}.lock")):
+    with locked_file(path.with_name(f"{path.name}.lock")):
         if not path.exists():  # to close any descriptor of it would drop the locks that SQLite holds in this process
-            os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+            with opened(path, os.O_RDWR | os.O_CREAT):
+                pass
         with closing(sqlite3.connect(path, timeout=_BUSY_SECONDS)) as raw:
             raw.execute("PRAGMA journal_mode=WAL")  # kept in the file; only the first one changes anything
         with engine.connect() as connection:
@@ -118,16 +117,6 @@ def upgrade(connection: Connection, target: str = HEAD) -> None:
     config.attributes["connection"] = connection
     with _ALEMBIC:
         command.upgrade(config, target)
-
-
-@contextmanager
-def _file_lock(path: Path) -> Iterator[None]:
-    lock = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(lock)
 
 
 def _copy(path: Path) -> None:
