@@ -38,7 +38,7 @@ WITHOUT_COPY = f"Without a copy, {NEW_KEY}"
 class _Held:
     """Keys that were read while this process might: root's command goes on as a user who must not have them."""
 
-    keys: dict[Path, OwnerKey] = {}  # noqa: RUF012 - there is one process
+    keys: dict[Path, OwnerKey | SettingsError] = {}  # noqa: RUF012 - there is one process
 
 
 class OwnerKey:
@@ -51,7 +51,9 @@ class OwnerKey:
     @classmethod
     def load(cls, path: Path) -> OwnerKey:
         """SettingsError if the file is no such key, or if others may read it."""
-        if (held := _Held.keys.get(path)) is not None:
+        if isinstance(held := _Held.keys.get(path), SettingsError):
+            raise held
+        if held is not None:
             return held
         try:
             found = path.stat()
@@ -175,10 +177,13 @@ def _tell_the_night(directory: Path, public: str) -> None:
 
 
 def hold_key(settings: Settings) -> None:
-    """Read the owner's key, if there is one, for `open_signing` after a change of user."""
+    """Read the owner's key, if there is one, for `open_signing` after a change of user; why it cannot be used is said there, too."""
     path = key_file(settings)
     if path.exists():
-        _Held.keys[path] = OwnerKey.load(path)
+        try:
+            _Held.keys[path] = OwnerKey.load(path)
+        except SettingsError as error:
+            _Held.keys[path] = error
 
 
 def _is_there(path: Path) -> bool:
