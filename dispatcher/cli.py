@@ -27,7 +27,6 @@ from shared.ownership import OURS
 from shared.recall import OpenRelease
 from shared.release import current_release, no_release
 from shared.settings import Settings
-from shared.speakers import label
 from shared.text import one_line, shorten, time_text
 
 if TYPE_CHECKING:
@@ -177,12 +176,11 @@ def search(
 
 
 def _print_hit(number: int, hit: Hit, settings: Settings) -> None:
-    scores = f"{hit.score:.3f} (words {_score(hit.lexical)}, meaning {_score(hit.vector)})"
+    scores = f"{hit.score:.2f} (words {_score(hit.words)}, meaning {_score(hit.meaning)})"
     typer.echo(f"{number:2}. {scores}  {time_text(hit.chunk.started_at, settings.timezone)}  {hit.chunk.chunk_id}")
     if hit.question:
         typer.echo(f"      asked: {shorten(one_line(hit.question), 160)}")
-    who = label(hit.chunk.role, hit.chunk.speaker)
-    typer.echo(f"      {who}: {shorten(one_line(hit.chunk.text), 300)}")
+    typer.echo(f"      {hit.who}: {shorten(one_line(hit.chunk.text), 300)}")
     if hit.also:
         typer.echo(f"      said again: {', '.join(hit.also)}")
 
