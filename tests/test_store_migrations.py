@@ -258,7 +258,9 @@ def schema(connection: Connection) -> list[Any]:
         WHERE m.type = 'table' ORDER BY 1, 2, 4"""
     written = "SELECT name, sql FROM sqlite_master WHERE type = 'trigger' OR sql LIKE 'CREATE VIRTUAL%' OR name LIKE 'sqlite_seq%' ORDER BY 1"
     in_postgresql = [
-        """SELECT table_name, ordinal_position, column_name, data_type, is_nullable, column_default, character_maximum_length
+        # The number of a column that was dropped is not given again: only the order counts.
+        """SELECT table_name, row_number() OVER (PARTITION BY table_name ORDER BY ordinal_position), column_name,
+            data_type, is_nullable, column_default, character_maximum_length
             FROM information_schema.columns WHERE table_schema = 'public' ORDER BY 1, 2""",
         "SELECT tablename, indexname, indexdef FROM pg_indexes WHERE schemaname = 'public' ORDER BY 1, 2",
         """SELECT conrelid::regclass::text, conname, pg_get_constraintdef(oid) FROM pg_constraint
