@@ -273,7 +273,7 @@ LEXICAL_DAMAGE: dict[str, tuple[Callable[[Path], object], type[HmemError], str]]
     "words of nobody": (
         _sql("INSERT INTO postings SELECT 7, term, ordinals, counts FROM postings WHERE chat_no = 1"), LedgerMismatch, "finds 40 by keyword"),
     "items of nobody": (
-        _sql("INSERT INTO items SELECT 7, chunk_ids, speakers, starts, lengths, tokens, said_by, flags FROM items WHERE chat_no = 1"),
+        _sql("INSERT INTO items SELECT 7, chunk_ids, speakers, starts, lengths, tokens, said_by, flags, users FROM items WHERE chat_no = 1"),
         LedgerMismatch,
         "finds 40 by keyword",
     ),
