@@ -12,7 +12,7 @@ import sqlite3
 import threading
 from collections import Counter, OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import ExitStack, closing
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -122,17 +122,11 @@ def _write_part(path: Path, rows: Iterable[tuple[Chunk, str]]) -> int:
 def open_part(path: Path) -> sqlite3.Connection:
     """A part to read from. In one of layout 1, of a release from before, nobody's id is known: its tables are read as if it had them empty."""
     connection = open_closed(path)
-    with ExitStack() as held:
-        held.callback(connection.close)
-        _with_users(connection)
-        held.pop_all()
+    with suppress(sqlite3.DatabaseError):  # a damaged one says so when it is asked
+        if not connection.execute("SELECT 1 FROM pragma_table_info('chunks') WHERE name = 'user_id'").fetchone():
+            connection.execute("CREATE TEMP VIEW chunks AS SELECT *, NULL AS user_id FROM main.chunks")
+            connection.execute("CREATE TEMP VIEW items AS SELECT *, NULL AS users FROM main.items")
     return connection
-
-
-def _with_users(connection: sqlite3.Connection) -> None:
-    if not connection.execute("SELECT 1 FROM pragma_table_info('chunks') WHERE name = 'user_id'").fetchone():
-        connection.execute("CREATE TEMP VIEW chunks AS SELECT *, NULL AS user_id FROM main.chunks")
-        connection.execute("CREATE TEMP VIEW items AS SELECT *, NULL AS users FROM main.items")
 
 
 def part_ids(path: Path) -> dict[str, list[str]]:
