@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from dispatcher.store.memories import Memory
     from shared.scoring import Array
 
-#: What a word that holds a word of the question counts for, as in shared/scoring.py (which loads numpy).
+#: What a word that holds a word of the question counts for, as in shared/scoring.py, which loads numpy.
 PART = 0.5
 #: What is left of "what's" is no word.
 _LETTERS = frozenset(string.ascii_lowercase)

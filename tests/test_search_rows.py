@@ -16,7 +16,7 @@ from dispatcher.looking import find
 from dispatcher.memory_search import MemoryHit, MemoryWords, among
 from shared.lookup import Hit, shown_score
 from shared.records import Task, Turn
-from shared.scoring import PART, Question, by_words, words_share
+from shared.scoring import PART, PART_BESIDE, Question, by_words, words_share
 from tests.conftest import World
 from tests.memory_server import searched
 from tests.test_ranking import features, posting
@@ -122,7 +122,7 @@ def test_what_holds_a_word_is_ranked_under_the_word() -> None:
     whole = Question([posting(1, 0, 0)], nobody, False)
     both = Question([posting(1, 0, 0)], nobody, False, parts=[posting(0, 0, 1)])
     assert by_words(both, chat)[0] == by_words(whole, chat)[0]
-    assert by_words(both, chat)[2] == pytest.approx(PART * by_words(whole, chat)[0])
+    assert by_words(both, chat)[2] == pytest.approx(PART_BESIDE * by_words(whole, chat)[0])
     alone = Question([], nobody, False, parts=[posting(0, 0, 1)])
     assert by_words(alone, chat)[2] > 0 == by_words(alone, chat)[0]
 
