@@ -39,7 +39,6 @@ from dispatcher.tasks import MAX_ATTEMPTS, Begun, Finished, TaskQueue
 from shared.errors import HmemError
 from shared.records import RecordRefused, Result, Task, Tombstone, dumps
 from shared.settings import Settings
-from shared.speakers import label
 from shared.text import one_line, shorten
 
 log = structlog.get_logger()
@@ -325,7 +324,7 @@ def _why(context: Context) -> bytes:
         {
             "date": hit_date(hit, context.zone),
             "score": round(hit.score, 4),
-            "speaker": label(hit.chunk.role, hit.chunk.speaker),
+            "speaker": hit.who,
             "text": shorten(one_line(hit.chunk.text), WHY_CHARACTERS),
         }
         for hit in context.used

@@ -8,7 +8,8 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
+from zoneinfo import ZoneInfo
 
 import orjson
 import typer
@@ -27,11 +28,11 @@ from shared.ownership import OURS
 from shared.recall import OpenRelease
 from shared.release import current_release, no_release
 from shared.settings import Settings
-from shared.speakers import label
 from shared.text import one_line, shorten, time_text
 
 if TYPE_CHECKING:
     from dispatcher.context import Context
+    from dispatcher.memory_search import MemoryHit
     from dispatcher.status import Status
     from shared.recall import Hit
 
@@ -43,6 +44,7 @@ app.command()(export)
 app.command()(forget)
 app.command("owner-key")(owner_key)
 
+When = Annotated[str | None, typer.Option(help="ISO 8601 (in CHAT_TIMEZONE if it names no zone) or POSIX seconds.")]
 Batch = Annotated[Path | None, typer.Option(help="Answer the questions of this JSONL file instead.")]
 
 
@@ -142,12 +144,15 @@ def search(
     now: Annotated[
         str | None, typer.Option(help="What `last week` counts from: ISO 8601 or POSIX seconds; not with --batch.")
     ] = None,
+    since: When = None,
+    until: When = None,
 ) -> None:
-    """Ranked hits in one chat, of last night's release and of today, with their scores."""
+    """Ranked hits in one chat, of last night's release, of today and of what is kept for good, with their scores."""
     settings = start()
-    if batch and (chat or query or now):
-        raise InvalidInput("--batch takes chat, question and time from the file. Leave CHAT, QUERY and --now out.")
-    seen_from = given_moment("--now", now, settings.timezone)
+    if batch and (chat or query or now or since or until):
+        raise InvalidInput("--batch takes chat, question and time from the file. Leave CHAT, QUERY and times out.")
+    given = {"--now": now, "--since": since, "--until": until}
+    seen_from, first, end = (given_moment(option, said, settings.timezone) for option, said in given.items())
     if batch:
         with _release(settings) as release:
             if release.text_missing:
@@ -156,33 +161,40 @@ def search(
         return
     from dispatcher.looking import find
 
-    found = find(settings, given_chat(chat), _required(query, "QUERY"), k, seen_from)
+    found = find(settings, given_chat(chat), _required(query, "QUERY"), k, seen_from, first, end)
     recalled = found.recalled
     if json:
-        from dispatcher.context import hit_json
-
-        print_json(
-            {
-                "release": found.run,
-                "ms": round(recalled.ms, 2),
-                "degraded": recalled.degraded,
-                "hits": [hit_json(hit) for hit in recalled.hits],
-            }
-        )
+        rows = [_row_json(row) for row in found.rows]
+        print_json({"release": found.run, "ms": round(recalled.ms, 2), "degraded": recalled.degraded, "hits": rows})
         return
-    for number, hit in enumerate(recalled.hits, start=1):
-        _print_hit(number, hit, settings)
-    typer.echo(f"{len(recalled.hits)} hits in {recalled.ms:.1f} ms from {found.asked}", err=True)
+    for number, row in enumerate(found.rows, start=1):
+        _print_row(number, row, settings)
+    typer.echo(f"{len(found.rows)} hits in {recalled.ms:.1f} ms from {found.asked}", err=True)
     _say_degraded(recalled.degraded)
 
 
-def _print_hit(number: int, hit: Hit, settings: Settings) -> None:
-    scores = f"{hit.score:.3f} (words {_score(hit.lexical)}, meaning {_score(hit.vector)})"
-    typer.echo(f"{number:2}. {scores}  {time_text(hit.chunk.started_at, settings.timezone)}  {hit.chunk.chunk_id}")
+def _row_json(row: Hit | MemoryHit) -> dict[str, Any]:
+    from dispatcher.context import hit_json
+    from dispatcher.memory_search import MemoryHit, memory_json
+
+    return memory_json(row, ZoneInfo("UTC")) if isinstance(row, MemoryHit) else hit_json(row)
+
+
+def _print_row(number: int, hit: Hit | MemoryHit, settings: Settings) -> None:
+    from dispatcher.memory_search import MemoryHit
+
+    head = f"{number:2}. {hit.score:.2f} (words {_score(hit.words)}, meaning {_score(hit.meaning)})"
+    if isinstance(hit, MemoryHit):
+        from dispatcher.facts import line
+
+        memory = hit.memory
+        typer.echo(f"{head}  {time_text(memory.created, settings.timezone)}  memory {memory.number}")
+        typer.echo(f"      {hit.label}: {line(memory, time.time(), settings.timezone).removeprefix('- ')}")
+        return
+    typer.echo(f"{head}  {time_text(hit.chunk.started_at, settings.timezone)}  {hit.chunk.chunk_id}")
     if hit.question:
         typer.echo(f"      asked: {shorten(one_line(hit.question), 160)}")
-    who = label(hit.chunk.role, hit.chunk.speaker)
-    typer.echo(f"      {who}: {shorten(one_line(hit.chunk.text), 300)}")
+    typer.echo(f"      {hit.who}: {shorten(one_line(hit.chunk.text), 300)}")
     if hit.also:
         typer.echo(f"      said again: {', '.join(hit.also)}")
 

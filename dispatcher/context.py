@@ -20,7 +20,7 @@ from zoneinfo import ZoneInfo
 from dispatcher.prompt import Part, render, render_message
 from shared.marks import harmless
 from shared.recall import Hit, Recalled
-from shared.speakers import answering, label
+from shared.speakers import answering
 from shared.text import CHARACTERS_PER_TOKEN, day_text, one_line, shorten, time_text, tokens
 
 #: The parts in the order in which they stand, and their shares of the budget. A summary takes the place of evidence: no summary 83.0 and 87.9,
@@ -131,19 +131,24 @@ class Context:
 def hit_json(hit: Hit, zone: ZoneInfo | None = None) -> dict[str, Any]:
     """A hit as scripts read it.
 
-    `date` is ISO 8601 in the zone (UTC for none); `scores` are the signals, `lexical` and `vector` as shares of the best (0 to 1), `bm25` and
-    `cosine` as they are; `parts` are what adds up to `score`; `also` are turns that say the same.
+    `date` is ISO 8601 in the zone (UTC for none). `score` and of `scores` the `words` and `meaning` are what people are shown: 0 to 1, comparable
+    between questions. `bm25` and `cosine` are the signals as they are, `rank` is what the hits are ordered by and `parts` what adds up to it;
+    `also` are turns that say the same.
     """
     chunk = hit.chunk
-    scores = {"lexical": hit.lexical, "vector": hit.vector} | {name: hit.scores.get(name) for name in RAW}
+    scores = {"words": hit.words, "meaning": hit.meaning} | {name: hit.scores.get(name) for name in RAW}
     return {
+        "kind": "turn",
         "chunk_id": chunk.chunk_id,
         "turn_ids": list(chunk.turn_ids),
         "speaker": chunk.speaker,
+        "user_id": chunk.user_id,
+        "label": hit.who,
         "timestamp": chunk.started_at,
         "date": hit_date(hit, zone),
         "score": round(hit.score, 4),
         "scores": {name: _rounded(value) for name, value in scores.items()},
+        "rank": round(hit.rank, 4),
         "parts": {name: _rounded(value) for name, value in hit.scores.items() if name not in RAW},
         "also": list(hit.also),
         "question": hit.question,
@@ -305,7 +310,7 @@ def _line(hit: Hit, zone: ZoneInfo) -> Line:
     return Line(
         hit,
         day_text(chunk.started_at, zone),
-        harmless(f"- {label(chunk.role, chunk.speaker)}{asked}: {before}{text}{after}"),
+        harmless(f"- {hit.who}{asked}: {before}{text}{after}"),
     )
 
 

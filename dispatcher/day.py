@@ -245,6 +245,8 @@ class Day:
         hidden: Collection[str] = (),
         hidden_before: float | None = None,
         known: Collection[str] = (),
+        since: float | None = None,
+        until: float | None = None,
     ) -> Recalled:
         """Hits of the release, if there is one, and of the day's turns (`items`); the rest as `OpenRelease.recall`."""
         from shared.lookup import Recalled
@@ -263,6 +265,8 @@ class Day:
             hidden_before=hidden_before,
             known=known,
             vector_of=self.embedder.query,
+            since=since,
+            until=until,
         )
 
     # What the dreamer does.

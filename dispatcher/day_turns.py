@@ -138,7 +138,6 @@ class DayTurns:
         stored = [
             StoredTurn(
                 turn,
-                user=turn.name,
                 language=detect(turn.content),
                 embedding=embedding,
                 embedding_model=self._embedder.model if embedding else None,

@@ -10,7 +10,7 @@ import base64
 import subprocess
 from collections.abc import Callable
 from contextlib import closing, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -24,7 +24,7 @@ from shared.command import translate
 from shared.credentials import for_child
 from shared.errors import InvalidInput, ReleaseRefused, StorageError
 from shared.files import safe_name
-from shared.integrity import open_closed
+from shared.lexical import open_part
 from shared.processes import last_words, module_command
 from shared.records import RecordRefused, Tombstone, Turn, loads_object
 from shared.release import LEXICAL, parts_of
@@ -186,14 +186,14 @@ def _from_release(release: OpenRelease, found: Gathered, known: set[str]) -> boo
     """The turns of the release, put together from their passages. That its file is as it was built is known since it was opened."""
     if release.text_missing:
         raise ReleaseRefused(release.text_missing)
-    sql = "SELECT exchange, role, speaker, started_at, text FROM chunks WHERE chat_id = ? ORDER BY exchange, role, passage"
+    sql = "SELECT exchange, role, speaker, user_id, started_at, text FROM chunks WHERE chat_id = ? ORDER BY exchange, role, passage"
     for part in part_files(parts_of(release.path, LEXICAL)):  # all passages of a turn are in one
-        with closing(open_closed(part)) as connection:
+        with closing(open_part(part)) as connection:
             rows = connection.execute(sql, (found.chat_id,)).fetchall()
-        for (task_id, role, speaker, timestamp), passages in groupby(rows, key=lambda row: row[:4]):
-            text = "\n".join(passage[4] for passage in passages)
-            plain = Turn(task_id, role, found.chat_id, text, timestamp)
-            turn = plain if speaker == plain.speaker else Turn(task_id, role, found.chat_id, text, timestamp, speaker)
+        for (task_id, role, speaker, user, timestamp), passages in groupby(rows, key=lambda row: row[:5]):
+            text = "\n".join(passage[5] for passage in passages)
+            plain = Turn(task_id, role, found.chat_id, text, timestamp, user_id=user)
+            turn = plain if speaker == plain.speaker else replace(plain, name=speaker)
             if turn.turn_id not in known:
                 found.add(Said(turn, turn.to_json(), RELEASE))
     return any(said.source == RELEASE for said in found.turns.values())

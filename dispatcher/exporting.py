@@ -26,6 +26,7 @@ from shared.files import fresh_dir, remove_tree
 from shared.records import dumps
 from shared.release import current_release, no_release
 from shared.settings import Settings
+from shared.speakers import namesakes
 from shared.text import time_text
 
 if TYPE_CHECKING:
@@ -162,7 +163,8 @@ def _write_turns(folder: Path, said: Gathered, zone: ZoneInfo) -> None:
     ordered = said.in_order()
     with private_file(folder / "turns.jsonl") as handle:
         handle.writelines(one.line + b"\n" for one in ordered)
-    _write(folder / "conversation.md", conversation(said.chat_id, (one.turn for one in ordered), zone))
+    marks = namesakes({one.turn.person for one in ordered})
+    _write(folder / "conversation.md", conversation(said.chat_id, (one.turn for one in ordered), zone, marks))
 
 
 def _write_memories(folder: Path, memories: list[Memory], newer: dict[int, int], zone: ZoneInfo) -> None:

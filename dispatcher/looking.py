@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from redis import Redis, RedisError
@@ -13,6 +13,8 @@ from dispatcher.assembling import assemble
 from dispatcher.context import Context, Said
 from dispatcher.day import Day
 from dispatcher.forgetting import Forgotten, hidden_by
+from dispatcher.memory_search import MemoryHit, among, found_memories
+from dispatcher.remembering import SHOWN_COSINE
 from dispatcher.tasks import conversation_of
 from shared import keys
 from shared.errors import InvalidInput, ReleaseRefused, StorageError, StoreUnavailable
@@ -22,7 +24,7 @@ from shared.settings import Settings
 
 if TYPE_CHECKING:
     from shared.day_index import DayItems
-    from shared.lookup import Recalled
+    from shared.lookup import Hit, Recalled
 
 
 def look(settings: Settings, client: Redis, chat_id: str, message: str) -> Context:
@@ -42,6 +44,7 @@ class Found:
     recalled: Recalled
     run: int | None  # of the release
     today: bool
+    rows: list[Hit | MemoryHit] = field(default_factory=list)  # turns and typed memories
 
     @property
     def asked(self) -> str:
@@ -49,21 +52,36 @@ class Found:
         return " and ".join(side for side in sides if side)
 
 
-def find(settings: Settings, chat_id: str, query: str, k: int, now: float | None = None) -> Found:
-    """The best `k` hits of release and day; nothing that is forgotten. InvalidInput if there is neither."""
+def find(
+    settings: Settings,
+    chat_id: str,
+    query: str,
+    k: int,
+    now: float | None = None,
+    since: float | None = None,
+    until: float | None = None,
+) -> Found:
+    """The best `k` of the turns of release and day and of the memories, from `since` on and before `until` (POSIX seconds).
+
+    Nothing that is forgotten; InvalidInput if nothing is kept anywhere.
+    """
     with _opened(settings) as (release, day):
         if release and release.text_missing:
             raise ReleaseRefused(release.text_missing)
         hidden, before = hidden_by(day.forgotten.of(chat_id))
         items, notes = _items(day, chat_id)
         today = day.wanted and not notes
+        held = day.remembering.held(chat_id) if today else None
         if release is None:
-            if not items:
+            if not items and not (held and held.memories):
                 raise InvalidInput(no_release(settings.hmem_memory_dir))
             notes = [no_release(settings.hmem_memory_dir), *notes]
-        recalled = day.search(release, chat_id, query, k, now=now, items=items, hidden=hidden, hidden_before=before)
+        forgotten: dict[str, Any] = {"hidden": hidden, "hidden_before": before}
+        span: dict[str, Any] = {"since": since, "until": until}
+        recalled = day.search(release, chat_id, query, k, now=now, items=items, **forgotten, **span)
         recalled = replace(recalled, degraded=recalled.degraded + notes)
-        return Found(recalled, release.run if release else None, today)
+        kept = found_memories(held, query, day.embedder.query(query), SHOWN_COSINE, **span) if held else []
+        return Found(recalled, release.run if release else None, today, among(recalled.hits, kept, k))
 
 
 def _items(day: Day, chat_id: str) -> tuple[DayItems | None, list[str]]:

@@ -26,7 +26,7 @@ from shared.recall import OpenRelease
 from shared.records import Task, chat_id_of
 from shared.release import current_release, no_release
 from shared.settings import Settings
-from shared.speakers import answering, label
+from shared.speakers import answering
 from shared.text import one_line, shorten, time_text
 
 if TYPE_CHECKING:
@@ -43,8 +43,6 @@ RESULT_CHARACTERS, TEXT_CHARACTERS, QUESTION_CHARACTERS, NOTE_CHARACTERS = 8_000
 OPENING_SECONDS, SEARCH_SECONDS = 10.0, 10.0
 #: Seconds that Redis gets, and the store of the day when this ends.
 REDIS_SECONDS, CLOSING_SECONDS = 3.0, 2.0
-#: Hits that are looked through for those of a span of time.
-HITS_LOOKED_THROUGH = 1_000
 
 
 @dataclass
@@ -84,14 +82,9 @@ class ChatMemory:
             release, note = self._served.now()
             self._open_vectors(release)
             items, more = self._items()
-            after = max((at for at in (before, since) if at is not None), default=None)
-            wanted = k if until is None else HITS_LOOKED_THROUGH
-            recalled = self._recalled(query, wanted, release, items, hidden, after)
-            chosen = [hit for hit in recalled.hits if until is None or hit.chunk.started_at < until][:k]
-        found = Found([self._hit(*numbered) for numbered in enumerate(chosen, start=1)])
+            recalled = self._recalled(query, k, release, items, hidden, before, since, until)
+        found = Found([self._hit(*numbered) for numbered in enumerate(recalled.hits, start=1)])
         found.notes += [one for one in (note, more, *recalled.degraded) if one]
-        if len(recalled.hits) == HITS_LOOKED_THROUGH and len(chosen) < k:
-            found.notes.append(f"only the {HITS_LOOKED_THROUGH} best hits were looked through for that time")
         return answer("Earlier turns that match the search, best first", found, "Nothing that was said here matches.")
 
     def recent(self, n: int) -> str:
@@ -187,6 +180,8 @@ class ChatMemory:
         items: DayItems | None,
         hidden: frozenset[str],
         before: float | None,
+        since: float | None,
+        until: float | None,
     ) -> Recalled:
         """Release and day, ranked together; what is hidden, and what was said before that time, counts as never said."""
         recall = release.recall if release else self._day.recall.recall
@@ -199,11 +194,13 @@ class ChatMemory:
             hidden=hidden,
             hidden_before=before,
             vector_of=self._day.embedder.query,
+            since=since,
+            until=until,
         )
 
     def _hit(self, number: int, hit: Hit) -> str:
         chunk, zone = hit.chunk, self._settings.timezone
-        who = _who(chunk.role, chunk.speaker)
+        who = _who(hit)
         said = f"{number}. {time_text(chunk.started_at, zone)} {who} (score {hit.score:.2f}, turn {chunk.turn_ids[0]})"
         asked = answering(shorten(one_line(hit.question), QUESTION_CHARACTERS)) if hit.question is not None else ""
         return f"{said}{asked}: {_short(chunk.text)}"
@@ -314,10 +311,10 @@ def _short(text: str) -> str:
     return shorten(one_line(text), TEXT_CHARACTERS)
 
 
-def _who(role: str, name: str) -> str:
+def _who(hit: Hit) -> str:
     """The speaker's label, with `user` ahead of every person's name."""
-    who = label(role, name)
-    return who if role != "user" or who == "user" or who.startswith('user "') else f"user {who}"
+    who = hit.who
+    return who if hit.chunk.role != "user" or who == "user" or who.startswith(('user "', "user #")) else f"user {who}"
 
 
 def within(call: Callable[[], None], seconds: float) -> threading.Thread:

@@ -110,7 +110,8 @@ class Outcomes:
 
 def _asked(task: Task, claimed_at: float, session: str | None) -> Turn:
     said_at = _said_at(task, claimed_at)
-    return Turn(task.task_id, "user", task.chat_id, task.said, said_at, task.as_said.get("name", task.name), session)
+    name = task.as_said.get("name", task.name)
+    return Turn(task.task_id, "user", task.chat_id, task.said, said_at, name, session, user_id=task.user_id)
 
 
 def _said_at(task: Task, claimed_at: float) -> float:

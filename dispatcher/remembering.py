@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 from dispatcher.day_embedder import packed, unpacked
 from dispatcher.facts import Kept
 from dispatcher.judging import Draft, Drafting, Verdict, judged
+from dispatcher.memory_search import MemoryWords
 from shared.relevance import Relevance, coverage, relevance
 
 if TYPE_CHECKING:
@@ -36,6 +37,9 @@ if TYPE_CHECKING:
 #: Cosine of a memory to the message from which it is worth its place in the prompt. Of 40 messages that bear on one memory 72 % bring it up, of
 #: 40 that bear on none 23 % bring up one. 0.20: 82 and 57 %; 0.30: 50 and 12 %; 0.35: 38 and 7 %.
 SHOWN_COSINE = 0.25
+#: Share of a message's words (by rarity) from which it is worth the same: beside vectors, where it brings up nothing more of those 40 that bear
+#: on none (0.25: 2 % more), and where there are none: 33 % of those that bear on one, and 15 % of those that do not.
+SHOWN_WORDS, SHOWN_WORDS_ALONE = 0.5, 0.15
 #: A search text means a memory from this match on (0 to 1, half by words, half by meaning), if no other comes within the margin. Of 21 clear
 #: texts all find theirs and none another, 4 ambiguous and 5 wrong ones change nothing; the same from 0.40 to 0.45, with any margin from 0.05 to
 #: 0.20. At 0.35 an ambiguous one acts, at 0.50 a clear one finds nothing.
@@ -106,6 +110,11 @@ class Held:
         """Memory id → the number, as people know it, of the one that took its place."""
         numbers = {one.memory_id: one.number for one in self.every}
         return {one: numbers[by] for one, by in self.superseded.items()}
+
+    @cached_property
+    def index(self) -> MemoryWords:
+        """By which words `every` one is found."""
+        return MemoryWords(" ".join(memory.texts) for memory in self.every)
 
 
 @dataclass(frozen=True)
@@ -244,22 +253,23 @@ class Remembering:
         held: Held | None = None,
     ) -> list[tuple[Memory, Relevance]]:
         """Memories that bear on a question, best first, except those `beside` (ids); `held`, if they were just asked for."""
-        import numpy as np
-
         held, vector = held or self.held(chat_id), self._embedder.query(query)
-        if held.vectors is None or vector is None:
-            return []
-        cosines = held.vectors @ vector
-        ranked = np.argsort(-np.where(np.isnan(cosines), -2, cosines), kind="stable")
+        alone = held.vectors is None or vector is None
+        shares = held.index.shares(query, parts=False)
+        near = {at: one for at, one in shares.items() if one >= (SHOWN_WORDS_ALONE if alone else SHOWN_WORDS)}
+        if held.vectors is not None and vector is not None:
+            cosines = held.vectors @ vector
+            for at in (cosines >= SHOWN_COSINE).nonzero()[0].tolist():
+                near[at] = max(near.get(at, 0.0), float(cosines[at]))
         found: list[tuple[Memory, Relevance]] = []
-        for at in ranked:
-            memory, cosine = held.every[at], float(cosines[at])
-            if len(found) == 2 * limit or not cosine >= SHOWN_COSINE:
+        for at in sorted(near, key=lambda at: (-near[at], at)):
+            memory = held.every[at]
+            if len(found) == 2 * limit:
                 break
             if memory.memory_id in beside or memory.memory_id in held.hidden or memory.memory_id in held.superseded:
                 continue
             scored = relevance(
-                1 - cosine,
+                1 - near[at],
                 now=now,
                 created=memory.created,
                 accessed=memory.last_accessed,

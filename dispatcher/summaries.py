@@ -14,7 +14,7 @@ from shared.files import make_dir
 from shared.marks import harmless
 from shared.records import Turn
 from shared.settings import Settings
-from shared.speakers import label
+from shared.speakers import label, namesakes
 from shared.text import date_text, one_line, shorten
 
 if TYPE_CHECKING:
@@ -88,9 +88,9 @@ def extract(turns: Sequence[Turn], settings: Settings) -> str:
 def _record(turns: Sequence[Turn], settings: Settings) -> str:
     """The newest of the turns that fit, in the order of time; no line can end the mark around them."""
     lines: list[str] = []
-    room = SHOWN_CHARACTERS
+    room, marks = SHOWN_CHARACTERS, namesakes({turn.person for turn in turns})
     for turn in reversed(turns):
-        who = label(turn.role, turn.speaker)
+        who = label(turn.role, turn.speaker, marks.get(turn.person, ""))
         line = harmless(
             f"{date_text(turn.timestamp, settings.timezone)} {who}: {shorten(one_line(turn.content), 1_500)}"
         )

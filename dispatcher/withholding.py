@@ -68,7 +68,7 @@ class TurnTexts:
         from dispatcher.store.turns import StoredTurn
         from shared.language import detect
 
-        stored = [StoredTurn(turn, user=turn.name, language=detect(turn.content)) for turn in rests]
+        stored = [StoredTurn(turn, language=detect(turn.content)) for turn in rests]
         if stored:
             self._turns.store(stored, connection=connection)
 

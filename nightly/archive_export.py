@@ -39,6 +39,7 @@ from shared.export_folder import README, export_folder, private_file
 from shared.files import make_dir, remove_tree, safe_name, sha256_file
 from shared.records import RecordRefused, Tombstone, Turn
 from shared.settings import Settings
+from shared.speakers import Speaker, namesakes
 from shared.turn_line import bare_line
 
 FORMAT = 1
@@ -224,17 +225,21 @@ class _Export:
         chat = Chat(safe_name(chat_id))
         stones = self._read.stones(chat_id)
         with path.open("rb") as source, ExitStack() as held:
-            places = self._places(source, stones, chat)
+            places, speakers = self._places(source, stones, chat)
             if not places:
                 return chat
             lines = held.enter_context(private_file(folder / chat.folder / "turns.jsonl"))
             document = held.enter_context(private_file(folder / chat.folder / "conversation.md"))
-            for piece in conversation(chat_id, _write_turns(places, source, lines, chat), self._zone):
+            told = _write_turns(places, source, lines, chat)
+            for piece in conversation(chat_id, told, self._zone, namesakes(speakers)):
                 document.write(piece.encode())
         return chat
 
-    def _places(self, source: IO[bytes], stones: list[Tombstone], chat: Chat) -> list[list[int]]:
-        """Where the versions of each turn stand that are wanted, in the order of time. A turn whose last version is forgotten is forgotten."""
+    def _places(self, source: IO[bytes], stones: list[Tombstone], chat: Chat) -> tuple[list[list[int]], set[Speaker]]:
+        """Where the versions of each turn stand that are wanted, in the order of time, and who spoke.
+
+        A turn whose last version is forgotten is forgotten.
+        """
         found: dict[str, tuple[Turn, bool, list[int]]] = {}
         at = 0
         for line in source:
@@ -251,7 +256,7 @@ class _Export:
             if not one[1] and one[0].turn_id in last and self._wanted.in_time(one[0].timestamp)
         ]
         kept.sort(key=lambda one: (one[0].timestamp, one[0].task_id, one[0].role != "user"))
-        return [places for _, _, places in kept]
+        return [places for _, _, places in kept], {turn.person for turn, _, _ in kept}
 
     def _refuse_unknown(self, chats: dict[str, Chat]) -> None:
         """A chat of which only tombstones are left is known."""

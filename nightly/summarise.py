@@ -24,7 +24,7 @@ from shared.files import make_dir, write_atomic
 from shared.lexical import Chunk
 from shared.marks import harmless
 from shared.release import summary_file
-from shared.speakers import label
+from shared.speakers import label, namesakes
 from shared.text import date_text, one_line, shorten
 
 if TYPE_CHECKING:
@@ -127,11 +127,10 @@ def _prompt(chosen: list[Sentence], chunks: list[Chunk], zone: ZoneInfo) -> str:
 
 def _recent(chunks: list[Chunk], zone: ZoneInfo) -> list[str]:
     lines: list[str] = []
-    room = RECENT_CHARACTERS
+    room, marks = RECENT_CHARACTERS, namesakes({chunk.person for chunk in chunks})
     for chunk in reversed(chunks):
-        line = _line(
-            chunk.started_at, label(chunk.role, chunk.speaker), shorten(one_line(chunk.text), PASSAGE_CHARACTERS), zone
-        )
+        who = label(chunk.role, chunk.speaker, marks.get(chunk.person, ""))
+        line = _line(chunk.started_at, who, shorten(one_line(chunk.text), PASSAGE_CHARACTERS), zone)
         room -= len(line) + 1
         if room < 0:
             break

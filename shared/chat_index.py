@@ -28,20 +28,21 @@ from numpy.typing import NDArray
 
 from shared.ranking import asks, tells_time
 from shared.scoring import Array, Features, Neighbours, Posting
+from shared.speakers import Speaker, namesakes
 from shared.stemming import KEPT_WORDS, stemmed
 from shared.time_words import Span
 
 SCHEMA = """
 CREATE TABLE items (
   chat_no INTEGER PRIMARY KEY, chunk_ids BLOB NOT NULL, speakers BLOB NOT NULL, starts BLOB NOT NULL, lengths BLOB NOT NULL,
-  tokens BLOB NOT NULL, said_by BLOB NOT NULL, flags BLOB NOT NULL
+  tokens BLOB NOT NULL, said_by BLOB NOT NULL, flags BLOB NOT NULL, users BLOB
 );
 CREATE TABLE postings (
   chat_no INTEGER NOT NULL, term TEXT NOT NULL, ordinals BLOB NOT NULL, counts BLOB NOT NULL, PRIMARY KEY (chat_no, term)
 ) WITHOUT ROWID;
 """
 _TOKENISE = "CREATE VIRTUAL TABLE texts USING fts5(body, content='', tokenize='porter unicode61 remove_diacritics 2')"
-_COLUMNS = "chunk_ids, speakers, starts, lengths, tokens, said_by, flags"
+_COLUMNS = "chunk_ids, speakers, starts, lengths, tokens, said_by, flags, users"
 
 ASKS, TIMED = 1, 2
 #: Bytes of chats in memory. An item takes 145 or more: so some 200,000 items, 300 chats of 600, stay at hand.
@@ -123,31 +124,32 @@ class Tokeniser:
 
 
 def write_chat(connection: sqlite3.Connection, chat_no: int, entries: Sequence[Any], tokeniser: Tokeniser) -> None:
-    """Write one chat's items; entries are (chunk_id, role, speaker, text, started_at, indexed text) in the order of time."""
+    """Write one chat's items; entries are (chunk_id, role, speaker, user id, text, started_at, indexed text) in the order of time."""
     n = len(entries)
     tokens = np.zeros(n, np.int32)
     rows = []
-    for term, (ordinals, counts) in tokeniser.postings([entry[5] for entry in entries]):
+    for term, (ordinals, counts) in tokeniser.postings([entry[6] for entry in entries]):
         tokens[ordinals] += counts
         rows.append((chat_no, term, ordinals.astype("<i4").tobytes(), counts.astype("<u2").tobytes()))
     connection.executemany("INSERT INTO postings (chat_no, term, ordinals, counts) VALUES (?,?,?,?)", rows)
-    speakers: dict[tuple[str, str], int] = {}
-    said_by = [speakers.setdefault((role, speaker), len(speakers)) for _, role, speaker, *_ in entries]
-    texts = [entry[3] for entry in entries]
+    speakers: dict[Speaker, int] = {}
+    said_by = [speakers.setdefault((role, name, user), len(speakers)) for _, role, name, user, *_ in entries]
+    texts = [entry[4] for entry in entries]
     arrays = (
-        np.array([entry[4] for entry in entries], "<f8"),
+        np.array([entry[5] for entry in entries], "<f8"),
         np.array([len(text) for text in texts], "<i4"),
         tokens.astype("<i4"),
         np.array(said_by, "<i4"),
         np.array([ASKS * asks(text) + TIMED * tells_time(text) for text in texts], "u1"),
     )
     connection.execute(
-        f"INSERT INTO items (chat_no, {_COLUMNS}) VALUES (?,?,?,?,?,?,?,?)",  # noqa: S608 - constants
+        f"INSERT INTO items (chat_no, {_COLUMNS}) VALUES (?,?,?,?,?,?,?,?,?)",  # noqa: S608 - constants
         (
             chat_no,
             orjson.dumps([entry[0] for entry in entries]),
-            orjson.dumps(list(speakers)),
+            orjson.dumps([speaker[:2] for speaker in speakers]),  # as a program from before `users` reads it
             *(array.tobytes() for array in arrays),
+            orjson.dumps([user for _, _, user in speakers]),
         ),
     )
 
@@ -157,7 +159,7 @@ class Items:
     """Items of one chat in memory, in the order of time; arrays of shape (n,)."""
 
     chat_id: str
-    speakers: list[tuple[str, str]]  # (role, name)
+    speakers: list[Speaker]
     starts: NDArray[np.float64]  # POSIX seconds
     said_by: NDArray[np.int32]  # index into speakers
     features: Features
@@ -181,6 +183,11 @@ class Items:
             features.timed,
         )
         return sum(array.nbytes for array in arrays) + features.neighbours.nbytes
+
+    @cached_property
+    def namesakes(self) -> dict[Speaker, str]:
+        """The marks of speakers that share a name (shared/speakers.py)."""
+        return namesakes(self.speakers)
 
     def of_speakers(self, numbers: Sequence[int]) -> Array:
         """1 for items of these speakers."""
@@ -223,7 +230,7 @@ class ChatRows:
     part: int
     chat_no: int
     chunk_ids: list[str]
-    speakers: list[tuple[str, str]]
+    speakers: list[Speaker]
     starts: NDArray[np.float64]
     lengths: NDArray[np.int32]
     tokens: NDArray[np.int32]
@@ -239,14 +246,16 @@ def read_rows(connection: sqlite3.Connection, chat_id: str, part: int = 0) -> Ch
     ).fetchone()
     if row is None:
         return None
-    chat_no, ids, speakers, *blobs = row
+    chat_no, ids, speakers, *blobs, users = row
     chunk_ids = orjson.loads(ids)
     dtypes = ("<f8", "<i4", "<i4", "<i4", "u1")
     starts, lengths, tokens, said_by, flags = map(np.frombuffer, blobs, dtypes)
     if any(len(array) != len(chunk_ids) for array in (starts, lengths, tokens, said_by, flags)):
         raise sqlite3.DatabaseError(f"the items of chat number {chat_no} are not whole")
-    pairs = [(role, name) for role, name in orjson.loads(speakers)]
-    return ChatRows(part, chat_no, chunk_ids, pairs, starts, lengths, tokens, said_by, flags)
+    pairs = orjson.loads(speakers)
+    named = zip(pairs, orjson.loads(users) if users else [None] * len(pairs), strict=True)
+    said = [(role, name, user) for (role, name), user in named]
+    return ChatRows(part, chat_no, chunk_ids, said, starts, lengths, tokens, said_by, flags)
 
 
 def chat_items(chat_id: str, parts: Sequence[ChatRows]) -> ChatItems:
@@ -258,7 +267,7 @@ def chat_items(chat_id: str, parts: Sequence[ChatRows]) -> ChatItems:
     places[order] = np.arange(len(ids), dtype=np.int32)
     lengths = np.concatenate([part.lengths for part in parts])[order].astype(np.float32)
     flags = np.concatenate([part.flags for part in parts])[order]
-    speakers: dict[tuple[str, str], int] = {}
+    speakers: dict[Speaker, int] = {}
     said_by = [_numbers(part, speakers)[part.said_by] for part in parts]
     ends = np.cumsum([len(part.chunk_ids) for part in parts]).tolist()
     return ChatItems(
@@ -300,7 +309,7 @@ def turn_order(chunk_id: str) -> tuple[str, bool, int]:
     return task_id, role != "user", int(passage) if passage.isdecimal() else 0
 
 
-def _numbers(part: ChatRows, speakers: dict[tuple[str, str], int]) -> NDArray[np.int32]:
+def _numbers(part: ChatRows, speakers: dict[Speaker, int]) -> NDArray[np.int32]:
     """The number, among all speakers of the chat, of each of this part's."""
     return np.array([speakers.setdefault(pair, len(speakers)) for pair in part.speakers], np.int32)
 
@@ -316,6 +325,21 @@ def read_postings(connection: sqlite3.Connection, stretch: Stretch, terms: Seque
     if any(len(one) != len(two) or not len(one) or one[-1] >= len(stretch.places) for one, two in found.values()):
         raise sqlite3.DatabaseError(f"the postings of chat number {stretch.chat_no} are not whole")
     return {term: (stretch.places[ordinals], counts) for term, (ordinals, counts) in found.items()}
+
+
+def read_vocabulary(connection: sqlite3.Connection, stretch: Stretch) -> str:
+    """The terms of a chat's stretch, a line each, with an empty one ahead and behind."""
+    rows = connection.execute("SELECT term FROM postings WHERE chat_no = ?", (stretch.chat_no,))
+    return "\n".join(["", *(term for (term,) in rows), ""])
+
+
+def containing(vocabulary: str, part: str) -> Iterator[str]:
+    """The lines that a part of a word stands in."""
+    at = vocabulary.find(part)
+    while at >= 0:
+        end = vocabulary.index("\n", at)
+        yield vocabulary[vocabulary.rindex("\n", 0, at) + 1 : end]
+        at = vocabulary.find(part, end)
 
 
 def joined_postings(found: Sequence[dict[str, Posting]]) -> dict[str, Posting]:

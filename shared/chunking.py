@@ -15,7 +15,7 @@ from shared.lexical import Chunk
 from shared.records import Turn
 
 #: Raise it when the same turn would give other chunks, or other terms of them: every release records it.
-CHUNKER_VERSION = 3
+CHUNKER_VERSION = 4
 
 #: Longest chunk, in characters: about 225 tokens of English, so that the indexed text with its label stays under 256.
 PASSAGE_CHARACTERS = 900
@@ -105,6 +105,7 @@ def chunks_of(turn: Turn) -> list[Chunk]:
             ended_at=turn.timestamp,
             passage=number,
             passages=len(parts),
+            user_id=turn.user_id,
         )
         for number, part in enumerate(parts, start=1)
     ]

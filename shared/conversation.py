@@ -10,12 +10,13 @@ What people and models say is Markdown itself, or looks like it. So each text is
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from itertools import takewhile
 from zoneinfo import ZoneInfo
 
 from shared.records import Turn
+from shared.speakers import Speaker
 from shared.text import day_text, one_line
 
 #: What means something within a line.
@@ -27,8 +28,10 @@ _TAG = re.compile(r"(\\*)<(?=[A-Za-z/!?])")
 _UNWRITABLE = re.compile(r"[\ud800-\udfff\x00-\x08\x0e-\x1b\x7f]")
 
 
-def conversation(chat_id: str, turns: Iterable[Turn], zone: ZoneInfo) -> Iterator[str]:
-    """The document, piece by piece; the turns in the order of time."""
+def conversation(
+    chat_id: str, turns: Iterable[Turn], zone: ZoneInfo, marks: Mapping[Speaker, str] | None = None
+) -> Iterator[str]:
+    """The document, piece by piece; the turns in the order of time. `marks` tell people of one name apart (shared/speakers.py)."""
     yield f"# Chat {inline(chat_id)}\n\nTimes are those of {inline(zone.key)}.\n"
     day = ""
     for turn in turns:
@@ -36,7 +39,8 @@ def conversation(chat_id: str, turns: Iterable[Turn], zone: ZoneInfo) -> Iterato
         if this != day:
             day = this
             yield f"\n## {day}\n"
-        yield f"\n**{datetime.fromtimestamp(turn.timestamp, zone):%H:%M} {inline(turn.speaker)}**\n\n{quoted(turn.content)}\n"
+        who = f"{turn.speaker} {(marks or {}).get(turn.person, '')}"
+        yield f"\n**{datetime.fromtimestamp(turn.timestamp, zone):%H:%M} {inline(who)}**\n\n{quoted(turn.content)}\n"
 
 
 def inline(text: str) -> str:

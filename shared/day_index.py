@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from zoneinfo import ZoneInfo
 
 import numpy as np
@@ -133,6 +134,14 @@ class DayItems:
                 counts = [self.texts[row].counts[term] for row in at]
                 found[term] = np.array(at, np.int32), np.array(counts, np.uint16)
         return found
+
+    @cached_property
+    def _terms(self) -> frozenset[str]:
+        return frozenset(term for text in self.texts for term in text.counts)
+
+    def containing(self, parts: Sequence[str]) -> list[str]:
+        """The terms that one of these parts of words stands in."""
+        return [term for term in self._terms if any(part in term for part in parts)]
 
     def similarities(self, vector: Array) -> Array:
         """Cosine similarity of each item to a unit vector of shape (dimensions,); NaN where it has no vector of as many dimensions."""

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from shared.chunking import sentences
 from shared.lexical import Chunk
 from shared.ranking import QUESTION_WORDS
-from shared.speakers import label
+from shared.speakers import label, namesakes
 from shared.text import one_line, shorten
 
 #: Raise it when the same chunks would give another summary.
@@ -61,13 +61,14 @@ def summarise(chunks: list[Chunk]) -> tuple[list[Sentence], list[str]]:
 
 def _sentences(chunks: list[Chunk]) -> list[Sentence]:
     found: list[Sentence] = []
+    marks = namesakes({chunk.person for chunk in chunks})
     for chunk in chunks:
         for line in chunk.text.split("\n"):
             for part in sentences(line):
                 text = one_line(part)
                 words = frozenset(word.casefold() for word in _WORD.findall(text)) - QUESTION_WORDS
                 if len(text) >= SHORTEST_SENTENCE and len(words) > 1:
-                    who = label(chunk.role, chunk.speaker)
+                    who = label(chunk.role, chunk.speaker, marks.get(chunk.person, ""))
                     found.append(Sentence(len(found), who, chunk.started_at, shorten(text, LONGEST_SENTENCE), words))
     return found
 

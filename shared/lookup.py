@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import sqlite3
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as FutureTimeout
 from dataclasses import dataclass, field, replace
@@ -20,34 +20,64 @@ from zoneinfo import ZoneInfo
 from shared.backends.base import MemoryBackend
 from shared.lexical import Chunk, LexicalIndex
 from shared.ranking import WEIGHTS, asks_when, groups, meant_speakers, query_words
+from shared.speakers import label
 from shared.time_words import read_times
 
 if TYPE_CHECKING:
     from shared.day_index import DayItems
     from shared.merging import Merged, MergedCache
-    from shared.scoring import Array, Integers, Question, Scored
+    from shared.scoring import Array, Integers, Posting, Question, Scored
+    from shared.speakers import Speaker
 
 #: The unit vector of a question, as the day embeds; None while its embedder is away.
 VectorOf = Callable[[str], "Array | None"]
 #: Items read besides those that are asked for, since what repeats another leaves its place to the next; and the most in a chat of repetitions.
 SPARE, MOST_READ = 8, 1000
+#: A term that stands nowhere is looked for within words from this length on, so many terms of a question, each in so many words.
+SHORTEST_PART, MOST_PARTS, MOST_HOLDING = 4, 8, 32
 
 
 @dataclass(frozen=True)
 class Hit:
     """A recalled chunk and the question it answers.
 
-    `scores` are the parts that add up to `score`, and the raw signals `bm25` and `cosine`. `lexical` and `vector` are bm25 and cosine as shares
-    of the chat's best (0 to 1); None where no word of the question is near, or no vector was asked. `also` are the turns that say the same.
+    `rank` is what it is ranked by, and means nothing beside another question's; `scores` are the parts that add up to it, and the raw signals
+    `bm25` and `cosine`. `lexical` and `vector` are bm25 and cosine as shares of the chat's best (0 to 1); None where no word of the question is
+    near, or no vector was asked. `words` is the share of the question's words that stand in it (0 to 1, by their rarity), None for a question
+    without any. `also` are the turns that say the same, `mark` tells its speaker from another of that name.
     """
 
     chunk: Chunk
-    score: float
+    rank: float
     lexical: float | None
     vector: float | None
     question: str | None
     scores: dict[str, float] = field(default_factory=dict)
     also: tuple[str, ...] = ()
+    words: float | None = None
+    mark: str = ""
+
+    @property
+    def who(self) -> str:
+        """Who said it, as people and models read it."""
+        return label(self.chunk.role, self.chunk.speaker, self.mark)
+
+    @property
+    def meaning(self) -> float | None:
+        """How near it is to the question: the cosine, 0 to 1; None where no vector was asked."""
+        return None if "cosine" not in self.scores else min(1.0, max(0.0, self.scores["cosine"]))
+
+    @property
+    def score(self) -> float:
+        """What people are shown, 0 to 1 and comparable between questions. It decides no order."""
+        return shown_score(self.words, self.meaning)
+
+
+def shown_score(words: float | None, meaning: float | None) -> float:
+    """Words and meaning (0 to 1 each) by their weights in the ranking; one of them alone where the other is not known."""
+    if words is None or meaning is None:
+        return (words or 0.0) if meaning is None else meaning
+    return WEIGHTS.lexical * words + (1 - WEIGHTS.lexical) * meaning
 
 
 @dataclass(frozen=True)
@@ -76,7 +106,10 @@ class Hidden:
 
 @dataclass(frozen=True)
 class Asked:
-    """One question to one chat. `known` are turns that are ranked and not returned; `now` is POSIX seconds, `deadline` seconds for the vectors."""
+    """One question to one chat. `known` are turns that are ranked and not returned; `now` is POSIX seconds, `deadline` seconds for the vectors.
+
+    What was not said from `since` on and before `until` (POSIX seconds) is ranked and not returned, too.
+    """
 
     chat_id: str
     query: str
@@ -87,6 +120,8 @@ class Asked:
     hidden: Hidden = Hidden()
     known: frozenset[str] = frozenset()
     vector_of: VectorOf | None = None
+    since: float | None = None
+    until: float | None = None
 
 
 @dataclass(frozen=True)
@@ -179,16 +214,40 @@ class _Lookup:
         lexical, asked = self._sources.lexical, self._asked
         words, times = query_words(asked.query), read_times(asked.query, asked.now, self._sources.zone)
         terms = self._sources.terms(query_words(times.rest))
-        of_day = merged.day.postings(terms) if merged.day else {}
-        of_release = {}
         try:
-            if lexical and merged.release:
-                of_release = lexical.postings(merged.release, terms)
+            whole = self._postings(merged, lexical, terms)
+            parts = self._within(merged, lexical, [term for term in terms if term not in whole])
         except sqlite3.Error as error:
             self._degraded.append(f"no keyword search: {error}")
-        speaker = merged.of_speakers(meant_speakers(words, merged.speakers))
+            whole, parts = self._postings(merged, None, terms), []
+        speaker = merged.of_speakers(meant_speakers(words, [(role, name) for role, name, _ in merged.speakers]))
         then = merged.said_in(times.spans) if times.spans else None
-        return Question(merged.postings(of_release, of_day), speaker, asks_when(words), then, times.from_now)
+        missing = len(terms) - len(whole) - len(parts)
+        return Question(list(whole.values()), speaker, asks_when(words), then, times.from_now, parts, missing)
+
+    @staticmethod
+    def _postings(merged: Merged, lexical: LexicalIndex | None, terms: Sequence[str]) -> dict[str, Posting]:
+        of_day = merged.day.postings(terms) if merged.day else {}
+        return merged.postings(lexical.postings(merged.release, terms) if lexical and merged.release else {}, of_day)
+
+    def _within(self, merged: Merged, lexical: LexicalIndex | None, missing: Sequence[str]) -> list[Posting]:
+        """For each of these terms, which stand nowhere, where words stand that hold it: "aillan" is in Maillant. The shortest words, since they
+        hold little else."""
+        from shared.scoring import joined
+
+        parts = [term for term in missing if len(term) >= SHORTEST_PART][:MOST_PARTS]
+        if not parts:
+            return []
+        terms = set(merged.day.containing(parts) if merged.day else ())
+        if lexical and merged.release:
+            terms.update(lexical.containing(merged.release, parts))
+        holding = {part: sorted((term for term in terms if part in term), key=lambda t: (len(t), t)) for part in parts}
+        wanted = sorted({term for some in holding.values() for term in some[:MOST_HOLDING]})
+        if not wanted:
+            return []
+        found = self._postings(merged, lexical, wanted)
+        told = ([found[term] for term in some[:MOST_HOLDING] if term in found] for some in holding.values())
+        return [joined(postings) for postings in told if postings]
 
     def _cosines(self, comparing: Future[tuple[Array | None, str | None]] | None, ends: float | None) -> Array | None:
         if comparing is None:
@@ -213,18 +272,28 @@ class _Lookup:
 
         k, least = self._asked.k, len(self._asked.known)
         wanted, chunks, once = k + SPARE + least, dict[int, Chunk](), list[list[int]]()
+        inside, marks = merged.inside(self._asked.since, self._asked.until), merged.namesakes
         while True:
-            ranked = best(scored, wanted, only_found=scored.cosine is None)
+            ranked = best(scored, wanted, only_found=scored.cosine is None, inside=inside)
             chunks = self._chunks(merged, ranked)
             items = list(chunks)
-            once = groups([((chunk.role, chunk.speaker), chunk.text) for chunk in chunks.values()])
+            once = groups([(_whose(chunk, marks), chunk.text) for chunk in chunks.values()])
             if len(once) >= k or len(ranked) < wanted or wanted >= MOST_READ + least:
                 break
             wanted = min(4 * wanted, MOST_READ + least)
         found = [[items[place] for place in group] for group in once[:k]]
         questions = self._questions(merged, [chunks[first] for first, *_ in found])
         scores = dict(zip(ranked.tolist(), scored.explain(ranked), strict=True))
-        return [_hit(chunks[first], scores[first], [chunks[at] for at in again], questions) for first, *again in found]
+        return [
+            _hit(
+                chunks[first],
+                scores[first],
+                [chunks[at] for at in again],
+                questions,
+                marks.get(chunks[first].person, ""),
+            )
+            for first, *again in found
+        ]
 
     def _chunks(self, merged: Merged, ranked: Integers) -> dict[int, Chunk]:
         """By item, in the order of the ranking; what is known is left out, and so is a row that is not this chat's own or is hidden."""
@@ -261,7 +330,13 @@ class _Lookup:
         return found | stored
 
 
-def _hit(chunk: Chunk, scores: dict[str, float], again: list[Chunk], questions: dict[str, str]) -> Hit:
+def _whose(chunk: Chunk, marks: Mapping[Speaker, str]) -> tuple[str, str, str]:
+    """Two people of one name never say the same; of one person some turns may lack the id."""
+    return chunk.role, chunk.speaker, marks.get(chunk.person, "")
+
+
+def _hit(chunk: Chunk, scores: dict[str, float], again: list[Chunk], questions: dict[str, str], mark: str = "") -> Hit:
+    words = scores.pop("words", None)
     also = (
         dict.fromkeys(turn for other in again for turn in other.turn_ids if turn not in chunk.turn_ids) if again else ()
     )
@@ -273,4 +348,6 @@ def _hit(chunk: Chunk, scores: dict[str, float], again: list[Chunk], questions: 
         questions.get(chunk.exchange) if chunk.role == "asst" else None,
         scores,
         tuple(also),
+        words,
+        mark,
     )

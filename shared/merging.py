@@ -20,6 +20,7 @@ from shared.day_index import DayItems, order_of
 from shared.lexical import Chunk
 from shared.lookup import Hidden
 from shared.scoring import Array, Features, Integers, Neighbours, Posting
+from shared.speakers import Speaker
 
 #: Merged chats that are kept: those asked for last, up to so many bytes and chats. One of 100,000 items takes 7 MB, one of 600 takes 45 KB.
 CACHE_BYTES, CACHE_CHATS = 16_000_000, 64
@@ -80,18 +81,25 @@ class Merged(Items):
                 found.setdefault(chunk.exchange, chunk.text)
         return found
 
-    def postings(self, of_release: Mapping[str, Posting], of_day: Mapping[str, Posting]) -> list[Posting]:
-        """Where terms stand among the items, by the order of the terms."""
+    def postings(self, of_release: Mapping[str, Posting], of_day: Mapping[str, Posting]) -> dict[str, Posting]:
+        """Where terms stand among the items, those that do, in the order of the terms."""
         if self.places is None:
-            return list(of_release.values())
-        found = []
+            return dict(of_release)
+        found: dict[str, Posting] = {}
         for term in sorted(of_release.keys() | of_day.keys()):
             parts = [self._moved(posting, 0) for posting in (of_release.get(term),) if posting]
             parts += [self._moved(posting, self.first_of_day) for posting in (of_day.get(term),) if posting]
             ordinals, counts = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
             if len(ordinals):
-                found.append((ordinals, counts))
+                found[term] = ordinals, counts
         return found
+
+    def inside(self, since: float | None, until: float | None) -> NDArray[np.bool_] | None:
+        """The items that were said from `since` on and before `until` (POSIX seconds); None for all."""
+        if since is None and until is None:
+            return None
+        after = np.ones(len(self), bool) if since is None else self.starts >= since
+        return after if until is None else after & (self.starts < until)
 
     def _moved(self, posting: Posting, first: int) -> Posting:
         if self.places is None or (self.appended and not first):
@@ -204,11 +212,11 @@ def _positions(release: ChatItems, day: DayItems, rows: list[int]) -> NDArray[np
 
 def _speakers(
     release: ChatItems | None, day: DayItems | None, order: Integers
-) -> tuple[list[tuple[str, str]], NDArray[np.int32]]:
+) -> tuple[list[Speaker], NDArray[np.int32]]:
     """Those who said an item that is ranked (whoever is forgotten is no speaker), and who said each."""
     numbers = {speaker: number for number, speaker in enumerate(release.speakers)} if release else {}
     turns = day.turns if day else ()
-    said = [numbers.setdefault((turn.chunk.role, turn.chunk.speaker), len(numbers)) for turn in turns]
+    said = [numbers.setdefault(turn.chunk.person, len(numbers)) for turn in turns]
     rows = np.array(said, np.int32)
     said_by = (rows if release is None else np.concatenate([release.said_by, rows]))[order]
     there = np.flatnonzero(np.bincount(said_by, minlength=len(numbers)))

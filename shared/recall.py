@@ -151,12 +151,15 @@ class OpenRelease:
         hidden_before: float | None = None,
         known: Collection[str] = (),
         vector_of: VectorOf | None = None,
+        since: float | None = None,
+        until: float | None = None,
     ) -> Recalled:
         """The `k` chunks of this chat that say most about `query`; `now` (POSIX seconds, else the clock) is what "last week" counts from.
 
         `day` are turns that are not in the release yet; those that are count once. `hidden` (turn ids) and all before `hidden_before` (POSIX
         seconds) are forgotten: as if never said. `known` (turn ids) are ranked and not returned. `vector_of` embeds the question for the day's
-        turns where the release's own index is not open. ValueError if `day` is another chat's.
+        turns where the release's own index is not open. What was not said from `since` on and before `until` (POSIX seconds) is ranked and not
+        returned. ValueError if `day` is another chat's.
         """
         self._merged = self._merged or _cache()
         sources = Sources(self._lexical, self._terms, self._backend, self._merged, self._pool, self._zone)
@@ -164,7 +167,9 @@ class OpenRelease:
         moment = time.time() if now is None else now
         found = look_up(
             sources,
-            Asked(chat_id, query, k, moment, deadline_seconds, day, forgotten, frozenset(known), vector_of),
+            Asked(
+                chat_id, query, k, moment, deadline_seconds, day, forgotten, frozenset(known), vector_of, since, until
+            ),
         )
         if self.text_missing:
             return replace(found, degraded=[f"no recalled text: {self.text_missing}"])
@@ -215,6 +220,8 @@ class DayRecall:
         hidden_before: float | None = None,
         known: Collection[str] = (),
         vector_of: VectorOf | None = None,
+        since: float | None = None,
+        until: float | None = None,
     ) -> Recalled:
         """As `OpenRelease.recall`."""
         tokeniser, merged = self._own()
@@ -227,7 +234,9 @@ class DayRecall:
         moment = time.time() if now is None else now
         return look_up(
             sources,
-            Asked(chat_id, query, k, moment, deadline_seconds, day, forgotten, frozenset(known), vector_of),
+            Asked(
+                chat_id, query, k, moment, deadline_seconds, day, forgotten, frozenset(known), vector_of, since, until
+            ),
         )
 
     def _own(self) -> tuple[Tokeniser, MergedCache]:

@@ -18,11 +18,15 @@ import math
 import re
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import Any, NoReturn
-
-import orjson
+from typing import Any
 
 from shared import keys
+from shared.wire_json import RecordRefused, dumps, loads_object, well_formed
+
+__all__ = [
+    "CHAT_ID_LENGTH", "MODELS", "RESULT_BYTES", "ROLES", "RecordRefused", "Result", "Task", "Tombstone", "Turn", "chat_id_of", "dumps",
+    "loads_object", "task_id_of", "timestamp_of", "turn_key", "user_id_of", "well_formed",
+]  # fmt: skip
 
 ROLES = ("user", "asst")
 MODELS = ("opus", "sonnet", "haiku")
@@ -37,53 +41,6 @@ _TASK_ID = re.compile(r"[A-Za-z0-9_-]{1,100}\Z")
 _COMPLETED_AT = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{6})?\+00:00")
 #: Turns outside the years 1970 to 9998 cannot be dated in text.
 _LATEST_TIMESTAMP = 253_370_764_800.0
-
-
-class RecordRefused(ValueError):
-    """A record that cannot be taken; the text is the reason kept beside its bytes."""
-
-
-def dumps(value: Any) -> bytes:
-    """JSON bytes; a lone surrogate (which orjson refuses) is written as an escape."""
-    try:
-        return orjson.dumps(value)
-    except TypeError:
-        return json.dumps(value, ensure_ascii=True, allow_nan=False, separators=(",", ":")).encode("ascii")
-
-
-def loads_object(raw: bytes) -> dict[str, Any]:
-    """A JSON object from bytes, or RecordRefused."""
-    try:
-        value = _loads(raw)
-    except UnicodeDecodeError as error:
-        raise RecordRefused(f"not UTF-8 at byte {error.start}") from error
-    except RecursionError as error:
-        raise RecordRefused("nested too deep") from error
-    except ValueError as error:
-        raise RecordRefused(f"not JSON: {str(error)[:200]}") from error
-    if not isinstance(value, dict):
-        raise RecordRefused(f"a JSON object was expected, not {type(value).__name__}")
-    return value
-
-
-def _loads(raw: bytes) -> Any:
-    try:
-        return orjson.loads(raw)
-    except orjson.JSONDecodeError:
-        return json.loads(raw.decode("utf-8"), parse_constant=_refuse_constant)
-
-
-def _refuse_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no JSON number")
-
-
-def well_formed(text: str) -> str:
-    """The text with U+FFFD in place of each lone surrogate; the two halves of a pair become the character that they stand for."""
-    try:
-        text.encode("utf-8")
-    except UnicodeEncodeError:
-        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-    return text
 
 
 def _make_well_formed(record: Task | Turn, *names: str) -> None:
@@ -108,6 +65,14 @@ def chat_id_of(value: object) -> str:
     if value == "0" or value != value.strip() or not value.isprintable():
         raise RecordRefused("chat_id holds characters that no chat id has, or is 0")
     return value
+
+
+def user_id_of(value: object) -> str | None:
+    """The one spelling of a person's id, as `chat_id_of` has a chat's; None for what is none. Nothing is addressed by it, so nothing is refused."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return str(value) if abs(value) <= 1 << 63 else None
+    plain = isinstance(value, str) and 0 < len(value) <= CHAT_ID_LENGTH and value.isprintable()
+    return str(value) if plain and value == str(value).strip() else None
 
 
 def task_id_of(value: object) -> str:
@@ -173,12 +138,12 @@ class Task:
         model = record.get("model")
         if model not in (None, *MODELS):
             raise RecordRefused(f"model must be one of {', '.join(MODELS)}")
-        user, speaker = record.get("user_id"), record.get("name")
+        speaker = record.get("name")
         return cls(
             task_id=task_id_of(record.get("task_id")),
             chat_id=chat_id_of(record.get("chat_id")),
             message=message,
-            user_id=str(user) if isinstance(user, int | str) and not isinstance(user, bool) else None,
+            user_id=user_id_of(record.get("user_id")),
             submitted_at=_moment(record.get("submitted_at")),
             model=model,
             name=speaker if isinstance(speaker, str) and speaker.strip() else None,
@@ -198,7 +163,10 @@ def _moment(value: object) -> float | None:
 
 @dataclass(frozen=True)
 class Turn:
-    """One side of an exchange, exactly what was said."""
+    """One side of an exchange, exactly what was said. `user_id` is its task's: of the person who spoke, None for an answer or where none is known.
+
+    A `user_id` that is no text, as a task of h-cli's has it, is in `extra` too: so it is written as it came.
+    """
 
     task_id: str
     role: str
@@ -208,6 +176,7 @@ class Turn:
     name: str | None = None
     session: str | None = None
     extra: dict[str, Any] = field(default_factory=dict, compare=False)
+    user_id: str | None = None
     as_said: dict[str, str] = field(default_factory=dict, init=False, compare=False)  # what held a lone surrogate
 
     def __post_init__(self) -> None:
@@ -222,6 +191,11 @@ class Turn:
         """What the turn is labelled with where a person or the model reads it."""
         return self.name or {"user": "user", "asst": "assistant"}[self.role]
 
+    @property
+    def person(self) -> tuple[str, str, str | None]:
+        """Who said it: role, name and id (shared/speakers.py)."""
+        return self.role, self.speaker, self.user_id
+
     def to_json(self) -> bytes:
         record: dict[str, Any] = {
             "chat_id": self.chat_id,
@@ -230,7 +204,7 @@ class Turn:
             "timestamp": self.timestamp,
             "task_id": self.task_id,
         }
-        optional = {"name": self.name, "session": self.session}
+        optional = {"name": self.name, "session": self.session, "user_id": self.user_id}
         return dumps(record | {k: v for k, v in optional.items() if v is not None} | self.as_said | self.extra)
 
     @classmethod
@@ -243,6 +217,9 @@ class Turn:
                 raise RecordRefused(f"{field_name} in the value differs from the key's")
         name, session = record.get("name"), record.get("session")
         known = {"task_id", "role", "chat_id", "content", "timestamp", "name", "session"}
+        user = user_id_of(record.get("user_id")) if role == "user" else None
+        if user is not None and user == record["user_id"]:
+            known.add("user_id")
         return cls(
             task_id=task_id,
             role=role,
@@ -252,6 +229,7 @@ class Turn:
             name=name if isinstance(name, str) and name.strip() else None,
             session=session if isinstance(session, str) else None,
             extra={k: v for k, v in record.items() if k not in known},
+            user_id=user,
         )
 
 

@@ -85,6 +85,16 @@ def coverage(message: str, text: str) -> float:
     return _share(_content(message), text)
 
 
+def text_roots(text: str) -> set[str]:
+    """A text's words, endings aside."""
+    return {_root(word) for word in spoken(text).split(" ") if word}
+
+
+def content_roots(message: str) -> set[str]:
+    """A message's words of content, endings aside."""
+    return _content(message)
+
+
 def _content(message: str) -> set[str]:
     """A message's words of content, endings aside."""
     return {_root(word) for word in query_words(message) if word not in QUESTION_WORDS}

@@ -268,14 +268,20 @@ def test_a_chat_summary_is_left_out_when_it_is_not_wanted() -> None:
 
 
 def test_a_context_is_told_to_scripts_with_its_hits_and_reasons() -> None:
-    long = replace(hit("x" * 9_000, NOW + 1, score=0.123456), scores={"speaker": 0.25, "bm25": 2.0}, also=("t9:user",))
+    long = replace(
+        hit("x" * 9_000, NOW + 1, score=0.123456),
+        scores={"speaker": 0.25, "bm25": 2.0, "cosine": -0.1},
+        also=("t9:user",),
+        words=0.5,
+    )
     record = json.loads(json.dumps(composed([hit("yes", question="why?"), long], "- anna: in short").to_json()))
     assert (record["release"], record["degraded"], record["ms"]) == (7, ["why"], 1.5)
     assert [part["name"] for part in record["parts"]] == ["summary", "recalled"]
     assert record["tokens"] == -(-len(record["text"]) // 4)
     (used,), (cut,) = record["hits"], record["cut"]
     assert (used["text"], used["question"], used["speaker"], used["timestamp"]) == ("yes", "why?", "anna", NOW)
-    assert (cut["score"], cut["scores"]) == (0.1235, {"lexical": 0.1235, "vector": None, "bm25": 2.0, "cosine": None})
+    assert (cut["rank"], cut["score"]) == (0.1235, 0.275), "what it is ranked by, and what people are shown"
+    assert cut["scores"] == {"words": 0.5, "meaning": 0.0, "bm25": 2.0, "cosine": -0.1}
     assert (cut["parts"], cut["also"]) == ({"speaker": 0.25}, ["t9:user"])
     assert (used["date"], record["nothing_why"]) == ("2024-02-09T17:33:20+00:00", None)
 

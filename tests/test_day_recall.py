@@ -127,7 +127,7 @@ def same(found: Recalled, expected: Recalled) -> None:
     """The same hits with the same scores, each question and each repetition with them; equal ones in any order."""
     told, wanted = ({hit.chunk.chunk_id: hit for hit in one.hits} for one in (found, expected))
     assert told.keys() == wanted.keys()
-    assert [hit.score for hit in found.hits] == pytest.approx([hit.score for hit in expected.hits], abs=1e-5)
+    assert [hit.rank for hit in found.hits] == pytest.approx([hit.rank for hit in expected.hits], abs=1e-5)
     for name, hit in told.items():
         other = wanted[name]
         assert hit.scores == pytest.approx(other.scores, abs=1e-5)

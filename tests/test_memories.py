@@ -178,7 +178,8 @@ def test_relevance_weighs_importance_and_age(kept: Remembering, store: Memories)
 def test_without_an_embedder_words_alone_do(blind: Remembering, store: Memories) -> None:
     add(blind, MISHKA, "The user lives in Ghent")
     assert blind.add("1", FACT, "the user has a cat called mishka", now=NOW)[1] is False
-    assert blind.relevant("1", "the cat Mishka", 5, now=NOW) == []
+    assert [m.text for m, _ in blind.relevant("1", "does Mishka like the castle?", 5, now=NOW)] == [MISHKA]
+    assert blind.relevant("1", "good morning, and thanks!", 5, now=NOW) == []
     assert [m.text for m in blind.match("1", "cat Mishka").memories] == [MISHKA]
     assert blind.match("1", "learn to feed the cat properly").memories == [], (
         "one word of three is too little to act on"
@@ -199,7 +200,8 @@ def test_vectors_are_filled_in_later(blind: Remembering, kept: Remembering, stor
 def test_vectors_of_another_model_are_never_compared(kept: Remembering, store: Memories) -> None:
     (memory,) = add(kept, MISHKA)
     store.update_embedding("1", memory.memory_id, b"\0" * 8, "another/2")
-    assert kept.relevant("1", "my cat Mishka", 5, now=NOW) == []
+    assert kept.relevant("1", "what does my pet eat?", 5, now=NOW) == []
+    assert [m.text for m, _ in kept.relevant("1", "my cat Mishka", 5, now=NOW)] == [MISHKA], "by its words"
     assert kept.match("1", "cat Mishka").clear, "by its words"
     assert kept.embed_missing(10) == 1
 

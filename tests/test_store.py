@@ -59,7 +59,7 @@ def database(stores: Stores) -> Database:
 
 
 def said(task: str, content: str = "hello", chat: str = "1", at: float = NOW, **more: Any) -> StoredTurn:
-    own = {name: more.pop(name) for name in ("name", "session", "extra") if name in more}
+    own = {name: more.pop(name) for name in ("name", "session", "extra", "user_id") if name in more}
     return StoredTurn(Turn(task, more.pop("role", "user"), chat, content, at, **own), **more)
 
 
@@ -81,15 +81,13 @@ def contents(found: Collection[StoredTurn]) -> list[str]:
 def test_a_turn_comes_back_as_it_was_stored(database: Database) -> None:
     turns = Turns(database)
     whole = said(
-        "t1", "Hello Wörld", "-100123", 1.5, name="Ann", session="s1", extra={"x": [1, "\ud800"]}, user="7",
-        channel_type="slack", channel="general", language="en", metadata={"a": {"b": None}}, embedding=b"\0\1", embedding_model="m",
+        "t1", "Hello Wörld", "-100123", 1.5, name="Ann", session="s1", extra={"x": [1, "\ud800"]}, user_id="7",
+        language="en", embedding=b"\0\1", embedding_model="m",
     )  # fmt: skip
     assert turns.store([whole]) == 1
     (found,) = turns.get_recent("-100123", 1, 10, now=2)
     assert found == whole
     assert found.turn.extra == {"x": [1, "\ud800"]}
-    turns.store([said("t2", chat="-100123", at=2)])
-    assert turns.get_recent("-100123", 1, 1, now=2)[0].channel == "-100123"
 
 
 def test_storing_again_replaces_and_counts_only_what_is_new(database: Database) -> None:
@@ -121,10 +119,9 @@ def test_the_same_task_id_in_two_chats_is_two_turns(database: Database) -> None:
 
 def test_recent_turns_are_the_newest_in_the_order_of_time(database: Database) -> None:
     turns = Turns(database)
-    turns.store([said(f"t{n}", str(n), at=NOW - n * DAY, channel="ops" if n % 2 else "") for n in range(10)])
+    turns.store([said(f"t{n}", str(n), at=NOW - n * DAY) for n in range(10)])
     assert contents(turns.get_recent("1", 7, 3, now=NOW)) == ["2", "1", "0"]
     assert contents(turns.get_recent("1", 7, 99, now=NOW)) == ["7", "6", "5", "4", "3", "2", "1", "0"]
-    assert contents(turns.get_recent("1", 7, 99, now=NOW, channel="ops")) == ["7", "5", "3", "1"]
     assert turns.get_recent("1", 7, 0, now=NOW) == []
     turns.store([said("q", "question", at=NOW + 5), said("r", "answer", at=NOW + 5)])  # one clock reading: as they came
     assert contents(turns.get_recent("1", 1, 2, now=NOW)) == ["question", "answer"]
@@ -220,10 +217,10 @@ def test_very_long_and_very_odd_texts_are_stored_whole(database: Database) -> No
 
 def test_nul_and_lone_surrogates_become_the_replacement_character(database: Database) -> None:
     turns = Turns(database)
-    turns.store([said("a", "nul\x00 half\ud83d", name="N\x00", session="s\ud800", metadata={"k\x00": "\ud800"})])
+    turns.store([said("a", "nul\x00 half\ud83d", name="N\x00", session="s\ud800", extra={"k\x00": "\ud800"})])
     (found,) = turns.of_session("1", "s\ud800")
     assert (found.turn.content, found.turn.name) == ("nul\ufffd half\ufffd", "N\ufffd")
-    assert found.metadata == {"k\x00": "\ud800"}  # JSON writes them as escapes: they survive
+    assert found.turn.extra == {"k\x00": "\ud800"}  # JSON writes them as escapes: they survive
     memories = Memories(database)
     kept = memories.add("1", fact("a\x00b\udfff", category="\x00"))
     assert memories.get("1", kept.memory_id) == kept

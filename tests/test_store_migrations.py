@@ -57,7 +57,7 @@ def write_as_of(engine: Engine, revision: str) -> None:
         migrating.upgrade(connection, revision)
         rows: list[tuple[str, dict[str, Any]]] = [
             ("chats", {"chat_id": "-1", "epoch": "e", "turns_changed": 7}),
-            *(("turns", _turn(chat, n)) for chat in ("-1", "2") for n in range(5)),
+            *(("turns", _turn(chat, n, revision)) for chat in ("-1", "2") for n in range(5)),
         ]
         if revision >= "0002":
             rows += [("summaries", _summary()), ("memories", _memory(1)), ("memories", _memory(2, deadline=NOW))]
@@ -70,11 +70,18 @@ def write_as_of(engine: Engine, revision: str) -> None:
             connection.execute(text("UPDATE chats SET last_memory = 2 WHERE chat_id = '-1'"))
 
 
-def _turn(chat: str, n: int) -> dict[str, Any]:
+def with_user_ids(revision: str) -> bool:
+    return REVISIONS.index(revision) >= REVISIONS.index("0005")
+
+
+def _turn(chat: str, n: int, revision: str) -> dict[str, Any]:
     content = f"Привет {n} of {chat}"
-    return {
+    whose = {"user_id": "7"}
+    if not with_user_ids(revision):  # the name stood where the id belongs
+        whose = {"channel_type": "telegram", "channel": chat, "user_id": "Ann"}
+    return whose | {
         "chat_id": chat, "turn_id": f"t{n}:user", "task_id": f"t{n}", "role": "user", "content": content, "timestamp": NOW + n,
-        "name": None, "session": "s", "extra": '{"x": 1}', "channel_type": "slack", "channel": "c", "metadata": "{}",
+        "name": "Ann", "session": "s", "extra": '{"x": 1}',
         "embedding": bytes(range(256)), "embedding_model": "m", "words": indexed_words(chat, content),
     }  # fmt: skip
 
@@ -96,7 +103,8 @@ def check_all_there(database: Database, revision: str) -> None:
     for chat in ("-1", "2"):
         found = turns.get_recent(chat, 1, 99, now=NOW)
         assert [(one.turn.content, one.turn.turn_id) for one in found] == [(f"Привет {n} of {chat}", f"t{n}:user") for n in range(5)]  # fmt: skip
-        assert {(one.embedding, one.channel_type, one.turn.extra["x"]) for one in found} == {(bytes(range(256)), "slack", 1)}  # fmt: skip
+        assert {(one.embedding, one.turn.name, one.turn.extra["x"]) for one in found} == {(bytes(range(256)), "Ann", 1)}
+        assert {one.turn.user_id for one in found} == {"7" if with_user_ids(revision) else None}
         assert len(turns.search(chat, "приветы", 99)) == 5
     assert turns.revision("-1") == "e.7"
     if revision >= "0002":
@@ -253,7 +261,9 @@ def schema(connection: Connection) -> list[Any]:
         WHERE m.type = 'table' ORDER BY 1, 2, 4"""
     written = "SELECT name, sql FROM sqlite_master WHERE type = 'trigger' OR sql LIKE 'CREATE VIRTUAL%' OR name LIKE 'sqlite_seq%' ORDER BY 1"
     in_postgresql = [
-        """SELECT table_name, ordinal_position, column_name, data_type, is_nullable, column_default, character_maximum_length
+        # The number of a column that was dropped is not given again: only the order counts.
+        """SELECT table_name, row_number() OVER (PARTITION BY table_name ORDER BY ordinal_position), column_name,
+            data_type, is_nullable, column_default, character_maximum_length
             FROM information_schema.columns WHERE table_schema = 'public' ORDER BY 1, 2""",
         "SELECT tablename, indexname, indexdef FROM pg_indexes WHERE schemaname = 'public' ORDER BY 1, 2",
         """SELECT conrelid::regclass::text, conname, pg_get_constraintdef(oid) FROM pg_constraint

@@ -9,7 +9,7 @@ from __future__ import annotations
 import sqlalchemy as sa
 
 #: Every revision in order; the last one is what this version needs.
-REVISIONS = ("0001", "0002", "0003", "0004")
+REVISIONS = ("0001", "0002", "0003", "0004", "0005")
 HEAD = REVISIONS[-1]
 #: Alembic's own table; the name is ours, for a database may hold other programs' tables.
 VERSION_TABLE = "hmem_version"
@@ -46,11 +46,8 @@ turns = sa.Table(
     sa.Column("name", sa.Text),
     sa.Column("session", sa.Text),
     sa.Column("extra", sa.Text, nullable=False, server_default="{}"),
-    sa.Column("channel_type", sa.Text, nullable=False),
-    sa.Column("channel", sa.Text, nullable=False),
     sa.Column("user_id", sa.Text),
     sa.Column("language", sa.Text),
-    sa.Column("metadata", sa.Text, nullable=False, server_default="{}"),
     sa.Column("embedding", sa.LargeBinary),
     sa.Column("embedding_model", sa.Text),
     sa.Column("words", sa.Text),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -46,14 +46,10 @@ _RECENT = (
 
 @dataclass(frozen=True)
 class StoredTurn:
-    """A turn, where it came from, and what it is found by. `channel` is the chat id where nothing else is said."""
+    """A turn, and what it is found by."""
 
     turn: Turn
-    channel_type: str = "telegram"
-    channel: str = ""
-    user: str | None = None
     language: str | None = None  # ISO 639-1
-    metadata: dict[str, Any] = field(default_factory=dict)
     embedding: bytes | None = None  # float32, little endian
     embedding_model: str | None = None
 
@@ -78,14 +74,11 @@ class Turns:
             # One order for every writer: two that lock the same chats never wait for each other.
             return sum(_store_chat(own_connection, chat_id, by_chat[chat_id]) for chat_id in sorted(by_chat))
 
-    def get_recent(
-        self, chat_id: str, days: float, limit: int, *, now: float, channel: str | None = None
-    ) -> list[StoredTurn]:
+    def get_recent(self, chat_id: str, days: float, limit: int, *, now: float) -> list[StoredTurn]:
         """The newest `limit` turns of the last `days` days (those of a clock that is ahead too), oldest first."""
-        query = _RECENT if channel is None else _RECENT.where(turns.c.channel == storable(channel))
         asked = {"chat": checked_chat(chat_id), "since": now - days * _DAY_SECONDS, "most": max(0, limit)}
         with self._database.reading() as connection:
-            return [_stored(row) for row in own(connection.execute(query, asked), chat_id)][::-1]
+            return [_stored(row) for row in own(connection.execute(_RECENT, asked), chat_id)][::-1]
 
     def get_by_date_range(self, chat_id: str, start: float, end: float, limit: int) -> list[StoredTurn]:
         """The first `limit` turns with start <= time < end (POSIX seconds), oldest first."""
@@ -244,11 +237,8 @@ def _values(stored: StoredTurn) -> dict[str, Any]:
         "name": clean(turn.name),
         "session": clean(turn.session),
         "extra": json_text(turn.extra),
-        "channel_type": storable(stored.channel_type),
-        "channel": storable(stored.channel or turn.chat_id),
-        "user_id": clean(stored.user),
+        "user_id": turn.user_id,
         "language": clean(stored.language),
-        "metadata": json_text(stored.metadata),
         "embedding": stored.embedding,
         "embedding_model": stored.embedding_model,
         "words": indexed_words(turn.chat_id, content),
@@ -258,6 +248,6 @@ def _values(stored: StoredTurn) -> dict[str, Any]:
 def _stored(row: Sequence[Any]) -> StoredTurn:
     """A row of `_COLUMNS`."""
     chat_id, _turn_id, task_id, role, content, timestamp, name, session, extra, *rest = row
-    channel_type, channel, user, language, metadata, embedding, model = rest
-    turn = Turn(task_id, role, chat_id, content, timestamp, name, session, json_object(extra))
-    return StoredTurn(turn, channel_type, channel, user, language, json_object(metadata), embedding, model)
+    user_id, language, embedding, model = rest
+    turn = Turn(task_id, role, chat_id, content, timestamp, name, session, json_object(extra), user_id)
+    return StoredTurn(turn, language, embedding, model)

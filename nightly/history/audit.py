@@ -17,7 +17,7 @@ from zoneinfo import ZoneInfo
 from nightly.history.candidates import Read, Wanted, lines_of, taken_or_left, turn_candidate
 from shared.errors import InvalidInput
 from shared.moments import moment
-from shared.records import RecordRefused, Turn, chat_id_of, loads_object, task_id_of, timestamp_of
+from shared.records import RecordRefused, Turn, chat_id_of, loads_object, task_id_of, timestamp_of, user_id_of
 
 SOURCE = "audit"
 PATTERN = "*.jsonl"
@@ -71,7 +71,8 @@ class Log:
             raise RecordRefused("the message or output is no text")
         if not said.strip() or (role == "asst" and (_failed(record) or _NO_ANSWER.fullmatch(said.strip()))):
             return Read(done, left_out="an error or nothing instead of an answer" if role == "asst" else "without text")
-        turn = Turn(task_id, role, chat_id, said, _time(record))
+        user = user_id_of(record.get("user_id")) if role == "user" else None
+        turn = Turn(task_id, role, chat_id, said, _time(record), user_id=user)
         self._seen.add((task_id, role))
         return taken_or_left(self._wanted, done, turn_candidate(SOURCE, unit, turn))
 

@@ -90,7 +90,9 @@ class Talk:
         if not from_bot:
             self.asked[number] = own
         shown = name if isinstance(name, str) and name.strip() and not from_bot else None
-        return Turn(task_id, "asst" if from_bot else "user", self.chat_id, content, _time(message, self.zone), shown)
+        role, said_at = "asst" if from_bot else "user", _time(message, self.zone)
+        user = None if from_bot else _sender(message)
+        return Turn(task_id, role, self.chat_id, content, said_at, shown, user_id=user)
 
     def _answered(self, message: dict[str, Any]) -> str | None:
         """The task id of the question that this is the first answer to."""

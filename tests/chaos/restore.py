@@ -123,7 +123,7 @@ def _answers(world: World, questions: list[str]) -> dict[tuple[str, str], list[t
             found[chat, question] = [
                 (
                     hit.chunk.chunk_id,
-                    round(hit.score, DECIMALS),
+                    round(hit.rank, DECIMALS),
                     _rounded(hit.lexical),
                     _rounded(hit.vector),
                     hit.question,

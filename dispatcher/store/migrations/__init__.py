@@ -1,1 +1,1 @@
-"""Alembic's scripts, found by their path. They only add: nothing that is stored is dropped, and there is no way back."""
+"""Alembic's scripts, found by their path. Nothing that was said or kept is dropped, and there is no way back."""
