@@ -7,10 +7,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from dispatcher.context import Context, Said, compose, hits_for
+from shared.choosing import chosen
 from shared.errors import HmemError
+from shared.injection import decide
 from shared.lookup import Recalled
 from shared.recall import OpenRelease
-from shared.relevance import faint, nothing_why
+from shared.relevance import faint
 from shared.settings import Settings
 
 if TYPE_CHECKING:
@@ -107,13 +109,18 @@ def of_release(
     """
     summary, fault = _summary(release, chat_id, settings, forgotten)
     family = _family(release) if release else day_family
-    similarities = [hit.scores["cosine"] for hit in recalled.hits if "cosine" in hit.scores]
-    if len(similarities) < len(recalled.hits):
-        # One side has no vectors: what it holds cannot be judged by those of the other.
-        similarities = []
-    why = nothing_why(message, similarities, (hit.chunk.text for hit in recalled.hits), family)
+    decision = decide(recalled.evidence, family, settings.timezone) if recalled.evidence else None
+    told = recalled.hits
+    if recalled.evidence and decision and decision.inject:
+        told = [
+            hit
+            for hit in chosen(message, recalled.hits, recalled.evidence, decision)
+            if decision.spans or decision.blind or not faint(hit.scores.get("cosine"), hit.lexical, family)
+        ]
+    kept = {hit.chunk.chunk_id for hit in told}
+    weak = [hit for hit in recalled.hits if hit.chunk.chunk_id not in kept]
     return compose(
-        replace(recalled, degraded=recalled.degraded + fault + (today.degraded if today else [])),
+        replace(recalled, hits=[*told, *weak], degraded=recalled.degraded + fault + (today.degraded if today else [])),
         summary.strip(),
         budget=budget,
         zone=settings.timezone,
@@ -122,8 +129,9 @@ def of_release(
         facts=today.facts if today else "",
         earlier=today.earlier if today else "",
         relevant=today.relevant if today else "",
-        why_nothing=why or _unknown(release, chat_id, today),
-        weak={hit.chunk.chunk_id for hit in recalled.hits if faint(hit.scores.get("cosine"), hit.lexical, family)},
+        why_nothing=_unknown(release, chat_id, today) or (decision.why if decision and not decision.inject else None),
+        weak={hit.chunk.chunk_id for hit in weak},
+        why=decision.why if decision else None,
     )
 
 

@@ -93,6 +93,7 @@ class Context:
     ms: float = 0.0
     nothing_why: str | None = None
     zone: ZoneInfo | None = None
+    why: str | None = None  # by which evidence hits are told, or not
 
     def placed(self, message: str, placement: str, ending: str = "") -> tuple[str, str]:
         """(text for the system prompt, message with what goes ahead of it).
@@ -123,6 +124,7 @@ class Context:
             "tokens": self.tokens,
             "parts": [{"name": part.name, "tokens": tokens(part.body)} for part in self.parts],
             "nothing_why": self.nothing_why,
+            "why": self.why,
             "degraded": self.degraded,
             "ms": round(self.ms, 2),
         }
@@ -173,11 +175,12 @@ def compose(
     relevant: str = "",
     why_nothing: str | None = None,
     weak: Collection[str] = (),
+    why: str | None = None,
 ) -> Context:
     """Fit all parts into a budget of tokens; stable parts first.
 
     `earlier` sums up sessions that ended a while ago, `relevant` are memories that bear on this message. `why_nothing`: no hit is worth its
-    place, for this reason; `weak`: those with these chunk ids are not.
+    place, for this reason; `weak`: those with these chunk ids are not; `why`: what was decided, and by which evidence.
     """
     characters = budget * CHARACTERS_PER_TOKEN
     hits = [] if why_nothing else [hit for hit in recalled.hits if hit.chunk.chunk_id not in weak]
@@ -199,7 +202,9 @@ def compose(
     if summary and not any(part.name == "summary" for part in parts):
         degraded.append(f"no summary: its share of {budget} tokens holds none of it")
     left_out = recalled.hits if why_nothing else [*cut, *(hit for hit in recalled.hits if hit.chunk.chunk_id in weak)]
-    return Context(text, parts, [line.hit for line in used], left_out, degraded, run, recalled.ms, why_nothing, zone)
+    return Context(
+        text, parts, [line.hit for line in used], left_out, degraded, run, recalled.ms, why_nothing, zone, why
+    )
 
 
 @cache

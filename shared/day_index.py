@@ -134,6 +134,10 @@ class DayItems:
                 found[term] = np.array(at, np.int32), np.array(counts, np.uint16)
         return found
 
+    def beginning(self, letters: str) -> set[str]:
+        """The terms of the items that begin so."""
+        return {term for text in self.texts for term in text.counts if term.startswith(letters)}
+
     def similarities(self, vector: Array) -> Array:
         """Cosine similarity of each item to a unit vector of shape (dimensions,); NaN where it has no vector of as many dimensions."""
         out = np.full(len(self), np.nan, np.float32)

@@ -18,14 +18,16 @@ from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
 
 from shared.backends.base import MemoryBackend
+from shared.function_words import SHOWN_BY
+from shared.injection import Evidence, may_be_foreign, read_message
 from shared.lexical import Chunk, LexicalIndex
 from shared.ranking import WEIGHTS, asks_when, groups, meant_speakers, query_words
-from shared.time_words import read_times
+from shared.stemming import COMMON_LETTERS, alike
 
 if TYPE_CHECKING:
     from shared.day_index import DayItems
     from shared.merging import Merged, MergedCache
-    from shared.scoring import Array, Integers, Question, Scored
+    from shared.scoring import Array, Integers, Posting, Question, Scored
 
 #: The unit vector of a question, as the day embeds; None while its embedder is away.
 VectorOf = Callable[[str], "Array | None"]
@@ -52,11 +54,12 @@ class Hit:
 
 @dataclass(frozen=True)
 class Recalled:
-    """Hits, best first, what was left out and why, and the time taken in milliseconds."""
+    """Hits, best first, what was left out and why, and the time taken in milliseconds; `evidence`: whether they bear on the question."""
 
     hits: list[Hit] = field(default_factory=list)
     degraded: list[str] = field(default_factory=list)
     ms: float = 0.0
+    evidence: Evidence | None = None
 
 
 @dataclass(frozen=True)
@@ -110,13 +113,15 @@ def look_up(sources: Sources, asked: Asked) -> Recalled:
         )
     degraded: list[str] = []
     hits: list[Hit] = []
+    evidence: Evidence | None = None
     for those in (sources, replace(sources, lexical=None)) if asked.day else (sources,):
         try:
-            hits = _Lookup(those, asked, degraded).hits()
+            lookup = _Lookup(those, asked, degraded)
+            hits, evidence = lookup.hits(), lookup.evidence
             break
         except sqlite3.Error as error:
             degraded.append(f"no recalled text: {error}")
-    return Recalled(hits, list(dict.fromkeys(degraded)), (time.perf_counter() - started) * 1000)
+    return Recalled(hits, list(dict.fromkeys(degraded)), (time.perf_counter() - started) * 1000, evidence)
 
 
 class _Lookup:
@@ -124,6 +129,10 @@ class _Lookup:
 
     def __init__(self, sources: Sources, asked: Asked, degraded: list[str]) -> None:
         self._sources, self._asked, self._degraded = sources, asked, degraded
+        self._message = read_message(asked.query, asked.now, sources.zone)
+        self._postings: dict[str, Posting] = {}
+        self._forms: dict[str, list[str]] = {}
+        self.evidence: Evidence | None = None
 
     def hits(self) -> list[Hit]:
         from shared.scoring import score
@@ -140,6 +149,7 @@ class _Lookup:
         comparing = self._compare(merged)
         question = self._question(merged)
         scored = score(question, merged.features, self._cosines(comparing, ends))
+        self.evidence = self._evidence(merged, scored)
         return self._read(merged, scored)
 
     def _no_vectors(self, why: str) -> None:
@@ -176,19 +186,70 @@ class _Lookup:
     def _question(self, merged: Merged) -> Question:
         from shared.scoring import Question
 
-        lexical, asked = self._sources.lexical, self._asked
-        words, times = query_words(asked.query), read_times(asked.query, asked.now, self._sources.zone)
-        terms = self._sources.terms(query_words(times.rest))
-        of_day = merged.day.postings(terms) if merged.day else {}
-        of_release = {}
+        asked, message = self._asked, self._message
+        words, times = query_words(asked.query), message.times
+        # What asks for a time alone ("what did we talk about yesterday?") has no word to look for.
+        terms = [] if message.asks_for_a_time else self._sources.terms(query_words(times.rest))
         try:
-            if lexical and merged.release:
-                of_release = lexical.postings(merged.release, terms)
+            self._postings = self._standing(merged, terms)
         except sqlite3.Error as error:
             self._degraded.append(f"no keyword search: {error}")
+            self._postings = merged.postings({}, merged.day.postings(terms) if merged.day else {})
         speaker = merged.of_speakers(meant_speakers(words, merged.speakers))
         then = merged.said_in(times.spans) if times.spans else None
-        return Question(merged.postings(of_release, of_day), speaker, asks_when(words), then, times.from_now)
+        from_now = times.from_now or message.asks_for_a_time
+        return Question(list(self._postings.values()), speaker, asks_when(words), then, from_now)
+
+    def _standing(self, merged: Merged, terms: list[str]) -> dict[str, Posting]:
+        """Where these terms stand; where the language is not stemmed, other forms of those that stand nowhere."""
+        found = self._both_sides(merged, terms)
+        if self._message.language == "en" or len(found) == len(terms):
+            return found
+        lexical, forms = self._sources.lexical, set[str]()
+        for term in terms:
+            if term in found or len(term) < COMMON_LETTERS:
+                continue
+            near = merged.day.beginning(term[:COMMON_LETTERS]) if merged.day else set[str]()
+            if lexical and merged.release:
+                near |= lexical.beginning(merged.release, term[:COMMON_LETTERS])
+            self._forms[term] = [one for one in sorted(near) if alike(term, one)]
+            forms.update(self._forms[term])
+        return self._both_sides(merged, sorted(forms.union(terms))) if forms else found
+
+    def _both_sides(self, merged: Merged, terms: list[str]) -> dict[str, Posting]:
+        lexical = self._sources.lexical
+        of_day = merged.day.postings(terms) if merged.day else {}
+        of_release = lexical.postings(merged.release, terms) if lexical and merged.release and terms else {}
+        return merged.postings(of_release, of_day)
+
+    def _evidence(self, merged: Merged, scored: Scored) -> Evidence:
+        """What speaks for telling anything at all; of the same terms and cosines that are ranked."""
+        from shared.evidence import middle, weigh
+
+        message = self._message
+        terms = [self._sources.terms([word]) for word in message.telling]
+        words = [[form for term in some for form in (term, *self._forms.get(term, ()))] for some in terms]
+        then = int(merged.said_in(message.spans).sum()) if message.spans else 0
+        asked = set(query_words(self._asked.query))
+        named = any(name.lower() in asked for role, name in merged.speakers if name != role)
+        found = weigh(
+            message, words, self._postings, scored.cosine, len(merged), then, named=named, typical=middle(scored.total)
+        )
+        return replace(found, foreign=self._foreign(merged)) if may_be_foreign(found) else found
+
+    def _foreign(self, merged: Merged) -> float:
+        """Share of the items that are in another language than the message, as their sentence words show."""
+        from shared.evidence import standing
+
+        try:
+            shown = {
+                language: standing(self._both_sides(merged, self._sources.terms(words)), len(merged))
+                for language, words in SHOWN_BY.items()
+            }
+        except sqlite3.Error:
+            return 0.0
+        own = shown.pop(self._message.language)
+        return float((sum(shown.values()) > own).mean())
 
     def _cosines(self, comparing: Future[tuple[Array | None, str | None]] | None, ends: float | None) -> Array | None:
         if comparing is None:

@@ -80,17 +80,17 @@ class Merged(Items):
                 found.setdefault(chunk.exchange, chunk.text)
         return found
 
-    def postings(self, of_release: Mapping[str, Posting], of_day: Mapping[str, Posting]) -> list[Posting]:
-        """Where terms stand among the items, by the order of the terms."""
+    def postings(self, of_release: Mapping[str, Posting], of_day: Mapping[str, Posting]) -> dict[str, Posting]:
+        """Where terms stand among the items, in the order of the terms."""
         if self.places is None:
-            return list(of_release.values())
-        found = []
+            return dict(of_release)
+        found = {}
         for term in sorted(of_release.keys() | of_day.keys()):
             parts = [self._moved(posting, 0) for posting in (of_release.get(term),) if posting]
             parts += [self._moved(posting, self.first_of_day) for posting in (of_day.get(term),) if posting]
             ordinals, counts = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
             if len(ordinals):
-                found.append((ordinals, counts))
+                found[term] = ordinals, counts
         return found
 
     def _moved(self, posting: Posting, first: int) -> Posting:

@@ -1,0 +1,94 @@
+"""Which hits are told once it is decided that some are, and in which order they fill the room: pure functions over hits.
+
+An earlier question of the person that nearly repeats the message tells nothing, and any other of theirs comes after what was stated. Hits end where
+the score falls off to what any turn of the chat has. Of a day that was asked for, what tells most comes first, and nothing twice.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from shared.function_words import ASKING, language_of, plain
+from shared.ranking import asks, content_words, query_words
+from shared.stemming import stemmed
+
+if TYPE_CHECKING:
+    from shared.injection import Decision, Evidence
+    from shared.lookup import Hit
+
+#: Share of common content words from which on a question is the same as the message.
+REPEATED = 0.7
+#: Taken off a person's question that states nothing.
+OWN_QUESTION = 0.15
+#: A hit is told if its score is above the typical one of the chat by this share of the best one's lead.
+FALL_OFF = 0.2
+#: A question up to this length states nothing beside; longer ones tell what they ask about ("I'm working on …, can you …?").
+BARE_QUESTION = 120
+#: What a statement of a person is ahead of an answer where neither words nor similarity tell.
+STATED = 0.2
+#: Of a day: new words of a turn that count, what an assistant's turn and a bare question weigh, and the length at which a turn counts half.
+NEW_WORDS, ANSWER, QUESTION, LONG = 12, 0.5, 0.3, 400
+_SENTENCES = re.compile(r"(?<=[.!?…])\s+")
+
+
+def chosen(message: str, hits: Sequence[Hit], evidence: Evidence, decision: Decision) -> list[Hit]:
+    """Those that are told, in the order in which they take the room."""
+    left = [hit for hit in hits if not repeats(message, hit)]
+    if decision.spans:
+        then = [hit for hit in left if any(first <= hit.chunk.started_at < end for first, end in decision.spans)]
+        return most_telling(then)
+    if decision.blind:
+        return sorted(left, key=lambda hit: -_standing(hit) - (STATED if hit.chunk.role == "user" else 0))
+    ranked = sorted(left, key=lambda hit: -_standing(hit))
+    if not ranked:
+        return []
+    least = evidence.typical + FALL_OFF * (_standing(ranked[0]) - evidence.typical)
+    return [hit for hit in ranked if _standing(hit) >= least]
+
+
+def _standing(hit: Hit) -> float:
+    return hit.score - (OWN_QUESTION if hit.chunk.role == "user" and only_asks(hit.chunk.text) else 0.0)
+
+
+def only_asks(text: str) -> bool:
+    """Whether every sentence is a question, and no more is said."""
+    return len(text) <= BARE_QUESTION and all(asks(sentence) for sentence in _SENTENCES.split(text.strip()))
+
+
+def repeats(message: str, hit: Hit) -> bool:
+    """Whether a hit is an earlier question of the person that is nearly the message."""
+    if hit.chunk.role != "user":
+        return False
+    text = hit.chunk.text
+    words = query_words(text)
+    if not asks(text) and (not words or plain(words[0]) not in ASKING[language_of(words)]):
+        return False
+    one, other = _content(query_words(message)), _content(words)
+    return len(one & other) >= REPEATED * len(one | other)
+
+
+def _content(words: Sequence[str]) -> set[str]:
+    """Content words as stems, or all words of what has none."""
+    return {stemmed(plain(word)) for word in content_words(words) or words}
+
+
+def most_telling(hits: Sequence[Hit]) -> list[Hit]:
+    """The same, ordered by what each adds to those before it: statements of people first, and nothing that is said already."""
+    said: set[str] = set()
+    order: list[Hit] = []
+    left = [(hit, {word for word in query_words(hit.chunk.text) if len(word) > 3 or word.isdigit()}) for hit in hits]
+    while left:
+        best = max(range(len(left)), key=lambda at: _adds(*left[at], said))
+        hit, words = left.pop(best)
+        said |= words
+        order.append(hit)
+    return order
+
+
+def _adds(hit: Hit, words: set[str], said: set[str]) -> float:
+    chunk = hit.chunk
+    weight = ANSWER if chunk.role != "user" and chunk.speaker == chunk.role else 1.0
+    weight *= QUESTION if only_asks(chunk.text) else 1.0
+    return weight * min(NEW_WORDS, len(words - said)) / (1 + len(chunk.text) / LONG)
