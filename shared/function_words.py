@@ -139,6 +139,7 @@ LIGHT: Mapping[str, frozenset[str]] = {
 }
 #: Letters and words that one of the languages has alone.
 _MARKS: Mapping[str, str] = {"de": "äöüß", "fr": "àâçèêëîïôùûœ", "es": "áíñóú"}
+_ACCENTED = frozenset("qué está él sé después también".split())
 _TIMES: Mapping[str, frozenset[str]] = {
     "de": frozenset("gestern vorgestern heute".split()),
     "fr": frozenset("aujourd avant".split()),
@@ -173,7 +174,7 @@ ASKER: Mapping[str, frozenset[str]] = {
     "de": frozenset("ich mein meine meinem meinen meiner meines wir unser unsere unserem unseren unserer".split()),
     "fr": frozenset("je j mon ma mes nous notre nos ai avons suis".split()),
     "es": frozenset(
-        "yo mi mis mia mio nos nosotros nuestra nuestro tengo soy estoy he hemos hablamos dije hice hicimos conte puse vivo trabajo peso llamo".split()
+        "yo mi mis mia mio nos nosotros nuestra nuestro tengo soy estoy he hemos hablamos dije hice hicimos conte puedo debo quiero necesito puse vivo trabajo peso llamo".split()
     ),
     "ru": frozenset(
         """
@@ -181,6 +182,16 @@ ASKER: Mapping[str, frozenset[str]] = {
         нашим наших
         """.split()
     ),
+}
+
+
+#: To whom something is said or happens: of who asks beside a word that asks ("What did the doctor give me?"), not in a request ("Tell me a joke").
+TO_ASKER: Mapping[str, frozenset[str]] = {
+    "en": frozenset("me us".split()),
+    "de": frozenset("mich mir uns".split()),
+    "fr": frozenset("m me moi".split()),
+    "es": frozenset("me nos".split()),
+    "ru": frozenset("мне нас нам".split()),
 }
 
 
@@ -202,6 +213,7 @@ def language_of(words: Iterable[str]) -> str:
         own = (known, TALKING[language], COURTESY[language], _TIMES[language])
         count = sum(any(word in words for words in own) for word in told)
         count += sum(not _letters(language).isdisjoint(word) for word in said)
+        count += sum(word in _ACCENTED for word in said) if language == "es" else 0
         if count > most:
             best, most = language, count
     return best

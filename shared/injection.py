@@ -6,14 +6,19 @@ is in meaning and how far above the others, whether it asks, and about us. No si
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from zoneinfo import ZoneInfo
 
-from shared.function_words import ASKER, ASKING, COURTESY, CUT_OFF, LIGHT, TALKING, language_of, plain
+from shared.function_words import ASKER, ASKING, COURTESY, CUT_OFF, LIGHT, TALKING, TO_ASKER, language_of, plain
 from shared.ranking import ASKED, content_words, query_words
 from shared.time_words import Span, Times, read_times
+
+
+#: A word that asks does so at the beginning; further on it joins sentences ("Écris une fonction qui …").
+FIRST_WORDS = 3
 
 
 @dataclass(frozen=True)
@@ -27,6 +32,7 @@ class Message:
     personal: bool  # "I", "you", "we"
     times: Times
     now: float
+    names: frozenset[str] = frozenset()  # in lower case
 
     @property
     def past(self) -> list[Span]:
@@ -41,7 +47,7 @@ class Message:
     @property
     def asks_for_a_time(self) -> bool:
         """Whether it asks for what was said at a time, and for nothing else ("What did we talk about yesterday?")."""
-        return bool(self.spans) and not self.telling and self.asks
+        return bool(self.spans) and not self.telling and (self.asks or self.asks_what_was_said)
 
 
 def read_message(text: str, now: float, zone: ZoneInfo) -> Message:
@@ -54,15 +60,24 @@ def read_message(text: str, now: float, zone: ZoneInfo) -> Message:
     content = content_words(query_words(times.beside), language)
     telling = (word for word in content if (len(word) > 1 or word.isdigit()) and plain(word) not in idle)
     said = not folded.isdisjoint(TALKING[language])
+    asking = any(plain(word) in ASKING[language] for word in words[:FIRST_WORDS])
+    names = set(_NAME.findall(text)) if language != "de" else set()  # German writes every noun so
     return Message(
         language,
         tuple(dict.fromkeys(telling)),
-        "?" in text or not folded.isdisjoint(ASKING[language]),
+        "?" in text or asking,
         said,
-        not folded.isdisjoint(ASKER[language]) or (said and not folded.isdisjoint(ASKED)),
+        not folded.isdisjoint(ASKER[language])
+        or (asking and not folded.isdisjoint(TO_ASKER[language]))
+        or (said and not folded.isdisjoint(ASKED)),
         times,
         now,
+        frozenset(name.lower() for name in names),
     )
+
+
+#: A word with a capital letter that does not begin a sentence.
+_NAME = re.compile(r"(?<=[\w,;:] )[A-ZÀ-ÞА-ЯЁ]\w+")
 
 
 @dataclass(frozen=True)
@@ -82,7 +97,8 @@ class Evidence:
     cosine: float | None = None
     lead: float = 0.0
     then: int = 0
-    named: bool = False  # it names one who speaks in this chat
+    named: bool = False  # it holds the name of one who speaks in this chat, or of whom somebody spoke
+    unknown_name: bool = False  # it holds a name that nobody said here
     foreign: float = 0.0
     typical: float = 0.0  # score of the turn in the middle
 
@@ -106,9 +122,13 @@ NEAR: Mapping[str, tuple[float, float]] = {"all-MiniLM-L6-v2": (0.20, 1.5)}
 LANGUAGES: Mapping[str, frozenset[str]] = {"all-MiniLM-L6-v2": frozenset({"en"})}
 #: Strength that is needed: of a question about us or somebody who speaks here; of another question; of what asks nothing,
 #: said of oneself or not.
-OF_US, OF_THE_WORLD, OF_ME, NO_QUESTION = 0.18, 0.36, 0.50, 0.85
-#: Share of a chat's turns in other languages from which on words cannot be expected to meet.
-FOREIGN = 0.2
+OF_US, OF_THE_WORLD, OF_ME, NO_QUESTION = 0.18, 0.36, 0.50, 0.70
+#: What one word counts in what asks nothing: "continue", "never mind" are found in any long chat.
+ONE_WORD = 0.5
+#: Shares of a chat's turns in other languages than the message from which on words cannot be expected to meet: for a question about us, for another.
+FOREIGN, ALL_FOREIGN = 0.2, 0.6
+#: Where similarity tells nothing, a share of the telling words in one place from which on words alone tell which turns are meant.
+SURE = 0.6
 
 
 def decide(evidence: Evidence, family: str | None, zone: ZoneInfo) -> Decision:
@@ -123,20 +143,30 @@ def decide(evidence: Evidence, family: str | None, zone: ZoneInfo) -> Decision:
         return Decision(False, "it holds no word that tells what it is about, and names no time that is over")
     near = _meaning(evidence, family)
     words = evidence.coverage * min(1.0, evidence.rarity)
+    if len(message.telling) == 1 and not message.asks:
+        words *= ONE_WORD
     strength, told = words + (near or 0.0), _told(evidence, near)
     ours = message.asks and (message.personal or evidence.named)
     if ours and evidence.then and message.personal:
         return Decision(True, f"{told}, and it asks about {_named(message.spans, zone)}")
+    blind = near is None and evidence.coverage < SURE
     if ours and near is None:
         why = f"{told}, a question about us, and similarity tells nothing in this language or model"
-        return Decision(True, why, blind=words < OF_US)
-    if ours and evidence.foreign >= FOREIGN and strength < OF_US:
-        return Decision(
-            True, f"{told}, but {100 * evidence.foreign:.0f} % of the turns are in another language", blind=True
-        )
+        return Decision(True, why, blind=blind)
     needed, kind = _needed(message, ours=ours)
+    if strength < needed and _across_languages(evidence, ours=ours):
+        why = f"{told}, but {100 * evidence.foreign:.0f} % of the turns are in other languages than this question"
+        return Decision(True, why, blind=True)
     verb = "is enough" if strength >= needed else "is too little"
-    return Decision(strength >= needed, f"{told}; a strength of {strength:.2f} {verb} for {kind} ({needed:.2f})")
+    told = f"{told}; a strength of {strength:.2f} {verb} for {kind} ({needed:.2f})"
+    return Decision(strength >= needed, told, blind=blind)
+
+
+def _across_languages(evidence: Evidence, *, ours: bool) -> bool:
+    """Whether a question may be about what was said in another language; names are the same there, so a name that nobody said speaks against."""
+    if ours:
+        return evidence.foreign >= FOREIGN
+    return evidence.message.asks and evidence.foreign >= ALL_FOREIGN and not evidence.unknown_name
 
 
 def _needed(message: Message, *, ours: bool) -> tuple[float, str]:
@@ -148,9 +178,10 @@ def _needed(message: Message, *, ours: bool) -> tuple[float, str]:
 
 
 def may_be_foreign(evidence: Evidence) -> bool:
-    """Whether it is worth asking which languages the chat is in: a question about us of which no word is found."""
-    ours = evidence.message.asks and (evidence.message.personal or evidence.named)
-    return ours and evidence.coverage * min(1.0, evidence.rarity) < OF_US
+    """Whether it is worth asking which languages the chat is in: a question of which few words are found."""
+    ours = evidence.message.personal or evidence.named
+    needed = OF_US if ours else OF_THE_WORLD
+    return evidence.message.asks and evidence.coverage * min(1.0, evidence.rarity) < needed
 
 
 def _meaning(evidence: Evidence, family: str | None) -> float | None:

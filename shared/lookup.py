@@ -232,9 +232,10 @@ class _Lookup:
         then = int(merged.said_in(message.spans).sum()) if message.spans else 0
         asked = set(query_words(self._asked.query))
         named = any(name.lower() in asked for role, name in merged.speakers if name != role)
-        found = weigh(
-            message, words, self._postings, scored.cosine, len(merged), then, named=named, typical=middle(scored.total)
-        )
+        said = (any(form in self._postings for form in forms) for forms in words)
+        names = {there for word, there in zip(message.telling, said, strict=True) if word in message.names}
+        more = {"named": named or True in names, "unknown_name": False in names, "typical": middle(scored.total)}
+        found = weigh(message, words, self._postings, scored.cosine, len(merged), then, **more)
         return replace(found, foreign=self._foreign(merged)) if may_be_foreign(found) else found
 
     def _foreign(self, merged: Merged) -> float:
@@ -248,8 +249,9 @@ class _Lookup:
             }
         except sqlite3.Error:
             return 0.0
-        own = shown.pop(self._message.language)
-        return float((sum(shown.values()) > own).mean())
+        own, others = shown.pop(self._message.language), sum(shown.values())
+        told = own + others > 0
+        return float((others > own).sum() / told.sum()) if told.any() else 0.0
 
     def _cosines(self, comparing: Future[tuple[Array | None, str | None]] | None, ends: float | None) -> Array | None:
         if comparing is None:
