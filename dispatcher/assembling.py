@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from dispatcher.context import Context, Said, compose, hits_for
 from shared.choosing import chosen
 from shared.errors import HmemError
-from shared.injection import decide
-from shared.lookup import Recalled
+from shared.injection import Decision, decide
+from shared.lookup import Hit, Recalled
 from shared.recall import OpenRelease
 from shared.relevance import faint
 from shared.settings import Settings
@@ -109,18 +109,9 @@ def of_release(
     """
     summary, fault = _summary(release, chat_id, settings, forgotten)
     family = _family(release) if release else day_family
-    decision = decide(recalled.evidence, family, settings.timezone) if recalled.evidence else None
-    told = recalled.hits
-    if recalled.evidence and decision and decision.inject:
-        told = [
-            hit
-            for hit in chosen(message, recalled.hits, recalled.evidence, decision)
-            if decision.spans or decision.blind or not faint(hit.scores.get("cosine"), hit.lexical, family)
-        ]
-    kept = {hit.chunk.chunk_id for hit in told}
-    weak = [hit for hit in recalled.hits if hit.chunk.chunk_id not in kept]
+    told, decision = _told(recalled, message, family, settings)
     return compose(
-        replace(recalled, hits=[*told, *weak], degraded=recalled.degraded + fault + (today.degraded if today else [])),
+        replace(recalled, degraded=recalled.degraded + fault + (today.degraded if today else [])),
         summary.strip(),
         budget=budget,
         zone=settings.timezone,
@@ -130,9 +121,22 @@ def of_release(
         earlier=today.earlier if today else "",
         relevant=today.relevant if today else "",
         why_nothing=_unknown(release, chat_id, today) or (decision.why if decision and not decision.inject else None),
-        weak={hit.chunk.chunk_id for hit in weak},
+        told=told,
         why=decision.why if decision else None,
     )
+
+
+def _told(
+    recalled: Recalled, message: str, family: str | None, settings: Settings
+) -> tuple[list[Hit], Decision | None]:
+    """The hits that are worth their place, best first, and what was decided; without evidence nothing is."""
+    decision = decide(recalled.evidence, family, settings.timezone) if recalled.evidence else None
+    hits = recalled.hits
+    if recalled.evidence and decision and decision.inject:
+        hits = chosen(message, hits, recalled.evidence, decision)
+        if decision.spans or decision.blind:
+            return hits, decision
+    return [hit for hit in hits if not faint(hit.scores.get("cosine"), hit.lexical, family)], decision
 
 
 def _summary(

@@ -7,7 +7,7 @@ is in meaning and how far above the others, whether it asks, and about us. No si
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from zoneinfo import ZoneInfo
@@ -15,7 +15,6 @@ from zoneinfo import ZoneInfo
 from shared.function_words import ASKER, ASKING, COURTESY, CUT_OFF, LIGHT, TALKING, TO_ASKER, language_of, plain
 from shared.ranking import ASKED, content_words, query_words
 from shared.time_words import Span, Times, read_times
-
 
 #: A word that asks does so at the beginning; further on it joins sentences ("Écris une fonction qui …").
 FIRST_WORDS = 3
