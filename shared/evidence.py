@@ -12,23 +12,27 @@ from shared.injection import Evidence, Message
 from shared.scoring import Array, Integers, Posting
 
 
+#: In a chat of fewer items than this no word is common.
+FEW_ITEMS = 20
+
+
 def coverage(words: Sequence[Sequence[str]], postings: Mapping[str, Posting], n: int) -> tuple[float, float, int]:
     """(greatest share of these words, each by its rarity, that stand in one of n items or beside it, that rarity, how many stand anywhere).
 
     Each word is given as its terms. What stands nowhere is as rare as a word can be.
     """
-    held, weight, found = np.zeros(n, np.float32), 0.0, 0
+    held, weight, found, many = np.zeros(n, np.float32), 0.0, 0, max(n, FEW_ITEMS)
     for terms in words:
         there = [postings[term][0] for term in terms if term in postings]
         ordinals: Integers = np.unique(np.concatenate(there)) if there else np.zeros(0, np.int32)
-        rarity = math.log(1 + (n - len(ordinals) + 0.5) / (len(ordinals) + 0.5))
+        rarity = math.log(1 + (many - len(ordinals) + 0.5) / (len(ordinals) + 0.5))
         weight += rarity
         if len(ordinals):
             found += 1
             beside = np.concatenate([ordinals - 1, ordinals, ordinals + 1])
             held[np.unique(beside[(beside >= 0) & (beside < n)])] += rarity
     most = float(held.max()) if n else 0.0
-    return most / weight if weight else 0.0, most / math.log(2 + 2 * n), found
+    return most / weight if weight else 0.0, most / math.log(2 + 2 * many), found
 
 
 def lead(cosines: Array | None) -> tuple[float | None, float]:

@@ -152,7 +152,7 @@ def decide(evidence: Evidence, family: str | None, zone: ZoneInfo) -> Decision:
     if ours and near is None:
         why = f"{told}, a question about us, and similarity tells nothing in this language or model"
         return Decision(True, why, blind=blind)
-    needed, kind = _needed(message, ours=ours)
+    needed, kind = _needed(message, ours=ours, measured=evidence.cosine is not None and family in NEAR)
     if strength < needed and _across_languages(evidence, ours=ours):
         why = f"{told}, but {100 * evidence.foreign:.0f} % of the turns are in other languages than this question"
         return Decision(True, why, blind=True)
@@ -168,11 +168,12 @@ def _across_languages(evidence: Evidence, *, ours: bool) -> bool:
     return evidence.message.asks and evidence.foreign >= ALL_FOREIGN and not evidence.unknown_name
 
 
-def _needed(message: Message, *, ours: bool) -> tuple[float, str]:
+def _needed(message: Message, *, ours: bool, measured: bool) -> tuple[float, str]:
+    """What is needed, and of which kind of message; where similarity could not help, words need not say as much."""
     if ours:
         return OF_US, "a question about us"
     if message.asks:
-        return OF_THE_WORLD, "a question"
+        return OF_THE_WORLD if measured else OF_US, "a question"
     return (OF_ME, "what somebody says of himself") if message.personal else (NO_QUESTION, "what asks nothing")
 
 

@@ -277,7 +277,8 @@ class _Lookup:
         k, least = self._asked.k, len(self._asked.known)
         wanted, chunks, once = k + SPARE + least, dict[int, Chunk](), list[list[int]]()
         while True:
-            ranked = best(scored, wanted, only_found=scored.cosine is None)
+            only_found = scored.cosine is None and not self._message.asks_for_a_time
+            ranked = best(scored, wanted, only_found=only_found)
             chunks = self._chunks(merged, ranked)
             items = list(chunks)
             once = groups([((chunk.role, chunk.speaker), chunk.text) for chunk in chunks.values()])
