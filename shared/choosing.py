@@ -32,6 +32,8 @@ BARE_QUESTION = 120
 STATED = 0.2
 #: Of a day: new words of a turn that count, what an assistant's turn and a bare question weigh, and the length at which a turn counts half.
 NEW_WORDS, ANSWER, QUESTION, LONG = 12, 0.5, 0.3, 400
+#: Cosine under which a long turn without a telling word is there for its neighbours alone.
+FAR = 0.2
 _SENTENCES = re.compile(r"(?<=[.!?…])\s+")
 
 
@@ -47,8 +49,16 @@ def chosen(message: str, hits: Sequence[Hit], evidence: Evidence, decision: Deci
         stated = {hit.chunk.chunk_id: STATED if hit.chunk.role == "user" else 0.0 for hit in left}
         return sorted(left, key=lambda hit: -standing[hit.chunk.chunk_id] - stated[hit.chunk.chunk_id])
     least = evidence.typical + FALL_OFF * (max(standing.values(), default=0.0) - evidence.typical)
-    ranked = sorted(left, key=lambda hit: -standing[hit.chunk.chunk_id])
+    ranked = sorted((hit for hit in left if not beside(evidence, hit)), key=lambda hit: -standing[hit.chunk.chunk_id])
     return [hit for hit in ranked if standing[hit.chunk.chunk_id] >= least]
+
+
+def beside(evidence: Evidence, hit: Hit) -> bool:
+    """Whether a long turn ranks only for what stands near it: a short reply is understood by that, a page of code is not."""
+    if len(hit.chunk.text) <= LONG or hit.scores.get("cosine", 1.0) >= FAR:
+        return False
+    own = {stemmed(plain(word)) for word in query_words(hit.chunk.text)}
+    return own.isdisjoint(stemmed(plain(word)) for word in evidence.message.telling)
 
 
 def _is_person(hit: Hit) -> bool:

@@ -200,6 +200,14 @@ def test_hits_end_where_the_score_falls_off() -> None:
     assert chosen("x", [], found, Decision(True, "x")) == []
 
 
+def test_a_long_turn_that_ranks_for_its_neighbours_alone_is_left_out() -> None:
+    code = "def rename(path): " + "return path.with_suffix(old) " * 40
+    far, near = (replace(hit(code, 0.9, "asst"), scores={"cosine": cosine}) for cosine in (0.1, 0.4))
+    short, named = replace(far, chunk=hit("Yes, 71.4").chunk), replace(far, chunk=hit(f"{code} weigh").chunk)
+    hits = [far, near, short, named]
+    assert chosen("x", hits, evidence("How much do I weigh?"), Decision(True, "x")) == [near, short, named]
+
+
 def test_of_a_day_statements_come_first_and_nothing_twice() -> None:
     at = NOW - DAY
     long = hit("def rename(path): " + "return path.with_suffix(old) " * 40, 0.9, "asst", at)
