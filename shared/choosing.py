@@ -10,16 +10,17 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from shared.function_words import ASKING, language_of, plain
-from shared.ranking import asks, content_words, query_words
+from shared.caches import cached
+from shared.function_words import ANY_ASKING, KEPT_MESSAGES, plain
+from shared.ranking import asks, content_words, query_words, spoken
 from shared.stemming import stemmed
 
 if TYPE_CHECKING:
     from shared.injection import Decision, Evidence
     from shared.lookup import Hit
 
-#: Share of common content words from which on a question is the same as the message.
-REPEATED = 0.7
+#: Share of common content words from which on a question is the same as the message, and how many times its length it may have.
+REPEATED, LONGER = 0.7, 2
 #: Taken off a person's question that states nothing.
 OWN_QUESTION = 0.15
 #: A hit is told if its score is above the typical one of the chat by this share of the best one's lead. Of the evidence inside 2,000 tokens (250
@@ -49,12 +50,15 @@ def chosen(message: str, hits: Sequence[Hit], evidence: Evidence, decision: Deci
         stated = {hit.chunk.chunk_id: STATED if hit.chunk.role == "user" else 0.0 for hit in left}
         return sorted(left, key=lambda hit: -standing[hit.chunk.chunk_id] - stated[hit.chunk.chunk_id])
     least = evidence.typical + FALL_OFF * (max(standing.values(), default=0.0) - evidence.typical)
-    ranked = sorted((hit for hit in left if not beside(evidence, hit)), key=lambda hit: -standing[hit.chunk.chunk_id])
+    ranked = sorted(
+        (hit for hit in left if _is_person(hit) or not beside(evidence, hit)),
+        key=lambda hit: -standing[hit.chunk.chunk_id],
+    )
     return [hit for hit in ranked if standing[hit.chunk.chunk_id] >= least]
 
 
 def beside(evidence: Evidence, hit: Hit) -> bool:
-    """Whether a long turn ranks only for what stands near it: a short reply is understood by that, a page of code is not."""
+    """Whether a long answer ranks only for what stands near it: a short reply is understood by that, a page of code is not."""
     if len(hit.chunk.text) <= LONG or hit.scores.get("cosine", 1.0) >= FAR:
         return False
     own = {stemmed(plain(word)) for word in query_words(hit.chunk.text)}
@@ -73,24 +77,28 @@ def _standing(hit: Hit) -> float:
 
 def only_asks(text: str) -> bool:
     """Whether every sentence is a question, and no more is said."""
-    return len(text) <= BARE_QUESTION and all(asks(sentence) for sentence in _SENTENCES.split(text.strip()))
+    return (
+        len(text) <= BARE_QUESTION and asks(text) and all(asks(sentence) for sentence in _SENTENCES.split(text.strip()))
+    )
 
 
 def repeats(message: str, hit: Hit) -> bool:
     """Whether a hit is an earlier question of the person that is nearly the message."""
-    if hit.chunk.role != "user":
-        return False
     text = hit.chunk.text
-    words = query_words(text)
-    if not asks(text) and (not words or plain(words[0]) not in ASKING[language_of(words)]):
+    if hit.chunk.role != "user" or len(text) > LONGER * (len(message) + 10):
         return False
-    one, other = _content(query_words(message)), _content(words)
+    words = query_words(text)
+    if not asks(text) and (not words or plain(words[0]) not in ANY_ASKING):
+        return False
+    one, other = _content(spoken(message)), _content(spoken(text))
     return len(one & other) >= REPEATED * len(one | other)
 
 
-def _content(words: Sequence[str]) -> set[str]:
+@cached(KEPT_MESSAGES)
+def _content(said: str) -> frozenset[str]:
     """Content words as stems, or all words of what has none."""
-    return {stemmed(plain(word)) for word in content_words(words) or words}
+    words = said.split(" ")
+    return frozenset(stemmed(plain(word)) for word in content_words(words) or words)
 
 
 def most_telling(hits: Sequence[Hit]) -> list[Hit]:

@@ -11,7 +11,6 @@ import numpy as np
 from shared.injection import Evidence, Message
 from shared.scoring import Array, Integers, Posting
 
-
 #: In a chat of fewer items than this no word is common.
 FEW_ITEMS = 20
 

@@ -7,9 +7,9 @@ words are dropped always (shared/ranking.py); the others only from a message of 
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections.abc import Collection, Iterable, Mapping
-from functools import cache
 
 from shared.caches import cached
 from shared.stemming import KEPT_WORDS
@@ -238,6 +238,10 @@ TO_ASKER: Mapping[str, frozenset[str]] = {
 }
 
 
+#: Messages whose language is kept: it is asked for several times while one is answered.
+KEPT_MESSAGES = 256
+
+
 @cached(KEPT_WORDS)
 def plain(word: str) -> str:
     """Without accents, in lower case; ё is е, and й stays a letter of its own."""
@@ -247,24 +251,33 @@ def plain(word: str) -> str:
 
 def language_of(words: Iterable[str]) -> str:
     """The language that the words of a message show: de, fr or es where most are of it, ru if there is Cyrillic, else en."""
-    said = list(words)
-    if any("\u0400" <= letter <= "\u04ff" for word in said for letter in word):
+    return _language(" ".join(words))
+
+
+@cached(KEPT_MESSAGES)
+def _language(said: str) -> str:
+    if _CYRILLIC.search(said):
         return "ru"
-    told = [plain(word) for word in said]
-    best, most = "en", sum(word in ENGLISH_MARKS or word in TALKING["en"] or word in COURTESY["en"] for word in told)
-    for language, known in OTHERS.items():
-        own = (known, TALKING[language], COURTESY[language], _TIMES[language])
-        count = sum(any(word in words for words in own) for word in told)
-        count += sum(not _letters(language).isdisjoint(word) for word in said)
-        count += sum(word in _ACCENTED for word in said) if language == "es" else 0
+    words = said.split(" ")
+    told = [plain(word) for word in words]
+    best, most = "en", sum(word in _KNOWN["en"] for word in told)
+    for language, letters in _LETTERS.items():
+        count = sum(word in _KNOWN[language] for word in told)
+        count += sum(letters.search(word) is not None for word in words)
+        count += sum(word in _ACCENTED for word in words) if language == "es" else 0
         if count > most:
             best, most = language, count
     return best
 
 
-@cache
-def _letters(language: str) -> frozenset[str]:
-    return frozenset(_MARKS[language])
+_CYRILLIC = re.compile(r"[\u0400-\u04ff]")
+_LETTERS = {language: re.compile(f"[{letters}]") for language, letters in _MARKS.items()}
+#: All words that speak for a language.
+_KNOWN: Mapping[str, frozenset[str]] = {"en": ENGLISH_MARKS | TALKING["en"] | COURTESY["en"]} | {
+    language: known | TALKING[language] | COURTESY[language] | _TIMES[language] for language, known in OTHERS.items()
+}
+#: What begins a question in any of the languages.
+ANY_ASKING = frozenset().union(*ASKING.values())
 
 
 def sentence_words(language: str) -> Collection[str]:
