@@ -87,8 +87,7 @@ def repeats(message: str, hit: Hit) -> bool:
     text = hit.chunk.text
     if hit.chunk.role != "user" or len(text) > LONGER * (len(message) + 10):
         return False
-    words = query_words(text)
-    if not asks(text) and (not words or plain(words[0]) not in ANY_ASKING):
+    if not asks(text) and plain(spoken(text).partition(" ")[0]) not in ANY_ASKING:
         return False
     one, other = _content(spoken(message)), _content(spoken(text))
     return len(one & other) >= REPEATED * len(one | other)
