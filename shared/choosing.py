@@ -86,7 +86,7 @@ def repeats(message: str, hit: Hit) -> bool:
     """Whether a hit is an earlier question of the person that is nearly the message."""
     text = hit.chunk.text
     if hit.chunk.role != "user" or len(text) > LONGER * (len(message) + 10):
-        return False
+        return False  # most hits, without a look at their words
     if not asks(text) and plain(spoken(text).partition(" ")[0]) not in ANY_ASKING:
         return False
     one, other = _content(spoken(message)), _content(spoken(text))

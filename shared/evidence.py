@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from shared.injection import Evidence, Message
-from shared.scoring import Array, Integers, Posting
+from shared.scoring import Array, Posting
 
 #: In a chat of fewer items than this no word is common.
 FEW_ITEMS = 20
@@ -22,14 +22,19 @@ def coverage(words: Sequence[Sequence[str]], postings: Mapping[str, Posting], n:
     """
     held, weight, found, many = np.zeros(n, np.float32), 0.0, 0, max(n, FEW_ITEMS)
     for terms in words:
-        there = [postings[term][0] for term in terms if term in postings]
-        ordinals: Integers = np.unique(np.concatenate(there)) if there else np.zeros(0, np.int32)
-        rarity = math.log(1 + (many - len(ordinals) + 0.5) / (len(ordinals) + 0.5))
+        there = np.zeros(n, bool)
+        for term in terms:
+            if term in postings:
+                there[postings[term][0]] = True
+        often = int(np.count_nonzero(there))
+        rarity = math.log(1 + (many - often + 0.5) / (often + 0.5))
         weight += rarity
-        if len(ordinals):
+        if often:
             found += 1
-            beside = np.concatenate([ordinals - 1, ordinals, ordinals + 1])
-            held[np.unique(beside[(beside >= 0) & (beside < n)])] += rarity
+            beside = there.copy()
+            beside[1:] |= there[:-1]
+            beside[:-1] |= there[1:]
+            held[beside] += rarity
     most = float(held.max()) if n else 0.0
     return most / weight if weight else 0.0, most / math.log(2 + 2 * many), found
 
