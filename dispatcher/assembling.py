@@ -7,10 +7,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from dispatcher.context import Context, Said, compose, hits_for
+from shared.choosing import chosen
 from shared.errors import HmemError
-from shared.lookup import Recalled
+from shared.injection import Decision, decide
+from shared.lookup import Hit, Recalled
 from shared.recall import OpenRelease
-from shared.relevance import faint, nothing_why
+from shared.relevance import faint
 from shared.settings import Settings
 
 if TYPE_CHECKING:
@@ -107,11 +109,7 @@ def of_release(
     """
     summary, fault = _summary(release, chat_id, settings, forgotten)
     family = _family(release) if release else day_family
-    similarities = [hit.scores["cosine"] for hit in recalled.hits if "cosine" in hit.scores]
-    if len(similarities) < len(recalled.hits):
-        # One side has no vectors: what it holds cannot be judged by those of the other.
-        similarities = []
-    why = nothing_why(message, similarities, (hit.chunk.text for hit in recalled.hits), family)
+    told, decision = _told(recalled, message, family, settings)
     return compose(
         replace(recalled, degraded=recalled.degraded + fault + (today.degraded if today else [])),
         summary.strip(),
@@ -122,9 +120,23 @@ def of_release(
         facts=today.facts if today else "",
         earlier=today.earlier if today else "",
         relevant=today.relevant if today else "",
-        why_nothing=why or _unknown(release, chat_id, today),
-        weak={hit.chunk.chunk_id for hit in recalled.hits if faint(hit.scores.get("cosine"), hit.lexical, family)},
+        why_nothing=_unknown(release, chat_id, today) or (decision.why if decision and not decision.inject else None),
+        told=told,
+        why=decision.why if decision else None,
     )
+
+
+def _told(
+    recalled: Recalled, message: str, family: str | None, settings: Settings
+) -> tuple[list[Hit], Decision | None]:
+    """The hits that are worth their place, best first, and what was decided; without evidence nothing is."""
+    decision = decide(recalled.evidence, family, settings.timezone) if recalled.evidence else None
+    hits = recalled.hits
+    if recalled.evidence and decision and decision.inject:
+        hits = chosen(message, hits, recalled.evidence, decision)
+        if decision.spans or decision.blind:
+            return hits, decision
+    return [hit for hit in hits if not faint(hit.scores.get("cosine"), hit.lexical, family)], decision
 
 
 def _summary(

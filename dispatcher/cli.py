@@ -242,7 +242,8 @@ def context(
 def _hits_used(found: Context) -> str:
     if found.nothing_why:
         return f"no hits used: {found.nothing_why}"
-    return f"{len(found.used)} hits used, {len(found.cut)} left out (too weak, or over the budget)"
+    why = f" ({found.why})" if found.why else ""
+    return f"{len(found.used)} hits used{why}, {len(found.cut)} left out (too weak, or over the budget)"
 
 
 @app.command()

@@ -69,6 +69,8 @@ def _explained(record: dict[str, Any]) -> str:
     ]
     if record.get("nothing_why"):
         lines.append(f"No earlier turns: {record['nothing_why']}.")
+    elif record.get("why"):
+        lines.append(f"Earlier turns were wanted: {record['why']}.")
     hits = record["hits"]
     if hits:
         lines.append("Earlier turns, with how well each fitted:")

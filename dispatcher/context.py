@@ -10,7 +10,7 @@ The numbers in the comments are shares of LoCoMo's questions whose evidence is w
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cache
@@ -93,6 +93,7 @@ class Context:
     ms: float = 0.0
     nothing_why: str | None = None
     zone: ZoneInfo | None = None
+    why: str | None = None  # by which evidence hits are told, or not
 
     def placed(self, message: str, placement: str, ending: str = "") -> tuple[str, str]:
         """(text for the system prompt, message with what goes ahead of it).
@@ -123,6 +124,7 @@ class Context:
             "tokens": self.tokens,
             "parts": [{"name": part.name, "tokens": tokens(part.body)} for part in self.parts],
             "nothing_why": self.nothing_why,
+            "why": self.why,
             "degraded": self.degraded,
             "ms": round(self.ms, 2),
         }
@@ -177,15 +179,16 @@ def compose(
     earlier: str = "",
     relevant: str = "",
     why_nothing: str | None = None,
-    weak: Collection[str] = (),
+    told: Sequence[Hit] | None = None,
+    why: str | None = None,
 ) -> Context:
     """Fit all parts into a budget of tokens; stable parts first.
 
     `earlier` sums up sessions that ended a while ago, `relevant` are memories that bear on this message. `why_nothing`: no hit is worth its
-    place, for this reason; `weak`: those with these chunk ids are not.
+    place, for this reason; `told` are those that are, best first (None: all); `why`: what was decided, and by which evidence.
     """
     characters = budget * CHARACTERS_PER_TOKEN
-    hits = [] if why_nothing else [hit for hit in recalled.hits if hit.chunk.chunk_id not in weak]
+    hits = [] if why_nothing else recalled.hits if told is None else told
     degraded = list(recalled.degraded)
     parts = _stable(facts, summary, characters, talking=recent is not None or bool(earlier))
     if recent or earlier:
@@ -198,13 +201,16 @@ def compose(
         parts.append(Part("recalled", RECALLED_TITLE, _by_day(used)))
     text = render(parts)
     if len(text) > characters:  # a budget smaller than the headings
-        parts, used, cut, text = [], [], hits, ""
+        parts, used, cut, text = [], [], list(hits), ""
     if hits and not used:
         degraded.append(f"no recalled text: {budget} tokens hold none of it")
     if summary and not any(part.name == "summary" for part in parts):
         degraded.append(f"no summary: its share of {budget} tokens holds none of it")
-    left_out = recalled.hits if why_nothing else [*cut, *(hit for hit in recalled.hits if hit.chunk.chunk_id in weak)]
-    return Context(text, parts, [line.hit for line in used], left_out, degraded, run, recalled.ms, why_nothing, zone)
+    taken = set(map(id, hits))
+    left_out = [*cut, *(hit for hit in recalled.hits if id(hit) not in taken)]
+    return Context(
+        text, parts, [line.hit for line in used], left_out, degraded, run, recalled.ms, why_nothing, zone, why
+    )
 
 
 @cache

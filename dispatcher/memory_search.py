@@ -10,8 +10,9 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo
 
-from shared.lookup import MOST_HOLDING, MOST_PARTS, SHORTEST_PART, Hit, shown_score
+from shared.lookup import Hit, shown_score
 from shared.relevance import content_roots, text_roots
+from shared.word_lookup import MOST_HOLDING, MOST_PARTS, SHORTEST_PART
 
 if TYPE_CHECKING:
     from dispatcher.remembering import Held

@@ -342,6 +342,12 @@ def containing(vocabulary: str, part: str) -> Iterator[str]:
         at = vocabulary.find(part, end)
 
 
+def read_terms(connection: sqlite3.Connection, stretch: Stretch, beginning: str) -> list[str]:
+    """The terms of a chat's stretch that begin so."""
+    sql = "SELECT term FROM postings WHERE chat_no = ? AND term >= ? AND term < ?"
+    return [term for (term,) in connection.execute(sql, (stretch.chat_no, beginning, beginning + "\U0010ffff"))]
+
+
 def joined_postings(found: Sequence[dict[str, Posting]]) -> dict[str, Posting]:
     """The postings of a chat's stretches together, the terms in their order."""
     terms = sorted({term for postings in found for term in postings})

@@ -143,6 +143,10 @@ class DayItems:
         """The terms that one of these parts of words stands in."""
         return [term for term in self._terms if any(part in term for part in parts)]
 
+    def beginning(self, letters: str) -> set[str]:
+        """The terms of the items that begin so."""
+        return {term for text in self.texts for term in text.counts if term.startswith(letters)}
+
     def similarities(self, vector: Array) -> Array:
         """Cosine similarity of each item to a unit vector of shape (dimensions,); NaN where it has no vector of as many dimensions."""
         out = np.full(len(self), np.nan, np.float32)

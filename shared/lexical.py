@@ -279,6 +279,13 @@ class LexicalIndex:
                 self._vocabularies.popitem(last=False)
         return terms
 
+    def beginning(self, items: ChatItems, letters: str) -> set[str]:
+        """The terms of a chat that begin so."""
+        from shared.chat_index import read_terms
+
+        with self._lock:
+            return {term for one in items.stretches for term in read_terms(self._connections[one.part], one, letters)}
+
     def search(self, query: str, chat_id: str, k: int) -> list[Match]:
         """The chat's chunks that hold one of the words, best first; score is BM25 with what stands near (higher is better)."""
         import numpy as np

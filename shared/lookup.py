@@ -18,15 +18,17 @@ from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
 
 from shared.backends.base import MemoryBackend
+from shared.function_words import SHOWN_BY
+from shared.injection import Evidence, may_be_foreign, read_message
 from shared.lexical import Chunk, LexicalIndex
 from shared.ranking import WEIGHTS, asks_when, groups, meant_speakers, query_words
 from shared.speakers import label
-from shared.time_words import read_times
+from shared.word_lookup import WordLookup
 
 if TYPE_CHECKING:
     from shared.day_index import DayItems
     from shared.merging import Merged, MergedCache
-    from shared.scoring import Array, Integers, Posting, Question, Scored
+    from shared.scoring import Array, Integers, Question, Scored
     from shared.speakers import Speaker
 
 #: The unit vector of a question, as the day embeds; None while its embedder is away.
@@ -82,11 +84,12 @@ def shown_score(words: float | None, meaning: float | None) -> float:
 
 @dataclass(frozen=True)
 class Recalled:
-    """Hits, best first, what was left out and why, and the time taken in milliseconds."""
+    """Hits, best first, what was left out and why, and the time taken in milliseconds; `evidence`: whether they bear on the question."""
 
     hits: list[Hit] = field(default_factory=list)
     degraded: list[str] = field(default_factory=list)
     ms: float = 0.0
+    evidence: Evidence | None = None
 
 
 @dataclass(frozen=True)
@@ -145,13 +148,15 @@ def look_up(sources: Sources, asked: Asked) -> Recalled:
         )
     degraded: list[str] = []
     hits: list[Hit] = []
+    evidence: Evidence | None = None
     for those in (sources, replace(sources, lexical=None)) if asked.day else (sources,):
         try:
-            hits = _Lookup(those, asked, degraded).hits()
+            lookup = _Lookup(those, asked, degraded)
+            hits, evidence = lookup.hits(), lookup.evidence
             break
         except sqlite3.Error as error:
             degraded.append(f"no recalled text: {error}")
-    return Recalled(hits, list(dict.fromkeys(degraded)), (time.perf_counter() - started) * 1000)
+    return Recalled(hits, list(dict.fromkeys(degraded)), (time.perf_counter() - started) * 1000, evidence)
 
 
 class _Lookup:
@@ -159,6 +164,8 @@ class _Lookup:
 
     def __init__(self, sources: Sources, asked: Asked, degraded: list[str]) -> None:
         self._sources, self._asked, self._degraded = sources, asked, degraded
+        self._message = read_message(asked.query, asked.now, sources.zone)
+        self.evidence: Evidence | None = None
 
     def hits(self) -> list[Hit]:
         from shared.scoring import score
@@ -175,6 +182,7 @@ class _Lookup:
         comparing = self._compare(merged)
         question = self._question(merged)
         scored = score(question, merged.features, self._cosines(comparing, ends))
+        self.evidence = self._evidence(merged, scored)
         return self._read(merged, scored)
 
     def _no_vectors(self, why: str) -> None:
@@ -211,43 +219,53 @@ class _Lookup:
     def _question(self, merged: Merged) -> Question:
         from shared.scoring import Question
 
-        lexical, asked = self._sources.lexical, self._asked
-        words, times = query_words(asked.query), read_times(asked.query, asked.now, self._sources.zone)
-        terms = self._sources.terms(query_words(times.rest))
+        asked, message, lexical = self._asked, self._message, self._sources.lexical
+        words, times = query_words(asked.query), message.times
+        # What asks for a time alone ("what did we talk about yesterday?") has no word to look for.
+        terms = [] if message.asks_for_a_time else self._sources.terms(query_words(times.rest))
+        other_forms = message.language != "en"
         try:
-            whole = self._postings(merged, lexical, terms)
-            parts = self._within(merged, lexical, [term for term in terms if term not in whole])
+            found = WordLookup(lexical, merged, terms, other_forms=other_forms)
         except sqlite3.Error as error:
             self._degraded.append(f"no keyword search: {error}")
-            whole, parts = self._postings(merged, None, terms), []
+            found = WordLookup(None, merged, terms, other_forms=other_forms)
+        self._words = found
         speaker = merged.of_speakers(meant_speakers(words, [(role, name) for role, name, _ in merged.speakers]))
         then = merged.said_in(times.spans) if times.spans else None
-        missing = len(terms) - len(whole) - len(parts)
-        return Question(list(whole.values()), speaker, asks_when(words), then, times.from_now, parts, missing)
+        from_now = times.from_now or message.asks_for_a_time
+        whole = list(found.postings.values())
+        return Question(whole, speaker, asks_when(words), then, from_now, found.parts, found.missing)
 
-    @staticmethod
-    def _postings(merged: Merged, lexical: LexicalIndex | None, terms: Sequence[str]) -> dict[str, Posting]:
-        of_day = merged.day.postings(terms) if merged.day else {}
-        return merged.postings(lexical.postings(merged.release, terms) if lexical and merged.release else {}, of_day)
+    def _evidence(self, merged: Merged, scored: Scored) -> Evidence:
+        """What speaks for telling anything at all; of the same terms and cosines that are ranked."""
+        from shared.evidence import middle, weigh
 
-    def _within(self, merged: Merged, lexical: LexicalIndex | None, missing: Sequence[str]) -> list[Posting]:
-        """For each of these terms, which stand nowhere, where words stand that hold it: "aillan" is in Maillant. The shortest words, since they
-        hold little else."""
-        from shared.scoring import joined
+        message, found = self._message, self._words
+        terms = [self._sources.terms([word]) for word in message.telling]
+        words = [[form for term in some for form in (term, *found.forms.get(term, ()))] for some in terms]
+        then = int(merged.said_in(message.spans).sum()) if message.spans else 0
+        asked = set(query_words(self._asked.query))
+        named = any(name.lower() in asked for role, name, _ in merged.speakers if name != role)
+        said = (any(form in found.postings for form in forms) for forms in words)
+        names = {there for word, there in zip(message.telling, said, strict=True) if word in message.names}
+        more = {"named": named or True in names, "unknown_name": False in names, "typical": middle(scored.total)}
+        weighed = weigh(message, words, found.postings, scored.cosine, len(merged), then, **more)
+        return replace(weighed, foreign=self._foreign(merged)) if may_be_foreign(weighed) else weighed
 
-        parts = [term for term in missing if len(term) >= SHORTEST_PART][:MOST_PARTS]
-        if not parts:
-            return []
-        terms = set(merged.day.containing(parts) if merged.day else ())
-        if lexical and merged.release:
-            terms.update(lexical.containing(merged.release, parts))
-        holding = {part: sorted((term for term in terms if part in term), key=lambda t: (len(t), t)) for part in parts}
-        wanted = sorted({term for some in holding.values() for term in some[:MOST_HOLDING]})
-        if not wanted:
-            return []
-        found = self._postings(merged, lexical, wanted)
-        told = ([found[term] for term in some[:MOST_HOLDING] if term in found] for some in holding.values())
-        return [joined(postings) for postings in told if postings]
+    def _foreign(self, merged: Merged) -> float:
+        """Share of the items that are in another language than the message, as their sentence words show."""
+        from shared.evidence import standing
+
+        try:
+            shown = {
+                language: standing(self._words.standing(self._sources.terms(words)), len(merged))
+                for language, words in SHOWN_BY.items()
+            }
+        except sqlite3.Error:
+            return 0.0
+        own, others = shown.pop(self._message.language), sum(shown.values())
+        told = own + others > 0
+        return float((others > own).sum() / told.sum()) if told.any() else 0.0
 
     def _cosines(self, comparing: Future[tuple[Array | None, str | None]] | None, ends: float | None) -> Array | None:
         if comparing is None:
@@ -274,7 +292,8 @@ class _Lookup:
         wanted, chunks, once = k + SPARE + least, dict[int, Chunk](), list[list[int]]()
         inside, marks = merged.inside(self._asked.since, self._asked.until), merged.namesakes
         while True:
-            ranked = best(scored, wanted, only_found=scored.cosine is None, inside=inside)
+            only_found = scored.cosine is None and not self._message.asks_for_a_time
+            ranked = best(scored, wanted, only_found=only_found, inside=inside)
             chunks = self._chunks(merged, ranked)
             items = list(chunks)
             once = groups([(_whose(chunk, marks), chunk.text) for chunk in chunks.values()])

@@ -1,6 +1,7 @@
 """What a question asks for, and the weights of the ranking: pure functions over words. The arithmetic over a chat's items is shared/scoring.py.
 
-English and Russian: in another language no word is dropped, no pronoun or time is understood, and the rest works as it is.
+Sentence words are known of English, Russian, German, French and Spanish, pronouns and what tells a time of the first two; in another language
+no word is dropped, and the rest works as it is.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 
 from shared.caches import cached
+from shared.function_words import language_of, plain, sentence_words
 
 #: Words that form a question rather than say what it is about; asked for, they drown the others (measured on LoCoMo: +6.4 points
 #: of recall@10 without them, +4.5 and +3.1 on two other kinds of conversation).
@@ -130,7 +132,13 @@ def query_words(question: str) -> list[str]:
 def query_terms(words: Iterable[str]) -> list[str]:
     """Distinct content words, folded; all words if the question has none else."""
     folded = list(dict.fromkeys(word.lower() for word in words))
-    return [word for word in folded if word not in QUESTION_WORDS][:MAX_TERMS] or folded[:MAX_TERMS]
+    return content_words(folded)[:MAX_TERMS] or folded[:MAX_TERMS]
+
+
+def content_words(words: Sequence[str], language: str | None = None) -> list[str]:
+    """Those that do not only form the sentence, in the language that they show, if it is not given."""
+    idle = sentence_words(language or language_of(words))
+    return [word for word in words if word not in QUESTION_WORDS and not (idle and plain(word) in idle)]
 
 
 def asks_when(words: Sequence[str]) -> bool:

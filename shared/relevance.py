@@ -1,10 +1,10 @@
-"""Relevance, as pure functions: of a remembered fact to what is asked now, and whether anything that was found bears on it at all."""
+"""Relevance, as pure functions: of a remembered fact, and of a single hit, to what is asked now."""
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from shared.caches import cached
@@ -59,18 +59,9 @@ def relevance(
     )
 
 
-#: Best cosine of a message to anything the chat said under which nothing bears on it, by model family: the scales of two models differ, so
-#: there is none for a family that was not measured. Measured with the shipped all-MiniLM-L6-v2 (int8) on five conversations of LoCoMo, together
-#: with the words below: of their 786 questions none is dropped, of 30 pieces of small talk ("thanks", "good morning") 83 %, of 30
-#: requests about the world and commands 92 %, of the same questions asked of another conversation, which is about the same kind of life, 26 %.
-#: 0.36 drops 0.4 %, 89 %, 97 %, 41 %: an answer that is left out is worse than lines that are not needed.
-SIMILARITY_FLOOR: Mapping[str, float] = {"all-MiniLM-L6-v2": 0.32}
 #: A single hit under both of these, cosine and share of the best match by words, is there only since nothing better was left. On LoCoMo no
 #: question loses its evidence by it, at any budget; with .20 ctx@4000t loses .4.
 FAINT: Mapping[str, tuple[float, float]] = {"all-MiniLM-L6-v2": (0.15, 0.10)}
-#: A message of so many words of content, of which so large a share stands in one item, is answered by words alone: names of hosts and error
-#: codes mean nothing to a model of meaning. (Of one word a share says nothing: "thanks" is found whole in any chat.)
-WORDS_FOUND, WORDS_NEEDED = 0.7, 3
 _ENDING = re.compile(r"(?:ing|ed|es|s|e|d)$")
 
 
@@ -129,26 +120,3 @@ def says_again(memory: str, text: str) -> bool:
 def _root(word: str) -> str:
     word = stemmed(word)  # only what is in Cyrillic
     return _ENDING.sub("", word) if len(word) > 3 else word
-
-
-def nothing_why(message: str, similarities: Sequence[float], texts: Iterable[str], family: str | None) -> str | None:
-    """Why nothing of what was found bears on the message, for people; None if something does, or if it cannot be told.
-
-    `similarities` are the cosines (-1 to 1) of the hits that have one, `texts` the hits' texts, `family` the model that the cosines are of.
-    Without vectors it cannot be told: words alone do not part the two (a floor of .25 of them drops 3 % of the questions, and only a quarter of
-    those that belong to another chat).
-    """
-    floor = SIMILARITY_FLOOR.get(family or "")
-    if floor is None or not similarities or (best := max(similarities)) >= floor:
-        return None
-    if _telling(message):
-        asked = _content(message)
-        if any(_share(asked, text) >= WORDS_FOUND for text in texts):
-            return None
-    return f"nothing that was said is near enough to it (similarity at best {math.floor(100 * best) / 100:.2f}, {floor} is needed)"
-
-
-def _telling(message: str) -> bool:
-    """Whether it has words enough for a share of them to mean something; a word with a digit (an address, a code) does by itself."""
-    words = set(query_words(message)) - QUESTION_WORDS
-    return len(words) >= WORDS_NEEDED or any(character.isdigit() for word in words for character in word)

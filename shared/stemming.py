@@ -34,3 +34,15 @@ def stem(word: str) -> str:
     plain = _MARKS.sub("", unicodedata.normalize("NFC", word)).lower().replace("ё", "е")
     found: str = RussianStemmer().stemWord(plain)
     return found or plain
+
+
+#: Letters that two words must begin with to pass for forms of one word where only English and Russian are stemmed, and their share of the shorter:
+#: "alergia" and "alergico", "Zahnarzt" and "Zahnarzttermin", not "Gewicht" and "Gewinn".
+COMMON_LETTERS, COMMON_SHARE, LONG_BEGINNING = 5, 0.7, 7
+
+
+def alike(one: str, other: str) -> bool:
+    """Whether two terms may be forms of one word: a common beginning that is most of the shorter."""
+    shorter = min(len(one), len(other))
+    common = next((at for at in range(shorter) if one[at] != other[at]), shorter)
+    return common >= min(LONG_BEGINNING, max(COMMON_LETTERS, COMMON_SHARE * shorter))

@@ -1,4 +1,5 @@
-"""Times that a question names ("last week", "in May", "two days ago"), as spans, in the chat's time zone. Pure functions. English only.
+"""Times that a question names ("last week", "in May", "two days ago"), as spans, in the chat's time zone. Pure functions. The rules of English
+stand here, those of German, French, Spanish and Russian in shared/time_phrases.py.
 
 A span is what was said then, so nothing here looks ahead: a month or weekday without a year or date is the latest that has begun. Seasons are left
 out (they differ by hemisphere), and so is what names no time of a calendar ("recently", "after lunch").
@@ -10,7 +11,10 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta
+from functools import cache
 from zoneinfo import ZoneInfo
+
+from shared.function_words import language_of
 
 #: Half-open, POSIX seconds.
 Span = tuple[float, float]
@@ -32,6 +36,8 @@ _DAY = r"(?P<day>\d{1,2})(?:st|nd|rd|th)?"
 _YEAR = r"(?P<year>(?:19|20)\d\d)"
 _WEEKDAY = rf"(?P<weekday>{'|'.join(WEEKDAYS)})"
 
+_WORD = re.compile(r"[\w\u0300-\u036f]+")
+
 Reader = Callable[[re.Match[str], date], Days | None]
 
 
@@ -42,12 +48,14 @@ LATELY = timedelta(7)
 @dataclass(frozen=True)
 class Times:
     """The times that a question names. `from_now`: a day or week is counted from the day of asking ("yesterday"), so it says when the turn was
-    said, not only what it was about; `rest` is the question without those words, which mean another day in every turn that holds them.
+    said, not only what it was about; `rest` is the question without those words, which mean another day in every turn that holds them, and
+    `beside` without any time at all.
     """
 
     spans: list[Span]
     from_now: bool
     rest: str
+    beside: str = ""
 
 
 def read_times(question: str, now: float, zone: ZoneInfo) -> Times:
@@ -55,14 +63,14 @@ def read_times(question: str, now: float, zone: ZoneInfo) -> Times:
     today = datetime.fromtimestamp(now, zone).date()
     left = rest = question.lower()
     found, from_now = list[Days](), False
-    for pattern, read in READERS:
+    for pattern, read in readers(language_of(_WORD.findall(left))):
         named = [days for match in pattern.finditer(left) if (days := _possible(read, match, today)) is not None]
         left = pattern.sub(" . ", left)
         if read not in _ABSOLUTE and any(end - first <= LATELY for first, end in named):
             from_now, rest = True, pattern.sub(" ", rest)
         found += named
     return Times(
-        [(_midnight(first, zone), _midnight(end, zone)) for first, end in dict.fromkeys(found)], from_now, rest
+        [(_midnight(first, zone), _midnight(end, zone)) for first, end in dict.fromkeys(found)], from_now, rest, left
     )
 
 
@@ -109,7 +117,11 @@ def _number(text: str) -> int:
 
 def _ago(match: re.Match[str], today: date) -> Days:
     """Days are exact, weeks are the calendar week that the day is in, months and years likewise."""
-    count, unit = _number(match["count"]), match["unit"]
+    return ago(_number(match["count"]), match["unit"], today)
+
+
+def ago(count: int, unit: str, today: date) -> Days:
+    """So many days, weeks, months or years (in English, one of them) before today."""
     if unit == "day":
         return _one(today - timedelta(count))
     if unit == "week":
@@ -125,7 +137,11 @@ def _past(match: re.Match[str], today: date) -> Days:
 
 def _calendar(match: re.Match[str], today: date) -> Days:
     """This or the last week, month, year or weekend."""
-    back, unit = int(match["which"] != "this"), match["what"]
+    return calendar(int(match["which"] != "this"), match["what"], today)
+
+
+def calendar(back: int, unit: str, today: date) -> Days:
+    """The present week, month, year or weekend (back is 0), or the one before (1)."""
     if unit == "week":
         return _week(today - timedelta(7 * back))
     if unit == "month":
@@ -139,9 +155,12 @@ def _calendar(match: re.Match[str], today: date) -> Days:
 
 
 def _weekday(match: re.Match[str], today: date) -> Days:
-    """The latest such day before today."""
-    back = (today.weekday() - WEEKDAYS.index(match["weekday"]) - 1) % 7 + 1
-    return _one(today - timedelta(back))
+    return latest_weekday(WEEKDAYS.index(match["weekday"]), today)
+
+
+def latest_weekday(number: int, today: date) -> Days:
+    """The latest such day before today; Monday is 0."""
+    return _one(today - timedelta((today.weekday() - number - 1) % 7 + 1))
 
 
 def _month_number(name: str) -> int:
@@ -150,7 +169,11 @@ def _month_number(name: str) -> int:
 
 def _date(match: re.Match[str], today: date) -> Days:
     """A day of a month; without a year the latest that is not after today."""
-    month, day, year = _month_number(match["month"]), int(match["day"]), match["year"]
+    return day_of(_month_number(match["month"]), int(match["day"]), match["year"], today)
+
+
+def day_of(month: int, day: int, year: str | None, today: date) -> Days:
+    """That day; without a year the latest that is not after today."""
     if year:
         return _one(date(int(year), month, day))
     this = date(today.year, month, day)
@@ -159,7 +182,11 @@ def _date(match: re.Match[str], today: date) -> Days:
 
 def _named_month(match: re.Match[str], today: date) -> Days:
     """A month; without a year the latest that has begun."""
-    month, year = _month_number(match["month"]), match.groupdict().get("year")
+    return month_of(_month_number(match["month"]), match.groupdict().get("year"), today)
+
+
+def month_of(month: int, year: str | None, today: date) -> Days:
+    """That month; without a year the latest that has begun."""
     return _month(int(year) if year else today.year - (month > today.month), month)
 
 
@@ -196,5 +223,15 @@ _TABLE: list[tuple[str, Reader]] = [
     (_WEEKDAY, _weekday),
 ]
 #: Readers of dates and months, which are as often what was spoken of as when.
-_ABSOLUTE = frozenset({_iso, _date, _named_month, _year_named})
+_ABSOLUTE: set[Reader] = {_iso, _date, _named_month, _year_named}
 READERS = [(re.compile(rf"\b(?:{pattern})(?!\w)"), read) for pattern, read in _TABLE]
+
+
+@cache
+def readers(language: str) -> list[tuple[re.Pattern[str], Reader]]:
+    """The rules for a message of this language: "hier" is a time in French and a place in German."""
+    from shared.time_phrases import ABSOLUTE, TABLES
+
+    _ABSOLUTE.update(ABSOLUTE)
+    own = TABLES.get(language, [])
+    return [(re.compile(rf"\b(?:{pattern})(?!\w)"), read) for pattern, read in own] + READERS

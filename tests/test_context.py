@@ -26,6 +26,7 @@ from dispatcher.context import (
     shared_out,
 )
 from dispatcher.prompt import Part, render, render_message
+from shared.injection import Evidence, read_message
 from shared.lexical import Chunk
 from shared.marks import harmless
 from shared.recall import Hit, Recalled
@@ -334,7 +335,9 @@ def test_nothing_recalled_is_injected_where_nothing_bears_on_the_message_and_the
 @pytest.mark.parametrize(("cosine", "family", "injected"), [
     (0.2, "all-MiniLM-L6-v2", False), (0.5, "all-MiniLM-L6-v2", True), (0.2, "nomic-embed-text", True), (None, None, True),
 ])  # fmt: skip
-def test_the_release_says_which_floor_holds(cosine: float | None, family: str | None, *, injected: bool) -> None:
+def test_the_release_says_whose_similarity_is_judged(
+    cosine: float | None, family: str | None, *, injected: bool
+) -> None:
     class Release:
         run = 7
         manifest = SimpleNamespace(
@@ -342,12 +345,13 @@ def test_the_release_says_which_floor_holds(cosine: float | None, family: str | 
         )
 
         def recall(self, chat_id: str, query: str, k: int, deadline: float) -> Recalled:
-            return Recalled([replace(hit("the parrot"), scores={} if cosine is None else {"cosine": cosine})])
+            found = replace(hit("the parrot"), scores={} if cosine is None else {"cosine": cosine})
+            return Recalled([found], evidence=Evidence(read_message(query, NOW, UTC), 1, cosine=cosine))
 
         def summary(self, chat_id: str) -> str | None:
             return None
 
-    context = assemble(cast(Any, Release()), "9912", "thanks", load_settings())
+    context = assemble(cast(Any, Release()), "9912", "What is my bird called?", load_settings())
     assert bool(context.used) == injected
     assert (context.nothing_why is None) == injected
 
@@ -387,7 +391,7 @@ def test_the_command_says_why_no_line_is_injected(world: World) -> None:
     world.say("t1", "The boiler stopped, its display shows F28.")
     world.night()
     done = world.command("hmem", "context", "9912", "good morning")
-    assert "no hits used: nothing that was said is near enough to it" in done.stderr
+    assert "no hits used: it holds no word that tells what it is about" in done.stderr
     assert "1 hits used" in world.command("hmem", "context", "9912", "what is wrong with the boiler?").stderr
     stranger = json.loads(world.command("hmem", "context", "77", "what is wrong?", "--json").stdout)
     assert stranger["nothing_why"] == "release 1 holds nothing that was said in this chat"

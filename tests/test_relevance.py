@@ -1,4 +1,4 @@
-"""How much a remembered fact matters now, and when nothing that was found does."""
+"""How much a remembered fact matters now."""
 
 from __future__ import annotations
 
@@ -8,13 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shared.relevance import MINIMUM_SIMILARITY, SIMILARITY_FLOOR, Relevance, coverage, nothing_why, relevance
+from shared.relevance import MINIMUM_SIMILARITY, Relevance, coverage, relevance
 
 PROPERTY = settings(max_examples=100, deadline=None)
 NOW = 1_707_500_000.0
 DAY = 86_400.0
-FAMILY = "all-MiniLM-L6-v2"
-FLOOR = SIMILARITY_FLOOR[FAMILY]
 
 near = st.floats(0, 1.19)
 days = st.floats(0, 3000)
@@ -81,31 +79,6 @@ def test_odd_values_neither_raise_nor_gain(
     elif found is not None:
         assert 0 <= found.score <= found.reinforcement
         assert found.time <= 1, "a clock that is ahead gains nothing"
-
-
-def test_small_talk_finds_nothing_and_a_question_does() -> None:
-    found = ["we saw a heron at the lake", "host db-3.example.org raised ERR_4711"]
-    assert nothing_why("thanks", [0.2, FLOOR - 0.01], found, FAMILY) is not None
-    assert nothing_why("Where did we see the heron?", [0.2, FLOOR], found, FAMILY) is None
-    assert "similarity at best 0.20" in str(nothing_why("thanks", [0.2], found, FAMILY))
-
-
-@pytest.mark.parametrize("message", ["ERR_4711?", "a heron seen at the lake", "What did host db-3.example.org raise?"])
-def test_words_alone_will_do_where_they_tell_enough(message: str) -> None:
-    found = ["we saw a heron at the lake", "a heron was seen at lakes", "host db-3.example.org raised ERR_4711"]
-    assert nothing_why(message, [0.1], found, FAMILY) is None
-    assert nothing_why(message, [0.1], ["thanks, all of it was great"], FAMILY) is not None
-
-
-def test_one_word_of_small_talk_is_found_everywhere_and_tells_nothing() -> None:
-    assert coverage("thanks", "thanks a lot") == 1.0
-    assert nothing_why("thanks", [0.3], ["thanks a lot"], FAMILY) is not None
-
-
-def test_where_it_cannot_be_told_nothing_is_withheld() -> None:
-    assert nothing_why("thanks", [], ["x"], FAMILY) is None
-    assert nothing_why("thanks", [0.0], ["x"], "another model") is None
-    assert nothing_why("thanks", [0.0], ["x"], None) is None
 
 
 @PROPERTY
