@@ -203,8 +203,11 @@ def compose(
         return parts, [hit for hit in hits if id(hit) not in left], [hit for hit in hits if id(hit) in left]
 
     parts, used, cut = arranged(hits)
-    if hits and all(part.name != "recalled" for part in parts):  # the summary is whole
-        parts, used, cut = arranged([])[0], [], hits
+    if hits and all(part.name != "recalled" for part in parts):  # the summary is whole, and may tell them
+        parts = arranged([])[0]
+        told = {place for part in parts if part.name == "summary" for place in told_in(part.text, hits, zone)}
+        used = [hit for place, hit in enumerate(hits) if place in told]
+        cut = [hit for place, hit in enumerate(hits) if place not in told]
     text = render(parts)
     if len(text) > characters:  # a budget smaller than the headings
         parts, used, cut, text = [], [], hits, ""
@@ -217,7 +220,7 @@ def compose(
 
 
 def _by_worth(hits: Sequence[Hit]) -> list[Hit]:
-    """In the order in which lines are taken: by rank times length, since the worth of a hit falls with its rank and its cost grows with its length."""
+    """In the order in which lines are taken, by rank times length: the lower it ranks the less it is worth, and the longer the more it costs."""
     order = sorted(range(len(hits)), key=lambda rank: (rank + 1) * (LINE_CHARACTERS + len(hits[rank].chunk.text)))
     return [hits[rank] for rank in order]
 

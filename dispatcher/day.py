@@ -261,7 +261,7 @@ class Day:
             hidden=hidden,
             hidden_before=hidden_before,
             known=known,
-            vector_of=self.embedder.query,
+            vector_of=None if self.settings.without_vectors else self.embedder.query,
         )
 
     # What the dreamer does.

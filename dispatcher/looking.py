@@ -52,6 +52,8 @@ class Found:
 def find(settings: Settings, chat_id: str, query: str, k: int, now: float | None = None) -> Found:
     """The best `k` hits of release and day; nothing that is forgotten. InvalidInput if there is neither."""
     with _opened(settings) as (release, day):
+        if release:
+            release.open_texts()
         if release and release.text_missing:
             raise ReleaseRefused(release.text_missing)
         hidden, before = hidden_by(day.forgotten.of(chat_id))

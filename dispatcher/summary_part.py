@@ -21,9 +21,10 @@ def cut_summary(text: str, characters: int) -> str:
     The paragraph ahead of the first blank line comes first: there stand the topics, and what a model wrote. Each further paragraph is a heading
     over lines, the newest first, and they give one line each in turn. A line that does not fit makes way for a shorter one.
     """
-    if len(text) <= characters:
+    if len(text) <= max(0, characters):
         return text
-    head, *blocks = [[line for line in block.split("\n") if line] for block in text.split("\n\n") if block.strip("\n")]
+    paragraphs = [[line for line in block.split("\n") if line] for block in text.split("\n\n")]
+    head, *blocks = [lines for lines in paragraphs if lines] or [[]]
     room = characters
     taken: list[list[str]] = [[] for _ in (head, *blocks)]
     for line in head:
@@ -34,7 +35,9 @@ def cut_summary(text: str, characters: int) -> str:
     waiting = [list(block[bool(title) :]) for block, title in zip(blocks, titles, strict=True)]
     totals = [len(lines) for lines in waiting]
     while any(waiting):
-        number = min((n for n, lines in enumerate(waiting) if lines), key=lambda n: (1 - (len(waiting[n]) - 1) / totals[n], n))
+        number = min(
+            (n for n, lines in enumerate(waiting) if lines), key=lambda n: (1 - (len(waiting[n]) - 1) / totals[n], n)
+        )
         title, line, into = titles[number], waiting[number].pop(0), taken[number + 1]
         cost = len(line) + 1 + (0 if into else 1 + (len(title) + 1 if title else 0))
         if cost <= room:
@@ -49,11 +52,7 @@ def cut_summary(text: str, characters: int) -> str:
 def told_in(summary: str, hits: Sequence[Hit], zone: ZoneInfo) -> set[int]:
     """Places of the hits whose whole words stand in the summary: they are not recalled again."""
     lines = set(summary.split("\n"))
-    return {
-        place
-        for place, hit in enumerate(hits)
-        if hit.chunk.passages == 1 and _summary_line(hit, zone) in lines
-    }
+    return {place for place, hit in enumerate(hits) if hit.chunk.passages == 1 and _summary_line(hit, zone) in lines}
 
 
 def _summary_line(hit: Hit, zone: ZoneInfo) -> str:

@@ -7,6 +7,7 @@ left out is put back; where it fails, the picked sentences are the summary. A mo
 from __future__ import annotations
 
 import hashlib
+import re
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
@@ -37,7 +38,15 @@ PUT_BACK_CHARACTERS = 700
 #: Those who speak most are named in the first line.
 SPEAKERS_NAMED = 6
 #: What stands over each kind of sentence (shared/extract.py).
-TITLES = {"who": "Who is who:", "settled": "Done and settled:", "open": "Planned or open on that day:", "said": "Also said:"}
+TITLES = {
+    "who": "Who is who:",
+    "settled": "Done and settled:",
+    "open": "Planned or open on that day:",
+    "said": "Also said:",
+}
+
+#: Before a line of a model's; the template has its own.
+_BULLET = re.compile(r"^(?:[-*•]\s+|[-*•]$)")
 
 _TEMPLATES = Environment(
     loader=PackageLoader("nightly"),
@@ -91,7 +100,10 @@ def _text(night: Night, chunks: list[Chunk]) -> str:
     zone = night.settings.timezone
     chosen, topics = summarise(chunks)
     parts = [
-        {"title": TITLES[kind], "lines": [_line(s.timestamp, s.speaker, s.text, zone) for s in reversed(chosen) if s.kind == kind]}
+        {
+            "title": TITLES[kind],
+            "lines": [_line(s.timestamp, s.speaker, s.text, zone) for s in reversed(chosen) if s.kind == kind],
+        }
         for kind in KINDS
     ]
     template = _TEMPLATES.get_template("summary.txt.j2")
@@ -108,9 +120,10 @@ def _written(night: Night, writer: SummaryWriter, chunks: list[Chunk], counts: P
     back, no_room = put_back(chosen, text, PUT_BACK_CHARACTERS)
     counts.sentences += len(back)
     counts.no_room += no_room
+    notes = [note for line in text.split("\n") if (note := _BULLET.sub("", line))]
     also = [_line(s.timestamp, s.speaker, s.text, zone) for s in back]
     template = _TEMPLATES.get_template("summary_written.txt.j2")
-    return template.render(**_extent(chunks, zone), model=night.settings.summary_model, text=text, also=also)
+    return template.render(**_extent(chunks, zone), model=night.settings.summary_model, notes=notes, also=also)
 
 
 def _prompt(chosen: list[Sentence], chunks: list[Chunk], zone: ZoneInfo) -> str:
@@ -148,5 +161,7 @@ def _extent(chunks: list[Chunk], zone: ZoneInfo) -> dict[str, Any]:
     dates = [date_text(chunk.started_at, zone) for chunk in chunks]
     turns = {turn_id: label(chunk.role, chunk.speaker) for chunk in chunks for turn_id in chunk.turn_ids}
     by_turns = sorted(Counter(turns.values()).items(), key=lambda pair: (-pair[1], pair[0]))
-    speakers = [f"{name} ({count})" for name, count in by_turns[:SPEAKERS_NAMED]] + ["others"] * (len(by_turns) > SPEAKERS_NAMED)
+    speakers = [f"{name} ({count})" for name, count in by_turns[:SPEAKERS_NAMED]] + ["others"] * (
+        len(by_turns) > SPEAKERS_NAMED
+    )
     return {"turns": len(turns), "days": len(set(dates)), "first": min(dates), "last": max(dates), "speakers": speakers}

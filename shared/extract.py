@@ -82,7 +82,7 @@ def _sentences(chunks: list[Chunk]) -> list[Sentence]:
                 text = one_line(part)
                 said = frozenset(word.casefold() for word in _WORD.findall(text))
                 words = said - QUESTION_WORDS
-                if len(text) >= SHORTEST_SENTENCE and len(words) > 1:
+                if len(text) >= SHORTEST_SENTENCE and len(words - CHATTER) > 1:
                     kind, telling = _kind(text, said, unanswered=number >= unanswered)
                     shown = shorten(text, LONGEST_SENTENCE)
                     found.append(Sentence(len(found), who, chunk.started_at, shown, words, kind, telling))
@@ -90,9 +90,9 @@ def _sentences(chunks: list[Chunk]) -> list[Sentence]:
 
 
 def _unanswered(chunks: list[Chunk]) -> int:
-    """Where the words begin after which nobody else has spoken."""
+    """Where the words begin after which nobody else has spoken, in a chat of more than one."""
     speakers = [(chunk.role, chunk.speaker) for chunk in chunks]
-    return next((at + 1 for at in reversed(range(len(speakers))) if speakers[at] != speakers[-1]), 0)
+    return next((at + 1 for at in reversed(range(len(speakers))) if speakers[at] != speakers[-1]), len(chunks))
 
 
 def _kind(text: str, said: frozenset[str], *, unanswered: bool) -> tuple[str, float]:
@@ -107,14 +107,23 @@ def _kind(text: str, said: frozenset[str], *, unanswered: bool) -> tuple[str, fl
 
 
 def _weight(sentence: Sentence, counts: Counter[str], newest: float) -> float:
-    saying = sum(math.log1p(counts[word]) for word in sentence.words) / len(sentence.words)
+    content = sentence.words - CHATTER
+    saying = sum(math.log1p(counts[word]) for word in content) / len(content)
     looked_up = 1.0 + 0.25 * min(3, len(_LOOKED_UP.findall(sentence.text)))
     telling = 1.0 + sentence.telling
     asking = 0.5 if sentence.text.endswith("?") else 1.0
     age_days = max(0.0, newest - sentence.timestamp) / 86_400
     answering = ASSISTANT_WEIGHT if sentence.speaker == "assistant" else 1.0
     density = 1 / math.sqrt(100 + len(sentence.text))
-    return density * saying * looked_up * telling * asking * answering * max(OLDEST_WEIGHT, math.pow(0.5, age_days / HALF_LIFE_DAYS[sentence.kind]))
+    return (
+        density
+        * saying
+        * looked_up
+        * telling
+        * asking
+        * answering
+        * max(OLDEST_WEIGHT, math.pow(0.5, age_days / HALF_LIFE_DAYS[sentence.kind]))
+    )
 
 
 def _choose(ranked: list[Sentence]) -> list[Sentence]:

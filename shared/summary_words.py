@@ -1,4 +1,4 @@
-"""Words by which an extractive summary tells who somebody is, what was done or decided, and what is planned. English and Russian, as shared/ranking.py."""
+"""Words by which an extractive summary tells who somebody is, what was done or decided, and what is planned. English and Russian."""
 
 from __future__ import annotations
 
@@ -42,11 +42,9 @@ WHEN = frozenset(
     """.split()
 )
 #: Who speaks of those that are theirs, or of what they are.
-OWN = re.compile(
-    r"\b(?:my|our|мой|моя|моё|мои|меня|наш[аеи]?)\s(?:[\w'-]+\s)?(?:%s)\b|\bI(?:'m| am| work as) an? |\bя (?:работаю|живу)\b"
-    % "|".join(sorted(PEOPLE)),
-    re.IGNORECASE,
-)
+_MINE = r"my|our|мой|моя|моё|мои|меня|наш[аеи]?"
+_I_AM = r"I(?:'m| am| work as) an? |я (?:работаю|живу)\b"
+OWN = re.compile(rf"\b(?:(?:{_MINE})\s(?:[\w'-]+\s)?(?:{'|'.join(sorted(PEOPLE))})\b|{_I_AM})", re.IGNORECASE)
 #: What is said in any chat and is no topic.
 CHATTER = frozenset(
     """
