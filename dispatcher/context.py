@@ -1,8 +1,8 @@
 """What the model is given for one message, inside a budget of tokens and of time: facts, summary, recent turns, recalled lines.
 
 Each part has a share of the budget, and what one does not use the others may. What is stable comes first and stays identical to the byte all
-day: how much of the facts and of the summary goes in depends on the budget and on their own length, never on what is asked. Recalled lines
-get the rest, best first, and are then put in the order of time under a heading for each day. The budget counts the whole injected text.
+day: how much of the facts and of the summary goes in depends on the budget, on their own length and on whether anything is recalled, on nothing
+else that is asked. Recalled lines get the rest, best first, and are put in the order of time under each day. The budget counts the whole text.
 
 The numbers in the comments are shares of LoCoMo's questions whose evidence is wholly inside the injected text (five conversations,
 786 questions, through the real night), at 1,000 and at 2,000 tokens.

@@ -61,6 +61,8 @@ def test_a_model_writes_the_summary_and_it_is_archived(written: World, ollama: O
     text = summary(written)
     assert "Notes written by the model llama3.2." in text
     assert LINES in text
+    for message in ("hello", "what does the boiler show?"):
+        assert LINES in written.command("hmem", "context", "9912", message).stdout
     prompt = ollama.asked()[-1]
     assert "2024-02-09 user: The boiler stopped" in prompt
     fence = re.search(r'<record id="(\w{16})">', prompt)
