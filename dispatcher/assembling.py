@@ -39,7 +39,7 @@ def assemble(
     """
     if settings.memory_tokens <= 0:
         return Context("", degraded=["MEMORY_TOKENS=0"])
-    if release and day:
+    if release and day and not settings.without_vectors:
         release.expect(message)  # while the day is read
     today = day.context(chat_id, message, session, count=count) if day else None
     if today and today.unproven:
@@ -71,6 +71,8 @@ def _recalled(
     today: DayContext | None,
 ) -> Recalled:
     """Hits of release and day; what stands in the conversation so far is not told twice."""
+    if settings.memory_backend == "summary":
+        return Recalled()
     k, deadline = hits_for(settings.memory_tokens), settings.memory_deadline_ms / 1000
     if day is None or today is None:
         return release.recall(chat_id, message, k, deadline) if release else Recalled()
@@ -120,7 +122,8 @@ def of_release(
         facts=today.facts if today else "",
         earlier=today.earlier if today else "",
         relevant=today.relevant if today else "",
-        why_nothing=_unknown(release, chat_id, today) or (decision.why if decision and not decision.inject else None),
+        why_nothing=_unknown(release, chat_id, today, settings)
+        or (decision.why if decision and not decision.inject else None),
         told=told,
         why=decision.why if decision else None,
     )
@@ -153,8 +156,10 @@ def _summary(
         return "", [f"no summary: {error}"]
 
 
-def _unknown(release: OpenRelease | None, chat_id: str, today: DayContext | None) -> str | None:
-    """Why nothing can be found of a chat that neither the release nor the day has."""
+def _unknown(release: OpenRelease | None, chat_id: str, today: DayContext | None, settings: Settings) -> str | None:
+    """Why nothing is found where nothing is looked up, or of a chat that neither the release nor the day has."""
+    if settings.memory_backend == "summary":
+        return "MEMORY_BACKEND=summary looks nothing up"
     if release is None or release.manifest.chunks_per_chat.get(chat_id) or (today and today.items):
         return None
     return f"release {release.run} holds nothing that was said in this chat"

@@ -123,6 +123,10 @@ def check_vectors(setup: Setup) -> Finding:
         return skipped("Without a release there is nothing that the embedder could differ from.")
     manifest = read_manifest(release)
     chosen = backend_of(setup.settings, release, manifest)
+    if setup.settings.memory_backend == "summary":
+        return ok(
+            "MEMORY_BACKEND=summary: nothing is looked up; the chat's summary is all of the release that is told."
+        )
     if setup.settings.memory_backend == "none":
         return ok("MEMORY_BACKEND=none: memory is looked up by words alone.")
     if not isinstance(chosen, AskingBackend):

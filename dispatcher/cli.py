@@ -282,6 +282,9 @@ def _status_rows(found: Status, settings: Settings) -> dict[str, str]:
         "turns in Redis": f"{found.turns_waiting}{more} waiting for the night",
         "release": found.release_error or release,
     }
+    if settings.without_vectors:
+        what = "the summary alone, nothing is looked up" if settings.memory_backend == "summary" else "words alone"
+        rows["recall by"] = f"{what} ({settings.without_vectors})"
     if found.pin:
         since = time_text(found.pin.since, settings.timezone)
         aside = "" if found.pin.run == found.release else " (not current: hmem release rollback was cut short)"

@@ -1,8 +1,8 @@
 """What the model is given for one message, inside a budget of tokens and of time: facts, summary, recent turns, recalled lines.
 
 Each part has a share of the budget, and what one does not use the others may. What is stable comes first and stays identical to the byte all
-day: how much of the facts and of the summary goes in depends on the budget and on their own length, never on what is asked. Recalled lines
-get the rest, best first, and are then put in the order of time under a heading for each day. The budget counts the whole injected text.
+day: how much of the facts and of the summary goes in depends on the budget, on their own length and on whether anything is recalled, on nothing
+else that is asked. Recalled lines get the rest, best first, and are put in the order of time under each day. The budget counts the whole text.
 
 The numbers in the comments are shares of LoCoMo's questions whose evidence is wholly inside the injected text (five conversations,
 786 questions, through the real night), at 1,000 and at 2,000 tokens.
@@ -18,14 +18,15 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from dispatcher.prompt import Part, render, render_message
+from dispatcher.summary_part import cut_summary, told_in
 from shared.marks import harmless
 from shared.recall import Hit, Recalled
 from shared.speakers import answering
 from shared.text import CHARACTERS_PER_TOKEN, day_text, one_line, shorten, time_text, tokens
 
-#: The parts in the order in which they stand, and their shares of the budget. A summary takes the place of evidence: no summary 83.0 and 87.9,
-#: a share of .05 83.0 and 87.7, .08 83.0 and 87.3, .10 82.2 and 86.8, .20 81.3 and 86.3; before this it was .40.
-SHARES: Mapping[str, float] = {"facts": 0.2, "summary": 0.06, "recent": 0.25, "relevant": 0.08, "recalled": 0.41}
+#: The parts in the order in which they stand, and their shares of the budget where each wants all it can get. The summary's is 300 of 1,500 tokens
+#: with its heading: it says what the chat is about where no line is recalled for it. It takes the place of evidence (measured: ARCHITECTURE.md).
+SHARES: Mapping[str, float] = {"facts": 0.2, "summary": 0.21, "recent": 0.19, "relevant": 0.08, "recalled": 0.32}
 TITLES: Mapping[str, str] = {
     "facts": "Facts and goals",
     "summary": "Summary of earlier conversations",
@@ -42,6 +43,8 @@ TOKENS_PER_HIT, FEWEST_HITS = 16, 30
 #: An answer up to this length is hardly understood without its question, and of the question so much is shown. With every answer, up to 160
 #: characters of it, the same budget holds fewer turns.
 SHORT_ANSWER_CHARACTERS, QUESTION_CHARACTERS = 60, 80
+#: What a recalled line costs beside its words, about: its speaker, and its part of a day's heading.
+LINE_CHARACTERS = 60
 #: The length of one turn of the conversation so far, where no session carries it (SESSION_MODE=replay).
 RECENT_CHARACTERS = 1000
 
@@ -190,15 +193,29 @@ def compose(
     characters = budget * CHARACTERS_PER_TOKEN
     hits = [] if why_nothing else recalled.hits if told is None else told
     degraded = list(recalled.degraded)
-    parts = _stable(facts, summary, characters, talking=recent is not None or bool(earlier))
-    if recent or earlier:
-        parts += _recent(recent or (), earlier, characters - (len(render(parts)) or _frames()[0]), hits, zone)
-    if relevant and (text := _cut_lines(relevant, int(characters * SHARES["relevant"]))):
-        parts.append(Part("relevant", TITLES["relevant"], text))
-    room = characters - len(render([*parts, Part("recalled", RECALLED_TITLE, "")]))
-    used, cut = _fill(hits, room, zone)
-    if used:
-        parts.append(Part("recalled", RECALLED_TITLE, _by_day(used)))
+
+    def arranged(hits: Sequence[Hit]) -> tuple[list[Part], list[Hit], list[Hit]]:
+        """(parts, hits that stand in them, hits that do not); hits in the order of rank."""
+        parts = _stable(facts, summary, characters, talking=recent is not None or bool(earlier), recalling=bool(hits))
+        there = _told_by_summary(parts, hits, zone)
+        rest = [hit for place, hit in enumerate(hits) if place not in there]
+        if recent or earlier:
+            parts += _recent(recent or (), earlier, characters - (len(render(parts)) or _frames()[0]), rest, zone)
+        if relevant and (text := _cut_lines(relevant, int(characters * SHARES["relevant"]))):
+            parts.append(Part("relevant", TITLES["relevant"], text))
+        room = characters - len(render([*parts, Part("recalled", RECALLED_TITLE, "")]))
+        lines, cut = _fill(_by_worth(rest), room, zone)
+        if lines:
+            parts.append(Part("recalled", RECALLED_TITLE, _by_day(lines)))
+        left = set(map(id, cut))
+        return parts, [hit for hit in hits if id(hit) not in left], [hit for hit in hits if id(hit) in left]
+
+    parts, used, cut = arranged(hits)
+    if hits and all(part.name != "recalled" for part in parts):  # the summary is whole, and may tell them
+        parts = arranged([])[0]
+        there = _told_by_summary(parts, hits, zone)
+        used = [hit for place, hit in enumerate(hits) if place in there]
+        cut = [hit for place, hit in enumerate(hits) if place not in there]
     text = render(parts)
     if len(text) > characters:  # a budget smaller than the headings
         parts, used, cut, text = [], [], list(hits), ""
@@ -208,9 +225,18 @@ def compose(
         degraded.append(f"no summary: its share of {budget} tokens holds none of it")
     taken = set(map(id, hits))
     left_out = [*cut, *(hit for hit in recalled.hits if id(hit) not in taken)]
-    return Context(
-        text, parts, [line.hit for line in used], left_out, degraded, run, recalled.ms, why_nothing, zone, why
-    )
+    return Context(text, parts, used, left_out, degraded, run, recalled.ms, why_nothing, zone, why)
+
+
+def _told_by_summary(parts: Sequence[Part], hits: Sequence[Hit], zone: ZoneInfo) -> set[int]:
+    """Places of the hits whose words stand in the summary already."""
+    return {place for part in parts if part.name == "summary" for place in told_in(part.text, hits, zone)}
+
+
+def _by_worth(hits: Sequence[Hit]) -> list[Hit]:
+    """In the order in which lines are taken, by rank times length: the lower it ranks the less it is worth, and the longer the more it costs."""
+    order = sorted(range(len(hits)), key=lambda rank: (rank + 1) * (LINE_CHARACTERS + len(hits[rank].chunk.text)))
+    return [hits[rank] for rank in order]
 
 
 @cache
@@ -222,15 +248,22 @@ def _frames() -> tuple[int, dict[str, int]]:
     return max(2 * once[name] - twice[name] for name in parts), {name: twice[name] - once[name] for name in parts}
 
 
-def _stable(facts: str, summary: str, characters: int, *, talking: bool) -> list[Part]:
-    """Facts and summary, each cut by what does not change with the message: what comes after them is taken to want all there is."""
+def _stable(facts: str, summary: str, characters: int, *, talking: bool, recalling: bool) -> list[Part]:
+    """Facts and summary, each cut by what does not change with the message: what comes after them is taken to want all there is.
+
+    Where nothing is recalled, the summary has that share too.
+    """
     head, frames = _frames()
-    room = characters - head
+    room = max(0, characters - head)
     texts = {"facts": harmless(facts), "summary": harmless(summary)}
     wishes = {name: len(text) + frames[name] if text else 0 for name, text in texts.items()}
-    wishes |= {"recent": max(0, room) if talking else 0, "recalled": max(0, room)}
-    given = shared_out(room, wishes, SHARES)
-    cut = {name: _cut_lines(text, given[name] - frames[name]) for name, text in texts.items()}
+    wishes |= {"recent": room if talking else 0, "recalled": room if recalling else 0}
+    more = 0.0 if recalling else SHARES["recalled"]
+    given = shared_out(room, wishes, {**SHARES, "summary": SHARES["summary"] + more})
+    cut = {
+        "facts": _cut_lines(texts["facts"], given["facts"] - frames["facts"]),
+        "summary": cut_summary(texts["summary"], given["summary"] - frames["summary"]),
+    }
     return [Part(name, TITLES[name], text) for name, text in cut.items() if text]
 
 
@@ -272,15 +305,10 @@ def _newest(lines: Sequence[str], characters: int) -> str:
 
 
 def _cut_lines(text: str, characters: int) -> str:
-    """Whole lines from the start, as many as fit; no heading without a line under it, and nothing where no line fits.
-
-    Of the head of a text that is cut only its first line stays: a list of topics is worth less than a sentence.
-    """
+    """Whole lines from the start, as many as fit; no heading without a line under it, and nothing where no line fits."""
     if len(text) <= characters:
         return text
-    head, _, body = text.partition("\n\n")
-    shorter = f"{head.partition(chr(10))[0]}\n\n{body}" if body and not head.startswith("- ") else text
-    lines = shorter[: max(0, characters)].rpartition("\n")[0].splitlines()
+    lines = text[: max(0, characters)].rpartition("\n")[0].splitlines()
     while lines and not lines[-1].startswith("- "):
         lines.pop()
     return "\n".join(lines)

@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures import TimeoutError as FutureTimeout
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 import structlog
@@ -253,18 +253,14 @@ class Day:
 
         if release is None and not items:
             return Recalled()
-        recall = release.recall if release else self.recall.recall
+        recall = partial(release.recall if release else self.recall.recall, chat_id, query, k, deadline_seconds, now)
+        vector_of = None if self.settings.without_vectors else self.embedder.query
         return recall(
-            chat_id,
-            query,
-            k,
-            deadline_seconds,
-            now,
             day=items or None,
             hidden=hidden,
             hidden_before=hidden_before,
             known=known,
-            vector_of=self.embedder.query,
+            vector_of=vector_of,
             since=since,
             until=until,
         )

@@ -54,7 +54,7 @@ class DayEmbedder:
     @property
     def wanted(self) -> bool:
         """Whether the settings allow vectors by day at all."""
-        return self._settings.embedder != "none" and self._settings.memory_backend != "none"
+        return self._settings.embedder != "none" and not self._settings.without_vectors
 
     @property
     def model(self) -> str | None:

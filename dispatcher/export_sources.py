@@ -184,6 +184,7 @@ def _from_store(day: Day, found: Gathered, known: set[str]) -> bool:
 
 def _from_release(release: OpenRelease, found: Gathered, known: set[str]) -> bool:
     """The turns of the release, put together from their passages. That its file is as it was built is known since it was opened."""
+    release.open_texts()
     if release.text_missing:
         raise ReleaseRefused(release.text_missing)
     sql = "SELECT exchange, role, speaker, user_id, started_at, text FROM chunks WHERE chat_id = ? ORDER BY exchange, role, passage"

@@ -66,6 +66,8 @@ def find(
     Nothing that is forgotten; InvalidInput if nothing is kept anywhere.
     """
     with _opened(settings) as (release, day):
+        if release:
+            release.open_texts()
         if release and release.text_missing:
             raise ReleaseRefused(release.text_missing)
         hidden, before = hidden_by(day.forgotten.of(chat_id))

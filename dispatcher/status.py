@@ -84,6 +84,7 @@ class Status:
         default_factory=dict
     )  # worker -> run it serves, 0 for none, None: Redis holds no run for it
     bot: str | None = None  # process of the Telegram bot
+    backend: str = "auto"  # MEMORY_BACKEND
     release: int | None = None
     release_error: str | None = None
     chats: int = 0
@@ -121,7 +122,9 @@ class Status:
 
 def read_status(settings: Settings, client: Redis, now: float | None = None) -> Status:
     moment = time.time() if now is None else now
-    status = Status(queued=client.llen(keys.TASKS), dead_letters=client.llen(keys.DEAD))
+    status = Status(
+        queued=client.llen(keys.TASKS), dead_letters=client.llen(keys.DEAD), backend=settings.memory_backend
+    )
     _read_workers(client, status)
     status.bot = shown(cast(bytes | None, client.get(keys.BOT_OWNER)) or b"") or None
     _read_waiting(client, status, moment)

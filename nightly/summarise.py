@@ -7,8 +7,9 @@ left out is put back; where it fails, the picked sentences are the summary. A mo
 from __future__ import annotations
 
 import hashlib
+import re
+from collections import Counter
 from dataclasses import dataclass
-from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +20,7 @@ from nightly.containment import reason_of
 from nightly.night import Night
 from nightly.put_back import put_back
 from nightly.summary_writer import WRITTEN_CHARACTERS, SummaryWriter
-from shared.extract import Sentence, summarise
+from shared.extract import KINDS, Sentence, summarise
 from shared.files import make_dir, write_atomic
 from shared.lexical import Chunk
 from shared.marks import harmless
@@ -34,6 +35,18 @@ if TYPE_CHECKING:
 RECENT_CHARACTERS, PASSAGE_CHARACTERS = 4000, 600
 #: Bound of what is put back.
 PUT_BACK_CHARACTERS = 700
+#: Those who speak most are named in the first line.
+SPEAKERS_NAMED = 6
+#: What stands over each kind of sentence (shared/extract.py).
+TITLES = {
+    "who": "Who is who:",
+    "settled": "Done and settled:",
+    "open": "Planned or open on that day:",
+    "said": "Also said:",
+}
+
+#: Before a line of a model's; the template has its own.
+_BULLET = re.compile(r"^(?:[-*•]\s+|[-*•]$)")
 
 _TEMPLATES = Environment(
     loader=PackageLoader("nightly"),
@@ -86,16 +99,15 @@ def _text(night: Night, chunks: list[Chunk]) -> str:
     """The extractive summary."""
     zone = night.settings.timezone
     chosen, topics = summarise(chunks)
-
-    def day(sentence: Sentence) -> str:
-        return date_text(sentence.timestamp, zone)
-
-    picked = [
-        {"date": date, "lines": [f"{s.speaker}: {s.text}" for s in group]}
-        for date, group in groupby(sorted(chosen, key=day, reverse=True), key=day)
+    parts = [
+        {
+            "title": TITLES[kind],
+            "lines": [_line(s.timestamp, s.speaker, s.text, zone) for s in reversed(chosen) if s.kind == kind],
+        }
+        for kind in KINDS
     ]
     template = _TEMPLATES.get_template("summary.txt.j2")
-    return template.render(**_extent(chunks, zone), topics=topics, picked=picked)
+    return template.render(**_extent(chunks, zone), topics=topics, parts=[part for part in parts if part["lines"]])
 
 
 def _written(night: Night, writer: SummaryWriter, chunks: list[Chunk], counts: PutBack) -> str | None:
@@ -108,9 +120,10 @@ def _written(night: Night, writer: SummaryWriter, chunks: list[Chunk], counts: P
     back, no_room = put_back(chosen, text, PUT_BACK_CHARACTERS)
     counts.sentences += len(back)
     counts.no_room += no_room
+    notes = [note for line in text.split("\n") if (note := _BULLET.sub("", line))]
     also = [_line(s.timestamp, s.speaker, s.text, zone) for s in back]
     template = _TEMPLATES.get_template("summary_written.txt.j2")
-    return template.render(**_extent(chunks, zone), model=night.settings.summary_model, text=text, also=also)
+    return template.render(**_extent(chunks, zone), model=night.settings.summary_model, notes=notes, also=also)
 
 
 def _prompt(chosen: list[Sentence], chunks: list[Chunk], zone: ZoneInfo) -> str:
@@ -145,5 +158,9 @@ def _line(timestamp: float, speaker: str, text: str, zone: ZoneInfo) -> str:
 def _extent(chunks: list[Chunk], zone: ZoneInfo) -> dict[str, Any]:
     """What the first line of a summary says."""
     dates = [date_text(chunk.started_at, zone) for chunk in chunks]
-    turns = len({turn_id for chunk in chunks for turn_id in chunk.turn_ids})
-    return {"turns": turns, "days": len(set(dates)), "first": min(dates), "last": max(dates)}
+    turns = {turn_id: label(chunk.role, chunk.speaker) for chunk in chunks for turn_id in chunk.turn_ids}
+    by_turns = sorted(Counter(turns.values()).items(), key=lambda pair: (-pair[1], pair[0]))
+    speakers = [f"{name} ({count})" for name, count in by_turns[:SPEAKERS_NAMED]] + ["others"] * (
+        len(by_turns) > SPEAKERS_NAMED
+    )
+    return {"turns": len(turns), "days": len(set(dates)), "first": min(dates), "last": max(dates), "speakers": speakers}

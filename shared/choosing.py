@@ -59,7 +59,7 @@ def chosen(message: str, hits: Sequence[Hit], evidence: Evidence, decision: Deci
 
 def beside(evidence: Evidence, hit: Hit) -> bool:
     """Whether a long answer ranks only for what stands near it: a short reply is understood by that, a page of code is not."""
-    if len(hit.chunk.text) <= LONG or hit.ranks.get("cosine", 1.0) >= FAR:
+    if len(hit.chunk.text) <= LONG or hit.scores.get("cosine", 1.0) >= FAR:
         return False
     own = {stemmed(plain(word)) for word in query_words(hit.chunk.text)}
     return own.isdisjoint(stemmed(plain(word)) for word in evidence.message.telling)

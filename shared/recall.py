@@ -47,7 +47,8 @@ __all__ = ["DayRecall", "Hit", "OpenRelease", "Recalled"]
 class OpenRelease:
     """A release opened for reading: keywords and summaries at once, vectors once `open_vectors` has run. Until it is closed it is not pruned.
 
-    No file is read that is not as it was built: without its keywords it has summaries only, and `text_missing` says why.
+    No file is read that is not as it was built: without its keywords it has summaries only, and `text_missing` says why. With
+    MEMORY_BACKEND=summary its index is opened only if somebody asks for more than summaries.
     """
 
     def __init__(self, settings: Settings, path: Path) -> None:
@@ -60,7 +61,12 @@ class OpenRelease:
                     f"Release {self.manifest.run} has format {self.manifest.format_version}; this program reads {OLDEST_READ} and newer. "
                     "Run the night (hmem-night run): it builds the memory anew from the archive."
                 )
-            self._lexical, self.text_missing = _open_lexical(path, self.manifest)
+            self._lexical: LexicalIndex | None = None
+            self.text_missing: str | None = None
+            self._opened, self._opening = False, threading.Lock()
+            self._on_purpose = settings.without_vectors
+            if settings.memory_backend != "summary":
+                self.open_texts()
             self._backend: MemoryBackend = backend_of(settings, path, self.manifest)
             self._zone = settings.timezone
             self._pool = ThreadPoolExecutor(settings.max_concurrent_tasks, thread_name_prefix="vectors")
@@ -80,6 +86,13 @@ class OpenRelease:
     def has_vectors(self) -> bool:
         """Whether there is anything for `open_vectors` to open."""
         return not isinstance(self._backend, NullBackend)
+
+    def open_texts(self) -> None:
+        """Open keywords and texts, once; `text_missing` says why they are not there."""
+        with self._opening:
+            if not self._opened:
+                self._lexical, self.text_missing = _open_lexical(self.path, self.manifest)
+                self._opened = True
 
     def open_vectors(self) -> None:
         """Slow; runs in the background by day."""
@@ -110,6 +123,7 @@ class OpenRelease:
 
         ReleaseRefused if the file cannot be read.
         """
+        self.open_texts()
         if self._lexical is None:
             raise ReleaseRefused(str(self.text_missing))
         try:
@@ -161,6 +175,7 @@ class OpenRelease:
         turns where the release's own index is not open. What was not said from `since` on and before `until` (POSIX seconds) is ranked and not
         returned. ValueError if `day` is another chat's.
         """
+        self.open_texts()
         self._merged = self._merged or _cache()
         sources = Sources(self._lexical, self._terms, self._backend, self._merged, self._pool, self._zone)
         forgotten = Hidden(frozenset(hidden), hidden_before)
@@ -173,7 +188,7 @@ class OpenRelease:
         )
         if self.text_missing:
             return replace(found, degraded=[f"no recalled text: {self.text_missing}"])
-        return found
+        return _as_meant(found, self._on_purpose)
 
     def _terms(self, words: Sequence[str]) -> list[str]:
         """As the release was tokenised; a release without its texts still asks the day's turns."""
@@ -191,7 +206,8 @@ class DayRecall:
     def __init__(self, settings: Settings) -> None:
         self._zone = settings.timezone
         self._pool = ThreadPoolExecutor(settings.max_concurrent_tasks, thread_name_prefix="day-vectors")
-        self._backend = NullBackend("there is no release yet, and no embedder by day")
+        self._on_purpose = settings.without_vectors
+        self._backend = NullBackend(self._on_purpose or "there is no release yet, and no embedder by day")
         self._made: tuple[Tokeniser, MergedCache] | None = None
         self._lock = threading.Lock()
 
@@ -232,12 +248,13 @@ class DayRecall:
         sources = Sources(None, terms, self._backend, merged, self._pool, self._zone)
         forgotten = Hidden(frozenset(hidden), hidden_before)
         moment = time.time() if now is None else now
-        return look_up(
+        found = look_up(
             sources,
             Asked(
                 chat_id, query, k, moment, deadline_seconds, day, forgotten, frozenset(known), vector_of, since, until
             ),
         )
+        return _as_meant(found, self._on_purpose)
 
     def _own(self) -> tuple[Tokeniser, MergedCache]:
         """Made when somebody asks, since numpy is slow to load."""
@@ -247,6 +264,13 @@ class DayRecall:
 
                 self._made = Tokeniser(), _cache()
             return self._made
+
+
+def _as_meant(found: Recalled, on_purpose: str | None) -> Recalled:
+    """Without the reason that is a setting: nothing has failed."""
+    if on_purpose is None:
+        return found
+    return replace(found, degraded=[why for why in found.degraded if why != f"no vector search: {on_purpose}"])
 
 
 @lru_cache(1024)

@@ -265,7 +265,7 @@ def no_release(memory_dir: Path) -> str:
     """Why there is no current release, and what to do: none was made, or the link is gone."""
     if any((memory_dir / RELEASES).glob("[0-9]*")):
         return f"{memory_dir / 'current'} is missing though there are releases. Point it at one: hmem release list, hmem release rollback RUN."
-    return f"There is no release in {memory_dir} yet, so nothing is recalled. Run hmem-night run once, or set HMEM_MEMORY_DIR."
+    return f"There is no release in {memory_dir} yet; the first night makes it. Run hmem-night run once, or set HMEM_MEMORY_DIR."
 
 
 def release_dir(memory_dir: Path, run: int) -> Path:

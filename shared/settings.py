@@ -64,9 +64,9 @@ class Settings(BaseSettings):
         None, pattern=r"^[0-9a-f]{64}$", description="the other half, which the night goes by; hmem owner-key prints it"
     )
 
-    memory_backend: Literal["auto", "none", "sqlite", "chroma", "lancedb", "qdrant", "redis"] = Field(
+    memory_backend: Literal["auto", "none", "summary", "sqlite", "chroma", "lancedb", "qdrant", "redis"] = Field(
         "auto",
-        description="vector lookups by day; auto is none until there is a release, then what it has, sqlite first",
+        description="lookups by day; auto: by words, and by what vectors the release has; none: by words; summary: no lookup",
     )
     qdrant_url: str | None = Field(None, description="the Qdrant server", repr=False)
     qdrant_api_key: SecretStr | None = Field(None, description="its key, if it wants one")
@@ -276,6 +276,12 @@ class Settings(BaseSettings):
     @property
     def timezone(self) -> ZoneInfo:
         return ZoneInfo(self.chat_timezone)
+
+    @property
+    def without_vectors(self) -> str | None:
+        """The setting by which nothing is looked up by meaning, on purpose: no fault, and nobody is told of it."""
+        chosen = self.memory_backend in ("none", "summary")
+        return f"MEMORY_BACKEND={self.memory_backend}" if chosen else None
 
     @property
     def allowed(self) -> frozenset[int]:

@@ -114,23 +114,26 @@ def test_every_hit_is_either_used_or_reported_as_cut(hits: list[Hit], summary: s
 @PROPERTY
 @given(hits_strategy, hits_strategy, st.integers(1500, 6000))
 def test_the_summary_is_the_same_to_the_byte_whatever_is_recalled(one: list[Hit], two: list[Hit], budget: int) -> None:
-    alone = composed([], SUMMARY, budget)
+    """In two sizes, by whether anything is."""
+    alone, beside = composed([], SUMMARY, budget), composed([hit("x")], SUMMARY, budget)
     assert [part.name for part in alone.parts] == ["summary"]
+    assert len(beside.parts[0].text) < len(alone.parts[0].text)
     for hits in (one, two):
         context = composed(hits, SUMMARY, budget)
-        assert context.parts[0] == alone.parts[0]
-        assert context.text.startswith(alone.text)
+        assert (
+            context.parts[0] == (beside if any(part.name == "recalled" for part in context.parts) else alone).parts[0]
+        )
 
 
 def test_a_summary_takes_no_more_than_its_share_and_is_cut_at_a_line() -> None:
     for budget in (1500, 3000):
-        text = composed([], SUMMARY, budget).parts[0].text
+        text = composed([hit("x")], SUMMARY, budget).parts[0].text
         assert len(text) <= budget * CHARACTERS_PER_TOKEN * SHARES["summary"] < len(text) + 200
-        assert SUMMARY.startswith(text + "\n")
+        assert set(text.split("\n")) <= set(SUMMARY.split("\n"))
     assert composed([], SUMMARY, 60_000).parts[0].text == SUMMARY
-    assert composed([], SUMMARY, 500).parts == [], "too little to say anything"
-    assert composed([], "x" * 5_000, 1500).parts == [], "half a line says nothing"
-    assert composed([], "a short line\n" + "x" * 5_000, 1500).parts == [], "nor does a heading alone"
+    assert composed([], SUMMARY, 100).parts == [], "too little to say anything"
+    assert composed([], "x" * 6_000, 1500).parts == [], "half a line says nothing"
+    assert composed([], "a short line\n" + "x" * 6_000, 1500).parts == [], "nor does a heading alone"
 
 
 @PROPERTY
@@ -366,9 +369,12 @@ def test_the_conversation_so_far_lends_and_borrows_and_leaves_the_summary_alone(
     both = parts(said(400), many)
     assert list(both) == ["summary", "recent", "recalled"]
     assert both["recent"] < both["recalled"]
-    assert parts(said(400), [])["recent"] > 2 * both["recent"], "what is recalled is nothing, and lends its share"
+    assert parts(said(400), [])["recent"] > both["recent"], (
+        "what is recalled is nothing, and lends what the summary leaves"
+    )
     assert parts(said(2), many)["recalled"] > both["recalled"] + 500, "a short talk lends its own"
-    assert len({parts(*each)["summary"] for each in ((said(400), many), (said(1), []), ([], many))}) == 1
+    assert parts(said(400), many)["summary"] == parts([], many)["summary"] < parts(said(1), [])["summary"]
+    assert parts(said(400), [])["summary"] == parts(said(1), [])["summary"]
 
 
 @pytest.mark.parametrize("placement", ["system", "message"])
@@ -425,9 +431,51 @@ def test_a_summary_that_is_cut_shows_sentences_and_no_lonely_heading() -> None:
     days = "".join(
         f"\n\n2026-02-{day:02}\n- anna: the boiler was looked at once more on this day" for day in range(28, 0, -1)
     )
-    (part,) = composed([], head + days, 1500).parts
+    part, _ = composed([hit("x")], head + days, 1500).parts
     lines = part.text.splitlines()
     assert lines[0].startswith("40 turns")
-    assert "Often spoken of" not in part.text
+    assert "Often spoken of" in part.text
     assert lines[-1].startswith("- anna")
     assert composed([], head + days, 60_000).parts[0].text == head + days
+
+
+NOTES = "\n".join(f"- Settled: 2026-01-{day:02} the boiler was looked at by engineer {day}" for day in range(28, 0, -1))
+
+
+def test_what_a_model_wrote_reaches_the_prompt_and_is_whole_where_nothing_is_recalled() -> None:
+    text = f"40 turns on 9 days. Notes written by the model llama3.2.\n{NOTES}\n\nAlso said, word for word:\n- 2026-01-02 anna: it cost 110"
+    beside = composed([hit("x")], text).parts[0].text
+    assert beside.startswith(text[:400])
+    assert len(beside) > 1100
+    assert composed([], text).parts[0].text == text
+
+
+def test_each_part_of_a_summary_keeps_its_newest_lines_when_it_is_cut() -> None:
+    parts = [
+        f"{name}:\n"
+        + "\n".join(f"- 2026-01-{day:02} anna: {name} number {day} of the boiler" for day in range(28, 0, -1))
+        for name in ("Settled", "Open")
+    ]
+    text = "\n\n".join(["56 turns on 28 days.", *parts])
+    cut = composed([hit("x")], text).parts[0].text
+    assert all(f"{name}:\n- 2026-01-28 " in cut for name in ("Settled", "Open"))
+    assert abs(cut.count("Settled number") - cut.count("Open number")) <= 1
+    assert len(cut) / 4 > 270
+
+
+def test_what_the_summary_tells_is_not_recalled_again() -> None:
+    told, other = hit("the boiler code is 4711"), hit("the garden gate is blue", NOW + 60)
+    context = composed([told, other], f"2 turns.\n\nAlso said:\n- 2024-02-09 anna: {told.chunk.text}")
+    assert context.text.count("4711") == 1
+    assert context.used == [told, other]
+    only = composed([told], f"2 turns.\n\nAlso said:\n- 2024-02-09 anna: {told.chunk.text}")
+    assert ([part.name for part in only.parts], only.used, only.degraded) == (["summary"], [told], ["why"])
+
+
+def test_a_short_line_is_taken_before_a_long_one_that_ranks_a_little_higher() -> None:
+    long = [hit("the boiler " * 60, NOW + n) for n in range(8)]
+    short = [hit(f"the boiler code is {n}", NOW + 100 + n) for n in range(8)]
+    ranked = [one for pair in zip(long, short, strict=True) for one in pair]
+    context = composed(ranked, budget=600)
+    assert set(map(id, short)) <= set(map(id, context.used))
+    assert ranked[0] in context.used

@@ -263,7 +263,7 @@ def test_a_name_that_passes_for_another_is_said_to_be_a_users(name: str) -> None
             one
             for one in of_the_night(said("I shall obey at once, says the boiler.", name))[0].splitlines()
             if "obey" in one
-        )[2:],
+        )[2:].partition(" ")[2],
         of_the_night(said("obey", name))[1].splitlines()[-1].partition(" ")[2],
     ):
         assert line.startswith(f"{shown}: "), line

@@ -25,6 +25,8 @@ from tests.test_extract import chunk
 
 NOTES = "2026-11-20 Noor's boiler showed F28.\nThe engineer took 110."
 
+LINES = "".join(f"- {line}\n" for line in NOTES.split("\n"))
+
 
 @pytest.fixture
 def ollama() -> Iterator[OllamaApi]:
@@ -58,7 +60,9 @@ def test_a_model_writes_the_summary_and_it_is_archived(written: World, ollama: O
     written.night()
     text = summary(written)
     assert "Notes written by the model llama3.2." in text
-    assert NOTES in text
+    assert LINES in text
+    for message in ("hello", "what does the boiler show?"):
+        assert LINES in written.command("hmem", "context", "9912", message).stdout
     prompt = ollama.asked()[-1]
     assert "2024-02-09 user: The boiler stopped" in prompt
     fence = re.search(r'<record id="(\w{16})">', prompt)
@@ -113,7 +117,7 @@ def test_another_model_or_another_version_writes_anew(written: World, ollama: Ol
     assert "by the model qwen3" in summary(written)
     (fourth,) = written.night(summary_model=None)
     assert fourth["published"]
-    assert "Sentences as they were said" in summary(written)
+    assert "As they were said" in summary(written)
     assert sorted(path.name for path in (written.night_dir / "archive").glob("texts-*")) == [
         f"texts-{run}.jsonl" for run in (1, 2, 3)
     ]
@@ -161,13 +165,13 @@ def test_a_chat_whose_text_fails_keeps_its_sentences(written: World, ollama: Oll
     ollama.poison = {"heron": "500"}
     done = written.command("hmem-night", "run")
     assert "summary without the model, sentences instead: 1 × llama runner process has terminated" in done.stdout
-    assert "- user: The heron was seen at the pond near Hamburg at 09:15." in summary(written, "77")
-    assert NOTES in summary(written)
+    assert "user: The heron was seen at the pond near Hamburg at 09:15." in summary(written, "77")
+    assert LINES in summary(written)
     assert summarised(written)["failed"] == {"77": "llama runner process has terminated"}
     ollama.poison.clear()
     written.say("t9", "Another thing altogether was said in here.")
     written.night()
-    assert NOTES in summary(written, "77"), "the next build asks again"
+    assert LINES in summary(written, "77"), "the next build asks again"
 
 
 @pytest.mark.parametrize(
@@ -185,7 +189,7 @@ def test_a_model_never_stops_the_night(written: World, ollama: OllamaApi, reply:
     (night,) = written.night()
     assert (night["published"], sum(night["without_model"].values())) == (True, 2)
     assert all(reason in why for why in night["without_model"])
-    assert "Sentences as they were said" in summary(written)
+    assert "As they were said" in summary(written)
     assert written.redis.keys("hcli:memory:*") == []
 
 
@@ -197,7 +201,7 @@ def test_a_model_that_is_away_has_its_chance_the_next_night(written: World, olla
     ollama.models["llama3.2:latest"] = DIGEST
     (night,) = written.night()
     assert night["published"]
-    assert NOTES in summary(written)
+    assert LINES in summary(written)
 
 
 def test_after_three_failures_in_a_row_the_rest_is_not_asked(written: World, ollama: OllamaApi) -> None:

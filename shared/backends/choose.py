@@ -13,8 +13,8 @@ from shared.settings import INDEXES, Settings
 
 def backend_of(settings: Settings, path: Path, manifest: Manifest) -> MemoryBackend:
     """The backend for a release, not opened yet: the one that MEMORY_BACKEND names, for `auto` the first of INDEXES that is there."""
-    if settings.memory_backend == "none":
-        return NullBackend("MEMORY_BACKEND=none")
+    if settings.without_vectors:
+        return NullBackend(settings.without_vectors)
     if not manifest.indexes:
         return NullBackend(f"release {manifest.run} was built without a vector index")
     wanted = INDEXES if settings.memory_backend == "auto" else (settings.memory_backend,)
