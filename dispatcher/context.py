@@ -251,18 +251,17 @@ def _frames() -> tuple[int, dict[str, int]]:
 def _stable(facts: str, summary: str, characters: int, *, talking: bool, recalling: bool) -> list[Part]:
     """Facts and summary, each cut by what does not change with the message: what comes after them is taken to want all there is.
 
-    Where nothing is recalled, the summary has that share too.
+    Where nothing is recalled, the summary has that share too; the facts stay as they are.
     """
     head, frames = _frames()
     room = max(0, characters - head)
     texts = {"facts": harmless(facts), "summary": harmless(summary)}
     wishes = {name: len(text) + frames[name] if text else 0 for name, text in texts.items()}
-    wishes |= {"recent": room if talking else 0, "recalled": room if recalling else 0}
-    more = 0.0 if recalling else SHARES["recalled"]
-    given = shared_out(room, wishes, {**SHARES, "summary": SHARES["summary"] + more})
+    given = shared_out(room, wishes | {"recent": room if talking else 0, "recalled": room}, SHARES)
+    more = 0 if recalling else given["recalled"]
     cut = {
         "facts": _cut_lines(texts["facts"], given["facts"] - frames["facts"]),
-        "summary": cut_summary(texts["summary"], given["summary"] - frames["summary"]),
+        "summary": cut_summary(texts["summary"], given["summary"] + more - frames["summary"]),
     }
     return [Part(name, TITLES[name], text) for name, text in cut.items() if text]
 

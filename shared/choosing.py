@@ -27,6 +27,8 @@ OWN_QUESTION = 0.15
 #: questions a set: 335, 435, 143 turns of locomo-dev, realtalk-dev, beam-dev) .15 loses none, .20 one, .25 four, .30 ten; in chats cut down to 60
 #: turns .15 loses 4, 16, 1 of 245, 223, 136 and keeps 16, 18, 35 of the first 40 hits, .25 loses 6, 25, 4 and keeps 11, 14, 26.
 FALL_OFF = 0.15
+#: Items of a chat under which the one in the middle is not typical: nothing is cut off.
+FEWEST = 20
 #: A question up to this length states nothing beside; longer ones tell what they ask about ("I'm working on …, can you …?").
 BARE_QUESTION = 120
 #: What a statement of a person is ahead of an answer where neither words nor similarity tell.
@@ -50,6 +52,8 @@ def chosen(message: str, hits: Sequence[Hit], evidence: Evidence, decision: Deci
         stated = {hit.chunk.chunk_id: STATED if hit.chunk.role == "user" else 0.0 for hit in left}
         return sorted(left, key=lambda hit: -standing[hit.chunk.chunk_id] - stated[hit.chunk.chunk_id])
     least = evidence.typical + FALL_OFF * (max(standing.values(), default=0.0) - evidence.typical)
+    if evidence.items < FEWEST:
+        least = float("-inf")
     ranked = sorted(
         (hit for hit in left if _is_person(hit) or not beside(evidence, hit)),
         key=lambda hit: -standing[hit.chunk.chunk_id],
