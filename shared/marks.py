@@ -51,7 +51,7 @@ def harmless(text: str) -> str:
 
 def _opening(match: re.Match[str]) -> str:
     text, end, gap = match.string, match.end(), match["gap"]
-    blank, odd = " " in gap, bool(gap.strip(" <"))
+    blank, odd = " " in _ANGLE.split(gap)[-1], bool(gap.strip(" <"))  # "< <a" is an opening, too
     if (_NAME.match(text, end) and (odd or not blank)) or (odd and text.startswith(">", end)):
         return _ANGLE.sub("‹", match[0])
     return _ANGLE.sub("‹", match[0]) if blank and _SPACED_NAME.match(text, end) else match[0]
