@@ -90,7 +90,7 @@ def test_few_turns_are_sentences_and_a_larger_size_embeds_only_what_is_new(tmp_p
 
 def test_ctrl_c_leaves_no_files_and_no_process(world: World) -> None:
     temporary = world.root / "temporary"
-    with started(world, "--turns", "20000", "--backends", "sqlite", EMBEDDER="none") as process:
+    with started(world, "--turns", "100000", "--backends", "sqlite", EMBEDDER="none") as process:
         wait_for(lambda: list(temporary.glob("*/sqlite/task.json")), "the first build")
         process.send_signal(signal.SIGINT)
         process.communicate(timeout=60)

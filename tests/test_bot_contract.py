@@ -110,7 +110,7 @@ def test_both_sides_are_logged_as_said(dispatcher: Dispatcher, bot: Bot) -> None
     user, asst = bot.turn(task_id, "user"), bot.turn(task_id, "asst")
     session = cast(bytes, bot.redis.get("hcli:session:9912")).decode()
     assert user == {"chat_id": "9912", "role": "user", "content": "scan 192.168.1.1 with nmap", "timestamp": 1707500000.0,
-                    "task_id": task_id, "name": "Dana", "session": session}  # fmt: skip
+                    "task_id": task_id, "name": "Dana", "session": session, "user_id": "7"}  # fmt: skip
     assert (asst["role"], asst["content"], asst["chat_id"]) == ("asst", result["output"], "9912")
     assert asst["timestamp"] >= user["timestamp"]
     assert bot.redis.ttl(f"hcli:memory:{task_id}:user") == -1
