@@ -39,6 +39,7 @@ NO_WORDS = {
     "dispatcher/context.py:_frames": "sizes of templates",
     "dispatcher/store/rows.py:_entering": "a statement",
     "dispatcher/store/turns.py:_upsert": "a statement",
+    "shared/time_words.py:readers": "rules, by language",
 }
 
 
