@@ -27,6 +27,8 @@ from shared.text import CHARACTERS_PER_TOKEN, day_text, one_line, shorten, time_
 #: The parts in the order in which they stand, and their shares of the budget where each wants all it can get. The summary's is 300 of 1,500 tokens
 #: with its heading: it says what the chat is about where no line is recalled for it. It takes the place of evidence (measured: ARCHITECTURE.md).
 SHARES: Mapping[str, float] = {"facts": 0.2, "summary": 0.21, "recent": 0.19, "relevant": 0.08, "recalled": 0.32}
+#: Tokens from which on the summary has its whole share; below, it has as much less of it as the budget is smaller: evidence comes first.
+WHOLE_SHARE_TOKENS = 1500
 TITLES: Mapping[str, str] = {
     "facts": "Facts and goals",
     "summary": "Summary of earlier conversations",
@@ -257,7 +259,9 @@ def _stable(facts: str, summary: str, characters: int, *, talking: bool, recalli
     room = max(0, characters - head)
     texts = {"facts": harmless(facts), "summary": harmless(summary)}
     wishes = {name: len(text) + frames[name] if text else 0 for name, text in texts.items()}
-    given = shared_out(room, wishes | {"recent": room if talking else 0, "recalled": room}, SHARES)
+    share = SHARES["summary"] * min(1.0, characters / (CHARACTERS_PER_TOKEN * WHOLE_SHARE_TOKENS))
+    wishes |= {"recent": room if talking else 0, "recalled": room}
+    given = shared_out(room, wishes, {**SHARES, "summary": share})
     more = 0 if recalling else given["recalled"]
     cut = {
         "facts": _cut_lines(texts["facts"], given["facts"] - frames["facts"]),
