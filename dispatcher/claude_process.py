@@ -46,13 +46,22 @@ async def run(
 ) -> Ended:
     """Run it to its end. OSError if it cannot be started, TimeoutError, OutputTooLarge; in any case nothing of it runs on."""
     loop = asyncio.get_running_loop()
-    transport, child = await loop.subprocess_exec(
-        lambda: _Child(loop, most_bytes),
-        *arguments,
-        cwd=directory,
-        env=environment,
-        start_new_session=True,
+    starting = asyncio.ensure_future(
+        loop.subprocess_exec(
+            lambda: _Child(loop, most_bytes),
+            *arguments,
+            cwd=directory,
+            env=environment,
+            start_new_session=True,
+        )
     )
+    try:
+        transport, child = await asyncio.shield(starting)
+    except asyncio.CancelledError:  # asyncio itself would kill a program that it has half started, without TERM
+        with suppress(OSError):
+            _, child = await starting
+            await child.end()
+        raise
     try:
         async with asyncio.timeout(seconds):
             child.feed(message)

@@ -19,7 +19,7 @@ def cut_summary(text: str, characters: int) -> str:
     """The text, or as many whole lines of it as fit; nothing where no line fits beside the first, which only says what the summary is of.
 
     The paragraph ahead of the first blank line comes first: there stand the topics, and what a model wrote. Each further paragraph is a heading
-    over lines, the newest first, and they give one line each in turn. A line that does not fit makes way for a shorter one.
+    over lines, the newest first; each gives its first line, then the same fraction of the rest. A line that does not fit makes way for a shorter one.
     """
     if len(text) <= max(0, characters):
         return text
@@ -36,7 +36,7 @@ def cut_summary(text: str, characters: int) -> str:
     totals = [len(lines) for lines in waiting]
     while any(waiting):
         number = min(
-            (n for n, lines in enumerate(waiting) if lines), key=lambda n: (1 - (len(waiting[n]) - 1) / totals[n], n)
+            (n for n, lines in enumerate(waiting) if lines), key=lambda n: (1 - len(waiting[n]) / totals[n], n)
         )
         title, line, into = titles[number], waiting[number].pop(0), taken[number + 1]
         cost = len(line) + 1 + (0 if into else 1 + (len(title) + 1 if title else 0))

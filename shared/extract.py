@@ -44,6 +44,8 @@ TELLING = {"own": 2.0, "done": 0.75, "when": 1.0}
 #: Characters of a line beside its words and its speaker: `- 2026-11-20 `, `: ` and the line break.
 AROUND = 16
 
+#: Code tells nothing of a chat; of a passage that is cut in the middle of it, up to its end.
+_CODE = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
 _WORD = re.compile(r"[^\W_]{3,}")
 _LOOKED_UP = re.compile(r"\d|https?://|(?<=[a-z,;] )[A-Z][a-z]+")
 
@@ -77,7 +79,7 @@ def _sentences(chunks: list[Chunk]) -> list[Sentence]:
     marks, unanswered = namesakes({chunk.person for chunk in chunks}), _unanswered(chunks)
     for number, chunk in enumerate(chunks):
         who = label(chunk.role, chunk.speaker, marks.get(chunk.person, ""))
-        for line in chunk.text.split("\n"):
+        for line in _CODE.sub("\n", chunk.text).split("\n"):
             for part in [line] if len(line) <= LONGEST_SENTENCE else sentences(line):
                 text = one_line(part)
                 said = frozenset(word.casefold() for word in _WORD.findall(text))

@@ -159,10 +159,11 @@ def test_a_cancelled_call_takes_its_grandchildren_along(tmp_path: Path, times: i
 
 
 @pytest.mark.usefixtures("nothing_left")
-def test_a_program_that_heeds_term_is_not_killed(tmp_path: Path) -> None:
-    body = "trap 'echo heeded > heeded; exit' TERM; echo $$ > ids; while :; do sleep 0.05; done"
+def test_a_program_that_ends_at_term_is_not_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(claude_process, "KILL_GRACE_SECONDS", 60.0)
+    body = "trap 'echo ended > ended; exit' TERM; echo $$ > ids; while :; do sleep 0.05; done"
     cancelled(tmp_path, body, 1)
-    assert (tmp_path / "heeded").exists()
+    assert (tmp_path / "ended").exists()
 
 
 @pytest.fixture

@@ -463,6 +463,14 @@ def test_each_part_of_a_summary_keeps_its_newest_lines_when_it_is_cut() -> None:
     assert len(cut) / 4 > 250
 
 
+def test_a_part_of_one_line_keeps_it_when_the_summary_is_cut() -> None:
+    said = "Also said:\n" + "\n".join(
+        f"- 2026-01-{day:02} anna: The boiler was quiet on day {day}" for day in range(28, 0, -1)
+    )
+    text = f"29 turns on 28 days.\n\nPlanned or open on that day:\n- 2026-01-28 anna: The car needs its inspection\n\n{said}"
+    assert "The car needs its inspection" in composed([hit("x")], text, budget=700).parts[0].text
+
+
 def test_what_the_summary_tells_is_not_recalled_again() -> None:
     told, other = hit("the boiler code is 4711"), hit("the garden gate is blue", NOW + 60)
     context = composed([told, other], f"2 turns.\n\nAlso said:\n- 2024-02-09 anna: {told.chunk.text}")

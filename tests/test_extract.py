@@ -210,3 +210,10 @@ def test_who_is_who_and_what_is_settled_outlast_small_talk_and_stand_in_their_pa
     assert asked.text in parts["Planned or open on that day:"], "nobody has answered"
     assert planned.text in parts["Planned or open on that day:"]
     assert asked.text not in written([asked, *many(20), replace(planned, started_at=NOW + DAY)]).partition("Also")[0]
+
+
+def test_code_is_no_sentence() -> None:
+    answer = "The loop reads the garden log line by line.\n```python\nwith open('garden.txt') as garden:\n    print(garden.read())\n```"
+    chosen, _ = extract([chunk(answer), chunk("The garden gate was painted blue on Monday.", number=2)])
+    assert not [sentence.text for sentence in chosen if "garden.read" in sentence.text or "open(" in sentence.text]
+    assert any("reads the garden log" in sentence.text for sentence in chosen)

@@ -26,7 +26,7 @@ NOW = 1_800_000_000.0
 
 
 def stone(name: str, chat: str = "9912", *turns: str, before: float | None = None) -> Tombstone:
-    return Tombstone(name, chat, NOW, before, frozenset(turns))
+    return Tombstone(name, chat, NOW, before, frozenset(turns) or None)
 
 
 def turn(task: str, chat: str = "9912", at: float = NOW - 10) -> Turn:
