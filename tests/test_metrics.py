@@ -120,7 +120,7 @@ def test_a_scrape_tells_how_it_stands_and_nothing_of_what_was_said(light: World,
     assert (found["hmem_claude_tokens_total", "input"], found["hmem_claude_tokens_total", "output"]) == (1000, 20)
     assert found["hmem_claude_cost_dollars_total",] == 0.25
     assert found["hmem_context_tokens_sum", "facts"] == -(-len(MESSAGE) // 4)
-    assert found["hmem_context_tokens_count", "summary"] == 1, "which tells the one turn"
+    assert found["hmem_context_tokens_count", "recalled"] == 1
     assert found["hmem_lookup_seconds_sum",] == 0.012
     assert (found["hmem_context_degraded_total", "vectors"], found["hmem_context_degraded_total", "day"]) == (1, 0)
     assert found["process_resident_memory_bytes",] > 0
