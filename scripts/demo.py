@@ -194,7 +194,7 @@ def hits_table(context: dict[str, Any], expects: str, first_day: datetime) -> Ta
     for rank, hit in enumerate(context["hits"], start=1):
         holds = expects in hit["text"]
         if rank <= SHOWN_HITS or holds:
-            scores = [score_text(value) for value in (hit["score"], hit["scores"]["lexical"], hit["scores"]["vector"])]
+            scores = [score_text(value) for value in (hit["score"], hit["scores"]["words"], hit["scores"]["meaning"])]
             text = Text(f"{hit['speaker']}: ").append(excerpt(one_line(hit["text"]), expects if holds else ""))
             at = datetime.fromtimestamp(hit["timestamp"], UTC)
             said = f"day {(at - first_day).days + 1} {at:%H:%M}"

@@ -28,7 +28,7 @@ OWN_QUESTION = 0.15
 #: turns .15 loses 4, 16, 1 of 245, 223, 136 and keeps 16, 18, 35 of the first 40 hits, .25 loses 6, 25, 4 and keeps 11, 14, 26.
 FALL_OFF = 0.15
 #: Items of a chat under which the one in the middle is not typical: nothing is cut off.
-FEWEST = 20
+FEWEST = 40
 #: A question up to this length states nothing beside; longer ones tell what they ask about ("I'm working on …, can you …?").
 BARE_QUESTION = 120
 #: What a statement of a person is ahead of an answer where neither words nor similarity tell.

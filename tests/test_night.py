@@ -52,7 +52,7 @@ def test_a_night_archives_releases_and_flushes(world: World) -> None:
         "hits"
     ]
     assert hits[0]["turn_ids"] == ["t1:user"]
-    assert hits[0]["scores"]["vector"] is not None
+    assert hits[0]["scores"]["meaning"] is not None
     assert all("heron" not in hit["text"] for hit in hits)
     answer = next(hit for hit in hits if hit["turn_ids"] == ["t1:asst"])
     assert answer["question"] == "the boiler code is 4711"

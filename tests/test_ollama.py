@@ -86,7 +86,7 @@ def test_a_night_with_ollama_is_searched_by_day_with_the_local_model(world: Worl
     assert embedding is not None
     assert embedding.provider == "ollama"
     hits = json.loads(world.command("hmem", "search", "9912", "heating password", "--json").stdout)["hits"]
-    assert hits[0]["scores"]["vector"] is not None
+    assert hits[0]["scores"]["meaning"] is not None
 
 
 def test_a_missing_model_says_what_to_run(open_at: Opener, ollama: OllamaApi) -> None:
