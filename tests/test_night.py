@@ -532,7 +532,7 @@ def test_a_damaged_summary_costs_the_summary_alone(light: World) -> None:
     light.say("t1", "the heron at the pond")
     light.night()
     next((light.memory_dir / "current" / "summaries").iterdir()).write_bytes(b"\xff\xfe")
-    found = json.loads(light.command("hmem", "context", "9912", "heron", "--json").stdout)
+    found = json.loads(light.command("hmem", "context", "9912", "where was the heron?", "--json").stdout)
     assert [part["name"] for part in found["parts"]] == ["recalled"]
 
 

@@ -193,7 +193,7 @@ def test_a_speaker_is_the_name_or_the_role() -> None:
 
 
 @PROPERTY
-@given(ids, chats, moments, st.none() | moments, st.frozensets(turn_ids, max_size=4))
+@given(ids, chats, moments, st.none() | moments, st.none() | st.frozensets(turn_ids, min_size=1, max_size=4))
 def test_a_tombstone_survives_the_round_trip(
     stone_id: str, chat: str, created: float, before: float | None, turns: frozenset[str]
 ) -> None:
