@@ -1,7 +1,7 @@
 """What is hidden with a memory: of each message that told it the parts that say it, and no more where the parts can be told.
 
 A tombstone names whole turns. So a message that said other things too is hidden as a whole, and what is left of it is kept beside it as a turn
-of its own ("rest-…", same speaker, same time), in the store of the day: found like any turn of the day, until it is forgotten itself. Where no part
+of its own ("rest-…", same speaker, same time; named after the turn), in the store of the day: found like any turn of the day, until it is forgotten itself. Where no part
 can be told to be the one (the words are others), all of it stays hidden: too much rather than too little.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 #: Share of a memory's words from which a part of the very message that told it says it.
 TOLD_BY_WORDS = 0.5
+#: Characters of a name ("rest-", 24 hex digits, "-").
+PREFIX_LENGTH = 30
 _TITLES = frozenset("mr mrs ms miss dr prof herr frau mme m".split())
 _JOINT = re.compile(r"(\s*;\s*|,?\s+(?:and|but|while|und|aber|et|mais|и|а|но)\s+|,\s+)", re.IGNORECASE)
 _MOVES = frozenset(
@@ -116,9 +118,23 @@ def _rest(turn: Turn | None, texts: Sequence[str], stone_id: str, *, strictly: b
     left = [part for part in every if not says(texts, part, strictly=strictly)]
     if len(left) == len(every) or not left:
         return None
-    name = hashlib.sha256(f"{turn.turn_id}\0{stone_id}".encode()).hexdigest()[:24]
-    text = " ".join(left)
-    return replace(turn, task_id=f"rest-{name}", content=text, session=None, extra={})
+    task_id = f"{rest_prefix(turn.turn_id)}{_name(stone_id)}"
+    return replace(turn, task_id=task_id, content=" ".join(left), session=None, extra={})
+
+
+def rest_prefix(turn_id: str) -> str:
+    """How the task ids of all that is left of a turn begin, and of what is left of that: who forgets the turn itself finds them by it."""
+    return turn_id[:PREFIX_LENGTH] if turn_id.startswith("rest-") else f"rest-{_name(turn_id)}-"
+
+
+def rests_of(turn_ids: Iterable[str], turns: Iterable[Turn]) -> list[Turn]:
+    """Those of the turns that are left of these ones."""
+    wanted = {rest_prefix(turn_id) for turn_id in turn_ids}
+    return [turn for turn in turns if turn.task_id.startswith("rest-") and turn.task_id[:PREFIX_LENGTH] in wanted]
+
+
+def _name(of: str) -> str:
+    return hashlib.sha256(of.encode()).hexdigest()[:24]
 
 
 def says(texts: Sequence[str], part: str, *, strictly: bool) -> bool:

@@ -12,10 +12,12 @@ import pytest
 
 from dispatcher.assembling import assemble
 from dispatcher.day import Day
+from dispatcher.forget.scope import Asked, Scope
+from dispatcher.forget.store_layer import StoreLayer
 from dispatcher.store.memories import MemoryType
 from dispatcher.tags import parse as tags_of
 from dispatcher.withholding import clauses, hidden_with, parts, says
-from shared.records import Task, Turn
+from shared.records import Task, Tombstone, Turn
 from shared.settings import load_settings
 from tests.conftest import World
 
@@ -104,6 +106,22 @@ def test_to_forget_a_detail_leaves_the_rest_of_its_message(day: Day) -> None:
     context = told(day, "What do you know of Tom, his school and the river?")
     assert "Linden" not in context
     assert "river Leie" in context
+
+
+def test_who_forgets_the_message_itself_forgets_what_was_left_of_it(day: Day) -> None:
+    act(day, f"[REMEMBER CODE: {TEACHER_FACT}]\n[REMEMBER CODE: {SCHOOL_FACT}]", "t1", SCHOOL)
+    act(day, "[FORGET CODE: the teacher's name]", "t3", "forget the teacher's name")
+    act(day, "[FORGET CODE: the Linden school]", "t4")
+    left = {
+        one.turn.turn_id for one in day.turns.get_recent(CHAT, 9, 99, now=time.time()) if "Leie" in one.turn.content
+    }
+    assert left
+    stone = Tombstone("e", CHAT, time.time(), turn_ids=frozenset({"t1:user"}), erase=True)
+    with closing(StoreLayer(day.settings)) as layer:
+        found = layer.find(Scope(Asked("turn", CHAT, turn_ids=("t1:user",)), [stone]))
+        assert left <= {turn.turn_id for turn in found.turns}, "what was left of what was left, too"
+        only = layer.find(Scope(Asked("turn", CHAT, turn_ids=("t1:user",), hidden=True), [stone]))
+        assert not left & {turn.turn_id for turn in only.turns}, "what was hidden is erased, and no more"
 
 
 def test_a_fact_of_several_details_loses_the_one(day: Day) -> None:

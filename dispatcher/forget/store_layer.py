@@ -11,6 +11,7 @@ from dispatcher.store.database import Database
 from dispatcher.store.memories import Memories, Memory
 from dispatcher.store.summaries import SessionSummary, Summaries
 from dispatcher.store.turns import Turns
+from dispatcher.withholding import rests_of
 from shared.records import Turn
 from shared.settings import Settings
 
@@ -46,10 +47,16 @@ class StoreLayer:
 
     def find(self, scope: Scope) -> Stored:
         one = scope.asked.chat_id
+        turns = [stored.turn for stored in self.turns.every(one)]
+        covered, rests = [turn for turn in turns if scope.covers(turn)], list[Turn]()
+        if not scope.asked.hidden:  # what a wish has left of a message goes with the message
+            rests = rests_of((turn_id for stone in scope.stones for turn_id in stone.named), turns)
+            covered += [turn for turn in rests if turn not in covered]
+        named = {turn.turn_id for turn in rests}
         return Stored(
-            [stored.turn for stored in self.turns.every(one) if scope.covers(stored.turn)],
+            covered,
             [summary for summary in self.summaries.every() if _covers_summary(scope, summary)],
-            [memory for memory in self.memories.every() if _covers_memory(scope, memory)],
+            [memory for memory in self.memories.every() if _covers_memory(scope, memory) or named & _sources(memory)],
             [
                 (chat_id, task_id, number, outcome)
                 for chat_id, task_id, number, outcome, at in self.actions.every(one)
@@ -96,8 +103,13 @@ def _covers_memory(scope: Scope, memory: Memory) -> bool:
         return True
     if scope.asked.kind == "matching":
         return scope.asked.holds(memory.text)
-    ids = set((memory.source_turn or "").split())
+    ids = _sources(memory)
     return any(stone.chat_id == memory.chat_id and ids & stone.named for stone in scope.stones)
+
+
+def _sources(memory: Memory) -> set[str]:
+    """Ids of the turns that told it."""
+    return set((memory.source_turn or "").split())
 
 
 def _covers_summary(scope: Scope, summary: SessionSummary) -> bool:
