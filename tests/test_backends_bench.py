@@ -26,7 +26,14 @@ from shared.settings import INDEXES, load_settings
 from tests.conftest import World, wait_for
 from tests.servers.redisearch import redis_settings
 
-COMMAND = "from dispatcher.backends_cli import app\nfrom shared.command import run_command\nrun_command(app)"
+#: In the background a shell has its commands ignore SIGINT, which they would inherit.
+COMMAND = """
+import signal
+signal.signal(signal.SIGINT, signal.default_int_handler)
+from dispatcher.backends_cli import app
+from shared.command import run_command
+run_command(app)
+"""
 SMALL = Plan((20,), ("sqlite",), new=2, queries=4)
 
 
@@ -90,7 +97,7 @@ def test_few_turns_are_sentences_and_a_larger_size_embeds_only_what_is_new(tmp_p
 
 def test_ctrl_c_leaves_no_files_and_no_process(world: World) -> None:
     temporary = world.root / "temporary"
-    with started(world, "--turns", "100000", "--backends", "sqlite", EMBEDDER="none") as process:
+    with started(world, "--turns", "20000", "--backends", "sqlite", EMBEDDER="none") as process:
         wait_for(lambda: list(temporary.glob("*/sqlite/task.json")), "the first build")
         process.send_signal(signal.SIGINT)
         process.communicate(timeout=60)
