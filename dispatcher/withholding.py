@@ -1,8 +1,8 @@
 """What is hidden with a memory: of each message that told it the parts that say it, and no more where the parts can be told.
 
 A tombstone names whole turns. So a message that said other things too is hidden as a whole, and what is left of it is kept beside it as a turn
-of its own (same speaker, same time; its name leads back to the message, so that it goes with it), in the store of the day: found like any turn
-of the day, until it is forgotten itself. Where no part can be told to be the one (the words are others), all of it stays hidden: too much rather than too little.
+of its own (same speaker, same time; its name leads back to the message, so that it goes with it), in the store of the day. It is found like any
+turn of the day, until it is forgotten itself. Where no part can be told to be the one (the words are others), all of it stays hidden.
 """
 
 from __future__ import annotations
