@@ -23,6 +23,7 @@ from dispatcher.remembering import GroundMoved
 from dispatcher.tags import Tag, TagKind
 from dispatcher.withholding import Hidden, TurnTexts, hidden_with
 from shared.records import ROLES, Task, Tombstone, chat_id_of, dumps, task_id_of, timestamp_of
+from shared.relevance import coverage
 from shared.text import one_line, shorten
 
 if TYPE_CHECKING:
@@ -208,7 +209,9 @@ class Acting:
         if not match.clear:
             return _only_said(_unclear("memory", tag.text, match))
         memory = match.memories[0]
-        detail = self._remembering.detail(memory.text, tag.text)
+        detail = None
+        if all(coverage(tag.text, memory.text) >= coverage(tag.text, one) for one in memory.wordings):
+            detail = self._remembering.detail(memory.text, tag.text)
         return self._forgetting(task, tag.number, memory, match.stored, now, detail)
 
     def _forgetting(
@@ -221,13 +224,16 @@ class Acting:
         stone = Tombstone(name, task.chat_id, now, turn_ids=frozenset(gone.turns))
         others = [one for one in held.every if one is not memory and not set(gone.turns).isdisjoint(sources_of(one))]
         rest = self._remembering.remaining(memory, detail[1], gone.told_by(memory)) if detail else None
-        again = "" if rest else "; ".join(_quoted(one) for one in held.shown if one.superseded_by == memory.memory_id)
+        replaced = [one for one in held.shown if one.superseded_by == memory.memory_id]
+        valid = rest is None and memory.memory_id not in held.superseded
+        again = "; ".join(map(_quoted, replaced)) if valid else ""
 
         def effect(connection: Connection) -> Outcome:
             self._remembering.check(task.chat_id, stored, connection)
             self._forgotten.add(stone)
             if rest:
-                self._memories.add(task.chat_id, rest, connection=connection)
+                new = self._memories.add(task.chat_id, rest, connection=connection)
+                self._memories.inherit(task.chat_id, memory.memory_id, new.memory_id, connection=connection)
             self._memories.delete(task.chat_id, memory.memory_id, connection=connection)
             for one in others:
                 self._memories.told_by(task.chat_id, one.memory_id, gone.told_by(one), connection=connection)
@@ -240,11 +246,12 @@ class Acting:
 
     def _hidden(self, task: Task, texts: Sequence[str], told: Sequence[str], stone_id: str) -> Hidden:
         """What of turns goes with a memory that was told as `texts` by the turns `told`."""
-        sources = [turn.rpartition(":")[0] for turn in told]
+        sources = [turn.rpartition(":")[0] for turn in told if turn.endswith(":user")]
+        answers = [turn for turn in told if not turn.endswith(":user")]
         again = [turn for text in texts for turn in self._repeating(task.chat_id, text)]
-        asked = dict.fromkeys([*(f"{name}:{role}" for name in sources for role in ROLES), *again])
+        asked = dict.fromkeys([*(f"{name}:{role}" for name in sources for role in ROLES), *answers, *again])
         known = self._texts.read(task.chat_id, list(asked)) if self._texts else {}
-        return hidden_with(texts, sources, again, task.task_id, known, stone_id)
+        return hidden_with(texts, sources, answers, again, task.task_id, known, stone_id)
 
 
 def _outcome_text(effect: Effect, connection: Connection) -> str:

@@ -213,6 +213,10 @@ class Dreamer:
         """Sent and then marked in the store; the script sends each only once, so that a death in between sends no second one."""
         now = time.time()
         for memory in self._day.memories.due(now + REMIND_SECONDS, 100):
+            if memory.memory_id not in {one.memory_id for one in self._day.remembering.held(memory.chat_id).memories}:
+                # Superseded or forgotten: not told, and marked, so that it does not stand before others.
+                self._day.memories.mark_reminded(memory.chat_id, memory.memory_id, now)
+                continue
             name = f"{memory.memory_id}-{memory.created:.6f}"  # a store that was made anew counts from 1 again
             message = {
                 "id": f"reminder-{name}",

@@ -13,7 +13,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -184,8 +184,11 @@ class Remembering:
                 self._store.told_also(chat_id, same.memory_id, [*same.wordings, made.text], connection=connection)
             return same, False
         if same:
-            self._store.delete(chat_id, same.memory_id, connection=connection)
+            made = replace(made, wordings=tuple(one for one in same.texts if one != made.text))
         new = self._store.add(chat_id, made, connection=connection)
+        if same:
+            self._store.inherit(chat_id, same.memory_id, new.memory_id, connection=connection)
+            self._store.delete(chat_id, same.memory_id, connection=connection)
         for one in planned.corrected:
             self._store.supersede(chat_id, one.memory_id, new.memory_id, made.created, connection=connection)
         return new, True
@@ -299,7 +302,8 @@ class Remembering:
     def remaining(self, memory: Memory, text: str, source_turn: str | None) -> Memory:
         """What is left of a memory of which a detail was forgotten, as one that is not stored yet."""
         (vector,) = self._embedder.documents([text])
-        kept = ("deadline", "importance", "priority", "category", "session", "last_accessed", "access_count")
+        kept = "deadline importance priority category session last_accessed access_count".split()
+        kept += ["superseded_by", "superseded_at", "reminded_at", "completed_at"]
         more = {name: getattr(memory, name) for name in kept} | {"source_turn": source_turn}
         return self.made(memory.chat_id, memory.type, text, vector, memory.created, more)
 
@@ -334,7 +338,7 @@ class Remembering:
 
     def _matched(self, held: Held, at: int, text: str, vector: Vectors | None) -> float:
         """0 to 1: the mean of the share of words that are found and of the cosine; words alone where there is no vector. 0 if it is too little."""
-        words = coverage(text, held.every[at].text)
+        words = max(coverage(text, one) for one in held.every[at].texts)
         cosine = math.nan if vector is None or held.vectors is None else float(held.vectors[at] @ vector)
         if math.isnan(cosine):
             return words if words >= MATCHED_BY_WORDS else 0.0

@@ -75,39 +75,67 @@ class TurnTexts:
             self._turns.store(stored, connection=connection)
 
 
+@dataclass
+class _Hiding:
+    """`whole`: turns that go out of sight; `rests`: by their ids what is left of them."""
+
+    texts: Sequence[str]
+    known: Mapping[str, Turn]
+    stone_id: str
+    whole: list[str] = field(default_factory=list)
+    rests: dict[str, Turn] = field(default_factory=dict)
+
+    def take(self, turn_id: str, *, strictly: bool = True) -> bool:
+        """Hide a turn. Whether something of it is left."""
+        self.whole.append(turn_id)
+        rest = _rest(self.known.get(turn_id), self.texts, self.stone_id, strictly=strictly)
+        if rest:
+            self.rests[turn_id] = rest
+        return rest is not None
+
+    def says(self, turn_id: str) -> bool:
+        """Whether a turn says it, or is not known."""
+        turn = self.known.get(turn_id)
+        return turn is None or any(says(self.texts, part, strictly=True) for part in parts(turn.content))
+
+
 def hidden_with(
     texts: Sequence[str],
     sources: Sequence[str],
+    answers: Sequence[str],
     again: Sequence[str],
     asking: str,
     known: Mapping[str, Turn],
     stone_id: str,
 ) -> Hidden:
     """What goes with a memory that was told as `texts`, by the exchanges `sources` (task ids), again by the turns `again`, and which the exchange
-    `asking` is to forget. `known`: by id what turns said."""
-    whole: list[str] = []
-    rests: dict[str, Turn] = {}
+    `asking` is to forget. `answers`: turns that answered what is left of a message already. `known`: by id what turns said."""
+    hiding, asked = _Hiding(texts, known, stone_id), [f"{asking}:{role}" for role in ROLES]
     for task in dict.fromkeys(sources):
         told, answer = (f"{task}:{role}" for role in ROLES)
-        rest = _rest(known.get(told), texts, stone_id, strictly=True) if task != asking else None
-        whole.append(told)
-        if rest is None:
-            whole.append(answer)
-            continue
-        rests[told] = rest
-        left = known.get(answer)
-        if left is None or any(says(texts, part, strictly=True) for part in parts(left.content)):
-            whole.append(answer)
-            if more := _rest(left, texts, stone_id, strictly=True):
-                rests[answer] = more
-    whole += [f"{asking}:{role}" for role in ROLES]
+        if task == asking or not hiding.take(told):
+            hiding.whole += [told, answer]
+        elif hiding.says(answer):
+            hiding.take(answer)
+    for answer in answers:
+        if answer in known and hiding.says(answer):
+            hiding.take(answer)
+    hiding.whole += asked
     for turn_id in again:
-        if turn_id not in whole and turn_id.rpartition(":")[0] != asking:
-            whole.append(turn_id)
-            if rest := _rest(known.get(turn_id), texts, stone_id, strictly=False):
-                rests[turn_id] = rest
-    named = {turn_id: rest.turn_id for turn_id, rest in rests.items()}
-    return Hidden(tuple(dict.fromkeys(whole)), tuple(rests.values()), named)
+        if turn_id not in hiding.whole:
+            hiding.take(turn_id, strictly=False)
+    return Hidden(tuple(dict.fromkeys(hiding.whole)), tuple(hiding.rests.values()), _renamed(hiding, sources))
+
+
+def _renamed(hiding: _Hiding, sources: Sequence[str]) -> dict[str, str]:
+    """Turn id → by which ids what is left of it is named. An answer that stays keeps its own: a later wish finds it by that."""
+    named = {turn_id: rest.turn_id for turn_id, rest in hiding.rests.items()}
+    for task in sources:
+        told, answer = (f"{task}:{role}" for role in ROLES)
+        if told in named:
+            kept = named.get(answer, "" if answer in hiding.whole else answer)
+            named[told] = f"{named[told]} {kept}".strip()
+    return named
 
 
 def _rest(turn: Turn | None, texts: Sequence[str], stone_id: str, *, strictly: bool) -> Turn | None:

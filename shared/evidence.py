@@ -40,9 +40,17 @@ def coverage(words: Sequence[Sequence[str]], postings: Mapping[str, Posting], n:
 
 
 def lead(cosines: Array | None) -> tuple[float | None, float]:
-    """(the best cosine, its distance from the mean in standard deviations); None where there are none, or not for all items."""
-    if cosines is None or not len(cosines) or np.isnan(cosines).any():
+    """(the best cosine, its distance from the mean in standard deviations); None where there are none, or not for nearly all items.
+
+    A few may wait for their vector: up to two items and a quarter of a small chat, of a large one a tenth.
+    """
+    if cosines is None or not len(cosines):
         return None, 0.0
+    known = cosines[~np.isnan(cosines)]
+    missing = len(cosines) - len(known)
+    if 4 * missing > len(cosines) or missing > max(2, len(cosines) // 10):
+        return None, 0.0
+    cosines = known
     best, spread = float(cosines.max()), float(cosines.std())
     return best, (best - float(cosines.mean())) / spread if spread > 0 else 0.0
 

@@ -35,8 +35,6 @@ if TYPE_CHECKING:
 VectorOf = Callable[[str], "Array | None"]
 #: Items read besides those that are asked for, since what repeats another leaves its place to the next; and the most in a chat of repetitions.
 SPARE, MOST_READ = 8, 1000
-#: A term that stands nowhere is looked for within words from this length on, so many terms of a question, each in so many words.
-SHORTEST_PART, MOST_PARTS, MOST_HOLDING = 4, 8, 32
 
 
 @dataclass(frozen=True)

@@ -60,7 +60,7 @@ def test_what_cannot_be_told_is_hidden_whole() -> None:
     turns = {one.turn_id: one for one in (Turn("t1", "user", CHAT, "He is called like the bird. It rains.", 1.0),
                                           Turn("t1", "asst", CHAT, "A fine name. Take an umbrella.", 2.0))}  # fmt: skip
     for known in ({}, turns):
-        gone = hidden_with(["The dog is called Robin"], ["t1"], ["t2:user"], "t9", known, "stone")
+        gone = hidden_with(["The dog is called Robin"], ["t1"], [], ["t2:user"], "t9", known, "stone")
         assert (gone.turns, gone.rests) == (("t1:user", "t1:asst", "t9:user", "t9:asst", "t2:user"), ())
     assert parts("One. Two!\n\nThree") == ["One.", "Two!", "Three"]
 
@@ -122,6 +122,36 @@ def test_who_forgets_the_message_itself_forgets_what_was_left_of_it(day: Day) ->
         assert left <= {turn.turn_id for turn in found.turns}, "what was left of what was left, too"
         only = layer.find(Scope(Asked("turn", CHAT, turn_ids=("t1:user",), hidden=True), [stone]))
         assert not left & {turn.turn_id for turn in only.turns}, "what was hidden is erased, and no more"
+
+
+def test_a_second_wish_finds_the_answer_that_the_first_has_left(day: Day) -> None:
+    said = "I live in Lyon. My dog is called Rex."
+    day.store_turns([Turn("d1", "user", CHAT, said, time.time() - 300),
+                     Turn("d1", "asst", CHAT, "Rex is a lovely name! Enjoy the town.", time.time() - 299)])  # fmt: skip
+    act(day, "[REMEMBER CODE: The user lives in Lyon]\n[REMEMBER CODE: The user's dog is called Rex]", "d1", said)
+    act(day, "[FORGET CODE: lives in Lyon]", "d2")
+    assert "Rex" in told(day, "How is my dog called?")
+    act(day, "[FORGET CODE: the dog is called Rex]", "d3")
+    context = told(day, "How is my dog called, and where do I live?")
+    assert "Rex" not in context
+    assert "Lyon" not in context
+
+
+def test_what_is_left_of_a_correction_corrects_still(day: Day) -> None:
+    act(day, "[REMEMBER CODE: The user lives in Lyon]", "c1")
+    act(day, "[REMEMBER CODE: The user lives in Paris]", "c2")
+    (old,) = [one for one in day.memories.list(CHAT) if one.text.endswith("Lyon")]
+    (new,) = [one for one in day.memories.list(CHAT) if one.text.endswith("Paris")]
+    assert old.superseded_by == new.memory_id
+    rest = day.remembering.remaining(old, "The user lives in Lyon", None)
+    assert rest.superseded_by == new.memory_id, "what is left of a superseded one is superseded"
+    with day.memories.transaction() as connection:
+        again = day.memories.add(
+            CHAT, day.remembering.remaining(new, "The user lives in Paris", None), connection=connection
+        )
+        assert day.memories.inherit(CHAT, new.memory_id, again.memory_id, connection=connection) == 1
+        day.memories.delete(CHAT, new.memory_id, connection=connection)
+    assert [one.text for one in day.remembering.held(CHAT).memories] == ["The user lives in Paris"]
 
 
 def test_a_fact_of_several_details_loses_the_one(day: Day) -> None:

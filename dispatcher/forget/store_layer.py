@@ -27,7 +27,7 @@ class Stored:
 
     @property
     def texts(self) -> list[str]:
-        return [turn.content for turn in self.turns] + [memory.text for memory in self.memories]
+        return [turn.content for turn in self.turns] + [text for memory in self.memories for text in memory.texts]
 
     @property
     def counts(self) -> dict[str, int]:
@@ -85,7 +85,7 @@ class StoreLayer:
         for summary in self.summaries.every():
             yield summary.text
         for memory in self.memories.every():
-            yield memory.text
+            yield from memory.texts
         for *_, outcome, _at in self.actions.every():
             yield outcome
 
@@ -102,7 +102,7 @@ def _covers_memory(scope: Scope, memory: Memory) -> bool:
     if until is not None and memory.created < until:
         return True
     if scope.asked.kind == "matching":
-        return scope.asked.holds(memory.text)
+        return any(map(scope.asked.holds, memory.texts))
     ids = _sources(memory)
     return any(stone.chat_id == memory.chat_id and ids & stone.named for stone in scope.stones)
 

@@ -257,6 +257,12 @@ class Memories:
                 and self._update(own_connection, chat_id, [memories.c.memory_id == memory_id], values) > 0
             )
 
+    def inherit(self, chat_id: str, old: int, new: int, *, connection: Connection | None = None) -> int:
+        """What one memory (id) has superseded is superseded by another one from now on; how many."""
+        with self._database.joined(connection) as own_connection:
+            change(own_connection, chat_id, _CHANGES)
+            return self._update(own_connection, chat_id, [memories.c.superseded_by == old], {"superseded_by": new})
+
     def complete(
         self, chat_id: str, memory_id: int, now: float, *, connection: Connection | None = None
     ) -> Memory | None:
