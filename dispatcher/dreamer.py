@@ -214,8 +214,9 @@ class Dreamer:
         now = time.time()
         for memory in self._day.memories.due(now + REMIND_SECONDS, 100):
             if memory.memory_id not in {one.memory_id for one in self._day.remembering.held(memory.chat_id).memories}:
-                # Superseded or forgotten: not told, and marked, so that it does not stand before others.
-                self._day.memories.mark_reminded(memory.chat_id, memory.memory_id, now)
+                # Superseded or forgotten. It may be valid again before its time; afterwards it must not take a place among the most urgent.
+                if memory.deadline is not None and memory.deadline < now:
+                    self._day.memories.mark_reminded(memory.chat_id, memory.memory_id, now)
                 continue
             name = f"{memory.memory_id}-{memory.created:.6f}"  # a store that was made anew counts from 1 again
             message = {

@@ -63,7 +63,7 @@ class ExistingResult:
         self._looks += 1
         stays = self._signed(self._task_id, answer)
         if not stays:
-            log.warning("a result that nobody has signed makes way for the answer", task=self._task_id)
+            log.warning("an unsigned result is replaced by the answer", task=self._task_id)
         judged = sha1(answer) if stays or self._looks < LOOKS else ANY
         self.arguments = (judged, "1" if stays else "", RESULT_BYTES)
         return False

@@ -95,7 +95,7 @@ def _of_file(path: Path, *, named: bool = False) -> Credentials | None:
     except OSError as error:
         if named or not isinstance(error, FileNotFoundError | PermissionError):
             raise SettingsError(
-                f"The credentials file {path} cannot be read: {error.strerror}. Name another one in {VARIABLE}, or mend it."
+                f"The credentials file {path} cannot be read: {error.strerror}. Name another one in {VARIABLE}, or correct its path and rights."
             ) from error
         return None
     return _bounded(str(path), content)

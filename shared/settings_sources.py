@@ -23,7 +23,7 @@ class TomlSource(PydanticBaseSettingsSource):
         try:
             values = tomllib.loads(content.decode("utf-8"))
         except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-            raise SettingsError(f"{place} cannot be read: {error}. Mend or remove it.") from error
+            raise SettingsError(f"{place} cannot be read: {error}. Correct or remove it.") from error
         known = {name.upper(): name for name in self.settings_cls.model_fields}
         if unknown := sorted(set(values) - set(known)):
             raise SettingsError(

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,6 +22,7 @@ from shared.records import Tombstone, Turn, dumps
 from shared.settings import Settings, load_settings
 
 if TYPE_CHECKING:
+    from dispatcher.day_embedder import DayEmbedder
     from tests.stores import PostgreSQL, Stores
 
 REPOSITORY = Path(__file__).parent.parent
@@ -199,6 +201,16 @@ def light(world: World) -> World:
     """An installation without vectors: nights take a fraction of a second."""
     world.environment = {"EMBEDDER": "none", "NIGHT_INDEXES": "none"}
     return world
+
+
+@pytest.fixture(scope="module")
+def embedder() -> Iterator[DayEmbedder]:
+    """The shipped model, as the day embeds with it."""
+    from dispatcher.day_embedder import DayEmbedder
+
+    with closing(DayEmbedder(load_settings(embedder="local"))) as made:
+        made.open()
+        yield made
 
 
 @pytest.fixture(scope="session")

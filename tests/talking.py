@@ -9,10 +9,17 @@ from datetime import UTC, datetime
 from typing import Any
 
 from shared.records import loads_object
-from tests.conftest import World, wait_for
+from tests.conftest import REPOSITORY, World, wait_for
 
 CLAUDE = "tests/servers/scripted_claude.py"
 CHAT = "9912"
+
+
+def quick_talk(world: World) -> Talk:
+    """With the scripted CLI and a dreamer that is always at work."""
+    script = {"CLAUDE_BIN": str(REPOSITORY / CLAUDE), "DREAMER_INTERVAL": "0.1", "MEMORY_DEADLINE_MS": "10000"}
+    world.environment |= script
+    return Talk(world)
 
 
 @dataclass(frozen=True)

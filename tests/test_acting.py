@@ -83,14 +83,6 @@ class Host:
         return [(str(memory.type), memory.text) for memory in self.kept.held(chat).memories]
 
 
-@pytest.fixture(scope="module")
-def embedder() -> Iterator[DayEmbedder]:
-    made = DayEmbedder(load_settings(embedder="local"))
-    made.open()
-    yield made
-    made.close()
-
-
 @pytest.fixture
 def host(tmp_path: Path, embedder: DayEmbedder) -> Iterator[Host]:
     made = Host(tmp_path, embedder)

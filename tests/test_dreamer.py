@@ -23,10 +23,10 @@ from dispatcher.store.memories import Memories, MemoryType
 from dispatcher.store.summaries import SessionSummary, Summaries
 from dispatcher.store.turns import Turns
 from shared.settings import Settings
-from tests.conftest import REPOSITORY, Dispatcher, World, free_port, wait_for
+from tests.conftest import Dispatcher, World, free_port, wait_for
 from tests.servers.ollama_api import OllamaApi
 from tests.stores import PostgreSQL, postgresql_server
-from tests.talking import CHAT, CLAUDE, Talk
+from tests.talking import CHAT, Talk, quick_talk
 
 FACTS, SO_FAR, RECALLED = (
     "Facts and goals",
@@ -39,12 +39,7 @@ GOAL_TAG = "Yes.\n[GOAL CODE: call the bank | DEADLINE: today]"
 
 @pytest.fixture
 def talk(light: World) -> Talk:
-    light.environment |= {
-        "CLAUDE_BIN": str(REPOSITORY / CLAUDE),
-        "DREAMER_INTERVAL": "0.1",
-        "MEMORY_DEADLINE_MS": "10000",
-    }
-    return Talk(light)
+    return quick_talk(light)
 
 
 @pytest.fixture(scope="module")
@@ -374,6 +369,21 @@ def test_an_embedder_that_is_down_costs_vectors_only(world: World, monkeypatch: 
         vectors = {one.turn.task_id: one.embedding for one in day.turns.get_by_date_range(CHAT, 0, 1e12, 10)}
         assert all(vectors.values()), "what failed was asked for again"
         assert len(vectors) == 4
+
+
+def test_nobody_is_reminded_of_a_goal_that_was_replaced(world: World, dreaming: tuple[Day, Dreamer]) -> None:
+    day, dreamer = dreaming
+    soon = time.time() + 3600
+    for at, text in enumerate(("goal is to weigh 70 kg", "goal is to weigh 65 kg")):
+        day.remembering.add(CHAT, MemoryType.GOAL, text, now=time.time() + at, deadline=soon)
+    dreamer.round()
+    (reminder,) = outbox(world)
+    assert "65 kg" in json.dumps(reminder)
+    old, new = day.memories.list(CHAT)
+    assert (old.reminded_at, bool(new.reminded_at)) == (None, True)
+    day.memories.delete(CHAT, new.memory_id)
+    dreamer.round()
+    assert "70 kg" in json.dumps(outbox(world)), "valid again before its time"
 
 
 def test_what_can_never_be_done_holds_nothing_up(light: World) -> None:

@@ -11,7 +11,6 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +21,6 @@ from dispatcher.day_embedder import DayEmbedder
 from dispatcher.remembering import Remembering
 from dispatcher.store.database import Database
 from dispatcher.store.memories import Memories, MemoryType
-from shared.settings import load_settings
 
 NOW = 1_800_000_000.0
 PAIRS: list[dict[str, Any]] = [
@@ -30,13 +28,6 @@ PAIRS: list[dict[str, Any]] = [
 ]
 #: Of twenty of each: the fewest that must be joined, or superseded.
 FEWEST = 16
-
-
-@pytest.fixture(scope="module")
-def embedder() -> Iterator[DayEmbedder]:
-    with closing(DayEmbedder(load_settings(embedder="local"))) as made:
-        made.open()
-        yield made
 
 
 @pytest.fixture

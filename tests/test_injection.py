@@ -225,6 +225,13 @@ def test_of_a_day_statements_come_first_and_nothing_twice() -> None:
 # The numbers.
 
 
+def test_a_turn_that_waits_for_its_vector_takes_the_others_no_evidence() -> None:
+    cosines = np.array([0.1, 0.5, 0.2, 0.3, np.nan], np.float32)
+    assert lead(cosines)[0] == 0.5
+    assert lead(np.concatenate([cosines, [np.nan]]))[0] is None, "too many"
+    assert lead(np.full(3, np.nan))[0] is None
+
+
 def test_words_count_by_their_rarity_in_one_turn_or_beside_it() -> None:
     def at(*places: int) -> tuple[np.ndarray, np.ndarray]:
         return np.array(places, np.int32), np.ones(len(places), np.uint16)

@@ -12,6 +12,8 @@ import pytest
 from dispatcher.day_embedder import DayEmbedder
 from dispatcher.fact_dates import ends
 from dispatcher.facts import line, listing, prompt_text
+from dispatcher.forget.scope import Asked, Scope
+from dispatcher.forget.store_layer import StoreLayer
 from dispatcher.forgetting import Forgotten
 from dispatcher.judging import store_drafts
 from dispatcher.remembering import Remembering
@@ -23,13 +25,6 @@ from tests.test_acting import BERLIN, DAY, NOW, SAID, Dies, Host
 
 FACT, GOAL = MemoryType.FACT, MemoryType.GOAL
 BLUE, GREEN, RED = (f"The user's favourite colour is {colour}" for colour in ("blue", "green", "red"))
-
-
-@pytest.fixture(scope="module")
-def embedder() -> Iterator[DayEmbedder]:
-    with closing(DayEmbedder(load_settings(embedder="local"))) as made:
-        made.open()
-        yield made
 
 
 @pytest.fixture
@@ -65,7 +60,8 @@ def test_a_correction_is_said_and_takes_the_place_of_what_it_corrects(host: Host
 def test_what_was_replaced_comes_back_with_the_newer_one_forgotten(host: Host) -> None:
     for at, text in enumerate((BLUE, GREEN, RED)):
         host.answer(f"[REMEMBER CODE: {text}]", f"t{at}", now=NOW + at)
-    host.acting.forget(Task("f1", SAID, ""), 2, NOW)
+    said = host.acting.forget(Task("f1", SAID, ""), 2, NOW).say
+    assert said == "Forgotten. I shall not bring it up again.", "nothing is valid again"
     assert host.texts() == [("fact", RED)], "blue is still replaced, by red now"
     (said,) = host.answer("[FORGET CODE: the favourite colour]", "f2")
     assert said == f"Forgotten. I shall not bring it up again. What it had replaced is valid again: {BLUE}"
@@ -99,6 +95,34 @@ def test_other_words_are_kept_with_what_they_repeat_and_found(host: Host) -> Non
     (cat,) = host.memories.list(SAID)
     assert len(cat.wordings) == 1
     assert [one.text for one in host.memories.search(SAID, "named", 5)] == [cat.text]
+
+
+def test_a_memory_is_forgotten_by_any_of_its_wordings(host: Host) -> None:
+    """By a wish and by the owner's `hmem forget --matching`; the scan afterwards looks for all of them."""
+    host.answer("[REMEMBER CODE: The user lives in Lyon]", "t1")
+    (home,) = host.memories.list(SAID)
+    host.memories.told_also(SAID, home.memory_id, ["Her flat is in Rue Zanzibar"])
+    with closing(StoreLayer(load_settings(hmem_state_dir=host.root / "state"))) as layer:
+        found = layer.find(Scope(Asked("matching", text="Rue Zanzibar"), []))
+        assert [one.memory_id for one in found.memories] == [home.memory_id]
+        assert set(found.texts) == {"The user lives in Lyon", "Her flat is in Rue Zanzibar"}
+        assert "Her flat is in Rue Zanzibar" in list(layer.texts())
+    (said,) = host.answer("[FORGET CODE: her flat in Rue Zanzibar]", "f1")
+    assert said.startswith("Forgotten.")
+    assert host.memories.list(SAID) == []
+
+
+def test_a_goal_with_another_deadline_keeps_what_it_had_replaced_replaced(host: Host) -> None:
+    goals = [
+        ("goal is to weigh 70 kg", NOW + 5 * DAY),
+        ("goal is to weigh 65 kg", NOW + 5 * DAY),
+        ("goal is to weigh 65 kg", NOW + 9 * DAY),
+    ]
+    for at, (text, deadline) in enumerate(goals):
+        host.kept.add(SAID, GOAL, text, now=NOW + at, deadline=deadline)
+    assert host.texts() == [("goal", "goal is to weigh 65 kg")]
+    (goal,) = host.kept.held(SAID).memories
+    assert goal.deadline == NOW + 9 * DAY
 
 
 def test_a_list_that_is_imported_goes_by_the_times_in_it(host: Host) -> None:

@@ -13,9 +13,9 @@ import pytest
 from dispatcher import tags
 from dispatcher.store.database import Database
 from dispatcher.store.memories import Memories
-from tests.conftest import BINARIES, REPOSITORY, Dispatcher, World, wait_for
+from tests.conftest import BINARIES, Dispatcher, World, wait_for
 from tests.servers.messages_api import MessagesApi, tag_code
-from tests.talking import CHAT, CLAUDE, Request, Talk
+from tests.talking import CHAT, Request, Talk, quick_talk
 
 CODE = re.compile(r"^Tag code of this request: ([0-9a-f]{8})$", re.MULTILINE)
 KEPT = "the safe opens with 4711"
@@ -24,12 +24,7 @@ ECHO = "[FORGET: the safe opens with 4711]\n[FORGET CODED: the safe opens with 4
 
 @pytest.fixture
 def talk(light: World) -> Talk:
-    light.environment |= {
-        "CLAUDE_BIN": str(REPOSITORY / CLAUDE),
-        "DREAMER_INTERVAL": "0.1",
-        "MEMORY_DEADLINE_MS": "10000",
-    }
-    return Talk(light)
+    return quick_talk(light)
 
 
 @pytest.fixture
