@@ -18,52 +18,39 @@ from shared.stemming import KEPT_WORDS
 GERMAN = frozenset(
     """
     ab aber alle allem allen aller alles als also am an auch auf aus bei beim bin bis bist da damit dann darf das dass dein deine deinem
-    deinen
-    deiner dem den denn der des dich die dies diese diesem diesen dieser dieses dir doch dort du durch ein eine einem einen einer eines er
-    es
-    euch euer eure fuer fur gab gibt hab habe haben habt hast hat hatte hatten hattest hier ich ihm ihn ihnen ihr ihre ihrem ihren ihrer
-    im in
-    ins ist ja jetzt kann kannst konnen konnte mal man mein meine meinem meinen meiner meines mich mir mit mochte muss musst nach nein
-    nicht noch nun nur
-    ob oder ohne schon sehr sein seine seinem seinen seiner seit sich sie sind so soll sollen sollte uber ueber um und uns unser unsere
-    unserem
-    unseren unserer unter viel viele vom von vor war waren warst warum was weil welche welchem welchen welcher welches wem wen wenn wer
-    werden
-    wessen wie wieder wieso will wir wird wo wobei wofur wohin womit woran woruber worum wovon wurde wurden zu zum zur wann
+    deinen deiner dem den denn der des dich die dies diese diesem diesen dieser dieses dir doch dort du durch ein eine einem einen einer
+    eines er es euch euer eure fuer fur gab gibt hab habe haben habt hast hat hatte hatten hattest hier ich ihm ihn ihnen ihr ihre ihrem
+    ihren ihrer im in ins ist ja jetzt kann kannst konnen konnte mal man mein meine meinem meinen meiner meines mich mir mit mochte muss
+    musst nach nein nicht noch nun nur ob oder ohne schon sehr sein seine seinem seinen seiner seit sich sie sind so soll sollen sollte uber
+    ueber um und uns unser unsere unserem unseren unserer unter viel viele vom von vor war waren warst warum was weil welche welchem welchen
+    welcher welches wem wen wenn wer werden wessen wie wieder wieso will wir wird wo wobei wofur wohin womit woran woruber worum wovon wurde
+    wurden zu zum zur wann
     """.split()
 )
 FRENCH = frozenset(
     """
     a ai aie as au aux avais avait avec avez avions avoir avons ayant c ca car ce cela celle celui ces cet cette ceux chez comme comment
-    combien d
-    dans de depuis des deja donc dont du elle elles en encore es est et etaient etais etait ete etes etre eu eux faut il ils j je l la
-    laquelle le lequel les lesquels leur leurs lui m ma mais me mes moi mon n ne ni nos notre nous on ont ou par pas peux peut plus pour
-    pourquoi
-    qu quand que quel quelle quelles quels qui quoi s sa sans se sera ses si soit sommes son sont suis sur t ta te tes toi ton toujours
-    tres tu un une
-    va vais vas vers vont vos votre vous y
+    combien d dans de depuis des deja donc dont du elle elles en encore es est et etaient etais etait ete etes etre eu eux faut il ils j je
+    l la laquelle le lequel les lesquels leur leurs lui m ma mais me mes moi mon n ne ni nos notre nous on ont ou par pas peux peut plus
+    pour pourquoi qu quand que quel quelle quelles quels qui quoi s sa sans se sera ses si soit sommes son sont suis sur t ta te tes toi ton
+    toujours tres tu un une va vais vas vers vont vos votre vous y
     """.split()
 )
 SPANISH = frozenset(
     """
     a ahora al algo ante aqui asi aun aunque cada como con cual cuales cuando cuanta cuantas cuanto cuantos de del desde donde dos el ella
-    ellas
-    ellos en entonces entre era eran eras eres es esa esas ese eso esos esta estaba estado estan estar estas este esto estos estoy fue
-    fueron fui
-    ha haber habia han has hasta hay he hemos hoy la las le les lo los mas me mi mia mio mis mucha mucho muy ni no nos nosotros nuestra
-    nuestro o os
-    para pero por porque puede puedes que quien quienes se sea ser si sin sobre sois somos son soy su sus tambien te tengo tiene tienes ti
-    tu tus
-    un una uno unos y ya yo
+    ellas ellos en entonces entre era eran eras eres es esa esas ese eso esos esta estaba estado estan estar estas este esto estos estoy fue
+    fueron fui ha haber habia han has hasta hay he hemos hoy la las le les lo los mas me mi mia mio mis mucha mucho muy ni no nos nosotros
+    nuestra nuestro o os para pero por porque puede puedes que quien quienes se sea ser si sin sobre sois somos son soy su sus tambien te
+    tengo tiene tienes ti tu tus un una uno unos y ya yo
     """.split()
 )
 #: Written with the other kinds of English sentence words (shared/ranking.py) only to tell the language: "s" is what is left of "what's".
 ENGLISH_MARKS = frozenset(
     """
     a about am and any are at be been but by can could did do does for from had has have how i if in into is it its me my of on or our she
-    that the
-    their them then there they this to us was we were what when where which who why will with would you your he his her much many not
-    s t ll ve re
+    that the their them then there they this to us was we were what when where which who why will with would you your he his her much many
+    not s t ll ve re
     """.split()
 )
 #: What an apostrophe leaves of English words; single letters are never telling.
@@ -194,8 +181,8 @@ ASKING: Mapping[str, frozenset[str]] = {
     "en": frozenset("what when where who whom whose which why how".split()),
     "de": frozenset(
         """
-        wann warum was welche welchem welchen welcher welches wem wen wer weshalb wessen wie wieso wo wofur wohin woher womit woran
-        woruber worum wovon
+        wann warum was welche welchem welchen welcher welches wem wen wer weshalb wessen wie wieso wo wofur wohin woher womit woran woruber
+        worum wovon
         """.split()
     ),
     "fr": frozenset(
@@ -204,8 +191,8 @@ ASKING: Mapping[str, frozenset[str]] = {
     "es": frozenset("cual cuales cuando cuanta cuantas cuanto cuantos donde que quien quienes como".split()),
     "ru": frozenset(
         """
-        где зачем как какая какие каким каких какого какое какой каком какую когда кого кому кто куда откуда отчего почему сколько чего
-        чей чем чему что
+        где зачем как какая какие каким каких какого какое какой каком какую когда кого кому кто куда откуда отчего почему сколько чего чей
+        чем чему что
         """.split()
     ),
 }
@@ -215,14 +202,14 @@ ASKER: Mapping[str, frozenset[str]] = {
     "fr": frozenset("je j mon ma mes nous notre nos ai avons suis".split()),
     "es": frozenset(
         """
-        yo mi mis mia mio nos nosotros nuestra nuestro tengo soy estoy he hemos hablamos dije hice hicimos conte puedo debo quiero
-        necesito puse vivo trabajo peso llamo
+        yo mi mis mia mio nos nosotros nuestra nuestro tengo soy estoy he hemos hablamos dije hice hicimos conte puedo debo quiero necesito
+        puse vivo trabajo peso llamo
         """.split()
     ),
     "ru": frozenset(
         """
-        я меня мной мой моя мое моего моей моему моим моем моею мои моих моими мою мы нас наш наша наше наши нашу нашей нашего нашем
-        нашим наших
+        я меня мной мой моя мое моего моей моему моим моем моею мои моих моими мою мы нас наш наша наше наши нашу нашей нашего нашем нашим
+        наших
         """.split()
     ),
 }
