@@ -20,6 +20,7 @@ from redis import Redis, RedisError
 
 from shared.records import Tombstone, Turn, dumps
 from shared.settings import Settings, load_settings
+from tests import forked
 
 if TYPE_CHECKING:
     from dispatcher.day_embedder import DayEmbedder
@@ -121,17 +122,26 @@ class World:
         return load_settings(**{**values, **more})
 
     def command(self, *arguments: str, check: bool = True, **more: str) -> subprocess.CompletedProcess[str]:
-        """Run hmem or hmem-night to its end."""
-        done = subprocess.run(
-            [str(BINARIES / arguments[0]), *arguments[1:]],
-            env=self.variables(**more), capture_output=True, text=True, timeout=180, check=False,
-        )  # fmt: skip
+        """Run hmem or hmem-night to its end, without input; in a forked process (tests/forked.py)."""
+        environment = self.variables(**more)
+        if any(name in environment for name in forked.OWN_PROCESS):
+            done = subprocess.run(
+                [str(BINARIES / arguments[0]), *arguments[1:]],
+                env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=180, check=False,
+            )  # fmt: skip
+        else:
+            done = forked.run(list(arguments), 180, environment)
         if check and done.returncode != 0:
             pytest.fail(f"{' '.join(arguments)} ended with {done.returncode}:\n{done.stdout}\n{done.stderr}")
         return done
 
     def start_dispatcher(self, **more: str) -> Dispatcher:
         self.dispatchers.append(Dispatcher(self, more))
+        return self.dispatchers[-1]
+
+    def start_installed_dispatcher(self, **more: str) -> Dispatcher:
+        """The installed command in a Python of its own: where it matters what it imports, and how much memory it takes."""
+        self.dispatchers.append(Dispatcher(self, more, installed=True))
         return self.dispatchers[-1]
 
     def night(self, *, accept: bool = False, **more: Any) -> list[dict[str, Any]]:
@@ -165,26 +175,33 @@ class World:
 class Dispatcher:
     """A running `hmem run`; its log is on `log`."""
 
-    def __init__(self, world: World, more: dict[str, str]) -> None:
+    def __init__(self, world: World, more: dict[str, str], *, installed: bool = False) -> None:
         self.log = world.root / f"dispatcher-{time.monotonic_ns()}.log"
-        self._stream = self.log.open("wb")
-        self.process = subprocess.Popen(
-            [str(BINARIES / "hmem"), "run"], env=world.variables(**more), stdout=self._stream, stderr=self._stream
-        )
+        self.log.touch()
+        self.process = self._start(world.variables(**more), installed=installed)
         wait_for(
             lambda: b"dispatcher started" in self.log.read_bytes() or self.process.poll() is not None, "the dispatcher"
         )
         if self.process.poll() is not None:
-            self._stream.close()
             pytest.fail(f"the dispatcher did not start:\n{self.log.read_text()}")
+
+    def _start(self, environment: dict[str, str], *, installed: bool) -> subprocess.Popen[bytes] | forked.ForkedProcess:
+        if not (installed or any(name in environment for name in forked.OWN_PROCESS)):
+            return forked.ForkedProcess(["hmem", "run"], environment, self.log, self.log)
+        with self.log.open("ab") as stream:
+            return subprocess.Popen([str(BINARIES / "hmem"), "run"], env=environment, stdout=stream, stderr=stream)
 
     def stop(self, number: int = signal.SIGTERM) -> int:
         """Send the signal (unless it has ended) and wait; its exit code."""
         if self.process.poll() is None:
             os.kill(self.process.pid, number)
-        code = self.process.wait(timeout=60)
-        self._stream.close()
-        return code
+        return self.process.wait(timeout=60)
+
+
+@pytest.fixture(autouse=True)
+def _forked_tryouts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A night in the test's own process tries its release out in a forked process, not in a Python started for it."""
+    monkeypatch.setattr("shared.receiver.run_bounded", forked.run_module)
 
 
 @pytest.fixture

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import atexit
-import functools
 import hashlib
 import hmac
 import json
 import os
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -20,74 +16,13 @@ from typing import Any, cast
 
 from redis import Redis
 
-from tests.conftest import REPOSITORY, SECRET, World, wait_for
+from tests.conftest import SECRET, World, wait_for
+from tests.forked import ForkedProcess
 from tests.servers.telegram_api import TOKEN, TelegramApi
 
 CHAT = 9912
 ALLOWED = range(9900, 9960)
 GROUP = -1001234567890123
-
-#: Forks a bot for each order that it reads: importing aiogram takes seconds, and there are many bots to start and to kill.
-#: What a bot does is what `hmem telegram` does.
-ZYGOTE = """
-import asyncio, json, os, sys
-import typer
-from dispatcher.telegram.bot import serve
-from shared.command import run_command, start
-
-def bot(environment, log):
-    os.environ.clear()
-    os.environ.update(environment)
-    handle = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
-    for number in (1, 2):
-        os.dup2(handle, number)
-    sys.argv = ["hmem"]
-    app = typer.Typer(pretty_exceptions_enable=False)
-    app.command()(lambda: asyncio.run(serve(start())))
-    run_command(app)
-
-for line in sys.stdin:
-    order = json.loads(line)
-    if "poll" in order:
-        pid, status = os.waitpid(order["poll"], os.WNOHANG)
-        print(json.dumps(os.waitstatus_to_exitcode(status) if pid else None), flush=True)
-        continue
-    pid = os.fork()
-    if pid == 0:
-        code = 1
-        try:
-            bot(**order)
-            code = 0
-        except SystemExit as ended:
-            code = ended.code or 0
-        finally:
-            sys.stderr.flush()
-            os._exit(code)
-    print(pid, flush=True)
-"""
-
-
-class Zygote:
-    """The process that bots are forked from."""
-
-    def __init__(self) -> None:
-        self._process = subprocess.Popen(
-            [sys.executable, "-c", ZYGOTE], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=REPOSITORY
-        )
-        atexit.register(self._end)
-
-    def ask(self, order: dict[str, Any]) -> Any:
-        assert self._process.stdin
-        assert self._process.stdout
-        self._process.stdin.write(json.dumps(order) + "\n")
-        self._process.stdin.flush()
-        return json.loads(self._process.stdout.readline())
-
-    def _end(self) -> None:
-        self._process.communicate()
-
-
-zygote = functools.cache(Zygote)
 
 
 class Bot:
@@ -102,8 +37,8 @@ class Bot:
             "ALLOWED_CHATS": ",".join(map(str, [*ALLOWED, *(GROUP - number for number in range(20))])),
             **more,
         }
-        self.pid: int = zygote().ask({"environment": world.variables(**environment), "log": str(self.log)})
-        self._code: int | None = None
+        self._process = ForkedProcess(["hmem", "telegram"], world.variables(**environment), self.log, self.log)
+        self.pid = self._process.pid
         if wait:
             wait_for(lambda: self.said("bot started") or self.code is not None, "the bot")
             assert self.code is None, self.log.read_text()
@@ -111,9 +46,7 @@ class Bot:
     @property
     def code(self) -> int | None:
         """Its exit code; None while it runs."""
-        if self._code is None:
-            self._code = zygote().ask({"poll": self.pid})
-        return self._code
+        return self._process.poll()
 
     def said(self, words: str) -> bool:
         return words in self.log.read_text()

@@ -282,14 +282,14 @@ def test_without_a_store_there_are_no_tags_and_no_sql(talk: Talk) -> None:
 
     world = talk.world
     answer = "Yes. [REMEMBER CODE: the dog is called Alba]"
-    dispatcher = world.start_dispatcher(MEDIUM_URL="none")
+    dispatcher = world.start_installed_dispatcher(MEDIUM_URL="none")
     assert talk.say("My dog is called Alba.", answer) == answer, "no tag: it was not asked for"
     request = talk.asked("And my cat?")
     assert "REMEMBER" not in request.system
     assert "Nothing is kept here" in talk.say("/memory")
     assert not loaded(dispatcher)
     sound(dispatcher)
-    dispatcher = world.start_dispatcher()
+    dispatcher = world.start_installed_dispatcher()
     assert talk.say("My cat is called Minka.", "Yes. [REMEMBER CODE: the cat is called Minka]") == "Yes."
     assert "REMEMBER" in talk.requests()[-1].system
     talk.consolidated()

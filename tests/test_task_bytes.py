@@ -79,7 +79,7 @@ def push(redis: Redis, *raws: bytes) -> None:
 
 
 def test_a_task_over_the_limit_is_refused_in_a_sentence_and_one_within_is_answered(light: World, bot: Bot) -> None:
-    running = light.start_dispatcher()
+    running = light.start_installed_dispatcher()
     for size in (LIMIT, LIMIT + 1):
         push(bot.redis, task(f"of-{size}", size))
     assert "stand-in" in bot.receive(f"of-{LIMIT}")["output"]
@@ -98,7 +98,7 @@ def test_a_task_over_the_limit_is_refused_in_a_sentence_and_one_within_is_answer
 @pytest.mark.parametrize("waiting", [True, False], ids=["it-is-waited-for", "it-stands-there"])
 def test_a_giant_is_never_held_by_the_dispatcher_and_loses_nobody(light: World, bot: Bot, waiting: bool) -> None:
     giant, around = task("giant", GIANT), [task(f"small-{number}", 300, chat=number + 1) for number in range(20)]
-    running = light.start_dispatcher()
+    running = light.start_installed_dispatcher()
     assert "stand-in" in bot.ask("warm", 77)
     if not waiting:
         running.stop()
@@ -106,7 +106,7 @@ def test_a_giant_is_never_held_by_the_dispatcher_and_loses_nobody(light: World, 
         wait_for(lambda: b"blmove" in b" ".join(c["cmd"].encode() for c in bot.redis.client_list()), "the wait")
     push(bot.redis, giant, *around)
     if not waiting:
-        running = light.start_dispatcher()
+        running = light.start_installed_dispatcher()
     wait_for(lambda: letters(bot.redis), "the dead letter", 60)
     for number in range(20):
         assert "stand-in" in bot.receive(f"small-{number}")["output"]
@@ -120,7 +120,7 @@ def test_a_giant_is_never_held_by_the_dispatcher_and_loses_nobody(light: World, 
 def test_redis_does_not_stand_still_over_a_giant_at_the_head(light: World, bot: Bot, redis_url: str) -> None:
     push(bot.redis, task("giant", GIANT), task("next", 300))
     with slowest(redis_url) as took:
-        running = light.start_dispatcher()
+        running = light.start_installed_dispatcher()
         assert "stand-in" in bot.receive("next")["output"]
     assert took["seconds"] < 0.25
     assert running.stop() == 0
@@ -135,7 +135,7 @@ def test_a_giant_further_back_is_cut_when_it_is_reached(light: World, bot: Bot, 
         task("giant", 20 << 20, chat=5),
         task("last", 300, chat=6),
     )
-    running = light.start_dispatcher()
+    running = light.start_installed_dispatcher()
     assert "stand-in" in bot.receive("last")["output"]
     wait_for(lambda: letters(bot.redis), "the dead letter")
     assert running.stop() == 0
@@ -160,13 +160,13 @@ def test_others_who_look_at_the_queue_get_what_is_left_of_a_giant(light: World, 
 def test_what_is_left_of_a_giant_comes_back_from_a_dead_worker(light: World, bot: Bot) -> None:
     light.redis.sadd(keys.WORKERS, "dead-worker")
     light.redis.hset(keys.inflight("dead-worker"), "dead-worker:1", b'hmem-too-large 999999\n{"task_id":"back",')
-    running = light.start_dispatcher()
+    running = light.start_installed_dispatcher()
     assert "it has 999999 bytes" in bot.receive("back")["output"]
     assert running.stop() == 0
 
 
 def test_characters_are_not_cut_in_two(light: World, bot: Bot) -> None:
-    running = light.start_dispatcher()
+    running = light.start_installed_dispatcher()
     raw = json.dumps({"task_id": "wide", "message": "жук " * LIMIT, "chat_id": 9912}, ensure_ascii=False).encode()
     push(bot.redis, raw)
     assert "TASK_BYTES" in bot.receive("wide")["output"]
@@ -177,7 +177,7 @@ def test_characters_are_not_cut_in_two(light: World, bot: Bot) -> None:
 
 def test_a_wait_whose_target_is_removed_loses_no_task(light: World, bot: Bot) -> None:
     """Redis was emptied while a dispatcher waited: the next task is moved, and comes back."""
-    running = light.start_dispatcher()
+    running = light.start_installed_dispatcher()
     wait_for(lambda: bot.redis.exists(keys.UNMOVED), "the wait")
     time.sleep(0.5)
     for number in range(3):

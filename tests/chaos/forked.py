@@ -1,53 +1,18 @@
-"""A night in a forked process whose imports are done: it begins within milliseconds, may be killed at any moment, and harms nobody else.
-
-The processes come from a fork server, so no thread and no connection of ours is forked with them. Each is the real command (`hmem-night run`
-if not told otherwise), with its own environment, umask, log file and exit code.
-"""
+"""A night in a forked process (tests/forked.py): it may be killed at any moment, and harms nobody else."""
 
 from __future__ import annotations
 
 import contextlib
-import multiprocessing
 import os
 import signal
-import sys
-import time
+import subprocess
 from dataclasses import dataclass, field
-from multiprocessing.connection import Connection
 from pathlib import Path
 
 from tests.conftest import World
-
-#: Imported once by the server; what a night imports late, or only with vectors, included.
-PRELOADED = """
-tests.chaos.forked nightly.cli nightly.pipeline nightly.vector_cache nightly.progress dispatcher.cli dispatcher.releases shared.probes
-shared.backends.chroma shared.embedder_local chromadb chromadb.config onnxruntime tokenizers
-""".split()
+from tests.forked import ForkedProcess
 
 NIGHT = ("hmem-night", "run")
-
-_context = multiprocessing.get_context("forkserver")
-_context.set_forkserver_preload(PRELOADED)
-
-
-def _command(variables: dict[str, str], arguments: list[str], log: str, gate: Connection | None, clock: float) -> None:
-    """In the child: wait at the gate if there is one, then be the command."""
-    os.setsid()
-    os.environ.clear()
-    os.environ.update(variables)
-    stream = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-    os.dup2(stream, 1)
-    os.dup2(stream, 2)
-    if gate is not None:
-        gate.recv()
-    if clock:
-        now = time.time
-        time.time = lambda: now() + clock
-    from dispatcher.cli import main as hmem
-    from nightly.cli import main as hmem_night
-
-    sys.argv = arguments
-    hmem() if arguments[0] == "hmem" else hmem_night()
 
 
 @dataclass
@@ -62,36 +27,29 @@ class ForkedNight:
 
     def __post_init__(self) -> None:
         self.log = self.world.root / "forked.log"
-        self._gate: Connection | None = None
-        theirs: Connection | None = None
-        if self.gated:
-            self._gate, theirs = _context.Pipe()
         self.log.write_bytes(b"")
-        variables = self.world.variables(**self.variables)
-        self._process = _context.Process(
-            target=_command, args=(variables, list(self.arguments), str(self.log), theirs, self.clock), daemon=False
+        environment = self.world.variables(**self.variables)
+        self._process = ForkedProcess(
+            list(self.arguments), environment, self.log, self.log, gated=self.gated, clock=self.clock
         )
-        self._process.start()
-        if theirs is not None:
-            theirs.close()
-        self.started = time.monotonic()
+        self.started = self._process.started
 
     @property
     def pid(self) -> int:
-        return int(self._process.pid or 0)
+        return self._process.pid
 
     def open_gate(self) -> None:
-        if self._gate is not None:
-            self._gate.send(b"go")
+        self._process.open_gate()
 
     @property
     def running(self) -> bool:
-        return self._process.is_alive()
+        return self._process.poll() is None
 
     def wait(self, seconds: float = 120.0) -> int | None:
         """Its exit code (negative: the signal that ended it); None if it still runs then."""
-        self._process.join(seconds)
-        return self._process.exitcode
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(seconds)
+        return self._process.poll()
 
     def kill(self, *, family: bool = True) -> int | None:
         """SIGKILL now; with `family` its descendants too, else they live on as orphans (an rsync that still writes)."""
@@ -105,8 +63,6 @@ class ForkedNight:
         return self.log.read_text(encoding="utf-8", errors="replace")
 
     def close(self) -> None:
-        if self._gate is not None:
-            self._gate.close()
         self._process.close()
 
 
