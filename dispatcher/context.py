@@ -20,6 +20,7 @@ from zoneinfo import ZoneInfo
 from dispatcher.prompt import Part, render, render_message
 from dispatcher.summary_part import cut_summary, told_in
 from shared.marks import harmless
+from shared.origin_words import replying
 from shared.recall import Hit, Recalled
 from shared.speakers import answering
 from shared.text import CHARACTERS_PER_TOKEN, day_text, one_line, shorten, time_text, tokens
@@ -160,6 +161,7 @@ def hit_json(hit: Hit, zone: ZoneInfo | None = None) -> dict[str, Any]:
         "also": list(hit.also),
         "question": hit.question,
         "text": chunk.text,
+        **chunk.origin.to_json(),
     }
 
 
@@ -343,6 +345,7 @@ def _line(hit: Hit, zone: ZoneInfo) -> Line:
     asked = ""
     if hit.question and len(text) <= SHORT_ANSWER_CHARACTERS:
         asked = answering(shorten(one_line(hit.question), QUESTION_CHARACTERS))
+    asked = asked or replying(chunk.origin)
     before, after = "… " if chunk.passage > 1 else "", " …" if chunk.passage < chunk.passages else ""
     return Line(
         hit,

@@ -22,6 +22,7 @@ from dispatcher.tasks import conversation_of, turns_of
 from shared import keys
 from shared.errors import HmemError, InvalidInput, SettingsError
 from shared.marks import harmless
+from shared.origin_words import replying
 from shared.recall import OpenRelease
 from shared.records import Task, chat_id_of
 from shared.release import current_release, no_release
@@ -203,7 +204,7 @@ class ChatMemory:
         who = _who(hit)
         said = f"{number}. {time_text(chunk.started_at, zone)} {who} (score {hit.score:.2f}, turn {chunk.turn_ids[0]})"
         asked = answering(shorten(one_line(hit.question), QUESTION_CHARACTERS)) if hit.question is not None else ""
-        return f"{said}{asked}: {_short(chunk.text)}"
+        return f"{said}{asked or replying(chunk.origin, QUESTION_CHARACTERS)}: {_short(chunk.text)}"
 
     def _said(self, n: int, stones: Sequence[Tombstone], notes: list[str]) -> list[Said]:
         """The conversation so far. Forgetting ends it: what is older than the last request to forget is not told from it, whatever is left there."""

@@ -21,8 +21,8 @@ from shared.backends.base import MemoryBackend
 from shared.function_words import SHOWN_BY
 from shared.injection import Evidence, may_be_foreign, read_message
 from shared.lexical import Chunk, LexicalIndex
+from shared.message_origin import Origin
 from shared.ranking import WEIGHTS, asks_when, groups, meant_speakers, query_words
-from shared.speakers import label
 from shared.word_lookup import WordLookup
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ class Hit:
     @property
     def who(self) -> str:
         """Who said it, as people and models read it."""
-        return label(self.chunk.role, self.chunk.speaker, self.mark)
+        return self.chunk.who(self.mark)
 
     @property
     def meaning(self) -> float | None:
@@ -347,9 +347,9 @@ class _Lookup:
         return found | stored
 
 
-def _whose(chunk: Chunk, marks: Mapping[Speaker, str]) -> tuple[str, str, str]:
-    """Two people of one name never say the same; of one person some turns may lack the id."""
-    return chunk.role, chunk.speaker, marks.get(chunk.person, "")
+def _whose(chunk: Chunk, marks: Mapping[Speaker, str]) -> tuple[str, str, str, Origin]:
+    """Two people of one name never say the same, nor do two replies to different messages; of one person some turns may lack the id."""
+    return chunk.role, chunk.speaker, marks.get(chunk.person, ""), chunk.origin
 
 
 def _hit(chunk: Chunk, scores: dict[str, float], again: list[Chunk], questions: dict[str, str], mark: str = "") -> Hit:
