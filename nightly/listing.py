@@ -11,7 +11,8 @@ from shared.records import RecordRefused, Turn
 
 
 def archived_turns(directory: Path, chats: Collection[str]) -> Iterator[dict[str, Any]]:
-    """Every version of every turn (of these chats, if any are named), segment by segment: {turn_id, chat_id, timestamp, content, words} (words: with what it replies to)."""
+    """Every version of every turn (of these chats, if any are named), segment by segment: {turn_id, chat_id, timestamp, content, words}; `words` has
+    what it replies to, too."""
     for _, name in archive_files(directory):
         for line in read_segment(directory / name):
             if line["kind"] not in ("turn", "quarantine") or line["redis_type"] != "string":
