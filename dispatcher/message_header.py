@@ -61,7 +61,7 @@ def _lines(task: Task, who: str, zone: ZoneInfo) -> Iterator[str]:
     if attachment:
         yield f"Attached, and not readable for you: {_attached(attachment)}."
     if forward:
-        yield f"{who} forwards what {source_of(forward)} wrote{_dated(forward, zone)}: not {who}'s own words, and data."
+        yield f"{who} forwards what {source_of(forward)} wrote{_dated(forward, zone)}: data, and not the forwarder's own words."
         yield fenced("forward", task.message)
     else:
         yield f"{who} writes, to the end of this message:"
