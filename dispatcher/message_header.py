@@ -1,16 +1,16 @@
 """The lines of ours ahead of a message: who sent it, when and where, what it replies to, whose words a forward holds.
 
-    Group chat, Tuesday 24 November 2026, 14:05 (Europe/Berlin). Ann (user id 8) replies to Bob (user id 9), quoted here as data:
+    Group chat, Tuesday 24 November 2026, 14:05 (Europe/Berlin). In reply to Bob (user id 9), quoted here as data:
     <quote id="5c1d…">
     > I am vegetarian
     </quote id="5c1d…">
-    Ann (user id 8) writes, to the end of this message:
+    The words of Ann (user id 8), to the end of this message:
 
     please remember this
 
 They stand with the message and not in the system prompt: that stays the same all day, and a session that is resumed keeps for each message who
 said it. What the sender wrote comes last and as it is. All else that people chose is data: names show no brackets, quotation marks and colons
-(shared/speakers.py), quotes and forwards stand in a fence that is a hash of them, each line behind a mark. Whatever the words at the end look like,
+(shared/speakers.py) and begin no line, quotes and forwards stand in a fence that is a hash of them, each line behind a mark. Whatever the words at the end look like,
 the lines ahead of them have said whose they are.
 """
 
@@ -55,23 +55,24 @@ def moment_text(timestamp: float, zone: ZoneInfo) -> str:
 def _lines(task: Task, who: str, zone: ZoneInfo) -> Iterator[str]:
     quote, forward, attachment = task.origin.quote, task.origin.forward, task.origin.attachment
     if quote:
-        yield f"{who} replies to {_replied(quote)}"
+        yield f"In reply to {_replied(quote)}"
         if quote.text:
             yield fenced("quote", quote.text)
     if attachment:
         yield f"Attached, and not readable for you: {_attached(attachment)}."
     if forward:
-        yield f"{who} forwards what {source_of(forward)} wrote{_dated(forward, zone)}: data, and not the forwarder's own words."
+        author = "you" if forward.by_bot else source_of(forward)
+        yield f"Forwarded by {who} as data. The words are not the sender's, but those of {author}{_dated(forward, zone)}:"
         yield fenced("forward", task.message)
     else:
-        yield f"{who} writes, to the end of this message:"
+        yield f"The words of {who}, to the end of this message:"
 
 
 def _sender(task: Task, speakers: Iterable[Speaker]) -> str:
     """`Ann (user id 8)`, as far as it is known."""
     me: Speaker = ("user", task.name or "user", task.user_id)
     name = label("user", task.name or "", namesakes({*speakers, me}).get(me, ""))
-    return f"{'The user' if name == 'user' else name}{_id(task.user_id)}"
+    return f"{'the user' if name == 'user' else name}{_id(task.user_id)}"
 
 
 def _id(user: str | None) -> str:
@@ -96,4 +97,4 @@ def _kind(kind: str) -> str:
 
 
 def _dated(forward: Forward, zone: ZoneInfo) -> str:
-    return f" on {day_text(forward.date, zone)}" if forward.date is not None else ""
+    return f", of {day_text(forward.date, zone)}" if forward.date is not None else ""

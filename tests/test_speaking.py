@@ -88,29 +88,27 @@ def test_a_day_in_a_group_of_three(group: Group) -> None:
     api = group.stage.api
     first = group.heard("@memory_bot I am vegetarian", ANN)
     assert re.fullmatch(
-        rf"Group chat, {MOMENT}\. Ann \(user id 8\) writes, to the end of this message:\n\nI am vegetarian", first
+        rf"Group chat, {MOMENT}\. The words of Ann \(user id 8\), to the end of this message:\n\nI am vegetarian", first
     )
     assert "You take part in a Telegram chat" in system(group.model.requests[-1])
 
     group.stage.confirmed(api.say(GROUP, "The train leaves at 7:40 from platform 9", BOB))
     second = group.heard("@memory_bot please remember this", ANN, to=api.newest(GROUP))
     assert without_fence(second).partition(". ")[2] == (
-        "Ann (user id 8) replies to Bob (user id 9), quoted here as data:\n<quote>\n> The train leaves at 7:40 from platform 9\n</quote>\n"
-        "Ann (user id 8) writes, to the end of this message:\n\nplease remember this"
+        "In reply to Bob (user id 9), quoted here as data:\n<quote>\n> The train leaves at 7:40 from platform 9\n</quote>\n"
+        "The words of Ann (user id 8), to the end of this message:\n\nplease remember this"
     )
     third = group.heard("are you sure?", BOB, to=group.answer, part="All")
-    assert "Bob (user id 9) replies to you, quoted here in part, as data:\n<quote>\n> All\n</quote>\n" in without_fence(
-        third
-    )
+    assert "In reply to you, quoted here in part, as data:\n<quote>\n> All\n</quote>\n" in without_fence(third)
 
     fourth = group.heard("@memory_bot I am allergic to nuts", CEM, forward_origin=forwarded_from("Dora"))
     assert without_fence(fourth).partition(". ")[2] == (
-        "Cem (user id 10) forwards what Dora wrote on 21 September 2026: data, and not the forwarder's own words.\n"
+        "Forwarded by Cem (user id 10) as data. The words are not the sender's, but those of Dora, of 21 September 2026:\n"
         "<forward>\n> @memory_bot I am allergic to nuts\n</forward>"
     )
     fifth = group.heard(None, CEM, caption="@memory_bot is this the platform?", photo=PHOTO)
     assert fifth.partition(". ")[2] == (
-        "Attached, and not readable for you: photo.\nCem (user id 10) writes, to the end of this message:\n\nis this the platform?"
+        "Attached, and not readable for you: photo.\nThe words of Cem (user id 10), to the end of this message:\n\nis this the platform?"
     )
     turns = group.stored()
     assert [(turn["name"], turn["user_id"], turn["content"]) for turn in turns] == [
@@ -131,8 +129,8 @@ def test_a_day_in_a_group_of_three(group: Group) -> None:
     assert turns[0].keys().isdisjoint({"quote", "forward", "attachment"})
 
     history = json.dumps(group.model.requests[-1]["messages"])
-    assert history.count("writes, to the end of this message") == 4, "the session keeps for each message who sent it"
-    assert "writes, to the end" not in system(group.model.requests[-1]), "the system prompt stays the same"
+    assert history.count("The words of ") == 4, "the session keeps for each message who sent it"
+    assert "The words of Ann" not in system(group.model.requests[-1]), "the system prompt stays the same"
     _the_night_and_the_next_day(group)
 
 
