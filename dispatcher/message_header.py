@@ -10,8 +10,8 @@
 
 They stand with the message and not in the system prompt: that stays the same all day, and a session that is resumed keeps for each message who
 said it. What the sender wrote comes last and as it is. All else that people chose is data: names show no brackets, quotation marks and colons
-(shared/speakers.py) and begin no line, quotes and forwards stand in a fence that is a hash of them, each line behind a mark. Whatever the words at the end look like,
-the lines ahead of them have said whose they are.
+(shared/speakers.py) and begin no line; quotes and forwards stand in a fence that is a hash of them, each line behind a mark. Whatever the words at
+the end look like, the lines ahead of them have said whose they are.
 """
 
 from __future__ import annotations

@@ -116,6 +116,11 @@ class TelegramApi(Loopback):
             more["quote"] = {"text": part, "position": _units(where[: where.index(part)]), "is_manual": True}
         return self.say(chat, text, user, reply_to_message=replied, **more)
 
+    def album(self, chat: int, pictures: list[dict[str, Any]]) -> int:
+        """A person sends pictures at once, a message each; the last update's id."""
+        with self._change:  # a poll that waits gets them together
+            return [self.say(chat, None, **one) for one in pictures][-1]
+
     def newest(self, chat: int) -> int:
         """The id of what a person sent last."""
         return self._newest[chat]
