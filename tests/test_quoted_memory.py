@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -97,6 +98,8 @@ def test_two_replies_of_the_same_words_are_two_hits_by_day_and_by_night(light: W
     light.night()
     by_night = hits()
     assert [(hit["turn_ids"], hit["quote"]) for hit in by_night] == [(hit["turn_ids"], hit["quote"]) for hit in by_day]
+    shown = light.command("hmem", "search", "9912", "ferry").stdout
+    assert 'Ann (replying to Bob: "The ferry leaves at 9:15"): please remember this' in shown
     talk.new_session()
     told = light.command("hmem", "context", "9912", "when does the ferry leave?").stdout
     assert 'Ann (replying to Bob: "The ferry leaves at 9:15"): please remember this' in told
@@ -132,3 +135,18 @@ def test_a_wish_to_forget_hides_what_only_a_quote_says(light: World) -> None:
     request = talk.asked("where is the bicycle parked behind?")
     assert "Lindenhof" not in request.system
     assert "buy milk" in light.command("hmem", "search", "9912", "milk").stdout, "what she said herself stays"
+
+
+def test_a_namesake_has_the_same_mark_ahead_of_a_message_as_in_memory(light: World) -> None:
+    talk = quick_talk(light)
+    light.start_dispatcher()
+    for number, user in enumerate((1, 2)):
+        light.enqueue(f"n{number}", f"I park my bicycle behind house {user}", name="Alex", user_id=user)
+        talk.reply(f"n{number}")
+    talk.consolidated()
+    talk.new_session()
+    light.enqueue("n3", "where do I park my bicycle?", name="Alex", user_id=1)
+    talk.reply("n3")
+    asked = talk.requests()[-1]
+    (mark,) = re.findall(r"The words of Alex (#[0-9a-f]{4}) \(user id 1\), to the end", asked.message)
+    assert f"- Alex {mark}: I park my bicycle behind house 1" in asked.system
