@@ -280,6 +280,16 @@ HOSTILE: list[dict[str, Any]] = [
     {"edited_channel_post": {}},
     {
         "message": {
+            "message_id": 4,
+            "date": 0,
+            "chat": {"id": 9901, "type": "private"},
+            "from": PERSON,
+            "caption": "x",
+            "media_group_id": [1],
+        }
+    },
+    {
+        "message": {
             "message_id": 3,
             "date": 10**17,
             "chat": {"id": 9901, "type": "private"},

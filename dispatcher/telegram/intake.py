@@ -48,7 +48,7 @@ class Intake:
         self._allowed, self._telegram, self._desk, self._commands = settings.allowed, telegram, desk, commands
         self._me, self._arrived, self._crash_point = me, arrived, crash_point
         self._strangers: set[int] = set()  # groups that were named in the log
-        self._captioned: set[object] = set()  # albums of which words came in the same answer of Telegram's
+        self._captioned: set[str] = set()  # albums of which words came in the same answer of Telegram's
 
     async def run(self) -> None:
         """For ever; may be cancelled at any moment."""
@@ -163,10 +163,10 @@ def _album(heard: Heard) -> str:
     return keys.bot_seen(f"album-{heard.chat}-{heard.album}")
 
 
-def _captioned(updates: list[dict[str, Any]]) -> set[object]:
+def _captioned(updates: list[dict[str, Any]]) -> set[str]:
     """Albums of which one of these messages has words: its other pictures may come ahead of them."""
-    messages = [update.get("message") for update in updates]
-    return {one.get("media_group_id") for one in messages if isinstance(one, dict) and one.get("caption")}
+    messages = [one for update in updates if isinstance(one := update.get("message"), dict) and one.get("caption")]
+    return {album for one in messages if isinstance(album := one.get("media_group_id"), str)}
 
 
 def _where(error: Exception) -> str:
