@@ -30,7 +30,7 @@ from dispatcher.existing import ANY, LOOKS, NO_TURNS, are_own, named, sha1
 from dispatcher.forgetting import FORGOTTEN, erases
 from dispatcher.memory import Memory
 from dispatcher.metrics import Metrics
-from dispatcher.outcomes import Outcomes
+from dispatcher.outcomes import Outcomes, said_at
 from dispatcher.refused import USED_ID
 from dispatcher.retrying import keep_trying
 from dispatcher.rights import Rights
@@ -105,7 +105,7 @@ class Answering:
 
     async def answer(self, queue: TaskQueue, task: Task, claimed_at: float, run: Run) -> Finished:
         stones = self._stones(task)
-        gone, command = erases(stones, task, claimed_at), commands.parse(task.message)
+        gone, command = erases(stones, task, claimed_at), _command_of(task)
         begun = await self._begin(queue, task, run, stones, with_session=command is None, gone=gone)
         if gone:  # a Redis from before brought it back
             log.warning("a task is not answered: it is forgotten")
@@ -162,7 +162,9 @@ class Answering:
         """The path of a message that is for Claude."""
         code = tags.new_code()
         try:
-            answer, used, context = await run.while_wanted(self._answered(queue, task, begun, code))
+            answer, used, context = await run.while_wanted(
+                self._answered(queue, task, begun, code, said_at(task, claimed_at))
+            )
         except RunCancelled:
             return self._outcomes.cancelled(task, claimed_at, begun)
         except OSError as error:  # a full disk, a directory that cannot be made
@@ -173,18 +175,20 @@ class Answering:
         finished = self._outcomes.answered(task, claimed_at, answer, begun, used)
         return await self._remembered(queue, replace(finished, why=_why(context)), task, answer, code)
 
-    async def _answered(self, queue: TaskQueue, task: Task, begun: Begun, code: str) -> tuple[Answer, str, Context]:
+    async def _answered(
+        self, queue: TaskQueue, task: Task, begun: Begun, code: str, at: float
+    ) -> tuple[Answer, str, Context]:
         """The answer, the session to go on with ("" for none), and what was injected. A session that is lost is replaced once by a fresh one."""
         session, resume = begun.session, begun.resume and not self._replays
         context = await self._context(task, None if resume else begun.said, session if resume else None)
         asked = str(uuid4()) if self._replays else session
-        answer = await self._asking.ask(task, context, asked, code, resume=resume)
+        answer = await self._asking.ask(task, at, context, asked, code, resume=resume)
         if answer.session_lost and resume:
             log.warning("the session cannot be resumed, trying a fresh one", reason=answer.error)
             fresh = str(uuid4())
             said = await keep_trying(lambda: queue.recent(task, self._stones(task)))
             context = await self._context(task, said, None)
-            answer = await self._asking.ask(task, context, fresh, code, resume=False)
+            answer = await self._asking.ask(task, at, context, fresh, code, resume=False)
             return answer, fresh if answer.error is None else session, context
         exists = resume or answer.error is None
         return answer, session if exists else "", context
@@ -309,6 +313,11 @@ class Answering:
             await self._stored(queue, task)
             outcome = await asyncio.to_thread(self._day.forget_number, task, command.number, now)
         return outcome.say, bool(outcome.forgotten)
+
+
+def _command_of(task: Task) -> commands.Command | None:
+    """A command that somebody forwards is none of his."""
+    return None if task.origin.forward else commands.parse(task.message)
 
 
 async def _for_a_while(call: Callable[[], None]) -> None:

@@ -14,6 +14,7 @@ from dispatcher.claude import ClaudeCli, Question
 from dispatcher.claude_answer import Answer
 from dispatcher.context import Context
 from dispatcher.mcp_config import MemoryServer, allowed_tools
+from dispatcher.message_header import framed
 from dispatcher.metrics import Metrics
 from shared.errors import HmemError, SettingsError
 from shared.files import PrivateDir, make_dir, safe_name
@@ -21,6 +22,9 @@ from shared.records import Task
 from shared.settings import Settings
 
 log = structlog.get_logger()
+
+#: What Claude is told of where it is, unless CLAUDE_BASE_PROMPT_FILE names other rules.
+BASE_PROMPT = Path(__file__).with_name("base_prompt.md")
 
 
 class Asking:
@@ -37,10 +41,13 @@ class Asking:
     def close(self) -> None:
         self._prompts.remove()
 
-    async def ask(self, task: Task, context: Context, session: str, code: str, *, resume: bool) -> Answer:
-        """The answer; its tags are orders only with this code."""
+    async def ask(
+        self, task: Task, said_at: float, context: Context, session: str, code: str, *, resume: bool
+    ) -> Answer:
+        """The answer to what was said then (POSIX seconds); its tags are orders only with this code."""
         ending = tags.CODE_LINE.format(code=code) if self._remembers else ""
-        system, message = context.placed(task.message, self._settings.recall_placement, ending)
+        message = framed(task, said_at, self._settings.timezone, context.speakers)
+        system, message = context.placed(message, self._settings.recall_placement, ending)
         prompt_file, server = self._write_prompt(system), self._memory_server(task)
         try:
             question = Question(
@@ -97,14 +104,13 @@ class Asking:
         except OSError as error:  # memory may be missing, the owner's rules may not: their own file is there
             log.error("answering without memory: its file cannot be written", error=str(error))
             path.unlink(missing_ok=True)
-            return self._settings.claude_base_prompt_file
+            return self._settings.claude_base_prompt_file or BASE_PROMPT
         return path
 
 
 def _base_prompt(settings: Settings) -> str:
-    if settings.claude_base_prompt_file is None:
-        return ""
+    """Ours, unless the owner has another one; "" where that is empty."""
     try:
-        return settings.claude_base_prompt_file.read_text(encoding="utf-8").strip()
+        return (settings.claude_base_prompt_file or BASE_PROMPT).read_text(encoding="utf-8").strip()
     except (OSError, UnicodeDecodeError) as error:
         raise SettingsError(f"CLAUDE_BASE_PROMPT_FILE cannot be read: {error}. Mend the path or unset it.") from error

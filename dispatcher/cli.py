@@ -24,6 +24,7 @@ from shared.command import print_bytes, print_json, run_command, start
 from shared.errors import InvalidInput, MemoryStale, ReleaseRefused, SettingsError
 from shared.files import own_root
 from shared.moments import given_moment
+from shared.origin_words import replying
 from shared.ownership import OURS
 from shared.recall import OpenRelease
 from shared.release import current_release, no_release
@@ -194,7 +195,7 @@ def _print_row(number: int, hit: Hit | MemoryHit, settings: Settings) -> None:
     typer.echo(f"{head}  {time_text(hit.chunk.started_at, settings.timezone)}  {hit.chunk.chunk_id}")
     if hit.question:
         typer.echo(f"      asked: {shorten(one_line(hit.question), 160)}")
-    typer.echo(f"      {hit.who}: {shorten(one_line(hit.chunk.text), 300)}")
+    typer.echo(f"      {hit.who}{replying(hit.chunk.origin, 160)}: {shorten(one_line(hit.chunk.text), 300)}")
     if hit.also:
         typer.echo(f"      said again: {', '.join(hit.also)}")
 

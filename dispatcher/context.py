@@ -18,11 +18,14 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from dispatcher.prompt import Part, render, render_message
+from dispatcher.session_history import Said as Said
+from dispatcher.session_history import said_lines
 from dispatcher.summary_part import cut_summary, told_in
 from shared.marks import harmless
+from shared.origin_words import replying
 from shared.recall import Hit, Recalled
-from shared.speakers import answering
-from shared.text import CHARACTERS_PER_TOKEN, day_text, one_line, shorten, time_text, tokens
+from shared.speakers import Speaker, answering
+from shared.text import CHARACTERS_PER_TOKEN, day_text, one_line, shorten, tokens
 
 #: The parts in the order in which they stand, and their shares of the budget where each wants all it can get. The summary's is 300 of 1,500 tokens
 #: with its heading: it says what the chat is about where no line is recalled for it. It takes the place of evidence (measured: ARCHITECTURE.md).
@@ -47,8 +50,6 @@ TOKENS_PER_HIT, FEWEST_HITS = 16, 30
 SHORT_ANSWER_CHARACTERS, QUESTION_CHARACTERS = 60, 80
 #: What a recalled line costs beside its words, about: its speaker, and its part of a day's heading.
 LINE_CHARACTERS = 60
-#: The length of one turn of the conversation so far, where no session carries it (SESSION_MODE=replay).
-RECENT_CHARACTERS = 1000
 
 
 def hits_for(budget: int) -> int:
@@ -73,15 +74,6 @@ def shared_out(budget: int, wishes: Mapping[str, int], shares: Mapping[str, floa
 
 
 @dataclass(frozen=True)
-class Said:
-    """An entry of `hcli:session_history`: role `user` or `assistant`, POSIX seconds."""
-
-    role: str
-    content: str
-    timestamp: float
-
-
-@dataclass(frozen=True)
 class Context:
     """The text to inject with what it is made of, and why it is not more.
 
@@ -99,6 +91,7 @@ class Context:
     nothing_why: str | None = None
     zone: ZoneInfo | None = None
     why: str | None = None  # by which evidence hits are told, or not
+    speakers: tuple[Speaker, ...] = ()  # everybody of the chat
 
     def placed(self, message: str, placement: str, ending: str = "") -> tuple[str, str]:
         """(text for the system prompt, message with what goes ahead of it).
@@ -160,6 +153,7 @@ def hit_json(hit: Hit, zone: ZoneInfo | None = None) -> dict[str, Any]:
         "also": list(hit.also),
         "question": hit.question,
         "text": chunk.text,
+        **chunk.origin.to_json(),
     }
 
 
@@ -227,7 +221,7 @@ def compose(
         degraded.append(f"no summary: its share of {budget} tokens holds none of it")
     taken = set(map(id, hits))
     left_out = [*cut, *(hit for hit in recalled.hits if id(hit) not in taken)]
-    return Context(text, parts, used, left_out, degraded, run, recalled.ms, why_nothing, zone, why)
+    return Context(text, parts, used, left_out, degraded, run, recalled.ms, why_nothing, zone, why, recalled.speakers)
 
 
 def _told_by_summary(parts: Sequence[Part], hits: Sequence[Hit], zone: ZoneInfo) -> set[int]:
@@ -279,7 +273,7 @@ def facts_room(budget: int) -> int:
 def _recent(recent: Sequence[Said], earlier: str, room: int, hits: Sequence[Hit], zone: ZoneInfo) -> list[Part]:
     """The conversation so far: its share of what is left, and what the recalled lines cannot use; at most half of it for what came earlier."""
     _, frames = _frames()
-    lines, earlier = [_said(said, zone) for said in recent], harmless(earlier)
+    lines, earlier = said_lines(recent, zone), harmless(earlier)
     recalled = [_line(hit, zone) for hit in hits]
     wishes = {
         "recent": frames["recent"] + len(earlier) + 1 + sum(len(line) + 1 for line in lines),
@@ -290,10 +284,6 @@ def _recent(recent: Sequence[Said], earlier: str, room: int, hits: Sequence[Hit]
     said = _newest(lines, given - len(summed) - 1)
     text = "\n".join(filter(None, (summed, said)))
     return [Part("recent", TITLES["recent"], text)] if text else []
-
-
-def _said(said: Said, zone: ZoneInfo) -> str:
-    return f"- {time_text(said.timestamp, zone)} {said.role}: {harmless(shorten(one_line(said.content), RECENT_CHARACTERS))}"
 
 
 def _newest(lines: Sequence[str], characters: int) -> str:
@@ -343,6 +333,7 @@ def _line(hit: Hit, zone: ZoneInfo) -> Line:
     asked = ""
     if hit.question and len(text) <= SHORT_ANSWER_CHARACTERS:
         asked = answering(shorten(one_line(hit.question), QUESTION_CHARACTERS))
+    asked = asked or replying(chunk.origin)
     before, after = "… " if chunk.passage > 1 else "", " …" if chunk.passage < chunk.passages else ""
     return Line(
         hit,

@@ -23,6 +23,7 @@ from dispatcher.day_embedder import DayEmbedder
 from dispatcher.forgetting import Forgotten, hidden_by
 from shared.errors import HmemError
 from shared.records import Task, Turn
+from shared.relevance import says_again
 from shared.settings import Settings
 from shared.text import CHARACTERS_PER_TOKEN
 
@@ -361,11 +362,10 @@ class Day:
 
     def repeating(self, chat_id: str, text: str) -> list[str]:
         """Turns of release and day that say what a memory says, as far as they are found by it."""
-        from shared.relevance import says_again
-
         with self._release() as release:
             hits = self.search(release, chat_id, text, REPETITIONS, items=self.items(chat_id)).hits
-        return [one for hit in hits if says_again(text, hit.chunk.text) for one in (*hit.chunk.turn_ids, *hit.also)]
+        again = [hit for hit in hits if any(says_again(text, said) for said in hit.chunk.sayings)]
+        return [one for hit in again for one in (*hit.chunk.turn_ids, *hit.also)]
 
     def _release(self) -> AbstractContextManager[OpenRelease | None]:
         return self._served.reading() if self._served else nullcontext()

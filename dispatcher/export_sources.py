@@ -20,6 +20,7 @@ import orjson
 from dispatcher.forget.redis_layer import RedisLayer
 from shared import keys
 from shared.backends.parts import part_files
+from shared.chunk import COLUMNS, chunk_of
 from shared.command import translate
 from shared.credentials import for_child
 from shared.errors import InvalidInput, ReleaseRefused, StorageError
@@ -187,14 +188,18 @@ def _from_release(release: OpenRelease, found: Gathered, known: set[str]) -> boo
     release.open_texts()
     if release.text_missing:
         raise ReleaseRefused(release.text_missing)
-    sql = "SELECT exchange, role, speaker, user_id, started_at, text FROM chunks WHERE chat_id = ? ORDER BY exchange, role, passage"
+    sql = f"SELECT {COLUMNS} FROM chunks WHERE chat_id = ? ORDER BY exchange, role, passage"  # noqa: S608 - constants
     for part in part_files(parts_of(release.path, LEXICAL)):  # all passages of a turn are in one
         with closing(open_part(part)) as connection:
-            rows = connection.execute(sql, (found.chat_id,)).fetchall()
-        for (task_id, role, speaker, user, timestamp), passages in groupby(rows, key=lambda row: row[:5]):
-            text = "\n".join(passage[5] for passage in passages)
-            plain = Turn(task_id, role, found.chat_id, text, timestamp, user_id=user)
-            turn = plain if speaker == plain.speaker else replace(plain, name=speaker)
+            chunks = [chunk_of(row) for row in connection.execute(sql, (found.chat_id,))]
+        for _, group in groupby(chunks, key=lambda chunk: chunk.turn_ids):
+            first, *more = group
+            text = "\n".join(chunk.text for chunk in (first, *more))
+            extra = first.origin.to_json()
+            plain = Turn(
+                first.exchange, first.role, first.chat_id, text, first.started_at, user_id=first.user_id, extra=extra
+            )
+            turn = plain if first.speaker == plain.speaker else replace(plain, name=first.speaker)
             if turn.turn_id not in known:
                 found.add(Said(turn, turn.to_json(), RELEASE))
     return any(said.source == RELEASE for said in found.turns.values())

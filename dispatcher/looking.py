@@ -15,7 +15,7 @@ from dispatcher.day import Day
 from dispatcher.forgetting import Forgotten, hidden_by
 from dispatcher.memory_search import MemoryHit, among, found_memories
 from dispatcher.remembering import SHOWN_COSINE
-from dispatcher.tasks import conversation_of
+from dispatcher.session_history import conversation_of
 from shared import keys
 from shared.errors import InvalidInput, ReleaseRefused, StorageError, StoreUnavailable
 from shared.recall import OpenRelease

@@ -18,10 +18,12 @@ from typing import TYPE_CHECKING, Any
 from dispatcher.cache_dropping import drop
 from dispatcher.day import Day
 from dispatcher.forgetting import hidden_by
-from dispatcher.tasks import conversation_of, turns_of
+from dispatcher.session_history import Said, conversation_of, said_lines, said_of
+from dispatcher.tasks import turns_of
 from shared import keys
 from shared.errors import HmemError, InvalidInput, SettingsError
 from shared.marks import harmless
+from shared.origin_words import replying
 from shared.recall import OpenRelease
 from shared.records import Task, chat_id_of
 from shared.release import current_release, no_release
@@ -32,7 +34,6 @@ from shared.text import one_line, shorten, time_text
 if TYPE_CHECKING:
     from redis import Redis
 
-    from dispatcher.context import Said
     from shared.day_index import DayItems
     from shared.lookup import Hit, Recalled
     from shared.records import Tombstone, Turn
@@ -93,7 +94,7 @@ class ChatMemory:
             stones, notes = self._day.forgotten.of(self._chat), list[str]()
             said = self._said(n, stones, notes)[-n:]
         zone = self._settings.timezone
-        lines = [f"{time_text(one.timestamp, zone)} {one.role}: {_short(one.content)}" for one in said]
+        lines = [line.removeprefix("- ") for line in said_lines(said, zone, TEXT_CHARACTERS)]
         return answer(
             "What was said last, oldest first", Found(lines, notes), "Nothing was said here lately.", newest=True
         )
@@ -203,7 +204,7 @@ class ChatMemory:
         who = _who(hit)
         said = f"{number}. {time_text(chunk.started_at, zone)} {who} (score {hit.score:.2f}, turn {chunk.turn_ids[0]})"
         asked = answering(shorten(one_line(hit.question), QUESTION_CHARACTERS)) if hit.question is not None else ""
-        return f"{said}{asked}: {_short(chunk.text)}"
+        return f"{said}{asked or replying(chunk.origin, QUESTION_CHARACTERS)}: {_short(chunk.text)}"
 
     def _said(self, n: int, stones: Sequence[Tombstone], notes: list[str]) -> list[Said]:
         """The conversation so far. Forgetting ends it: what is older than the last request to forget is not told from it, whatever is left there."""
@@ -224,8 +225,6 @@ class ChatMemory:
 
     def _said_today(self, n: int, waiting: Sequence[Turn], stones: Sequence[Tombstone], notes: list[str]) -> list[Said]:
         """The day's last turns and those that wait to become some, each once."""
-        from dispatcher.context import Said
-
         turns = list(waiting)
         try:
             if self._day.wanted:
@@ -235,7 +234,7 @@ class ChatMemory:
             notes.append(f"no memory of the day: {error}")
         once = {turn.turn_id: turn for turn in turns if not any(stone.covers(turn) for stone in stones)}
         in_time = sorted(once.values(), key=lambda turn: (turn.timestamp, turn.task_id, turn.role != "user"))
-        return [Said("user" if turn.role == "user" else "assistant", turn.content, turn.timestamp) for turn in in_time]
+        return [said_of(turn) for turn in in_time]
 
     def _redis(self) -> Any:
         if self._client is None:

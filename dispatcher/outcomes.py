@@ -109,12 +109,12 @@ class Outcomes:
 
 
 def _asked(task: Task, claimed_at: float, session: str | None) -> Turn:
-    said_at = _said_at(task, claimed_at)
+    at = said_at(task, claimed_at)
     name = task.as_said.get("name", task.name)
-    return Turn(task.task_id, "user", task.chat_id, task.said, said_at, name, session, user_id=task.user_id)
+    return Turn(task.task_id, "user", task.chat_id, task.said, at, name, session, task.origin.to_json(), task.user_id)
 
 
-def _said_at(task: Task, claimed_at: float) -> float:
+def said_at(task: Task, claimed_at: float) -> float:
     """The bot's time of the message, unless its clock is ahead of ours: nothing is dated in the future."""
     return (
         task.submitted_at

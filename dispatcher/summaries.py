@@ -12,6 +12,7 @@ import structlog
 from shared.errors import ClaudeUnavailable, HmemError, SettingsError
 from shared.files import make_dir
 from shared.marks import harmless
+from shared.origin_words import replying, said_by
 from shared.records import Turn
 from shared.settings import Settings
 from shared.speakers import label, namesakes
@@ -90,7 +91,7 @@ def _record(turns: Sequence[Turn], settings: Settings) -> str:
     lines: list[str] = []
     room, marks = SHOWN_CHARACTERS, namesakes({turn.person for turn in turns})
     for turn in reversed(turns):
-        who = label(turn.role, turn.speaker, marks.get(turn.person, ""))
+        who = said_by(label(turn.role, turn.speaker, marks.get(turn.person, "")), turn.origin) + replying(turn.origin)
         line = harmless(
             f"{date_text(turn.timestamp, settings.timezone)} {who}: {shorten(one_line(turn.content), 1_500)}"
         )

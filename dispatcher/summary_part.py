@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from shared.marks import harmless
-from shared.speakers import label
 from shared.text import date_text, one_line
 
 if TYPE_CHECKING:
@@ -58,4 +57,4 @@ def told_in(summary: str, hits: Sequence[Hit], zone: ZoneInfo) -> set[int]:
 def _summary_line(hit: Hit, zone: ZoneInfo) -> str:
     """As the night writes it."""
     chunk = hit.chunk
-    return harmless(f"- {date_text(chunk.started_at, zone)} {label(chunk.role, chunk.speaker)}: {one_line(chunk.text)}")
+    return harmless(f"- {date_text(chunk.started_at, zone)} {chunk.who()}: {one_line(chunk.text)}")

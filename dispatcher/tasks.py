@@ -19,14 +19,21 @@ from typing import Any, Literal, cast
 from redis import ResponseError
 from redis.asyncio import Redis
 
-from dispatcher.context import Said
 from dispatcher.existing import NO_TURNS, ExistingResult, Signed
-from dispatcher.forgetting import ErasedEntries
 from dispatcher.refused import USED_ID, dead_letter
 from dispatcher.scripts import script_text
+from dispatcher.session_history import Said, conversation_of, history_entry
 from shared import keys
 from shared.processes import host_of, process_name
-from shared.records import RESULT_BYTES, RecordRefused, Result, Task, Tombstone, Turn, dumps, loads_object, timestamp_of
+from shared.records import (
+    RESULT_BYTES,
+    RecordRefused,
+    Result,
+    Task,
+    Tombstone,
+    Turn,
+    dumps,
+)
 from shared.text import tokens
 
 #: A task whose worker died this often is dead-lettered.
@@ -319,21 +326,6 @@ class TaskQueue:
         return await self._scripts[script](keys=names, args=arguments)
 
 
-def conversation_of(raws: Iterable[bytes], stones: Sequence[Tombstone]) -> tuple[list[Said], list[bytes]]:
-    """(a chat's conversation so far, entries that are to be gone for good); those of another form are passed over."""
-    erased = ErasedEntries(stones)
-    told, gone = list[Said](), list[bytes]()
-    for raw in raws:
-        with suppress(RecordRefused, KeyError, TypeError):
-            entry = loads_object(raw)
-            said = Said(str(entry["role"]), str(entry["content"]), timestamp_of(entry["timestamp"]))
-            if erased.cover(said.role, said.timestamp):
-                gone.append(raw)
-            else:
-                told.append(said)
-    return told, gone
-
-
 def turns_of(names: Iterable[str], raws: Iterable[bytes | None], chat_id: str) -> list[Turn]:
     """The turns of this chat under these keys. Left out: what is gone (the night has it), and what cannot be read (the night quarantines it)."""
     turns: list[Turn] = []
@@ -362,7 +354,7 @@ def _effects(finished: Finished, claim: Claim) -> dict[str, Any]:
     return {
         "user": _text(turns.get("user")),
         "asst": _text(turns.get("asst")),
-        "history": [_history_entry(turn) for turn in finished.turns],
+        "history": [history_entry(turn) for turn in finished.turns],
         "size": sum(len(turn.content) for turn in finished.turns),
         "stats": finished.stats,
         "digest": finished.task.digest,
@@ -393,8 +385,3 @@ def _effects(finished: Finished, claim: Claim) -> dict[str, Any]:
 
 def _text(turn: Turn | None) -> str:
     return turn.to_json().decode("utf-8") if turn else ""
-
-
-def _history_entry(turn: Turn) -> str:
-    role = "user" if turn.role == "user" else "assistant"
-    return dumps({"role": role, "content": turn.content, "timestamp": turn.timestamp}).decode("utf-8")

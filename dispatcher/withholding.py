@@ -144,10 +144,17 @@ def _rest(turn: Turn | None, texts: Sequence[str], stone_id: str, *, strictly: b
         return None
     every = parts(turn.content)
     left = [part for part in every if not says(texts, part, strictly=strictly)]
-    if len(left) == len(every) or not left:
+    quoted = turn.origin.quote is not None and _says_part_of(texts, turn.origin.quote.text, strictly=strictly)
+    if not left or (len(left) == len(every) and not quoted):
         return None
     task_id = f"{rest_prefix(turn.turn_id)}{_name(stone_id)}"
-    return replace(turn, task_id=task_id, content=" ".join(left), session=None, extra={})
+    return replace(
+        turn, task_id=task_id, content=" ".join(left), session=None, extra=turn.origin.without_quote.to_json()
+    )
+
+
+def _says_part_of(texts: Sequence[str], text: str, *, strictly: bool) -> bool:
+    return any(says(texts, part, strictly=strictly) for part in parts(text))
 
 
 def rest_prefix(turn_id: str) -> str:

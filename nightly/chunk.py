@@ -73,4 +73,7 @@ def run(night: Night, out: Path) -> dict[str, Any]:
 
 
 def _line(chunk: Chunk, zone: ZoneInfo) -> bytes:
-    return orjson.dumps({**vars(chunk), "indexed": indexed_text(chunk, zone)}) + b"\n"
+    record = {**vars(chunk), "indexed": indexed_text(chunk, zone)} | {"origin": chunk.origin.to_json()}
+    if not record["origin"]:
+        del record["origin"]
+    return orjson.dumps(record) + b"\n"

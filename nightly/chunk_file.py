@@ -15,6 +15,7 @@ import orjson
 
 from shared.files import write_atomic
 from shared.lexical import Chunk
+from shared.message_origin import Origin
 
 CHUNKS, COLUMNS = "chunks.jsonl", "columns.json"
 #: Bytes of a digest that tells one row of an index from another.
@@ -77,4 +78,5 @@ def read_chunks(folder: Path, rows: Container[int] | None = None) -> Iterator[tu
 def _parse(line: bytes) -> tuple[Chunk, str]:
     record = orjson.loads(line)
     indexed = record.pop("indexed")
-    return Chunk(**record | {"turn_ids": tuple(record["turn_ids"])}), indexed
+    origin = Origin.parse(record.pop("origin", {}))
+    return Chunk(**record | {"turn_ids": tuple(record["turn_ids"])}, origin=origin), indexed

@@ -173,7 +173,7 @@ def _texts_of(line: Line) -> list[str]:
         return [line["text"]]
     raw = RawRecord.from_json(line)
     turn = _turn_of(raw)
-    return [turn.content if turn else raw.value.decode("utf-8", "replace")]
+    return [turn.words if turn else raw.value.decode("utf-8", "replace")]
 
 
 def _scan(night: Night, texts: list[str], skip: Path) -> dict[str, Any]:
@@ -181,7 +181,7 @@ def _scan(night: Night, texts: list[str], skip: Path) -> dict[str, Any]:
     from shared.byte_scan import Needles, own_words, scan
 
     archive = read_archive(night.archive_dir)
-    kept = [f"{version.turn.speaker} {version.turn.content}" for version in archive.versions.values()]
+    kept = [f"{version.turn.speaker} {version.turn.words}" for version in archive.versions.values()]
     needles = Needles.of(texts).without([*kept, *own_words()])
     scanned = scan([night.settings.hmem_night_dir], needles, skip=[night.folder, skip])
     return {

@@ -11,7 +11,8 @@ from shared.records import RecordRefused, Turn
 
 
 def archived_turns(directory: Path, chats: Collection[str]) -> Iterator[dict[str, Any]]:
-    """Every version of every turn (of these chats, if any are named), segment by segment: {turn_id, chat_id, timestamp, content}."""
+    """Every version of every turn (of these chats, if any are named), segment by segment: {turn_id, chat_id, timestamp, content, words}; `words` has
+    what it replies to, too."""
     for _, name in archive_files(directory):
         for line in read_segment(directory / name):
             if line["kind"] not in ("turn", "quarantine") or line["redis_type"] != "string":
@@ -23,5 +24,5 @@ def archived_turns(directory: Path, chats: Collection[str]) -> Iterator[dict[str
                 continue
             if not chats or turn.chat_id in chats:
                 yield {
-                    "turn_id": turn.turn_id, "chat_id": turn.chat_id, "timestamp": turn.timestamp, "content": turn.content,
+                    "turn_id": turn.turn_id, "chat_id": turn.chat_id, "timestamp": turn.timestamp, "content": turn.content, "words": turn.words,
                 }  # fmt: skip

@@ -24,6 +24,7 @@ from shared.extract import KINDS, Sentence, summarise
 from shared.files import make_dir, write_atomic
 from shared.lexical import Chunk
 from shared.marks import harmless
+from shared.origin_words import replying
 from shared.release import summary_file
 from shared.speakers import label, namesakes
 from shared.text import date_text, one_line, shorten
@@ -142,7 +143,7 @@ def _recent(chunks: list[Chunk], zone: ZoneInfo) -> list[str]:
     lines: list[str] = []
     room, marks = RECENT_CHARACTERS, namesakes({chunk.person for chunk in chunks})
     for chunk in reversed(chunks):
-        who = label(chunk.role, chunk.speaker, marks.get(chunk.person, ""))
+        who = f"{chunk.who(marks.get(chunk.person, ''))}{replying(chunk.origin)}"
         line = _line(chunk.started_at, who, shorten(one_line(chunk.text), PASSAGE_CHARACTERS), zone)
         room -= len(line) + 1
         if room < 0:

@@ -22,7 +22,8 @@ def sample_answer(message: str) -> str | None:
         return None
     lines = [json.loads(line) for line in Path(path).read_text(encoding="utf-8").splitlines()]
     known = {line["message"]: line["answer"] for line in lines if line["kind"] == "exchange"}
-    return known.get(message)
+    ends = [one for one in known if f"\n\n{message}".endswith(f"\n\n{one}")]  # lines of ours stand ahead of it
+    return known[max(ends, key=len)] if ends else None
 
 
 def coded(answer: str, memory: str, message: str) -> str:

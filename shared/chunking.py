@@ -8,17 +8,23 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import datetime
 from zoneinfo import ZoneInfo
 
 from shared.lexical import Chunk
+from shared.message_origin import NOWHERE, Origin
+from shared.origin_words import author_of, said_by
 from shared.records import Turn
+from shared.text import one_line, shorten
 
 #: Raise it when the same turn would give other chunks, or other terms of them: every release records it.
-CHUNKER_VERSION = 4
+CHUNKER_VERSION = 5
 
 #: Longest chunk, in characters: about 225 tokens of English, so that the indexed text with its label stays under 256.
 PASSAGE_CHARACTERS = 900
+#: How much of the message that a turn replies to its first chunk carries, if there is room for so much at least beside its own words. Characters.
+QUOTE_CHARACTERS, SHORTEST_QUOTE = 160, 40
 
 _ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]{0,1000}(?:\x07|\x1b\\)|[@-Z\\-_])")
 _CONTROL = re.compile(r"[\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f\ufeff\ufffd\ud800-\udfff]")
@@ -106,12 +112,34 @@ def chunks_of(turn: Turn) -> list[Chunk]:
             passage=number,
             passages=len(parts),
             user_id=turn.user_id,
+            origin=_origin(turn.origin, room=PASSAGE_CHARACTERS - len(part), first=number == 1),
         )
         for number, part in enumerate(parts, start=1)
     ]
 
 
+def _origin(origin: Origin, *, room: int, first: bool) -> Origin:
+    """What of a turn's origin its chunk carries: whose words a forward holds, and of the first chunk shortly what it replies to."""
+    forward, quote = origin.forward, origin.quote
+    if forward is None and quote is None:
+        return NOWHERE
+    if forward:
+        forward = replace(forward, name=_name(forward.name), date=None)
+    if quote:
+        room = min(room, QUOTE_CHARACTERS)
+        text = shorten(one_line(clean(quote.text)), room) if first and room >= SHORTEST_QUOTE else ""
+        name, by = _name(quote.name), _name(quote.forwarded_from)
+        quote = replace(quote, text=text, attachment=None, name=name, forwarded_from=by) if text else None
+    return Origin(forward=forward, quote=quote)
+
+
+def _name(name: str | None) -> str | None:
+    return one_line(clean(name))[:80] or None if name else None
+
+
 def indexed_text(chunk: Chunk, zone: ZoneInfo) -> str:
-    """What is searched: the words with speaker and date ahead (on LoCoMo +14 and +4 points of recall@10 for vectors)."""
+    """What is searched: the words with speaker and date ahead (on LoCoMo +14 and +4 points of recall@10 for vectors), and what they reply to."""
     moment = datetime.fromtimestamp(chunk.started_at, zone)
-    return f"{chunk.speaker}, {moment.day} {moment:%B %Y}: {chunk.text}"
+    who, quote = said_by(chunk.speaker, chunk.origin), chunk.origin.quote
+    replied = f", replying to {author_of(quote)}: {quote.text}" if quote else ""
+    return f"{who}, {moment.day} {moment:%B %Y}{replied}: {chunk.text}"

@@ -15,6 +15,8 @@ from datetime import datetime
 from itertools import takewhile
 from zoneinfo import ZoneInfo
 
+from shared.message_origin import QUOTE_CHARACTERS, Origin
+from shared.origin_words import replying, said_by
 from shared.records import Turn
 from shared.speakers import Speaker
 from shared.text import day_text, one_line
@@ -40,7 +42,15 @@ def conversation(
             day = this
             yield f"\n## {day}\n"
         who = f"{turn.speaker} {(marks or {}).get(turn.person, '')}"
-        yield f"\n**{datetime.fromtimestamp(turn.timestamp, zone):%H:%M} {inline(who)}**\n\n{quoted(turn.content)}\n"
+        about = _about(turn.origin)
+        ahead = f"\n**{datetime.fromtimestamp(turn.timestamp, zone):%H:%M} {inline(who)}**"
+        yield f"{ahead}{f' {inline(about)}' if about else ''}\n\n{quoted(turn.content)}\n"
+
+
+def _about(origin: Origin) -> str:
+    """What of a turn stands behind its speaker: whose words they are, what they reply to, what came with them."""
+    came = f" (with a {origin.attachment.kind})" if origin.attachment else ""
+    return f"{said_by('', origin)}{replying(origin, QUOTE_CHARACTERS)}{came}".strip()
 
 
 def inline(text: str) -> str:

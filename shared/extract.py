@@ -17,12 +17,12 @@ from dataclasses import dataclass
 from shared.chunking import sentences
 from shared.lexical import Chunk
 from shared.ranking import QUESTION_WORDS
-from shared.speakers import label, namesakes
+from shared.speakers import namesakes
 from shared.summary_words import AHEAD, CHATTER, DONE, OWN, WHEN
 from shared.text import one_line, shorten
 
 #: Raise it when the same chunks would give another summary.
-SUMMARY_VERSION = 4
+SUMMARY_VERSION = 5
 #: Bound of a summary's lines, in characters: with its head and headings it fits where nothing is recalled, at the default budget.
 SUMMARY_CHARACTERS = 2200
 #: Days in which a sentence loses half of its weight, by kind: who somebody is lasts, what was planned is soon over.
@@ -78,7 +78,7 @@ def _sentences(chunks: list[Chunk]) -> list[Sentence]:
     found: list[Sentence] = []
     marks, unanswered = namesakes({chunk.person for chunk in chunks}), _unanswered(chunks)
     for number, chunk in enumerate(chunks):
-        who = label(chunk.role, chunk.speaker, marks.get(chunk.person, ""))
+        who = chunk.who(marks.get(chunk.person, ""))
         for line in _CODE.sub("\n", chunk.text).split("\n"):
             for part in [line] if len(line) <= LONGEST_SENTENCE else sentences(line):
                 text = one_line(part)

@@ -20,10 +20,11 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from shared.backends.parts import begin, new_part, part_files
+from shared.chunk import COLUMNS, chunk_of, values_of
+from shared.chunk import Chunk as Chunk
 from shared.errors import LedgerMismatch
 from shared.integrity import check_database, damage_named, open_closed
 from shared.ranking import Match, query_terms, query_words
-from shared.speakers import Speaker
 
 if TYPE_CHECKING:
     from shared.backends.base import Earlier
@@ -31,13 +32,14 @@ if TYPE_CHECKING:
     from shared.scoring import Posting
 
 #: Raise it when a part is laid out in another way, or would hold other rows of the same chunks.
-LAYOUT = 2
+LAYOUT = 3
 SCHEMA = """
 CREATE TABLE chats (chat_no INTEGER PRIMARY KEY, chat_id TEXT NOT NULL UNIQUE);
 CREATE TABLE chunks (
   chunk_no INTEGER PRIMARY KEY, chunk_id TEXT NOT NULL UNIQUE, chat_id TEXT NOT NULL, exchange TEXT NOT NULL,
   turn_ids TEXT NOT NULL, role TEXT NOT NULL, speaker TEXT NOT NULL, text TEXT NOT NULL,
-  started_at REAL NOT NULL, ended_at REAL NOT NULL, passage INTEGER NOT NULL, passages INTEGER NOT NULL, user_id TEXT
+  started_at REAL NOT NULL, ended_at REAL NOT NULL, passage INTEGER NOT NULL, passages INTEGER NOT NULL, user_id TEXT,
+  origin TEXT
 );
 CREATE INDEX chunks_by_exchange ON chunks (chat_id, exchange, role, passage);
 """
@@ -48,40 +50,12 @@ IDS_AT_ONCE = 1000
 CHUNKS_KEPT = 16_384
 #: Chats' vocabularies that are kept, of those asked last for a part of a word: 10 bytes a term.
 VOCABULARIES_KEPT = 64
-_COLUMNS = (
-    "chunk_id, chat_id, exchange, turn_ids, role, speaker, text, started_at, ended_at, passage, passages, user_id"
-)
 
 
 def version() -> str:
     """What a part follows from beside its chunks: only parts of the same are taken over."""
     stemmer = importlib.metadata.version("snowballstemmer")
     return f"layout {LAYOUT}, SQLite {sqlite3.sqlite_version}, snowballstemmer {stemmer}"
-
-
-@dataclass(frozen=True)
-class Chunk:
-    """A turn, or a passage of a long turn. Times are POSIX seconds; `exchange` is the task id that pairs question and answer.
-
-    `user_id` is the speaker's, by which two people of one name are told apart; None where it is not known.
-    """
-
-    chunk_id: str
-    chat_id: str
-    exchange: str
-    turn_ids: tuple[str, ...]
-    role: str
-    speaker: str
-    text: str
-    started_at: float
-    ended_at: float
-    passage: int = 1
-    passages: int = 1
-    user_id: str | None = None
-
-    @property
-    def person(self) -> Speaker:
-        return self.role, self.speaker, self.user_id
 
 
 def build(place: Path, run: int, rows: Iterable[tuple[Chunk, str]], earlier: Earlier | None = None) -> None:
@@ -109,8 +83,8 @@ def _write_part(path: Path, rows: Iterable[tuple[Chunk, str]]) -> int:
         for number, (chunk, text) in enumerate(rows, start=1):
             chats.setdefault(chunk.chat_id, len(chats) + 1)
             connection.execute(
-                f"INSERT INTO chunks (chunk_no, {_COLUMNS}) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?)",  # noqa: S608 - constants
-                (number, *_values(chunk)),
+                f"INSERT INTO chunks (chunk_no, {COLUMNS}) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?)",  # noqa: S608 - constants
+                (number, *values_of(chunk)),
             )
             indexed.execute("INSERT INTO texts VALUES (?,?)", (number, text))
         connection.executemany("INSERT INTO chats (chat_no, chat_id) VALUES (?,?)", [(n, c) for c, n in chats.items()])
@@ -120,11 +94,14 @@ def _write_part(path: Path, rows: Iterable[tuple[Chunk, str]]) -> int:
 
 
 def open_part(path: Path) -> sqlite3.Connection:
-    """A part to read from. In one of layout 1, of a release from before, nobody's id is known: its tables are read as if it had them empty."""
+    """A part to read from. In one of an earlier layout, of a release from before, nobody's id (1), and nobody's quote and forward (2) are known: its
+    tables are read as if it had them empty."""
     connection = open_closed(path)
     with suppress(sqlite3.DatabaseError):  # a damaged one says so when it is asked
-        if not connection.execute("SELECT 1 FROM pragma_table_info('chunks') WHERE name = 'user_id'").fetchone():
-            connection.execute("CREATE TEMP VIEW chunks AS SELECT *, NULL AS user_id FROM main.chunks")
+        there = {name for (name,) in connection.execute("SELECT name FROM pragma_table_info('chunks')")}
+        if missing := [f"NULL AS {name}" for name in ("user_id", "origin") if name not in there]:
+            connection.execute(f"CREATE TEMP VIEW chunks AS SELECT *, {', '.join(missing)} FROM main.chunks")  # noqa: S608 - constants
+        if "user_id" not in there:
             connection.execute("CREATE TEMP VIEW items AS SELECT *, NULL AS users FROM main.items")
     return connection
 
@@ -134,12 +111,6 @@ def part_ids(path: Path) -> dict[str, list[str]]:
     sql = "SELECT c.chat_id, i.chunk_ids FROM chats AS c JOIN items AS i USING (chat_no) ORDER BY chat_no"
     with damage_named(path), closing(open_closed(path)) as connection:
         return {chat_id: orjson.loads(ids) for chat_id, ids in connection.execute(sql)}
-
-
-def _values(chunk: Chunk) -> tuple[Any, ...]:
-    """A chunk's columns."""
-    values = vars(chunk) | {"turn_ids": orjson.dumps(chunk.turn_ids).decode()}
-    return tuple(values[name] for name in _COLUMNS.split(", "))
 
 
 def _write_items(connection: sqlite3.Connection, indexed: sqlite3.Connection, chats: Mapping[str, int]) -> None:
@@ -330,8 +301,8 @@ class LexicalIndex:
     def _read_chunks(self, chunk_ids: Sequence[str], chat_id: str) -> dict[str, Chunk]:
         marks = ",".join("?" * len(chunk_ids))
         # `+`: else SQLite walks through the whole chat for them (50 of 65 ms in a chat of 100,000).
-        sql = f"SELECT {_COLUMNS} FROM chunks WHERE chunk_id IN ({marks}) AND +chat_id = ?"  # noqa: S608 - marks only
-        read = {chunk.chunk_id: chunk for chunk in map(_chunk, self._rows(sql, (*chunk_ids, chat_id)))}
+        sql = f"SELECT {COLUMNS} FROM chunks WHERE chunk_id IN ({marks}) AND +chat_id = ?"  # noqa: S608 - marks only
+        read = {chunk.chunk_id: chunk for chunk in map(chunk_of, self._rows(sql, (*chunk_ids, chat_id)))}
         with self._keeping:
             self._kept |= read
             while len(self._kept) > CHUNKS_KEPT:
@@ -378,15 +349,10 @@ class LexicalIndex:
         """Every chunk in order of chat and time: for verification and rebuild comparisons, not for recall."""
         from shared.chat_index import turn_order
 
-        chunks = [_chunk(row) for row in self._rows(f"SELECT {_COLUMNS} FROM chunks", ())]  # noqa: S608 - constants
+        chunks = [chunk_of(row) for row in self._rows(f"SELECT {COLUMNS} FROM chunks", ())]  # noqa: S608 - constants
         return sorted(chunks, key=lambda chunk: (chunk.chat_id, chunk.started_at, turn_order(chunk.chunk_id)))
 
     def _rows(self, sql: str, parameters: Sequence[object]) -> list[tuple[Any, ...]]:
         """Of all parts, one after the other."""
         with self._lock:
             return [row for one in self._connections for row in one.execute(sql, tuple(parameters))]
-
-
-def _chunk(row: Sequence[Any]) -> Chunk:
-    chunk_id, chat_id, exchange, turn_ids, *rest = row
-    return Chunk(chunk_id, chat_id, exchange, tuple(orjson.loads(turn_ids)), *rest)

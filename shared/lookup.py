@@ -21,8 +21,8 @@ from shared.backends.base import MemoryBackend
 from shared.function_words import SHOWN_BY
 from shared.injection import Evidence, may_be_foreign, read_message
 from shared.lexical import Chunk, LexicalIndex
+from shared.message_origin import Origin
 from shared.ranking import WEIGHTS, asks_when, groups, meant_speakers, query_words
-from shared.speakers import label
 from shared.word_lookup import WordLookup
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ class Hit:
     @property
     def who(self) -> str:
         """Who said it, as people and models read it."""
-        return label(self.chunk.role, self.chunk.speaker, self.mark)
+        return self.chunk.who(self.mark)
 
     @property
     def meaning(self) -> float | None:
@@ -88,6 +88,7 @@ class Recalled:
     degraded: list[str] = field(default_factory=list)
     ms: float = 0.0
     evidence: Evidence | None = None
+    speakers: tuple[Speaker, ...] = ()  # everybody who said what was ranked
 
 
 @dataclass(frozen=True)
@@ -147,14 +148,15 @@ def look_up(sources: Sources, asked: Asked) -> Recalled:
     degraded: list[str] = []
     hits: list[Hit] = []
     evidence: Evidence | None = None
+    speakers: tuple[Speaker, ...] = ()
     for those in (sources, replace(sources, lexical=None)) if asked.day else (sources,):
         try:
             lookup = _Lookup(those, asked, degraded)
-            hits, evidence = lookup.hits(), lookup.evidence
+            hits, evidence, speakers = lookup.hits(), lookup.evidence, lookup.speakers
             break
         except sqlite3.Error as error:
             degraded.append(f"no recalled text: {error}")
-    return Recalled(hits, list(dict.fromkeys(degraded)), (time.perf_counter() - started) * 1000, evidence)
+    return Recalled(hits, list(dict.fromkeys(degraded)), (time.perf_counter() - started) * 1000, evidence, speakers)
 
 
 class _Lookup:
@@ -164,6 +166,7 @@ class _Lookup:
         self._sources, self._asked, self._degraded = sources, asked, degraded
         self._message = read_message(asked.query, asked.now, sources.zone)
         self.evidence: Evidence | None = None
+        self.speakers: tuple[Speaker, ...] = ()
 
     def hits(self) -> list[Hit]:
         from shared.scoring import score
@@ -177,6 +180,7 @@ class _Lookup:
         ends = None if asked.deadline is None else time.perf_counter() + asked.deadline
         holding = lexical.holding if lexical else lambda *_: ()
         merged = self._sources.merged.get(asked.chat_id, release, asked.day, asked.hidden, holding)
+        self.speakers = tuple(merged.speakers)
         comparing = self._compare(merged)
         question = self._question(merged)
         scored = score(question, merged.features, self._cosines(comparing, ends))
@@ -347,9 +351,9 @@ class _Lookup:
         return found | stored
 
 
-def _whose(chunk: Chunk, marks: Mapping[Speaker, str]) -> tuple[str, str, str]:
-    """Two people of one name never say the same; of one person some turns may lack the id."""
-    return chunk.role, chunk.speaker, marks.get(chunk.person, "")
+def _whose(chunk: Chunk, marks: Mapping[Speaker, str]) -> tuple[str, str, str, Origin]:
+    """Two people of one name never say the same, nor do two replies to different messages; of one person some turns may lack the id."""
+    return chunk.role, chunk.speaker, marks.get(chunk.person, ""), chunk.origin
 
 
 def _hit(chunk: Chunk, scores: dict[str, float], again: list[Chunk], questions: dict[str, str], mark: str = "") -> Hit:

@@ -144,7 +144,9 @@ class OpenRelease:
             passages = [chunk, *(self._lexical.chunks(more, chat_id).values() if more else ())]
             name = None if chunk.speaker in ("user", "assistant") else chunk.speaker
             text = "\n".join(one.text for one in sorted(passages, key=lambda one: one.passage))
-            found[chunk.turn_ids[0]] = Turn(chunk.exchange, chunk.role, chat_id, text, chunk.started_at, name)
+            found[chunk.turn_ids[0]] = Turn(
+                chunk.exchange, chunk.role, chat_id, text, chunk.started_at, name, extra=chunk.origin.to_json()
+            )
         return found
 
     def expect(self, query: str) -> None:

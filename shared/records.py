@@ -14,14 +14,14 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
-import math
 import re
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
 from typing import Any
 
 from shared import keys
+from shared.message_origin import NOWHERE, Origin
 from shared.wire_json import RecordRefused, dumps, loads_object, well_formed
+from shared.wire_values import CHAT_ID_LENGTH, TASK_ID, chat_id_of, moment_of, task_id_of, timestamp_of, user_id_of
 
 __all__ = [
     "CHAT_ID_LENGTH", "MODELS", "RESULT_BYTES", "ROLES", "RecordRefused", "Result", "Task", "Tombstone", "Turn", "chat_id_of", "dumps",
@@ -30,17 +30,13 @@ __all__ = [
 
 ROLES = ("user", "asst")
 MODELS = ("opus", "sonnet", "haiku")
-CHAT_ID_LENGTH = 256
 
 #: No answer is larger: what Claude may print, written as JSON once more.
 RESULT_BYTES = 32 << 20
 
 _SIGNATURE = re.compile(r"[0-9a-f]{128}\Z")
-_TASK_ID = re.compile(r"[A-Za-z0-9_-]{1,100}\Z")
 #: What `datetime.now(UTC).isoformat()` writes, on both sides of the wire.
 _COMPLETED_AT = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{6})?\+00:00")
-#: Turns outside the years 1970 to 9998 cannot be dated in text.
-_LATEST_TIMESTAMP = 253_370_764_800.0
 
 
 def _make_well_formed(record: Task | Turn, *names: str) -> None:
@@ -50,49 +46,6 @@ def _make_well_formed(record: Task | Turn, *names: str) -> None:
         if said is not None and (text := well_formed(said)) != said:
             object.__setattr__(record, name, text)
             record.as_said[name] = said
-
-
-def chat_id_of(value: object) -> str:
-    """The one spelling of a chat id: an int in decimal, or a string as it is. Anything else is refused."""
-    if isinstance(value, int) and not isinstance(value, bool):
-        if value == 0 or abs(value) > 1 << 63:
-            raise RecordRefused("chat_id is no chat's number")
-        return str(value)
-    if not isinstance(value, str):
-        raise RecordRefused("chat_id is missing" if value is None else f"chat_id has type {type(value).__name__}")
-    if not value or len(value) > CHAT_ID_LENGTH:
-        raise RecordRefused(f"chat_id has {len(value)} characters; 1 to {CHAT_ID_LENGTH} are taken")
-    if value == "0" or value != value.strip() or not value.isprintable():
-        raise RecordRefused("chat_id holds characters that no chat id has, or is 0")
-    return value
-
-
-def user_id_of(value: object) -> str | None:
-    """The one spelling of a person's id, as `chat_id_of` has a chat's; None for what is none. Nothing is addressed by it, so nothing is refused."""
-    if isinstance(value, int) and not isinstance(value, bool):
-        return str(value) if abs(value) <= 1 << 63 else None
-    plain = isinstance(value, str) and 0 < len(value) <= CHAT_ID_LENGTH and value.isprintable()
-    return str(value) if plain and value == str(value).strip() else None
-
-
-def task_id_of(value: object) -> str:
-    """A task id that is safe inside a Redis key and a glob, or RecordRefused."""
-    if not isinstance(value, str) or not _TASK_ID.match(value):
-        raise RecordRefused("task_id must match [A-Za-z0-9_-]{1,100}")
-    return value
-
-
-def timestamp_of(value: object) -> float:
-    """POSIX seconds."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise RecordRefused("timestamp is missing" if value is None else f"timestamp has type {type(value).__name__}")
-    try:
-        seconds = float(value)
-    except OverflowError:
-        seconds = math.inf
-    if not 0 <= seconds < _LATEST_TIMESTAMP:
-        raise RecordRefused("timestamp is not a date between 1970 and 9998")
-    return seconds
 
 
 def _text_of(record: dict[str, Any], name: str) -> str:
@@ -113,6 +66,7 @@ class Task:
     submitted_at: float | None = None  # POSIX seconds; None where missing or unreadable
     model: str | None = None
     name: str | None = None  # the speaker's display name
+    origin: Origin = NOWHERE
     as_said: dict[str, str] = field(default_factory=dict, init=False, compare=False)  # what held a lone surrogate
 
     def __post_init__(self) -> None:
@@ -122,6 +76,11 @@ class Task:
     def said(self) -> str:
         """The message as it came: what is stored."""
         return self.as_said.get("message", self.message)
+
+    @property
+    def words(self) -> str:
+        """All that it holds of anybody's words: the message, and what that replies to or came with."""
+        return "\n".join((self.message, *self.origin.texts))
 
     @property
     def digest(self) -> str:
@@ -144,28 +103,19 @@ class Task:
             chat_id=chat_id_of(record.get("chat_id")),
             message=message,
             user_id=user_id_of(record.get("user_id")),
-            submitted_at=_moment(record.get("submitted_at")),
+            submitted_at=moment_of(record.get("submitted_at")),
             model=model,
             name=speaker if isinstance(speaker, str) and speaker.strip() else None,
+            origin=Origin.parse(record),
         )
-
-
-def _moment(value: object) -> float | None:
-    """POSIX seconds of an ISO-8601 text (UTC where it names no zone), or None."""
-    if not isinstance(value, str):
-        return None
-    try:
-        moment = datetime.fromisoformat(value)
-        return timestamp_of((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp())
-    except (ValueError, OverflowError):
-        return None
 
 
 @dataclass(frozen=True)
 class Turn:
     """One side of an exchange, exactly what was said. `user_id` is its task's: of the person who spoke, None for an answer or where none is known.
 
-    A `user_id` that is no text, as a task of h-cli's has it, is in `extra` too: so it is written as it came.
+    A `user_id` that is no text, as a task of h-cli's has it, is in `extra` too: so it is written as it came. What the words reply to, or whose they
+    are, stands in `extra` as it came, too; `origin` is what is read of it, for questions only.
     """
 
     task_id: str
@@ -178,9 +128,17 @@ class Turn:
     extra: dict[str, Any] = field(default_factory=dict, compare=False)
     user_id: str | None = None
     as_said: dict[str, str] = field(default_factory=dict, init=False, compare=False)  # what held a lone surrogate
+    origin: Origin = field(default=NOWHERE, init=False)
 
     def __post_init__(self) -> None:
         _make_well_formed(self, "content", "name", "session")
+        if self.extra and self.role == "user":
+            object.__setattr__(self, "origin", Origin.parse(self.extra))
+
+    @property
+    def words(self) -> str:
+        """All that it holds of anybody's words: what was said, and what that replies to or came with."""
+        return "\n".join((self.content, *self.origin.texts))
 
     @property
     def turn_id(self) -> str:
@@ -244,7 +202,7 @@ def turn_key(key: bytes) -> tuple[str, str]:
 
 def _is_turn_id(value: object) -> bool:
     task_id, _, role = value.rpartition(":") if isinstance(value, str) else ("", "", "")
-    return role in ROLES and bool(_TASK_ID.match(task_id))
+    return role in ROLES and bool(TASK_ID.match(task_id))
 
 
 @dataclass(frozen=True)

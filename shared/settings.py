@@ -126,7 +126,9 @@ class Settings(BaseSettings):
     claude_allowed_tools: str | None = Field(
         None, description="passed on as --allowedTools; none: no built-in tools at all"
     )
-    claude_base_prompt_file: Path | None = Field(None, description="the bot's own rules, put ahead of the memory")
+    claude_base_prompt_file: Path | None = Field(
+        None, description="rules ahead of the memory, in place of ours (an empty file: none)"
+    )
     claude_env: str = Field("", description="further environment variables that the CLI may see, comma-separated")
 
     memory_mcp: bool = Field(False, description="Claude gets this chat's memory as MCP tools")

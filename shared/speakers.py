@@ -51,7 +51,7 @@ def label(role: str, name: str, mark: str = "") -> str:
     One line of at most 90 characters (and the mark of `namesakes`) without brackets, colons and invisible characters. An ordinary name is left
     as it is.
     """
-    name = _plain(name)
+    name = plain_name(name)
     if role != "user":
         return name or "assistant"
     if name not in ("", "user"):
@@ -88,7 +88,8 @@ def answering(question: str) -> str:
     return f""" (answering "{question.replace('")', "')")}")"""
 
 
-def _plain(name: str) -> str:
+def plain_name(name: str) -> str:
+    """On one line of at most NAME_CHARACTERS, without brackets, colons, quotation marks and what does not show."""
     shown = "".join(" " if _ends_a_label(one) else one for one in name if one.isprintable() or one.isspace())
     return shorten(one_line(shown), NAME_CHARACTERS)
 

@@ -116,7 +116,7 @@ def test_both_sides_are_logged_as_said(dispatcher: Dispatcher, bot: Bot) -> None
     assert bot.redis.ttl(f"hcli:memory:{task_id}:user") == -1
     history = [json.loads(entry) for entry in bot.redis.lrange("hcli:session_history:9912", 0, -1)]
     assert [(entry["role"], set(entry)) for entry in history] == [
-        ("user", {"role", "content", "timestamp"}), ("assistant", {"role", "content", "timestamp"})
+        ("user", {"role", "content", "timestamp", "name", "user_id"}), ("assistant", {"role", "content", "timestamp"})
     ]  # fmt: skip
     assert int(bot.redis.get("hcli:session_size:9912") or 0) == len(user["content"]) + len(asst["content"])
     assert 0 < bot.redis.ttl("hcli:session:9912") <= 14_400
@@ -175,7 +175,7 @@ def test_a_hundred_tasks_keep_their_order_within_each_chat(light: World, bot: Bo
     path.write_text(
         "#!/usr/bin/env python3\nimport sys, time, random, json\nif '--help' in sys.argv: sys.exit()\n"
         "session = sys.argv[sys.argv.index('--resume' if '--resume' in sys.argv else '--session-id') + 1]\n"
-        "message = sys.stdin.read().strip('\u2060')\ntime.sleep(random.random() * .05)\n"
+        "message = sys.stdin.read().rpartition('\\n\\n')[2]\ntime.sleep(random.random() * .05)\n"
         f"open({str(order)!r}, 'a').write(message + '\\n')\nprint(json.dumps({{'result': 'ok ' + message, 'session_id': session}}))\n"
     )
     path.chmod(0o755)
@@ -259,7 +259,7 @@ def test_a_hanging_cli_is_killed_with_its_children(light: World, bot: Bot) -> No
     running.stop()
 
 
-def test_the_cli_gets_the_bare_message_and_none_of_our_secrets(light: World, bot: Bot) -> None:
+def test_the_cli_gets_the_message_by_stdin_and_none_of_our_secrets(light: World, bot: Bot) -> None:
     seen = light.root / "seen"
     spy = script(
         light,
@@ -274,7 +274,8 @@ def test_the_cli_gets_the_bare_message_and_none_of_our_secrets(light: World, bot
     assert "--dangerously-skip-permissions\n--" in text
     assert text.count("--dangerously-skip-permissions") == 1, "on stdin only, never an argument"
     assert "@/etc" not in text
-    assert "\n/clear" not in text
+    assert "to the end of this message:\n\n/clear\n--\n" in text, "no message begins with a slash"
+    assert not [one for one in text.split("--\n") if one.startswith("/clear")]
     assert SECRET not in text
     assert "tele-secret" not in text
     assert "REDIS_URL" not in text

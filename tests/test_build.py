@@ -257,7 +257,7 @@ def _sql(*statements: str) -> Callable[[Path], None]:
 LEXICAL_DAMAGE: dict[str, tuple[Callable[[Path], object], type[HmemError], str]] = {
     "a chunk is gone": (_sql("DELETE FROM chunks WHERE chunk_no = 3"), LedgerMismatch, "holds 39 chunks"),
     "a chunk that nobody made": (
-        _sql("INSERT INTO chunks SELECT 99, 'x', chat_id, exchange, turn_ids, role, speaker, text, 1, 1, 1, 1, NULL FROM chunks LIMIT 1"),
+        _sql("INSERT INTO chunks SELECT 99, 'x', chat_id, exchange, turn_ids, role, speaker, text, 1, 1, 1, 1, NULL, NULL FROM chunks LIMIT 1"),
         LedgerMismatch,
         "holds 41 chunks",
     ),

@@ -12,7 +12,7 @@ from dispatcher.day import Day
 from dispatcher.forget.store_layer import StoreLayer
 from dispatcher.forgetting import FORGOTTEN, Forgotten, erases
 from dispatcher.mcp_tools import ChatMemory
-from dispatcher.tasks import conversation_of
+from dispatcher.session_history import conversation_of
 from shared.records import Task, Tombstone, dumps
 from tests.conftest import World
 from tests.forgetting_world import CANARIES, CHAT, OTHERS, hmem, result_of

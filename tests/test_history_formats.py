@@ -367,3 +367,27 @@ def test_since_and_until(tmp_path: Path) -> None:
         "day 1",
         "day 2",
     ]
+
+
+def test_what_an_export_says_of_replies_forwards_and_captions_is_kept(tmp_path: Path) -> None:
+    bob = message(1, 5, "The train leaves at 7:40", photo="photos/1.jpg") | {"from": "Bob"}
+    reads = read_telegram(tmp_path, bot_chat(
+        bob, message(2, ANN, "please remember this", reply_to_message_id=1),
+        message(3, ANN, "I am vegetarian", forwarded_from="Cem"), message(4, ANN, "from nobody", forwarded_from=None),
+        message(5, ANN, "the bill", file="files/b.pdf", file_name="b.pdf"), message(6, BOT, "Noted.", reply_to_message_id=5),
+        message(7, ANN, "sure?", reply_to_message_id=6), message(8, ANN, "gone", reply_to_message_id=99),
+        message(9, ANN, "odd", reply_to_message_id=[1], forwarded_from={"x": 1}),
+    ), Wanted(chat="-5"))  # fmt: skip
+    found = {turn.content: turn.origin.to_json() for turn in turns(reads)}
+    private = {"chat_type": "private"}
+    photo = {"attachment": "photo", "from": "Bob", "user_id": "5", "text": "The train leaves at 7:40"}
+    assert found["please remember this"] == private | {"quote": photo}
+    assert found["I am vegetarian"] == private | {"forward": {"from": "Cem"}}
+    assert found["from nobody"] == private | {"forward": {}}
+    assert found["the bill"] == private | {"attachment": {"kind": "document", "name": "b.pdf"}}
+    assert found["sure?"] == private | {
+        "quote": {"text": "Noted.", "from": "Helper", "user_id": str(BOT), "by_bot": True}
+    }
+    assert found["gone"] == private
+    assert found["Noted."] == {}
+    assert found["odd"] == private | {"forward": {}}

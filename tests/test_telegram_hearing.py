@@ -238,14 +238,15 @@ def test_an_edit_that_comes_too_late_is_said_once(stage: Stage, chat: int) -> No
 def test_what_is_no_text_is_answered_with_a_sentence(stage: Stage, chat: int) -> None:
     stage.api.say(chat, None, voice={"file_id": "f", "file_unique_id": "u", "duration": 1})
     says(stage, chat, "text only, so I did not look")
-    stage.api.say(chat, None, location={"latitude": 1.0, "longitude": 2.0}, caption="where I am")
-    says(stage, chat, "neither at this nor at the words")
+    stage.api.say(chat, None, location={"latitude": 1.0, "longitude": 2.0})
+    stage.quiet()
     for _ in range(3):
         photo = [{"file_id": "f", "file_unique_id": "u", "width": 1, "height": 1}]
         last = stage.api.say(chat, None, photo=photo, media_group_id="album")
     stage.confirmed(last)
     stage.quiet()
     assert len(stage.api.texts(chat)) == 3, "one sentence for an album"
+    assert "text only, so I did not look" in stage.api.texts(chat)[-1]
     stage.confirmed(
         stage.api.say(chat, None, pinned_message={"message_id": 1, "date": 0, "chat": {"id": chat, "type": "private"}})
     )
@@ -277,6 +278,16 @@ HOSTILE: list[dict[str, Any]] = [
     {"message": {"message_id": 1, "date": 0, "chat": {"id": -(2**62), "type": "strange"}, "text": "x"}},
     {"edited_message": {"message_id": 2, "date": 0, "chat": {"id": 9901, "type": "private"}}},
     {"edited_channel_post": {}},
+    {
+        "message": {
+            "message_id": 4,
+            "date": 0,
+            "chat": {"id": 9901, "type": "private"},
+            "from": PERSON,
+            "caption": "x",
+            "media_group_id": [1],
+        }
+    },
     {
         "message": {
             "message_id": 3,

@@ -87,7 +87,7 @@ class Proof:
             with suppress(RecordRefused):
                 turn = Turn.parse(key, raw)
                 if not self.scope.covers(turn):
-                    yield f"{turn.speaker} {turn.content}"
+                    yield f"{turn.speaker} {turn.words}"
         covered = {one.raw for one in self.tasks.covered(self.scope)}
         yield from (one.text for one in self.tasks.all() if one.raw not in covered)
         if self.store:
@@ -101,7 +101,7 @@ class Proof:
             if (until is None or chunk.started_at >= until) and not any(
                 stone.chat_id == chunk.chat_id and stone.named & set(chunk.turn_ids) for stone in self.scope.stones
             ):
-                yield f"{chunk.speaker} {chunk.text}"
+                yield f"{chunk.speaker} {chunk.words}"
         # Picked sentences are a function of the chunks, which are searched themselves; a model's text of the chat is no excuse.
         asked = {f"chat_{safe_name(chat_id)}_summary.txt" for chat_id in self.scope.chats}
         written = asked if self._written_by_model() or not built_without else set[str]()

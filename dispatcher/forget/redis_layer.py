@@ -113,7 +113,7 @@ class RedisLayer:
                     yield Held("redis: turns that cannot be read", key, raw, "value", quoted(raw))
                 continue
             if scope.covers(turn):
-                yield Held("redis: turns", key, raw, "value", (turn.content,))
+                yield Held("redis: turns", key, raw, "value", (turn.words,))
 
     def _results(self, scope: Scope) -> Iterator[Held]:
         for key, raw in self.scan(f"{keys.result('')}*"):
@@ -206,7 +206,7 @@ def _covers_task(scope: Scope, raw: bytes, at: float | None) -> bool:
         if "chat_id" in record:
             return scope.covers_said(str(record["chat_id"]), str(record.get("task_id", "")), said_at or at, _text(raw))
         return scope.covers_bytes(raw, at)
-    return scope.covers_said(task.chat_id, task.task_id, task.submitted_at or at, task.message)
+    return scope.covers_said(task.chat_id, task.task_id, task.submitted_at or at, task.words)
 
 
 def _buried(raw: bytes) -> tuple[bytes, float | None]:
@@ -223,7 +223,7 @@ def _buried(raw: bytes) -> tuple[bytes, float | None]:
 
 def _words(raw: bytes) -> tuple[str, ...]:
     try:
-        return (Task.parse(raw).message,)
+        return (Task.parse(raw).words,)
     except RecordRefused:
         return quoted(raw)
 

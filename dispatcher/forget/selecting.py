@@ -149,7 +149,7 @@ def _archived(settings: Settings, chat_id: str | None) -> Iterator[Known]:
     ):
         for line in night.stdout or ():
             turn = loads_object(line)
-            yield Known(turn["chat_id"], (turn["turn_id"],), turn["timestamp"], turn["content"], None, ARCHIVE)
+            yield Known(turn["chat_id"], (turn["turn_id"],), turn["timestamp"], turn["words"], None, ARCHIVE)
         said = last_words(night.stderr.read() if night.stderr else b"")
     if night.returncode:
         raise ArchiveDamaged(f"The archive cannot be read, so nothing was forgotten: {said}")
@@ -171,13 +171,13 @@ def release_summaries(settings: Settings) -> Iterator[tuple[Path, str]]:
 
 
 def _of_turn(turn: Turn, place: str) -> Known:
-    return Known(turn.chat_id, (turn.turn_id,), turn.timestamp, turn.content, turn.session, place)
+    return Known(turn.chat_id, (turn.turn_id,), turn.timestamp, turn.words, turn.session, place)
 
 
 def _of_chunks(chunks: list[Chunk]) -> Known:
     first = chunks[0]
     return Known(
-        first.chat_id, first.turn_ids, first.started_at, " ".join(chunk.text for chunk in chunks), None, RELEASE
+        first.chat_id, first.turn_ids, first.started_at, " ".join(chunk.words for chunk in chunks), None, RELEASE
     )
 
 

@@ -27,7 +27,7 @@ class Stored:
 
     @property
     def texts(self) -> list[str]:
-        return [turn.content for turn in self.turns] + [text for memory in self.memories for text in memory.texts]
+        return [turn.words for turn in self.turns] + [text for memory in self.memories for text in memory.texts]
 
     @property
     def counts(self) -> dict[str, int]:
@@ -81,7 +81,7 @@ class StoreLayer:
     def texts(self) -> Iterator[str]:
         """All that people and models wrote, of all chats."""
         for stored in self.turns.every():
-            yield stored.turn.content
+            yield stored.turn.words
         for summary in self.summaries.every():
             yield summary.text
         for memory in self.memories.every():

@@ -41,7 +41,7 @@ class Running:
 
     @property
     def text(self) -> str:
-        return self.task.message if self.task else " ".join(quoted(self.raw))
+        return self.task.words if self.task else " ".join(quoted(self.raw))
 
     @property
     def turn_ids(self) -> list[str]:
@@ -106,7 +106,7 @@ class TasksLayer:
                 turn = Turn.parse(name.encode(), raw) if raw else None
             except RecordRefused:
                 continue
-            if turn and not scope.covers(turn) and (turn.turn_id in covered or scope.asked.holds(turn.content)):
+            if turn and not scope.covers(turn) and (turn.turn_id in covered or scope.asked.holds(turn.words)):
                 found.append(turn)
         return found
 
@@ -152,7 +152,7 @@ def _covers(scope: Scope, one: Running) -> bool:
     if scope.asked.kind == "chat" and task.chat_id == scope.asked.chat_id and task.task_id in scope.tasks:
         return True
     at = task.submitted_at if task.submitted_at is not None else _unknown(scope)
-    return scope.covers_said(task.chat_id, task.task_id, at, task.message)
+    return scope.covers_said(task.chat_id, task.task_id, at, task.words)
 
 
 def _unknown(scope: Scope) -> float | None:

@@ -33,15 +33,12 @@ HELP = "\n".join(
         *(f"/{name} - {what}" for name, what in MENU.items()),
         "",
         "In a group I answer when my name is mentioned, when you reply to me, or to a command. There /new, /stats, another model, "
-        "forgetting, and to cancel what others asked are for my owner. I read text only.",
+        "forgetting, and to cancel what others asked are for my owner. I read text only; of a picture or a file the words under it.",
     ]
 )
 NEW = "A new conversation begins. What I remember of earlier ones stays."
 UNKNOWN = "I do not know this command. /help shows those that I know."
 ONLY_TEXT = "I can read text only, so I did not look at this. Please write what you want to say."
-CAPTION_TOO = (
-    "I can read text only, so I looked neither at this nor at the words under it. Please send the words as a message."
-)
 EMPTY = "There is no question in this message. Please write one."
 BUSY = (
     "Too many messages are waiting for an answer, so I did not take this one, nor those that come before some are answered. "
@@ -193,4 +190,4 @@ def task_of(heard: Heard, task_id: str, text: str, model: str | None) -> dict[st
         task["model"] = model
     if heard.name:
         task["name"] = heard.name
-    return task
+    return task | heard.origin.to_json()

@@ -9,37 +9,16 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Literal
 
-from aiogram.enums import ContentType
 from aiogram.types import Message, MessageEntity, User
 
-#: What people send that is no text; other kinds are notices of Telegram's own (somebody joined, a title changed).
-UNREADABLE = frozenset(
-    {
-        ContentType.ANIMATION,
-        ContentType.AUDIO,
-        ContentType.CHECKLIST,
-        ContentType.CONTACT,
-        ContentType.DICE,
-        ContentType.DOCUMENT,
-        ContentType.GAME,
-        ContentType.LOCATION,
-        ContentType.PAID_MEDIA,
-        ContentType.PHOTO,
-        ContentType.POLL,
-        ContentType.STICKER,
-        ContentType.STORY,
-        ContentType.VENUE,
-        ContentType.VIDEO,
-        ContentType.VIDEO_NOTE,
-        ContentType.VOICE,
-    }
-)
-LONGEST_NAME = 128
+from dispatcher.telegram.origins import UNREADABLE, origin_of, shown_name
+from shared.message_origin import NOWHERE, Origin
 
 
 @dataclass(frozen=True)
 class Heard:
-    """Something said to the bot. `text` is without the bot's name; `command` is in lower case, `text` what follows it."""
+    """Something said to the bot. `text` is without the bot's name, and of what is no text the words under it; `command` is in lower case, `text`
+    what follows it."""
 
     chat: int
     private: bool
@@ -52,7 +31,8 @@ class Heard:
     text: str = ""
     command: str = ""
     album: str | None = None
-    caption: bool = False
+    captioned: bool = False
+    origin: Origin = NOWHERE
 
     @property
     def own_id(self) -> str | None:
@@ -70,17 +50,27 @@ def hear(message: Message, me: User) -> Heard | None:
     private = message.chat.type == "private"
     if not (private or message.chat.type in ("group", "supergroup")) or not _by_a_person(message):
         return None
-    text, entities = message.text or "", message.entities or []
-    command, target = _command(text, entities)
+    text, entities = _words(message)
+    forwarded = message.forward_origin is not None
+    # What somebody else ordered is no order of who forwards it.
+    command, target = ("", "") if forwarded else _command(text, entities)
     if command and target not in ("", (me.username or "").lower()):
         return None
     if not (private or command or _addressed(message, me)):
         return None
-    if message.text is None:
-        return _heard(message, "unreadable") if message.content_type in UNREADABLE else None
     if command:
-        return _heard(message, "command", text=_after_first_word(text), command=command)
-    return _heard(message, "text", text=_without_name(text, entities, me).strip())
+        return _heard(message, me, "command", text=_after_first_word(text), command=command)
+    said = text if forwarded else _without_name(text, entities, me)
+    if message.text is None and not said.strip():
+        return _heard(message, me, "unreadable") if message.content_type in UNREADABLE else None
+    return _heard(message, me, "text", text=said.strip())
+
+
+def _words(message: Message) -> tuple[str, list[MessageEntity]]:
+    """The text, or the caption of what is none, and what is marked in it."""
+    if message.text is not None:
+        return message.text, message.entities or []
+    return message.caption or "", message.caption_entities or []
 
 
 def _after_first_word(text: str) -> str:
@@ -89,7 +79,7 @@ def _after_first_word(text: str) -> str:
 
 
 def _heard(
-    message: Message, kind: Literal["text", "command", "unreadable"], *, text: str = "", command: str = ""
+    message: Message, me: User, kind: Literal["text", "command", "unreadable"], *, text: str = "", command: str = ""
 ) -> Heard:
     speaker = message.sender_chat or message.from_user
     return Heard(
@@ -98,13 +88,14 @@ def _heard(
         message=message.message_id,
         thread=message.message_thread_id if message.is_topic_message else None,
         user=speaker.id if speaker else 0,
-        name=_name(message),
+        name=shown_name(speaker),
         said_at=datetime.fromtimestamp(message.date.timestamp(), UTC).isoformat(),
         kind=kind,
         text=text,
         command=command,
         album=message.media_group_id,
-        caption=bool(message.caption),
+        captioned=bool(message.caption),
+        origin=origin_of(message, me),
     )
 
 
@@ -113,17 +104,6 @@ def _by_a_person(message: Message) -> bool:
     if message.sender_chat is not None:
         return message.sender_chat.id == message.chat.id
     return message.from_user is not None and not message.from_user.is_bot
-
-
-def _name(message: Message) -> str:
-    """The speaker's display name, without characters that show nothing or turn the direction of text."""
-    if message.sender_chat is not None:
-        name = message.sender_chat.title or ""
-    else:
-        user = message.from_user
-        name = (user.full_name.strip() or user.username or "") if user else ""
-    shown = "".join(character for character in name if character.isprintable())
-    return " ".join(shown.split())[:LONGEST_NAME]
 
 
 def _command(text: str, entities: list[MessageEntity]) -> tuple[str, str]:
@@ -139,8 +119,8 @@ def _addressed(message: Message, me: User) -> bool:
     # In a topic, every message replies to the notice of its creation, which may be the bot's.
     if replied and replied.from_user and replied.from_user.id == me.id and not replied.forum_topic_created:
         return True
-    text = message.text or message.caption or ""
-    return any(_names(one, text, me) for one in message.entities or message.caption_entities or [])
+    text, entities = _words(message)
+    return any(_names(one, text, me) for one in entities)
 
 
 def _names(entity: MessageEntity, text: str, me: User) -> bool:

@@ -48,6 +48,7 @@ class Intake:
         self._allowed, self._telegram, self._desk, self._commands = settings.allowed, telegram, desk, commands
         self._me, self._arrived, self._crash_point = me, arrived, crash_point
         self._strangers: set[int] = set()  # groups that were named in the log
+        self._captioned: set[str] = set()  # albums of which words came in the same answer of Telegram's
 
     async def run(self) -> None:
         """For ever; may be cancelled at any moment."""
@@ -56,6 +57,7 @@ class Intake:
             asked = offset
             updates = await until_telegram_answers(lambda: self._telegram.updates(asked))  # noqa: B023 - awaited at once
             self._crash_point("telegram:updates-received")
+            self._captioned = _captioned(updates)
             for update in updates:
                 number = update.get("update_id")
                 if not isinstance(number, int):
@@ -126,6 +128,8 @@ class Intake:
         if len(task) > self._task_bytes:
             await self._say(task_id, heard, commands.TOO_LONG)
             return
+        if heard.album is not None:  # its other pictures belong to these words
+            await self._desk.mark(_album(heard), keys.BOT_SEEN_TTL_SECONDS)
         mark = Mark(task_id, digest(text))
         refusal = Waiting(record.chat, record.at, heard.thread, heard.message, text=commands.BUSY)
         taken = await self._desk.take(task_id, record, task, heard.label, mark, refusal)
@@ -135,12 +139,11 @@ class Intake:
         self._crash_point("telegram:after-intake")
 
     async def _cannot_read(self, task_id: str, heard: Heard) -> None:
-        text = commands.CAPTION_TOO if heard.caption else commands.ONLY_TEXT
         if heard.album is None:
-            await self._say(task_id, heard, text)
-            return
-        mark = keys.bot_seen(f"album-{heard.chat}-{heard.album}")  # its pictures come as a message each
-        await self._desk.tell(task_id, _record(heard, text), mark, keys.BOT_SEEN_TTL_SECONDS)
+            await self._say(task_id, heard, commands.ONLY_TEXT)
+        elif heard.captioned or heard.album not in self._captioned:  # its pictures come as a message each
+            record = _record(heard, commands.ONLY_TEXT)
+            await self._desk.tell(task_id, record, _album(heard), keys.BOT_SEEN_TTL_SECONDS)
 
     async def _edit(self, task_id: str, heard: Heard) -> None:
         mark = await self._desk.mark_of(heard.label)
@@ -153,6 +156,17 @@ class Intake:
 
     async def _say(self, task_id: str, heard: Heard, text: str) -> None:
         await self._desk.say(task_id, _record(heard, text))
+
+
+def _album(heard: Heard) -> str:
+    """The mark of an album of which something was answered, or its words were taken."""
+    return keys.bot_seen(f"album-{heard.chat}-{heard.album}")
+
+
+def _captioned(updates: list[dict[str, Any]]) -> set[str]:
+    """Albums of which one of these messages has words: its other pictures may come ahead of them."""
+    messages = [one for update in updates if isinstance(one := update.get("message"), dict) and one.get("caption")]
+    return {album for one in messages if isinstance(album := one.get("media_group_id"), str)}
 
 
 def _where(error: Exception) -> str:

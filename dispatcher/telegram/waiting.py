@@ -149,6 +149,10 @@ class Desk:
         """Words of the bot's own, once for as long as the mark lasts."""
         return bool(await self._run("tell", [keys.BOT_WAITING, mark], [field, record.to_json(), seconds]))
 
+    async def mark(self, mark: str, seconds: int) -> None:
+        """Nothing is told under this mark for so long."""
+        await self._redis.set(mark, "1", ex=seconds)
+
     async def mark_of(self, message: str) -> Mark | None:
         raw = cast(bytes | None, await self._redis.get(keys.bot_seen(message)))
         return Mark.parse(raw) if raw else None

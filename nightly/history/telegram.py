@@ -17,6 +17,7 @@ from zoneinfo import ZoneInfo
 
 from nightly.history.candidates import BOM, Read, Wanted, made_up_id, open_input, taken_or_left, turn_candidate
 from shared.errors import InvalidInput
+from shared.message_origin import Origin
 from shared.records import RecordRefused, Turn, loads_object, timestamp_of
 
 SOURCE = "telegram"
@@ -26,6 +27,11 @@ _PRIVATE = ("personal_chat", "bot_chat")
 _GROUPS = {"private_group": 0, "private_supergroup": -(10**12), "public_supergroup": -(10**12)}
 #: Desktop writes control characters as \xNN, which is no JSON.
 _HEX_ESCAPE = re.compile(rb"\\(?:x([0-9A-Fa-f]{2})|(.))", re.DOTALL)
+#: What Desktop calls what came with a message.
+_MEDIA = {
+    "animation": "animation", "audio_file": "audio", "sticker": "sticker", "video_file": "video", "video_message": "video_note",
+    "voice_message": "voice",
+}  # fmt: skip
 _SENDER = re.compile(r"(?:user)?(\d+)\Z")
 #: h-cli's bot says so ahead of each answer.
 _NOTICE = re.compile(r"Queued task \S+\s+Polling for result")
@@ -67,7 +73,9 @@ class Talk:
     username: str | None
     zone: ZoneInfo
     unit: int
+    private: bool = False
     asked: dict[object, str] = field(default_factory=dict)
+    seen: dict[object, dict[str, Any]] = field(default_factory=dict)  # by message id, for replies
     last: object = None
 
     def turn(self, message: dict[str, Any]) -> Turn | str:
@@ -79,6 +87,7 @@ class Talk:
         number = message.get("id")
         if isinstance(number, bool) or not isinstance(number, int):
             raise RecordRefused("the message has no id")
+        self.seen[number] = message
         content, from_bot = self._content(message), self.bot.sent(message)
         if not content.strip():
             return "without text (media, a sticker, a command)"
@@ -92,7 +101,38 @@ class Talk:
         shown = name if isinstance(name, str) and name.strip() and not from_bot else None
         role, said_at = "asst" if from_bot else "user", _time(message, self.zone)
         user = None if from_bot else _sender(message)
-        return Turn(task_id, role, self.chat_id, content, said_at, shown, user_id=user)
+        extra = {} if from_bot else self._origin(message).to_json()
+        return Turn(task_id, role, self.chat_id, content, said_at, shown, extra=extra, user_id=user)
+
+    def _origin(self, message: dict[str, Any]) -> Origin:
+        """What it replies to, whose words it forwards, what came with it; as far as the export says it."""
+        attachment = _attachment(message)
+        record = {
+            "chat_type": "private" if self.private else "group",
+            "quote": self._quote(message),
+            "forward": {"from": message["forwarded_from"]} if "forwarded_from" in message else None,
+            "attachment": {"kind": attachment, "name": message.get("file_name")} if attachment else None,
+        }
+        return Origin.parse(record)
+
+    def _quote(self, message: dict[str, Any]) -> dict[str, Any] | None:
+        """The message in this chat that it replies to."""
+        number = message.get("reply_to_message_id")
+        replied = self.seen.get(number) if isinstance(number, int) else None
+        if replied is None or "reply_to_peer_id" in message:
+            return None
+        try:
+            text = "".join(part["text"] for part in _parts(replied))
+        except RecordRefused:
+            text = ""
+        return {
+            "text": text,
+            "from": replied.get("from"),
+            "user_id": _sender(replied),
+            "by_bot": self.bot.sent(replied),
+            "attachment": _attachment(replied),
+            "forwarded_from": replied.get("forwarded_from"),
+        }
 
     def _answered(self, message: dict[str, Any]) -> str | None:
         """The task id of the question that this is the first answer to."""
@@ -126,7 +166,7 @@ def read(path: Path, unit: int, wanted: Wanted, zone: ZoneInfo, bot: str | None,
     total, before = sum(len(chat["messages"]) for chat in account.chats) or 1, 0
     for chat in account.chats:
         chat_id = _chat_id(path, account, chat, found, wanted)
-        talk = Talk(chat_id, found, username, zone, unit) if chat_id else None
+        talk = Talk(chat_id, found, username, zone, unit, chat.get("type") in _PRIVATE) if chat_id else None
         for number, message in enumerate(chat["messages"], start=before + 1):
             done = account.size * number // total
             yield (
@@ -268,6 +308,14 @@ def _parts(message: dict[str, Any]) -> list[dict[str, str]]:
             raise RecordRefused("the text is no text")
         parts.append(piece)
     return parts
+
+
+def _attachment(message: dict[str, Any]) -> str | None:
+    """The kind of what came with a message, as the Bot API calls it."""
+    if "photo" in message:
+        return "photo"
+    kind = str(message.get("media_type", ""))
+    return _MEDIA.get(kind) or ("document" if "file" in message else None)
 
 
 def _time(message: dict[str, Any], zone: ZoneInfo) -> float:

@@ -76,6 +76,8 @@ class TelegramApi(Loopback):
         self.polls = 0  # polls that wait now
         self.unauthorized = False
         self._chats: dict[int, list[Shown]] = {}
+        self._sent: dict[tuple[int, int], dict[str, Any]] = {}  # (chat, message id) → as an update has it
+        self._newest: dict[int, int] = {}  # chat → id of what a person sent last
         self._updates: list[dict[str, Any]] = []
         self._faults: list[Fault] = []
         self._next_update, self._next_message, self._generation = 1000, 1, 0
@@ -97,13 +99,37 @@ class TelegramApi(Loopback):
             message = self._message_id()
             if text is not None:
                 self._chats.setdefault(chat, []).append(Shown(message, text, by_bot=False))
-            return self._update("message", self._message(chat, message, text, user, more))
+            made = self._message(chat, message, text, user, more)
+            self._sent[chat, message], self._newest[chat] = made, message
+            return self._update("message", made)
 
-    def edit(self, chat: int, message: int, text: str, user: dict[str, Any] | None = None, **more: Any) -> int:
+    def reply(
+        self, chat: int, to: int, text: str | None, user: dict[str, Any] | None = None, *, part: str = "", **more: Any
+    ) -> int:
+        """A person replies to a message (its id), perhaps to a selected part of it; the update's id. As with Telegram, the update holds that
+        message, but not what it replied to itself."""
+        replied = {name: value for name, value in self._sent[chat, to].items() if name != "reply_to_message"}
+        if shown := self._find(chat, to):
+            replied["text"] = shown.text
+        if part:
+            where = replied.get("text") or replied.get("caption") or ""
+            more["quote"] = {"text": part, "position": _units(where[: where.index(part)]), "is_manual": True}
+        return self.say(chat, text, user, reply_to_message=replied, **more)
+
+    def album(self, chat: int, pictures: list[dict[str, Any]]) -> int:
+        """A person sends pictures at once, a message each; the last update's id."""
+        with self._change:  # a poll that waits gets them together
+            return [self.say(chat, None, **one) for one in pictures][-1]
+
+    def newest(self, chat: int) -> int:
+        """The id of what a person sent last."""
+        return self._newest[chat]
+
+    def edit(self, chat: int, message: int, text: str | None, user: dict[str, Any] | None = None, **more: Any) -> int:
         """A person changes a message; the update's id."""
         with self._change:
             shown = self._find(chat, message)
-            if shown is not None:
+            if shown is not None and text is not None:
                 shown.edits.append(shown.text)
                 shown.text = text
             more = {"edit_date": int(time.time()), **more}
@@ -242,7 +268,9 @@ class TelegramApi(Loopback):
             return self._as_sent(int(params["chat_id"]), shown)
 
     def _as_sent(self, chat: int, shown: Shown) -> dict[str, Any]:
-        return {"message_id": shown.id, "date": int(time.time()), "chat": _chat(chat), "from": BOT, "text": shown.text}
+        made = {"message_id": shown.id, "date": int(time.time()), "chat": _chat(chat), "from": BOT, "text": shown.text}
+        self._sent[chat, shown.id] = made
+        return made
 
     def _find(self, chat: int, message: int) -> Shown | None:
         return next((one for one in self._chats.get(chat, []) if one.id == message), None)
@@ -259,7 +287,7 @@ class TelegramApi(Loopback):
         if text is not None:
             made["text"] = text
             if text.startswith("/") and "entities" not in more:
-                made["entities"] = [{"type": "bot_command", "offset": 0, "length": _units(text.split()[0])}]
+                made["entities"] = [command(text)]
         return made | more
 
     def _update(self, kind: str, content: Any) -> int:
@@ -267,6 +295,22 @@ class TelegramApi(Loopback):
         self._updates.append({"update_id": self._next_update, kind: content})
         self._change.notify_all()
         return self._next_update
+
+
+def command(text: str) -> dict[str, Any]:
+    """The entity of a command at the beginning of a text, as Telegram adds it."""
+    return {"type": "bot_command", "offset": 0, "length": _units(text.split()[0])}
+
+
+def forwarded_from(source: str | dict[str, Any], date: int = 1_790_000_000) -> dict[str, Any]:
+    """The origin of a forward: a user, a channel, a group, or a name alone for one who hides the account."""
+    if isinstance(source, str):
+        return {"type": "hidden_user", "date": date, "sender_user_name": source}
+    if source.get("type") == "channel":
+        return {"type": "channel", "date": date, "chat": source, "message_id": 5}
+    if "type" in source:
+        return {"type": "chat", "date": date, "sender_chat": source}
+    return {"type": "user", "date": date, "sender_user": source}
 
 
 def mention(text: str, name: str = "@memory_bot") -> list[dict[str, Any]]:
