@@ -44,7 +44,10 @@ app.command()(export)
 app.command()(forget)
 app.command("owner-key")(owner_key)
 
-When = Annotated[str | None, typer.Option(help="ISO 8601 (in CHAT_TIMEZONE if it names no zone) or POSIX seconds.")]
+When = Annotated[
+    str | None,
+    typer.Option(help="A time in words (last Friday, gestern) or ISO 8601, both in CHAT_TIMEZONE; or POSIX seconds."),
+]
 Batch = Annotated[Path | None, typer.Option(help="Answer the questions of this JSONL file instead.")]
 
 
@@ -151,17 +154,20 @@ def search(
     settings = start()
     if batch and (chat or query or now or since or until):
         raise InvalidInput("--batch takes chat, question and time from the file. Leave CHAT, QUERY and times out.")
-    given = {"--now": now, "--since": since, "--until": until}
-    seen_from, first, end = (given_moment(option, said, settings.timezone) for option, said in given.items())
     if batch:
         with _release(settings) as release:
             if release.text_missing:
                 raise ReleaseRefused(release.text_missing)
             _print_batch(settings, release, batch, k, [])
         return
+    from dispatcher.given_dates import since as since_when
+    from dispatcher.given_dates import until as until_when
     from dispatcher.looking import find
 
-    found = find(settings, given_chat(chat), _required(query, "QUERY"), k, seen_from, first, end)
+    zone, clock = settings.timezone, time.time()
+    span = since_when(since, clock, zone), until_when(until, clock, zone)
+    seen_from = given_moment("--now", now, zone)
+    found = find(settings, given_chat(chat), _required(query, "QUERY"), k, seen_from, *span)
     recalled = found.recalled
     if json:
         rows = [_row_json(row) for row in found.rows]
