@@ -1,4 +1,4 @@
-"""Dates that a person gives to a command: read by one grammar (deadlines.py ahead, shared/time_words.py back), or refused in the person's language."""
+"""Dates that a person gives to a command: read (deadlines.py ahead, shared/time_words.py back), or refused in the person's language."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from zoneinfo import ZoneInfo
 
 from dispatcher.clock_words import split
 from dispatcher.date_words import language_of_date, translations
-from dispatcher.deadlines import Deadline, ambiguous, deadline_text, instant, plain_words, resolve
+from dispatcher.deadlines import Deadline, ambiguous, instant, plain_words, resolve
+from dispatcher.reminders import when_text
 from shared.errors import InvalidInput
 from shared.moments import moment
 from shared.text import one_line, shorten
@@ -49,7 +50,7 @@ _BACK: Mapping[str, str] = {
 _DAY = re.compile(r"(?P<day>\d{1,2})\.(?P<month>\d{1,2})\.?(?P<year>\d{4})?")
 _LETTERS = re.compile(r"\w")
 #: What may stand before a time: "since last Friday".
-_BESIDE = re.compile(r"\b(?:since|from|until|till|by|on|in|the|at|с|со|до|по|в|во|от)\b")
+_BESIDE = re.compile(r"\b(?:since|from|until|till|by|on|in|the|at|last|past|previous|с|со|до|по|в|во|от|прошл\w+)\b")
 
 
 def deadline_of(said: str, now: float, zone: ZoneInfo) -> Deadline:
@@ -59,9 +60,8 @@ def deadline_of(said: str, now: float, zone: ZoneInfo) -> Deadline:
         return found
     language, quoted = language_of_date(said), shorten(one_line(said), QUOTED)
     if found is not None:
-        day = datetime.fromtimestamp(found.at, zone)
-        when = deadline_text(found.at, zone, now) if language == "en" else f"{day:%Y-%m-%d %H:%M}"
-        raise InvalidInput(_PAST[language].format(said=quoted, day=when, forms=_AHEAD[language]))
+        day = when_text(found.at, now, zone, language)
+        raise InvalidInput(_PAST[language].format(said=quoted, day=day, forms=_AHEAD[language]))
     if ambiguous(said):
         raise InvalidInput(
             f'"{quoted}" is one day in America and another one in Europe. Write the month as a word, or year first: 3 December, 2026-12-03.'
