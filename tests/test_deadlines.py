@@ -186,7 +186,8 @@ def test_what_is_named_ends_then(text: str, moment: str) -> None:
     [
         "", " ", "Christmas", "soon", "someday", "never", "none", "no deadline", "n/a", "-",
         "now", "ASAP", "week", "the end", "hello world",
-        "a", "1 a", "5", "10", "12/01/2026", "3/12", "к лету", "30 February", "29 February 2027", "0000-00-00", "2026-13-40", "99/99/9999", "at 25:00",
+        "a", "1 a", "5", "10", "12/01/2026", "3/12", "к лету", "30 February", "29 February 2027", "0000-00-00", "2026-13-40", "99/99/9999",
+        "at 25:00",
         "in 60 years", "10 000 days", "1 January 1950", "2099", "by Friday because my boss said so", "Friday " * 30, "12:00 XYZT Friday",
     ],
 )  # fmt: skip
