@@ -126,7 +126,7 @@ def forget(chat: Chat, which: Which, json: Json = False) -> None:
 @app.command(context_settings=DASHES)
 def why(chat: Chat, json: Json = False) -> None:
     """What was injected for the last answer."""
-    from dispatcher.commands import why_text
+    from dispatcher.explanation import why_text
 
     settings, chat_id = start(), given_chat(chat)
     with closing(connect(settings)) as client:
