@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 
 import pytest
@@ -153,6 +154,33 @@ def test_commands_are_answered_here_and_nothing_of_them_is_stored(light: World, 
         if not key.startswith((b"hcli:mem:done:", b"hcli:stats:", b"hcli:mem:stats:"))
     }
     assert {key for key in left if b"9912" in key or key.startswith(b"hcli:memory:")} == set()
+
+
+def test_why_tells_the_facts_the_summary_and_what_was_recalled_in_plain_words(light: World) -> None:
+    light.environment["CHAT_TIMEZONE"] = "Pacific/Auckland"
+    light.say("t1", "The boiler stopped, its display shows F28.", timestamp=1_795_000_000.0)
+    for number in range(45):
+        light.say(f"n{number}", f"Errand {number} took us to street {number * 7}.", timestamp=1_795_000_100.0 + number)
+    light.night(memory_summary=True)
+    running = light.start_dispatcher()
+    ask(light, "/memory add The garage code is 7731")
+    ask(light, "What does the display of the boiler show?")
+    told = ask(light, "/memory why").splitlines()
+    ask(light, "Hello!")
+    bare = ask(light, "/memory why")
+    assert running.stop() == 0
+    assert told[:3] == [
+        "For my last answer I was told this from memory.",
+        "Facts and goals:",
+        "- The garage code is 7731",
+    ]
+    assert re.fullmatch(r"Summary of earlier conversations: as of \d+ \w+ \d{4}\.", told[3])
+    assert told[4] == "Earlier messages, and what each was found by:"
+    assert any(line.startswith("- 19 November 2026, ") and "shows F28. (words" in line for line in told[5:]), told
+    assert "Earlier messages: none, since your message names nothing that I could look up." in bare
+    for text in ("\n".join(told), bare):
+        assert str(light.root) not in text
+        assert not re.search(r"token|release|MEMORY_|strength|\b0\.\d", text)
 
 
 def test_forgetting_ends_the_conversation_that_knows_it(light: World, dispatcher: Dispatcher) -> None:
