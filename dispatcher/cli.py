@@ -28,7 +28,7 @@ from shared.ownership import OURS
 from shared.recall import OpenRelease
 from shared.release import current_release, no_release
 from shared.settings import Settings
-from shared.text import one_line, shorten, time_text
+from shared.text import one_line, shorten, time_text, zoned_text
 
 if TYPE_CHECKING:
     from dispatcher.context import Context
@@ -175,7 +175,8 @@ def search(
         return
     for number, row in enumerate(found.rows, start=1):
         _print_row(number, row, settings)
-    typer.echo(f"{len(found.rows)} hits in {recalled.ms:.1f} ms from {found.asked}", err=True)
+    times = f"; times of {settings.chat_timezone}" if found.rows else ""
+    typer.echo(f"{len(found.rows)} hits in {recalled.ms:.1f} ms from {found.asked}{times}", err=True)
     _say_degraded(recalled.degraded)
 
 
@@ -292,7 +293,7 @@ def _status_rows(found: Status, settings: Settings) -> dict[str, str]:
         what = "the summary alone, nothing is looked up" if settings.memory_backend == "summary" else "words alone"
         rows["recall by"] = f"{what} ({settings.without_vectors})"
     if found.pin:
-        since = time_text(found.pin.since, settings.timezone)
+        since = zoned_text(found.pin.since, settings.timezone)
         aside = "" if found.pin.run == found.release else " (not current: hmem release rollback was cut short)"
         rows["pin"] = f"pinned at {found.pin.run} since {since}{aside}; hmem release unpin"
     rows["last good night"] = night

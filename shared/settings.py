@@ -172,7 +172,8 @@ class Settings(BaseSettings):
     telegram_api_url: str = Field("https://api.telegram.org", description="the Bot API server")
     allowed_chats: str = Field("", description="chat ids that the bot answers, comma-separated; empty: nobody")
     owners: str = Field(
-        "", description="user ids with an owner's rights in groups and over /stats, comma-separated; empty: nobody"
+        "",
+        description="user ids with an owner's rights in groups and /stats of all chats, comma-separated; empty: nobody",
     )
     queue_limit: int = Field(100, ge=1, description="queued tasks from which the bot takes no more")
     chat_queue_limit: int = Field(
