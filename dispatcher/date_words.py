@@ -48,7 +48,6 @@ def _rewrites(
 _DE_DAY = r"(?:montag|dienstag|mittwoch|donnerstag|freitag|samstag|sonnabend|sonntag|heute|gestern|morgen|ubermorgen|mo|di|mi|do|fr|sa|so)"
 GERMAN = _rewrites(
     [
-        (r"\b(?:ae)", "a"),
         (r"\bue?bermorgen\b", "ubermorgen"),
         (rf"\b({_DE_DAY})s?(abend|nachmittag|vormittag|mittag|nacht)s?\b", r"\1 \2"),
         (rf"\b({_DE_DAY}) (?:fruh|morgen)\b", r"\1 morning"),
@@ -72,7 +71,7 @@ GERMAN = _rewrites(
         (r"\b(?:am )?abends?\b", " evening "),
         (r"\b(?:in der )?nachts?\b", " night "),
         (r"\b(?:am )?(?:vormittags?|morgens)\b|\bam morgen\b", " morning "),
-        (r"\bwochenendes?\b", " weekend "),
+        (r"\b(?:kommende[sn]? )?wochenendes?\b", " weekend "),
         (r"\bmonatsendes?\b", " end of month "),
         (r"\bjahresendes?\b", " end of year "),
         (r"\bquartalsendes?\b", " end of quarter "),

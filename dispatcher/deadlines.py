@@ -8,8 +8,9 @@ are the European habit); 12/01/2026 is one day in America and another in Europe,
 decide. A weekday that is not that of its date makes it none.
 
 Dates and counts ("1 December", "in 3 months") are dateparser's; the rules here are for what it does not know or takes otherwise: ends of things,
-weekdays, months, times of day. It is asked in English and Russian alone: of German, French and Spanish it read 24 of 41 phrases that were tried, none
-of them with a weekday, and 03.12. as twelve minutes past three. The past is shared/time_words.py's, which looks back where this looks ahead.
+weekdays, months, times of day. It is asked in English and Russian alone: by itself it finds the day of 14 of the tests' 46 German phrases, of 21 of
+35 French and 7 of 36 Spanish ones, no "next Friday" among them, and takes 03.12. for a time of day. The past is shared/time_words.py's, which looks
+back where this looks ahead.
 """
 
 from __future__ import annotations

@@ -30,6 +30,7 @@ def test_every_command_shows_the_chats_clock(light: World) -> None:
     assert re.search(rf"1  {today} \d\d:\d\d  ", listed.stdout)
     assert f"Times are those of {ZONE}." in listed.stderr
     assert re.match(rf"{today} \d\d:\d\d \({ZONE}\)  Night 1 done", light.command("hmem-night", "status").stdout)
+    light.say("t2", "The boiler runs again.", timestamp=SAID + 60)
     light.night()
     light.command("hmem", "release", "rollback", "1")
     assert re.search(rf"since {today} \d\d:\d\d \({ZONE}\)", light.command("hmem", "status", check=False).stdout)
@@ -50,7 +51,7 @@ def test_every_command_shows_the_chats_clock(light: World) -> None:
     assert (json.loads((whole / "index.json").read_text())["made"]).endswith("+00:00")
 
     told = light.command("hmem", "forget", "--chat=9912").stdout
-    assert f"from 2026-11-19 22:06 to 2026-11-19 22:06 ({ZONE})" in told
+    assert f"from 2026-11-19 22:06 to 2026-11-19 22:07 ({ZONE})" in told
 
 
 def test_search_takes_times_in_words(light: World) -> None:
