@@ -35,7 +35,7 @@ HELP = "\n".join(
         *(f"/{name} - {what}" for name, what in MENU.items()),
         "",
         "In a group I answer when my name is mentioned, when you reply to me, or to a command. There /new, another model, forgetting, "
-        " and to cancel what others asked are for my owner. I read text only.",
+        "and to cancel what others asked are for my owner. I read text only.",
     ]
 )
 NEW = "A new conversation begins. What I remember of earlier ones stays."
