@@ -22,6 +22,7 @@ from dispatcher.judging import Draft, store_drafts
 from dispatcher.remembering import GroundMoved
 from dispatcher.tags import Tag, TagKind
 from dispatcher.withholding import Hidden, TurnTexts, hidden_with
+from shared.errors import InvalidInput
 from shared.records import ROLES, Task, Tombstone, chat_id_of, dumps, task_id_of, timestamp_of
 from shared.relevance import coverage
 from shared.text import one_line, shorten
@@ -165,25 +166,22 @@ class Acting:
         return self._keeping(task, session, tag, now)
 
     def _keeping(self, task: Task, session: str, tag: Tag, now: float) -> Effect:
-        from dispatcher.deadlines import resolve
-
         kind = {TagKind.REMEMBER: "fact", TagKind.GOAL: "goal", TagKind.PREFERENCE: "preference"}[tag.kind]
-        deadline = resolve(tag.deadline, now, self._zone) if tag.deadline else None
+        deadline, undated = _deadline(tag, now, self._zone)
         until = ends(tag.text, now, self._zone) if tag.kind is TagKind.REMEMBER else None
         planned = self._remembering.plan(
             task.chat_id,
             _kind(kind),
             tag.text,
             now=now,
-            deadline=deadline.at if deadline else until,
+            deadline=until if deadline is None else deadline,
             priority=tag.priority,
             session=session or None,
             source_turn=f"{task.task_id}:user",
         )
         replaced = "; ".join(_quoted(one) for one in planned.corrected)
         say = f"Noted; this replaces: {replaced}" if replaced else ""
-        if tag.deadline and deadline is None:
-            say += f'{" " if say else ""}I kept the goal without a date: "{shorten(tag.deadline, 60)}" is none that I understand.'
+        say = " ".join(filter(None, (say, undated)))
 
         def effect(connection: Connection) -> Outcome:
             self._remembering.carry_out(planned, connection)
@@ -252,6 +250,16 @@ class Acting:
         asked = dict.fromkeys([*(f"{name}:{role}" for name in sources for role in ROLES), *answers, *again])
         known = self._texts.read(task.chat_id, list(asked)) if self._texts else {}
         return hidden_with(texts, sources, answers, again, task.task_id, known, stone_id)
+
+
+def _deadline(tag: Tag, now: float, zone: ZoneInfo) -> tuple[float | None, str]:
+    """(POSIX seconds of a goal's deadline, a sentence if it has one that is no date, or over already)."""
+    from dispatcher.given_dates import deadline_of
+
+    try:
+        return (deadline_of(tag.deadline, now, zone).at if tag.deadline else None), ""
+    except InvalidInput as error:
+        return None, f"I kept the goal without a date: {error}"
 
 
 def _outcome_text(effect: Effect, connection: Connection) -> str:

@@ -24,9 +24,10 @@ from dispatcher.assembling import assemble
 from dispatcher.cache_dropping import CacheDropper
 from dispatcher.claude import ClaudeCli
 from dispatcher.claude_answer import Answer
-from dispatcher.context import Context, Said, hit_date
+from dispatcher.context import Context, Said
 from dispatcher.day import Day
 from dispatcher.existing import ANY, LOOKS, NO_TURNS, are_own, named, sha1
+from dispatcher.explanation import why_record, why_text
 from dispatcher.forgetting import FORGOTTEN, erases
 from dispatcher.memory import Memory
 from dispatcher.metrics import Metrics
@@ -37,9 +38,8 @@ from dispatcher.rights import Rights
 from dispatcher.run import Run, RunCancelled
 from dispatcher.tasks import MAX_ATTEMPTS, Begun, Finished, TaskQueue
 from shared.errors import HmemError
-from shared.records import RecordRefused, Result, Task, Tombstone, dumps
+from shared.records import RecordRefused, Result, Task, Tombstone
 from shared.settings import Settings
-from shared.text import one_line, shorten
 
 log = structlog.get_logger()
 
@@ -47,9 +47,6 @@ log = structlog.get_logger()
 FRESH_SECONDS = 5.0
 #: A lookup is given up this long after its deadline even if a disk hangs.
 LOOKUP_SLACK_SECONDS = 1.0
-
-#: Characters of a recalled turn that `/memory why` can show.
-WHY_CHARACTERS = 200
 
 NOTED = "Noted."
 AWAY = "Sorry, my notebook does not answer just now. Please try again in a while."
@@ -173,7 +170,7 @@ class Answering:
         if self._replays:  # the id only marks the conversation, so that /new is seen
             used = begun.session
         finished = self._outcomes.answered(task, claimed_at, answer, begun, used)
-        return await self._remembered(queue, replace(finished, why=_why(context)), task, answer, code)
+        return await self._remembered(queue, replace(finished, why=why_record(context)), task, answer, code)
 
     async def _answered(
         self, queue: TaskQueue, task: Task, begun: Begun, code: str, at: float
@@ -300,7 +297,7 @@ class Answering:
         if command.name == "usage":
             return commands.USAGE, False
         if command.name == "why":
-            return commands.why_text(await keep_trying(lambda: queue.why(task))), False
+            return why_text(await keep_trying(lambda: queue.why(task))), False
         if not self._remembers:
             return "Nothing is kept here: MEDIUM_URL or MEMORY_TOKENS switches it off.", False
         if command.name == "show":
@@ -325,17 +322,3 @@ async def _for_a_while(call: Callable[[], None]) -> None:
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(FRESH_SECONDS):
             await asyncio.to_thread(call)
-
-
-def _why(context: Context) -> bytes:
-    """What `/memory why` tells: the context without its text and what was cut, each hit shortened."""
-    hits = [
-        {
-            "date": hit_date(hit, context.zone),
-            "score": round(hit.score, 4),
-            "speaker": hit.who,
-            "text": shorten(one_line(hit.chunk.text), WHY_CHARACTERS),
-        }
-        for hit in context.used
-    ]
-    return dumps(context.outline() | {"hits": hits})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 from dispatcher.context import Context, Said, compose, hits_for
@@ -112,7 +113,8 @@ def of_release(
     summary, fault = _summary(release, chat_id, settings, forgotten)
     family = _family(release) if release else day_family
     told, decision = _told(recalled, message, family, settings)
-    return compose(
+    unknown = _unknown(release, chat_id, today, settings)
+    context = compose(
         replace(recalled, degraded=recalled.degraded + fault + (today.degraded if today else [])),
         summary.strip(),
         budget=budget,
@@ -122,10 +124,15 @@ def of_release(
         facts=today.facts if today else "",
         earlier=today.earlier if today else "",
         relevant=today.relevant if today else "",
-        why_nothing=_unknown(release, chat_id, today, settings)
-        or (decision.why if decision and not decision.inject else None),
+        why_nothing=unknown or (decision.why if decision and not decision.inject else None),
         told=told,
         why=decision.why if decision else None,
+    )
+    return replace(
+        context,
+        nothing_plain=_plainly(settings) if unknown else (decision.plain or None) if decision else None,
+        by_time=bool(decision and decision.spans),
+        summary_at=_made_at(release, settings) if release else None,
     )
 
 
@@ -163,6 +170,20 @@ def _unknown(release: OpenRelease | None, chat_id: str, today: DayContext | None
     if release is None or release.manifest.chunks_per_chat.get(chat_id) or (today and today.items):
         return None
     return f"release {release.run} holds nothing that was said in this chat"
+
+
+def _plainly(settings: Settings) -> str:
+    """The same for the person in the chat."""
+    return "I look nothing up here" if settings.memory_backend == "summary" else "nothing was said here before"
+
+
+def _made_at(release: OpenRelease, settings: Settings) -> str | None:
+    """When its summaries were made: ISO 8601 in the zone."""
+    if not release.manifest.created_at:
+        return None
+    return (
+        datetime.fromisoformat(release.manifest.created_at).astimezone(settings.timezone).isoformat(timespec="seconds")
+    )
 
 
 def _family(release: OpenRelease) -> str | None:

@@ -32,7 +32,7 @@ from shared.release import (
     verify,
 )
 from shared.settings import Settings
-from shared.text import time_text
+from shared.text import zoned_text
 
 #: Seconds that Ollama may take for one answer here: enough to load a model, not enough to keep a person waiting.
 OLLAMA_SECONDS = 30.0
@@ -94,7 +94,7 @@ def check_pin(setup: Setup) -> Finding:
     fix = "hmem release unpin, as soon as what it was for is mended: the next night then switches and deletes as usual."
     if old := pin_sentence(pin, setup.now()):
         return problem(MemoryStale.exit_code, f"{old[0].upper()}{old[1:]}.", fix)
-    since = time_text(pin.since, setup.settings.timezone)
+    since = zoned_text(pin.since, setup.settings.timezone)
     return warning(f"Release {pin.run} is pinned since {since}: nights publish beside it and delete nothing.", fix)
 
 

@@ -24,6 +24,7 @@ from pathlib import Path
 import structlog
 
 from dispatcher.claude_answer import SESSION_ID, WORD_JOINER, Answer, failed, read_answer
+from dispatcher.claude_model import default_model
 from dispatcher.claude_process import OutputTooLarge, run
 from dispatcher.walls import Walls
 from shared.errors import ClaudeUnavailable
@@ -226,8 +227,8 @@ class ClaudeCli:
         arguments += ["--resume" if question.resume else "--session-id", question.session]
         if question.prompt_file:
             arguments += ["--append-system-prompt-file", str(question.prompt_file)]
-        if question.model:
-            arguments += ["--model", question.model]
+        model = question.model or (default_model(self._environment) if question.resume else "")
+        arguments += ["--model", model] if model else []
         if servers := self._servers(question):
             arguments += ["--mcp-config", *map(str, servers)]
         if may := [*filter(None, [allowed]), *question.more_tools]:

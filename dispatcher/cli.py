@@ -29,7 +29,7 @@ from shared.ownership import OURS
 from shared.recall import OpenRelease
 from shared.release import current_release, no_release
 from shared.settings import Settings
-from shared.text import one_line, shorten, time_text
+from shared.text import one_line, shorten, time_text, zoned_text
 
 if TYPE_CHECKING:
     from dispatcher.context import Context
@@ -45,7 +45,10 @@ app.command()(export)
 app.command()(forget)
 app.command("owner-key")(owner_key)
 
-When = Annotated[str | None, typer.Option(help="ISO 8601 (in CHAT_TIMEZONE if it names no zone) or POSIX seconds.")]
+When = Annotated[
+    str | None,
+    typer.Option(help="A time in words (last Friday, gestern) or ISO 8601, both in CHAT_TIMEZONE; or POSIX seconds."),
+]
 Batch = Annotated[Path | None, typer.Option(help="Answer the questions of this JSONL file instead.")]
 
 
@@ -152,17 +155,20 @@ def search(
     settings = start()
     if batch and (chat or query or now or since or until):
         raise InvalidInput("--batch takes chat, question and time from the file. Leave CHAT, QUERY and times out.")
-    given = {"--now": now, "--since": since, "--until": until}
-    seen_from, first, end = (given_moment(option, said, settings.timezone) for option, said in given.items())
     if batch:
         with _release(settings) as release:
             if release.text_missing:
                 raise ReleaseRefused(release.text_missing)
             _print_batch(settings, release, batch, k, [])
         return
+    from dispatcher.given_dates import since as since_when
+    from dispatcher.given_dates import until as until_when
     from dispatcher.looking import find
 
-    found = find(settings, given_chat(chat), _required(query, "QUERY"), k, seen_from, first, end)
+    zone, clock = settings.timezone, time.time()
+    span = since_when(since, clock, zone), until_when(until, clock, zone)
+    seen_from = given_moment("--now", now, zone)
+    found = find(settings, given_chat(chat), _required(query, "QUERY"), k, seen_from, *span)
     recalled = found.recalled
     if json:
         rows = [_row_json(row) for row in found.rows]
@@ -170,7 +176,8 @@ def search(
         return
     for number, row in enumerate(found.rows, start=1):
         _print_row(number, row, settings)
-    typer.echo(f"{len(found.rows)} hits in {recalled.ms:.1f} ms from {found.asked}", err=True)
+    times = f"; times of {settings.chat_timezone}" if found.rows else ""
+    typer.echo(f"{len(found.rows)} hits in {recalled.ms:.1f} ms from {found.asked}{times}", err=True)
     _say_degraded(recalled.degraded)
 
 
@@ -287,7 +294,7 @@ def _status_rows(found: Status, settings: Settings) -> dict[str, str]:
         what = "the summary alone, nothing is looked up" if settings.memory_backend == "summary" else "words alone"
         rows["recall by"] = f"{what} ({settings.without_vectors})"
     if found.pin:
-        since = time_text(found.pin.since, settings.timezone)
+        since = zoned_text(found.pin.since, settings.timezone)
         aside = "" if found.pin.run == found.release else " (not current: hmem release rollback was cut short)"
         rows["pin"] = f"pinned at {found.pin.run} since {since}{aside}; hmem release unpin"
     rows["last good night"] = night

@@ -92,6 +92,9 @@ class Context:
     zone: ZoneInfo | None = None
     why: str | None = None  # by which evidence hits are told, or not
     speakers: tuple[Speaker, ...] = ()  # everybody of the chat
+    nothing_plain: str | None = None  # `nothing_why` for the person in the chat, without figures and names of ours
+    by_time: bool = False  # hits are told because they were said then
+    summary_at: str | None = None  # when the chat's summary was made, ISO 8601 in the zone
 
     def placed(self, message: str, placement: str, ending: str = "") -> tuple[str, str]:
         """(text for the system prompt, message with what goes ahead of it).

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from dispatcher.memory import Memory as ServedMemory
     from dispatcher.remembering import Remembering
     from dispatcher.store.actions import Actions
-    from dispatcher.store.memories import Memories, Memory
+    from dispatcher.store.memories import Memories
     from dispatcher.store.summaries import SessionSummary, Summaries
     from dispatcher.store.turns import Turns
     from dispatcher.summaries import SummaryWriter
@@ -384,14 +384,6 @@ class Day:
             if f"{task.task_id}:user" in (memory.source_turn or "").split():
                 self.memories.delete(task.chat_id, memory.memory_id)
         self.actions.remove_task(task.chat_id, task.task_id)
-
-    def reminder(self, memory: Memory, now: float) -> str:
-        from dispatcher.deadlines import deadline_text
-        from shared.text import one_line
-
-        when = deadline_text(memory.deadline or now, self.settings.timezone, now)
-        word = "was due" if (memory.deadline or now) < now else "is due"
-        return f"Reminder: “{one_line(memory.text)}” {word} {when}."
 
 
 def _earlier(ended: Sequence[SessionSummary], since: float) -> str:

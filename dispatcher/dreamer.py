@@ -20,6 +20,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
+from datetime import time as clock
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from apscheduler.schedulers.asyncio import AsyncIOScheduler
 
     from dispatcher.day import Day
+    from dispatcher.store.memories import Memory
     from dispatcher.store.turns import StoredTurn
 
 log = structlog.get_logger()
@@ -48,8 +50,8 @@ log = structlog.get_logger()
 TURNS_AT_ONCE, CHATS_AT_ONCE, VECTORS_AT_ONCE = 200, 200, 256
 #: Summaries of a chat from which the oldest become searchable, or their age in seconds.
 SUMMARIES_KEPT, SUMMARY_SECONDS = 10, 86_400.0
-#: Seconds before a deadline at which its reminder goes out.
-REMIND_SECONDS = 86_400.0
+#: Goals that are looked at in one round.
+REMINDERS_AT_ONCE = 10_000
 #: Rounds for which something is tried again that fails although store and Redis answer.
 MOST_TRIES = 5
 SECONDS_PER_DAY = 86_400.0
@@ -58,8 +60,9 @@ SECONDS_PER_DAY = 86_400.0
 class Dreamer:
     """One dispatcher's. `round` is slow and belongs in a thread."""
 
-    def __init__(self, day: Day, client: Redis, worker: str) -> None:
-        self._day, self._worker = day, worker
+    def __init__(self, day: Day, client: Redis, worker: str, now: Callable[[], float] = time.time) -> None:
+        """`now` is the clock by which people are reminded."""
+        self._day, self._worker, self._now = day, worker, now
         self._redis: Any = client  # its answers are bytes; the library's types say bytes or str
         scripts = Path(__file__).parent
         self._rotate = client.register_script((scripts / "rotate.lua").read_text(encoding="utf-8"))
@@ -211,23 +214,38 @@ class Dreamer:
 
     def _remind(self) -> None:
         """Sent and then marked in the store; the script sends each only once, so that a death in between sends no second one."""
-        now = time.time()
-        for memory in self._day.memories.due(now + REMIND_SECONDS, 100):
-            if memory.memory_id not in {one.memory_id for one in self._day.remembering.held(memory.chat_id).memories}:
-                # Superseded or forgotten. It may be valid again before its time; afterwards it must not take a place among the most urgent.
-                if memory.deadline is not None and memory.deadline < now:
-                    self._day.memories.mark_reminded(memory.chat_id, memory.memory_id, now)
+        from dispatcher.reminders import EARLIEST_SECONDS, reminder_time
+
+        now, zone = self._now(), self._day.settings.timezone
+        remind_at = clock.fromisoformat(self._day.settings.remind_at)
+        for memory in self._day.memories.due(now + EARLIEST_SECONDS, REMINDERS_AT_ONCE):
+            deadline = memory.deadline or now
+            when = reminder_time(deadline, memory.created, zone, remind_at)
+            if when is not None and now < when:
                 continue
-            name = f"{memory.memory_id}-{memory.created:.6f}"  # a store that was made anew counts from 1 again
-            message = {
-                "id": f"reminder-{name}",
-                "chat_id": memory.chat_id,
-                "text": self._day.reminder(memory, now),
-                "created_at": now,
-            }
-            self._remind_once(keys=[keys.reminded(name), keys.OUTBOX], args=[dumps(message), keys.REMINDED_TTL_SECONDS])
-            self._day.crash_point("dreamer:reminded")
+            if memory.memory_id in {one.memory_id for one in self._day.remembering.held(memory.chat_id).memories}:
+                if when is not None:
+                    self._send_reminder(memory, deadline, now)
+            elif deadline >= now:
+                continue  # Superseded or forgotten. It may be valid again before its time; afterwards it must not take a place among the most urgent.
             self._day.memories.mark_reminded(memory.chat_id, memory.memory_id, now)
+
+    def _send_reminder(self, memory: Memory, deadline: float, now: float) -> None:
+        """Into the outbox, once for this memory whatever dies."""
+        from dispatcher.reminders import TURNS_LOOKED_AT, language_of_reminder, reminder_text
+
+        settings, chat_id = self._day.settings, memory.chat_id
+        said = self._day.turns.get_recent(chat_id, settings.medium_days, TURNS_LOOKED_AT, now=now)
+        language = language_of_reminder(memory.text, [one.language for one in said if one.turn.role == "user"])
+        name = f"{memory.memory_id}-{memory.created:.6f}"  # a store that was made anew counts from 1 again
+        message = {
+            "id": f"reminder-{name}",
+            "chat_id": chat_id,
+            "text": reminder_text(memory.text, deadline, now, settings.timezone, language),
+            "created_at": now,
+        }
+        self._remind_once(keys=[keys.reminded(name), keys.OUTBOX], args=[dumps(message), keys.REMINDED_TTL_SECONDS])
+        self._day.crash_point("dreamer:reminded")
 
     def _prune(self) -> None:
         self._day.prune(time.time() - self._day.settings.medium_days * SECONDS_PER_DAY)

@@ -16,7 +16,7 @@ from shared.files import safe_name
 def export(
     chat: Annotated[str, typer.Option(help="The chat whose memory it is; --chat=-100 for a negative one.")],
     out: Annotated[
-        Path | None, typer.Option(help="The folder to make; hmem-export-<chat>-<UTC date> here if not told.")
+        Path | None, typer.Option(help="The folder to make; hmem-export-<chat>-<date> here if not told.")
     ] = None,
     json: Json = False,
 ) -> None:
@@ -25,7 +25,7 @@ def export(
     from shared.export_folder import default_folder
 
     settings, chat_id = start(), given_chat(chat)
-    folder = out or default_folder(safe_name(chat_id))
+    folder = out or default_folder(settings.timezone, safe_name(chat_id))
     with closing(connect(settings)) as client:
         told = export_chat(settings, client, chat_id, folder)
     if json:

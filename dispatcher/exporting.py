@@ -7,9 +7,10 @@ It reads and changes nothing, beside a running dispatcher and without one; what 
 
 from __future__ import annotations
 
+import time
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo
@@ -91,7 +92,7 @@ def export_chat(settings: Settings, client: Redis, chat_id: str, out: Path) -> d
             "release": kept.release_run,
             "notes": notes,
         }
-        made = datetime.now(UTC).isoformat(timespec="seconds")
+        made = time_text(time.time(), settings.timezone)
         readme = _TEMPLATES.get_template("export_readme.txt.j2")
         text = readme.render(told | {"made": made, "zone": settings.chat_timezone, "told": _TOLD})
         _write(folder / README, [text])

@@ -12,14 +12,32 @@ from zoneinfo import ZoneInfo
 from shared.time_words import MONTHS, WEEKDAYS
 
 _MONTH = "|".join(f"{name[:3]}(?:{name[3:]})?" if len(name) > 3 else name for name in MONTHS)
-_CLOCK = r"(?:,? (?:at |um |в )?\d{1,2}[:.]\d\d(?: ?[ap]m)?|,? at \d{1,2}(?: ?[ap]m|:\d\d)?|,? at noon)?"
+_CLOCK = (
+    r"(?:,? (?:at |um |в |à |a las )?\d{1,2}[:.h]\d\d(?: ?[ap]m| uhr)?|,? at \d{1,2}(?: ?[ap]m|:\d\d)?|,? at noon"
+    r"|,? um \d{1,2} uhr|,? à \d{1,2} ?h(?:eures)?|,? a las \d{1,2})?"
+)
+_DAYS_DE = "montag|dienstag|mittwoch|donnerstag|freitag|samstag|sonnabend|sonntag"
+_MONTHS_DE = "januar|jänner|februar|märz|april|mai|juni|juli|august|september|oktober|november|dezember"
+_DAYS_FR = "lundi|mardi|mercredi|jeudi|vendredi|samedi|dimanche"
+_MONTHS_FR = "janvier|février|mars|avril|mai|juin|juillet|août|septembre|octobre|novembre|décembre"
+_DAYS_ES = "lunes|martes|miércoles|jueves|viernes|sábado|domingo"
+_MONTHS_ES = "enero|febrero|marzo|abril|mayo|junio|julio|agosto|septiembre|octubre|noviembre|diciembre"
 _DATE = re.compile(
     rf"\b(?:(?:on|until|till|for|by) )?(?P<date>"
     rf"(?:(?:this|next|coming) )?(?:{'|'.join(WEEKDAYS)})(?:,? (?:the )?\d{{1,2}}(?:st|nd|rd|th)?(?: of)? (?:{_MONTH})(?: \d{{4}})?)?\b(?! ?s\b)"
+    rf"|(?:(?:diesen|nächsten|kommenden) )?(?:{_DAYS_DE})(?:,? (?:den |dem )?\d{{1,2}}\. ?(?:{_MONTHS_DE})(?: \d{{4}})?)?\b"
+    rf"|\d{{1,2}}\. ?(?:{_MONTHS_DE})\b(?: \d{{4}})?|(?:heute|(?<!am )morgen|übermorgen|nächste woche|am wochenende)\b"
+    rf"|(?:ce )?(?:{_DAYS_FR})\b(?: prochain\b)?(?:,? (?:le )?\d{{1,2}} (?:{_MONTHS_FR})\b(?: \d{{4}})?)?"
+    rf"|(?:le )?(?:\d{{1,2}}|1er) (?:{_MONTHS_FR})\b(?: \d{{4}})?|aujourd['’]hui|après-demain|demain|la semaine prochaine"
+    rf"|(?:el )?(?:próximo |este )?(?:{_DAYS_ES})\b(?: que viene\b)?(?:,? \d{{1,2}} de (?:{_MONTHS_ES})\b(?: de \d{{4}})?)?"
+    rf"|(?:el )?\d{{1,2}} de (?:{_MONTHS_ES})\b(?: de \d{{4}})?|pasado mañana|(?<!la )mañana\b|hoy\b|la semana que viene"
     rf"|(?:the )?\d{{1,2}}(?:st|nd|rd|th)?(?: of)? (?:{_MONTH})\b\.?(?:,? \d{{4}})?"
     rf"|(?:{_MONTH})\.? \d{{1,2}}(?:st|nd|rd|th)?\b(?:,? \d{{4}})?"
     r"|\d{4}-\d\d-\d\d|\d{1,2}\.\d{1,2}\.(?:\d{4})?|tomorrow|tonight|today|next (?:week|month|weekend)|this (?:week|weekend|month)"
     r"|in (?:\d+|two|three|four|five|six|a) (?:days?|weeks?|months?)"
+    r"|in (?:\d+|einem|einer|zwei|drei|vier|fünf|sechs) (?:tag|woche|monat)(?:en?)?\b"
+    r"|dans (?:\d+|une?|deux|trois|quatre|cinq|six) (?:jours?|semaines?|mois)\b"
+    r"|(?:en|dentro de) (?:\d+|una?|dos|tres|cuatro|cinco|seis) (?:días?|semanas?|mes(?:es)?)\b"
     r"|(?:в|во) (?:понедельник|вторник|среду|четверг|пятницу|субботу|воскресенье)|завтра|сегодня|через неделю"
     r"|\d{1,2} (?:января|февраля|марта|апреля|мая|июня|июля|августа|сентября|октября|ноября|декабря)(?: \d{4})?"
     rf"){_CLOCK}",
@@ -31,6 +49,12 @@ _HAPPENS = re.compile(
     r"|moves?|moving|returns?|returning|getting married|gets married|expires?|is due|are due|takes place|starts?|begins?|ends?|opens?"
     r"|delivered|delivers?"
     r"|appointment|meeting|exam|interview|wedding|party|flight|concert|operation|surgery|deadline|delivery|inspection|visit|conference|funeral"
+    r"|komm(?:t|en)|eintreffen|trifft ein|fliegt|reist|verreist|zieht um|läuft ab|ist fällig|findet statt|beginnt|endet|eröffnet|geliefert|abgeholt"
+    r"|termin|besuch|prüfung|vorstellungsgespräch|hochzeit|flug|konzert|operation|lieferung|beerdigung"
+    r"|vient|viennent|viendra|arrivera|arrive|part (?:en|pour|à|au)|partira|déménage|commence|se termine|aura lieu|expire|livrée?s?"
+    r"|rendez-vous|réunion|examen|entretien|mariage|vol|opération|livraison|enterrement"
+    r"|viene|vienen|vendrá|llega|llegará|sale (?:de|para|a|el)|saldrá|se muda|empieza|termina|será|vence|caduca"
+    r"|cita|reunión|entrevista|boda|vuelo|concierto|operación|entrega|funeral"
     r"|приедет|придёт|придет|приезжает|приходит|будет|встреча|экзамен|рейс|уезжает|улетает|прилетает)\b",
     re.IGNORECASE,
 )
@@ -38,6 +62,11 @@ _HAPPENS = re.compile(
 _LASTS = re.compile(
     r"\b(?:every|each|always|usually|often|weekly|monthly|yearly|annual(?:ly)?|daily|since|was|were|had|did|came|went|birthday|born|anniversary"
     r"|name day|regularly|normally|(?:mon|tues|wednes|thurs|fri|satur|sun)days"
+    r"|jede[nrsm]?|immer|üblicherweise|normalerweise|meistens|täglich|wöchentlich|jährlich|war|waren|hatte|kam|seit|geburtstag|geboren"
+    r"|(?:mon|diens|donners|frei|sams|sonn)tags|mittwochs"
+    r"|chaque|tous les|toutes les|toujours|d['’]habitude|était|étaient|depuis|anniversaire|née?"
+    rf"|le (?:{_DAYS_FR})(?! prochain)(?!,? (?:le )?\d)"  # "le lundi" is every Monday
+    rf"|los (?:{_DAYS_ES})|cada|todos los|todas las|siempre|normalmente|era|fue|desde|cumpleaños|nació"
     r"|каждый|каждую|каждое|обычно|всегда|был|была|было|день рождения|родился|родилась)\b",
     re.IGNORECASE,
 )

@@ -3,6 +3,7 @@
 --       6 hcli:session_history:<chat>  7 hcli:session_size:<chat>  8 hcli:stats:<day>  9 hcli:session:<chat>
 --       10 hcli:mem:unconsolidated:<chat>  11 hcli:results:<task>  12 hcli:mem:dead  13 hcli:mem:attempts:<task>
 --       14 hcli:mem:spent:<chat>  15 hcli:mem:chats  16 hcli:mem:tags  17 hcli:mem:why:<chat>
+--       18 hcli:mem:stats:<day>:<chat>  19 hcli:mem:stats:<day>:0 (all chats)
 -- ARGV  1 claim token  2 chat (its lock)  3 JSON: {user, asst, history, size, stats, digest, session_was, session, session_ttl, turn_ids, dead,
 --       history_ttl, history_length, stats_ttl, done_ttl, unconsolidated_length, dead_length, result, result_ttl, chat, tokens,
 --       spent_ttl, tags, why, why_ttl, forget, session_cost, existing_turns}; "" = absent; forget: the conversation so far is not to be told again;
@@ -62,10 +63,12 @@ if e.forget then
   for _, name in ipairs({KEYS[6], KEYS[7], KEYS[14], KEYS[17]}) do redis.pcall('DEL', name) end
 end
 
-for _, pair in ipairs(e.stats) do
-  redis.pcall(pair[1] == 'cost_usd' and 'HINCRBYFLOAT' or 'HINCRBY', KEYS[8], pair[1], pair[2])
+for _, counters in ipairs({KEYS[8], KEYS[18], KEYS[19]}) do
+  for _, pair in ipairs(e.stats) do
+    redis.pcall(pair[1] == 'cost_usd' and 'HINCRBYFLOAT' or 'HINCRBY', counters, pair[1], pair[2])
+  end
+  redis.pcall('EXPIRE', counters, e.stats_ttl)
 end
-redis.pcall('EXPIRE', KEYS[8], e.stats_ttl)
 for _, turn_id in ipairs(e.turn_ids) do redis.pcall('RPUSH', KEYS[10], turn_id) end
 redis.pcall('LTRIM', KEYS[10], -e.unconsolidated_length, -1)
 if #e.turn_ids > 0 then redis.pcall('SADD', KEYS[15], e.chat) end

@@ -225,7 +225,7 @@ def _trusted(hands: Hands, *, resume: bool, yes: bool) -> list[Journal]:
 def _list(settings: Settings, *, json: bool) -> None:
     from dispatcher.forget.journal import unfinished_names
     from dispatcher.forget.receipt import receipts
-    from shared.text import time_text
+    from shared.text import zoned_text
 
     unfinished, done = unfinished_names(settings.hmem_state_dir), receipts(settings.hmem_state_dir)
     hidden = list(_only_hidden(settings))
@@ -239,7 +239,7 @@ def _list(settings: Settings, *, json: bool) -> None:
     for record in done:
         said = "complete" if record["complete"] else "incomplete"
         typer.echo(
-            f"{record['id']}  {time_text(record['finished_at'], settings.timezone)}  {said}, chats {', '.join(record['chats'])}"
+            f"{record['id']}  {zoned_text(record['finished_at'], settings.timezone)}  {said}, chats {', '.join(record['chats'])}"
         )
 
 

@@ -135,16 +135,11 @@ class ChatMemory:
             raise SettingsError("Nothing is kept here: MEDIUM_URL=none switches it off. Answer without it.")
 
     def _deadline(self, kind: str, said: str, now: float) -> float:
-        from dispatcher.deadlines import resolve
+        from dispatcher.given_dates import deadline_of
 
         if kind != "goal":
             raise InvalidInput(f"A {kind} has no deadline. Leave it out, or keep it as a goal.")
-        found = resolve(said, now, self._settings.timezone)
-        if found is None:
-            raise InvalidInput(
-                "The deadline is no date that is understood. Write next Friday, 1 December or 2026-12-01."
-            )
-        return found.at
+        return deadline_of(said, now, self._settings.timezone).at
 
     def _action(self, text: str, kind: str, deadline: str | None) -> str:
         """The task id of an addition: the same for the same words, until something was forgotten or done, since then they may be said anew."""

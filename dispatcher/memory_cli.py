@@ -126,7 +126,7 @@ def forget(chat: Chat, which: Which, json: Json = False) -> None:
 @app.command(context_settings=DASHES)
 def why(chat: Chat, json: Json = False) -> None:
     """What was injected for the last answer."""
-    from dispatcher.commands import why_text
+    from dispatcher.explanation import why_text
 
     settings, chat_id = start(), given_chat(chat)
     with closing(connect(settings)) as client:
@@ -294,16 +294,14 @@ def _chosen(day: Day, chat_id: str, which: str, what: str) -> Memory:
 
 
 def _deadline(settings: Settings, kind: Kind, said: str, now: float) -> float:
-    from dispatcher.deadlines import resolve
+    from dispatcher.given_dates import deadline_of
 
     if kind is not Kind.GOAL:
         raise InvalidInput(f"A {kind.value} has no deadline. Add --type goal, or leave --deadline out.")
-    found = resolve(said, now, settings.timezone)
-    if found is None:
-        raise InvalidInput(
-            f"--deadline {said!r} is no date that is understood. Write next Friday, 1 December or 2026-12-01."
-        )
-    return found.at
+    try:
+        return deadline_of(said, now, settings.timezone).at
+    except InvalidInput as error:
+        raise InvalidInput(f"--deadline: {error}") from error
 
 
 def _report(memory: Memory, said: str, forgotten: list[str], *, json: bool) -> None:

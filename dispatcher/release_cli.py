@@ -10,7 +10,8 @@ from dispatcher import releases
 from dispatcher.cli_parts import Json
 from shared.command import print_json, start
 from shared.errors import ReleaseRefused
-from shared.text import size_text
+from shared.moments import moment
+from shared.text import size_text, time_text
 
 app = typer.Typer(no_args_is_help=True, help="The releases on this host: list, verify, rollback, unpin, prune.")
 
@@ -23,18 +24,23 @@ Run = Annotated[int | None, typer.Argument(min=0, help="Run of a release, as hme
 @app.command("list")
 def list_(json: Json = False) -> None:
     """Every release: run, time, parent, turns, chats, size, and which one is current, previous, pinned or in use."""
-    found, wrong = releases.list_releases(start(directory=WRITES).hmem_memory_dir)
+    settings = start(directory=WRITES)
+    found, wrong = releases.list_releases(settings.hmem_memory_dir)
     if json:
         print_json({"releases": [listed.to_json() for listed in found], "wrong": wrong})
         return
     for listed in found:
         counts = "-" if listed.turns is None else f"{listed.turns} turns of {listed.chats} chats"
         parent = f"after {listed.parent}" if listed.parent is not None else ""
-        created = (listed.created_at or "").replace("+00:00", "Z")
-        row = f"{listed.run:>6}  {created:20}  {parent:10}  {counts:28}  {size_text(listed.bytes):>9}  {'+'.join(listed.indexes) or '-':8}"
+        created = (
+            time_text(at, settings.timezone) if (at := moment(listed.created_at or None, settings.timezone)) else ""
+        )
+        row = f"{listed.run:>6}  {created:16}  {parent:10}  {counts:28}  {size_text(listed.bytes):>9}  {'+'.join(listed.indexes) or '-':8}"
         typer.echo(f"{row}  {', '.join(listed.marks)}".rstrip())
     if not found:
         typer.echo("There is no release yet.")
+    else:
+        typer.echo(f"Times are those of {settings.chat_timezone}.", err=True)
     if wrong:
         typer.echo(f"note: {wrong}", err=True)
 

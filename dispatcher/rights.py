@@ -29,11 +29,12 @@ class Rights:
         """Why this person may not do in this chat what only an owner may do in a group; "" for who may."""
         return "" if self.unlimited(chat_id, user) else f"In a group only an owner may {what}. {_how(user)}"
 
-    def stats_refusal(self, chat_id: str, user: str | None) -> str:
-        """The same for the counters of all chats. Without OWNERS the person of the only private chat is taken for the owner."""
-        if user in self._owners or (not self._owners and self._private_chats == {chat_id}):
-            return ""
-        return f"/stats counts all chats, so only an owner may see it. {_how(user)}"
+    def counts_all(self, chat_id: str, user: str | None) -> bool:
+        """Whether this person is shown here what was done in all chats: an owner in private. Without OWNERS the person of the only private
+        chat is taken for the owner."""
+        if in_group(chat_id):
+            return False
+        return user in self._owners or (not self._owners and self._private_chats == {chat_id})
 
 
 def _how(user: str | None) -> str:

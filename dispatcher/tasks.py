@@ -13,13 +13,13 @@ import math
 from collections.abc import Awaitable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, tzinfo
 from typing import Any, Literal, cast
 
 from redis import ResponseError
 from redis.asyncio import Redis
 
-from dispatcher.existing import NO_TURNS, ExistingResult, Signed
+from dispatcher.existing import NO_TURNS, ExistingResult, Signed, may_be_a_result
 from dispatcher.refused import USED_ID, dead_letter
 from dispatcher.scripts import script_text
 from dispatcher.session_history import Said, conversation_of, history_entry
@@ -91,10 +91,10 @@ class Finished:
 
 
 class TaskQueue:
-    """One worker's hands on the queue. Tasks of more than `task_bytes` are refused; `signed` judges results that stand there."""
+    """One worker's hands on the queue. Tasks of more than `task_bytes` are refused, `signed` judges results, `zone` has a chat's days."""
 
-    def __init__(self, redis: Redis, task_bytes: int, signed: Signed) -> None:
-        self._redis, self._task_bytes, self._signed = redis, task_bytes, signed
+    def __init__(self, redis: Redis, task_bytes: int, signed: Signed, zone: tzinfo = UTC) -> None:
+        self._redis, self._task_bytes, self._signed, self._zone = redis, task_bytes, signed, zone
         self.worker = process_name()
         self._claims = 0
         self._scripts = {
@@ -198,7 +198,7 @@ class TaskQueue:
                 pipe.strlen(keys.result(task_id))
             answers = await pipe.execute(raise_on_error=False)
         asked = dict(zip(task_ids, answers[::2], strict=True))
-        there = [one for one, size in zip(task_ids, answers[1::2], strict=True) if _may_be_a_result(size)]
+        there = [one for one, size in zip(task_ids, answers[1::2], strict=True) if may_be_a_result(size)]
         raws = cast(list[bytes | None], await self._redis.mget([keys.result(one) for one in there]) if there else [])
         existing = dict(zip(there, raws, strict=True))
         return [(asked[one] == 1, existing.get(one) or b"") for one in task_ids]
@@ -261,6 +261,7 @@ class TaskQueue:
             keys.CHATS,
             keys.TAGS,
             keys.why(chat),
+            *keys.chat_stats(datetime.now(self._zone).strftime("%Y-%m-%d"), chat),
         ]
 
     async def bury(self, claim: Claim, reason: str, task_id: str | None, result: Result | None) -> bool:
@@ -334,11 +335,6 @@ def turns_of(names: Iterable[str], raws: Iterable[bytes | None], chat_id: str) -
             if raw is not None and (turn := Turn.parse(name.encode(), raw)).chat_id == chat_id:
                 turns.append(turn)
     return turns
-
-
-def _may_be_a_result(size: object) -> bool:
-    """By its length; of a key of another type there is an error instead."""
-    return isinstance(size, int) and 0 < size <= RESULT_BYTES
 
 
 def _cost(raw: bytes) -> float:

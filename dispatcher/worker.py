@@ -84,7 +84,7 @@ class Worker:
     ) -> None:
         self._settings, self._memory, self._answering = settings, memory, answering
         self._redis, self._metrics = client, metrics or Metrics()
-        self._queue = TaskQueue(client, settings.task_bytes, answering.signed)
+        self._queue = TaskQueue(client, settings.task_bytes, answering.signed, settings.timezone)
         self._alarm = Alarm(settings, client)
         self._day = day
         self._running: dict[asyncio.Task[None], Run] = {}

@@ -40,6 +40,7 @@ from shared.files import make_dir, remove_tree, safe_name, sha256_file
 from shared.records import RecordRefused, Tombstone, Turn
 from shared.settings import Settings
 from shared.speakers import Speaker, namesakes
+from shared.text import time_text
 from shared.turn_line import bare_line
 
 FORMAT = 1
@@ -288,9 +289,10 @@ class _Export:
         told = [f"chat {chat_id}" for chat_id in sorted(self._wanted.chats)]
         for word, at in (("since", self._wanted.since), ("until", self._wanted.until)):
             if at is not None:
-                told.append(f"{word} {datetime.fromtimestamp(at, self._zone).isoformat(timespec='seconds')}")
+                told.append(f"{word} {time_text(at, self._zone)}")
+        made = time_text(datetime.fromisoformat(index["made"]).timestamp(), self._zone)
         return _TEMPLATES.get_template("export_readme.txt.j2").render(
-            index=index, asked=", ".join(told), made=index["made"], archive=self._directory, zone=self._zone.key
+            index=index, asked=", ".join(told), made=made, archive=self._directory, zone=self._zone.key
         )
 
 

@@ -16,9 +16,7 @@ When = Annotated[str | None, typer.Option(help="ISO 8601 (in CHAT_TIMEZONE if it
 
 
 def export_archive(
-    out: Annotated[
-        Path | None, typer.Option(help="The folder to make; hmem-export-<UTC date> here if not told.")
-    ] = None,
+    out: Annotated[Path | None, typer.Option(help="The folder to make; hmem-export-<date> here if not told.")] = None,
     chat: Annotated[
         list[str] | None, typer.Option(help="Only this chat; may be repeated. --chat=-100 for a negative one.")
     ] = None,
@@ -38,7 +36,7 @@ def export_archive(
         given_moment("--since", since, settings.timezone),
         given_moment("--until", until, settings.timezone),
     )
-    folder, report = out or default_folder(), Reporter(quiet=json or settings.log_json)
+    folder, report = out or default_folder(settings.timezone), Reporter(quiet=json or settings.log_json)
     index = archive_export.export_archive(settings, folder, wanted, report, force=force)
     if json:
         print_json({"out": str(folder.resolve()), **index})

@@ -164,7 +164,7 @@ def _from_files(
     if json:
         print_json(report)
     else:
-        typer.echo("\n".join(intake.lines(report, dry=dry_run)))
+        typer.echo("\n".join(intake.lines(report, settings.timezone, dry=dry_run)))
     if error := intake.nothing_read(report):
         raise error
     _say_nights(report.get("nights", []), quiet=json)

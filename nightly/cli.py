@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from datetime import UTC, datetime
+import time
 from typing import Annotated
+from zoneinfo import ZoneInfo
 
 import typer
 
@@ -15,6 +16,7 @@ from shared.command import print_json, run_command, start_night
 from shared.credentials import for_child
 from shared.errors import InvalidInput, SettingsError
 from shared.processes import module_command
+from shared.text import zoned_text
 
 app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False, add_completion=False, help=__doc__)
 app.add_typer(backfill_app, name="backfill")
@@ -85,7 +87,9 @@ def schedule() -> None:
             f"NIGHT_CRON={settings.night_cron!r} is no cron expression: {error}. Write one like '0 3 * * *'."
         ) from error
     scheduler = BlockingScheduler(timezone=settings.timezone)
-    scheduler.add_job(_one_night, trigger, coalesce=True, max_instances=1, misfire_grace_time=None)
+    scheduler.add_job(
+        _one_night, trigger, args=[settings.timezone], coalesce=True, max_instances=1, misfire_grace_time=None
+    )
     typer.echo(f"Nights run at {settings.night_cron} ({settings.chat_timezone}). Stop with Ctrl-C.", err=True)
     try:
         scheduler.start()
@@ -106,12 +110,12 @@ def named_weekdays(expression: str) -> str:
     return " ".join([*others, ",".join(dict.fromkeys(days))])
 
 
-def _one_night() -> None:
+def _one_night(zone: ZoneInfo) -> None:
     """A night that fails (or crashes) says so and leaves the schedule running; the next one finishes it first."""
     with for_child() as (environment, descriptors):
         night = module_command("nightly", "run")
         code = subprocess.run(night, env=environment, pass_fds=descriptors, check=False).returncode
-    typer.echo(f"{datetime.now(UTC):%Y-%m-%d %H:%M:%SZ} night ended with exit code {code}", err=True)
+    typer.echo(f"{zoned_text(time.time(), zone)} night ended with exit code {code}", err=True)
 
 
 @app.command()
@@ -122,7 +126,8 @@ def status(
     """Nights, their steps and ledgers, and where one stopped."""
     from nightly.report import SHOWN_NIGHTS, night_lines, print_chats, read_nights
 
-    nights = read_nights(start_night())
+    settings = start_night()
+    nights = read_nights(settings)
     if json:
         print_json(nights)
         return
@@ -130,7 +135,7 @@ def status(
         typer.echo("No night has run on this host yet. Run hmem-night run.")
         return
     for night in nights[-SHOWN_NIGHTS:]:
-        typer.echo("\n".join(night_lines(night)))
+        typer.echo("\n".join(night_lines(night, settings.timezone)))
     if chats:
         print_chats(nights)
 

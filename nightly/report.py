@@ -5,15 +5,15 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import orjson
 
 from nightly.ledger import ENDS
 from shared.settings import Settings
-from shared.text import shorten, size_text
+from shared.text import shorten, size_text, zoned_text
 
 #: Nights that are shown, and chats in the table of one.
 SHOWN_NIGHTS, SHOWN_CHATS, SHOWN_PLACES = 10, 50, 3
@@ -86,38 +86,34 @@ def ledger_line(steps: Mapping[str, Any]) -> str | None:
     return f"{line}; index: {sums['keywords']} keywords, {vectors}"
 
 
-def night_lines(night: Mapping[str, Any]) -> list[str]:
+def night_lines(night: Mapping[str, Any], zone: ZoneInfo) -> list[str]:
     """One night for `hmem-night status`: its sentence, its ledger, and where it stopped."""
     summary, failed = night["summary"], night["failed"]
     ledger = ledger_line(night["steps"])
     if summary is None:
-        return [*_unfinished(night), *([f"  {ledger}"] if ledger else [])]
-    lines = [f"{_moment(summary['finished_at'])}  {sentence(summary)}"]
+        return [*_unfinished(night, zone), *([f"  {ledger}"] if ledger else [])]
+    lines = [f"{zoned_text(summary['finished_at'], zone)}  {sentence(summary)}"]
     if ledger:
         lines.append(f"  {ledger}")
     if failed and failed["at"] >= summary["finished_at"]:
-        lines.append(f"  alarm at {_stop(failed)}")
+        lines.append(f"  alarm at {_stop(failed, zone)}")
     elif failed:
         how = "then it was given up" if "abandoned" in summary else "it was finished later"
-        lines.append(f"  had stopped at {_stop(failed)}\n  {how}")
+        lines.append(f"  had stopped at {_stop(failed, zone)}\n  {how}")
     return lines
 
 
-def _unfinished(night: Mapping[str, Any]) -> list[str]:
+def _unfinished(night: Mapping[str, Any], zone: ZoneInfo) -> list[str]:
     failed, done = night["failed"], ", ".join(night["steps"]) or "nothing"
     if failed and failed["step"] not in night["steps"]:
-        first = f"Night {night['run']} is unfinished, stopped at {_stop(failed)}"
+        first = f"Night {night['run']} is unfinished, stopped at {_stop(failed, zone)}"
     else:
         first = f"Night {night['run']} is unfinished: it was cut off, or runs now."
     return [first, f"  done: {done}; hmem-night run goes on there"]
 
 
-def _stop(failed: Mapping[str, Any]) -> str:
-    return f"{failed['step']}, {_moment(failed['at'])}: {failed['error']} ({failed['exit_code']}): {failed['sentence']}"
-
-
-def _moment(timestamp: float) -> str:
-    return f"{datetime.fromtimestamp(timestamp, UTC):%Y-%m-%d %H:%M}Z"
+def _stop(failed: Mapping[str, Any], zone: ZoneInfo) -> str:
+    return f"{failed['step']}, {zoned_text(failed['at'], zone)}: {failed['error']} ({failed['exit_code']}): {failed['sentence']}"
 
 
 def sentence(summary: Mapping[str, Any]) -> str:

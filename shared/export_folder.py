@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import IO
+from zoneinfo import ZoneInfo
 
 from shared.errors import InvalidInput
 from shared.files import PrivateDir, commit_dir, make_dir, remove_tree
@@ -17,9 +18,9 @@ README = "README.txt"
 MARK = "Export of hcli-memory"
 
 
-def default_folder(*names: str) -> Path:
-    """`hmem-export[-name]-<UTC date>` in the current directory."""
-    return Path("-".join(["hmem-export", *names, datetime.now(UTC).strftime("%Y-%m-%d")]))
+def default_folder(zone: ZoneInfo, *names: str) -> Path:
+    """`hmem-export[-name]-<date>` in the current directory; the date is today's in the zone."""
+    return Path("-".join(["hmem-export", *names, datetime.now(zone).strftime("%Y-%m-%d")]))
 
 
 @contextmanager

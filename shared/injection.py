@@ -113,8 +113,12 @@ class Decision:
     why: str
     spans: tuple[Span, ...] = ()
     blind: bool = False
+    plain: str = ""  # why not, for the person who wrote the message
 
 
+#: What such a person is told.
+WEAK = "nothing that was said before fitted your message well enough"
+NO_SUBJECT = "your message names nothing that I could look up"
 #: Cosine from which on meaning is evidence, and what it counts beyond, by model family: the scales of two models differ. With LANGUAGES, what the
 #: family was trained on: a question in another language is near to all that is said in that language, whatever it is about.
 NEAR: Mapping[str, tuple[float, float]] = {"all-MiniLM-L6-v2": (0.20, 1.5)}
@@ -136,10 +140,16 @@ def decide(evidence: Evidence, family: str | None, zone: ZoneInfo) -> Decision:
     if message.asks_for_a_time:
         days = _named(message.spans, zone)
         if not evidence.then:
-            return Decision(False, f"it asks for what was said {days}, and nothing was said then")
+            return Decision(
+                False,
+                f"it asks for what was said {days}, and nothing was said then",
+                plain=f"nothing was said here {days}",
+            )
         return Decision(True, f"it asks for what was said {days}", tuple(message.spans))
     if not message.telling:
-        return Decision(False, "it holds no word that tells what it is about, and names no time that is over")
+        return Decision(
+            False, "it holds no word that tells what it is about, and names no time that is over", plain=NO_SUBJECT
+        )
     near = _meaning(evidence, family)
     words = evidence.coverage * min(1.0, evidence.rarity)
     if len(message.telling) == 1 and not message.asks:
@@ -158,7 +168,7 @@ def decide(evidence: Evidence, family: str | None, zone: ZoneInfo) -> Decision:
         return Decision(True, why, blind=True)
     verb = "is enough" if strength >= needed else "is too little"
     told = f"{told}; a strength of {strength:.2f} {verb} for {kind} ({needed:.2f})"
-    return Decision(strength >= needed, told, blind=blind)
+    return Decision(strength >= needed, told, blind=blind, plain="" if strength >= needed else WEAK)
 
 
 def _across_languages(evidence: Evidence, *, ours: bool) -> bool:

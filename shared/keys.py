@@ -50,6 +50,9 @@ KEYS: tuple[Key, ...] = (
     Key("hcli:mem:tags", "list",
         "tags of answers that could not be acted on yet: JSON {task_id, chat_id, session, said_at, tags}", "dispatcher, owner", "dispatcher", "none"),
     Key("hcli:mem:why:{chat_id}", "string", "JSON of what was injected for the last answer", "dispatcher, owner", "dispatcher", "24 h"),
+    Key("hcli:mem:stats:{day}:{chat_id}", "hash",
+        "counters of a chat on a day in CHAT_TIMEZONE; of the chat 0, which none is, those of all",
+        "dispatcher, owner", "bot, dispatcher", "48 h"),
     Key("hcli:mem:served", "sorted set",
         "chat → number of its last claim (newest 1,000): who was served longest ago comes first", "dispatcher", "dispatcher", "none"),
     Key("hcli:mem:cancel:{task_id}", "string", "this task is to be ended, also while it runs", "bot, owner", "dispatcher", "1 h"),
@@ -100,6 +103,10 @@ NIGHT_RUN = "hcli:mem:night:run"
 NIGHT_LAST = "hcli:mem:night:last"
 NIGHT_FAILED = "hcli:mem:night:failed"
 
+#: In place of a chat id: the records refuse it.
+EVERY_CHAT = "0"
+CHAT_STATS_PREFIX = "hcli:mem:stats:"
+
 #: Expiries in seconds.
 RESULT_TTL_SECONDS = 86_400
 HISTORY_TTL_SECONDS = 86_400
@@ -146,6 +153,11 @@ def size(chat_id: str) -> str:
 
 def stats(day: str) -> str:
     return f"hcli:stats:{day}"
+
+
+def chat_stats(day: str, chat_id: str) -> list[str]:
+    """Counters of a day in CHAT_TIMEZONE: of the chat, and of all chats together."""
+    return [f"{CHAT_STATS_PREFIX}{day}:{one}" for one in (chat_id, EVERY_CHAT)]
 
 
 def inflight(worker: str) -> str:

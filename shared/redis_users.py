@@ -25,7 +25,7 @@ CONVERSATION = tuple(keys.conversation("*"))
 INFLIGHT, LEASE, ATTEMPTS, DONE = keys.inflight("*"), keys.lease("*"), keys.attempts("*"), keys.done("*")
 UNCONSOLIDATED, DREAM, REMINDED = keys.unconsolidated("*"), keys.dream("*"), keys.reminded("*")
 SEEN, TOLD, MODEL, TEACH = keys.bot_seen("*"), keys.bot_told("*"), keys.bot_model("*"), keys.teach("*")
-VECTORS = keys.vectors("") + "*"
+VECTORS, CHAT_STATS = keys.vectors("") + "*", keys.CHAT_STATS_PREFIX + "*"
 
 
 @dataclass(frozen=True)
@@ -109,7 +109,8 @@ BOT = User(
         writes("SET DEL", RESULTS, why="answers what `/cancel` took back; removes what is delivered"),
         writes("DEL", SESSION, HISTORY, SIZE, why="`/new` ends the conversation"),
         reads("LRANGE", HISTORY, why="`/new` of h-cli's bot writes the conversation into a file"),
-        reads("HGETALL", STATS, why="`/stats`"),
+        reads("HGETALL", STATS, why="`/stats` of h-cli's bot"),
+        reads("HGETALL", CHAT_STATS, why="`/stats`"),
         writes("SET", CANCEL, why="`/cancel` asks for the end of a task that runs"),
         both(
             "HSET HSETNX HDEL HEXISTS HGETALL",
@@ -197,7 +198,7 @@ DISPATCHER = User(
         ),
         both("GET SET", WHY, why="what was injected for the last answer: `/memory why`"),
         writes("DEL", *CONVERSATION, why="ends a session or the whole conversation, in one step"),
-        both("HINCRBY HINCRBYFLOAT EXPIRE", STATS, why="counters of the day"),
+        both("HINCRBY HINCRBYFLOAT EXPIRE", STATS, CHAT_STATS, why="counters of the day, and of each chat"),
         both("RPUSH LTRIM LLEN", keys.DEAD, why="sets aside what it cannot take; figures"),
         both(
             "RPUSH LTRIM LRANGE LREM LLEN",
@@ -260,6 +261,7 @@ OWNER = User(
         writes("DEL", TURNS, RESULTS, SEEN, why="`hmem forget` removes what is covered, if it is still what was read"),
         writes("LREM LSET", keys.TASKS, why="… takes queued messages back, and cuts one that is too large"),
         writes("HDEL", INFLIGHT, keys.BUSY, why="… and those that a dead dispatcher holds"),
+        writes("DEL", CHAT_STATS, why="… and a whole chat's counters"),
         writes("SET", RESULTS, DONE, why="… answers them, unread, and sees to it that nobody else does"),
         writes("SET", CANCEL, why="… ends those that are being answered"),
         writes("LREM", keys.DEAD, keys.TAGS, keys.OUTBOX, UNCONSOLIDATED, HISTORY, why="… takes out of the lists what is covered"),

@@ -17,6 +17,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from pydantic import Field, SecretStr, ValidationError, ValidationInfo, field_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
+from shared.clock_time import ClockTime
 from shared.errors import SettingsError
 from shared.listening import listen_address
 from shared.ownership import refuse_changeable
@@ -173,7 +174,8 @@ class Settings(BaseSettings):
     telegram_api_url: str = Field("https://api.telegram.org", description="the Bot API server")
     allowed_chats: str = Field("", description="chat ids that the bot answers, comma-separated; empty: nobody")
     owners: str = Field(
-        "", description="user ids with an owner's rights in groups and over /stats, comma-separated; empty: nobody"
+        "",
+        description="user ids with an owner's rights in groups and /stats of all chats, comma-separated; empty: nobody",
     )
     queue_limit: int = Field(100, ge=1, description="queued tasks from which the bot takes no more")
     chat_queue_limit: int = Field(
@@ -183,6 +185,7 @@ class Settings(BaseSettings):
     metrics_listen: str = Field("", description="address and port of the Prometheus endpoint; empty: none")
 
     chat_timezone: str = Field("UTC", description="time zone of dates in text")
+    remind_at: ClockTime = Field("18:00", description="time of day of reminders, the day before a deadline")
     log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="least level that is logged")
     hmem_crash_at: str | None = Field(None, description="for tests: the point at which the process kills itself")
     log_json: bool = Field(False, description="log lines as JSON")

@@ -47,6 +47,11 @@ def time_text(timestamp: float, zone: ZoneInfo) -> str:
     return datetime.fromtimestamp(timestamp, zone).strftime("%Y-%m-%d %H:%M")
 
 
+def zoned_text(timestamp: float, zone: ZoneInfo) -> str:
+    """`2026-11-20 14:05 (Europe/Berlin)`: where a host's owner reads it, whose own clock may be another one."""
+    return f"{time_text(timestamp, zone)} ({zone.key})"
+
+
 def size_text(count: int) -> str:
     """Bytes for people: `79.3 MiB`."""
     amount, unit = float(count), "B"

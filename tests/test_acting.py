@@ -181,10 +181,20 @@ def test_to_forget_is_to_forget_every_turn_that_told_it(host: Host) -> None:
 
 
 def test_a_deadline_that_is_not_understood_keeps_the_goal_and_says_so(host: Host) -> None:
-    (said,) = host.answer("[GOAL CODE: call grandmother | DEADLINE: when the cows come home]")
-    assert said == 'I kept the goal without a date: "when the cows come home" is none that I understand.'
-    (goal,) = host.memories.list(SAID)
-    assert (goal.text, goal.deadline) == ("call grandmother", None)
+    for deadline, words in (
+        (
+            "when the cows come home",
+            'I kept the goal without a date: "when the cows come home" is no date that I understand.',
+        ),
+        ("31. Februar", "I kept the goal without a date: „31. Februar“ ist kein Datum, das ich verstehe."),
+        ("вчера", "I kept the goal without a date: «вчера» уже в прошлом ("),
+        ("01/02/2050", "one day in America and another one in Europe"),
+    ):
+        (said,) = host.answer(f"[GOAL CODE: {deadline} | DEADLINE: {deadline}]", f"t{deadline}")
+        assert words in said
+    goals = host.memories.list(SAID)
+    assert len(goals) == 4
+    assert not any(goal.deadline for goal in goals)
 
 
 def test_turns_that_said_it_again_are_forgotten_too(host: Host) -> None:

@@ -11,7 +11,8 @@ from uuid import uuid4
 
 import pytest
 
-from tests.conftest import BINARIES, Dispatcher, World
+from dispatcher.claude_model import default_model
+from tests.conftest import BINARIES, Dispatcher, World, wait_for
 from tests.servers.messages_api import MessagesApi
 
 CLAUDE = BINARIES / "claude"
@@ -77,6 +78,48 @@ def test_a_resumed_turn_gets_the_new_memory_and_not_the_old(
     assert "How is the parrot called?" in messages(api.requests[-1]), "the session was resumed"
     assert "Bruno" in system(api.requests[-1])
     assert "Alba" not in system(api.requests[-1])
+
+
+def test_another_model_counts_from_the_next_message_on_and_so_does_the_default(
+    cli: World, dispatcher: Dispatcher, api: MessagesApi
+) -> None:
+    asked = iter(range(100))
+
+    def model_of(**task: str) -> str:
+        name = f"m{next(asked)}"
+        cli.enqueue(name, f"This is {name}.", chat_id="9912", **task)
+        wait_for(lambda: cli.redis.exists(f"hcli:results:{name}"), "the answer")
+        assert name[-1] == "0" or "This is m0." in messages(api.requests[-1]), "the session was resumed"
+        return str(api.requests[-1]["model"])
+
+    by_default = model_of()
+    assert "haiku" not in by_default
+    assert "haiku" in model_of(model="haiku")
+    assert "sonnet" in model_of(model="sonnet")
+    assert model_of() == by_default
+    settings = cli.root / ".claude" / "settings.json"
+    settings.parent.mkdir(exist_ok=True)
+    settings.write_text('{"model": "haiku"}')
+    assert "sonnet" in model_of(model="sonnet")
+    assert "haiku" in model_of(), "the default that the owner has set"
+
+
+def test_the_clis_default_is_read_as_the_cli_reads_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dispatcher.claude_model.HOST_SETTINGS", tmp_path / "managed.json")
+    environment = {"HOME": str(tmp_path)}
+    assert default_model(environment) == "default"
+    (tmp_path / ".claude").mkdir()
+    own = tmp_path / ".claude" / "settings.json"
+    for broken in ("", "[]", '{"model": 7}', '{"env": 3}', '{"model": " "}'):
+        own.write_text(broken)
+        assert default_model(environment) == "default"
+    own.write_text('{"model": "sonnet"}')
+    assert default_model(environment) == "sonnet"
+    (tmp_path / "managed.json").write_text('{"model": "opus"}')
+    assert default_model(environment) == "opus"
+    assert default_model(environment | {"ANTHROPIC_MODEL": "haiku"}) == "haiku"
+    own.write_text('{"env": {"ANTHROPIC_MODEL": "sonnet"}}')
+    assert default_model(environment | {"ANTHROPIC_MODEL": "haiku"}) == "sonnet"
 
 
 def test_an_unknown_session_falls_back(cli: World, dispatcher: Dispatcher, api: MessagesApi) -> None:

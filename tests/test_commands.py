@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dispatcher.commands import USAGE, WHY_LINES, Command, parse, why_text
+from dispatcher.commands import USAGE, Command, parse
+from dispatcher.explanation import CHARACTERS, LINES, why_text
 from shared.records import dumps
 from tests.conftest import Dispatcher, World
 
@@ -63,22 +65,51 @@ def test_why_is_told_in_sentences() -> None:
         b'{"parts": [1], "tokens": 1, "hits": [], "degraded": []}',
     ):
         assert "cannot be read" in why_text(odd)
-    hit = {"date": "2026-11-20T10:00:00+00:00", "score": 0.5, "speaker": "anna", "text": "word " * 100}
+    hit = {
+        "date": "2026-11-20T00:30:00+13:00",
+        "score": 0.5,
+        "speaker": "anna",
+        "because": "words and meaning",
+        "text": "word " * 100,
+    }
     record = {
         "tokens": 40,
-        "parts": [{"name": "facts", "tokens": 9}],
-        "hits": [hit] * (WHY_LINES + 3),
-        "degraded": ["no vectors"],
+        "parts": [{"name": "facts", "tokens": 9}, {"name": "summary", "tokens": 9}],
+        "facts": ["the dog is called Alba", *map(str, range(LINES + 1))],
+        "summary_at": "2026-11-22T03:00:00+01:00",
+        "hits": [hit] * (LINES + 3),
+        "nothing_plain": None,
+        "missing": ["vectors", "day"],
+        "degraded": ["no vector search: /srv/x is gone"],
     }
     lines = why_text(dumps(record)).splitlines()
-    assert lines[0] == "For my last answer I was told 40 tokens: facts 9, headings 31."
-    assert lines[2].startswith("- 0.50 2026-11-20 anna: word word")
-    assert lines[-2:] == ["… and 3 more", "Missing: no vectors."]
-    assert all(len(line) < 220 for line in lines)
-    bare = {"tokens": 0, "parts": [], "hits": [], "degraded": [], "nothing_why": "nothing is near"}
+    assert lines[:3] == [
+        "For my last answer I was told this from memory.",
+        "Facts and goals:",
+        "- the dog is called Alba",
+    ]
+    assert lines[2 + LINES] == "… and 2 more"
+    assert lines[3 + LINES] == "Summary of earlier conversations: as of 22 November 2026."
+    assert lines[5 + LINES].startswith("- 20 November 2026, anna: word word")
+    assert lines[5 + LINES].endswith("… (words and meaning)")
+    assert lines[-2:] == [
+        "… and 3 more",
+        "Not available just then: the search by meaning, so I went by words alone; what was noted or said since last night.",
+    ]
+    assert all(len(line) < CHARACTERS + 60 for line in lines)
+    bare: dict[str, object] = {
+        "parts": [],
+        "facts": [],
+        "summary_at": None,
+        "hits": [],
+        "nothing_plain": "nothing is near",
+        "missing": [],
+    }
     assert why_text(dumps(bare)).splitlines() == [
-        "For my last answer I was told 0 tokens: nothing.",
-        "No earlier turns: nothing is near.",
+        "For my last answer I was told this from memory.",
+        "Facts and goals: none.",
+        "Summary of earlier conversations: none.",
+        "Earlier messages: none, since nothing is near.",
     ]
 
 
@@ -117,8 +148,39 @@ def test_commands_are_answered_here_and_nothing_of_them_is_stored(light: World, 
     assert ask(light, "/memory forget 1", chat="77").startswith("There is no memory number 1")
     assert "7731" not in ask(light, "/memory", chat="77")
     assert requests(light) == [], "nothing was sent to Claude"
-    left = {key for key in light.redis.scan_iter() if not key.startswith((b"hcli:mem:done:", b"hcli:stats:"))}
+    left = {
+        key
+        for key in light.redis.scan_iter()
+        if not key.startswith((b"hcli:mem:done:", b"hcli:stats:", b"hcli:mem:stats:"))
+    }
     assert {key for key in left if b"9912" in key or key.startswith(b"hcli:memory:")} == set()
+
+
+def test_why_tells_the_facts_the_summary_and_what_was_recalled_in_plain_words(light: World) -> None:
+    light.environment["CHAT_TIMEZONE"] = "Pacific/Auckland"
+    light.say("t1", "The boiler stopped, its display shows F28.", timestamp=1_795_000_000.0)
+    for number in range(45):
+        light.say(f"n{number}", f"Errand {number} took us to street {number * 7}.", timestamp=1_795_000_100.0 + number)
+    light.night(memory_summary=True)
+    running = light.start_dispatcher()
+    ask(light, "/memory add The garage code is 7731")
+    ask(light, "What does the display of the boiler show?")
+    told = ask(light, "/memory why").splitlines()
+    ask(light, "Hello!")
+    bare = ask(light, "/memory why")
+    assert running.stop() == 0
+    assert told[:3] == [
+        "For my last answer I was told this from memory.",
+        "Facts and goals:",
+        "- The garage code is 7731",
+    ]
+    assert re.fullmatch(r"Summary of earlier conversations: as of \d+ \w+ \d{4}\.", told[3])
+    assert told[4] == "Earlier messages, and what each was found by:"
+    assert any(line.startswith("- 19 November 2026, ") and "shows F28. (words" in line for line in told[5:]), told
+    assert "Earlier messages: none, since your message names nothing that I could look up." in bare
+    for text in ("\n".join(told), bare):
+        assert str(light.root) not in text
+        assert not re.search(r"token|release|MEMORY_|strength|\b0\.\d", text)
 
 
 def test_forgetting_ends_the_conversation_that_knows_it(light: World, dispatcher: Dispatcher) -> None:
@@ -126,8 +188,8 @@ def test_forgetting_ends_the_conversation_that_knows_it(light: World, dispatcher
     ask(light, "/memory add The user likes tea")
     assert "The garage code is 7731" in ask(light, "hello")
     told = ask(light, "/memory why")
-    assert told.startswith("For my last answer I was told")
-    assert "facts" in told
+    assert told.splitlines()[1] == "Facts and goals:"
+    assert {"- The garage code is 7731", "- The user likes tea"} <= set(told.splitlines())
     assert light.redis.exists("hcli:session:9912", "hcli:session_history:9912") == 2
     assert ask(light, "/memory forget 1") == "Forgotten. I shall not bring it up again."
     assert (

@@ -113,7 +113,6 @@ DATES = [
     ("1 December", "2026-12-01"),
     ("December 1st", "2026-12-01"),
     ("on the 1st of December, 2027", "2027-12-01"),
-    ("12/01/2026", "2026-12-01"),
     ("12.01.2027", "2027-01-12"),
     ("12-01-2027", "2027-01-12"),
     ("25/12/2026", "2026-12-25"),
@@ -185,8 +184,10 @@ def test_what_is_named_ends_then(text: str, moment: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "", " ", "Christmas", "soon", "someday", "never", "none", "no deadline", "n/a", "-", "now", "ASAP", "week", "the end", "hello world",
-        "a", "1 a", "5", "10", "mañana", "к лету", "30 February", "29 February 2027", "0000-00-00", "2026-13-40", "99/99/9999", "at 25:00",
+        "", " ", "Christmas", "soon", "someday", "never", "none", "no deadline", "n/a", "-",
+        "now", "ASAP", "week", "the end", "hello world",
+        "a", "1 a", "5", "10", "12/01/2026", "3/12", "к лету", "30 February", "29 February 2027", "0000-00-00", "2026-13-40", "99/99/9999",
+        "at 25:00",
         "in 60 years", "10 000 days", "1 January 1950", "2099", "by Friday because my boss said so", "Friday " * 30, "12:00 XYZT Friday",
     ],
 )  # fmt: skip

@@ -19,7 +19,7 @@ from dispatcher.context import Context
 from dispatcher.day import Day
 from dispatcher.dreamer import MOST_TRIES, Dreamer
 from dispatcher.store.database import Database
-from dispatcher.store.memories import Memories, MemoryType
+from dispatcher.store.memories import Memories, Memory, MemoryType
 from dispatcher.store.summaries import SessionSummary, Summaries
 from dispatcher.store.turns import Turns
 from shared.settings import Settings
@@ -71,6 +71,13 @@ def summaries(world: World, chat: str = CHAT) -> list[SessionSummary]:
         return Summaries(database).list(chat, 100)
 
 
+def owe(world: World, text: str) -> None:
+    """A goal that was made two days ago and is due in half an hour: it is time for its reminder."""
+    with closing(store(world)) as database:
+        goal = Memory(CHAT, MemoryType.GOAL, text, time.time() - 2 * 86_400, deadline=time.time() + 1_800)
+        Memories(database).add(CHAT, goal)
+
+
 def outbox(world: World) -> list[dict[str, Any]]:
     return [json.loads(raw) for raw in world.redis.lrange("hcli:mem:outbox", 0, -1)]
 
@@ -104,6 +111,7 @@ POINTS = ["dreamer:stored", "dreamer:summarised", "dreamer:reminded", "answering
 def test_a_death_at_any_point_loses_and_doubles_nothing(talk: Talk, point: str) -> None:
     world = talk.world
     talk.will_answer(GOAL, GOAL_TAG)
+    owe(world, "water the plants")
     dispatcher = world.start_dispatcher(HMEM_CRASH_AT=point, SESSION_TOKENS="12")
     tasks = [talk.send(message) for message in (GOAL, "The bank has its counter in Mill Street.")]
     dies(dispatcher)
@@ -118,9 +126,9 @@ def test_a_death_at_any_point_loses_and_doubles_nothing(talk: Talk, point: str) 
     ids = [f"{task}:{role}" for task in tasks for role in ("asst", "user")]
     assert Counter(name for name, _ in stored(world)) == Counter(ids)
     assert in_redis(world) == sorted(ids)
-    assert kept(world) == [(MemoryType.GOAL, "call the bank")]
+    assert kept(world) == [(MemoryType.GOAL, "water the plants"), (MemoryType.GOAL, "call the bank")]
     assert [message["chat_id"] for message in outbox(world)] == [CHAT]
-    assert "call the bank" in outbox(world)[0]["text"]
+    assert "water the plants" in outbox(world)[0]["text"]
     told = [turn for summary in summaries(world) for turn in summary.turn_ids]
     assert sorted(told) == sorted(set(told)), "a turn is in one summary"
     assert set(ids) == set(told)
@@ -159,7 +167,8 @@ def test_two_dispatchers_keep_off_one_chat(talk: Talk) -> None:
     for number in range(6):
         for one in others:
             one.say(f"Chat {one.chat_id} says number {number}.")
-    talk.say(GOAL, GOAL_TAG)
+    talk.say(GOAL)
+    owe(world, "call the bank")
     for one in others:
         one.consolidated()
     assert world.redis.lrange(f"hcli:mem:unconsolidated:{CHAT}", 0, -1) == [
@@ -204,6 +213,7 @@ def test_a_store_that_goes_and_comes_back(talk: Talk, server: PostgreSQL) -> Non
         server.start()
     wait_for(lambda: not world.redis.llen("hcli:mem:tags"), "the tags to be acted on")
     talk.consolidated()
+    owe(world, "water the plants")
     wait_for(lambda: outbox(world), "the reminder")
     after = talk.asked("What do you know about my safe?")
     assert not after.resumed, "the conversation that tells it has ended"
@@ -212,7 +222,11 @@ def test_a_store_that_goes_and_comes_back(talk: Talk, server: PostgreSQL) -> Non
     assert "call the bank (by" in after.part(FACTS)
     time.sleep(0.5)
     sound(dispatcher)
-    assert kept(world) == [(MemoryType.FACT, "the dog is called Alba"), (MemoryType.GOAL, "call the bank")]
+    assert kept(world) == [
+        (MemoryType.FACT, "the dog is called Alba"),
+        (MemoryType.GOAL, "call the bank"),
+        (MemoryType.GOAL, "water the plants"),
+    ]
     assert not [text for _, text in stored(world) if "4711" in text]
     assert len(outbox(world)) == 1
     assert world.redis.llen("hcli:mem:dead") == 0
@@ -240,14 +254,16 @@ def test_a_death_while_late_tags_are_acted_on(talk: Talk, server: PostgreSQL) ->
 def test_a_store_file_that_vanishes(talk: Talk) -> None:
     world = talk.world
     dispatcher = world.start_dispatcher()
-    talk.say(GOAL, GOAL_TAG)
+    talk.say(GOAL)
+    owe(world, "call the bank")
     wait_for(lambda: len(outbox(world)) == 1, "the first reminder")
     talk.consolidated()
     path = store(world).path
     assert path is not None
     for file in path.parent.glob(f"{path.name}*"):
         file.unlink()
-    assert talk.say("I must water the plants.", "Yes.\n[GOAL CODE: water the plants | DEADLINE: today]") == "Yes."
+    assert talk.say("I must feed the cat.", "Yes.\n[GOAL CODE: feed the cat | DEADLINE: today]") == "Yes."
+    owe(world, "water the plants")
     wait_for(lambda: len(outbox(world)) == 2, "the reminder of a goal with the number of the first one")
     talk.consolidated()
     request = talk.asked("What are my plans?")
@@ -373,9 +389,9 @@ def test_an_embedder_that_is_down_costs_vectors_only(world: World, monkeypatch: 
 
 def test_nobody_is_reminded_of_a_goal_that_was_replaced(world: World, dreaming: tuple[Day, Dreamer]) -> None:
     day, dreamer = dreaming
-    soon = time.time() + 3600
+    soon, made = time.time() + 1800, time.time() - 2 * 86_400
     for at, text in enumerate(("goal is to weigh 70 kg", "goal is to weigh 65 kg")):
-        day.remembering.add(CHAT, MemoryType.GOAL, text, now=time.time() + at, deadline=soon)
+        day.remembering.add(CHAT, MemoryType.GOAL, text, now=made + at, deadline=soon)
     dreamer.round()
     (reminder,) = outbox(world)
     assert "65 kg" in json.dumps(reminder)

@@ -16,8 +16,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dispatcher.assembling import of_release
-from dispatcher.commands import why_text
 from dispatcher.context import Context, hits_for
+from dispatcher.explanation import why_record, why_text
 from shared.choosing import FALL_OFF, chosen, most_telling, only_asks, repeats
 from shared.evidence import coverage, lead, middle, standing
 from shared.function_words import language_of
@@ -306,5 +306,5 @@ def test_of_a_hundred_messages_those_are_told_something_that_need_it(world: Worl
     assert {datetime.fromtimestamp(one.chunk.started_at, BERLIN).day for one in yesterday.used} == {11}
     saturday = answered(world, talks, "What did we talk about last Saturday?", "own-en", NOW)
     assert saturday.nothing_why == "it asks for what was said on 2026-03-07, and nothing was said then"
-    assert f"No earlier turns: {saturday.nothing_why}." in why_text(dumps(saturday.to_json()))
-    assert f"Earlier turns were wanted: {yesterday.why}." in why_text(dumps(yesterday.to_json()))
+    assert "Earlier messages: none, since nothing was said here on 2026-03-07." in why_text(why_record(saturday))
+    assert "(time)" in why_text(why_record(yesterday))

@@ -16,9 +16,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from dispatcher import remembering
-from dispatcher.answering import _why
 from dispatcher.context import Context
 from dispatcher.day import Day
+from dispatcher.explanation import why_record
 from dispatcher.store.memories import MemoryType
 from dispatcher.store.summaries import SessionSummary
 from shared import chat_index, lexical
@@ -204,5 +204,6 @@ def test_memories_are_kept_up_to_a_number_of_all_chats(day: Day, monkeypatch: py
 def test_what_why_tells_is_the_context_without_its_text() -> None:
     context = Context("text", degraded=["no summary"], release_run=7, ms=1.234)
     whole = context.to_json()
-    told = loads_object(_why(context))
-    assert told == {name: value for name, value in whole.items() if name not in ("text", "cut")}
+    told = loads_object(why_record(context))
+    plainly = {"facts": [], "missing": ["summary"], "nothing_plain": None, "summary_at": None}
+    assert told == {name: value for name, value in whole.items() if name not in ("text", "cut")} | plainly

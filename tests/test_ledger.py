@@ -297,6 +297,7 @@ FAILED = {
 
 
 def test_status_says_where_a_night_stopped_and_that_it_was_finished(light: World) -> None:
+    light.environment["CHAT_TIMEZONE"] = "Asia/Tokyo"
     light.say("t1", "something")
     light.command("hmem-night", "run", check=False, HMEM_CRASH_AT="embed:begun")
     cut_off = light.command("hmem-night", "status").stdout
@@ -304,7 +305,7 @@ def test_status_says_where_a_night_stopped_and_that_it_was_finished(light: World
     assert "done: export, archive, chunk; hmem-night run goes on there" in cut_off
     (light.night_dir / "nights" / "1" / "failed.json").write_text(json.dumps(FAILED))
     stopped = light.command("hmem-night", "status").stdout
-    told = "embed, 2025-11-22 03:00Z: EmbeddingError (13): Ollama is away. Start it."
+    told = "embed, 2025-11-22 12:00 (Asia/Tokyo): EmbeddingError (13): Ollama is away. Start it."
     assert f"Night 1 is unfinished, stopped at {told}" in stopped
     assert "turns: 1 archived = 1 in 1 chunks + 0 forgotten + 0 without text\n" in stopped
     light.night()

@@ -15,8 +15,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from dispatcher import summaries
-from dispatcher.answering import _why
 from dispatcher.context import Context, Said, compose
+from dispatcher.explanation import why_record
 from dispatcher.mcp_tools import Found, answer
 from nightly import summarise
 from shared.chunking import chunks_of
@@ -268,7 +268,7 @@ def test_a_name_that_passes_for_another_is_said_to_be_a_users(name: str) -> None
         of_the_night(said("obey", name))[1].splitlines()[-1].partition(" ")[2],
     ):
         assert line.startswith(f"{shown}: "), line
-    assert loads_object(_why(context(hits=[hit("obey", name)])))["hits"][0]["speaker"] == shown, "/memory why"
+    assert loads_object(why_record(context(hits=[hit("obey", name)])))["hits"][0]["speaker"] == shown, "/memory why"
 
 
 @pytest.mark.parametrize("name", ORDINARY)

@@ -259,7 +259,7 @@ def test_what_is_added_is_kept_once(light: World) -> None:
         assert "3. The boiler code is 4711" in (await server.call("memory_facts")).text
         for arguments, reason in [
             ({"text": "x", "deadline": "tomorrow"}, "A fact has no deadline"),
-            ({"text": "x", "kind": "goal", "deadline": "when it suits"}, "no date that is understood"),
+            ({"text": "x", "kind": "goal", "deadline": "when it suits"}, "no date that I understand"),
             ({"text": "x", "kind": "completed_goal"}, "kind: Input should be 'fact', 'goal' or 'preference'"),
             ({"text": "x", "chat_id": "77"}, "chat_id: Extra inputs"),
         ]:

@@ -69,7 +69,7 @@ def test_what_cannot_be_done_says_why_and_changes_nothing(light: World) -> None:
         (("done", "9912", "1"), "no open goal number 1"),
         (("add", "9912", " "), "TEXT is empty"),
         (("add", "9912", "x", "--deadline", "Friday"), "A fact has no deadline"),
-        (("add", "9912", "x", "--type", "goal", "--deadline", "when it suits"), "no date that is understood"),
+        (("add", "9912", "x", "--type", "goal", "--deadline", "when it suits"), "no date that I understand"),
         (("list", "0"), "cannot be a chat id"),
     ]:
         assert reason in memory(light, *arguments, code=24)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pytest
 
@@ -19,6 +21,8 @@ from tests.test_telegram_hearing import says
 OWNER = {"id": 7, "is_bot": False, "first_name": "Ada"}
 MEMBER = {"id": 8, "is_bot": False, "first_name": "Bea"}
 ANONYMOUS = {"id": 1087968824, "is_bot": True, "first_name": "Group"}
+#: Where it is another day than in UTC, at any hour.
+ELSEWHERE = "Pacific/Kiritimati" if datetime.now(UTC).hour >= 10 else "Pacific/Niue"
 KEPT = ("session", "session_history", "session_size")
 
 
@@ -26,7 +30,7 @@ KEPT = ("session", "session_history", "session_size")
 def stage(redis_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
     """One bot for all tests here, whose owner is 7; each takes a chat of its own."""
     with staged(redis_url, tmp_path_factory.mktemp("owners")) as made:
-        made.bot(OWNERS="7")
+        made.bot(OWNERS="7", CHAT_TIMEZONE=ELSEWHERE)
         yield made
 
 
@@ -49,7 +53,6 @@ def test_what_a_member_of_a_group_may_not_is_refused_with_his_number(stage: Stag
     for command, what in (
         ("/new", "begin a new"),
         ("/model opus", "another model"),
-        ("/stats", "only an owner may see"),
     ):
         for sender, who in (({"user": MEMBER}, "Your number is 8"), (in_its_name(group), "write as yourself")):
             stage.api.say(group, command, **sender)
@@ -63,6 +66,7 @@ def test_what_a_member_of_a_group_may_not_is_refused_with_his_number(stage: Stag
         ("/help", "for my owner"),
         ("/status", "Queued"),
         ("/model", "default"),
+        ("/stats", "today in this chat"),
     ):
         stage.api.say(group, command, user=MEMBER)
         says(stage, group, words)
@@ -77,18 +81,34 @@ def test_an_owner_may_all_of_it_in_a_group(stage: Stage, group: int) -> None:
     assert stage.redis.get(f"hcli:mem:bot:model:{group}") == b"opus"
 
 
-def test_in_a_private_chat_the_person_may_all_but_see_the_counters_of_others(stage: Stage) -> None:
+def test_in_a_private_chat_the_person_may_all_of_it(stage: Stage) -> None:
     chat = stage.new_chat()
-    for command, words in (
-        ("/new", "begins"),
-        ("/model opus", "is opus"),
-        ("/stats", "Your number is 8"),
-        ("/cancel", "nothing"),
-    ):
+    for command, words in (("/new", "begins"), ("/model opus", "is opus"), ("/cancel", "nothing")):
         stage.api.say(chat, command, user=MEMBER)
         says(stage, chat, words)
-    stage.api.say(chat, "/stats", user=OWNER)
-    says(stage, chat, "Nothing was done")
+
+
+def test_each_sees_the_numbers_of_his_own_chat_and_the_owner_in_private_those_of_all(stage: Stage, group: int) -> None:
+    chat = stage.new_chat()
+    day = datetime.now(ZoneInfo(ELSEWHERE)).strftime("%Y-%m-%d")
+    for which, count in ((chat, 3), (group, 5), (0, 9)):
+        stage.redis.hset(f"hcli:mem:stats:{day}:{which}", "tasks", count)
+    stage.redis.hset(f"hcli:stats:{datetime.now(UTC):%Y-%m-%d}", "tasks", 77)  # h-cli's, by UTC
+    for where, user, counts in (
+        (group, MEMBER, [5]),
+        (group, OWNER, [5]),
+        (chat, MEMBER, [3]),
+        (chat, OWNER, [3, 9]),
+    ):
+        before = len(stage.api.texts(where))
+        stage.api.say(where, "/stats", user=user)
+        wait_until(lambda: len(stage.api.texts(where)) > before, lambda: "the numbers")  # noqa: B023
+        lines = stage.api.texts(where)[-1].splitlines()
+        places = ["this chat", "all chats"]
+        assert [line.partition(" messages")[0] for line in lines] == [
+            f"Today in {place}: {count}" for place, count in zip(places, counts, strict=False)
+        ]
+    stage.redis.delete(*(f"hcli:mem:stats:{day}:{one}" for one in (chat, group, 0)))
 
 
 def asked(stage: Stage, group: int, text: str, **sender: Any) -> str:
@@ -157,11 +177,11 @@ def test_an_edited_text_is_its_editors(stage: Stage, group: int) -> None:
 @pytest.mark.parametrize(("owners", "chats", "chat", "user", "may"), [
     ("", "7", "7", "7", True), ("", "7,-100", "7", "7", True), ("", "7,-100", "-100", "7", False), ("", "7,8", "7", "7", False),
     ("", "", "7", "7", False), ("7", "7,8", "7", "7", True), ("7", "7,8", "8", "8", False), ("7", "8", "8", "8", False),
-    ("7", "-100", "-100", "7", True), ("7", "-100", "-100", None, False),
+    ("7", "-100", "-100", "7", False), ("7", "-100", "-100", None, False),
 ])  # fmt: skip
 def test_the_counters_of_all_chats_are_the_owners(light: World, owners: str, chats: str, chat: str, user: str | None, may: bool) -> None:  # fmt: skip
     rights = Rights(light.settings(owners=owners, allowed_chats=chats))
-    assert (rights.stats_refusal(chat, user) == "") is may
+    assert rights.counts_all(chat, user) is may
 
 
 @pytest.mark.parametrize(

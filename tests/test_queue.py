@@ -8,8 +8,10 @@ import re
 import socket
 import subprocess
 from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
 from functools import partial
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pytest
 from redis import Redis
@@ -108,6 +110,29 @@ def test_finishing_twice_writes_once(light: World) -> None:
     assert light.redis.llen("hcli:session_history:1") == 2
     assert light.redis.get("hcli:session:1") == b"s"
     assert [int(value) for value in light.redis.hvals(light.redis.keys("hcli:stats:*")[0])] == [1]
+
+
+def test_a_chats_counters_are_of_the_chats_day_and_those_of_all_beside_them(light: World) -> None:
+    for number, chat in enumerate((1, 1, 2)):
+        light.enqueue(f"t{number}", "one", chat_id=chat)
+    zone = ZoneInfo("Pacific/Kiritimati" if datetime.now(UTC).hour >= 10 else "Pacific/Niue")  # another day than in UTC
+    day = f"{datetime.now(zone):%Y-%m-%d}"
+
+    async def scenario(one: TaskQueue, _two: TaskQueue) -> None:
+        queue = TaskQueue(one._redis, light.settings().task_bytes, partial(is_signed, "k"), zone)
+        for _ in range(3):
+            claim = await claimed(queue)
+            again = finished(claim, stats=[("tasks", "1"), ("cost_usd", "0.25")])
+            assert await queue.finish(claim, again)
+            assert not await queue.finish(claim, again)
+
+    play(light, scenario)
+    found = {chat: light.redis.hgetall(f"hcli:mem:stats:{day}:{chat}") for chat in (1, 2, 0)}
+    assert found[1] == {b"tasks": b"2", b"cost_usd": b"0.5"}
+    assert found[2] == {b"tasks": b"1", b"cost_usd": b"0.25"}
+    assert found[0] == {b"tasks": b"3", b"cost_usd": b"0.75"}
+    assert all(0 < light.redis.ttl(f"hcli:mem:stats:{day}:{chat}") <= 172_800 for chat in found)
+    assert light.redis.hget(f"hcli:stats:{datetime.now(UTC):%Y-%m-%d}", "tasks") == b"3", "h-cli's, by UTC"
 
 
 def test_keys_of_another_type_cost_themselves_and_not_the_task(light: World) -> None:

@@ -186,7 +186,7 @@ def test_status_and_stats_in_words(stage: Stage, chat: int) -> None:
         "cost_usd": "0.1234",
         "num_turns": "x",
     }
-    stage.redis.hset(f"hcli:stats:{day}", mapping=counters)
+    stage.redis.hset(f"hcli:mem:stats:{day}:{chat}", mapping=counters)
     stage.redis.hset("hcli:mem:release", "w", 3)
     stage.redis.set("hcli:mem:lease:w", "1")
     stage.redis.set("hcli:mem:night:last", json.dumps({"run": 3, "finished_at": datetime.now(UTC).timestamp() - 7200}))

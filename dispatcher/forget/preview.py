@@ -7,7 +7,7 @@ from zoneinfo import ZoneInfo
 
 from dispatcher.forget.night_part import NightPart
 from dispatcher.forget.selecting import Selection
-from shared.text import one_line, shorten, time_text
+from shared.text import one_line, shorten, time_text, zoned_text
 
 #: Texts that are shown, and their characters.
 SHOWN, CHARACTERS = 10, 120
@@ -51,7 +51,7 @@ def _archive(night: NightPart) -> str:
 
 def preview_text(shown: dict[str, Any], zone: ZoneInfo) -> str:
     """For people."""
-    span = f", from {time_text(shown['first'], zone)} to {time_text(shown['last'], zone)}" if shown["turns"] else ""
+    span = f", from {time_text(shown['first'], zone)} to {zoned_text(shown['last'], zone)}" if shown["turns"] else ""
     lines = [f"To be forgotten: {shown['turns']} turns of chat {', '.join(shown['chats']) or '(none)'}{span}"]
     if not shown["turns"] and shown["asked"]["kind"] == "chat":
         lines.append(

@@ -11,7 +11,7 @@ import orjson
 from dispatcher.forget.journal import Journal
 from dispatcher.forget.store_layer import StoreLayer
 from shared.files import make_dir, read_own, write_atomic
-from shared.text import time_text
+from shared.text import zoned_text
 
 FOLDER = "receipts"
 
@@ -111,7 +111,7 @@ def _stays(what: str, why: str, do: str) -> dict[str, str]:
 
 def receipt_text(record: dict[str, Any], zone: Any) -> str:
     """For people."""
-    lines = [f"Forgetting {record['id']}, {time_text(record['finished_at'], zone)}: " + _verdict(record)]
+    lines = [f"Forgetting {record['id']}, {zoned_text(record['finished_at'], zone)}: " + _verdict(record)]
     lines += [f"  {layer:34} {_counts(counts)}" for layer, counts in sorted(record["layers"].items())]
     scan = record["scan"]
     lines.append(

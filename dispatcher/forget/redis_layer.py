@@ -1,6 +1,6 @@
 """What Redis holds of it: found by reading, removed by value, so that what came in its place stays.
 
-What has only ids, hashes or numbers stays: which tasks are done, who was served, which answers are awaited, the counters of the day.
+What has only ids, hashes or numbers stays: which tasks are done, who was served, which answers are awaited, the counters of all chats.
 """
 
 from __future__ import annotations
@@ -55,6 +55,8 @@ class RedisLayer:
         yield from self._tags(scope)
         yield from self._outbox(scope)
         yield from self._bot_words(scope)
+        if scope.whole_chat is not None:
+            yield from self._counters(scope.whole_chat)
         for chat_id in scope.chats:
             yield from self._conversation(chat_id)
             yield from self._unconsolidated(scope, chat_id)
@@ -172,6 +174,12 @@ class RedisLayer:
         for name in others:
             if self._redis.exists(name):
                 yield Held("redis: conversation", name.encode(), b"", "key")
+
+    def _counters(self, chat_id: str) -> Iterator[Held]:
+        """How much was said on the last days."""
+        pattern, _ = keys.chat_stats("????-??-??", _escaped(chat_id))
+        for name in self._redis.scan_iter(match=pattern, count=1000):
+            yield Held("redis: counters", name, b"", "key")
 
     def _unconsolidated(self, scope: Scope, chat_id: str) -> Iterator[Held]:
         """Ids of turns that are covered, or of which no turn is left."""

@@ -90,7 +90,7 @@ class Bot:
 
     async def _work(self) -> None:
         me = await until_telegram_answers(self._telegram.me)
-        commands = Commands(self._desk, self._secret, Rights(self._settings))
+        commands = Commands(self._desk, self._secret, Rights(self._settings), self._settings.timezone)
         intake = Intake(self._settings, self._telegram, self._desk, commands, me, self._delivery.wake, self.crash_point)
         while True:
             await self._take_lease(me)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from datetime import UTC, datetime
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import redis
 import structlog
@@ -12,6 +13,7 @@ import structlog
 from dispatcher.rights import Rights
 from dispatcher.telegram.hearing import Heard
 from dispatcher.telegram.waiting import Desk, Waiting
+from shared import keys
 from shared.records import MODELS, RecordRefused, Result, loads_object
 
 log = structlog.get_logger()
@@ -22,7 +24,7 @@ MENU = {
     "new": "begin a new conversation",
     "memory": "what I remember of you",
     "status": "whether I am at work",
-    "stats": "what was done today, for all chats",
+    "stats": "what was done today",
     "cancel": "take back what is not answered yet",
     "model": "choose the model",
 }
@@ -32,8 +34,8 @@ HELP = "\n".join(
         "",
         *(f"/{name} - {what}" for name, what in MENU.items()),
         "",
-        "In a group I answer when my name is mentioned, when you reply to me, or to a command. There /new, /stats, another model, "
-        "forgetting, and to cancel what others asked are for my owner. I read text only; of a picture or a file the words under it.",
+        "In a group I answer when my name is mentioned, when you reply to me, or to a command. There /new, another model, forgetting, and to "
+        "cancel what others asked are for my owner. I read text only; of a picture or a file the words under it.",
     ]
 )
 NEW = "A new conversation begins. What I remember of earlier ones stays."
@@ -59,8 +61,8 @@ def stranger(chat: int) -> str:
 class Commands:
     """Answers to commands; None for one that is not known here."""
 
-    def __init__(self, desk: Desk, secret: str, rights: Rights) -> None:
-        self._desk, self._secret, self._rights = desk, secret, rights
+    def __init__(self, desk: Desk, secret: str, rights: Rights, zone: ZoneInfo) -> None:
+        self._desk, self._secret, self._rights, self._zone = desk, secret, rights, zone
 
     async def answer(self, heard: Heard) -> str | None:
         chat, user = str(heard.chat), heard.own_id
@@ -71,7 +73,7 @@ class Commands:
         if heard.command == "status":
             return await self._status(chat)
         if heard.command == "stats":
-            return self._rights.stats_refusal(chat, user) or await self._stats()
+            return await self._stats(chat, user)
         if heard.command == "cancel":
             return await self._cancel(chat, user)
         if heard.command == "model":
@@ -84,8 +86,12 @@ class Commands:
         await self._desk.end_conversation(chat)
         return NEW
 
-    async def _stats(self) -> str:
-        return stats_text(await self._desk.stats(datetime.now(UTC).strftime("%Y-%m-%d")))
+    async def _stats(self, chat: str, user: str | None) -> str:
+        here, everywhere = keys.chat_stats(datetime.now(self._zone).strftime("%Y-%m-%d"), chat)
+        said = stats_text("this chat", await self._desk.stats(here))
+        if not self._rights.counts_all(chat, user):
+            return said
+        return f"{said}\n{stats_text('all chats', await self._desk.stats(everywhere))}"
 
     async def _status(self, chat: str) -> str:
         queued = await self._desk.queue_length()
@@ -159,7 +165,7 @@ def night_text(raw: bytes | None, now: float) -> str:
     return f"Memory was brought up to date {hours:.0f} hours ago."
 
 
-def stats_text(counters: dict[str, str]) -> str:
+def stats_text(where: str, counters: dict[str, str]) -> str:
     """Counters of the day in words; what is no number counts as none."""
 
     def number(name: str) -> float:
@@ -169,9 +175,9 @@ def stats_text(counters: dict[str, str]) -> str:
             return 0.0
 
     if not counters:
-        return "Nothing was done today (UTC) so far."
+        return f"Nothing was done today in {where} so far."
     return (
-        f"Today (UTC), in all chats: {number('tasks'):.0f} messages, {number('errors'):.0f} of them failed. "
+        f"Today in {where}: {number('tasks'):.0f} messages, {number('errors'):.0f} of them failed. "
         f"Tokens: {number('input_tokens'):.0f} in, {number('output_tokens'):.0f} out, "
         f"{number('cache_read'):.0f} from the cache. Cost: {number('cost_usd'):.4f} USD."
     )

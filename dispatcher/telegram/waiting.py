@@ -215,8 +215,8 @@ class Desk:
         else:
             await self._redis.set(keys.bot_model(chat), model)
 
-    async def stats(self, day: str) -> dict[str, str]:
-        raw = await cast(Awaitable[dict[bytes, bytes]], self._redis.hgetall(keys.stats(day)))
+    async def stats(self, key: str) -> dict[str, str]:
+        raw = await cast(Awaitable[dict[bytes, bytes]], self._redis.hgetall(key))
         return {name.decode(errors="replace"): value.decode(errors="replace") for name, value in raw.items()}
 
     async def queue_length(self) -> int:

@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, cast
 from zoneinfo import ZoneInfo
@@ -28,7 +27,7 @@ from shared.errors import InvalidInput, NightRunning
 from shared.moments import given_moment
 from shared.records import RecordRefused, chat_id_of
 from shared.settings import Settings
-from shared.text import shorten
+from shared.text import date_text, shorten
 
 #: Places that are shown of what cannot be read; `--json` has all.
 SHOWN_PLACES = 20
@@ -254,9 +253,13 @@ def covered_lines(covered: list[dict[str, Any]]) -> list[str]:
     return told
 
 
-def lines(report: dict[str, Any], *, dry: bool = False) -> list[str]:
+def lines(report: dict[str, Any], zone: ZoneInfo, *, dry: bool = False) -> list[str]:
     """A report for people."""
-    span = f", from {_day(report['first'])} to {_day(report['last'])}" if report["first"] is not None else ""
+    span = (
+        f", from {date_text(report['first'], zone)} to {date_text(report['last'], zone)}"
+        if report["first"] is not None
+        else ""
+    )
     told = [
         f"{report['found']} turns found: {report['new']} {'would be ' if dry else ''}new{span}; {report['known']} known, {report['differs']} "
         f"recorded with other bytes and left so, {report['forgotten']} forgotten and left out; {report['unreadable']} places cannot be read."
@@ -283,7 +286,3 @@ def nothing_read(report: dict[str, Any]) -> InvalidInput | None:
     return InvalidInput(
         "Nothing in these files could be read, so nothing was taken. Check that they are of this format."
     )
-
-
-def _day(timestamp: float) -> str:
-    return f"{datetime.fromtimestamp(timestamp, UTC):%Y-%m-%d}"

@@ -1,0 +1,75 @@
+"""Times of day in dates that people write ("17:00 CET", "5 pm", "в 5 вечера", "tomorrow morning"), in English and Russian. Pure functions."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime, time, timezone, tzinfo
+
+from dispatcher.date_library import ask
+from shared.text import one_line
+
+
+@dataclass(frozen=True)
+class Clock:
+    """A time of day as said: `at` is None for the end of the day, `zone` None for the chat's."""
+
+    at: time | None = None
+    zone: tzinfo | None = None
+
+
+_ZONE = r"(?: ?(?P<zone>utc|gmt|z|msk|мск|[a-z]{2,4}t|[+-]\d\d:?\d\d)(?![\w:]))?"
+_TIMES = re.compile(
+    r"(?:(?:\bat|\bby|@|\bк|\bв|\bдо|,)? ?)(?<![\w:.])(?:"
+    rf"(?P<hour>[01]?\d|2[0-3]):(?P<minute>[0-5]\d)(?::[0-5]\d)?(?: ?(?P<half>[ap])\.?m\b\.?)?{_ZONE}"
+    rf"|(?P<hour12>0?[1-9]|1[0-2])(?:[:.](?P<minute12>[0-5]\d))? ?(?P<half12>[ap])\.?m\b\.?{_ZONE.replace('zone', 'zone12')}"
+    r"|(?P<hour_ru>1?\d) (?:час\w* )?(?P<half_ru>утра|вечера|ночи)\b"
+    r"|(?:(?<=\bв )|(?<=\bк )|(?<=\bдо ))(?P<hour_day>1?\d) (?:час\w* )?дня\b"  # "через 2 дня" is no time of day
+    r"|(?P<noon>noon|midday|полдень|полудня|полудню)\b"
+    r"|(?P<part>(?:(?P<said>this )|in the )?"
+    r"(?:(?P<end>midnight|night|tonight|evening|вечером|вечера|вечеру|ночью|полночь|полуночи)"
+    r"|(?P<morning>morning|утром)|(?P<afternoon>afternoon|днем)))\b)"
+    r"|\b(?:at|в) (?P<plain>[01]?\d|2[0-3])(?: ?o'?clock| час\w*)?(?= (?:on|this|next|today|tomorrow|во?|сегодня|завтра)\b|$)"
+)
+
+
+def split(words: str) -> tuple[str, Clock | None]:
+    """The words without their time of day, and that: an hour, a part of the day ("evening"), or both."""
+    part = exact = None
+    for _ in range(2):
+        match = _TIMES.search(words)
+        if match is None or (part if match["part"] else exact):
+            break
+        part, exact = (match, exact) if match["part"] else (part, match)
+        today = "today" if match["said"] or "tonight" in match[0] else ""
+        words = one_line(f"{words[: match.start()]} {today} {words[match.end() :]}").strip(" ,")
+    if exact:
+        return words, _clock(exact, part)
+    return words, part and Clock(time(12) if part["morning"] else time(18) if part["afternoon"] else None)
+
+
+def _clock(match: re.Match[str], part: re.Match[str] | None) -> Clock:
+    """A time of day. An hour alone is in the part of the day that is named; if none is, 1 to 7 are in the afternoon."""
+    if match["noon"]:
+        return Clock(time(12))
+    hour = int(match["hour"] or match["hour12"] or match["hour_ru"] or match["hour_day"] or match["plain"])
+    half = match["half"] or match["half12"]
+    if match["half_ru"] == "ночи" and hour == 12:
+        return Clock()
+    if half or match["half_ru"]:
+        late = half == "p" or match["half_ru"] == "вечера" or (match["half_ru"] == "ночи" and hour > 5)
+        hour = hour % 12 + 12 * late if hour <= 12 else hour
+    elif hour < 12 and (match["hour_day"] or (not part["morning"] if part else match["plain"] and 1 <= hour <= 7)):
+        hour += 12
+    return Clock(time(hour, int(match["minute"] or match["minute12"] or 0)), _offset(match["zone"] or match["zone12"]))
+
+
+def _offset(name: str | None) -> tzinfo | None:
+    """What a zone's short name or offset means; ValueError if it is none."""
+    if name is None:
+        return None
+    noon = datetime(2000, 1, 1, 12, tzinfo=UTC)
+    found, _ = ask(f"1 January 2000 12:00 {name.replace('мск', 'msk').upper()}", PARSERS=["absolute-time"])
+    if found is None or found.tzinfo is None:
+        raise ValueError(name)
+    return timezone(noon - found)
