@@ -94,6 +94,7 @@ class Dreamer:
             self._embed,
             self._promote,
             self._remind,
+            self._drop_unfetched,
             self._prune,
         ):
             if self._stopping:
@@ -228,6 +229,9 @@ class Dreamer:
             self._remind_once(keys=[keys.reminded(name), keys.OUTBOX], args=[dumps(message), keys.REMINDED_TTL_SECONDS])
             self._day.crash_point("dreamer:reminded")
             self._day.memories.mark_reminded(memory.chat_id, memory.memory_id, now)
+
+    def _drop_unfetched(self) -> None:
+        drop_unfetched(self._redis, time.time())
 
     def _prune(self) -> None:
         self._day.prune(time.time() - self._day.settings.medium_days * SECONDS_PER_DAY)

@@ -27,7 +27,7 @@ KEYS: tuple[Key, ...] = (
     Key("hcli:session:{chat_id}", "string", "Claude session UUID; the bot deletes it on /new", "bot, dispatcher, owner", "dispatcher", "SESSION_TTL"),
     Key("hcli:session_history:{chat_id}", "list", "newest 100 messages", "bot, dispatcher, owner", "bot, dispatcher", "24 h"),
     Key("hcli:session_size:{chat_id}", "string", "characters in this session", "bot, dispatcher, owner", "dispatcher", "24 h"),
-    Key("hcli:pending:{chat_id}", "list", "task ids, for /cancel", "bot", "bot", "the bot's"),
+    Key("hcli:pending:{chat_id}", "list", "task ids that the bot waits for", "bot", "bot, dispatcher", "the bot's"),
     Key("hcli:stats:{day}", "hash", "counters of a UTC day", "dispatcher", "bot, dispatcher", "48 h"),
     Key("hcli:teach:{chat_id}", "string", "teach mode of h-cli's bot; …:turns is a list of what was said in it", "bot", "bot", "the bot's"),
     Key("hcli:mem:inflight:{worker}", "hash",
@@ -58,6 +58,8 @@ KEYS: tuple[Key, ...] = (
         "this update was taken; under <chat>-<message>: JSON {task, digest, told}, for its edits; under album-…: its sentence was said",
         "bot, owner", "bot", "2 days"),
     Key("hcli:mem:bot:model:{chat_id}", "string", "the model that a chat chose", "bot", "bot", "none"),
+    Key("hcli:mem:bot:new:{chat_id}", "string", "/new: the dispatcher ends what was said so far before it answers again", "bot", "dispatcher", "24 h"),
+    Key("hcli:mem:patience", "string", "seconds that a bot with a time limit of its own (h-cli's) waits for an answer", "dispatcher", "owner", "7 days"),
     Key("hcli:mem:bot:owner", "string", "the process that is the bot of this Redis", "bot", "bot", "30 s"),
     Key("hcli:mem:bot:told:{chat_id}", "string", "this stranger was told that the bot is private", "bot", "none", "24 h"),
     Key("hcli:mem:outbox", "list",
@@ -95,6 +97,7 @@ OUTBOX = "hcli:mem:outbox"
 SERVED = "hcli:mem:served"
 BOT_WAITING = "hcli:mem:bot:waiting"
 BOT_OWNER = "hcli:mem:bot:owner"
+PATIENCE = "hcli:mem:patience"
 NIGHT_OWNER = "hcli:mem:night:owner"
 NIGHT_RUN = "hcli:mem:night:run"
 NIGHT_LAST = "hcli:mem:night:last"
@@ -113,6 +116,7 @@ WHY_TTL_SECONDS = 86_400
 REMINDED_TTL_SECONDS = 30 * 86_400
 NIGHT_LEASE_TTL_SECONDS = 90
 CANCEL_TTL_SECONDS = 3_600
+PATIENCE_TTL_SECONDS = 7 * 86_400
 BOT_SEEN_TTL_SECONDS = 2 * 86_400
 BOT_OWNER_TTL_SECONDS = 30
 BOT_TOLD_TTL_SECONDS = 86_400
@@ -207,6 +211,10 @@ def bot_seen(task_id: str) -> str:
 
 def bot_model(chat_id: str) -> str:
     return f"hcli:mem:bot:model:{chat_id}"
+
+
+def bot_new(chat_id: str) -> str:
+    return f"hcli:mem:bot:new:{chat_id}"
 
 
 def bot_told(chat_id: str) -> str:
