@@ -29,6 +29,7 @@ from redis import Redis, RedisError
 from redis.exceptions import LockError
 
 from dispatcher.forgetting import announce, end_conversation
+from dispatcher.outbox import drop_unfetched
 from dispatcher.refused import dead_letter
 from dispatcher.tasks import turns_of
 from shared import keys

@@ -207,7 +207,9 @@ DISPATCHER = User(
         both("GET SET EXISTS", DONE, why="answers nothing twice"),
         both("ZADD ZSCORE ZRANGE ZREM ZREMRANGEBYRANK", keys.SERVED, why="whose turn it is"),
         reads("EXISTS", CANCEL, why="begins nothing whose end was asked for"),
-        reads("LPOS LINDEX PTTL", PENDING, why="ends a running answer when its bot waits no more; sees how long it waits"),
+        reads(
+            "LPOS LINDEX PTTL", PENDING, why="ends a running answer when its bot waits no more; sees how long it waits"
+        ),
         both("GET SET", keys.PATIENCE, why="notes how long that is"),
         both("EXISTS DEL", NEW, why="ends the conversation after `/new` of our bot"),
         reads("MGET", CANCEL, RESULTS, why="ends a running answer when it is cancelled, or answered by the bot itself"),

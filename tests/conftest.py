@@ -34,7 +34,11 @@ os.environ["PYTHONPATH"] = str(REPOSITORY)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--interop", metavar="DIR", help="h-cli's files, whose bot and dispatcher are run beside ours (scripts/test --interop DIR)")
+    parser.addoption(
+        "--interop",
+        metavar="DIR",
+        help="h-cli's files, whose bot and dispatcher are run beside ours (scripts/test --interop DIR)",
+    )
 
 
 def free_port() -> int:

@@ -13,7 +13,7 @@ import sys
 from collections.abc import Awaitable, Callable
 from functools import partial
 from subprocess import PIPE
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from redis import Redis
@@ -238,7 +238,12 @@ def test_a_process_is_known_by_its_name() -> None:
     assert not died_here(f"another-{name}"), "of another host nothing can be said"
     elsewhere = re.sub(r"-(\d+)-\w{6}", r"-\1-zzzzzz", name)
     assert not died_here(elsewhere), "of another container or boot nothing can be said"
-    for nothing in ("no name of ours", f"{socket.gethostname()}-x-1", f"{socket.gethostname()}-{10**30}-{name[-14:]}x", ""):
+    for nothing in (
+        "no name of ours",
+        f"{socket.gethostname()}-x-1",
+        f"{socket.gethostname()}-{10**30}-{name[-14:]}x",
+        "",
+    ):
         died_here(nothing)
 
 
@@ -263,7 +268,7 @@ def test_tasks_of_a_killed_dispatcher_are_taken_over_at_once(light: World, redis
 
 def keys_of_living(redis: Redis) -> bytes:
     """The one dispatcher that has a lease."""
-    (lease,) = redis.keys("hcli:mem:lease:*")
+    (lease,) = cast(list[bytes], redis.keys("hcli:mem:lease:*"))
     return lease.removeprefix(keys.lease("").encode())
 
 

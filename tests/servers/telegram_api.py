@@ -311,7 +311,9 @@ def _without_html(text: str) -> str:
         elif not open_tags or open_tags.pop() != name:
             raise ApiError(400, f"Bad Request: can't parse entities: unexpected end tag {name}")
     if open_tags:
-        raise ApiError(400, f"Bad Request: can't parse entities: can't find end tag corresponding to start tag {open_tags[-1]}")
+        raise ApiError(
+            400, f"Bad Request: can't parse entities: can't find end tag corresponding to start tag {open_tags[-1]}"
+        )
     return html.unescape(re.sub(r"<[^>]+>", "", text))
 
 
