@@ -153,6 +153,7 @@ class TaskQueue:
         so that `/new` can end it while it runs; `stones`: the chat's tombstones; `replay`: the conversation is wanted beside it; `forged`: a
         result that does not count; `existing_turns`: turns that are known to be its own (SHA-1)."""
         chat, task_id = task.chat_id, task.task_id
+        asked = [fresh, ttl, MAX_ATTEMPTS, "1" if replay else "", forged, RESULT_BYTES, *existing_turns]
         done, deaths, cancelled, existing, user, asst, before, spent_in, spent, mark, awaited, *said = await self._run(
             "begin",
             [
@@ -171,8 +172,7 @@ class TaskQueue:
                 keys.bot_new(chat),
                 keys.size(chat),
             ],
-            [fresh, ttl, MAX_ATTEMPTS, "1" if replay else "", forged, RESULT_BYTES, *existing_turns]
-            + [task_id, keys.PATIENCE_TTL_SECONDS],
+            [*asked, task_id, keys.PATIENCE_TTL_SECONDS],
         )
         stays = bool(done or cancelled or existing or int(deaths) >= MAX_ATTEMPTS)
         session = "" if stays else before.decode("utf-8", "replace") or fresh

@@ -32,7 +32,7 @@ def people(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Stage]:
 
 def test_fifty_exchanges(people: Stage) -> None:
     assert len(EXCHANGES) * len(CHATS) == 50
-    side_by_side(*(lambda chat=chat: Person(people, chat).converses() for chat in CHATS))  # type: ignore[misc]
+    side_by_side(*(lambda chat=chat: Person(people, chat).converses() for chat in CHATS))
     nothing_is_left(people)
 
 

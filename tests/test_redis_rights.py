@@ -175,7 +175,8 @@ def test_a_foreign_key_beside_an_own_one_is_refused(tester: Redis) -> None:
 #: Said once more, without the table: who may do what to the keys that matter most.
 EXPECTED = {
     ("hcli:memory:t:user", "get"): {"night", "owner"}, ("hcli:memory:t:user", "mget"): {"dispatcher", "night", "owner"},
-    ("hcli:memory:t:user", "set"): {"dispatcher", "hcli-dispatcher"}, ("hcli:memory:t:user", "del"): {"owner"}, ("hcli:memory:t:user", "unlink"): {"night"},
+    ("hcli:memory:t:user", "set"): {"dispatcher", "hcli-dispatcher"}, ("hcli:memory:t:user", "del"): {"owner"},
+    ("hcli:memory:t:user", "unlink"): {"night"},
     ("hcli:results:t", "get"): {"bot", "hcli-bot", "dispatcher", "owner"},
     ("hcli:results:t", "set"): {"bot", "hcli-bot", "dispatcher", "hcli-dispatcher", "owner"},
     ("hcli:results:t", "del"): {"bot", "hcli-bot", "owner"}, ("hcli:results:t", "getdel"): {"owner"},

@@ -263,8 +263,9 @@ REFUSED = {
         "HGETALL hcli:mem:bot:waiting", "SET hcli:mem:cancel:t 1", "EVALSHA x 0", "SCRIPT LOAD return", "GET hcli:session:9912", "DEL hcli:tasks",
     ],
     "hcli-dispatcher": [
-        "GET hcli:memory:t:user", "DEL hcli:memory:t:user", "GET hcli:results:t", "SCAN 0", "RPUSH hcli:mem:tombstones x", "HSET hcli:mem:release w 9",
-        "HGETALL hcli:mem:inflight:w", "LPUSH hcli:tasks x", "EVALSHA x 0", "SCRIPT LOAD return", "DEL hcli:results:t", "LRANGE hcli:tasks 0 -1",
+        "GET hcli:memory:t:user", "DEL hcli:memory:t:user", "GET hcli:results:t", "SCAN 0", "RPUSH hcli:mem:tombstones x",
+        "HSET hcli:mem:release w 9", "HGETALL hcli:mem:inflight:w", "LPUSH hcli:tasks x", "EVALSHA x 0",
+        "SCRIPT LOAD return", "DEL hcli:results:t", "LRANGE hcli:tasks 0 -1",
     ],
     "bot": [
         "RPOP hcli:pending:9912", "LRANGE hcli:session_history:9912 0 -1", "DEL hcli:session_history:9912", "EXISTS hcli:teach:9912",
