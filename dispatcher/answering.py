@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -90,7 +91,7 @@ class Answering:
 
     def look(self, run: Run, existing: bytes) -> None:
         """A result stands there while the task runs: the bot's own ends it, one that nobody has signed is remembered and makes way."""
-        if run.task_id is None or sha1(existing) == run.forged:
+        if not run.task_id or sha1(existing) == run.forged:
             return
         if self._outcomes.signed(run.task_id, existing):
             run.cancel()
@@ -144,6 +145,7 @@ class Answering:
             begun = await keep_trying(partial(begin, forged=forged, existing_turns=existing_turns))
             self.cache_dropper.seen = begun.mark
             looks += 1
+            run.awaited |= begun.awaited
             if begun.cancelled:
                 run.cancel()
             if begun.done is None and named(begun.turns) != existing_turns and not gone:
@@ -163,6 +165,11 @@ class Answering:
                 self._answered(queue, task, begun, code, said_at(task, claimed_at))
             )
         except RunCancelled:
+            if run.given_up:
+                log.warning(
+                    "the bot waits for this answer no more: it was cancelled there, or took longer than the bot waits",
+                    seconds=round(time.monotonic() - run.began),
+                )
             return self._outcomes.cancelled(task, claimed_at, begun)
         except OSError as error:  # a full disk, a directory that cannot be made
             answer = Answer("", error=f"a file could not be written ({error.strerror})")

@@ -66,9 +66,10 @@ def to_do(user: str) -> str:
 def judge(client: Redis, user: User) -> Finding:
     """What its rows say, and nothing that another part does."""
     if not user.scripts:
+        what = "is for h-cli's programs" if user.selectors else "may touch no key"
         return problem(
             Fault.REDIS_RIGHTS,
-            f"REDIS_URL names the Redis user {user.name}, which may touch no key, so that nothing can be read or stored.",
+            f"REDIS_URL names the Redis user {user.name}, which {what}, so that nothing can be read or stored.",
             "Set it to the user of this part: owner for the owner's commands, dispatcher for hmem run. (admin is for REDIS_ADMIN_URL.)",
         )
     calls = [[*name.upper().split("|")] for name in user.keyless]

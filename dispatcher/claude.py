@@ -168,7 +168,7 @@ class ClaudeCli:
             return failed("the Claude CLI could not be started", str(error))
         except OutputTooLarge:
             return failed(f"the answer is larger than {MAX_OUTPUT_BYTES >> 20} MiB")
-        return read_answer(ended, question.session, resumed=question.resume)
+        return read_answer(ended, question.session, resumed=question.resume, model=question.model)
 
     async def flags(self) -> tuple[str, ...]:
         """Flags that this version of the CLI needs and knows: asked once for each version of the file (the CLI updates itself)."""

@@ -43,7 +43,8 @@ class Answer:
 
     `error` is None for an answer, else what went wrong, as the middle of a sentence; `advice` is the sentence after it. `session_lost`: the
     session cannot be continued, or not with this message; a fresh one may do. `session_cost` is what the session has cost so far, in dollars, where
-    that can be told, `cost_usd` in `usage` what this call alone has cost, likewise; `spent` makes one of the other.
+    that can be told, `cost_usd` in `usage` what this call alone has cost, likewise; `spent` makes one of the other. `model` in `usage` is a name, the
+    rest of it are numbers.
     """
 
     text: str
@@ -108,8 +109,8 @@ def failed(words: str, own_words: str = "", advice: str = TRY_AGAIN, *, session_
     return Answer("", error=words, session_lost=session_lost, advice=advice)
 
 
-def read_answer(ended: Ended, session: str, *, resumed: bool) -> Answer:
-    """An Answer from what the CLI printed, asked in this session, which was there before (`resumed`) or not."""
+def read_answer(ended: Ended, session: str, *, resumed: bool, model: str | None = None) -> Answer:
+    """An Answer from what the CLI printed, asked in this session, which was there before (`resumed`) or not, and of this model (None: its own)."""
     complaint = ended.errors.decode("utf-8", "replace").strip()
     if not ended.output.strip():
         return _without_record(ended.exit_code, complaint)
@@ -119,6 +120,8 @@ def read_answer(ended: Ended, session: str, *, resumed: bool) -> Answer:
         return failed(f"what came back was no answer ({refusal})", f"exit {ended.exit_code}: {complaint}")
     usage, session_cost = _usage(record, resumed=resumed)
     answer = _of_record(record, ended.exit_code, complaint, session)
+    if named := _model(record.get("modelUsage"), model):
+        usage["model"] = named
     return replace(answer, usage=usage, session_cost=session_cost)
 
 
@@ -214,6 +217,12 @@ def _usage(record: dict[str, Any], *, resumed: bool) -> tuple[dict[str, Any], fl
     if _adds_up(record.get("modelUsage"), counted):
         return usage, float(cost)
     return usage | {"cost_usd": float(cost)}, None
+
+
+def _model(by_model: object, asked: str | None) -> str | None:
+    """The model that answered: of those that the CLI counts, which may be of the whole session, the one that was asked, else the first."""
+    counted = [name for name in by_model if isinstance(name, str) and name] if isinstance(by_model, dict) else []
+    return next((name for name in counted if asked and asked in name), None) or (counted[0] if counted else asked)
 
 
 def _adds_up(by_model: object, counted: dict[str, Any]) -> bool:

@@ -22,6 +22,7 @@ from redis.retry import Retry
 from dispatcher.checks_apart import check_isolation
 from dispatcher.checks_bot import check_bot, check_owners
 from dispatcher.checks_claude import check_claude, check_login
+from dispatcher.checks_hcli import check_expiry, check_outbox, check_patience
 from dispatcher.checks_host import check_directories, check_disk, check_secret, check_state
 from dispatcher.checks_memory import (
     check_embedder,
@@ -58,6 +59,9 @@ CHECKS: tuple[Check, ...] = (
     Check("eviction", check_eviction, needs=("redis",)),
     Check("persistence", check_persistence, needs=("redis",)),
     Check("clock", check_clock, needs=("redis",)),
+    Check("expiry", check_expiry, needs=("redis",)),
+    Check("patience", check_patience, needs=("redis",)),
+    Check("outbox", check_outbox, needs=("redis",)),
     Check("claude", check_claude),
     Check("login", check_login, needs=("claude",)),
     Check("bot", check_bot, needs=("redis",)),

@@ -30,6 +30,7 @@ from redis import Redis, RedisError
 from redis.exceptions import LockError
 
 from dispatcher.forgetting import announce, end_conversation
+from dispatcher.outbox import drop_unfetched
 from dispatcher.refused import dead_letter
 from dispatcher.tasks import turns_of
 from shared import keys
@@ -97,6 +98,7 @@ class Dreamer:
             self._embed,
             self._promote,
             self._remind,
+            self._drop_unfetched,
             self._prune,
         ):
             if self._stopping:
@@ -246,6 +248,9 @@ class Dreamer:
         }
         self._remind_once(keys=[keys.reminded(name), keys.OUTBOX], args=[dumps(message), keys.REMINDED_TTL_SECONDS])
         self._day.crash_point("dreamer:reminded")
+
+    def _drop_unfetched(self) -> None:
+        drop_unfetched(self._redis, time.time())
 
     def _prune(self) -> None:
         self._day.prune(time.time() - self._day.settings.medium_days * SECONDS_PER_DAY)

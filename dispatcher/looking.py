@@ -113,8 +113,11 @@ def _conversation(settings: Settings, client: Any, chat_id: str) -> tuple[str | 
     try:
         stones = Forgotten(settings.hmem_state_dir).of(chat_id)
         said, gone = conversation_of(client.lrange(keys.history(chat_id), 0, -1), stones)
-        session = client.get(keys.session(chat_id)) if settings.session_mode == "resume" and not gone else None
-        return (session.decode("utf-8", "replace"), None, []) if session else (None, said, [])
+        session = client.get(keys.session(chat_id))
+        if session is None and client.exists(keys.bot_new(chat_id)):  # ended by /new, and not asked since
+            return None, [], []
+        resumed = settings.session_mode == "resume" and not gone
+        return (session.decode("utf-8", "replace"), None, []) if session and resumed else (None, said, [])
     except StorageError:  # what is forgotten cannot be told: nothing is assembled at all, which is said there
         return None, None, []
     except RedisError as error:

@@ -64,7 +64,7 @@ class Outcomes:
             begun.session,
             used,
             self._session_ttl,
-            counters + [(name, _plain(value)) for name, value in usage.items()],
+            counters + [(name, _plain(value)) for name, value in usage.items() if name != "model"],
             session_cost=session_cost,
             outcome="answered" if answer.error is None else "error",
         )

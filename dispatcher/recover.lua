@@ -2,7 +2,9 @@
 -- KEYS  1 hcli:tasks  2 hcli:mem:busy  3 hcli:mem:workers  4 hcli:mem:inflight:<worker>  5 hcli:mem:lease:<worker>  6 hcli:mem:release
 --       7 hcli:mem:served
 -- ARGV  1 worker  2 "1": count it against the tasks (the worker died over them)  3 prefix of the attempt keys  4 their expiry
+--       5 "1": it is known to be dead, whatever its lease says
 -- Returns the number of tasks put back, or -1 if the worker lives.
+if ARGV[5] == '1' then redis.call('DEL', KEYS[5]) end
 if redis.call('EXISTS', KEYS[5]) == 1 then return -1 end
 local function id_of(raw)
   local ok, task = pcall(cjson.decode, raw)

@@ -15,12 +15,14 @@ class RunCancelled(Exception):
 
 
 class Run:
-    """`task_id` is None until the task has been read; `forged` is the SHA-1 of a result that stands there and nobody has signed."""
+    """`task_id` and `chat_id` are "" until the task has been read; `forged` is the SHA-1 of a result that stands there and nobody has signed."""
 
     def __init__(self) -> None:
         self.began = time.monotonic()
-        self.task_id: str | None = None
+        self.task_id = self.chat_id = ""
         self.forged = ""
+        self.awaited = False  # its bot has put its id among those that it waits for
+        self.given_up = False  # and has taken it out, without a word that we have seen
         self._cancelled = False
         self._asking: asyncio.Task[Any] | None = None
 
@@ -29,6 +31,14 @@ class Run:
         self._cancelled = True
         if self._asking is not None:
             self._asking.cancel()
+
+    def seen_pending(self, pending: bool | None) -> None:
+        """Whether its bot waits for it (None: that cannot be told). One that waited and does not any more has ended it."""
+        if pending:
+            self.awaited = True
+        elif self.awaited and pending is False:
+            self.given_up = True
+            self.cancel()
 
     @property
     def cancelled(self) -> bool:

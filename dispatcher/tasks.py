@@ -19,12 +19,12 @@ from typing import Any, Literal, cast
 from redis import ResponseError
 from redis.asyncio import Redis
 
-from dispatcher.existing import NO_TURNS, ExistingResult, Signed, may_be_a_result
+from dispatcher.existing import NO_TURNS, ExistingResult, Signed
 from dispatcher.refused import USED_ID, dead_letter
 from dispatcher.scripts import script_text
 from dispatcher.session_history import Said, conversation_of, history_entry
 from shared import keys
-from shared.processes import host_of, process_name
+from shared.processes import died_here, host_of, process_name
 from shared.records import (
     RESULT_BYTES,
     RecordRefused,
@@ -68,6 +68,7 @@ class Begun:
     said: list[Said]  # the conversation so far, where no session carries it
     cost_before: float  # what the session has cost so far
     mark: str  # of the last forgetting (cache_dropping.py)
+    awaited: bool  # its bot has noted that it waits for it (wanted.py)
 
 
 @dataclass(frozen=True)
@@ -159,7 +160,8 @@ class TaskQueue:
         so that `/new` can end it while it runs; `stones`: the chat's tombstones; `replay`: the conversation is wanted beside it; `forged`: a
         result that does not count; `existing_turns`: turns that are known to be its own (SHA-1)."""
         chat, task_id = task.chat_id, task.task_id
-        done, deaths, cancelled, existing, user, asst, before, spent_in, spent, mark, *said = await self._run(
+        asked = [fresh, ttl, MAX_ATTEMPTS, "1" if replay else "", forged, RESULT_BYTES, *existing_turns]
+        done, deaths, cancelled, existing, user, asst, before, spent_in, spent, mark, awaited, *said = await self._run(
             "begin",
             [
                 keys.done(task_id),
@@ -172,8 +174,12 @@ class TaskQueue:
                 keys.turn(task_id, "user"),
                 keys.turn(task_id, "asst"),
                 keys.FORGOTTEN,
+                keys.pending(chat),
+                keys.PATIENCE,
+                keys.bot_new(chat),
+                keys.size(chat),
             ],
-            [fresh, ttl, MAX_ATTEMPTS, "1" if replay else "", forged, RESULT_BYTES, *existing_turns],
+            [*asked, task_id, keys.PATIENCE_TTL_SECONDS],
         )
         stays = bool(done or cancelled or existing or int(deaths) >= MAX_ATTEMPTS)
         session = "" if stays else before.decode("utf-8", "replace") or fresh
@@ -188,20 +194,8 @@ class TaskQueue:
             said=conversation_of(said, stones)[0],
             cost_before=_cost(spent) if spent_in.decode("utf-8", "replace") == session else 0.0,
             mark=mark.decode("utf-8", "replace"),
+            awaited=bool(awaited),
         )
-
-    async def unwanted(self, task_ids: Sequence[str]) -> list[tuple[bool, bytes]]:
-        """For each task: whether its end was asked for, and a result that is there already (b"" for one that is too large to be one)."""
-        async with self._redis.pipeline(transaction=False) as pipe:
-            for task_id in task_ids:
-                pipe.exists(keys.cancel(task_id))
-                pipe.strlen(keys.result(task_id))
-            answers = await pipe.execute(raise_on_error=False)
-        asked = dict(zip(task_ids, answers[::2], strict=True))
-        there = [one for one, size in zip(task_ids, answers[1::2], strict=True) if may_be_a_result(size)]
-        raws = cast(list[bytes | None], await self._redis.mget([keys.result(one) for one in there]) if there else [])
-        existing = dict(zip(there, raws, strict=True))
-        return [(asked[one] == 1, existing.get(one) or b"") for one in task_ids]
 
     async def recent(self, task: Task, stones: Sequence[Tombstone]) -> list[Said]:
         """The chat's conversation so far, oldest first."""
@@ -288,10 +282,14 @@ class TaskQueue:
         return (raised or b"").decode("utf-8", "replace")
 
     async def recover(self) -> int:
-        """Put the tasks of dead workers back; how many."""
+        """Put the tasks of dead workers back, of this host's at once, of others' when their leases have lapsed; how many."""
         members = await cast(Awaitable[set[bytes]], self._redis.smembers(keys.WORKERS))
         others = [member.decode("utf-8", "replace") for member in members]
-        counts = [await self._recover(worker, died=True) for worker in others if worker != self.worker]
+        counts = [
+            await self._recover(worker, died=True, certain=died_here(worker))
+            for worker in others
+            if worker != self.worker
+        ]
         return sum(max(0, count) for count in counts)
 
     async def living_elsewhere(self) -> list[str]:
@@ -306,7 +304,8 @@ class TaskQueue:
         await self._redis.delete(keys.lease(self.worker))
         return await self._recover(self.worker, died=False)
 
-    async def _recover(self, worker: str, *, died: bool) -> int:
+    async def _recover(self, worker: str, *, died: bool, certain: bool = False) -> int:
+        """`certain`: its lease does not matter. -1 if it lives."""
         return int(
             await self._run(
                 "recover",
@@ -319,7 +318,7 @@ class TaskQueue:
                     keys.RELEASE,
                     keys.SERVED,
                 ],
-                [worker, "1" if died else "0", keys.attempts(""), keys.ATTEMPTS_TTL_SECONDS],
+                [worker, int(died), keys.attempts(""), keys.ATTEMPTS_TTL_SECONDS, int(certain)],
             )
         )
 

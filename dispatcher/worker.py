@@ -30,6 +30,7 @@ from dispatcher.refused import TooLarge
 from dispatcher.retrying import keep_trying
 from dispatcher.run import Run
 from dispatcher.tasks import NOT_YET, Claim, TaskQueue
+from dispatcher.wanted import look_at
 from shared.errors import RedisUnavailable
 from shared.records import RecordRefused, Task, loads_object, task_id_of
 from shared.redis_values import open_async_redis, open_redis
@@ -220,18 +221,21 @@ class Worker:
             await asyncio.sleep(WATCH_SECONDS)
 
     async def _watch_cancels(self) -> None:
-        """End the tasks that the bot asks to end, or has answered itself. Nothing is asked while nothing runs."""
+        """End the tasks that the bot asks to end, has answered itself, or waits for no more. Nothing is asked while nothing runs."""
         while True:
             await asyncio.sleep(CANCEL_SECONDS)
-            runs = {run.task_id: run for run in self._running.values() if run.task_id and not run.cancelled}
+            runs = [run for run in self._running.values() if run.task_id and not run.cancelled]
             if not runs:
                 continue
             try:
-                for run, (asked, existing) in zip(runs.values(), await self._queue.unwanted(list(runs)), strict=True):
-                    if asked:
+                for run, look in zip(runs, await look_at(self._redis, runs), strict=True):
+                    if look.cancelled:
                         run.cancel()
-                    elif existing:
-                        self._answering.look(run, existing)
+                        continue
+                    if look.existing:
+                        self._answering.look(run, look.existing)
+                    if not run.cancelled:
+                        run.seen_pending(look.pending)
             except redis.RedisError:
                 pass  # the claim loop says it
             except Exception:
@@ -335,7 +339,7 @@ class Worker:
                 raise RecordRefused(large.reason(self._settings.task_bytes))
             task = Task.parse(claim.raw)
             _check_lock(task, claim)
-            run.task_id = task.task_id
+            run.task_id, run.chat_id = task.task_id, task.chat_id
             with structlog.contextvars.bound_contextvars(task=task.task_id):
                 await self._answer(claim, task, started, run)
         except RecordRefused as error:

@@ -25,7 +25,7 @@ def acl() -> str:
 
 
 def acl_line(user: User) -> str:
-    password = f"#{user.name.upper()}_PASSWORD_SHA256" if user.password else "nopass"
+    password = f"#{user.name.upper().replace('-', '_')}_PASSWORD_SHA256" if user.password else "nopass"
     keyless = [f"+{name}" for name in user.keyless]
     return " ".join(["user", user.name, "reset", "on", password, *keyless, *map(selector, user.selectors)])
 

@@ -21,15 +21,21 @@ class Key:
 
 # fmt: off
 KEYS: tuple[Key, ...] = (
-    Key("hcli:tasks", "list", "task JSON, taken from the left", "bot, dispatcher, owner", "bot, dispatcher", "none"),
-    Key("hcli:results:{task_id}", "string", "signed result JSON", "bot, dispatcher, owner", "bot, dispatcher", "24 h"),
-    Key("hcli:memory:{task_id}:user|asst", "string", "turn JSON", "dispatcher, night, owner", "dispatcher, night", "none"),
-    Key("hcli:session:{chat_id}", "string", "Claude session UUID; the bot deletes it on /new", "bot, dispatcher, owner", "dispatcher", "SESSION_TTL"),
-    Key("hcli:session_history:{chat_id}", "list", "newest 100 messages", "bot, dispatcher, owner", "bot, dispatcher", "24 h"),
-    Key("hcli:session_size:{chat_id}", "string", "characters in this session", "bot, dispatcher, owner", "dispatcher", "24 h"),
-    Key("hcli:pending:{chat_id}", "list", "task ids, for /cancel", "bot", "bot", "the bot's"),
-    Key("hcli:stats:{day}", "hash", "counters of a UTC day", "dispatcher", "bot, dispatcher", "48 h"),
-    Key("hcli:teach:{chat_id}", "string", "teach mode of h-cli's bot; …:turns is a list of what was said in it", "bot", "bot", "the bot's"),
+    Key("hcli:tasks", "list",
+        "task JSON, taken from the left", "bot, hcli-bot, dispatcher, hcli-dispatcher, owner", "bot, hcli-bot, dispatcher, hcli-dispatcher", "none"),
+    Key("hcli:results:{task_id}", "string",
+        "signed result JSON", "bot, hcli-bot, dispatcher, hcli-dispatcher, owner", "bot, hcli-bot, dispatcher", "24 h"),
+    Key("hcli:memory:{task_id}:user|asst", "string", "turn JSON", "dispatcher, hcli-dispatcher, night, owner", "dispatcher, night", "none"),
+    Key("hcli:session:{chat_id}", "string",
+        "Claude session UUID; the bot deletes it on /new",
+        "bot, hcli-bot, dispatcher, hcli-dispatcher, owner", "dispatcher, hcli-dispatcher", "SESSION_TTL"),
+    Key("hcli:session_history:{chat_id}", "list",
+        "newest 100 messages", "hcli-bot, dispatcher, hcli-dispatcher, owner", "hcli-bot, dispatcher, hcli-dispatcher", "24 h"),
+    Key("hcli:session_size:{chat_id}", "string",
+        "characters in this session", "hcli-bot, dispatcher, hcli-dispatcher, owner", "dispatcher, hcli-dispatcher", "24 h"),
+    Key("hcli:pending:{chat_id}", "list", "task ids that the bot waits for", "bot, hcli-bot", "bot, hcli-bot, dispatcher", "the bot's"),
+    Key("hcli:stats:{day}", "hash", "counters of a UTC day", "dispatcher, hcli-dispatcher", "bot, hcli-bot, dispatcher, hcli-dispatcher", "48 h"),
+    Key("hcli:teach:{chat_id}", "string", "teach mode of h-cli's bot; …:turns is a list of what was said in it", "hcli-bot", "hcli-bot", "the bot's"),
     Key("hcli:mem:inflight:{worker}", "hash",
         "claim token → task claimed and not finished: the write-ahead", "dispatcher, owner", "dispatcher", "none"),
     Key("hcli:mem:workers", "set", "workers that may hold in-flight tasks", "dispatcher", "dispatcher, night", "none"),
@@ -61,6 +67,10 @@ KEYS: tuple[Key, ...] = (
         "this update was taken; under <chat>-<message>: JSON {task, digest, told}, for its edits; under album-…: its sentence was said",
         "bot, owner", "bot", "2 days"),
     Key("hcli:mem:bot:model:{chat_id}", "string", "the model that a chat chose", "bot", "bot", "none"),
+    Key("hcli:mem:bot:new:{chat_id}", "string",
+        "/new: the dispatcher ends what was said so far before it answers again", "bot, dispatcher", "dispatcher", "24 h"),
+    Key("hcli:mem:patience", "string",
+        "seconds that a bot with a time limit of its own (h-cli's) waits for an answer", "dispatcher", "dispatcher", "7 days"),
     Key("hcli:mem:bot:owner", "string", "the process that is the bot of this Redis", "bot", "bot", "30 s"),
     Key("hcli:mem:bot:told:{chat_id}", "string", "this stranger was told that the bot is private", "bot", "none", "24 h"),
     Key("hcli:mem:outbox", "list",
@@ -98,6 +108,7 @@ OUTBOX = "hcli:mem:outbox"
 SERVED = "hcli:mem:served"
 BOT_WAITING = "hcli:mem:bot:waiting"
 BOT_OWNER = "hcli:mem:bot:owner"
+PATIENCE = "hcli:mem:patience"
 NIGHT_OWNER = "hcli:mem:night:owner"
 NIGHT_RUN = "hcli:mem:night:run"
 NIGHT_LAST = "hcli:mem:night:last"
@@ -120,6 +131,7 @@ WHY_TTL_SECONDS = 86_400
 REMINDED_TTL_SECONDS = 30 * 86_400
 NIGHT_LEASE_TTL_SECONDS = 90
 CANCEL_TTL_SECONDS = 3_600
+PATIENCE_TTL_SECONDS = 7 * 86_400
 BOT_SEEN_TTL_SECONDS = 2 * 86_400
 BOT_OWNER_TTL_SECONDS = 30
 BOT_TOLD_TTL_SECONDS = 86_400
@@ -219,6 +231,10 @@ def bot_seen(task_id: str) -> str:
 
 def bot_model(chat_id: str) -> str:
     return f"hcli:mem:bot:model:{chat_id}"
+
+
+def bot_new(chat_id: str) -> str:
+    return f"hcli:mem:bot:new:{chat_id}"
 
 
 def bot_told(chat_id: str) -> str:

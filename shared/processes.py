@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import signal
 import socket
@@ -20,8 +21,9 @@ from shared.settings import Settings
 
 
 def process_name() -> str:
-    """A name of this process for others to see: `<host>-<process>-<random>`."""
-    return f"{socket.gethostname()}-{os.getpid()}-{uuid4().hex[:8]}"
+    """A name of this process for others to see: `<host>-<process>-<where its number counts, when it began, random>`."""
+    _, began = _state_of(os.getpid())
+    return f"{socket.gethostname()}-{os.getpid()}-{_place()}{began}{uuid4().hex[:4]}"
 
 
 def host_of(name: str) -> str:
@@ -30,9 +32,47 @@ def host_of(name: str) -> str:
 
 
 def died_here(name: str) -> bool:
-    """Whether a process of this host is gone; of another host's nothing can be said."""
+    """Whether a process of this host is gone. Of another host's, or another container's, nothing can be said: False.
+
+    Asked by a signal, since /proc may be closed to us (ProtectProc=invisible): then a number that is in use counts as this process.
+    """
     host, *process = name.rsplit("-", 2)
-    return host == socket.gethostname() and len(process) == 2 and not Path(f"/proc/{process[0]}").exists()
+    if host != socket.gethostname() or len(process) != 2 or not process[0].isdecimal():
+        return False
+    number, mark = process
+    if not mark.startswith(_place()):
+        return False
+    try:
+        os.kill(int(number), 0)
+    except (ProcessLookupError, OverflowError):
+        return True
+    except PermissionError:
+        pass
+    state, began = _state_of(int(number))
+    return state == "Z" or (began != "" and not mark.startswith(_place() + began))
+
+
+def _place() -> str:
+    """What tells apart machines and containers of one name: six digits for this boot and this namespace of process numbers."""
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii")
+    except OSError:  # ProcSubset=pid
+        boot = ""
+    return _digits(f"{boot}{Path('/proc/self/ns/pid').readlink()}", 6)
+
+
+def _state_of(number: int) -> tuple[str, str]:
+    """(letter of a process' state, four digits for the moment when it began); "" where they are not shown to us."""
+    try:
+        shown = Path(f"/proc/{number}/stat").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return "", ""
+    fields = shown.rpartition(")")[2].split()  # its name, in parentheses, may hold anything
+    return fields[0], _digits(fields[19], 4)
+
+
+def _digits(text: str, count: int) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:count]
 
 
 def run_bounded(

@@ -29,12 +29,15 @@ __all__ = [
 ]  # fmt: skip
 
 ROLES = ("user", "asst")
+#: Models that a person may choose in the chat. A task may name any other that the Claude CLI knows.
 MODELS = ("opus", "sonnet", "haiku")
 
 #: No answer is larger: what Claude may print, written as JSON once more.
 RESULT_BYTES = 32 << 20
 
 _SIGNATURE = re.compile(r"[0-9a-f]{128}\Z")
+#: Names of models, as the Claude CLI takes them: `opus`, `claude-opus-4-5`, `sonnet[1m]`, those of Bedrock and Vertex. No option begins like this.
+_MODEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@\[\]-]{0,127}\Z")
 #: What `datetime.now(UTC).isoformat()` writes, on both sides of the wire.
 _COMPLETED_AT = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{6})?\+00:00")
 
@@ -95,8 +98,8 @@ class Task:
         if not message.strip():
             raise RecordRefused("message is empty")
         model = record.get("model")
-        if model not in (None, *MODELS):
-            raise RecordRefused(f"model must be one of {', '.join(MODELS)}")
+        if model is not None and not (isinstance(model, str) and _MODEL.match(model)):
+            raise RecordRefused(f"model is no name of a model, such as {', '.join(MODELS)}")
         speaker = record.get("name")
         return cls(
             task_id=task_id_of(record.get("task_id")),

@@ -24,7 +24,8 @@ SESSION, HISTORY, SIZE, SPENT, WHY = (
 CONVERSATION = tuple(keys.conversation("*"))
 INFLIGHT, LEASE, ATTEMPTS, DONE = keys.inflight("*"), keys.lease("*"), keys.attempts("*"), keys.done("*")
 UNCONSOLIDATED, DREAM, REMINDED = keys.unconsolidated("*"), keys.dream("*"), keys.reminded("*")
-SEEN, TOLD, MODEL, TEACH = keys.bot_seen("*"), keys.bot_told("*"), keys.bot_model("*"), keys.teach("*")
+SEEN, TOLD, MODEL, NEW = keys.bot_seen("*"), keys.bot_told("*"), keys.bot_model("*"), keys.bot_new("*")
+TEACH = keys.teach("*")
 VECTORS, CHAT_STATS = keys.vectors("") + "*", keys.CHAT_STATS_PREFIX + "*"
 
 
@@ -92,7 +93,7 @@ _SCRIPTS = without_keys(
 
 BOT = User(
     "bot",
-    "The Telegram bot: ours, h-cli's, or another one that speaks the same keys.",
+    "Our Telegram bot, `hmem telegram`.",
     (
         without_keys("PING", "sees that the connection lives"),
         _SCRIPTS,
@@ -102,14 +103,12 @@ BOT = User(
             why="queues a message, takes it back (`/cancel`), changes it when it is edited",
         ),
         reads("LRANGE LLEN LPOS", keys.TASKS, why="finds a queued message; `/status`; the limit of the queue"),
-        writes("RPUSH LREM EXPIRE", PENDING, why="notes which messages of a chat are unanswered"),
+        writes("RPUSH LREM", PENDING, why="notes which messages of a chat are unanswered"),
         reads("LRANGE", PENDING, why="counts them against the limit of the chat"),
-        both("RPOP", PENDING, why="`/cancel` of h-cli's bot takes the newest"),
         reads("GET MGET STRLEN", RESULTS, why="fetches answers; passes over what is too large for one"),
         writes("SET DEL", RESULTS, why="answers what `/cancel` took back; removes what is delivered"),
-        writes("DEL", SESSION, HISTORY, SIZE, why="`/new` ends the conversation"),
-        reads("LRANGE", HISTORY, why="`/new` of h-cli's bot writes the conversation into a file"),
-        reads("HGETALL", STATS, why="`/stats` of h-cli's bot"),
+        writes("DEL", SESSION, why="`/new` ends the conversation"),
+        writes("SET", NEW, why="and has the dispatcher end what was said in it"),
         reads("HGETALL", CHAT_STATS, why="`/stats`"),
         writes("SET", CANCEL, why="`/cancel` asks for the end of a task that runs"),
         both(
@@ -126,9 +125,42 @@ BOT = User(
         reads("HGETALL", keys.RELEASE, why="`/status`: is there a dispatcher"),
         reads("EXISTS", LEASE, why="`/status`: does it live"),
         reads("GET", keys.NIGHT_LAST, why="`/status`: when was the last good night"),
-        both("SET EXISTS DEL RPUSH LRANGE EXPIRE", TEACH, why="the teach mode of h-cli's bot; ours has none"),
     ),
     scripts=True,
+)
+
+HCLI_BOT = User(
+    "hcli-bot",
+    "h-cli's Telegram bot beside our dispatcher, or another one that speaks its keys.",
+    (
+        without_keys("PING", "its health check"),
+        writes("RPUSH LREM", keys.TASKS, why="queues a message; takes it back (`/cancel`)"),
+        reads("LRANGE LLEN", keys.TASKS, why="finds it; `/status`; the limit of the queue"),
+        writes("RPUSH LREM EXPIRE", PENDING, why="notes what it waits for; gives up"),
+        both("RPOP", PENDING, why="`/cancel` takes the newest"),
+        reads("GET", RESULTS, why="fetches answers"),
+        writes("SET DEL", RESULTS, why="answers what `/cancel` took back; removes what is shown"),
+        writes("DEL", SESSION, HISTORY, SIZE, why="`/new` ends the conversation"),
+        reads("LRANGE", HISTORY, why="and writes it into a file"),
+        reads("HGETALL", STATS, why="`/stats`"),
+        both("SET EXISTS DEL RPUSH LRANGE EXPIRE", TEACH, why="its teach mode: asked for at every answer"),
+    ),
+)
+
+HCLI_DISPATCHER = User(
+    "hcli-dispatcher",
+    "h-cli's dispatcher beside our bot.",
+    (
+        without_keys("PING", "sees at the start that Redis is there"),
+        without_keys("MULTI EXEC", "counts in one step"),
+        both("BLPOP", keys.TASKS, why="takes a message; one that it dies over is lost"),
+        both("GET SET EXISTS DEL", SESSION, why="when a conversation began"),
+        both("RPUSH LRANGE LLEN EXPIRE DEL", HISTORY, why="the conversation so far; into a file when it has ended"),
+        both("GET INCRBY EXPIRE DEL", SIZE, why="its size"),
+        writes("SET", TURNS, why="stores what was said on both sides, for its SESSION_TTL"),
+        writes("SET", RESULTS, why="answers"),
+        both("HINCRBY HINCRBYFLOAT EXPIRE", STATS, why="counters of the day"),
+    ),
 )
 
 DISPATCHER = User(
@@ -175,6 +207,11 @@ DISPATCHER = User(
         both("GET SET EXISTS", DONE, why="answers nothing twice"),
         both("ZADD ZSCORE ZRANGE ZREM ZREMRANGEBYRANK", keys.SERVED, why="whose turn it is"),
         reads("EXISTS", CANCEL, why="begins nothing whose end was asked for"),
+        reads(
+            "LPOS LINDEX PTTL", PENDING, why="ends a running answer when its bot waits no more; sees how long it waits"
+        ),
+        both("GET SET", keys.PATIENCE, why="notes how long that is"),
+        both("EXISTS DEL", NEW, why="ends the conversation after `/new` of our bot"),
         reads("MGET", CANCEL, RESULTS, why="ends a running answer when it is cancelled, or answered by the bot itself"),
         reads("GET STRLEN", RESULTS, why="leaves the bot's own answer to `/cancel` in its place"),
         writes("SET", RESULTS, why="answers"),
@@ -211,7 +248,8 @@ DISPATCHER = User(
         reads("LPOS", keys.TOMBSTONES, why="sees whether a tombstone of its own is there"),
         writes("RPUSH", keys.TOMBSTONES, why="`[FORGET: …]` and `/memory forget` in a chat: a tombstone that hides"),
         writes("RPUSH", keys.OUTBOX, why="reminders"),
-        reads("LLEN", keys.OUTBOX, why="figures"),
+        reads("LLEN LINDEX", keys.OUTBOX, why="figures; finds what no bot fetches"),
+        writes("LREM", keys.OUTBOX, why="drops that after days"),
         writes("SET", REMINDED, why="reminds once"),
         writes("HSET HDEL", keys.RELEASE, why="says which release it serves"),
         reads("GET", keys.NIGHT_LAST, keys.NIGHT_FAILED, why="says in the log that a night was missed, and why"),
@@ -250,7 +288,7 @@ OWNER = User(
         without_keys("PING INFO TIME SCAN", "`hmem status` and `hmem doctor`; finds turns, and every key for `hmem forget`"),
         _SCRIPTS,
         reads(
-            "TYPE GET MGET STRLEN EXISTS LRANGE LLEN LPOS HGET HGETALL HLEN SMEMBERS ZRANGE", keys.ALL,
+            "TYPE TTL GET MGET STRLEN EXISTS LRANGE LLEN LPOS LINDEX HGET HGETALL HLEN SMEMBERS ZRANGE", keys.ALL,
             why="`hmem status`, `search`, `context`, `memory`, `export`, and what the receipt of `hmem forget` is true by",
         ),
         writes("RPUSH", keys.TASKS, why="`hmem ask`"),
@@ -290,7 +328,7 @@ HEALTH = User(
     password=False,
 )
 
-USERS: tuple[User, ...] = (HEALTH, BOT, DISPATCHER, NIGHT, OWNER, ADMIN)
+USERS: tuple[User, ...] = (HEALTH, BOT, HCLI_BOT, DISPATCHER, HCLI_DISPATCHER, NIGHT, OWNER, ADMIN)
 
 
 def vectors(index_name: str) -> dict[str, tuple[Right, ...]]:

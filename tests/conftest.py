@@ -34,6 +34,14 @@ SECRET = "test-secret"
 os.environ["PYTHONPATH"] = str(REPOSITORY)
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--interop",
+        metavar="DIR",
+        help="h-cli's files, whose bot and dispatcher are run beside ours (scripts/test --interop DIR)",
+    )
+
+
 def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))

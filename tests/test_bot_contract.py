@@ -21,6 +21,7 @@ from redis import Redis
 from shared import keys
 from shared.records import RESULT_BYTES, Result
 from tests.conftest import BINARIES, SECRET, Dispatcher, World, wait_for
+from tests.servers.faulty_api import Fault, FaultyApi
 
 
 class Bot:
@@ -221,7 +222,9 @@ def test_cancel_removes_a_queued_task_and_its_own_result_stands(light: World, bo
         (b'{"task_id":"ok","message":"x","chat_id":[1]}', "chat_id has type list"),
         (b'{"task_id":"a:b","message":"x","chat_id":1}', "task_id must match"),
         (b'{"task_id":"ok","message":"  ","chat_id":1}', "message is empty"),
-        (b'{"task_id":"ok","message":"x","chat_id":1,"model":"gpt"}', "model must be"),
+        (b'{"task_id":"ok","message":"x","chat_id":1,"model":"--model"}', "model is no name"),
+        (b'{"task_id":"ok","message":"x","chat_id":1,"model":"opus --verbose"}', "model is no name"),
+        (b'{"task_id":"ok","message":"x","chat_id":1,"model":7}', "model is no name"),
         (b"\xff\xfe", "not UTF-8"),
     ],
 )
@@ -236,6 +239,48 @@ def test_malformed_tasks_are_dead_lettered_with_a_reason(
     if b'"ok"' in raw:
         assert reason in bot.receive("ok")["output"]
     assert bot.ask("still there?", 9912)
+
+
+@pytest.mark.parametrize(
+    "model",
+    ["claude-opus-4-5-20251101", "sonnet[1m]", "us.anthropic.claude-sonnet-4-5-v1:0", "claude-sonnet-4@20250514"],
+)
+def test_any_name_of_a_model_is_passed_on(light: World, bot: Bot, model: str) -> None:
+    running = light.start_dispatcher(CLAUDE_BIN=script(light, f'printf "%s\\n" "$@" >> {light.root}/seen; {SAY} ok'))
+    result = bot.receive(bot.send("hello", 9912, model=model))
+    assert (result["output"], result["usage"]["model"]) == ("ok", model)
+    assert f"--model\n{model}\n" in (light.root / "seen").read_text()
+    running.stop()
+
+
+def test_the_chat_is_told_of_a_model_that_is_not_there(light: World, bot: Bot) -> None:
+    """By the real CLI: the provider does not know it."""
+    fault = Fault(404, "not_found_error", "model: claude-nothing-1")
+    with FaultyApi(fault) as api:
+        running = light.start_dispatcher(
+            CLAUDE_BIN=str(BINARIES / "claude"), ANTHROPIC_BASE_URL=api.url, ANTHROPIC_API_KEY="test",
+            CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC="1",
+        )  # fmt: skip
+        said = bot.ask("hello", 9912, model="claude-nothing-1")
+        assert "the model I should use is not available" in said
+        assert "tell my owner" in said
+        running.stop()
+
+
+def test_new_of_our_bot_leaves_the_end_to_the_dispatcher(light: World, dispatcher: Dispatcher, bot: Bot) -> None:
+    """The mark ends what was said before the next answer, once, and not what another dispatcher has begun since."""
+    for number in range(2):
+        bot.ask("The code is 4711.", 9912)
+        if number == 0:
+            bot.redis.delete("hcli:session:9912")
+        bot.redis.set(keys.bot_new("9912"), "1")
+        if number == 0:
+            assert "4711" not in light.command("hmem", "context", "9912", "What is it?", MEDIUM_URL="none").stdout
+        bot.ask("What is it?", 9912)
+        told = [json.loads(raw)["content"] for raw in bot.redis.lrange("hcli:session_history:9912", 0, -1)]
+        assert ("The code is 4711." in told) == (number == 1), "a session that was there is a new conversation"
+        assert int(bot.redis.get("hcli:session_size:9912") or 0) == sum(map(len, told))
+        assert not bot.redis.exists(keys.bot_new("9912"))
 
 
 def test_an_error_is_answered_and_not_stored_as_said(light: World, bot: Bot) -> None:
@@ -293,7 +338,6 @@ def test_a_killed_dispatcher_loses_no_task(light: World, bot: Bot) -> None:
     tasks = [bot.send(f"m{number}", f"chat{number % 3}") for number in range(9)]
     wait_for(lambda: bot.redis.hlen("hcli:mem:busy") == 3, "three claims")
     assert running.stop(signal.SIGKILL) == -signal.SIGKILL
-    bot.redis.delete(*bot.redis.keys("hcli:mem:lease:*"))  # 30 s later
     second = light.start_dispatcher(CLAUDE_BIN=slow)
     assert [bot.receive(task)["output"] for task in tasks] == ["ok"] * 9
     assert len(bot.redis.keys("hcli:memory:*")) == 18

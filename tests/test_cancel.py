@@ -82,6 +82,61 @@ def test_the_bots_own_result_ends_the_running_task(light: World, bot: Bot) -> No
     assert running.stop() == 0
 
 
+def test_an_answer_that_its_bot_waits_for_no_more_is_ended(light: World, bot: Bot) -> None:
+    """h-cli's bot at /cancel (its result comes and goes between two looks), and when its time is up: its id leaves the list in both."""
+    running = light.start_dispatcher(CLAUDE_BIN=slow(light))
+    for message in ("a slow one", "a slow one, too late"):
+        task = bot.send(message, 9912)
+        wait_for((light.root / "child").exists, "the call")
+        assert bot.redis.rpop(keys.pending("9912")) == task.encode()
+        if "too late" not in message:
+            own_result(bot, task, "Task cancelled.")
+            bot.redis.delete(keys.result(task))
+        wait_for(lambda: bot.redis.exists(keys.done(task)), "the end")  # noqa: B023
+        assert gone(light.root / "child")
+        assert bot.turn(task, "user")["content"] == message
+        assert not bot.redis.exists(f"hcli:memory:{task}:asst"), "nobody has seen an answer"
+        (light.root / "child").unlink()
+    assert bot.ask("hello", 9912) == "ok"
+    assert running.stop() == 0
+    assert running.log.read_text().count("the bot waits for this answer no more") == 2
+
+
+def test_whoever_notes_no_waiting_is_answered_all_the_same(light: World, bot: Bot) -> None:
+    """`hmem ask`, and bots without such a list, or with a key of another type in its place."""
+    gate = light.root / "gate"
+    running = light.start_dispatcher(CLAUDE_BIN=script(light, f"while [ ! -e {gate} ]; do sleep 0.05; done; {SAY} ok"))
+    light.enqueue("unlisted", "hello", chat_id=1)
+    bot.redis.rpush(keys.pending("2"), "another")
+    light.enqueue("beside", "hello", chat_id=2)
+    bot.redis.set(keys.pending("3"), "no list")
+    light.enqueue("odd", "hello", chat_id=3)
+    wait_for(lambda: bot.redis.hlen(keys.BUSY) == 3, "all to run")
+    looked = keys_looked_at(bot)
+    wait_for(lambda: keys_looked_at(bot) > looked + 9, "three looks")
+    gate.touch()
+    assert [bot.receive(task)["output"] for task in ("unlisted", "beside", "odd")] == ["ok"] * 3
+    assert running.stop() == 0
+
+
+def keys_looked_at(bot: Bot) -> int:
+    stats: Any = bot.redis.info("commandstats")
+    return int(stats.get("cmdstat_lpos", {}).get("calls", 0))
+
+
+def test_how_long_a_bot_waits_is_known_by_its_list(light: World, bot: Bot) -> None:
+    running = light.start_dispatcher(CLAUDE_BIN=slow(light))
+    bot.ask("hello", 9912)
+    assert bot.redis.get(keys.PATIENCE) is None, "a list that does not expire tells nothing"
+    bot.redis.delete(keys.pending("9912"))
+    bot.redis.rpush(keys.pending("9912"), "listed")
+    bot.redis.expire(keys.pending("9912"), 600)
+    light.enqueue("listed", "hello")
+    bot.receive("listed")
+    assert bot.redis.get(keys.PATIENCE) == b"300"
+    assert running.stop() == 0
+
+
 def test_a_forged_result_ends_nothing_and_makes_way(light: World, bot: Bot) -> None:
     gate = light.root / "gate"
     running = light.start_dispatcher(

@@ -39,7 +39,25 @@ def test_an_answer() -> None:
     assert (answer.text, answer.error, answer.session_lost) == ("All right.", None, False)
     assert answer.usage == {
         "input_tokens": 10, "output_tokens": 5, "cache_read": 7, "duration_ms": 120, "num_turns": 1, "cost_usd": 0.00014,
+        "model": "claude-opus-5-5",
     }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("by_model", "asked", "named"),
+    [
+        ({"claude-haiku-4-5": {}, "claude-opus-5-5": {}}, "opus", "claude-opus-5-5"),
+        ({"claude-haiku-4-5": {}, "claude-opus-5-5": {}}, None, "claude-haiku-4-5"),
+        ({"claude-haiku-4-5": {}}, "claude-opus-5-5", "claude-haiku-4-5"),
+        ({}, "opus", "opus"),
+        ([], None, None),
+        (None, "opus", "opus"),
+        ({"": {}}, None, None),
+    ],
+)
+def test_the_model_that_answered_is_named(by_model: object, asked: str | None, named: str | None) -> None:
+    answer = read_answer(Ended(0, printed(modelUsage=by_model), b""), SESSION, resumed=False, model=asked)
+    assert answer.usage.get("model") == named
 
 
 @pytest.mark.parametrize(
@@ -149,7 +167,7 @@ def test_a_killed_cli_does_not_cost_the_session(exit_code: int, errors: bytes, l
 
 def test_counters_that_are_no_numbers_are_left_out() -> None:
     odd = {"input_tokens": True, "output_tokens": "5", "cache_read_input_tokens": -1}
-    assert read(printed(usage=odd, duration_ms=None, num_turns=[1], total_cost_usd="free")).usage == {}
+    assert read(printed(usage=odd, duration_ms=None, num_turns=[1], total_cost_usd="free", modelUsage=None)).usage == {}
     assert read(printed(usage=[], modelUsage=[], total_cost_usd=0.5), resumed=True).usage["cost_usd"] == 0.5
     assert read(printed().replace(b"0.00014", b"1e400")).usage.get("cost_usd") is None
 

@@ -402,6 +402,23 @@ def test_nobody_is_reminded_of_a_goal_that_was_replaced(world: World, dreaming: 
     assert "70 kg" in json.dumps(outbox(world)), "valid again before its time"
 
 
+def test_reminders_that_no_bot_fetches_do_not_stay_for_ever(world: World, dreaming: tuple[Day, Dreamer]) -> None:
+    day = 86_400.0
+    now = time.time()
+    for name, created in (
+        ("old", now - 4 * day),
+        ("odd", "yesterday"),
+        ("ahead", now + 400 * day),
+        ("new", now - 2 * day),
+    ):
+        world.redis.rpush(
+            "hcli:mem:outbox", json.dumps({"id": name, "chat_id": CHAT, "text": "x", "created_at": created})
+        )
+    world.redis.rpush("hcli:mem:outbox", json.dumps({"id": "newer", "chat_id": CHAT, "text": "x", "created_at": now}))
+    dreaming[1].round()
+    assert [message["id"] for message in outbox(world)] == ["new", "newer"]
+
+
 def test_what_can_never_be_done_holds_nothing_up(light: World) -> None:
     with closing(Day(settings_of(light))) as day:
         dreamer = Dreamer(day, light.redis, "worker")

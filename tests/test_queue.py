@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import re
+import signal
 import socket
 import subprocess
+import sys
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from functools import partial
-from typing import Any
+from subprocess import PIPE
+from typing import Any, cast
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -23,6 +27,7 @@ from shared import keys
 from shared.processes import died_here, host_of, process_name
 from shared.records import RecordRefused, Result, Task, Turn
 from tests.conftest import World, wait_for
+from tests.test_bot_contract import SAY, script
 
 Scenario = Callable[[TaskQueue, TaskQueue], Awaitable[Any]]
 
@@ -243,14 +248,53 @@ def test_a_broken_key_of_one_chat_does_not_stop_the_others(light: World, redis: 
 
 
 def test_a_process_is_known_by_its_name() -> None:
-    with subprocess.Popen(["sleep", "60"]) as living:
-        name = re.sub(r"-\d+-(\w+)$", rf"-{living.pid}-\1", process_name())
+    says = "from shared.processes import process_name; print(process_name(), flush=True); input()"
+    with subprocess.Popen([sys.executable, "-c", says], stdin=PIPE, stdout=PIPE, text=True) as living:
+        assert living.stdout
+        name = living.stdout.readline().strip()
         assert host_of(name) == socket.gethostname()
         assert not died_here(name)
-        living.kill()
-    assert died_here(name), "and reaped"
+        ours = re.sub(r"-\d+-(\w+)$", rf"-{os.getpid()}-\1", name)
+        assert died_here(ours), "its number is another process' by now, which began at another moment"
+        assert not died_here(process_name())
+        os.kill(living.pid, signal.SIGKILL)
+        wait_for(lambda: died_here(name), "its death to be seen, reaped or not")
+    assert died_here(name)
     assert not died_here(f"another-{name}"), "of another host nothing can be said"
-    assert not died_here("no name of ours")
+    elsewhere = re.sub(r"-(\d+)-\w{6}", r"-\1-zzzzzz", name)
+    assert not died_here(elsewhere), "of another container or boot nothing can be said"
+    for nothing in (
+        "no name of ours",
+        f"{socket.gethostname()}-x-1",
+        f"{socket.gethostname()}-{10**30}-{name[-14:]}x",
+        "",
+    ):
+        died_here(nothing)
+
+
+def test_tasks_of_a_killed_dispatcher_are_taken_over_at_once(light: World, redis: Redis) -> None:
+    """Its lease stands for half a minute; on the same host nobody waits for that."""
+    asked = light.root / "asked"
+    claude = script(light, f"echo >> {asked}; while [ ! -e {light.root}/gate ]; do sleep 0.05; done; {SAY} ok")
+    running = light.start_dispatcher(CLAUDE_BIN=claude)
+    light.enqueue("killed", "hello")
+    wait_for(asked.exists, "the question")
+    running.stop(signal.SIGKILL)
+    (light.root / "gate").touch()
+    (lease,) = redis.keys("hcli:mem:lease:*")
+    redis.persist(lease)
+    again = light.start_dispatcher(CLAUDE_BIN=claude)
+    wait_for(lambda: redis.exists(keys.result("killed")), "the answer")
+    assert not redis.exists(lease)
+    assert redis.get(keys.attempts("killed")) is None
+    assert redis.hkeys(keys.RELEASE) == [keys_of_living(redis)]
+    assert again.stop() == 0
+
+
+def keys_of_living(redis: Redis) -> bytes:
+    """The one dispatcher that has a lease."""
+    (lease,) = cast(list[bytes], redis.keys("hcli:mem:lease:*"))
+    return lease.removeprefix(keys.lease("").encode())
 
 
 def stands(redis: Redis, task_id: str) -> Result:

@@ -175,14 +175,16 @@ def test_a_foreign_key_beside_an_own_one_is_refused(tester: Redis) -> None:
 #: Said once more, without the table: who may do what to the keys that matter most.
 EXPECTED = {
     ("hcli:memory:t:user", "get"): {"night", "owner"}, ("hcli:memory:t:user", "mget"): {"dispatcher", "night", "owner"},
-    ("hcli:memory:t:user", "set"): {"dispatcher"}, ("hcli:memory:t:user", "del"): {"owner"}, ("hcli:memory:t:user", "unlink"): {"night"},
-    ("hcli:results:t", "get"): {"bot", "dispatcher", "owner"}, ("hcli:results:t", "set"): {"bot", "dispatcher", "owner"},
-    ("hcli:results:t", "del"): {"bot", "owner"}, ("hcli:results:t", "getdel"): {"owner"},
+    ("hcli:memory:t:user", "set"): {"dispatcher", "hcli-dispatcher"}, ("hcli:memory:t:user", "del"): {"owner"},
+    ("hcli:memory:t:user", "unlink"): {"night"},
+    ("hcli:results:t", "get"): {"bot", "hcli-bot", "dispatcher", "owner"},
+    ("hcli:results:t", "set"): {"bot", "hcli-bot", "dispatcher", "hcli-dispatcher", "owner"},
+    ("hcli:results:t", "del"): {"bot", "hcli-bot", "owner"}, ("hcli:results:t", "getdel"): {"owner"},
     ("hcli:mem:tombstones", "rpush"): {"dispatcher", "owner"}, ("hcli:mem:tombstones", "lrange"): {"night", "owner"},
     ("hcli:mem:tombstones", "lrem"): set(), ("hcli:mem:tombstones", "del"): set(), ("hcli:mem:tombstones", "ltrim"): set(),
     ("hcli:mem:night:owner", "set"): {"night"}, ("hcli:mem:night:owner", "get"): {"night", "owner"},
-    ("hcli:session:9912", "get"): {"dispatcher", "owner"}, ("hcli:session:9912", "set"): {"dispatcher"},
-    ("hcli:tasks", "rpush"): {"bot", "owner"}, ("hcli:tasks", "lpush"): {"dispatcher"}, ("hcli:tasks", "del"): set(),
+    ("hcli:session:9912", "get"): {"dispatcher", "hcli-dispatcher", "owner"}, ("hcli:session:9912", "set"): {"dispatcher", "hcli-dispatcher"},
+    ("hcli:tasks", "rpush"): {"bot", "hcli-bot", "owner"}, ("hcli:tasks", "lpush"): {"dispatcher"}, ("hcli:tasks", "del"): set(),
     ("hcli:mem:dead", "lrange"): {"owner"}, ("hcli:mem:dead", "lrem"): {"owner"}, ("hcli:mem:release", "hset"): {"dispatcher"},
 }  # fmt: skip
 WITHOUT_KEYS = {

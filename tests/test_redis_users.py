@@ -26,7 +26,7 @@ from tests.test_alarm import look
 from tests.test_bot_contract import Bot
 
 DEPLOY = REPOSITORY / "deploy"
-USERS = ("bot", "dispatcher", "night", "owner", "admin")
+USERS = ("bot", "hcli-bot", "dispatcher", "hcli-dispatcher", "night", "owner", "admin")
 
 
 @dataclass
@@ -101,7 +101,7 @@ def refusals(admin: Redis) -> list[Any]:
 
 def test_day_and_night_as_their_own_users(installed: World, guarded: Guarded, admin: Redis) -> None:
     night, owner = guarded.urls["night"], guarded.urls["owner"]
-    bot = Bot(guarded.client("bot"))
+    bot = Bot(guarded.client("hcli-bot"))
     stranded(admin)
     running = installed.start_dispatcher()
     wait_for(lambda: admin.exists("hcli:mem:done:stranded"), "the task of a dead dispatcher")
@@ -163,18 +163,30 @@ def test_our_bot_as_the_user_bot(installed: World, guarded: Guarded, admin: Redi
     assert refusals(admin) == []
 
 
-#: Every command of h-cli's bot, in the order of its source: /status, /stats, /new, /cancel, a message, its answer, the teach mode.
-OF_H_CLI = """
+#: Every command of h-cli's bot, in the order of its source: its health check, /status, /stats, /new, /cancel, a message, its answer, the teach mode.
+#: Then every one of its dispatcher: a message, /new by our bot, the session, counters, what was said, the answer.
+OF_H_CLI = {"hcli-bot": """
+PING
 LLEN hcli:tasks|HGETALL hcli:stats:2026-11-22|LRANGE hcli:session_history:7 0 -1|DEL hcli:session_history:7|DEL hcli:session_size:7|DEL hcli:session:7
 RPOP hcli:pending:7|LRANGE hcli:tasks 0 -1|LREM hcli:tasks -1 x|SET hcli:results:t x EX 300|RPUSH hcli:tasks x|RPUSH hcli:pending:7 t
 EXPIRE hcli:pending:7 600|GET hcli:results:t|DEL hcli:results:t|LREM hcli:pending:7 1 t|EXISTS hcli:teach:7|RPUSH hcli:teach:7:turns x
 EXPIRE hcli:teach:7:turns 60|SET hcli:teach:7 1 EX 60|LRANGE hcli:teach:7:turns 0 -1|DEL hcli:teach:7 hcli:teach:7:turns
-"""
+""", "hcli-dispatcher": """
+PING
+RPUSH hcli:session_history:7 x|BLPOP hcli:tasks 1|EXISTS hcli:session:7|LLEN hcli:session_history:7|LRANGE hcli:session_history:7 0 -1
+DEL hcli:session_history:7|DEL hcli:session_size:7|GET hcli:session_size:7|GET hcli:session:7|DEL hcli:session:7|SET hcli:session:7 x EX 60
+INCRBY hcli:session_size:7 9|EXPIRE hcli:session_size:7 60|RPUSH hcli:session_history:7 x y|EXPIRE hcli:session_history:7 60
+MULTI|HINCRBY hcli:stats:2026-11-22 tasks 1|HINCRBYFLOAT hcli:stats:2026-11-22 cost_usd 0.5|EXPIRE hcli:stats:2026-11-22 86400|EXEC
+SET hcli:memory:t:user x EX 14400|SET hcli:memory:t:asst x EX 14400|SET hcli:results:t x EX 600
+"""}  # fmt: skip
 
 
-def test_h_clis_bot_may_do_all_that_it_does(guarded: Guarded, admin: Redis) -> None:
-    client = guarded.client("bot")
-    for line in OF_H_CLI.strip().replace("\n", "|").split("|"):
+@pytest.mark.parametrize("user", OF_H_CLI)
+def test_h_cli_may_do_all_that_it_does(guarded: Guarded, admin: Redis, user: str) -> None:
+    admin.rpush("hcli:tasks", "x")
+    client = guarded.client(user)
+    client.response_callbacks.clear()  # answers as Redis gives them
+    for line in OF_H_CLI[user].strip().replace("\n", "|").split("|"):
         client.execute_command(*line.split())  # type: ignore[no-untyped-call]
     client.close()
     assert refusals(admin) == []
@@ -246,7 +258,17 @@ def tombstone() -> dict[str, Any]:
 
 
 REFUSED = {
+    "hcli-bot": [
+        "GET hcli:memory:t:user", "SET hcli:session:9912 x", "SCAN 0", "KEYS *", "RPUSH hcli:mem:tombstones x", "LPOP hcli:mem:outbox",
+        "HGETALL hcli:mem:bot:waiting", "SET hcli:mem:cancel:t 1", "EVALSHA x 0", "SCRIPT LOAD return", "GET hcli:session:9912", "DEL hcli:tasks",
+    ],
+    "hcli-dispatcher": [
+        "GET hcli:memory:t:user", "DEL hcli:memory:t:user", "GET hcli:results:t", "SCAN 0", "RPUSH hcli:mem:tombstones x",
+        "HSET hcli:mem:release w 9", "HGETALL hcli:mem:inflight:w", "LPUSH hcli:tasks x", "EVALSHA x 0",
+        "SCRIPT LOAD return", "DEL hcli:results:t", "LRANGE hcli:tasks 0 -1",
+    ],
     "bot": [
+        "RPOP hcli:pending:9912", "LRANGE hcli:session_history:9912 0 -1", "DEL hcli:session_history:9912", "EXISTS hcli:teach:9912",
         "GET hcli:memory:t:user", "SET hcli:memory:t:user x", "DEL hcli:memory:t:user", "MGET hcli:memory:t:user",
         "LRANGE hcli:mem:dead 0 -1", "RPUSH hcli:mem:tombstones x", "HSET hcli:mem:release w 9", "SCAN 0", "KEYS *",
         "GET hcli:mem:night:failed", "GET hcli:mem:cancel:t", "GET hcli:session:9912",
@@ -344,12 +366,18 @@ def test_secrets_are_made_once_and_readable_by_their_owner_only(tmp_path: Path) 
     assert before == {path.name: path.read_bytes() for path in (tmp_path / "secrets").iterdir()}
     assert set(before) == {"redis-users.acl", *(f"{user}.toml" for user in USERS)}
     made = {user: tomllib.loads((tmp_path / "secrets" / f"{user}.toml").read_text()) for user in USERS}
-    assert len({values["REDIS_URL"] for values in made.values()}) == 5
+    assert len({values["REDIS_URL"] for values in made.values()}) == len(USERS)
     assert len({made[user]["RESULT_HMAC_KEY"] for user in USERS if user not in ("night", "admin")}) == 1
     assert not [user for user in ("night", "admin") if "RESULT_HMAC_KEY" in made[user]], "they sign nothing"
     assert made["owner"]["REDIS_ADMIN_URL"] == made["admin"]["REDIS_URL"]
     assert not (tmp_path / "secrets").stat().st_mode & 0o077, "nobody else gets in"
-    held_by_root = ("dispatcher", "owner", "admin")  # the other two are mounted for users of their own in containers
+    held_by_root = (
+        "hcli-bot",
+        "dispatcher",
+        "hcli-dispatcher",
+        "owner",
+        "admin",
+    )  # the other two are mounted for users of their own in containers
     assert not [user for user in held_by_root if (tmp_path / "secrets" / f"{user}.toml").stat().st_mode & 0o077]
     assert "SHA256" not in (tmp_path / "secrets" / "redis-users.acl").read_text()
 

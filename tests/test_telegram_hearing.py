@@ -137,7 +137,11 @@ def test_new_ends_the_conversation_and_memory_is_a_task(stage: Stage, chat: int)
         stage.redis.set(f"hcli:{name}:{chat}", "x")
     stage.api.say(chat, "/new")
     says(stage, chat, "new conversation begins")
-    assert not stage.redis.exists(*(f"hcli:{name}:{chat}" for name in ("session", "session_history", "session_size")))
+    assert not stage.redis.exists(f"hcli:session:{chat}")
+    assert stage.redis.exists(f"hcli:session_history:{chat}", f"hcli:session_size:{chat}") == 2, (
+        "the dispatcher's to end"
+    )
+    assert 0 < stage.redis.ttl(f"hcli:mem:bot:new:{chat}") <= 86_400
     stage.api.say(chat, "/memory@memory_bot  forget 3")
     task = stage.pop()
     assert task["message"] == "/memory forget 3"
@@ -199,6 +203,40 @@ def test_status_and_stats_in_words(stage: Stage, chat: int) -> None:
     assert "4 messages, 1 of them failed. Tokens: 100 in, 20 out" in stage.api.texts(chat)[-1]
     stage.answer(waiting, "x")
     stage.quiet()
+
+
+def test_status_where_no_dispatcher_of_ours_is_at_work(stage: Stage, chat: int) -> None:
+    """Of another program's only its work is seen: what it takes, and what it answers."""
+    stage.redis.delete("hcli:mem:release", *stage.redis.keys("hcli:mem:lease:*"))
+
+    def status() -> str:
+        before = len(stage.api.texts(chat))
+        stage.api.say(chat, "/status")
+        wait_until(lambda: "Queued:" in "".join(stage.api.texts(chat)[before:]), lambda: str(stage.api.texts(chat)))
+        return stage.api.texts(chat)[-1].partition(" Queued:")[0]
+
+    stage.api.say(chat, "to be taken back")
+    wait_for(stage.queued, "the task")
+    assert status() == "No dispatcher is at work, so answers will take a while."
+    stage.api.say(chat, "/cancel")
+    wait_until(
+        lambda: "Taken back before it was begun: 1." in stage.api.texts(chat), lambda: str(stage.api.texts(chat))
+    )
+    stage.quiet()
+    assert status().startswith("No dispatcher of hcli-memory is at work. Whether another one is,"), (
+        "the bot's own answer tells nothing"
+    )
+    taken = stage.ask(chat, "x")
+    assert status() == "A dispatcher other than hcli-memory's is at work."
+    stage.redis.hset("hcli:mem:release", "dead", 1)
+    assert status() == "No dispatcher is at work, so answers will take a while.", "ours holds it, and has died"
+    stage.redis.delete("hcli:mem:release")
+    stage.answer(taken, "y")
+    stage.quiet()
+    assert status() == "A dispatcher other than hcli-memory's gave the last answer."
+    stage.redis.hset("hcli:mem:release", "w", 3)
+    stage.redis.set("hcli:mem:lease:w", "1")
+    assert status() == "The dispatcher is at work."
 
 
 # Edits.

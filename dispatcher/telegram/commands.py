@@ -95,13 +95,15 @@ class Commands:
 
     async def _status(self, chat: str) -> str:
         queued = await self._desk.queue_length()
-        here = sum(one.chat == chat and one.text is None for one in (await self._desk.waiting()).values())
+        unanswered = [one for one in (await self._desk.waiting()).values() if one.text is None]
+        here = sum(one.chat == chat for one in unanswered)
         try:
-            serving = await self._desk.served_by()
+            living, gone = await self._desk.dispatchers()
             night = night_text(await self._desk.last_night(), time.time())
         except redis.exceptions.NoPermissionError:
             return f"Queued: {queued}, waiting in this chat: {here}."
-        work = "The dispatcher is at work." if serving else "No dispatcher is at work, so answers will take a while."
+        taken = len(unanswered) - queued
+        work = dispatcher_text(living, gone, queued, taken, by_another=self._desk.answered_by_another)
         return f"{work} Queued: {queued}, waiting in this chat: {here}.\n{night}"
 
     async def _cancel(self, chat: str, user: str | None) -> str:
@@ -153,6 +155,19 @@ def cancel_text(taken_back: int, asked: int) -> str:
     if asked:
         lines.append(f"In the making, and asked to stop: {asked}.")
     return " ".join(lines)
+
+
+def dispatcher_text(living: int, gone: int, queued: int, taken: int, *, by_another: bool) -> str:
+    """Who is at work. Of another program's dispatcher, such as h-cli's, only its work is seen: messages that it has taken, or answered."""
+    if living:
+        return "The dispatcher is at work."
+    if taken > 0 and not gone:
+        return "A dispatcher other than hcli-memory's is at work."
+    if queued or taken > 0:
+        return "No dispatcher is at work, so answers will take a while."
+    if by_another:
+        return "A dispatcher other than hcli-memory's gave the last answer."
+    return "No dispatcher of hcli-memory is at work. Whether another one is, I see when it takes a message."
 
 
 def night_text(raw: bytes | None, now: float) -> str:

@@ -78,6 +78,7 @@ class Delivery:
         self._chats: dict[int, asyncio.Task[None]] = {}  # one task for each chat with work
         self._typing: asyncio.Task[None] | None = None
         self._typed_at = 0.0
+        self._answered = set[str]()  # tasks whose results the last look has seen
         self._wake = asyncio.Event()
         self._closing = asyncio.Event()
 
@@ -114,6 +115,9 @@ class Delivery:
         waiting = await self._desk.waiting()
         open_ones = {name: one for name, one in waiting.items() if one.text is None}
         results, junk = await self._desk.results(list(open_ones))
+        if new := results.keys() - self._answered:
+            await self._desk.note_who_answers(new)
+        self._answered = set(results)
         work: dict[int, list[Job]] = {}
         for name, record in waiting.items():
             job = Job(name, record, results.get(name), name in junk)

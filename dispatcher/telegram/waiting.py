@@ -17,6 +17,7 @@ from redis import ResponseError
 from redis.asyncio import Redis
 from redis.asyncio.retry import Retry
 from redis.backoff import ExponentialBackoff
+from redis.exceptions import NoPermissionError
 
 from dispatcher.scripts import script_text
 from shared import keys
@@ -98,12 +99,14 @@ class Desk:
 
     def __init__(self, settings: Settings, redis: Redis, secret: str) -> None:
         self._settings, self._redis, self._secret = settings, redis, secret
-        names = ("intake", "edit", "cancel", "delivered", "note", "tell", "outbox", "owner")
+        names = ("intake", "edit", "cancel", "delivered", "note", "tell", "outbox", "owner", "new")
         folder = Path(__file__).parent
         self._scripts = {
             name: redis.register_script((folder / f"{name}.lua").read_text(encoding="utf-8")) for name in names
         } | {"queued": redis.register_script(script_text("queued"))}
         self._junk = set[str]()  # tasks of which the log has it
+        self._taken_back = set[str]()  # tasks that we have answered ourselves
+        self.answered_by_another = False  # the last answer came while no dispatcher of ours was there
 
     # Taking.
 
@@ -193,6 +196,7 @@ class Desk:
         return found
 
     async def cancel_queued(self, raw: bytes, task_id: str, result: Result) -> bool:
+        self._taken_back.add(task_id)
         return bool(
             await self._run(
                 "cancel", [keys.TASKS, keys.result(task_id)], [raw, result.to_json(), keys.RESULT_TTL_SECONDS]
@@ -203,7 +207,7 @@ class Desk:
         await self._redis.set(keys.cancel(task_id), "1", ex=keys.CANCEL_TTL_SECONDS)
 
     async def end_conversation(self, chat: str) -> None:
-        await self._redis.delete(keys.session(chat), keys.history(chat), keys.size(chat))
+        await self._run("new", [keys.session(chat), keys.bot_new(chat)], [keys.HISTORY_TTL_SECONDS])
 
     async def model(self, chat: str) -> str | None:
         raw = cast(bytes | None, await self._redis.get(keys.bot_model(chat)))
@@ -222,11 +226,21 @@ class Desk:
     async def queue_length(self) -> int:
         return int(await self._redis.llen(keys.TASKS))
 
-    async def served_by(self) -> int:
-        """Dispatchers of ours that live."""
+    async def dispatchers(self) -> tuple[int, int]:
+        """Dispatchers of ours: how many live, and how many have died or do not answer. Another program's is not seen here."""
         workers = await cast(Awaitable[dict[bytes, bytes]], self._redis.hgetall(keys.RELEASE))
         leases = [keys.lease(worker.decode("utf-8", "replace")) for worker in workers]
-        return int(await self._redis.exists(*leases)) if leases else 0
+        living = int(await self._redis.exists(*leases)) if leases else 0
+        return living, len(leases) - living
+
+    async def note_who_answers(self, task_ids: set[str]) -> None:
+        """Answers of these are there that were not there before."""
+        if not task_ids - self._taken_back:
+            return
+        try:
+            self.answered_by_another = sum(await self.dispatchers()) == 0
+        except NoPermissionError:
+            self.answered_by_another = False
 
     async def last_night(self) -> bytes | None:
         return cast(bytes | None, await self._redis.get(keys.NIGHT_LAST))
@@ -284,6 +298,7 @@ class Desk:
         await self._run("note", [keys.BOT_WAITING], [name, record.to_json()])
 
     async def delivered(self, name: str, record: Waiting, result: bytes = b"") -> None:
+        self._taken_back.discard(name)
         await self._run("delivered", [keys.BOT_WAITING, keys.result(name), keys.pending(record.chat)], [name, result])
 
     async def outbox_head(self) -> bytes | None:

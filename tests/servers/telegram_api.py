@@ -6,7 +6,9 @@ is logged, and faults can be ordered per method and chat. It knows nothing of th
 
 from __future__ import annotations
 
+import html
 import json
+import re
 import threading
 import time
 from collections.abc import Callable
@@ -330,6 +332,8 @@ def _units(text: str) -> int:
 def _content(params: dict[str, Any]) -> tuple[str, list[dict[str, Any]]]:
     """Text and entities as Telegram takes them, or its refusal."""
     text, entities = str(params.get("text") or ""), json.loads(params.get("entities") or "[]")
+    if str(params.get("parse_mode") or "").upper() == "HTML":
+        text = _without_html(text)
     if not text.strip():
         raise ApiError(400, "Bad Request: message text is empty")
     if _units(text) > LONGEST:
@@ -340,6 +344,21 @@ def _content(params: dict[str, Any]) -> tuple[str, list[dict[str, Any]]]:
         if one["type"] == "text_link" and "://" not in one.get("url", ""):
             raise ApiError(400, "Bad Request: can't parse entities: wrong URL")
     return text, entities
+
+
+def _without_html(text: str) -> str:
+    """The text of HTML as Telegram takes it, without its formatting, or the refusal of tags that are not closed in order."""
+    open_tags: list[str] = []
+    for closing, name in re.findall(r"<(/?)([a-z]+)[^>]*>", text):
+        if not closing:
+            open_tags.append(name)
+        elif not open_tags or open_tags.pop() != name:
+            raise ApiError(400, f"Bad Request: can't parse entities: unexpected end tag {name}")
+    if open_tags:
+        raise ApiError(
+            400, f"Bad Request: can't parse entities: can't find end tag corresponding to start tag {open_tags[-1]}"
+        )
+    return html.unescape(re.sub(r"<[^>]+>", "", text))
 
 
 def _handler(api: TelegramApi) -> type[BaseHTTPRequestHandler]:
