@@ -211,8 +211,7 @@ def _extra(name: str, what: str) -> Iterator[None]:
         yield
     except ImportError as error:
         raise EmbeddingError(
-            f"{what} needs a package that is not installed ({error.name}). "
-            f"To add it, {how_to_add(name)}."
+            f"{what} needs a package that is not installed ({error.name}). To add it, {how_to_add(name)}."
         ) from error
 
 
