@@ -107,7 +107,7 @@ class Answering:
         begun = await self._begin(queue, task, run, stones, with_session=command is None, gone=gone)
         if gone:  # a Redis from before brought it back
             log.warning("a task is not answered: it is forgotten")
-            finished = self._outcomes.told(task, FORGOTTEN)
+            finished = self._outcomes.told(task, FORGOTTEN, error=True)
         elif begun.done is not None and begun.done != task.digest:
             raise RecordRefused(USED_ID)
         elif begun.done or begun.deaths >= MAX_ATTEMPTS:
@@ -291,12 +291,11 @@ class Answering:
 
     async def _command(self, queue: TaskQueue, task: Task, command: commands.Command, claimed_at: float) -> Finished:
         """`/memory`: answered here, and not stored as said."""
-        forgotten = False
         try:
             output, forgotten = await self._obeyed(queue, task, command, claimed_at)
         except HmemError as error:
             log.error("a command could not be obeyed", reason=str(error))
-            output = AWAY
+            return self._outcomes.told(task, AWAY, error=True)
         return self._outcomes.told(task, output, forget=forgotten)
 
     async def _obeyed(self, queue: TaskQueue, task: Task, command: commands.Command, now: float) -> tuple[str, bool]:

@@ -14,6 +14,7 @@ from dispatcher.cli_parts import Json
 from shared.command import print_json, start
 from shared.errors import InvalidInput
 from shared.files import make_dir, write_atomic
+from shared.packages import how_to_add
 from shared.settings import INDEXES
 
 if TYPE_CHECKING:
@@ -83,7 +84,7 @@ def _write(out: Path, told: dict[str, Any], rows: Sequence[Row], text: str) -> N
         write_atomic(out / "bench.svg", plot(rows))
     except ModuleNotFoundError as error:
         typer.echo(
-            f"note: bench.svg is not written: {error.name} is not installed. scripts/setup --with plot brings it.",
+            f"note: bench.svg is not written: {error.name} is not installed. To add it, {how_to_add('plot')}.",
             err=True,
         )
     typer.echo(f"Written to {out}.", err=True)

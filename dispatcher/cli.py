@@ -21,7 +21,7 @@ from dispatcher.forget_cli import forget, owner_key
 from dispatcher.memory_cli import app as memory_app
 from dispatcher.release_cli import app as release_app
 from shared.command import print_bytes, print_json, run_command, start
-from shared.errors import InvalidInput, MemoryStale, ReleaseRefused, SettingsError
+from shared.errors import AnswerFailed, InvalidInput, MemoryStale, ReleaseRefused, SettingsError
 from shared.files import own_root
 from shared.moments import given_moment
 from shared.origin_words import replying
@@ -118,7 +118,7 @@ def ask(
     timeout: Annotated[float, typer.Option(help="Seconds to wait for the answer.")] = 600.0,
     json: Json = False,
 ) -> None:
-    """Enqueue a message as the bot would, wait, and print the answer."""
+    """Enqueue a message as the bot would, wait, and print the answer. Exit code 69 if the dispatcher could not answer it."""
     from dispatcher.enquiry import ask as enquire
 
     settings = start()
@@ -133,8 +133,11 @@ def ask(
         task_bytes=settings.task_bytes,
     )
     if json:
-        print_json({"output": result.output, "completed_at": result.completed_at, "usage": result.usage})
-    else:
+        answer = {"output": result.output, "completed_at": result.completed_at}
+        print_json(answer | {"usage": result.usage, "error": result.error})
+    if result.error:
+        raise AnswerFailed(result.output)
+    if not json:
         typer.echo(result.output)
 
 
@@ -230,9 +233,9 @@ def context(
         return
     from dispatcher.looking import look
 
-    found = look(settings, connect(settings), given_chat(chat), _required(text, "TEXT"))
+    found, slow = look(settings, connect(settings), given_chat(chat), _required(text, "TEXT"))
     if json:
-        print_json({"chat_id": chat, "budget": settings.memory_tokens} | found.to_json())
+        print_json({"chat_id": chat, "budget": settings.memory_tokens} | found.to_json() | {"notes": slow})
         return
     typer.echo(found.text or "(nothing would be injected)")
     parts = found.to_json()["parts"]
@@ -244,7 +247,7 @@ def context(
         f"release {found.release_run}; {found.ms:.1f} ms",
         err=True,
     )
-    _say_degraded(found.degraded)
+    _say_degraded(found.degraded + slow)
 
 
 def _hits_used(found: Context) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field, replace
@@ -27,14 +28,41 @@ if TYPE_CHECKING:
     from shared.lookup import Hit, Recalled
 
 
-def look(settings: Settings, client: Redis, chat_id: str, message: str) -> Context:
-    """The context of a message now. Without Redis: as if no conversation were going on, and it says so."""
+#: Milliseconds that a command gives memory, in place of MEMORY_DEADLINE_MS: a fresh process loads all that a dispatcher has loaded long since.
+PATIENCE_MS = 60_000
+
+
+def look(settings: Settings, client: Redis, chat_id: str, message: str) -> tuple[Context, list[str]]:
+    """The context of a message now, and what is to be said about its time. Nothing is left out for being slow, since whoever asks can wait.
+
+    Without Redis: as if no conversation were going on, and it says so.
+    """
     session, recent, note = _conversation(settings, client, chat_id)
-    with _opened(settings) as (release, day):
+    patient = settings.model_copy(update={"memory_deadline_ms": max(settings.memory_deadline_ms, PATIENCE_MS)})
+    with _opened(patient) as (release, day):
         why = None if release else no_release(settings.hmem_memory_dir)
-        found = assemble(release, chat_id, message, settings, recent, why, day, session, count=False)
+
+        def assembled() -> Context:
+            return assemble(release, chat_id, message, day.settings, recent, why, day, session, count=False)
+
+        started = time.perf_counter()
+        found = assembled()
+        took = 1000 * (time.perf_counter() - started)
+        slow = []
+        if took > settings.memory_deadline_ms:
+            day.settings = (
+                settings  # once more, as a dispatcher would: all is loaded, and the question's vector is known even
+            )
+            slow = _slow(took, settings, [one for one in assembled().degraded if one not in found.degraded])
     found.degraded.extend(note)
-    return found
+    return found, slow
+
+
+def _slow(took: float, settings: Settings, left_out: list[str]) -> list[str]:
+    """What a dispatcher that runs would have made of it; what it would leave out only as far as that was tried."""
+    limit = f"{settings.memory_deadline_ms} ms (MEMORY_DEADLINE_MS)"
+    said = f"this took {took:.0f} ms in a process that had to load everything first; a running dispatcher waits {limit} for it"
+    return [said, *(f"asked once more with that limit, it would have left out: {one}" for one in left_out)]
 
 
 @dataclass(frozen=True)

@@ -35,8 +35,9 @@ class Outcomes:
         self._secret = settings.result_hmac_key.get_secret_value()
         self._session_ttl = settings.session_ttl
 
-    def sign(self, task_id: str, output: str, usage: dict[str, object] | None = None) -> Result:
-        return Result.sign(self._secret, task_id, output, datetime.now(UTC).isoformat(), usage or None)
+    def sign(self, task_id: str, output: str, usage: dict[str, object] | None = None, *, error: bool = False) -> Result:
+        """`error`: the output is no answer, but says why there is none."""
+        return Result.sign(self._secret, task_id, output, datetime.now(UTC).isoformat(), usage or None, error=error)
 
     def signed(self, task_id: str, raw: bytes) -> bool:
         """Whether a result that stands there is the bot's own (or ours), and not somebody else's."""
@@ -44,7 +45,7 @@ class Outcomes:
 
     def refused(self, task_id: str, reason: str) -> Result:
         """The answer to a task that cannot be read."""
-        return self.sign(task_id, REFUSED.format(reason=reason))
+        return self.sign(task_id, REFUSED.format(reason=reason), error=True)
 
     def answered(self, task: Task, claimed_at: float, answer: Answer, begun: Begun, used: str) -> Finished:
         """`used` is the session to go on with, "" for none. An error is said, and not stored as said."""
@@ -59,7 +60,7 @@ class Outcomes:
         counters = [("tasks", "1"), ("errors", str(int(answer.error is not None)))]
         return Finished(
             task,
-            self.sign(task.task_id, output, usage),
+            self.sign(task.task_id, output, usage, error=answer.error is not None),
             turns,
             begun.session,
             used,
@@ -89,17 +90,17 @@ class Outcomes:
         finished = self._unanswered(task, claimed_at, POISON.format(count=deaths), errors="1")
         return replace(finished, dead_reason=f"its worker died {deaths} times", outcome="dead_lettered")
 
-    def told(self, task: Task, output: str, *, forget: bool = False) -> Finished:
+    def told(self, task: Task, output: str, *, forget: bool = False, error: bool = False) -> Finished:
         """A command's answer: nothing of it is stored as said."""
         counters = [("tasks", "1")]
-        signed = self.sign(task.task_id, output)
+        signed = self.sign(task.task_id, output, error=error)
         return Finished(task, signed, [], NO_SESSION, "", self._session_ttl, counters, forget=forget)
 
     def _unanswered(self, task: Task, claimed_at: float, output: str, errors: str = "0") -> Finished:
         """The message alone is stored, and no session is touched."""
         return Finished(
             task,
-            self.sign(task.task_id, output),
+            self.sign(task.task_id, output, error=True),
             [_asked(task, claimed_at, None)],
             NO_SESSION,
             "",

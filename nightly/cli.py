@@ -62,6 +62,7 @@ def run(
         return
     report = Reporter(quiet=json or settings.log_json)
     if pull:
+        pipeline.refuse_without_packages(settings)  # before gigabytes are fetched
         pull_missing(settings, report)
     summaries = pipeline.run_nights(settings, report, from_step, accept=accept)
     if json:

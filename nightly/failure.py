@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
+from typing import Any
 
 import orjson
 import redis
@@ -12,7 +13,7 @@ import structlog
 from nightly.night import Night
 from shared import keys
 from shared.command import translate
-from shared.errors import LeaseLost
+from shared.errors import HmemError, LeaseLost
 from shared.files import write_atomic
 
 log = structlog.get_logger()
@@ -20,11 +21,28 @@ log = structlog.get_logger()
 FAILED = "failed.json"
 
 
+#: In place of a step: the night was refused before its folder was made.
+BEGIN = "begin"
+
+
 def note(night: Night, step: str, error: Exception) -> None:
     """Best effort: a full disk or a Redis that is away must not hide the error itself. Kept when the night is finished later."""
+    record = _record(night.run, step, error)
+    with contextlib.suppress(OSError):
+        write_atomic(night.folder / FAILED, orjson.dumps(record, option=orjson.OPT_INDENT_2))
+    if not isinstance(error, LeaseLost):  # the night that took over speaks for itself
+        _tell(night.redis, record)
+
+
+def note_refused(client: redis.Redis, run: int, error: HmemError) -> None:
+    """The same of a night that was not begun: it has no folder."""
+    _tell(client, _record(run, BEGIN, error))
+
+
+def _record(run: int, step: str, error: Exception) -> dict[str, Any]:
     ours = translate(error)
     record = {
-        "run": night.run,
+        "run": run,
         "step": step,
         "error": type(ours or error).__name__,
         "sentence": str(ours) if ours else f"A defect of ours: {error!r}. Please report it with the traceback.",
@@ -32,11 +50,12 @@ def note(night: Night, step: str, error: Exception) -> None:
         "at": time.time(),
     }
     log.error("night failed", step=step, error=record["error"], exit_code=record["exit_code"])
-    with contextlib.suppress(OSError):
-        write_atomic(night.folder / FAILED, orjson.dumps(record, option=orjson.OPT_INDENT_2))
-    if not isinstance(error, LeaseLost):  # the night that took over speaks for itself
-        with contextlib.suppress(redis.RedisError):
-            night.redis.set(keys.NIGHT_FAILED, orjson.dumps(record))
+    return record
+
+
+def _tell(client: redis.Redis, record: dict[str, Any]) -> None:
+    with contextlib.suppress(redis.RedisError):
+        client.set(keys.NIGHT_FAILED, orjson.dumps(record))
 
 
 def code_of(night: Night) -> int | None:

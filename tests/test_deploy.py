@@ -510,9 +510,11 @@ def test_a_part_of_the_lock_holds_all_that_its_extra_needs(extra: str) -> None:
 
 
 def test_a_part_of_the_lock_leaves_out_what_it_does_not_need() -> None:
-    assert not {"pytest", "chromadb", "mypy"} & set(pins(locked("day", "night")))
+    assert not {"pytest", "lancedb", "mypy"} & set(pins(locked("day", "night")))
     assert "aiogram" not in pins(locked("night"))
-    assert "chromadb" in pins(locked("night", "chroma"))
+    assert "chromadb" in pins(locked("night"))
+    assert "lancedb" in pins(locked("night,lancedb"))
+    assert pins(locked("night,lancedb")) == pins(locked("night", "lancedb"))
     done = subprocess.run([REPOSITORY / "scripts" / "locked", "nite"], capture_output=True, text=True, check=False)
     assert (done.returncode, "knows no extra nite" in done.stderr) == (2, True)
 

@@ -112,7 +112,7 @@ class TasksLayer:
 
     def _withdrawn(self, one: Running) -> int:
         task, now = one.task, datetime.now(UTC).isoformat()
-        result = Result.sign(self._secret, task.task_id, FORGOTTEN, now).to_json() if task else b""
+        result = Result.sign(self._secret, task.task_id, FORGOTTEN, now, error=True).to_json() if task else b""
         name = task.task_id if task else "none"
         names = [
             keys.TASKS,

@@ -21,6 +21,7 @@ from dispatcher.store.migrating import copies, prepare_postgresql, prepare_sqlit
 from dispatcher.store.place import reason, shown, store_url
 from dispatcher.store.tables import BATCH, SEARCHED, metadata
 from shared.errors import HmemError, StoreUnavailable
+from shared.packages import how_to_add
 
 log = structlog.get_logger()
 
@@ -217,7 +218,7 @@ class Database:
             )
         except ImportError as error:
             raise StoreUnavailable(
-                "MEDIUM_URL names PostgreSQL, and its driver is not installed. Run: pip install 'hcli-memory[postgresql]'."
+                f"MEDIUM_URL names PostgreSQL, and its driver is not installed. To add it, {how_to_add('postgresql')}."
             ) from error
 
     def _same_file(self) -> bool:

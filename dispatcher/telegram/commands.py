@@ -116,7 +116,7 @@ class Commands:
         taken_back, asked = 0, 0
         for raw, task in await self._desk.queued():
             if task.chat_id == chat and may(task.user_id):
-                result = Result.sign(self._secret, task.task_id, CANCELLED, datetime.now(UTC).isoformat())
+                result = Result.sign(self._secret, task.task_id, CANCELLED, datetime.now(UTC).isoformat(), error=True)
                 taken_back += await self._desk.cancel_queued(raw, task.task_id, result)
         left = await self._unanswered(chat)
         for task_id, one in left.items():
