@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 REPOSITORY = Path(__file__).parent.parent
 BINARIES = Path(sys.executable).parent
 STAND_IN = REPOSITORY / "scripts" / "stand_in_claude.py"
-SECRET = "test-secret"
+SECRET = "test-secret-of-this-test-run"
 #: Children of this process take our stand-in modules from here; commands in `World` have an environment of their own.
 os.environ["PYTHONPATH"] = str(REPOSITORY)
 
