@@ -17,7 +17,7 @@ _PLACEHOLDER = re.compile(
     r"|\b(your|my|some|the)[ _-](\w+[ _-])?(secret|key|password)|(secret|key|password)[ _-](goes[ _-])?here",
     re.IGNORECASE,
 )
-_FIX = "Set the secret that your bot has; openssl rand -hex 32 makes a new one for both."
+_FIX = "Set the key that your bot has; openssl rand -hex 32 makes a new one for both."
 
 
 def signing_key(settings: Settings, without: str) -> str:

@@ -1,6 +1,6 @@
 """A sound installation, broken in one way after the other, and what `hmem doctor`, `hmem status` and the chat say then.
 
-`python -m tests.broken_on_purpose [WORD …]` (or scripts/bench broken) prints that as a Markdown table, for all of it or for the faults whose name
+`python -m tests.broken_on_purpose [WORD …]` prints that as a Markdown table, for all of it or for the faults whose name
 holds one of the words. tests/test_broken_on_purpose.py holds it against what each fault expects.
 """
 

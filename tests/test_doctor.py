@@ -162,7 +162,7 @@ def test_the_text_names_mark_fix_and_code(host: World) -> None:
     assert done.returncode == 10
     first = done.stdout.splitlines()[:2]
     assert first[0].startswith("✗ settings     RESULT_HMAC_KEY is not set, so hmem run refuses")
-    assert first[1].strip().startswith("Set the secret that your bot has; openssl rand -hex 32")
+    assert first[1].strip().startswith("Set the key that your bot has; openssl rand -hex 32")
     assert first[1].endswith("[10]")
 
 
