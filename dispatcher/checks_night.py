@@ -76,7 +76,7 @@ def check_mirror(setup: Setup) -> Finding:
     if names_a_host(place):
         return ok(f"The mirror {place} is on another host; hmem-night verify asks it.")
     path = Path(place).expanduser()
-    if not _is_there(setup.settings.hmem_night_dir / "archive") or path.is_dir():
+    if not _is_there(setup.settings.hmem_night_dir / "archive") or _is_there(path):
         return ok(f"ARCHIVE_MIRROR is {place}; hmem-night verify compares it with the archive.")
     return problem(
         MirrorFailed.exit_code,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -136,7 +136,7 @@ def cannot_write(why: str) -> HmemError:
     )
 
 
-def condition(night_dir: Path) -> Iterable[HmemError]:
+def condition(night_dir: Path) -> Iterator[HmemError]:
     """What is wrong with a night's directory, for its own user."""
     if why := unwritable(night_dir):
         yield cannot_write(why)

@@ -14,7 +14,7 @@ _FEWEST = 6
 #: What stands in examples, ours (README.md, deploy/hmem.toml) and others', in place of a secret.
 _PLACEHOLDER = re.compile(
     r"that your bot verifies|openssl rand|hex digits|placeholder|change[ _-]?(me|this|it)\b|<.*>|\$\{|\.\.\."
-    r"|\b(your|my|some|the)[ _-](\w+[ _-])?(secret|key|password)|(secret|key|password)[ _-](goes[ _-])?here",
+    r"|\byour[ _-](\w+[ _-])?(secret|key|password)|(secret|key|password)[ _-](goes[ _-])?here",
     re.IGNORECASE,
 )
 _FIX = "Set the key that your bot has; openssl rand -hex 32 makes a new one for both."

@@ -11,7 +11,13 @@ from shared.settings import load_settings
 from shared.signing_key import SHORTEST, signing_key
 from tests.conftest import REPOSITORY
 
-SOUND = ("0f" * 4 + "a9c3e1" * 8, "correct horse battery staple", "x7-Kq!92mPz_4vTb", "Schlüssel des Telegram-Bots")
+SOUND = (
+    "0f" * 4 + "a9c3e1" * 8,
+    "correct horse battery staple",
+    "x7-Kq!92mPz_4vTb",
+    "Schlüssel des Telegram-Bots",
+    "the-hmac-key-of-three-users",
+)
 
 
 def refused(value: str) -> str:
