@@ -88,7 +88,9 @@ class Alarm:
         if pin is None:
             return "", None
         since = time_text(pin.since, self._settings.timezone)
-        return f"; release {pin.run} is pinned since {since} (hmem release unpin)", pin_sentence(pin, now)
+        return f"; release {pin.run} is pinned since {since} (hmem release unpin)", pin_sentence(
+            pin, now, self._settings
+        )
 
     def _first_run(self) -> float:
         """When a dispatcher first looked here, in unix seconds; where that cannot be kept, since this one started."""

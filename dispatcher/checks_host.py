@@ -3,34 +3,37 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import tempfile
+from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 
 from dispatcher.findings import Fault, Finding, Setup, ok, problem, warning
 from shared.errors import SettingsError
 from shared.ownership import OURS, refuse_unsafe, user_name
 from shared.settings import secrets_in_file, settings_file
+from shared.signing_key import signing_key
 
 #: Shares of a file system that are left. Below the first one it is a problem if there is little left in bytes as well.
 FULL_SHARE, FULL_BYTES = 0.05, 1 << 30
 NEARLY_FULL_SHARE = 0.15
 _PROBE_BYTES = 4096
+ROOM = "Make room, or lower RELEASES_KEPT; releases and the archive are the large parts."
+#: Directories of chats.
+LOOKED_AT = 10_000
 
 
 def check_secret(setup: Setup) -> Finding:
     """Results can be signed."""
-    if setup.settings.result_hmac_key is None:
-        return problem(
-            SettingsError.exit_code,
-            "RESULT_HMAC_KEY is not set, so hmem run refuses to start.",
-            "Set it to the secret that your bot verifies results with.",
-        )
+    signing_key(setup.settings, "hmem run refuses to start")
     if (file := settings_file()) and file.stat().st_mode & 0o077 and (held := secrets_in_file(setup.settings)):
-        return warning(
-            f"{file} holds secrets ({', '.join(held)}), and others than its owner may read it.",
-            f"Put them into a credentials file (HMEM_CREDENTIALS), or chmod 600 {file} and chown it to the user who runs this.",
-        )
+        fix = f"Put them into a credentials file (HMEM_CREDENTIALS), or chmod 600 {file} and chown it to the user who runs this."
+        if file.stat().st_mode & 0o007:
+            sentence = f"{file} holds secrets ({', '.join(held)}), and every user of this host may read it."
+            return problem(SettingsError.exit_code, sentence, fix)
+        return warning(f"{file} holds secrets ({', '.join(held)}), and others than its owner may read it.", fix)
     return ok("RESULT_HMAC_KEY is set; whether it is the bot's cannot be seen from here.")
 
 
@@ -46,9 +49,12 @@ def check_state(setup: Setup) -> Finding:
             probe.flush()
             os.fsync(probe.fileno())
     except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            sentence = f"{state} cannot be written, because its disk is full, so answers fail or come without memory."
+            return problem(Fault.DISK_NEARLY_FULL, sentence, ROOM)
         return _not_writable(state, error.strerror or "it failed")
-    for inner in sorted(path for path in state.iterdir() if path.is_dir()):
-        if not os.access(inner, os.R_OK | os.W_OK | os.X_OK):
+    for inner in _directories(state):
+        if not os.access(inner, os.R_OK | os.W_OK | os.X_OK, effective_ids=True):
             return _not_writable(inner, "this user may not write there; perhaps another one made it")
     owner = state.stat().st_uid
     if owner != os.geteuid():
@@ -58,6 +64,13 @@ def check_state(setup: Setup) -> Finding:
             f"Ask again as that user: sudo -u {name} hmem doctor",
         )
     return ok(f"The state directory {state} can be written.")
+
+
+def _directories(state: Path) -> Iterator[Path]:
+    """Those in the state directory, then those of the chats, of which only so many are looked at."""
+    yield from sorted(path for path in state.iterdir() if path.is_dir())
+    with contextlib.suppress(FileNotFoundError), os.scandir(state / "chats") as chats:
+        yield from (Path(one.path) for one in islice(chats, LOOKED_AT) if one.is_dir(follow_symlinks=False))
 
 
 def _state_to_be_made(state: Path) -> Finding:
@@ -70,7 +83,7 @@ def _state_to_be_made(state: Path) -> Finding:
 def _not_writable(path: Path, why: str) -> Finding:
     return problem(
         Fault.STATE_DIRECTORY,
-        f"{path} cannot be written by {user_name(os.geteuid())} ({why}), so no message can be answered.",
+        f"{path} cannot be written by {user_name(os.geteuid())} ({why}), so answers fail or come without memory.",
         "sudo install -d -m 700 -o USER that directory for the dispatcher's user (chown -R if it is there), or set HMEM_STATE_DIR.",
     )
 
@@ -111,9 +124,8 @@ def _room(setup: Setup, path: Path) -> Finding:
     usage = setup.disk_usage(path)
     share = usage.free / usage.total if usage.total else 0.0
     left = f"{usage.free / (1 << 30):.1f} GiB ({share:.0%}) are left on the disk of {path}"
-    fix = "Make room, or lower RELEASES_KEPT; releases and the archive are the large parts."
     if share < FULL_SHARE and usage.free < FULL_BYTES:
-        return problem(Fault.DISK_NEARLY_FULL, f"Only {left}: the next night or answer may fail.", fix)
+        return problem(Fault.DISK_NEARLY_FULL, f"Only {left}: the next night or answer may fail.", ROOM)
     if share < NEARLY_FULL_SHARE:
-        return warning(f"Only {left}.", fix)
+        return warning(f"Only {left}.", ROOM)
     return ok(f"{left}.")

@@ -1,4 +1,4 @@
-"""Checks of what is remembered: the release in use, the pin, the embedder, whether it fits, and the last night."""
+"""Checks of what is remembered: the release in use, the pin, the embedder, whether it fits, and the store of the day."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 from dispatcher.findings import Fault, Finding, Setup, ok, problem, skipped, warning
 from dispatcher.forget.journal import unfinished_names
 from dispatcher.forgetting import Forgotten
-from dispatcher.status import STALE_HOURS, pin_sentence, read_status
+from dispatcher.status import pin_sentence
 from shared import keys
 from shared.backends.asking import AskingBackend
 from shared.backends.builders import SERVED
@@ -92,7 +92,7 @@ def check_pin(setup: Setup) -> Finding:
     if pin is None:
         return ok("No release is pinned: each night switches to its own.")
     fix = "hmem release unpin, as soon as what it was for is mended: the next night then switches and deletes as usual."
-    if old := pin_sentence(pin, setup.now()):
+    if old := pin_sentence(pin, setup.now(), setup.settings):
         return problem(MemoryStale.exit_code, f"{old[0].upper()}{old[1:]}.", fix)
     since = zoned_text(pin.since, setup.settings.timezone)
     return warning(f"Release {pin.run} is pinned since {since}: nights publish beside it and delete nothing.", fix)
@@ -206,27 +206,3 @@ def _no_vectors(settings: Settings, why: str) -> Finding:
         return ok(f"Memory is looked up by words alone: EMBEDDER=none, and {why}.")
     fix = "Set NIGHT_INDEXES and EMBEDDER on the night host and MEMORY_BACKEND here as you mean them, then run hmem-night run."
     return warning(f"Memory is looked up by words alone: {why.partition(';')[0]}.", fix)
-
-
-def check_night(setup: Setup) -> Finding:
-    """A night has succeeded lately, and none has failed since."""
-    now = setup.now()
-    status = read_status(setup.settings, setup.redis, now)
-    hours, failure = status.last_night_hours, status.last_failure
-    fix = "Look at hmem-night status and its log, then run hmem-night run."
-    since = f" Since then {failure.sentence(now)}" if failure else ""
-    if hours is not None and hours <= STALE_HOURS:
-        sentence = f"The last good night was run {status.last_night_run}, {hours:.1f} hours ago."
-        return warning(sentence + since, fix) if failure else ok(sentence)
-    if hours is not None:
-        sentence = f"The last good night is {hours:.0f} hours old ({STALE_HOURS:.0f} are the limit): what was said since is not recalled."
-        return problem(MemoryStale.exit_code, sentence + since, fix)
-    never = "No night has succeeded yet" if failure else "No night has ever run"
-    tried = f" The last that was tried: {failure.sentence(now)}" if failure else ""
-    waiting = status.oldest_waiting_hours or 0.0
-    if waiting > STALE_HOURS:
-        sentence = f"{never}, and turns have been waiting for {waiting:.0f} hours.{tried}"
-        return problem(MemoryStale.exit_code, sentence, fix)
-    if failure:
-        return warning(f"{never}.{tried}", fix)
-    return warning("No night has run yet.", "Run hmem-night run once, then every night (scripts/nightly.sh from cron).")

@@ -174,8 +174,10 @@ def check_persistence(setup: Setup) -> Finding:
             fix,
         )
     if schedule:
-        return warning(
-            f"Redis takes snapshots only (save {schedule}): what came since the last one is lost in a crash.", fix
+        return problem(
+            Fault.PERSISTENCE,
+            f"Redis takes snapshots only (save {schedule}): turns since the last one are lost in a crash.",
+            fix,
         )
     return problem(
         Fault.PERSISTENCE,

@@ -23,7 +23,7 @@ from pathlib import Path
 
 import structlog
 
-from dispatcher.claude_answer import SESSION_ID, WORD_JOINER, Answer, failed, read_answer
+from dispatcher.claude_answer import SESSION_ID, TELL_OWNER, WORD_JOINER, Answer, cannot_start, failed, read_answer
 from dispatcher.claude_model import default_model
 from dispatcher.claude_process import OutputTooLarge, run
 from dispatcher.walls import Walls
@@ -133,6 +133,14 @@ def cli_environment(settings: Settings) -> dict[str, str]:
     return DEFAULTS | child_environment(os.environ, own, settings.claude_env) | NO_FILE_MENTIONS
 
 
+def _not_run(error: OSError, directory: Path) -> Answer:
+    """Nothing was started. Python names the working directory if it is that which cannot be used."""
+    if str(error.filename) == str(directory):
+        words = f"this chat's directory cannot be used ({error.strerror}), and my owner has to look at it (hmem doctor says more)"
+        return failed(words, str(error), TELL_OWNER)
+    return cannot_start(str(error))
+
+
 class ClaudeCli:
     """The installed CLI with this dispatcher's settings."""
 
@@ -165,7 +173,7 @@ class ClaudeCli:
         except TimeoutError:
             return failed(f"no answer within {limit:g} s")
         except OSError as error:
-            return failed("the Claude CLI could not be started", str(error))
+            return _not_run(error, question.directory)
         except OutputTooLarge:
             return failed(f"the answer is larger than {MAX_OUTPUT_BYTES >> 20} MiB")
         return read_answer(ended, question.session, resumed=question.resume, model=question.model)

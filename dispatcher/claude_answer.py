@@ -31,6 +31,8 @@ TELL_OWNER = "Please tell my owner."
 #: What no text may hold: NUL (no database takes it) and halves of a surrogate pair (no UTF-8 for them).
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 _RESETS = re.compile(r"\bresets (?:at )?([^·|\n]{1,60})")
+#: Exit codes that say, of a program that should start another one (confine.py, a shell), that it is not there or cannot be executed.
+NOT_STARTED = (126, 127)
 #: A session id as the CLI gives and takes them.
 SESSION_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 #: The CLI's words, without JSON, for a session that it cannot continue.
@@ -103,6 +105,12 @@ class _Refused(ValueError):
     """What was printed is no answer; the text says why."""
 
 
+def cannot_start(own_words: str) -> Answer:
+    """The program itself is gone, or may not be run: no fault of message or session."""
+    words = "the Claude CLI cannot be started, and my owner has to install it again (hmem doctor says more)"
+    return failed(words, own_words, TELL_OWNER)
+
+
 def failed(words: str, own_words: str = "", advice: str = TRY_AGAIN, *, session_lost: bool = False) -> Answer:
     """An answer that there is none: these words for the chat, the CLI's own for the log."""
     log.warning("the Claude CLI gave no answer", told=words, cli=own_words[-LOGGED_CHARACTERS:] or None)
@@ -137,6 +145,8 @@ def spent(answer: Answer, before: float) -> tuple[float, float]:
 
 def _without_record(exit_code: int, complaint: str) -> Answer:
     """No output. An exit of its own accord may be due to the session, whatever words this version has for it; a signal is not."""
+    if exit_code in NOT_STARTED:
+        return cannot_start(complaint)
     named = bool(_NO_SESSION.search(complaint))
     words = "the earlier conversation is gone" if named else f"the Claude CLI failed (exit {exit_code})"
     return failed(words, complaint, session_lost=named or exit_code > 0)

@@ -20,8 +20,8 @@ from dispatcher.export_cli import export
 from dispatcher.forget_cli import forget, owner_key
 from dispatcher.memory_cli import app as memory_app
 from dispatcher.release_cli import app as release_app
-from shared.command import print_bytes, print_json, run_command, start
-from shared.errors import AnswerFailed, InvalidInput, MemoryStale, ReleaseRefused, SettingsError
+from shared.command import end_with, print_bytes, print_json, run_command, start
+from shared.errors import AnswerFailed, HmemError, InvalidInput, MemoryStale, ReleaseRefused
 from shared.files import own_root
 from shared.moments import given_moment
 from shared.origin_words import replying
@@ -120,13 +120,13 @@ def ask(
 ) -> None:
     """Enqueue a message as the bot would, wait, and print the answer. Exit code 69 if the dispatcher could not answer it."""
     from dispatcher.enquiry import ask as enquire
+    from shared.signing_key import signing_key
 
     settings = start()
-    if settings.result_hmac_key is None:
-        raise SettingsError("RESULT_HMAC_KEY is not set, so no answer could be verified. Set the dispatcher's.")
+    secret = signing_key(settings, "no answer could be verified")
     result = enquire(
         connect(settings),
-        settings.result_hmac_key.get_secret_value(),
+        secret,
         given_chat(chat),
         text,
         timeout_seconds=timeout,
@@ -259,18 +259,24 @@ def _hits_used(found: Context) -> str:
 
 @app.command()
 def status(json: Json = False) -> None:
-    """Queue, dispatchers, release, pin, last night and last failure. Exit code 21 when memory is stale."""
+    """Queue, dispatchers, release, pin, last night and last failure. Exit code 42 or 43 when nobody answers, 21 when memory is stale."""
+    from dispatcher.queue_state import queue_error, read_queue
     from dispatcher.status import read_status
 
     settings = start()
-    found = read_status(settings, connect(settings))
+    client = connect(settings)
+    found = read_status(settings, client)
+    errors: list[HmemError] = []
+    if error := queue_error(client, settings, read_queue(client, settings.task_bytes)):
+        errors.append(error)
+    if found.stale:
+        errors.append(MemoryStale(f"Memory is not being kept up: {found.stale.rstrip('.')}. {found.advice}"))
     if json:
-        print_json(found.to_json())
+        print_json(found.to_json() | {"errors": [{"exit_code": one.exit_code, "error": str(one)} for one in errors]})
     else:
         for name, value in _status_rows(found, settings).items():
             typer.echo(f"{name:16} {value}")
-    if found.stale:
-        raise MemoryStale(f"Memory is not being kept up: {found.stale.rstrip('.')}. {found.advice}")
+    end_with(errors)
 
 
 def _status_rows(found: Status, settings: Settings) -> dict[str, str]:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import errno
 import json
 import os
 import stat
@@ -112,4 +113,5 @@ if __name__ == "__main__":
     try:
         os.execvp(sys.argv[2], sys.argv[2:])  # noqa: S606 - no shell is meant
     except OSError as failed:
-        raise SystemExit(f"{sys.argv[2]}: {failed.strerror}") from failed
+        sys.stderr.write(f"{sys.argv[2]}: {failed.strerror}\n")
+        sys.exit(127 if failed.errno == errno.ENOENT else 126)  # as shells and env(1) say it

@@ -27,12 +27,14 @@ from dispatcher.checks_host import check_directories, check_disk, check_secret, 
 from dispatcher.checks_memory import (
     check_embedder,
     check_forgetting,
-    check_night,
     check_pin,
     check_release,
     check_store,
     check_vectors,
 )
+from dispatcher.checks_metrics import check_metrics
+from dispatcher.checks_night import check_archive, check_mirror, check_night, check_night_directory, check_owner_key
+from dispatcher.checks_queue import check_dead, check_dispatcher
 from dispatcher.checks_redis import check_clock, check_eviction, check_persistence, check_redis, check_rights
 from dispatcher.findings import Finding, Setup, Usage, of_error, problem, skipped
 from shared.command import translate
@@ -64,6 +66,8 @@ CHECKS: tuple[Check, ...] = (
     Check("outbox", check_outbox, needs=("redis",)),
     Check("claude", check_claude),
     Check("login", check_login, needs=("claude",)),
+    Check("dispatcher", check_dispatcher, needs=("redis",)),
+    Check("dead letters", check_dead, needs=("redis",)),
     Check("bot", check_bot, needs=("redis",)),
     Check("owners", check_owners),
     Check("isolation", check_isolation),
@@ -77,6 +81,11 @@ CHECKS: tuple[Check, ...] = (
     Check("store", check_store, needs=("redis", "state")),
     Check("forgetting", check_forgetting),
     Check("night", check_night, needs=("redis",)),
+    Check("night dir", check_night_directory),
+    Check("archive", check_archive),
+    Check("mirror", check_mirror),
+    Check("owner key", check_owner_key),
+    Check("metrics", check_metrics, needs=("redis",)),
 )
 
 

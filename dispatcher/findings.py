@@ -31,6 +31,9 @@ class Fault(IntEnum):
     STATE_DIRECTORY = 39
     DISK_NEARLY_FULL = 40
     BOT_AWAY = 41
+    METRICS_AWAY = 44
+    NIGHT_FAILED = 45
+    DEAD_LETTERS = 46
 
     @property
     def label(self) -> str:

@@ -9,9 +9,9 @@ from datetime import UTC, datetime
 from dispatcher.claude_answer import TRY_AGAIN, Answer, spent
 from dispatcher.existing import is_signed
 from dispatcher.tasks import Begun, Finished
-from shared.errors import SettingsError
 from shared.records import Result, Task, Turn
 from shared.settings import Settings
+from shared.signing_key import signing_key
 
 #: How far another host's clock may be ahead.
 CLOCK_SLACK_SECONDS = 300.0
@@ -28,11 +28,7 @@ class Outcomes:
     """One per dispatcher; it holds the secret."""
 
     def __init__(self, settings: Settings) -> None:
-        if settings.result_hmac_key is None:
-            raise SettingsError(
-                "RESULT_HMAC_KEY is not set. Set the secret that the bot verifies results with (the same on both)."
-            )
-        self._secret = settings.result_hmac_key.get_secret_value()
+        self._secret = signing_key(settings, "no answer could be signed")
         self._session_ttl = settings.session_ttl
 
     def sign(self, task_id: str, output: str, usage: dict[str, object] | None = None, *, error: bool = False) -> Result:

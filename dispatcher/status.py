@@ -63,12 +63,23 @@ def failure_since(raw: bytes | None, good: tuple[int, float] | None) -> Failure 
     return failure if good is None or failure.at > good[1] else None
 
 
-def pin_sentence(pin: Pin, now: float) -> str | None:
+def since_then(settings: Settings) -> str:
+    """What becomes of turns that no release holds yet, as the middle of a sentence."""
+    if (settings.medium_url or "").strip().lower() == "none" or settings.memory_tokens <= 0:
+        return "what was said since is not recalled"
+    if settings.memory_backend == "summary":
+        return "what was said since is in no summary"
+    return "what was said since is recalled from the store of the day alone"
+
+
+def pin_sentence(pin: Pin, now: float, settings: Settings) -> str | None:
     """Why a pin has stood for too long, or None."""
     hours = (now - pin.since) / 3600
     if hours <= STALE_HOURS:
         return None
-    return f"release {pin.run} has been pinned for {hours:.0f} hours: what was said since is not recalled, and not deleted from Redis"
+    return (
+        f"release {pin.run} has been pinned for {hours:.0f} hours: {since_then(settings)}, and not deleted from Redis"
+    )
 
 
 @dataclass
@@ -104,7 +115,9 @@ class Status:
     @property
     def advice(self) -> str:
         """What to do about that."""
-        if self.pin_stale and not self._night_missed and not self.release_error:
+        if self.release_error and not self._night_missed:
+            return "Go back to a sound release (hmem release list, hmem release rollback RUN), then run hmem-night run."
+        if self.pin_stale and not self._night_missed:
             return "Lift the pin (hmem release unpin), then run hmem-night run."
         return "Look at hmem-night status and its log, then run hmem-night run."
 
@@ -191,6 +204,6 @@ def _changed(release: Path, manifest: Manifest) -> str | None:
 def _read_pin(settings: Settings, status: Status, now: float) -> None:
     try:
         status.pin = read_pin(settings.hmem_memory_dir)
-        status.pin_stale = pin_sentence(status.pin, now) if status.pin else None
+        status.pin_stale = pin_sentence(status.pin, now, settings) if status.pin else None
     except ReleaseRefused as error:
         status.release_error = status.release_error or str(error)

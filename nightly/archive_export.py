@@ -29,10 +29,10 @@ from nightly.segments import (
     Archive,
     ArchivedTurn,
     RawRecord,
-    archive_files,
     parse_turn,
     read_segment,
 )
+from shared.archive_look import archive_files
 from shared.conversation import conversation
 from shared.errors import ArchiveDamaged, InvalidInput, NightRunning
 from shared.export_folder import README, export_folder, private_file

@@ -12,7 +12,7 @@ import typer
 
 from nightly.archive_export_cli import export_archive
 from nightly.backfill_cli import app as backfill_app
-from shared.command import print_json, run_command, start_night
+from shared.command import end_with, print_json, run_command, start_night
 from shared.credentials import for_child
 from shared.errors import InvalidInput, SettingsError
 from shared.processes import module_command
@@ -124,21 +124,22 @@ def status(
     json: Json = False,
     chats: Annotated[bool, typer.Option("--chats", help="Also the last night's ledger chat by chat.")] = False,
 ) -> None:
-    """Nights, their steps and ledgers, and where one stopped."""
+    """Nights, their steps and ledgers, and where one stopped. Exit code 14 or 15 when archive or night directory cannot be used."""
     from nightly.report import SHOWN_NIGHTS, night_lines, print_chats, read_nights
+    from shared.archive_look import condition
 
     settings = start_night()
     nights = read_nights(settings)
     if json:
         print_json(nights)
-        return
-    if not nights:
+    elif not nights:
         typer.echo("No night has run on this host yet. Run hmem-night run.")
-        return
-    for night in nights[-SHOWN_NIGHTS:]:
-        typer.echo("\n".join(night_lines(night, settings.timezone)))
-    if chats:
-        print_chats(nights)
+    else:
+        for night in nights[-SHOWN_NIGHTS:]:
+            typer.echo("\n".join(night_lines(night, settings.timezone)))
+        if chats:
+            print_chats(nights)
+    end_with(condition(settings.hmem_night_dir))
 
 
 @app.command()

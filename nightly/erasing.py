@@ -27,14 +27,13 @@ from nightly.segments import (
     DAMAGED,
     Archive,
     RawRecord,
-    archive_files,
     header_of,
     read_archive,
     read_segment,
-    run_of,
     write_segment,
 )
 from nightly.staging import imports_dir
+from shared.archive_look import archive_files, run_of
 from shared.chunking import chunks_of, indexed_text
 from shared.errors import ArchiveDamaged
 from shared.files import fresh_dir, fsync_dir, remove_tree, sha256_file, write_atomic

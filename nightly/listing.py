@@ -6,7 +6,8 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
-from nightly.segments import RawRecord, archive_files, read_segment
+from nightly.segments import RawRecord, read_segment
+from shared.archive_look import archive_files
 from shared.records import RecordRefused, Turn
 
 

@@ -20,7 +20,8 @@ from functools import cache
 from pathlib import Path
 
 from nightly.night import FETCHED
-from nightly.segments import archive_files, erased_since, header_of, run_of
+from nightly.segments import erased_since, header_of
+from shared.archive_look import archive_files, run_of
 from shared.errors import ArchiveDamaged, MirrorFailed, SettingsError
 from shared.files import fresh_dir, fsync_dir, remove_tree
 from shared.processes import run_bounded

@@ -21,7 +21,6 @@ from __future__ import annotations
 import base64
 import hashlib
 import itertools
-import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, field
@@ -30,14 +29,12 @@ from typing import Any
 
 import orjson
 
+from shared.archive_look import archive_files, is_proven, run_of
 from shared.errors import ArchiveDamaged
-from shared.files import atomic_writer, sha256_bytes, sha256_file
+from shared.files import atomic_writer, sha256_file
 from shared.records import RecordRefused, Tombstone, Turn, chat_id_of, dumps, timestamp_of, turn_key
 
 FORMAT, ERASED_FORMAT = 1, 2
-#: A second file of texts in one run (settings were changed between two attempts at it) is `texts-<run>.2.jsonl`.
-_NAME = re.compile(r"(?:seg-([0-9]+)|texts-([0-9]+)(?:\.[0-9]+)?)\.jsonl\Z")
-
 #: Damaged copies that were put aside lie in this directory of the archive.
 DAMAGED = "damaged"
 
@@ -193,18 +190,6 @@ def segment_runs(directory: Path) -> list[int]:
     return [run for run, name in archive_files(directory) if name == segment_name(run)]
 
 
-def archive_files(directory: Path) -> list[tuple[int, str]]:
-    """(run, name) of all files of the archive, in order of the runs."""
-    names = [path.name for path in directory.iterdir()] if directory.is_dir() else []
-    return sorted((run, name) for name in names if (run := run_of(name)) is not None)
-
-
-def run_of(name: str) -> int | None:
-    """The run that a file of the archive is named after; None for any other name."""
-    match = _NAME.match(name)
-    return int(match[1] or match[2]) if match else None
-
-
 def read_archive(directory: Path, *, before: int | None = None) -> Archive:
     """Read and prove all segments (those of runs below `before`); ArchiveDamaged names the one that fails."""
     archive = Archive()
@@ -272,7 +257,7 @@ def read_segment(path: Path) -> Iterator[dict[str, Any]]:
     try:
         head, _, last = content.removesuffix(b"\n").rpartition(b"\n")
         end, body = orjson.loads(last), head + b"\n"
-        if end["kind"] != "end" or end["sha256"] != sha256_bytes(body) or end["lines"] != body.count(b"\n"):
+        if not is_proven(content):
             raise ValueError("its last line does not fit its content")
         if content != body + orjson.dumps(end) + b"\n":
             raise ValueError("its last line is not as it was written")

@@ -16,7 +16,8 @@ from nightly.mirror import Comparison, Mirror, open_mirror
 from nightly.night import REPAIRING, night_lock
 from nightly.progress import Reporter
 from nightly.report import read_nights
-from nightly.segments import DAMAGED, Archive, add_segment, archive_files, erased_since, run_of
+from nightly.segments import DAMAGED, Archive, add_segment, erased_since
+from shared.archive_look import archive_files, run_of
 from shared.errors import ArchiveDamaged, MirrorFailed, SettingsError
 from shared.files import fresh_dir, fsync_dir, make_dir, remove_tree, write_atomic
 from shared.settings import Settings

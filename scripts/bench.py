@@ -42,7 +42,7 @@ def own_world() -> Iterator[dict[str, str]]:
         with subprocess.Popen(command, stdout=subprocess.DEVNULL) as server:
             environment = os.environ | {
                 "REDIS_URL": f"redis://127.0.0.1:{port}/0",
-                "RESULT_HMAC_KEY": "bench",
+                "RESULT_HMAC_KEY": "a-key-for-measurements",
                 "HMEM_MEMORY_DIR": f"{folder}/memory",
                 "HMEM_STATE_DIR": f"{folder}/state",
                 "HMEM_NIGHT_DIR": f"{folder}/night",

@@ -6,6 +6,7 @@ import errno
 import os
 import sqlite3
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 import orjson
@@ -38,7 +39,7 @@ def translate(error: BaseException) -> HmemError | None:
     if isinstance(error, HmemError):
         return error
     if isinstance(error, redis.AuthenticationError | redis.exceptions.NoPermissionError):
-        return RedisUnavailable(f"Redis refuses us: {error}. Check user and password in REDIS_URL.")
+        return RedisUnavailable(f"Redis refuses us: {str(error).rstrip('.')}. Check user and password in REDIS_URL.")
     if isinstance(error, redis.exceptions.OutOfMemoryError):
         return RedisUnavailable(f"Redis is out of memory: {error}. Give it more (maxmemory) or run the night.")
     if isinstance(error, redis.ConnectionError | redis.TimeoutError):
@@ -75,6 +76,15 @@ def run_command(app: typer.Typer) -> None:
             raise
         typer.echo(f"{type(ours).__name__}: {ours}", err=True)
         raise SystemExit(ours.exit_code) from error
+
+
+def end_with(errors: Iterable[HmemError]) -> None:
+    """Say each of them; end with the first one's exit code if there is any."""
+    found = list(errors)
+    for error in found:
+        typer.echo(f"{type(error).__name__}: {error}", err=True)
+    if found:
+        raise typer.Exit(found[0].exit_code)
 
 
 def start(part: str = "owner", directory: str | None = "hmem_state_dir", *, children: tuple[str, ...] = ()) -> Settings:

@@ -18,7 +18,7 @@ import numpy as np
 from tokenizers import Tokenizer
 
 from shared.embedding import LOCAL_MODEL, DocumentVectors, EmbeddingIdentity
-from shared.errors import HmemError
+from shared.errors import EmbeddingError, HmemError
 from shared.files import sha256_file
 
 if TYPE_CHECKING:
@@ -31,25 +31,53 @@ import onnxruntime
 #: So few texts are embedded one after the other: by day they are the last turns, and the answers need the other cores.
 FEW = 16
 MODEL_DIR = Path(__file__).parent / "models" / "all-MiniLM-L6-v2-int8"
+MODEL, TOKENIZER = "model.onnx", "tokenizer.json"
+#: Bytes of each file as it is shipped, and the hash of the weights: another file would make other vectors, or none.
+SIZES = {MODEL: 22_944_268, TOKENIZER: 466_247}
+MODEL_DIGEST = "sha256:5cebc27a38777dd1f442d8f7cf1b424246206e5af6cc414956f59e6e1ec63dbe"
+
+
+def _refuse_unless_whole() -> None:
+    """By sizes; the weights' hash is compared when the identity is asked for."""
+    for name, size in SIZES.items():
+        try:
+            found = (MODEL_DIR / name).stat().st_size
+        except FileNotFoundError as error:
+            raise _not_whole(f"is missing: {MODEL_DIR / name}") from error
+        if found != size:
+            raise _not_whole(f"is not whole: {MODEL_DIR / name} has {found} bytes of {size}")
+
+
+def _not_whole(what: str) -> EmbeddingError:
+    return EmbeddingError(
+        f"The shipped embedding model {what}. Bring its files back (in the checkout: git checkout -- shared/models), "
+        "then run scripts/setup again."
+    )
 
 
 class LocalEmbedder:
-    """Thread-safe; loading takes about 0.1 s and 60 MB."""
+    """Thread-safe; loading takes about 0.1 s and 60 MB. EmbeddingError if its files are not as they were shipped."""
 
     def __init__(self) -> None:
+        _refuse_unless_whole()
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = 1  # several texts at once use the cores better than several threads on one text
         options.inter_op_num_threads = 1
-        self._session = onnxruntime.InferenceSession(
-            str(MODEL_DIR / "model.onnx"), options, providers=["CPUExecutionProvider"]
-        )
-        self._tokenizer = Tokenizer.from_file(str(MODEL_DIR / "tokenizer.json"))
+        try:
+            self._session = onnxruntime.InferenceSession(
+                str(MODEL_DIR / MODEL), options, providers=["CPUExecutionProvider"]
+            )
+            self._tokenizer = Tokenizer.from_file(str(MODEL_DIR / TOKENIZER))
+        except Exception as error:  # both libraries raise classes of their own, and tokenizers plain Exception
+            raise _not_whole(f"cannot be loaded ({type(error).__name__})") from error
         self._tokenizer.enable_truncation(LOCAL_MODEL.token_limit)
         self._tokenizer.no_padding()
 
     @cached_property
     def identity(self) -> EmbeddingIdentity:
-        digest = sha256_file(MODEL_DIR / "model.onnx")
+        digest = sha256_file(MODEL_DIR / MODEL)
+        if digest != MODEL_DIGEST:
+            raise _not_whole(f"was changed: {MODEL_DIR / MODEL}")
         return EmbeddingIdentity(LOCAL_MODEL.family, LOCAL_MODEL.dimensions, "", "", "local", digest)
 
     def embed_documents(self, texts: Sequence[str]) -> DocumentVectors:

@@ -21,6 +21,8 @@
     ├── StoreUnavailable       27  the medium store does not answer, refuses, or is newer than this program
     ├── ForgetIncomplete       28  something is not forgotten everywhere yet
     ├── IndexServerAway        29  the server that holds a vector index does not answer, or refuses
+    ├── NoDispatcher           42  no dispatcher runs, so nobody answers
+    ├── QueueStalled           43  a dispatcher lives, and takes nothing from the queue
     ├── AnswerFailed           69  the dispatcher has answered that it could not answer (EX_UNAVAILABLE)
     └── NightRunning           75  another night holds the lease (EX_TEMPFAIL: try again later)
 
@@ -120,6 +122,14 @@ class IndexServerAway(HmemError):
     """By day there are keywords meanwhile."""
 
     exit_code = 29
+
+
+class NoDispatcher(HmemError):
+    exit_code = 42
+
+
+class QueueStalled(HmemError):
+    exit_code = 43
 
 
 class AnswerFailed(HmemError):

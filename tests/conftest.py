@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 REPOSITORY = Path(__file__).parent.parent
 BINARIES = Path(sys.executable).parent
 STAND_IN = REPOSITORY / "scripts" / "stand_in_claude.py"
-SECRET = "test-secret"
+SECRET = "test-secret-of-this-test-run"
 #: Children of this process take our stand-in modules from here; commands in `World` have an environment of their own.
 os.environ["PYTHONPATH"] = str(REPOSITORY)
 
@@ -143,6 +143,11 @@ class World:
             pytest.fail(f"{' '.join(arguments)} ended with {done.returncode}:\n{done.stdout}\n{done.stderr}")
         return done
 
+    def status(self, *arguments: str, check: bool = True, **more: str) -> subprocess.CompletedProcess[str]:
+        """`hmem status` while a dispatcher lives."""
+        with sign_of_life(self.redis):
+            return self.command("hmem", "status", *arguments, check=check, **more)
+
     def start_dispatcher(self, **more: str) -> Dispatcher:
         self.dispatchers.append(Dispatcher(self, more))
         return self.dispatchers[-1]
@@ -178,6 +183,18 @@ class World:
         raw = dumps({"task_id": task_id, "message": message, "chat_id": chat_id, "user_id": 1, **more})
         self.redis.rpush("hcli:tasks", raw)
         return raw
+
+
+@contextmanager
+def sign_of_life(client: Redis) -> Iterator[None]:
+    """Meanwhile there is that of a dispatcher that has nothing to do. (A night would wait for it to take up its release.)"""
+    with suppress(RedisError):
+        client.sadd("hcli:mem:workers", "idle")
+        client.set("hcli:mem:lease:idle", "0")
+    yield
+    with suppress(RedisError):
+        client.delete("hcli:mem:lease:idle")
+        client.srem("hcli:mem:workers", "idle")
 
 
 class Dispatcher:

@@ -110,7 +110,7 @@ def test_what_cannot_be_read_in_redis_is_no_night(light: World, value: str) -> N
     light.redis.set("hcli:mem:night:failed", value)
     assert look(light) is None
     assert "no night has succeeded" in (look(light, 40) or "")
-    assert light.command("hmem", "status").returncode == 0
+    assert light.status().returncode == 0
 
 
 # ------------------------------------------------------------------------------------------------------- the dispatcher
@@ -181,20 +181,20 @@ def test_status_shows_pin_and_failure(light: World) -> None:
     good_night(light.redis, 10)
     failed_night(light.redis, 2.1)
     pin(light, 3)
-    done = light.command("hmem", "status")
+    done = light.status()
     rows = dict(line.split("  ", 1) for line in done.stdout.splitlines())
     assert rows["last failure"].strip() == "night 8 stopped at embed, 2.1 hours ago: Ollama does not answer. Start it."
     assert rows["pin"].strip().startswith("pinned at 5 since 20")
     assert rows["pin"].endswith("hmem release unpin")
-    found = json.loads(light.command("hmem", "status", "--json").stdout)
+    found = json.loads(light.status("--json").stdout)
     assert (found["pin"]["run"], found["last_failure"]["step"], found["stale"]) == (5, "embed", None)
     pin(light, 40)
-    done = light.command("hmem", "status", check=False)
+    done = light.status(check=False)
     assert done.returncode == 21
     assert "pinned for 40 hours" in done.stderr
     assert "hmem release unpin" in done.stderr
     good_night(light.redis, 1)
-    assert "last failure" not in light.command("hmem", "status", check=False).stdout
+    assert "last failure" not in light.status(check=False).stdout
 
 
 def test_a_real_failure_is_shown_until_a_night_succeeds(light: World) -> None:
@@ -202,6 +202,6 @@ def test_a_real_failure_is_shown_until_a_night_succeeds(light: World) -> None:
     light.command(
         "hmem-night", "run", check=False, EMBEDDER="ollama", NIGHT_INDEXES="sqlite", OLLAMA_URL="http://127.0.0.1:1"
     )
-    assert "stopped at embed" in light.command("hmem", "status").stdout
+    assert "stopped at embed" in light.status().stdout
     light.night()
-    assert "last failure" not in light.command("hmem", "status").stdout
+    assert "last failure" not in light.status().stdout

@@ -406,7 +406,9 @@ def test_a_broken_release_does_not_stop_the_answers(light: World, bot: Bot) -> N
 def test_hmem_ask_is_the_bot_in_one_line(light: World, dispatcher: Dispatcher) -> None:
     done = light.command("hmem", "ask", "-100123", "hello", "--json")
     assert "stand-in" in json.loads(done.stdout)["output"]
-    done = light.command("hmem", "ask", "9912", "x", "--timeout", "5", check=False, RESULT_HMAC_KEY="another")
+    done = light.command(
+        "hmem", "ask", "9912", "x", "--timeout", "5", check=False, RESULT_HMAC_KEY="another-key-of-another-bot"
+    )
     assert done.returncode == 23
     assert "Give both sides the same RESULT_HMAC_KEY" in done.stderr
 

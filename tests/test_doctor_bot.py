@@ -14,11 +14,11 @@ def test_a_bot_that_should_run_and_does_not_is_a_problem(host: World) -> None:
     assert looks(host, "bot").state == "ok", "without a token another bot is expected"
     found = expect(host, "bot", 41, "no bot runs", "hmem telegram", **TOKEN)
     assert "secret" not in found["bot"].sentence
-    assert "none running" in host.command("hmem", "status").stdout
+    assert "none running" in host.status().stdout
     host.redis.set("hcli:mem:bot:owner", "box-7-abc")
     host.environment |= TOKEN
     assert (looks(host, "bot").state, "box-7-abc" in looks(host, "bot").sentence) == ("ok", True)
-    assert "box-7-abc" in host.command("hmem", "status").stdout
+    assert "box-7-abc" in host.status().stdout
     host.environment["ALLOWED_CHATS"] = ""
     assert "answers nobody" in looks(host, "bot").sentence
 
@@ -34,8 +34,14 @@ def test_a_group_without_an_owner_is_warned_of(host: World) -> None:
 
 def test_a_settings_file_that_others_may_read_is_named(host: World) -> None:
     file = host.root / "hmem.toml"
-    file.write_text('ALLOWED_CHATS = [9912, -1001]\nCHAT_TIMEZONE = "Europe/Berlin"\nRESULT_HMAC_KEY = "k"\n')
-    for mode, words in ((0o644, "others than its owner"), (0o600, "RESULT_HMAC_KEY is set")):
+    file.write_text(
+        'ALLOWED_CHATS = [9912, -1001]\nCHAT_TIMEZONE = "Europe/Berlin"\nRESULT_HMAC_KEY = "a-key-of-sixteen-letters"\n'
+    )
+    for mode, words in (
+        (0o644, "every user of this host"),
+        (0o640, "others than its owner"),
+        (0o600, "RESULT_HMAC_KEY is set"),
+    ):
         file.chmod(mode)
         done = host.command("hmem", "doctor", check=False, HMEM_CONFIG=str(file))
         assert words in done.stdout

@@ -539,14 +539,14 @@ def test_a_damaged_summary_costs_the_summary_alone(light: World) -> None:
 def test_memory_that_is_not_kept_up_is_noticed(light: World) -> None:
     light.say("t1", "something")
     light.night()
-    assert light.command("hmem", "status").returncode == 0
+    assert light.status().returncode == 0
     light.redis.set("hcli:mem:night:last", json.dumps({"run": 1, "finished_at": time.time() - 37 * 3600}))
-    done = light.command("hmem", "status", check=False)
+    done = light.status(check=False)
     assert done.returncode == 21
     assert "37 hours old" in done.stderr
     light.night()
     (light.memory_dir / "current").unlink()
-    assert "is missing" in light.command("hmem", "status", check=False).stderr
+    assert "is missing" in light.status(check=False).stderr
 
 
 def test_a_release_that_was_damaged_is_built_anew_by_the_next_night(light: World) -> None:

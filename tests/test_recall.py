@@ -230,7 +230,7 @@ def test_what_is_not_as_it_was_built_is_not_served_and_the_rest_is(light: World,
         .degraded[0]
         .startswith("no recalled text: Release 1: lexical/1.sqlite is missing")
     )
-    status = light.command("hmem", "status", check=False)
+    status = light.status(check=False)
     assert (status.returncode, "was changed (hmem release verify)" in status.stderr) == (21, True)
 
 

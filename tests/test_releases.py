@@ -205,7 +205,7 @@ def test_the_pin_stands_before_the_switch(light: World, monkeypatch: pytest.Monk
     pin = read_pin(light.memory_dir)
     assert pin is not None
     assert (pin.run, current(light)) == (1, 2)
-    assert "pinned at 1" in light.command("hmem", "status").stdout
+    assert "pinned at 1" in light.status().stdout
     assert releases.roll_back(light.settings(), None, silent) == (1, 2)
 
 
@@ -216,7 +216,7 @@ def test_unpin_says_when_there_is_nothing_to_lift_and_mends_a_damaged_pin(light:
     (light.memory_dir / "pinned").write_text("{")
     with pytest.raises(ReleaseRefused, match="hmem release unpin"):
         read_pin(light.memory_dir)
-    assert "is damaged" in light.command("hmem", "status", check=False).stderr
+    assert "is damaged" in light.status(check=False).stderr
     assert json.loads(light.command("hmem", "release", "unpin", "--json").stdout) == {"unpinned": True, "run": None}
     assert read_pin(light.memory_dir) is None
 

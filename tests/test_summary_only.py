@@ -30,7 +30,7 @@ def test_what_is_switched_off_on_purpose_is_no_fault(light: World, backend: str,
     assert (found["degraded"], len(found["hits"])) == ([], hits)
     assert SAID in found["text"]
     assert [part["name"] for part in found["parts"]] == ["summary"], "what it tells is not told twice"
-    status = light.command("hmem", "status", MEMORY_BACKEND=backend, check=False)
+    status = light.status(MEMORY_BACKEND=backend, check=False)
     assert f"(MEMORY_BACKEND={backend})" in status.stdout
     doctor = json.loads(light.command("hmem", "doctor", "--json", MEMORY_BACKEND=backend, check=False).stdout)
     assert f"MEMORY_BACKEND={backend}: " in json.dumps(doctor)

@@ -45,6 +45,7 @@ from shared.owner_key import Signing, open_signing
 from shared.ownership import OURS
 from shared.records import Tombstone
 from shared.settings import Settings
+from shared.signing_key import signing_key
 
 Say = Callable[[str], None]
 
@@ -78,12 +79,9 @@ class Hands:
 @contextmanager
 def open_hands(settings: Settings, client: Redis, say: Say) -> Iterator[Hands]:
     """SettingsError without the secret: what is taken out of the queue is answered, and the bot believes signed answers only."""
-    if settings.result_hmac_key is None:
-        raise SettingsError(
-            "RESULT_HMAC_KEY is not set, so queued messages could not be answered. Set the dispatcher's."
-        )
+    secret = signing_key(settings, "queued messages could not be answered")
     own_root(settings.hmem_state_dir, OURS["hmem_state_dir"])
-    tasks = TasksLayer(client, settings.result_hmac_key.get_secret_value(), settings.task_bytes)
+    tasks = TasksLayer(client, secret, settings.task_bytes)
     store = open_store(settings)
     try:
         yield Hands(settings, client, store, tasks, say)

@@ -146,8 +146,14 @@ class Database:
         except HmemError:
             raise
         except (SQLAlchemyError, sqlite3.Error, OSError) as error:
+            why = reason(error, self._url)
+            if _is_damaged(error):
+                raise StoreUnavailable(
+                    f"The medium store at {self.place} is damaged: {why}. Put your copy of it back, or move it away: "
+                    "a new one is begun then, without the facts, goals and preferences that were in it."
+                ) from error
             raise StoreUnavailable(
-                f"The medium store at {self.place} does not answer: {reason(error, self._url)}. "
+                f"The medium store at {self.place} does not answer: {why}. "
                 "Check that it runs, that there is room on its disk and that this user may write to it; the next call tries again."
             ) from error
 
@@ -233,6 +239,12 @@ class Database:
 
 def _text_of(value: str | tuple[str, ...] | None) -> str:
     return " ".join(value) if isinstance(value, tuple) else value or ""
+
+
+def _is_damaged(error: BaseException) -> bool:
+    """Whether SQLite says that the file is broken, or none of its own."""
+    code = getattr(getattr(error, "orig", error), "sqlite_errorcode", None)
+    return isinstance(code, int) and code & 0xFF in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 
 
 def _inode(path: Path) -> tuple[int, int] | None:

@@ -25,6 +25,7 @@ from dispatcher.telegram.waiting import Desk, connect
 from shared.errors import SettingsError
 from shared.processes import died_here, process_name
 from shared.settings import Settings
+from shared.signing_key import signing_key
 
 log = structlog.get_logger()
 
@@ -38,13 +39,11 @@ STOP_SECONDS = 5.0
 
 async def serve(settings: Settings) -> None:
     """Until SIGTERM or SIGINT; SettingsError if there is no bot to be."""
-    if settings.result_hmac_key is None:
-        raise SettingsError("RESULT_HMAC_KEY is not set, so no answer could be verified. Set the dispatcher's.")
+    secret = signing_key(settings, "no answer could be verified")
     telegram, client, stop = Telegram(settings), connect(settings), asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    secret = settings.result_hmac_key.get_secret_value()
     bot = Bot(settings, telegram, Desk(settings, client, secret), secret)
     try:
         await bot.run(stop)
