@@ -167,7 +167,7 @@ class Answering:
         except RunCancelled:
             if run.given_up:
                 log.warning(
-                    "the bot waits for this answer no more: it was cancelled there, or took longer than the bot waits",
+                    "the bot no longer waits for this answer: it was cancelled there, or took longer than the bot waits",
                     seconds=round(time.monotonic() - run.began),
                 )
             return self._outcomes.cancelled(task, claimed_at, begun)

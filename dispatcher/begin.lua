@@ -32,9 +32,9 @@ end
 local function awaited()
   if type(redis.pcall('LPOS', KEYS[11], ARGV[9])) ~= 'number' then return '' end
   local left = redis.call('PTTL', KEYS[11])
-  local known = tonumber(text(redis.pcall('GET', KEYS[12]))) or 0
-  if left > 0 and redis.call('LINDEX', KEYS[11], -1) == ARGV[9] then
-    redis.call('SET', KEYS[12], math.max(math.ceil(left / 2000), known), 'EX', ARGV[10])
+  if left > 0 and redis.call('LINDEX', KEYS[11], -1) == ARGV[9] then -- less is left where it was queued for a while: the most counts
+    local known, seconds = tonumber(text(redis.pcall('GET', KEYS[12]))), math.ceil(left / 2000)
+    if not (known and known >= seconds and known < 1e6) then redis.call('SET', KEYS[12], seconds, 'EX', ARGV[10]) end
   end
   return '1'
 end

@@ -39,7 +39,7 @@ def check_expiry(setup: Setup) -> Finding:
 def check_patience(setup: Setup) -> Finding:
     """An answer is there before its bot gives up."""
     raw = cast(bytes | None, setup.redis.get(keys.PATIENCE)) or b""
-    limit, patience = setup.settings.task_timeout, int(raw) if raw.isdigit() else None
+    limit, patience = setup.settings.task_timeout, int(raw) if raw.isdigit() and len(raw) < 8 else None
     if patience is None:
         return ok("No bot with a time limit of its own has asked within a week.")
     if limit <= max(1, patience - MARGIN_SECONDS):

@@ -221,7 +221,7 @@ class Worker:
             await asyncio.sleep(WATCH_SECONDS)
 
     async def _watch_cancels(self) -> None:
-        """End the tasks that the bot asks to end, has answered itself, or waits for no more. Nothing is asked while nothing runs."""
+        """End the tasks that the bot asks to end, has answered itself, or no longer waits for. Nothing is asked while nothing runs."""
         while True:
             await asyncio.sleep(CANCEL_SECONDS)
             runs = [run for run in self._running.values() if run.task_id and not run.cancelled]

@@ -208,7 +208,9 @@ DISPATCHER = User(
         both("ZADD ZSCORE ZRANGE ZREM ZREMRANGEBYRANK", keys.SERVED, why="whose turn it is"),
         reads("EXISTS", CANCEL, why="begins nothing whose end was asked for"),
         reads(
-            "LPOS LINDEX PTTL", PENDING, why="ends a running answer when its bot waits no more; sees how long it waits"
+            "LPOS LINDEX PTTL",
+            PENDING,
+            why="ends a running answer when its bot no longer waits; sees how long it waits",
         ),
         both("GET SET", keys.PATIENCE, why="notes how long that is"),
         both("EXISTS DEL", NEW, why="ends the conversation after `/new` of our bot"),

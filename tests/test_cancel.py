@@ -82,7 +82,7 @@ def test_the_bots_own_result_ends_the_running_task(light: World, bot: Bot) -> No
     assert running.stop() == 0
 
 
-def test_an_answer_that_its_bot_waits_for_no_more_is_ended(light: World, bot: Bot) -> None:
+def test_an_answer_that_its_bot_no_longer_waits_for_is_ended(light: World, bot: Bot) -> None:
     """h-cli's bot at /cancel (its result comes and goes between two looks), and when its time is up: its id leaves the list in both."""
     running = light.start_dispatcher(CLAUDE_BIN=slow(light))
     for message in ("a slow one", "a slow one, too late"):
@@ -99,7 +99,7 @@ def test_an_answer_that_its_bot_waits_for_no_more_is_ended(light: World, bot: Bo
         (light.root / "child").unlink()
     assert bot.ask("hello", 9912) == "ok"
     assert running.stop() == 0
-    assert running.log.read_text().count("the bot waits for this answer no more") == 2
+    assert running.log.read_text().count("the bot no longer waits for this answer") == 2
 
 
 def test_whoever_notes_no_waiting_is_answered_all_the_same(light: World, bot: Bot) -> None:
@@ -134,6 +134,15 @@ def test_how_long_a_bot_waits_is_known_by_its_list(light: World, bot: Bot) -> No
     light.enqueue("listed", "hello")
     bot.receive("listed")
     assert bot.redis.get(keys.PATIENCE) == b"300"
+    for number, (before, after) in enumerate(
+        {b"400": b"400", b"200": b"300", b"1e999": b"300", b"nobody's": b"300"}.items()
+    ):
+        bot.redis.set(keys.PATIENCE, before)
+        bot.redis.rpush(keys.pending("9912"), f"listed-{number}")
+        bot.redis.expire(keys.pending("9912"), 600)
+        light.enqueue(f"listed-{number}", "hello")
+        bot.receive(f"listed-{number}")
+        assert bot.redis.get(keys.PATIENCE) == after
     assert running.stop() == 0
 
 
