@@ -134,7 +134,7 @@ WRONG = {
     "SESSION_TTL": ["0"],
     "LOG_LEVEL": ["loud"],
     "CHAT_TIMEZONE": ["Berlin", "Europe/Berlinn", "/etc/passwd", "../UTC", "+01:00"],
-    "REMIND_AT": ["18", "6:00", "24:00", "18:60", "18:00:00", "evening", ""],
+    "REMIND_AT": ["18", "6:00", "24:00", "18:60", "18:00:00", "evening"],
     "NIGHT_INDEXES": ["faiss", "chroma,faiss"],
     "ALLOWED_CHATS": ["ada"],
     "OWNERS": ["ada", "-5", "0", "7,1087968824", "136817688", "777000", "1" * 20],
