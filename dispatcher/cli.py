@@ -16,6 +16,7 @@ import typer
 
 from dispatcher.backends_cli import app as backends_app
 from dispatcher.cli_parts import Chat, Json, connect, given_chat
+from dispatcher.dead_cli import app as dead_app
 from dispatcher.export_cli import export
 from dispatcher.forget_cli import forget, owner_key
 from dispatcher.memory_cli import app as memory_app
@@ -41,6 +42,7 @@ app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False, add_comp
 app.add_typer(release_app, name="release")
 app.add_typer(backends_app, name="backends")
 app.add_typer(memory_app, name="memory")
+app.add_typer(dead_app, name="dead")
 app.command()(export)
 app.command()(forget)
 app.command("owner-key")(owner_key)
@@ -293,7 +295,8 @@ def _status_rows(found: Status, settings: Settings) -> dict[str, str]:
     )
     more = "+" if found.turns_waiting == SAMPLED_TURNS else ""
     rows = {
-        "queue": f"{found.queued} waiting, {found.in_flight} in flight, {found.dead_letters} dead letters",
+        "queue": f"{found.queued} waiting, {found.in_flight} in flight, {found.dead_letters} dead letters"
+        + (" (hmem dead list)" if found.dead_letters else ""),
         "dispatchers": workers or "none running",
         "telegram bot": found.bot or "none running (another bot cannot be seen from here)",
         "turns in Redis": f"{found.turns_waiting}{more} waiting for the night",

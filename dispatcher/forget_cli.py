@@ -127,6 +127,7 @@ def _moment(given: str, settings: Settings) -> float | None:
 def _begin(hands: Hands, asked: Asked, *, yes: bool, later: bool, json: bool) -> None:
     from dispatcher.forget.journal import Journal
     from dispatcher.forget.night_part import NightPart
+    from dispatcher.forget.places import places
     from dispatcher.forget.preview import preview, preview_text
     from dispatcher.forget.receipt import what_stays
     from dispatcher.forget.redis_files import not_rewritten
@@ -143,6 +144,7 @@ def _begin(hands: Hands, asked: Asked, *, yes: bool, later: bool, json: bool) ->
         shown = preview(
             selection,
             night,
+            places(hands.settings, selection.scope, night),
             what_stays(not_rewritten(hands.settings), hands.store, asked.kind, servers(hands.settings)),
         )
         if json:

@@ -45,7 +45,7 @@ KEYS: tuple[Key, ...] = (
         "chat id → claim token of the task that is answered now: order within a chat", "dispatcher, owner", "dispatcher", "none"),
     Key("hcli:mem:unmoved", "string",
         "target of the wait for tasks: as it is no list, Redis moves nothing there", "dispatcher", "dispatcher", "none"),
-    Key("hcli:mem:attempts:{task_id}", "string", "how often a worker died over this task", "dispatcher", "dispatcher", "24 h"),
+    Key("hcli:mem:attempts:{task_id}", "string", "how often a worker died over this task", "dispatcher, owner", "dispatcher", "24 h"),
     Key("hcli:mem:done:{task_id}", "string", "digest of the task that was finished under this id", "dispatcher, owner", "dispatcher", "7 days"),
     Key("hcli:mem:dead", "list", "dead letters: what could not be taken, and why (newest 10,000)", "dispatcher, owner", "dispatcher", "none"),
     Key("hcli:mem:unconsolidated:{chat_id}", "list", "newest 1,000 turn ids for the medium store", "dispatcher, owner", "dispatcher", "none"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 from tests.conftest import REPOSITORY, World
 
@@ -42,10 +43,8 @@ def test_what_a_dispatcher_would_leave_out_is_said_where_it_was_tried(world: Wor
     hook = world.root / "hook"
     hook.mkdir()
     (hook / "sitecustomize.py").write_text(SLOW_STORE)
-    done = world.command(
-        "hmem", "context", "9912", "what is the boiler code?",
-        PYTHONPATH=f"{hook}:{REPOSITORY}", MEMORY_DEADLINE_MS="100",
-    )  # fmt: skip
+    slow: dict[str, Any] = {"PYTHONPATH": f"{hook}:{REPOSITORY}", "MEMORY_DEADLINE_MS": "100"}
+    done = world.command("hmem", "context", "9912", "what is the boiler code?", **slow)
     assert "Mimi" in done.stdout
     assert "it would have left out: no memory of the day: it did not answer within 100 ms" in done.stderr
     patient = world.command("hmem", "context", "9912", "what?", "--json", MEMORY_DEADLINE_MS="59000")

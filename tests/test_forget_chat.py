@@ -71,6 +71,28 @@ def test_a_whole_chat_goes_from_every_layer(light: World, at_home: None) -> None
     left_alone(light, before=others)
 
 
+def test_the_preview_names_what_goes_whole_and_no_word_of_it(light: World, at_home: None) -> None:
+    planted(light)
+    light.command("hmem-night", "run")
+    light.command("hmem", "release", "rollback", "1")
+    shown = hmem(light, "forget", f"--chat={CHAT}", ARCHIVE_MIRROR="/mnt/mirror").stdout
+    rows = {line[2:36].strip(): line[37:] for line in shown.splitlines() if line.startswith("  ")}
+    runs = rows["releases"].partition(";")[0]
+    assert runs.startswith("2: 1 (current, pinned), "), shown
+    assert "the night that is run now builds one without it" in rows["releases"]
+    names = rows["claude: transcripts"]
+    assert names.startswith("2: .claude/projects/")
+    assert f"session-{CHAT}.jsonl" in names
+    assert f"earlier-{CHAT}.jsonl" in names
+    assert rows["files"] == f"1: chats/{CHAT}/notes.txt"
+    assert rows["mirror"].startswith("/mnt/mirror: ")
+    later = json.loads(hmem(light, "forget", f"--chat={CHAT}", "--later", "--json").stdout)["preview"]["places"]
+    assert (later["now"], later["releases"][0], later["current"], later["pinned"]) == (False, 1, 1, 1)
+    before = set(later["releases"])
+    (record,) = json.loads(hmem(light, "forget", f"--chat={CHAT}", "--yes", "--json").stdout)
+    assert record["layers"]["releases"] == {"removed": len(before)}, "as it was said"
+
+
 def left_alone(world: World, before: dict[bytes, bytes]) -> None:
     """The other chat is as it was, but for its turns that the night has taken into the archive."""
     archived = {key for key in before if key.startswith(b"hcli:memory:")}

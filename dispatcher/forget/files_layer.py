@@ -14,12 +14,15 @@ PROMPTS, VIEWS = "prompts", "views"
 
 def remove_files(settings: Settings, chats: Collection[str]) -> int:
     """How many files and directories went. The working directories themselves stay: a task may be about to begin there."""
-    state, gone = settings.hmem_state_dir, 0
-    for chat in chats:
-        for path in _inside(state / "chats" / safe_name(chat)):
-            remove_tree(path)
-            gone += 1
-    return gone + sum(_remove_abandoned(state / name) for name in (PROMPTS, VIEWS))
+    state, own = settings.hmem_state_dir, found_files(settings, chats)
+    for path in own:
+        remove_tree(path)
+    return len(own) + sum(_remove_abandoned(state / name) for name in (PROMPTS, VIEWS))
+
+
+def found_files(settings: Settings, chats: Collection[str]) -> list[Path]:
+    """What lies in the chats' working directories."""
+    return [path for chat in chats for path in _inside(settings.hmem_state_dir / "chats" / safe_name(chat))]
 
 
 def _inside(folder: Path) -> list[Path]:

@@ -6,6 +6,7 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from dispatcher.forget.night_part import NightPart
+from dispatcher.forget.places import places_lines
 from dispatcher.forget.selecting import Selection
 from shared.text import one_line, shorten, time_text, zoned_text
 
@@ -14,7 +15,10 @@ SHOWN, CHARACTERS = 10, 120
 UNDONE = "This cannot be undone."
 
 
-def preview(selection: Selection, night: NightPart, stays: list[dict[str, str]]) -> dict[str, Any]:
+def preview(
+    selection: Selection, night: NightPart, goes: dict[str, Any], stays: list[dict[str, str]]
+) -> dict[str, Any]:
+    """`goes`: what goes whole (places.py); `stays`: what no command reaches."""
     turns = sorted(selection.turns.items(), key=lambda item: item[1][0])
     return {
         "asked": selection.scope.asked.to_json(),
@@ -35,6 +39,7 @@ def preview(selection: Selection, night: NightPart, stays: list[dict[str, str]])
             "running": sum(bool(one.worker) for one in selection.tasks),
         },
         "layers": dict(selection.layers),
+        "places": goes,
         "archive": _archive(night),
         "stays": stays,
     }
@@ -64,6 +69,7 @@ def preview_text(shown: dict[str, Any], zone: ZoneInfo) -> str:
         f"  memory {one['number']} of chat {one['chat_id']} ({one['type']}): {one['text']}" for one in shown["memories"]
     ]
     lines += [f"  {layer:34} {number}" for layer, number in sorted(shown["layers"].items())]
+    lines += places_lines(shown["places"])
     tasks = shown["tasks"]
     lines.append(f"  tasks: {tasks['queued']} queued, {tasks['running']} being answered; they end unanswered")
     lines += [f"Archive: {shown['archive']}", UNDONE, "", "Afterwards the receipt names what no command reaches:"]
