@@ -39,6 +39,7 @@ def test_a_message_becomes_a_task_and_its_answer_takes_the_place_of_the_placehol
         "chat_id": chat,
         "user_id": 7,
         "name": "Ada Byron",
+        "chat_type": "private",
     }
     stage.shows(chat, "…")
     stage.placeholder_of(task["task_id"])
