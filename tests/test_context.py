@@ -253,7 +253,7 @@ def test_memory_switched_off_asks_no_release() -> None:
 def test_a_chat_summary_is_left_out_when_it_is_not_wanted() -> None:
     class Release:
         run = 7
-        manifest = SimpleNamespace(embedding=None, chunks_per_chat={"9912": 1, "77": 1})
+        manifest = SimpleNamespace(embedding=None, chunks_per_chat={"9912": 1, "77": 1}, created_at="")
 
         def recall(self, chat_id: str, query: str, k: int, deadline: float) -> Recalled:
             return Recalled([hit(f"{chat_id} asked {query}")])
@@ -344,7 +344,7 @@ def test_the_release_says_whose_similarity_is_judged(
     class Release:
         run = 7
         manifest = SimpleNamespace(
-            embedding=SimpleNamespace(family=family) if family else None, chunks_per_chat={"9912": 1}
+            embedding=SimpleNamespace(family=family) if family else None, chunks_per_chat={"9912": 1}, created_at=""
         )
 
         def recall(self, chat_id: str, query: str, k: int, deadline: float) -> Recalled:
@@ -414,7 +414,9 @@ def test_a_hit_that_is_there_only_since_nothing_better_is_takes_no_place() -> No
 
     class Release:
         run = 7
-        manifest = SimpleNamespace(embedding=SimpleNamespace(family="all-MiniLM-L6-v2"), chunks_per_chat={"9912": 3})
+        manifest = SimpleNamespace(
+            embedding=SimpleNamespace(family="all-MiniLM-L6-v2"), chunks_per_chat={"9912": 3}, created_at=""
+        )
 
         def recall(self, chat_id: str, query: str, k: int, deadline: float) -> Recalled:
             return Recalled([good, weak, by_words])
