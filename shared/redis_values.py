@@ -12,6 +12,7 @@ from redis import Redis, RedisError, ResponseError
 from redis.asyncio import Redis as AsyncRedis
 
 from shared import keys
+from shared.redis_sending import make_cancellable
 from shared.text import shorten
 
 #: How Redis says that a key holds another type, or something that is no number.
@@ -63,6 +64,7 @@ def open_redis(url: str, **options: Any) -> Redis:
 
 def open_async_redis(url: str, **options: Any) -> AsyncRedis:
     client: AsyncRedis = _AsyncNaming.from_url(url, **options)
+    make_cancellable(client)
     return client
 
 

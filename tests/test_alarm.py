@@ -18,6 +18,7 @@ from redis.asyncio import Redis as AsyncRedis
 from dispatcher import alarm
 from dispatcher.alarm import FIRST_RUN, Alarm
 from shared.keeping import write_pin
+from shared.redis_values import open_async_redis
 from tests.conftest import World, free_port, wait_for
 from tests.test_bot_contract import Bot
 
@@ -51,7 +52,7 @@ def look(world: World, hours_later: float = 0.0) -> str | None:
     """What the dispatcher would log."""
 
     async def once() -> str | None:
-        client: AsyncRedis = AsyncRedis.from_url(world.url)
+        client = open_async_redis(world.url)
         try:
             return await Alarm(world.settings(), client).look(time.time() + hours_later * HOUR)
         finally:
@@ -158,7 +159,7 @@ def test_a_redis_that_is_away_or_hangs_ends_neither_the_alarm_nor_the_dispatcher
         await client.aclose()
         return alive
 
-    away: AsyncRedis = AsyncRedis.from_url(f"redis://127.0.0.1:{free_port()}/0")
+    away = open_async_redis(f"redis://127.0.0.1:{free_port()}/0")
     assert asyncio.run(watched(away, lambda: None))
     assert "cannot be seen now" in capsys.readouterr().out
 
@@ -168,7 +169,7 @@ def test_a_redis_that_is_away_or_hangs_ends_neither_the_alarm_nor_the_dispatcher
 
     good_night(light.redis, 1)
     monkeypatch.setattr(alarm, "PATIENCE_SECONDS", 0.2)
-    assert asyncio.run(watched(AsyncRedis.from_url(light.url), hang))
+    assert asyncio.run(watched(open_async_redis(light.url), hang))
     said = capsys.readouterr().out
     assert "no answer" in said
     assert "40 hours old" in said, "it looks again"

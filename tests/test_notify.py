@@ -19,13 +19,13 @@ from typing import Any, cast
 
 import pytest
 from redis import Redis
-from redis.asyncio import Redis as AsyncRedis
 
 import dispatcher.worker
 from dispatcher import notify
 from dispatcher.notify import Supervisor
 from dispatcher.run import Run
 from dispatcher.worker import Worker
+from shared.redis_values import open_async_redis
 from tests.conftest import World, free_port, wait_for
 from tests.test_bot_contract import SAY, Bot, script
 
@@ -238,7 +238,7 @@ class Blocking(Still):
 def worker(light: World, monkeypatch: pytest.MonkeyPatch, systemd: Systemd, queue: object | None = None) -> Worker:
     for name, value in systemd.variables.items():
         monkeypatch.setenv(name, value)
-    made = Worker(light.settings(), AsyncRedis.from_url(light.url), cast(Any, Still()), cast(Any, Still()))
+    made = Worker(light.settings(), open_async_redis(light.url), cast(Any, Still()), cast(Any, Still()))
     if queue is not None:
         made._queue = cast(Any, queue)
     return made
