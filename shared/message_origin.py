@@ -148,7 +148,7 @@ def _fields(part: Any) -> Any:
         return part
     names = {} if isinstance(part, Attachment) else _NAMES
     given = {names.get(one.name, one.name): getattr(part, one.name) for one in fields(part)}
-    return {name: value for name, value in given.items() if value not in (None, "", False)}
+    return {name: value for name, value in given.items() if value or isinstance(value, float)}
 
 
 def _text(value: object, most: int) -> str | None:
