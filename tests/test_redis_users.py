@@ -293,9 +293,9 @@ REFUSED = {
     ],
     "owner": [
         "SET hcli:memory:t:user x", "UNLINK hcli:memory:t:user", "RENAME hcli:memory:t:user hcli:memory:u:user", "RPUSH hcli:mem:outbox x",
-        "DEL hcli:tasks", "DEL hcli:mem:tags", "DEL hcli:mem:done:t", "HSET hcli:mem:busy a b", "HSET hcli:mem:bot:waiting a b",
+        "DEL hcli:tasks", "DEL hcli:mem:tags", "SET hcli:mem:attempts:t 0", "HSET hcli:mem:busy a b", "HSET hcli:mem:bot:waiting a b",
         "SET hcli:mem:night:owner x", "DEL hcli:mem:tombstones", "LREM hcli:mem:tombstones 1 x",
-        "CONFIG SET maxmemory 1", "CONFIG GET *", "EVAL 0 0", "LPOP hcli:mem:outbox", "RPUSH hcli:mem:tags x", "SET hcli:session:9912 x",
+        "CONFIG SET maxmemory 1", "CONFIG GET *", "EVAL 0 0", "LPOP hcli:mem:outbox", "LPOP hcli:mem:tags", "SET hcli:session:9912 x",
         "BGREWRITEAOF", "SLOWLOG GET", "ACL LOG",
     ],
     "admin": [
