@@ -443,22 +443,22 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         "Claude is not logged in", _logged_out, Doctor("login", 35, "not logged in", "log in"),
-        chat=Answer(0, "not logged in any more, and my owner has to log me in again. Please tell my owner"), start="after",
+        chat=Answer(69, "not logged in any more, and my owner has to log me in again. Please tell my owner"), start="after",
     ),
     Fault(
         "Claude is gone", _claude_gone, Doctor("claude", 12, "not installed or not executable", "scripts/setup --with-claude"),
-        chat=Answer(0, "the Claude CLI cannot be started, and my owner has to install it again.*tell my owner"), start="itself",
+        chat=Answer(69, "the Claude CLI cannot be started, and my owner has to install it again.*tell my owner"), start="itself",
     ),
     Fault(
         "Claude is not executable", _claude_not_executable, Doctor("claude", 12, "not executable", "scripts/setup --with-claude"),
-        chat=Answer(0, "the Claude CLI cannot be started, and my owner has to install it again.*tell my owner"), start="itself",
+        chat=Answer(69, "the Claude CLI cannot be started, and my owner has to install it again.*tell my owner"), start="itself",
     ),
     Fault(
         "the chat's directory cannot be written", _read_only_chat, Doctor("state", 39, "chats/9912 cannot be written", "chown"),
     ),
     Fault(
         "the chat's directory is closed", _closed_chat, Doctor("state", 39, "chats/9912 cannot be written", "chown"),
-        chat=Answer(0, "this chat's directory cannot be used .Permission denied., and my owner has to look at it .*tell my owner"),
+        chat=Answer(69, "this chat's directory cannot be used .Permission denied., and my owner has to look at it .*tell my owner"),
     ),
     Fault("no chat's directory can be made", _no_chats, Doctor("state", 39, "chats cannot be written", "chown")),
     Fault(
