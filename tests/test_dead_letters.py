@@ -58,7 +58,7 @@ def raw_letter(world: World, content: bytes, reason: str = "message is empty") -
 def test_they_are_listed_and_shown_with_why(light: World) -> None:
     assert listed(light) == []
     assert "no dead letter" in light.command("hmem", "dead", "list").stderr
-    assert "(hmem dead list)" not in light.command("hmem", "status").stdout
+    assert "(hmem dead list)" not in light.status().stdout
     task = b'{"task_id": "t1", "chat_id": 9912, "message": "Where is the key?"}'
     light.redis.rpush(
         keys.DEAD,
@@ -81,7 +81,7 @@ def test_they_are_listed_and_shown_with_why(light: World) -> None:
     assert json.loads(light.command("hmem", "dead", "show", second["id"], "--json").stdout)["content"].startswith(
         "no letter"
     )
-    assert "3 dead letters (hmem dead list)" in light.command("hmem", "status").stdout
+    assert "3 dead letters (hmem dead list)" in light.status().stdout
     unknown = light.command("hmem", "dead", "show", "ffff", check=False)
     assert (unknown.returncode, "the id of no dead letter" in unknown.stderr) == (24, True)
 

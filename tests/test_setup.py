@@ -175,7 +175,7 @@ def test_a_night_asks_for_all_it_needs_before_it_begins(world: World) -> None:
     assert (done.returncode, "NIGHT_INDEXES=chroma needs" in done.stderr) == (10, True), "before anything is fetched"
     hide(world, "chromadb", "lancedb")
     assert "released" in world.command("hmem-night", "run").stdout, "sqlite needs nothing of it"
-    assert "last failure" not in world.command("hmem", "status").stdout
+    assert "last failure" not in world.status().stdout
 
 
 def test_who_embeds_nothing_lacks_nothing(world: World) -> None:

@@ -46,7 +46,7 @@ PATIENCE_SECONDS = 240.0
 CLAUDE = r"""#!/bin/sh
 [ "$1" = --help ] && exit
 while [ $# -gt 0 ]; do case "$1" in --session-id|--resume) session=$2 ;; esac; shift; done
-message=$(cat)
+message=$(tail -n 1)  # ahead of it there are lines of ours
 echo "$message" >>"$HOME/asked"
 n=$(od -An -N1 -tu1 /dev/urandom)
 sleep $((n / 100)).$((n % 10))
