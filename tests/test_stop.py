@@ -25,7 +25,7 @@ def queued(redis: Redis) -> list[str]:
 def test_what_does_not_end_in_time_goes_back_in_order(light: World, bot: Bot) -> None:
     """Three run, one of them ends in time; two more wait."""
     gate, begun = light.root / "gate", light.root / "begun"
-    hangs = f'echo >> {begun}; case "$MESSAGE" in quick*) while [ ! -e {gate} ]; do sleep 0.05; done; {SAY} ok;; *) sleep 600;; esac'
+    hangs = f'echo >> {begun}; case "$MESSAGE" in *quick*) while [ ! -e {gate} ]; do sleep 0.05; done; {SAY} ok;; *) sleep 600;; esac'
     running = light.start_dispatcher(CLAUDE_BIN=script(light, hangs), STOP_TIMEOUT="1.5")
     tasks = {message: bot.send(message, chat) for message, chat in
              (("first", 1), ("quick", 2), ("second", 3), ("third", 4), ("after first", 1))}  # fmt: skip
