@@ -117,7 +117,8 @@ def test_no_form_of_a_message_reads_a_file_or_runs_a_command(
 def test_a_cli_that_is_not_logged_in_says_so(cli: World) -> None:
     cli.environment.pop("ANTHROPIC_API_KEY")
     running = cli.start_dispatcher()
-    assert "my owner has to log me in again" in cli.command("hmem", "ask", "9912", "hello").stdout
+    done = cli.command("hmem", "ask", "9912", "hello", check=False)
+    assert (done.returncode, "my owner has to log me in again" in done.stderr) == (69, True)
     assert "Not logged in" in running.log.read_text(), "the CLI's own words"
     running.stop()
 
