@@ -15,11 +15,10 @@ from redis import Redis, RedisError, ResponseError
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-from dispatcher.scripts import script_text
+from dispatcher.queue_state import oldest_seconds
 from dispatcher.status import failure_since, last_good_night
 from shared import keys
 from shared.errors import HmemError
-from shared.records import RecordRefused, Task
 from shared.release import current_release, read_manifest
 from shared.settings import Settings
 
@@ -98,17 +97,16 @@ def _standing(client: Any, now: float, task_bytes: int) -> dict[str, float]:
     """All that Redis tells; what this user may not ask is left out."""
     with client.pipeline(transaction=False) as pipe:
         pipe.llen(keys.TASKS)
-        pipe.eval(script_text("queued"), 1, keys.TASKS, "0", "0", str(task_bytes))
         pipe.llen(keys.DEAD)
         pipe.llen(keys.OUTBOX)
         pipe.smembers(keys.WORKERS)
         pipe.srandmember(keys.CHATS, CHATS_COUNTED)
         pipe.get(keys.NIGHT_LAST)
         pipe.get(keys.NIGHT_FAILED)
-        queued, head, dead, outbox, workers, chats, good, failed = _answers(pipe)
+        queued, dead, outbox, workers, chats, good, failed = _answers(pipe)
     found = {
         "hmem_queue_tasks": queued,
-        "hmem_queue_oldest_seconds": None if head is None else _age(head, now),
+        "hmem_queue_oldest_seconds": oldest_seconds(client, task_bytes, now) if queued else queued,
         "hmem_dead_letters": dead,
         "hmem_outbox_messages": outbox,
         **_of_workers(client, [raw.decode("utf-8", "replace") for raw in workers or ()]),
@@ -154,14 +152,3 @@ def _of_nights(good: bytes | None, failed: bytes | None) -> dict[str, float | No
 def _sum(counts: list[int | None]) -> float | None:
     known = [count for count in counts if count is not None]
     return float(sum(known)) if len(known) == len(counts) else None
-
-
-def _age(head: list[bytes], now: float) -> float | None:
-    """Seconds since the bot queued it; None if it does not say when."""
-    if not head:
-        return 0.0
-    try:
-        said = Task.parse(head[0]).submitted_at
-    except RecordRefused:
-        return None
-    return None if said is None else max(0.0, now - said)

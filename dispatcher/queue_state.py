@@ -50,11 +50,12 @@ def read_queue(client: Redis, task_bytes: int, now: float | None = None) -> Queu
     answering = sum(client.hlen(keys.inflight(name)) for name in dispatchers)
     queued = client.llen(keys.TASKS)
     return QueueState(
-        dispatchers, queued, answering, _oldest(client, task_bytes, now or time.time()) if queued else None
+        dispatchers, queued, answering, oldest_seconds(client, task_bytes, now or time.time()) if queued else None
     )
 
 
-def _oldest(client: Redis, task_bytes: int, now: float) -> float | None:
+def oldest_seconds(client: Redis, task_bytes: int, now: float) -> float | None:
+    """Age of the head of the queue by its bot's clock; None if it does not say, or this user may not ask."""
     try:
         head = client.register_script(script_text("head"))(keys=[keys.TASKS], args=[task_bytes])
         said = Task.parse(head).submitted_at if isinstance(head, bytes) else None
