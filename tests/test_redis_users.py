@@ -62,9 +62,11 @@ def guarded_redis(folder: Path, *more: str) -> Iterator[Guarded]:
     command = [str(users) if part == "/etc/redis/users.acl" else part for part in command]
     here = ["--port", str(port), "--bind", "127.0.0.1", "--dir", str(folder), "--appendfsync", "no"]
     with subprocess.Popen([*command, *here, *more], stdout=subprocess.DEVNULL) as server:
-        wait_for(lambda: health(port) == "PONG", "redis-server")
-        yield guarded
-        server.terminate()
+        try:
+            wait_for(lambda: health(port) == "PONG", "redis-server")
+            yield guarded
+        finally:
+            server.terminate()
 
 
 def health(port: int) -> str:
@@ -189,6 +191,18 @@ def test_h_cli_may_do_all_that_it_does(guarded: Guarded, admin: Redis, user: str
     for line in OF_H_CLI[user].strip().replace("\n", "|").split("|"):
         client.execute_command(*line.split())  # type: ignore[no-untyped-call]
     client.close()
+    assert refusals(admin) == []
+
+
+def test_the_figures_for_prometheus_as_the_dispatcher(installed: World, admin: Redis) -> None:
+    from dispatcher.metrics_reading import Reading
+
+    admin.acl_log_reset()
+    installed.redis.rpush("hcli:tasks", json.dumps({"task_id": "t", "message": "hello", "chat_id": 1,
+                                                     "submitted_at": "2026-01-01T00:00:00+00:00"}))  # fmt: skip
+    figures = {family.name: family.samples[0].value for family in Reading(installed.settings()).collect()}
+    assert figures["hmem_queue_oldest_seconds"] > 0
+    assert {"hmem_queue_tasks", "hmem_dead_letters", "hmem_outbox_messages"} <= set(figures)
     assert refusals(admin) == []
 
 
