@@ -57,6 +57,33 @@ def test_a_message_becomes_a_task_and_its_answer_takes_the_place_of_the_placehol
     assert stage.api.called("sendMessage", chat)[0].params["link_preview_options"] == '{"is_disabled": true}'
 
 
+def test_who_waits_for_nobody_is_told_and_answered_later(stage: Stage, chat: int) -> None:
+    update = stage.api.say(chat, "Is anybody there?")
+    task_id = f"tg-4242-{update}"
+    stage.shows(chat, "…")
+    stage.placeholder_of(task_id)
+    record = json.loads(stage.redis.hget("hcli:mem:bot:waiting", task_id) or b"")
+    stage.redis.hset("hcli:mem:bot:waiting", task_id, json.dumps(record | {"at": record["at"] - 100}))
+    wait_until(lambda: "Nobody is there" in str(stage.api.texts(chat)), lambda: f"the word: {stage.api.texts(chat)}")
+    assert stage.pop()["task_id"] == task_id, "it is still queued"
+    stage.answer(task_id, "Now I am.")
+    stage.shows(chat, "Now I am.")
+    stage.quiet()
+
+
+def test_who_waits_for_an_answer_that_is_made_is_told_nothing(stage: Stage, chat: int) -> None:
+    """Of another program's dispatcher nothing is seen but that it has taken the message."""
+    task_id = stage.ask(chat, "Is anybody there?")
+    record = json.loads(stage.redis.hget("hcli:mem:bot:waiting", task_id) or b"")
+    stage.redis.hset("hcli:mem:bot:waiting", task_id, json.dumps(record | {"at": record["at"] - 100}))
+    typed = len(stage.api.called("sendChatAction", chat))
+    wait_for(lambda: len(stage.api.called("sendChatAction", chat)) > typed + 1, "two more signs of typing")
+    assert stage.api.texts(chat) == ["…"]
+    stage.answer(task_id, "Yes.")
+    stage.shows(chat, "Yes.")
+    stage.quiet()
+
+
 def test_with_our_dispatcher_the_whole_way(stage: Stage, chat: int) -> None:
     running = stage.world.start_dispatcher()
     stage.api.say(chat, "Hello there")

@@ -38,6 +38,8 @@ LOOK_SECONDS = 0.3
 #: Seconds between two signs of typing, which Telegram shows for five; and the most chats that get one.
 TYPING_SECONDS = 5.0
 TYPING_CHATS = 20
+#: Seconds that a message waits before its person is told that nobody takes it, and between two looks whether that is so.
+UNATTENDED_SECONDS, ATTENDANCE_SECONDS = 60.0, 5.0
 #: Seconds after which no answer is expected any more.
 PATIENCE_SECONDS = 48 * 3600
 #: Seconds that a chat rests after a defect of ours.
@@ -50,6 +52,10 @@ UNSIGNED = (
     "Something came that is not signed as an answer of mine, so I do not show it and wait on. If this stays, the owner "
     "should check that RESULT_HMAC_KEY is the same for the bot and the dispatcher."
 )
+UNATTENDED = (
+    "Nobody is there to answer just now, so this takes longer. Your message is kept and will be answered. If it takes hours, tell my owner "
+    "that the dispatcher does not run."
+)
 NO_ANSWER = "No answer came within two days, so I no longer wait for one. Please ask again."
 NOTHING_SAID = "The answer was empty. Please ask again in other words."
 NOT_SHOWN = "Telegram refused a part of this answer, so it cannot be shown here."
@@ -57,12 +63,13 @@ NOT_SHOWN = "Telegram refused a part of this answer, so it cannot be shown here.
 
 @dataclass(frozen=True)
 class Job:
-    """One step for one record: its result is there, or its own words, or it waits for a placeholder, a warning, or for too long."""
+    """One step for one record: its result is there, or its own words, or it waits for a placeholder, a warning, for nobody, or for too long."""
 
     name: str
     record: Waiting
     result: bytes | None = None  # signed
     junk: bool = False  # something else stands in its place
+    unattended: bool = False  # nobody is there to take it, which its person does not know yet
 
 
 class Delivery:
@@ -78,6 +85,7 @@ class Delivery:
         self._chats: dict[int, asyncio.Task[None]] = {}  # one task for each chat with work
         self._typing: asyncio.Task[None] | None = None
         self._typed_at = 0.0
+        self._attendance_at = 0.0
         self._answered = set[str]()  # tasks whose results the last look has seen
         self._wake = asyncio.Event()
         self._closing = asyncio.Event()
@@ -118,15 +126,25 @@ class Delivery:
         if new := results.keys() - self._answered:
             await self._desk.note_who_answers(new)
         self._answered = set(results)
+        alone = await self._unattended({name: one for name, one in open_ones.items() if name not in results})
         work: dict[int, list[Job]] = {}
         for name, record in waiting.items():
-            job = Job(name, record, results.get(name), name in junk)
+            job = Job(name, record, results.get(name), name in junk, name in alone)
             if record.target not in busy and _due(job):
                 work.setdefault(record.target, []).append(job)
         if not self._closing.is_set():
             for chat, jobs in work.items():
                 self._start(chat, self._serve(jobs))
         self._show_typing([one for name, one in open_ones.items() if name not in results])
+
+    async def _unattended(self, waiting: dict[str, Waiting]) -> set[str]:
+        """Tasks of which the person is to hear that nobody is there to answer."""
+        long = time.time() - UNATTENDED_SECONDS
+        names = {name for name, one in waiting.items() if one.at < long and one.placeholder and not one.unattended}
+        if not names or time.monotonic() - self._attendance_at < ATTENDANCE_SECONDS:
+            return set()
+        self._attendance_at = time.monotonic()
+        return await self._desk.unattended(names)
 
     def _start(self, chat: int, work: Coroutine[Any, Any, None]) -> None:
         task = self._chats[chat] = asyncio.create_task(work)
@@ -177,6 +195,9 @@ class Delivery:
         elif _expired(record):
             log.warning("no answer came for two days", task=job.name)
             await self._show(job, plain_parts(NO_ANSWER))
+        elif job.unattended:
+            await self._edit(record, Part(UNATTENDED))
+            await self._note(job.name, replace(record, unattended=True))
         elif record.placeholder is not None:
             await self._edit(record, Part(UNSIGNED))
             await self._note(job.name, replace(record, warned=True))
@@ -288,7 +309,8 @@ def _due(job: Job) -> bool:
     record = job.record
     needs_placeholder = record.placeholder is None and record.parts_sent == 0
     needs_warning = job.junk and not record.warned
-    return record.text is not None or job.result is not None or needs_placeholder or needs_warning or _expired(record)
+    speaks = record.text is not None or job.result is not None or job.unattended
+    return speaks or needs_placeholder or needs_warning or _expired(record)
 
 
 def _expired(record: Waiting) -> bool:

@@ -51,6 +51,7 @@ class Waiting:
     reply_to: int | None = None
     placeholder: int | None = None  # message that the answer takes the place of
     warned: bool | None = None  # the placeholder says that something came that is not signed
+    unattended: bool | None = None  # the placeholder says that nobody is there to answer
     parts_sent: int = 0
     text: str | None = None
     moved: str | None = None  # chat that the group has become
@@ -232,6 +233,15 @@ class Desk:
         leases = [keys.lease(worker.decode("utf-8", "replace")) for worker in workers]
         living = int(await self._redis.exists(*leases)) if leases else 0
         return living, len(leases) - living
+
+    async def unattended(self, task_ids: set[str]) -> set[str]:
+        """Those of these tasks that are still queued while no dispatcher of ours lives. (What h-cli's has taken is queued no more.)"""
+        try:
+            if (await self.dispatchers())[0]:
+                return set()
+        except NoPermissionError:
+            return set()
+        return {task.task_id for _, task in await self.queued()} & task_ids
 
     async def note_who_answers(self, task_ids: set[str]) -> None:
         """Answers of these are there that were not there before."""
