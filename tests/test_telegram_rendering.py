@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from dispatcher.telegram.rendering import LONGEST, Part, parts_of, plain_parts, readable, units
 
-MARKUP = set(string.punctuation + string.whitespace)
+MARKUP = set(string.punctuation)
 #: The box of a task becomes a sign.
 #: Items of a list may be counted anew, and boxes become signs.
 LIST_SIGN = re.compile(r"^[ \t>*+-]*[0-9]{1,9}[.)](?=\s|$)|\[[xX]\]", re.MULTILINE)
@@ -20,7 +20,7 @@ LIST_SIGN = re.compile(r"^[ \t>*+-]*[0-9]{1,9}[.)](?=\s|$)|\[[xX]\]", re.MULTILI
 
 def words(text: str) -> str:
     """All that is no markup."""
-    return "".join(one for one in LIST_SIGN.sub("", text) if one not in MARKUP)
+    return "".join(one for one in LIST_SIGN.sub("", text) if one not in MARKUP and not one.isspace())
 
 
 def reading(parts: list[Part]) -> str:
