@@ -254,12 +254,14 @@ class Acting:
 
 def _deadline(tag: Tag, now: float, zone: ZoneInfo) -> tuple[float | None, str]:
     """(POSIX seconds of a goal's deadline, a sentence if it has one that is no date, or over already)."""
-    from dispatcher.given_dates import deadline_of
+    from dispatcher.given_dates import deadline_of, undated_text
 
+    if not tag.deadline:
+        return None, ""
     try:
-        return (deadline_of(tag.deadline, now, zone).at if tag.deadline else None), ""
+        return deadline_of(tag.deadline, now, zone).at, ""
     except InvalidInput as error:
-        return None, f"I kept the goal without a date: {error}"
+        return None, undated_text(tag.deadline, error)
 
 
 def _outcome_text(effect: Effect, connection: Connection) -> str:

@@ -18,7 +18,7 @@ class Clock:
     zone: tzinfo | None = None
 
 
-_ZONE = r"(?: ?(?P<zone>utc|gmt|z|msk|мск|[a-z]{2,4}t|[+-]\d\d:?\d\d)(?![\w:]))?"
+_ZONE = r"(?: ?(?P<zone>utc|gmt|z|msk|мск|(?!night)[a-z]{2,4}t|[+-]\d\d:?\d\d)(?![\w:]))?"
 _TIMES = re.compile(
     r"(?:(?:\bat|\bby|@|\bк|\bв|\bдо|,)? ?)(?<![\w:.])(?:"
     rf"(?P<hour>[01]?\d|2[0-3]):(?P<minute>[0-5]\d)(?::[0-5]\d)?(?: ?(?P<half>[ap])\.?m\b\.?)?{_ZONE}"
@@ -27,14 +27,14 @@ _TIMES = re.compile(
     r"|(?:(?<=\bв )|(?<=\bк )|(?<=\bдо ))(?P<hour_day>1?\d) (?:час\w* )?дня\b"  # "через 2 дня" is no time of day
     r"|(?P<noon>noon|midday|полдень|полудня|полудню)\b"
     r"|(?P<part>(?:(?P<said>this )|in the )?"
-    r"(?:(?P<end>midnight|night|tonight|evening|вечером|вечера|вечеру|ночью|полночь|полуночи)"
+    r"(?:(?P<night>night|ночью)|(?P<end>midnight|tonight|evening|вечером|вечера|вечеру|полночь|полуночи)"
     r"|(?P<morning>morning|утром)|(?P<afternoon>afternoon|днем)))\b)"
     r"|\b(?:at|в) (?P<plain>[01]?\d|2[0-3])(?: ?o'?clock| час\w*)?(?= (?:on|this|next|today|tomorrow|во?|сегодня|завтра)\b|$)"
 )
 
 
 def split(words: str) -> tuple[str, Clock | None]:
-    """The words without their time of day, and that: an hour, a part of the day ("evening"), or both."""
+    """The words without their time of day, and that: an hour, a part of the day ("evening"), or both. ValueError if the hour may be of two days."""
     part = exact = None
     for _ in range(2):
         match = _TIMES.search(words)
@@ -44,24 +44,38 @@ def split(words: str) -> tuple[str, Clock | None]:
         today = "today" if match["said"] or "tonight" in match[0] else ""
         words = one_line(f"{words[: match.start()]} {today} {words[match.end() :]}").strip(" ,")
     if exact:
-        return words, _clock(exact, part)
+        return words, _clock(exact, part, dated=bool(words))
     return words, part and Clock(time(12) if part["morning"] else time(18) if part["afternoon"] else None)
 
 
-def _clock(match: re.Match[str], part: re.Match[str] | None) -> Clock:
-    """A time of day. An hour alone is in the part of the day that is named; if none is, 1 to 7 are in the afternoon."""
+def _clock(match: re.Match[str], part: re.Match[str] | None, *, dated: bool) -> Clock:
+    """A time of day. An hour is in the part of the day that is named; if none is, nor a time zone, 1 to 7 in one digit are in the afternoon."""
     if match["noon"]:
         return Clock(time(12))
-    hour = int(match["hour"] or match["hour12"] or match["hour_ru"] or match["hour_day"] or match["plain"])
-    half = match["half"] or match["half12"]
-    if match["half_ru"] == "ночи" and hour == 12:
+    written = match["hour"] or match["hour12"] or match["hour_ru"] or match["hour_day"] or match["plain"]
+    hour, minute = int(written), int(match["minute"] or match["minute12"] or 0)
+    half, zone = match["half"] or match["half12"], match["zone"] or match["zone12"]
+    if hour == 12 and match["half_ru"] in ("ночи", "вечера"):
         return Clock()
     if half or match["half_ru"]:
         late = half == "p" or match["half_ru"] == "вечера" or (match["half_ru"] == "ночи" and hour > 5)
         hour = hour % 12 + 12 * late if hour <= 12 else hour
-    elif hour < 12 and (match["hour_day"] or (not part["morning"] if part else match["plain"] and 1 <= hour <= 7)):
+    elif part and (part["night"] or part["end"]):
+        return _at_night(hour, minute, _offset(zone), early=5 if part["night"] else 4, dated=dated)
+    elif hour < 12 and (match["hour_day"] or (not part["morning"] if part else written in "1234567" and not zone)):
         hour += 12
-    return Clock(time(hour, int(match["minute"] or match["minute12"] or 0)), _offset(match["zone"] or match["zone12"]))
+    return Clock(time(hour, minute), _offset(zone))
+
+
+def _at_night(hour: int, minute: int, zone: tzinfo | None, *, early: int, dated: bool) -> Clock:
+    """12 is the midnight that ends the day. From then to `early` o'clock it may be the night before the day or the one after: ValueError."""
+    if (hour, minute, zone) == (12, 0, None):
+        return Clock()
+    if hour % 12 <= early and hour <= 12:
+        if dated:
+            raise ValueError(hour)
+        return Clock(time(hour % 12, minute), zone)
+    return Clock(time(hour + 12 * (hour < 12), minute), zone)
 
 
 def _offset(name: str | None) -> tzinfo | None:

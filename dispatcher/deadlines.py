@@ -26,7 +26,7 @@ from zoneinfo import ZoneInfo
 from dispatcher.clock_words import Clock, split
 from dispatcher.date_library import ask
 from dispatcher.date_words import translations
-from shared.text import day_text, one_line
+from shared.text import one_line
 from shared.time_words import MONTHS, NUMBERS, WEEKDAYS, Days
 
 #: Further away than this is no deadline. Seconds.
@@ -58,18 +58,8 @@ def resolve(text: str, now: float, zone: ZoneInfo) -> Deadline | None:
     return None
 
 
-def deadline_text(at: float, zone: ZoneInfo, now: float) -> str:
-    """`Friday 27 November 2026`, `…, 17:00` unless it is the end of that day, and `… (today)` or `… (tomorrow)` seen from `now`. POSIX seconds."""
-    moment, today = datetime.fromtimestamp(at, zone), datetime.fromtimestamp(now, zone).date()
-    day = moment.date()
-    said = f"{WEEKDAYS[day.weekday()].title()} {day_text(at, zone)}"
-    if int(at) != _end(day, zone):
-        said += moment.strftime(", %H:%M")
-    return said + {0: " (today)", 1: " (tomorrow)"}.get((day - today).days, "")
-
-
-def _end(day: date, zone: ZoneInfo) -> float:
-    """The last second of a day there."""
+def end_of_day(day: date, zone: ZoneInfo) -> float:
+    """The last second of a day there (POSIX seconds)."""
     return instant(day + timedelta(1), time.min, zone) - 1
 
 
@@ -87,8 +77,8 @@ _REWRITES: list[tuple[re.Pattern[str], str]] = [
         (r"\b(?:через )?полтора часа\b", "через 90 минут"),
         (r"\b(?:from (?:now|today)|(?:at the )?latest)$", ""),
         (r"\b(?:the )?next (?=\d)", ""),
-        (r"\b(?:eod|cob|(?:the )?(?:end|close) of (?:the )?(?:business )?(?:day|business|today))\b", "night"),
-        (r"\b(?:к )?кон(?:ец|ца|цу|це) (?:рабочего )?дня\b", "ночью"),
+        (r"\b(?:eod|cob|(?:the )?(?:end|close) of (?:the )?(?:business )?(?:day|business|today))\b", "evening"),
+        (r"\b(?:к )?кон(?:ец|ца|цу|це) (?:рабочего )?дня\b", "вечером"),
         (r"\beow\b", "end of week"),
         (r"\beom\b", "end of month"),
         (r"\beoy\b", "end of year"),
@@ -130,13 +120,13 @@ def _moment(words: str, now: float, zone: ZoneInfo) -> float | None:
     first, end = found
     if clock and clock.at:
         return instant(end - timedelta(1), clock.at, clock.zone or zone)
-    return _end(first - timedelta(1) if before and not _EDGE_END.match(words) else end - timedelta(1), zone)
+    return end_of_day(first - timedelta(1) if before and not _EDGE_END.match(words) else end - timedelta(1), zone)
 
 
 def _today(clock: Clock, local: datetime, zone: ZoneInfo, *, said: bool) -> float:
     """A time without a day: today, or tomorrow if it is over and today was not said."""
     if clock.at is None:
-        return _end(local.date(), zone)
+        return end_of_day(local.date(), zone)
     at = instant(local.date(), clock.at, clock.zone or zone)
     return at if said or at > local.timestamp() else instant(local.date() + timedelta(1), clock.at, clock.zone or zone)
 
@@ -307,7 +297,7 @@ def _parsed(words: str, local: datetime) -> Days | timedelta | None:
         return None
     base = local.replace(tzinfo=None)
     yesterday = base.replace(hour=0, minute=0, second=0, microsecond=0) - timedelta(1)  # so that today is ahead, too
-    if ambiguous(words):
+    if ambiguous(words) or _NO_UNIT.search(words):
         return None
     order = "MDY" if "/" in words else "DMY"
     found, _ = ask(
@@ -322,6 +312,8 @@ def _parsed(words: str, local: datetime) -> Days | timedelta | None:
     return found.date(), found.date() + timedelta(1)
 
 
+#: "de hoy en ocho", "today 8": dateparser would read the day alone.
+_NO_UNIT = re.compile(r"\b(?:in|через|today|tomorrow) \d{1,2}$")
 _SLASHES = re.compile(r"(?<!\d)(\d{1,2})/(\d{1,2})(?:/(?:\d\d){1,2})?(?![\d/])")
 
 

@@ -22,8 +22,13 @@ _DAYS_FR = "lundi|mardi|mercredi|jeudi|vendredi|samedi|dimanche"
 _MONTHS_FR = "janvier|février|mars|avril|mai|juin|juillet|août|septembre|octobre|novembre|décembre"
 _DAYS_ES = "lunes|martes|miércoles|jueves|viernes|sábado|domingo"
 _MONTHS_ES = "enero|febrero|marzo|abril|mayo|junio|julio|agosto|septiembre|octubre|noviembre|diciembre"
+#: "Frau Morgen", "Herr Freitag", "Domingo" after "de": names. A look back has a fixed length, so each title has its own.
+_TITLES = (
+    "herr|herrn|frau|familie|dr.|señor|señora|sr.|sra.|don|doña|monsieur|madame|m.|mme|mr|mr.|mrs|mrs.|ms|ms.|miss|de"
+)
+_NO_NAME = "".join(rf"(?<!\b{re.escape(title)} )" for title in _TITLES.split("|"))
 _DATE = re.compile(
-    rf"\b(?:(?:on|until|till|for|by) )?(?P<date>"
+    rf"{_NO_NAME}\b(?:(?:on|until|till|for|by) )?(?P<date>"
     rf"(?:(?:this|next|coming) )?(?:{'|'.join(WEEKDAYS)})(?:,? (?:the )?\d{{1,2}}(?:st|nd|rd|th)?(?: of)? (?:{_MONTH})(?: \d{{4}})?)?\b(?! ?s\b)"
     rf"|(?:(?:diesen|nächsten|kommenden) )?(?:{_DAYS_DE})(?:,? (?:den |dem )?\d{{1,2}}\. ?(?:{_MONTHS_DE})(?: \d{{4}})?)?\b"
     rf"|\d{{1,2}}\. ?(?:{_MONTHS_DE})\b(?: \d{{4}})?|(?:heute|(?<!am )morgen|übermorgen|nächste woche|am wochenende)\b"
@@ -43,17 +48,20 @@ _DATE = re.compile(
     rf"){_CLOCK}",
     re.IGNORECASE,
 )
-#: What is to happen once.
+#: What is to happen once. Where somebody comes from is no event, although a trip may be missed by that.
 _HAPPENS = re.compile(
-    r"\b(?:will|['’]ll|going to|comes?|coming|arrives?|arriving|visits?|visiting|fl(?:y|ies|ying)|leaves?|leaving|travel(?:s|ling|ing)?|departs?"
+    r"\b(?:will|['’]ll|going to|comes?(?! from\b)|coming(?! from\b)|arrives?|arriving|visits?|visiting|fl(?:y|ies|ying)"
+    r"|leaves?|leaving|travel(?:s|ling|ing)?|departs?"
     r"|moves?|moving|returns?|returning|getting married|gets married|expires?|is due|are due|takes place|starts?|begins?|ends?|opens?"
     r"|delivered|delivers?"
     r"|appointment|meeting|exam|interview|wedding|party|flight|concert|operation|surgery|deadline|delivery|inspection|visit|conference|funeral"
-    r"|komm(?:t|en)|eintreffen|trifft ein|fliegt|reist|verreist|zieht um|läuft ab|ist fällig|findet statt|beginnt|endet|eröffnet|geliefert|abgeholt"
+    r"|komm(?:t|en)(?! aus\b)|eintreffen|trifft ein|fliegt|reist|verreist|zieht um|läuft ab|ist fällig|findet statt"
+    r"|beginnt|endet|eröffnet|geliefert|abgeholt"
     r"|termin|besuch|prüfung|vorstellungsgespräch|hochzeit|flug|konzert|operation|lieferung|beerdigung"
-    r"|vient|viennent|viendra|arrivera|arrive|part (?:en|pour|à|au)|partira|déménage|commence|se termine|aura lieu|expire|livrée?s?"
+    r"|(?:vient|viennent)(?! (?:de|du|des)\b| d['’])|viendra|arrivera|arrive|part (?:en|pour|à|au)|partira|déménage|commence|se termine"
+    r"|aura lieu|expire|livrée?s?"
     r"|rendez-vous|réunion|examen|entretien|mariage|vol|opération|livraison|enterrement"
-    r"|viene|vienen|vendrá|llega|llegará|sale (?:de|para|a|el)|saldrá|se muda|empieza|termina|será|vence|caduca"
+    r"|vienen?(?! del?\b)|vendrá|llega|llegará|sale (?:de|para|a|el)|saldrá|se muda|empieza|termina|será|vence|caduca"
     r"|cita|reunión|entrevista|boda|vuelo|concierto|operación|entrega|funeral"
     r"|приедет|придёт|придет|приезжает|приходит|будет|встреча|экзамен|рейс|уезжает|улетает|прилетает)\b",
     re.IGNORECASE,

@@ -104,9 +104,9 @@ def _line(text: str) -> str:
 
 @cached(KEPT)
 def _date(at: float, zone: ZoneInfo, today: date) -> str:
-    from dispatcher.deadlines import deadline_text
+    from dispatcher.reminders import when_text
 
-    return deadline_text(at, zone, datetime(today.year, today.month, today.day, 12, tzinfo=zone).timestamp())
+    return when_text(at, datetime(today.year, today.month, today.day, 12, tzinfo=zone).timestamp(), zone, "en")
 
 
 def _when(memory: Memory, now: float, zone: ZoneInfo) -> str:

@@ -18,7 +18,7 @@ from shared.time_words import Times, day_of, read_times
 
 #: The longest that a date is quoted.
 QUOTED = 60
-#: By language: what is no date, what is over, and what to write instead. English comes in the commands' own words.
+#: By language: what is no date, over or two days, what becomes of a goal then, and what to write instead. English comes in the commands' own words.
 _UNKNOWN: Mapping[str, str] = {
     "en": '"{said}" is no date that I understand. Write it like this: {forms}.',
     "de": "„{said}“ ist kein Datum, das ich verstehe. Schreiben Sie es so: {forms}.",
@@ -32,6 +32,20 @@ _PAST: Mapping[str, str] = {
     "fr": "« {said} » est déjà passé ({day}). Donnez un moment à venir, par exemple : {forms}.",
     "es": "«{said}» ya ha pasado ({day}). Indique un momento futuro, por ejemplo: {forms}.",
     "ru": "«{said}» уже в прошлом ({day}). Назовите время, которое ещё наступит, например: {forms}.",
+}
+_AMBIGUOUS: Mapping[str, str] = {
+    "en": '"{said}" is one day in America and another one in Europe. Write the month as a word, or year first: 3 December, 2026-12-03.',
+    "de": "„{said}“ ist in Amerika ein anderer Tag als in Europa. Schreiben Sie den Monat als Wort oder das Jahr zuerst: 3. Dezember, 2026-12-03.",
+    "fr": "« {said} » n'est pas le même jour en Amérique et en Europe. Écrivez le mois en lettres ou l'année d'abord : 3 décembre, 2026-12-03.",
+    "es": "«{said}» no es el mismo día en América que en Europa. Escriba el mes con letras o primero el año: 3 de diciembre, 2026-12-03.",
+    "ru": "«{said}» — в Америке и в Европе разные дни. Напишите месяц словом или год в начале: 3 декабря, 2026-12-03.",
+}
+_UNDATED: Mapping[str, str] = {
+    "en": "I kept the goal without a date: {why}",
+    "de": "Ich habe das Ziel ohne Datum gespeichert: {why}",
+    "fr": "J'ai enregistré l'objectif sans date : {why}",
+    "es": "He guardado el objetivo sin fecha: {why}",
+    "ru": "Цель сохранена без срока: {why}",
 }
 _AHEAD: Mapping[str, str] = {
     "en": "tomorrow, next Friday, in 3 days, 3 December, 3 December 15:00, end of month, 2026-12-03",
@@ -63,10 +77,13 @@ def deadline_of(said: str, now: float, zone: ZoneInfo) -> Deadline:
         day = when_text(found.at, now, zone, language)
         raise InvalidInput(_PAST[language].format(said=quoted, day=day, forms=_AHEAD[language]))
     if ambiguous(said):
-        raise InvalidInput(
-            f'"{quoted}" is one day in America and another one in Europe. Write the month as a word, or year first: 3 December, 2026-12-03.'
-        )
+        raise InvalidInput(_AMBIGUOUS[language].format(said=quoted))
     raise InvalidInput(_UNKNOWN[language].format(said=quoted, forms=_AHEAD[language]))
+
+
+def undated_text(said: str, refusal: InvalidInput) -> str:
+    """That a goal was kept without the date `said`, and deadline_of()'s refusal of it, in one language."""
+    return _UNDATED[language_of_date(said)].format(why=refusal)
 
 
 def since(said: str | None, now: float, zone: ZoneInfo) -> float | None:
@@ -99,7 +116,10 @@ def _span(said: str, now: float, zone: ZoneInfo, option: str) -> tuple[float, fl
 def _named(said: str, now: float, zone: ZoneInfo) -> tuple[float, float] | None:
     """The one time, of today or before, that is all that the words name."""
     for phrase in (*(english for _, english in translations(said)), said):
-        words, clock = split(plain_words(phrase))
+        try:
+            words, clock = split(plain_words(phrase))
+        except ValueError:  # an hour of two days, or a time zone that nobody knows
+            continue
         times = _figures(words, now, zone) or read_times(words, now, zone)
         if len(times.spans) != 1 or _LETTERS.search(_BESIDE.sub("", times.beside)):
             continue

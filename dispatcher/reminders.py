@@ -9,11 +9,11 @@ these has just been talked about: nobody is reminded of it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from datetime import date, datetime, time, timedelta
+from datetime import datetime, time, timedelta
 from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
-from dispatcher.deadlines import instant
+from dispatcher.deadlines import end_of_day, instant
 from shared.text import one_line, shorten
 
 #: The morning of a goal's day; REMIND_AT itself if that is earlier.
@@ -35,7 +35,7 @@ def reminder_time(deadline: float, made: float, zone: ZoneInfo, remind_at: time)
     due = datetime.fromtimestamp(deadline, zone)
     day, before = due.date(), due.date() - timedelta(1)
     evening_before = instant(before, remind_at, zone)
-    if _whole_day(deadline, day, zone):
+    if int(deadline) == end_of_day(day, zone):
         times = [evening_before, instant(day, min(MORNING, remind_at), zone), instant(day, remind_at, zone)]
     else:
         hour_before = deadline - AHEAD_SECONDS
@@ -43,11 +43,6 @@ def reminder_time(deadline: float, made: float, zone: ZoneInfo, remind_at: time)
         early = ahead.time() < QUIET_UNTIL or ahead.date() < day
         times = [*([evening_before] if early else []), hour_before, deadline]
     return next((at for at in times if at > made), None)
-
-
-def _whole_day(deadline: float, day: date, zone: ZoneInfo) -> bool:
-    """Whether it is the last second of its day, as deadlines.py makes it of a date without a time."""
-    return int(deadline) == int(instant(day + timedelta(1), time.min, zone)) - 1
 
 
 class _Words(NamedTuple):
@@ -125,7 +120,7 @@ def when_text(deadline: float, now: float, zone: ZoneInfo, language: str) -> str
     said = words.date.format(
         weekday=words.weekdays[day.weekday()], day=day.day, month=words.months[day.month - 1], year=day.year
     )
-    if not _whole_day(deadline, day, zone):
+    if int(deadline) != end_of_day(day, zone):
         said += f", {due:%H:%M}"
     near = {0: f" ({words.today})", 1: f" ({words.tomorrow})"}
     return said + near.get((day - today).days, "")

@@ -186,14 +186,21 @@ def test_a_deadline_that_is_not_understood_keeps_the_goal_and_says_so(host: Host
             "when the cows come home",
             'I kept the goal without a date: "when the cows come home" is no date that I understand.',
         ),
-        ("31. Februar", "I kept the goal without a date: „31. Februar“ ist kein Datum, das ich verstehe."),
-        ("вчера", "I kept the goal without a date: «вчера» уже в прошлом ("),
-        ("01/02/2050", "one day in America and another one in Europe"),
+        ("31. Februar", "Ich habe das Ziel ohne Datum gespeichert: „31. Februar“ ist kein Datum, das ich verstehe."),
+        ("31 février", "J'ai enregistré l'objectif sans date : « 31 février » n'est pas une date que je comprends."),
+        ("31 de febrero", "He guardado el objetivo sin fecha: «31 de febrero» no es una fecha que entienda."),
+        ("вчера", "Цель сохранена без срока: «вчера» уже в прошлом ("),
+        ("01/02/2050", 'I kept the goal without a date: "01/02/2050" is one day in America and another one in Europe.'),
+        (
+            "Montag 01/02/2050",
+            "Ich habe das Ziel ohne Datum gespeichert: „Montag 01/02/2050“ ist in Amerika ein anderer",
+        ),
+        ("к 01/02/2050", "Цель сохранена без срока: «к 01/02/2050» — в Америке и в Европе разные дни."),
     ):
         (said,) = host.answer(f"[GOAL CODE: {deadline} | DEADLINE: {deadline}]", f"t{deadline}")
         assert words in said
     goals = host.memories.list(SAID)
-    assert len(goals) == 4
+    assert len(goals) == 8
     assert not any(goal.deadline for goal in goals)
 
 

@@ -9,6 +9,8 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from dispatcher.deadlines import resolve
+from dispatcher.given_dates import deadline_of, since
+from shared.errors import InvalidInput
 
 BERLIN = ZoneInfo("Europe/Berlin")
 #: A Wednesday.
@@ -72,6 +74,23 @@ morgen abend = 2026-11-26
 heute um 18 Uhr = 2026-11-25T18:00
 am 3. Dezember um 8 Uhr = 2026-12-03T08:00
 am 3.12. um 15:00 Uhr = 2026-12-03T15:00
+morgen um 3 = 2026-11-26T15:00
+morgen um 3 Uhr = 2026-11-26T15:00
+morgen um halb 4 = 2026-11-26T15:30
+morgen um 3 Uhr 30 = 2026-11-26T15:30
+morgen um 7 Uhr = 2026-11-26T19:00
+morgen um 8 Uhr = 2026-11-26T08:00
+morgen um 03:30 Uhr = 2026-11-26T03:30
+morgen um 03 Uhr = 2026-11-26T03:00
+morgen um 3 Uhr früh = 2026-11-26T03:00
+morgen früh um halb 4 = 2026-11-26T03:30
+um 3 Uhr morgens = 2026-11-26T03:00
+um 2 Uhr nachts = 2026-11-26T02:00
+Freitag um 11 Uhr nachts = 2026-11-27T23:00
+Freitag um 23 Uhr nachts = 2026-11-27T23:00
+Freitag um 12 Uhr nachts = 2026-11-27
+Freitag um 12 Uhr abends = 2026-11-27
+Freitag um halb 9 abends = 2026-11-27T20:30
 """
 FRENCH = """
 vendredi prochain = 2026-11-27
@@ -109,6 +128,13 @@ demain à 9 heures = 2026-11-26T09:00
 demain à midi = 2026-11-26T12:00
 demain soir = 2026-11-26
 le 3 décembre à 8h = 2026-12-03T08:00
+vendredi à 3h = 2026-11-27T15:00
+vendredi à 3h30 = 2026-11-27T15:30
+vendredi à 03h30 = 2026-11-27T03:30
+vendredi à 3h du matin = 2026-11-27T03:00
+vendredi à 12h du soir = 2026-11-27
+vendredi à 8h du soir = 2026-11-27T20:00
+vendredi à 12h de l'après-midi = 2026-11-27T12:00
 """
 SPANISH = """
 próximo viernes = 2026-11-27
@@ -147,6 +173,17 @@ mañana a las 9 de la mañana = 2026-11-26T09:00
 mañana a mediodía = 2026-11-26T12:00
 mañana por la noche = 2026-11-26
 el 3 de diciembre a las 8:00 = 2026-12-03T08:00
+mañana a las 3 = 2026-11-26T15:00
+mañana a las 3 y media = 2026-11-26T15:30
+mañana a las 3 y cuarto = 2026-11-26T15:15
+mañana a las 03:30 = 2026-11-26T03:30
+mañana a las 3 y media de la mañana = 2026-11-26T03:30
+mañana por la mañana a las 7 = 2026-11-26T07:00
+el viernes a las 12 de la mañana = 2026-11-27T12:00
+viernes a las 12 de la noche = 2026-11-27
+viernes a las 10 de la noche = 2026-11-27T22:00
+viernes a las 9:30 de la noche = 2026-11-27T21:30
+en ocho días = 2026-12-03
 """
 RUSSIAN = """
 в следующую пятницу = 2026-11-27
@@ -196,6 +233,9 @@ NO_DATE = """
 31 février | le 31 juin | le 32 décembre | vendredi à 25h | un jour | bientôt | Noël | vendredi 3 décembre | mi-décembre | appeler le dentiste
 31 de febrero | el 31 de septiembre | el 32 de diciembre | el viernes a las 25:00 | algún día | pronto | Navidad | viernes 3 de diciembre
 31 февраля | 31 апреля | 32 декабря | в пятницу в 25:00 | когда-нибудь | скоро | в пятницу, 3 декабря
+Freitag nacht um 2 | Freitag um 2 Uhr nachts | heute nacht um 2 | vendredi à 2h de la nuit | cette nuit à 2h
+viernes a las 2 de la noche | viernes a las 12:30 de la noche | viernes por la noche a las 2 | esta noche a las 2
+de hoy en ocho | de mañana en ocho | el viernes en ocho | heute in acht | aujourd'hui en huit | vendredi en huit | heute 8
 30 February | Friday, 3 December | 12/01/2026 | 3/12 | next never | Friday or Monday
 """
 
@@ -216,6 +256,30 @@ def test_a_date_is_understood_as_it_is_written_in_five_languages(phrase: str, wh
 @pytest.mark.parametrize("phrase", [one.strip() for line in NO_DATE.strip().splitlines() for one in line.split("|")])
 def test_what_is_impossible_vague_or_ambiguous_is_no_date(phrase: str) -> None:
     assert said(phrase) is None
+
+
+@pytest.mark.parametrize(
+    ("phrase", "refusal"),
+    [
+        ("Friday 3/12", '"Friday 3/12" is one day in America and another one in Europe.'),
+        ("Montag 01/02/2050", "„Montag 01/02/2050“ ist in Amerika ein anderer Tag als in Europa."),
+        ("lundi 01/02/2050", "« lundi 01/02/2050 » n'est pas le même jour en Amérique et en Europe."),
+        ("lunes 01/02/2050", "«lunes 01/02/2050» no es el mismo día en América que en Europa."),
+        ("в понедельник 01/02/2050", "«в понедельник 01/02/2050» — в Америке и в Европе разные дни."),
+        ("Freitag nacht um 2", "„Freitag nacht um 2“ ist kein Datum, das ich verstehe."),
+        ("viernes a las 2 de la noche", "«viernes a las 2 de la noche» no es una fecha que entienda."),
+    ],
+)
+def test_a_refusal_is_in_the_language_of_the_date(phrase: str, refusal: str) -> None:
+    with pytest.raises(InvalidInput) as refused:
+        deadline_of(phrase, NOW, BERLIN)
+    assert str(refused.value).startswith(refusal)
+
+
+@pytest.mark.parametrize("phrase", ["last Friday 12:00 XYZT", "Friday night at 2"])
+def test_a_search_refuses_a_time_that_is_unclear(phrase: str) -> None:
+    with pytest.raises(InvalidInput, match="is no date that I understand"):
+        since(phrase, NOW, BERLIN)
 
 
 def test_the_phrases_that_were_written_before_the_grammar() -> None:

@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dispatcher.deadlines import FARTHEST, Deadline, deadline_text, resolve
+from dispatcher.deadlines import FARTHEST, Deadline, resolve
+from dispatcher.reminders import when_text
 
 BERLIN = ZoneInfo("Europe/Berlin")
 SANTIAGO = ZoneInfo("America/Santiago")
@@ -171,6 +172,21 @@ TIMES = [
     ("сегодня вечером", "2026-11-25"),
     ("завтра в 2 часа дня", "2026-11-26 14:00"),
     ("в пятницу в полдень", "2026-11-27 12:00"),
+    ("в пятницу в 2 ночи", "2026-11-27 02:00"),
+    ("в пятницу в 12 ночи", "2026-11-27"),
+    ("в пятницу в 12 вечера", "2026-11-27"),
+    ("Friday night at 11", "2026-11-27 23:00"),
+    ("Friday at 12 at night", "2026-11-27"),
+    ("Friday evening at 5", "2026-11-27 17:00"),
+    ("tonight at 12", "2026-11-25"),
+    ("EOD Friday at 5", "2026-11-27 17:00"),
+    ("at 2 at night", "2026-11-26 02:00"),
+    ("tomorrow at 3:30", "2026-11-26 15:30"),
+    ("tomorrow at 03:30", "2026-11-26 03:30"),
+    ("tomorrow at 03", "2026-11-26 03:00"),
+    ("tomorrow at 8:30", "2026-11-26 08:30"),
+    ("tomorrow morning at 3:30", "2026-11-26 03:30"),
+    ("tomorrow 3:30 UTC", "2026-11-26 04:30"),
     ("сегодня в 10:00 мск", "2026-11-25 08:00"),
 ]
 
@@ -187,7 +203,8 @@ def test_what_is_named_ends_then(text: str, moment: str) -> None:
         "", " ", "Christmas", "soon", "someday", "never", "none", "no deadline", "n/a", "-",
         "now", "ASAP", "week", "the end", "hello world",
         "a", "1 a", "5", "10", "12/01/2026", "3/12", "к лету", "30 February", "29 February 2027", "0000-00-00", "2026-13-40", "99/99/9999",
-        "at 25:00",
+        "at 25:00", "Friday night at 2", "tonight at 2", "Friday night at 0:30", "Friday evening at 12:30", "в пятницу ночью в 2",
+        "today in 8", "через 8",
         "in 60 years", "10 000 days", "1 January 1950", "2099", "by Friday because my boss said so", "Friday " * 30, "12:00 XYZT Friday",
     ],
 )  # fmt: skip
@@ -216,8 +233,8 @@ def test_the_day_is_that_of_the_zone() -> None:
         ("tomorrow", datetime(2026, 10, 24, 15, tzinfo=BERLIN), "2026-10-25T22:59:59"),
         ("in 24 hours", datetime(2026, 10, 24, 15, tzinfo=BERLIN), "2026-10-25T13:00:00"),
         ("in a day", datetime(2026, 10, 24, 15, tzinfo=BERLIN), "2026-10-25T22:59:59"),
-        ("tomorrow 2:30", datetime(2026, 10, 24, 15, tzinfo=BERLIN), "2026-10-25T01:30:00"),  # the second one
-        ("tomorrow 2:30", datetime(2026, 3, 28, 15, tzinfo=BERLIN), "2026-03-29T01:30:00"),  # 3:30, after the gap
+        ("tomorrow 02:30", datetime(2026, 10, 24, 15, tzinfo=BERLIN), "2026-10-25T01:30:00"),  # the second one
+        ("tomorrow 02:30", datetime(2026, 3, 28, 15, tzinfo=BERLIN), "2026-03-29T01:30:00"),  # 3:30, after the gap
         ("через час", datetime(2026, 3, 29, 1, 30, tzinfo=BERLIN), "2026-03-29T01:30:00"),
         ("2026-09-05", datetime(2026, 9, 1, tzinfo=SANTIAGO), "2026-09-06T03:59:59"),  # the next day begins at 1:00
         ("2026-04-04", datetime(2026, 4, 1, tzinfo=SANTIAGO), "2026-04-05T03:59:59"),  # its last hour comes twice
@@ -243,7 +260,7 @@ def test_days_of_23_and_25_hours(text: str, now: datetime, moment: str) -> None:
 )
 def test_a_deadline_for_people(at: str, said: str) -> None:
     moment = datetime.fromisoformat(at).replace(tzinfo=BERLIN)
-    assert deadline_text(moment.timestamp(), BERLIN, AFTERNOON.timestamp()) == said
+    assert when_text(moment.timestamp(), AFTERNOON.timestamp(), BERLIN, "en") == said
 
 
 ZONES = st.sampled_from(
@@ -267,7 +284,7 @@ def test_what_people_are_shown_means_the_same_again(now: float, days: int, zone:
     day = datetime.fromtimestamp(now, zone).date() + timedelta(days)
     found = resolve(day.isoformat(), now, zone)
     assert found
-    shown = deadline_text(found.at, zone, now)
+    shown = when_text(found.at, now, zone, "en")
     assert resolve(shown, now, zone) == Deadline(found.at, shown)
     assert datetime.fromtimestamp(found.at, zone).date() == day
     assert datetime.fromtimestamp(found.at + 1, zone).date() == day + timedelta(1)

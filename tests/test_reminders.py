@@ -55,7 +55,7 @@ def reminded(words: str, made: str, remind_at: time = SIX, zone: ZoneInfo = BERL
         ("Thursday 9:00", "2026-11-23T10:00", "2026-11-26T08:00"),
         # That would be in the night: the evening before, if it was known by then.
         ("Thursday 8:30", "2026-11-23T10:00", "2026-11-25T18:00"),
-        ("Thursday 6:00", "2026-11-25T22:00", "2026-11-26T05:00"),
+        ("Thursday 06:00", "2026-11-25T22:00", "2026-11-26T05:00"),
         ("Thursday 0:30", "2026-11-23T10:00", "2026-11-25T18:00"),
         # Made within its last hour: when it is due.
         ("today at 15:00", "2026-11-26T14:30", "2026-11-26T15:00"),

@@ -190,12 +190,27 @@ def test_superseding_on_both_engines(stores: Stores) -> None:
     ("The user was born on 3 March 1990", None),
     ("The meeting is on Thursday or on Friday", None),
     ("The user will learn Spanish", None),
+    ("Frau Morgen kommt am Donnerstag", "Thursday 21 January 2027"),
+    ("Herr Freitag kommt aus Hamburg", None),
+    ("Herr Freitag kommt oft zu Besuch", None),
+    ("Der Besuch von Frau Morgen ist wichtig", None),
+    ("Der Termin mit Frau Dr. Sonntag ist geheim", None),
+    ("Anna kommt aus Bad Freitag", None),
+    ("Ana viene de Domingo Santana", None),
+    ("La boda de Domingo Santana es importante", None),
+    ("La cita con la señora Domingo es importante", None),
+    ("Il vient de Lyon", None),
+    ("Elle vient d'arriver lundi", None),
+    ("L'entretien avec Monsieur Lundi est confidentiel", None),
+    ("Mr. Friday comes from Leeds", None),
+    ("The meeting with Miss Friday is secret", None),
+    ("Он приехал из Москвы в пятницу", None),
 ])  # fmt: skip
 def test_only_what_happens_once_has_an_end(text: str, day: str | None) -> None:
-    from dispatcher.deadlines import deadline_text
+    from dispatcher.reminders import when_text
 
     at = ends(text, NOW, BERLIN)
-    assert (deadline_text(at, BERLIN, NOW) if at else None) == day
+    assert (when_text(at, NOW, BERLIN, "en") if at else None) == day
 
 
 def test_a_fact_is_told_with_its_date_and_as_past_when_it_has_passed(host: Host) -> None:
