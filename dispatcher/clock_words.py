@@ -62,7 +62,7 @@ def _clock(match: re.Match[str], part: re.Match[str] | None, *, dated: bool) -> 
         hour = hour % 12 + 12 * late if hour <= 12 else hour
     elif part and (part["night"] or part["end"]):
         return _at_night(hour, minute, _offset(zone), early=5 if part["night"] else 4, dated=dated)
-    elif hour < 12 and (match["hour_day"] or (not part["morning"] if part else written in "1234567" and not zone)):
+    elif hour < 12 and (match["hour_day"] or (not part["morning"] if part else written in {*"1234567"} and not zone)):
         hour += 12
     return Clock(time(hour, minute), _offset(zone))
 
