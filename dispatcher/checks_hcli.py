@@ -45,8 +45,8 @@ def check_patience(setup: Setup) -> Finding:
     if limit <= max(1, patience - MARGIN_SECONDS):
         return ok(f"The bot waits {patience} s for an answer, longer than TASK_TIMEOUT ({limit:g} s).")
     return warning(
-        f"The bot waits {patience} s for an answer and TASK_TIMEOUT is {limit:g} s: who asks for more than the bot waits is told that it timed out, "
-        "and the answer is stopped then.",
+        f"The bot waits {patience} s for an answer and TASK_TIMEOUT is {limit:g} s: an answer that takes longer than the bot waits is stopped, "
+        "and the person reads that it timed out.",
         f"Set TASK_TIMEOUT to {max(1, patience - MARGIN_SECONDS)}, or the bot's own limit higher (h-cli's: its TASK_TIMEOUT).",
     )
 

@@ -12,6 +12,7 @@ import typer
 from dispatcher.cli_parts import Json, connect
 from shared.command import print_json, start
 from shared.errors import InvalidInput
+from shared.redis_values import shown
 from shared.settings import Settings
 from shared.text import one_line, shorten, time_text
 
@@ -69,8 +70,8 @@ def show(
         "retry": letter.why_not(settings.task_bytes) or f"hmem dead retry {letter.name}",
     }
     for name, value in rows.items():
-        typer.echo(f"{name:6} {one_line(value)}")
-    typer.echo(f"\n{letter.text}")
+        typer.echo(f"{name:6} {_plain(value)}")
+    typer.echo("\n" + "\n".join(_plain(line) for line in letter.text.splitlines()))
 
 
 @app.command()
@@ -119,8 +120,13 @@ def drop(
 
 
 def _line(letter: DeadLetter, settings: Settings) -> str:
-    text, reason = shorten(one_line(letter.text), TEXT), shorten(one_line(letter.reason), REASON)
-    return f"{letter.name}  {_when(letter, settings)}  chat {letter.chat_id or 'unknown'}  {reason}: {text}"
+    text, reason = shorten(_plain(letter.text), TEXT), shorten(_plain(letter.reason), REASON)
+    return f"{letter.name}  {_when(letter, settings)}  chat {_plain(letter.chat_id or 'unknown')}  {reason}: {text}"
+
+
+def _plain(text: str) -> str:
+    """One line without what a terminal would obey: here stands what strangers have sent."""
+    return shown(one_line(text), characters=len(text) + 1)
 
 
 def _when(letter: DeadLetter, settings: Settings) -> str:

@@ -13,7 +13,6 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import datetime
 from functools import cached_property
 from typing import Any
 
@@ -25,6 +24,7 @@ from dispatcher.scripts import script_text
 from shared import keys
 from shared.errors import InvalidInput
 from shared.records import RecordRefused, Task, dumps, loads_object
+from shared.wire_values import moment_of
 
 #: Hex digits of a letter's name, and how many of them are enough to ask for it.
 NAME_DIGITS, FEWEST_DIGITS = 12, 4
@@ -55,13 +55,11 @@ class DeadLetter:
             record = loads_object(raw)
         except RecordRefused:
             return cls(raw, "it was not written by the dispatcher", None, raw)
-        content, at = str(record.get("task", "")).encode("utf-8", "replace"), None
+        content = str(record.get("task", "")).encode("utf-8", "replace")
         if "task_base64" in record:
             with suppress(ValueError):
                 content = base64.b64decode(str(record["task_base64"]))
-        with suppress(ValueError):
-            at = datetime.fromisoformat(str(record.get("at"))).timestamp()
-        return cls(raw, str(record.get("reason", "no reason is noted")), at, content)
+        return cls(raw, str(record.get("reason", "no reason is noted")), moment_of(record.get("at")), content)
 
     @cached_property
     def name(self) -> str:
@@ -175,6 +173,7 @@ class DeadLetters:
             keys.attempts(task_id),
             keys.result(task_id),
             keys.BOT_WAITING,
+            keys.cancel(task_id),
         ]
         arguments: list[bytes | str] = [letter.raw, letter.content, task.digest if task else "", task_id, waiting]
         answer = int(self._retry(keys=names, args=arguments))
@@ -186,7 +185,7 @@ class DeadLetters:
             )
         if task is None:
             return f"{BACK}: {TAGS_BACK}"
-        awaited = waiting or self._redis.hexists(keys.BOT_WAITING, task_id)
+        awaited = waiting or self._redis.hget(keys.BOT_WAITING, task_id) is not None
         return f"{BACK}: {ANSWERED_THERE if awaited else ANSWERED_NOWHERE.format(key=keys.result(task_id))}"
 
     def drop(self, letter: DeadLetter) -> bool:

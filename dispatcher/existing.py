@@ -36,11 +36,6 @@ NO_TURNS = ("", "")
 Signed = Callable[[str, bytes], bool]
 
 
-def may_be_a_result(size: object) -> bool:
-    """By its length; of a key of another type there is an error instead."""
-    return isinstance(size, int) and 0 < size <= RESULT_BYTES
-
-
 def sha1(raw: bytes) -> str:
     """As `redis.sha1hex` in the scripts: a name for these bytes, not a proof of anything."""
     return hashlib.sha1(raw, usedforsecurity=False).hexdigest()

@@ -1,6 +1,6 @@
 -- Put a dead letter back where it came from, as if nobody had tried it yet. Repeating it changes nothing.
 -- KEYS  1 hcli:mem:dead  2 hcli:tasks or hcli:mem:tags  3 hcli:mem:done:<task>  4 hcli:mem:attempts:<task>  5 hcli:results:<task>
---       6 hcli:mem:bot:waiting
+--       6 hcli:mem:bot:waiting  7 hcli:mem:cancel:<task>
 -- ARGV  1 the dead letter's bytes  2 bytes to queue  3 digest of the task, "" for tags  4 task id  5 waiting record, "" if no bot of ours asked
 -- Returns 1 if it is queued now, 0 if it is no dead letter any more, -1 if its id belongs to another message: then nothing is written.
 local done = redis.call('GET', KEYS[3])
@@ -10,6 +10,7 @@ if ARGV[3] ~= '' then -- the apology goes, too: else it would be taken for the a
   redis.call('DEL', KEYS[3])
   redis.call('DEL', KEYS[4])
   redis.call('DEL', KEYS[5])
+  redis.call('DEL', KEYS[7]) -- whoever asked for its end had its last death in mind
   if ARGV[5] ~= '' then redis.call('HSETNX', KEYS[6], ARGV[4], ARGV[5]) end
 end
 redis.call('RPUSH', KEYS[2], ARGV[2])

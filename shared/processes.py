@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 from uuid import uuid4
@@ -54,11 +54,12 @@ def died_here(name: str) -> bool:
 
 def _place() -> str:
     """What tells apart machines and containers of one name: six digits for this boot and this namespace of process numbers."""
-    try:
-        boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii")
-    except OSError:  # ProcSubset=pid
-        boot = ""
-    return _digits(f"{boot}{Path('/proc/self/ns/pid').readlink()}", 6)
+    known = ""
+    with suppress(OSError):  # ProcSubset=pid
+        known += Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii")
+    with suppress(OSError):
+        known += str(Path("/proc/self/ns/pid").readlink())
+    return _digits(known, 6)
 
 
 def _state_of(number: int) -> tuple[str, str]:

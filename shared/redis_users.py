@@ -304,11 +304,13 @@ OWNER = User(
         writes("DEL", CHAT_STATS, why="… and a whole chat's counters"),
         writes("SET", RESULTS, DONE, why="… answers them, unread, and sees to it that nobody else does"),
         writes("SET", CANCEL, why="… ends those that are being answered"),
-        writes("LREM", keys.DEAD, keys.TAGS, keys.OUTBOX, UNCONSOLIDATED, HISTORY, why="… takes out of the lists what is covered"),
-        writes("RPUSH", keys.TAGS, why="`hmem dead retry` gives tags back to the dispatcher (tasks go to the queue, as with `hmem ask`)"),
-        writes("DEL", DONE, ATTEMPTS, why="… and forgets that the task was tried"),
-        both("HSETNX", keys.BOT_WAITING, why="… and has the bot bring the late answer"),
+        writes(
+            "LREM", keys.DEAD, keys.TAGS, keys.OUTBOX, UNCONSOLIDATED, HISTORY, TEACH, why="… takes out of the lists what is covered"
+        ),
         writes("HDEL", keys.BOT_WAITING, why="… and out of what the bot was to say"),
+        writes("RPUSH", keys.TAGS, why="`hmem dead retry` gives tags back to the dispatcher (tasks go to the queue, as with `hmem ask`)"),
+        writes("DEL", DONE, ATTEMPTS, CANCEL, why="… and forgets that the task was tried, or to be ended"),
+        both("HSETNX", keys.BOT_WAITING, why="… and has the bot bring the late answer"),
     ),
     scripts=True,
 )  # fmt: skip

@@ -61,6 +61,7 @@ def plant_redis(world: World, chat: str, texts: list[str]) -> None:
         redis.rpush("hcli:mem:outbox", dumps({"id": task, "chat_id": chat, "text": text, "created_at": now}))
         redis.hset("hcli:mem:bot:waiting", f"words-{task}", dumps({"chat": chat, "at": now, "text": text}))
         redis.rpush(f"hcli:session_history:{chat}", dumps({"role": "user", "content": text, "timestamp": now}))
+        redis.rpush(f"hcli:teach:{chat}:turns", dumps({"role": "user", "content": text}))
         world.enqueue(f"queued-{chat}-{number}", text, chat_id=chat)
         redis.set(f"hcli:mem:bot:seen:{chat}-{number}", dumps({"task": task, "digest": "0", "told": False}))
     redis.set(f"hcli:memory:broken-{chat}:user", f'{{"chat_id": "{chat}", "content": "{texts[0]}"')

@@ -86,6 +86,19 @@ def test_they_are_listed_and_shown_with_why(light: World) -> None:
     assert (unknown.returncode, "the id of no dead letter" in unknown.stderr) == (24, True)
 
 
+def test_a_strangers_letter_neither_breaks_the_list_nor_moves_the_cursor(light: World) -> None:
+    content = json.dumps({"chat_id": "\x1b[2J\nx", "message": "\x1b]0;title\x07 and more"})
+    light.redis.rpush(
+        keys.DEAD, json.dumps({"reason": "\x1b[31m odd", "at": "0001-01-01T00:00:00+14:00", "task": content})
+    )
+    done = light.command("hmem", "dead", "list")
+    (line,) = done.stdout.splitlines()
+    assert "unknown time" in line
+    shown = light.command("hmem", "dead", "show", line.split()[0]).stdout
+    assert not {"\x1b", "\x07"} & set(done.stdout + shown)
+    assert light.command("hmem", "dead", "drop", "--all", "--yes").returncode == 0
+
+
 # ── trying again ─────────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -104,6 +117,15 @@ def test_a_task_that_was_set_aside_is_answered_when_it_is_retried(answering: Wor
     wait_for(lambda: world.redis.get(keys.result("t1")), "the answer")
     assert json.loads(world.redis.get(keys.result("t1")) or b"")["output"] == "At last."
     assert json.loads(world.redis.get(keys.turn("t1", "asst")) or b"")["content"] == "At last."
+
+
+def test_a_cancellation_of_before_does_not_end_what_is_retried(answering: World) -> None:
+    poison(answering)
+    answering.redis.set(keys.cancel("t1"), 1)
+    answering.command("hmem", "dead", "retry", "--all")
+    answering.start_dispatcher()
+    wait_for(lambda: answering.redis.get(keys.result("t1")), "the answer")
+    assert json.loads(answering.redis.get(keys.result("t1")) or b"")["output"] == "At last."
 
 
 def test_tags_go_back_to_the_dispatcher(answering: World) -> None:
@@ -228,17 +250,23 @@ def test_a_forgetting_finds_them_in_the_list_and_in_the_queue(light: World) -> N
 
 def test_the_owners_redis_user_may_do_it(light: World) -> None:
     with guarded_redis(light.root / "guarded") as running, closing(running.client("tester")) as admin:
-        for number, content in enumerate((b'{"task_id": "tg-1-2", "chat_id": "9912", "message": "hello"}', b"{}")):
+        for number, content in enumerate(
+            (
+                b'{"task_id": "of-h-cli", "chat_id": "9912", "message": "hello"}',
+                b'{"task_id": "tg-1-2", "chat_id": "9912", "message": "hello"}',
+                b"{}",
+            )
+        ):
             admin.rpush(keys.DEAD, dead_letter(content, str(number)))
         record = later_tags(Task("t1", "9912", ""), "s", [Tag(1, TagKind.REMEMBER, "x")], 1_795_000_000.0)
         admin.rpush(keys.DEAD, dead_letter(record, "its tags could not be acted on"))
         url = {"REDIS_URL": running.urls["owner"]}
         done = light.command("hmem", "dead", "retry", "--all", check=False, **url)
-        assert "1 of 3 dead letters were not retried" in done.stderr, done.stderr
+        assert "1 of 4 dead letters were not retried" in done.stderr, done.stderr
         assert (
             admin.llen(keys.TASKS),
             admin.llen(keys.TAGS),
             admin.hlen(keys.BOT_WAITING),
-        ) == (1, 1, 1)
+        ) == (2, 1, 1)
         light.command("hmem", "dead", "drop", "--all", "--yes", check=True, **url)
         assert admin.llen(keys.DEAD) == 0

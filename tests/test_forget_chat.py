@@ -59,7 +59,7 @@ def test_a_whole_chat_goes_from_every_layer(light: World, at_home: None) -> None
     assert found_places(light) == set()
     assert record["layers"] == {
         "redis: tasks": {"answered": 2}, "redis: turns": {"removed": 2}, "redis: turns that cannot be read": {"removed": 1},
-        "redis: answers": {"removed": 2}, "redis: bot": {"removed": 4}, "redis: dead letters": {"removed": 4},
+        "redis: answers": {"removed": 2}, "redis: bot": {"removed": 4}, "redis: dead letters": {"removed": 4}, "redis: teaching": {"removed": 2},
         "redis: tags": {"removed": 2}, "redis: outbox": {"removed": 2}, "redis: unconsolidated": {"removed": 2}, "redis: counters": {"removed": 2},
         "store: turns": {"removed": 2}, "store: summaries": {"removed": 2}, "store: memories": {"removed": 2},
         "store: actions": {"removed": 2}, "claude: transcripts": {"removed": 2}, "files": {"removed": 2},

@@ -19,6 +19,7 @@ from redis import Redis, ResponseError
 from dispatcher.forget.scope import Scope
 from dispatcher.forgetting import FORGOTTEN
 from shared import keys
+from shared.message_origin import Origin
 from shared.records import RecordRefused, Result, Task, Turn, loads_object
 
 #: Keys read, and values removed, at once.
@@ -59,6 +60,7 @@ class RedisLayer:
             yield from self._counters(scope.whole_chat)
         for chat_id in scope.chats:
             yield from self._conversation(chat_id)
+            yield from self._teaching(scope, chat_id)
             yield from self._unconsolidated(scope, chat_id)
             yield from self._marks(scope, chat_id)
 
@@ -169,11 +171,20 @@ class RedisLayer:
     def _conversation(self, chat_id: str) -> Iterator[Held]:
         said, *others = keys.conversation(chat_id)
         for entry in self._entries(said):
-            text = str(_record(entry).get("content", ""))
-            yield Held("redis: conversation", said.encode(), entry, "entry", (text,))
+            record = _record(entry)
+            texts = (str(record.get("content", "")), *Origin.parse(record).texts)
+            yield Held("redis: conversation", said.encode(), entry, "entry", texts)
         for name in others:
             if self._redis.exists(name):
                 yield Held("redis: conversation", name.encode(), b"", "key")
+
+    def _teaching(self, scope: Scope, chat_id: str) -> Iterator[Held]:
+        """What h-cli's bot keeps of a conversation while it is taught by it: words without ids and times."""
+        key = keys.teach_turns(chat_id)
+        for entry in self._entries(key):
+            text = str(_record(entry).get("content", ""))
+            if scope.covers_said(chat_id, "", None, text):
+                yield Held("redis: teaching", key.encode(), entry, "entry", (text,))
 
     def _counters(self, chat_id: str) -> Iterator[Held]:
         """How much was said on the last days."""

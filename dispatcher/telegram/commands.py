@@ -95,8 +95,8 @@ class Commands:
 
     async def _status(self, chat: str) -> str:
         queued = await self._desk.queue_length()
-        unanswered = [one for one in (await self._desk.waiting()).values() if one.text is None]
-        here = sum(one.chat == chat for one in unanswered)
+        unanswered = await self._unanswered()
+        here = sum(one.chat == chat for one in unanswered.values())
         try:
             living, gone = await self._desk.dispatchers()
             night = night_text(await self._desk.last_night(), time.time())
@@ -118,7 +118,7 @@ class Commands:
             if task.chat_id == chat and may(task.user_id):
                 result = Result.sign(self._secret, task.task_id, CANCELLED, datetime.now(UTC).isoformat(), error=True)
                 taken_back += await self._desk.cancel_queued(raw, task.task_id, result)
-        left = await self._unanswered(chat)
+        left = {name: one for name, one in (await self._unanswered()).items() if one.chat == chat}
         for task_id, one in left.items():
             if may(one.user):
                 await self._desk.cancel_running(task_id)
@@ -126,11 +126,9 @@ class Commands:
         text = cancel_text(taken_back, asked)
         return text if asked == len(left) else f"{text} {self._rights.refusal('cancel what others asked', chat, user)}"
 
-    async def _unanswered(self, chat: str) -> dict[str, Waiting]:
-        """What of the chat waits for an answer that is not there yet."""
-        found = {
-            name: one for name, one in (await self._desk.waiting()).items() if one.chat == chat and one.text is None
-        }
+    async def _unanswered(self) -> dict[str, Waiting]:
+        """What waits for an answer that is not there yet."""
+        found = {name: one for name, one in (await self._desk.waiting()).items() if one.text is None}
         answered, _ = await self._desk.results(list(found))
         return {name: one for name, one in found.items() if name not in answered}
 
