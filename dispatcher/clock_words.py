@@ -21,7 +21,7 @@ class Clock:
 _ZONE = r"(?: ?(?P<zone>utc|gmt|z|msk|мск|(?!night)[a-z]{2,4}t|[+-]\d\d:?\d\d)(?![\w:]))?"
 _TIMES = re.compile(
     r"(?:(?:\bat|\bby|@|\bк|\bв|\bдо|,)? ?)(?<![\w:.])(?:"
-    rf"(?P<hour>[01]?\d|2[0-3]):(?P<minute>[0-5]\d)(?::[0-5]\d)?(?: ?(?P<half>[ap])\.?m\b\.?)?{_ZONE}"
+    rf"(?P<spoken>~)?(?P<hour>[01]?\d|2[0-3]):(?P<minute>[0-5]\d)(?::[0-5]\d)?(?: ?(?P<half>[ap])\.?m\b\.?)?{_ZONE}"
     rf"|(?P<hour12>0?[1-9]|1[0-2])(?:[:.](?P<minute12>[0-5]\d))? ?(?P<half12>[ap])\.?m\b\.?{_ZONE.replace('zone', 'zone12')}"
     r"|(?P<hour_ru>1?\d) (?:час\w* )?(?P<half_ru>утра|вечера|ночи)\b"
     r"|(?:(?<=\bв )|(?<=\bк )|(?<=\bдо ))(?P<hour_day>1?\d) (?:час\w* )?дня\b"  # "через 2 дня" is no time of day
@@ -49,11 +49,13 @@ def split(words: str) -> tuple[str, Clock | None]:
 
 
 def _clock(match: re.Match[str], part: re.Match[str] | None, *, dated: bool) -> Clock:
-    """A time of day. An hour is in the part of the day that is named; if none is, nor a time zone, 1 to 7 in one digit are in the afternoon."""
+    """A time of day. An hour is in the part of the day that is named; if none is, nor a time zone, 1 to 7 in one digit are in the
+    afternoon: "at 3", "um halb 4" (which date_words.py puts as ~3:30), but not "3:30", which is as written."""
     if match["noon"]:
         return Clock(time(12))
     written = match["hour"] or match["hour12"] or match["hour_ru"] or match["hour_day"] or match["plain"]
     hour, minute = int(written), int(match["minute"] or match["minute12"] or 0)
+    spoken = match["spoken"] or match["plain"]
     half, zone = match["half"] or match["half12"], match["zone"] or match["zone12"]
     if hour == 12 and match["half_ru"] in ("ночи", "вечера"):
         return Clock()
@@ -62,7 +64,9 @@ def _clock(match: re.Match[str], part: re.Match[str] | None, *, dated: bool) -> 
         hour = hour % 12 + 12 * late if hour <= 12 else hour
     elif part and (part["night"] or part["end"]):
         return _at_night(hour, minute, _offset(zone), early=5 if part["night"] else 4, dated=dated)
-    elif hour < 12 and (match["hour_day"] or (not part["morning"] if part else written in {*"1234567"} and not zone)):
+    elif hour < 12 and (
+        match["hour_day"] or (not part["morning"] if part else spoken and written in {*"1234567"} and not zone)
+    ):
         hour += 12
     return Clock(time(hour, minute), _offset(zone))
 
