@@ -125,6 +125,8 @@ def ask(
     from shared.signing_key import signing_key
 
     settings = start()
+    if not text.strip():
+        raise InvalidInput("There is nothing to ask. Give the message as the second argument.")
     secret = signing_key(settings, "no answer could be verified")
     result = enquire(
         connect(settings),
@@ -246,7 +248,7 @@ def context(
         sizes += f", headings {found.tokens - sum(part['tokens'] for part in parts)}"
     typer.echo(
         f"\n{found.tokens} of {settings.memory_tokens} tokens ({sizes}); {_hits_used(found)}; "
-        f"release {found.release_run}; {found.ms:.1f} ms",
+        f"release {'none yet' if found.release_run is None else found.release_run}; {found.ms:.1f} ms",
         err=True,
     )
     _say_degraded(found.degraded + slow)
