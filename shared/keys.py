@@ -35,7 +35,7 @@ KEYS: tuple[Key, ...] = (
         "characters in this session", "hcli-bot, dispatcher, hcli-dispatcher, owner", "dispatcher, hcli-dispatcher", "24 h"),
     Key("hcli:pending:{chat_id}", "list", "task ids that the bot waits for", "bot, hcli-bot", "bot, hcli-bot, dispatcher", "the bot's"),
     Key("hcli:stats:{day}", "hash", "counters of a UTC day", "dispatcher, hcli-dispatcher", "hcli-bot, dispatcher, hcli-dispatcher", "48 h"),
-    Key("hcli:teach:{chat_id}", "string", "teach mode of h-cli's bot; …:turns is a list of what was said in it", "hcli-bot, owner", "hcli-bot", "the bot's"),
+    Key("hcli:teach:{chat_id}", "string", "teach mode of h-cli's bot; …:turns: what was said in it", "hcli-bot, owner", "hcli-bot", "the bot's"),
     Key("hcli:mem:inflight:{worker}", "hash",
         "claim token → task claimed and not finished: the write-ahead", "dispatcher, owner", "dispatcher", "none"),
     Key("hcli:mem:workers", "set", "workers that may hold in-flight tasks", "dispatcher", "dispatcher, night", "none"),
