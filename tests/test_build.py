@@ -8,6 +8,7 @@ import re
 import resource
 import shutil
 import sqlite3
+import struct
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -616,6 +617,19 @@ def test_what_was_forgotten_is_not_carried_on(tmp_path: Path, tonight: list[Chun
         path.read_bytes() for top in (nights.built, nights.last) for path in top.rglob("*") if path.is_file()
     )
     assert not [one for one in gone if re.search(rb"\b" + one.encode() + rb"\b", content)]
+
+
+def test_chroma_leaves_no_memory_of_the_night_in_its_files(nights: Nights) -> None:
+    """hnswlib saves what it has reserved and not used, as it was."""
+    nights.published(talk(10))
+    for segment in (nights.built / "chroma").glob("*/header.bin"):
+        count, size = struct.unpack_from("<QQ", segment.read_bytes(), 20)
+        assert 0 < count < 100
+        content = (segment.parent / "data_level0.bin").read_bytes()
+        assert len(content) > count * size, "more is reserved than used"
+        assert not any(content[count * size :])
+        assert any(content[: count * size])
+        assert not any((segment.parent / "length.bin").read_bytes()[4 * count :])
 
 
 def test_mostly_new_vectors_are_written_anew(nights: Nights) -> None:

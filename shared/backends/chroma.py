@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from shared.embedding import Vectors
 
 DATABASE = "chroma.sqlite3"
+#: Where the header of a segment says how many vectors it holds, and the bytes of each (hnswlib's saveIndex, as Chroma has it).
+HEADER_COUNT = 20
 #: In HMEM_STATE_DIR: a private copy for each reader.
 VIEWS = "views"
 #: Raise it when the same vectors would be stored in another way: an index of another layout is not added to.
@@ -104,6 +106,7 @@ class ChromaBuilder:
                     for start in range(0, len(rows), batch := client.get_max_batch_size()):
                         part = rows[start : start + batch]
                         collection.add(ids=[ids[row] for row in part], embeddings=vectors[part])
+        _blank_unused(place)
 
     def check(self, place: Path, scratch: Path, corpus: Corpus, earlier: Earlier | None = None) -> Checked:  # noqa: ARG002 - all is asked again
         """As in `Builder`. Opening writes, so Chroma is asked on a copy in `scratch`.
@@ -141,6 +144,18 @@ def _collection_to_fill(client: Any, chat_id: str, size: int, *, exists: bool) -
     return made
 
 
+def _blank_unused(path: Path) -> None:
+    """Zeros where no vector stands: hnswlib saves all the memory that it has reserved, with whatever this process had in it before (seen: ids
+    that the night had just erased)."""
+    for header in path.glob("*/header.bin"):
+        count, size = struct.unpack_from("<QQ", header.read_bytes(), HEADER_COUNT)
+        for name, used in (("data_level0.bin", count * size), ("length.bin", 4 * count)):
+            with (header.parent / name).open("r+b") as file:
+                unused = file.seek(0, 2) - used
+                file.seek(used)
+                file.write(bytes(max(0, unused)))
+
+
 def _check_files(path: Path) -> None:
     """The database is sound and closed, every directory beside it is a segment that it knows, and none was cut short."""
     refuse_leftovers(path)
@@ -161,7 +176,7 @@ def _is_whole(segment: Path) -> bool:
     written a moment ago) the right ones, or it dies.
     """
     try:
-        count, size = struct.unpack_from("<QQ", (segment / "header.bin").read_bytes(), 20)
+        count, size = struct.unpack_from("<QQ", (segment / "header.bin").read_bytes(), HEADER_COUNT)
         least = {"data_level0.bin": count * size, "length.bin": 4 * count, "link_lists.bin": 4 * count}
         return all((segment / name).stat().st_size >= bytes_ for name, bytes_ in least.items())
     except (OSError, struct.error):
