@@ -26,6 +26,7 @@ from shared.message_origin import Attachment, Forward, Quote
 from shared.origin_words import author_of, source_of
 from shared.speakers import COMMAND_LINE, Speaker, label, namesakes, plain_name
 from shared.text import day_text, time_text
+from shared.time_words import WEEKDAYS
 
 if TYPE_CHECKING:
     from zoneinfo import ZoneInfo
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
     from shared.records import Task
 
 CHATS = {"private": "Private chat", "group": "Group chat"}
-_WEEKDAYS = "Monday Tuesday Wednesday Thursday Friday Saturday Sunday".split()
 #: An id as it is shown; another one could be more than an id.
 _ID = re.compile(r"[A-Za-z0-9_.@+-]{1,64}\Z")
 
@@ -48,7 +48,7 @@ def framed(task: Task, said_at: float, zone: ZoneInfo, speakers: Iterable[Speake
 
 def moment_text(timestamp: float, zone: ZoneInfo) -> str:
     """`Tuesday 24 November 2026, 14:05 (Europe/Berlin)`, in English whatever the host's language is."""
-    weekday = _WEEKDAYS[datetime.fromtimestamp(timestamp, zone).weekday()]
+    weekday = WEEKDAYS[datetime.fromtimestamp(timestamp, zone).weekday()].capitalize()
     return f"{weekday} {day_text(timestamp, zone)}, {time_text(timestamp, zone)[-5:]} ({zone.key})"
 
 

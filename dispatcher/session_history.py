@@ -67,17 +67,19 @@ def _said(entry: dict[str, Any]) -> Said:
     return Said(role, content, at, named, user_id_of(entry.get("user_id")), Origin.parse(entry))
 
 
+def _role_of(turn: Turn) -> str:
+    return "user" if turn.role == "user" else "assistant"
+
+
 def said_of(turn: Turn) -> Said:
     """A turn as an entry."""
-    role = "user" if turn.role == "user" else "assistant"
-    return Said(role, turn.content, turn.timestamp, turn.name, turn.user_id, turn.origin)
+    return Said(_role_of(turn), turn.content, turn.timestamp, turn.name, turn.user_id, turn.origin)
 
 
 def history_entry(turn: Turn) -> str:
     """A turn as an entry of the list, JSON."""
-    role = "user" if turn.role == "user" else "assistant"
     more = {"name": turn.name, "user_id": turn.user_id} | turn.origin.to_json()
-    entry = {"role": role, "content": turn.content, "timestamp": turn.timestamp}
+    entry = {"role": _role_of(turn), "content": turn.content, "timestamp": turn.timestamp}
     return dumps(entry | {name: value for name, value in more.items() if value is not None}).decode("utf-8")
 
 

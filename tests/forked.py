@@ -163,7 +163,9 @@ def run_module(
 ) -> subprocess.CompletedProcess[str]:
     """What `shared.processes.run_bounded` does with `python -P -m module …` (`module_command`), without starting Python for it."""
     if os.getpid() != _OWN_PID:  # a child that a test has forked by itself: the fork server is its parent's
-        return run_bounded(command, timeout_seconds, environment=environment, descriptors=descriptors)
+        return run_bounded(
+            command, timeout_seconds, environment=environment, descriptors=descriptors, directory=directory
+        )
     given = os.environ if environment is None else environment
     return run(command[2:], timeout_seconds, given, descriptors=descriptors, directory=directory)
 
