@@ -25,9 +25,9 @@ async def ends(url: str, moment: int) -> bool:
         await asyncio.sleep(0)
     task.cancel()
     ended, living = await asyncio.wait([task], timeout=20)
-    for one in living:
-        one.cancel()
-    await asyncio.wait([task])
+    while living:  # swallowed: until one is not
+        task.cancel()
+        _, living = await asyncio.wait([task], timeout=0.01)
     await client.aclose()
     return bool(ended)
 
