@@ -1,5 +1,5 @@
 """`python -m nightly` is `hmem-night`."""
 
-from nightly.cli import main
+from nightly.cli.main import main
 
 main()

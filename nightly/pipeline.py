@@ -11,9 +11,10 @@ from typing import Any
 
 import structlog
 
-from nightly import archive, build, chunk, embed, export, failure, flush, index_servers, publish, restart, summarise
-from nightly.limit import time_limit
-from nightly.night import (
+from nightly.archive.segments import read_archive, segment_runs
+from nightly.index import servers
+from nightly.night import failure
+from nightly.night.folder import (
     Night,
     abandon,
     connect,
@@ -26,11 +27,13 @@ from nightly.night import (
     tidy,
     unfinished_run,
 )
-from nightly.progress import Reporter
-from nightly.segments import read_archive, segment_runs
-from nightly.target import open_target
-from shared.chunking import CHUNKER_VERSION
-from shared.embedding import LOCAL_MODEL, known_model
+from nightly.night.progress import Reporter
+from nightly.night.target import open_target
+from nightly.night.time_limit import time_limit
+from nightly.steps import archive, build, chunk, embed, export, flush, publish, restart, summarise
+from shared.config.packages import missing_for_night
+from shared.config.settings import Settings
+from shared.embedding.models import LOCAL_MODEL, known_model
 from shared.errors import (
     HmemError,
     InvalidInput,
@@ -40,10 +43,9 @@ from shared.errors import (
     RestartFailed,
     SettingsError,
 )
-from shared.extract import SUMMARY_VERSION
-from shared.packages import missing_for_night
-from shared.release import FORMAT_VERSION, Manifest
-from shared.settings import Settings
+from shared.ranking.extractive_summary import SUMMARY_VERSION
+from shared.release.manifest import FORMAT_VERSION, Manifest
+from shared.turns.chunking import CHUNKER_VERSION
 
 log = structlog.get_logger()
 
@@ -185,7 +187,7 @@ def _remove_outdated(night: Night) -> dict[str, Any]:
     The runs that are still read, and why something could not be removed: the next night tries again, a forgetting is not complete until then.
     """
     held, not_pruned = _prune(night) if night.result("archive").get("erased") else ([], None)
-    return {"held_by_readers": held, "not_pruned": not_pruned, "not_swept": index_servers.sweep(night)}
+    return {"held_by_readers": held, "not_pruned": not_pruned, "not_swept": servers.sweep(night)}
 
 
 def _prune(night: Night) -> tuple[list[int], str | None]:

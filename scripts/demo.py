@@ -23,16 +23,16 @@ from pathlib import Path
 from typing import Any
 
 import redis
-from demo_host import ANSWER_SECONDS, BIN, SAMPLE, STAND_IN, DemoFailed, Host, Message, temporary_host
 from rich.console import Console
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from dispatcher.context import RECALLED_TITLE
-from dispatcher.outcomes import APOLOGY
-from shared.records import RecordRefused, Result
-from shared.text import one_line, shorten
+from dispatcher.answering.outcome import APOLOGY
+from dispatcher.prompt.budget import RECALLED_TITLE
+from scripts.demo_host import ANSWER_SECONDS, BIN, SAMPLE, STAND_IN, DemoFailed, Host, Message, temporary_host
+from shared.text.format import one_line, shorten
+from shared.turns.records import RecordRefused, Result
 
 DAYS = 2
 WIDTH = 100

@@ -21,9 +21,9 @@ from urllib.parse import quote
 
 import redis
 
-from shared import keys
-from shared.records import RecordRefused, Result, dumps
-from shared.settings import setting_names
+from shared.config.settings import setting_names
+from shared.turns.records import RecordRefused, Result, dumps
+from shared.wire import keys
 
 SCRIPTS = Path(__file__).resolve().parent
 SAMPLE = SCRIPTS / "demo_sample.jsonl"

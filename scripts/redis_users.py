@@ -1,4 +1,4 @@
-"""Make deploy/redis-users.acl and the tables in deploy/README.md from shared/redis_users.py.
+"""Make deploy/redis-users.acl and the tables in deploy/README.md from shared/wire/users.py.
 
 .venv/bin/python scripts/redis_users.py                   writes both
 .venv/bin/python scripts/redis_users.py --vectors [NAME]  prints what to add for vectors in the same Redis (NAME: INDEX_NAME, else hmem)
@@ -10,8 +10,8 @@ import re
 import sys
 from pathlib import Path
 
-from shared.keys import KEYS
-from shared.redis_users import USERS, Right, User, reach, vectors
+from shared.wire.keys import KEYS
+from shared.wire.users import USERS, Right, User, reach, vectors
 
 DEPLOY = Path(__file__).parent.parent / "deploy"
 ACL, DOCUMENT = DEPLOY / "redis-users.acl", DEPLOY / "README.md"

@@ -18,13 +18,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from redis import Redis, RedisError
 
-from shared.records import Tombstone, Turn, dumps
-from shared.settings import Settings, load_settings
-from tests import forked
+from shared.config.settings import Settings, load_settings
+from shared.turns.records import Tombstone, Turn, dumps
+from tests.support import forked
 
 if TYPE_CHECKING:
-    from dispatcher.day_embedder import DayEmbedder
-    from tests.stores import PostgreSQL, Stores
+    from dispatcher.memory.embedder import DayEmbedder
+    from tests.support.stores import PostgreSQL, Stores
 
 REPOSITORY = Path(__file__).parent.parent
 BINARIES = Path(sys.executable).parent
@@ -130,7 +130,7 @@ class World:
         return load_settings(**{**values, **more})
 
     def command(self, *arguments: str, check: bool = True, **more: str) -> subprocess.CompletedProcess[str]:
-        """Run hmem or hmem-night to its end, without input; in a forked process (tests/forked.py)."""
+        """Run hmem or hmem-night to its end, without input; in a forked process (tests/support/forked.py)."""
         environment = self.variables(**more)
         if any(name in environment for name in forked.OWN_PROCESS):
             done = subprocess.run(
@@ -159,8 +159,8 @@ class World:
 
     def night(self, *, accept: bool = False, **more: Any) -> list[dict[str, Any]]:
         """One `hmem-night run`, in this process."""
+        from nightly.night.progress import Reporter
         from nightly.pipeline import run_nights
-        from nightly.progress import Reporter
 
         return run_nights(self.settings(**more), Reporter(quiet=True), accept=accept)
 
@@ -173,7 +173,7 @@ class World:
 
     def push_tombstone(self, tombstone: Tombstone) -> None:
         """Announce it as `hmem forget` does: signed with the owner's key of this installation, if it erases."""
-        from shared.owner_key import open_signing
+        from shared.system.owner_key import open_signing
 
         self.night_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.redis.rpush("hcli:mem:tombstones", open_signing(self.settings()).signed(tombstone).to_json())
@@ -226,7 +226,7 @@ class Dispatcher:
 @pytest.fixture(autouse=True)
 def _forked_tryouts(monkeypatch: pytest.MonkeyPatch) -> None:
     """A night in the test's own process tries its release out in a forked process, not in a Python started for it."""
-    monkeypatch.setattr("shared.receiver.run_bounded", forked.run_module)
+    monkeypatch.setattr("shared.delivery.receiver.run_bounded", forked.run_module)
 
 
 @pytest.fixture
@@ -248,7 +248,7 @@ def light(world: World) -> World:
 @pytest.fixture(scope="module")
 def embedder() -> Iterator[DayEmbedder]:
     """The shipped model, as the day embeds with it."""
-    from dispatcher.day_embedder import DayEmbedder
+    from dispatcher.memory.embedder import DayEmbedder
 
     with closing(DayEmbedder(load_settings(embedder="local"))) as made:
         made.open()
@@ -258,7 +258,7 @@ def embedder() -> Iterator[DayEmbedder]:
 @pytest.fixture(scope="session")
 def server() -> Iterator[PostgreSQL]:
     """A PostgreSQL server of this test run."""
-    from tests.stores import postgresql_server
+    from tests.support.stores import postgresql_server
 
     with postgresql_server() as running:
         yield running
@@ -267,6 +267,6 @@ def server() -> Iterator[PostgreSQL]:
 @pytest.fixture(params=["sqlite", "postgresql"])
 def stores(request: pytest.FixtureRequest, tmp_path: Path, server: PostgreSQL) -> Iterator[Stores]:
     """An empty medium store on either engine."""
-    from tests.stores import engine_stores
+    from tests.support.stores import engine_stores
 
     yield from engine_stores(request.param, tmp_path, server)

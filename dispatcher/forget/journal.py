@@ -19,12 +19,12 @@ from uuid import uuid4
 
 import orjson
 
-from dispatcher.forget.scope import Asked, Scope
-from shared.byte_scan import Needles
+from dispatcher.forget.request import Asked, Scope
 from shared.errors import InvalidInput, StorageError
-from shared.files import fsync_dir, locked_file, make_dir, read_own, write_atomic
-from shared.owner_key import Signing, verifies
-from shared.records import Tombstone, dumps, loads_object
+from shared.system.byte_scan import Needles
+from shared.system.files import fsync_dir, locked_file, make_dir, read_own, write_atomic
+from shared.system.owner_key import Signing, verifies
+from shared.turns.records import Tombstone, dumps, loads_object
 
 FOLDER, LOCK = "forgetting", "lock"
 

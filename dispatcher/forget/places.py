@@ -7,14 +7,14 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from dispatcher.forget.claude_layer import ClaudeLayer
-from dispatcher.forget.files_layer import found_files
-from dispatcher.forget.night_part import NightPart
-from dispatcher.forget.scope import Scope
+from dispatcher.forget.layers.claude import ClaudeLayer
+from dispatcher.forget.layers.files import found_files
+from dispatcher.forget.night import NightPart
+from dispatcher.forget.request import Scope
+from shared.config.settings import Settings
 from shared.errors import ReleaseRefused
-from shared.keeping import read_pin, release_runs
-from shared.release import current_release
-from shared.settings import Settings
+from shared.release.manifest import current_release
+from shared.release.retention import read_pin, release_runs
 
 #: Names of each kind that a preview shows.
 SHOWN = 10

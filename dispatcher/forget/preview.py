@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from dispatcher.forget.night_part import NightPart
+from dispatcher.forget.night import NightPart
 from dispatcher.forget.places import places_lines
-from dispatcher.forget.selecting import Selection
-from shared.text import one_line, shorten, time_text, zoned_text
+from dispatcher.forget.select import Selection
+from shared.text.format import one_line, shorten, time_text, zoned_text
 
 #: Texts that are shown, and their characters.
 SHOWN, CHARACTERS = 10, 120

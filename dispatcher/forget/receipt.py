@@ -9,9 +9,9 @@ from typing import Any
 import orjson
 
 from dispatcher.forget.journal import Journal
-from dispatcher.forget.store_layer import StoreLayer
-from shared.files import make_dir, read_own, write_atomic
-from shared.text import zoned_text
+from dispatcher.forget.layers.store import StoreLayer
+from shared.system.files import make_dir, read_own, write_atomic
+from shared.text.format import zoned_text
 
 FOLDER = "receipts"
 

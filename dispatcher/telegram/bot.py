@@ -15,17 +15,17 @@ import redis
 import structlog
 from aiogram.types import User
 
-from dispatcher.rights import Rights
+from dispatcher.queue.rights import Rights
 from dispatcher.telegram.client import Telegram, Unauthorized
 from dispatcher.telegram.commands import MENU, Commands
 from dispatcher.telegram.delivery import Delivery
 from dispatcher.telegram.intake import Intake
-from dispatcher.telegram.patience import until_redis_answers, until_telegram_answers
-from dispatcher.telegram.waiting import Desk, connect
+from dispatcher.telegram.retry import until_redis_answers, until_telegram_answers
+from dispatcher.telegram.state import Desk, connect
+from shared.config.settings import Settings
 from shared.errors import SettingsError
-from shared.processes import died_here, process_name
-from shared.settings import Settings
-from shared.signing_key import signing_key
+from shared.system.processes import died_here, process_name
+from shared.system.signing_key import signing_key
 
 log = structlog.get_logger()
 

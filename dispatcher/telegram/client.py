@@ -29,9 +29,9 @@ from aiogram.types import BotCommand, LinkPreviewOptions, MessageEntity, ReplyPa
 from aiogram.utils.token import TokenValidationError
 
 from dispatcher.telegram.rendering import Part
+from shared.config.settings import Settings
 from shared.errors import SettingsError
-from shared.records import well_formed
-from shared.settings import Settings
+from shared.turns.records import well_formed
 
 #: Seconds that Telegram holds a request for updates, and that any request may take beside it.
 POLL_SECONDS = 50

@@ -10,11 +10,11 @@ from zoneinfo import ZoneInfo
 import redis
 import structlog
 
-from dispatcher.rights import Rights
-from dispatcher.telegram.hearing import Heard
-from dispatcher.telegram.waiting import Desk, Waiting
-from shared import keys
-from shared.records import MODELS, RecordRefused, Result, loads_object
+from dispatcher.queue.rights import Rights
+from dispatcher.telegram.state import Desk, Waiting
+from dispatcher.telegram.updates import Heard
+from shared.turns.records import MODELS, RecordRefused, Result, loads_object
+from shared.wire import keys
 
 log = structlog.get_logger()
 

@@ -26,10 +26,10 @@ from typing import Any
 import structlog
 
 from dispatcher.telegram.client import Gone, Moved, Refused, Telegram, TelegramError
-from dispatcher.telegram.patience import until_redis_answers, until_telegram_takes_it
 from dispatcher.telegram.rendering import Part, parts_of, plain_parts
-from dispatcher.telegram.waiting import Desk, Waiting
-from shared.records import RecordRefused, Result, chat_id_of, loads_object
+from dispatcher.telegram.retry import until_redis_answers, until_telegram_takes_it
+from dispatcher.telegram.state import Desk, Waiting
+from shared.turns.records import RecordRefused, Result, chat_id_of, loads_object
 
 log = structlog.get_logger()
 

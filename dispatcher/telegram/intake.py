@@ -21,12 +21,12 @@ from aiogram.types import Message, User
 from dispatcher.telegram import commands
 from dispatcher.telegram.client import Telegram
 from dispatcher.telegram.commands import Commands, task_of
-from dispatcher.telegram.hearing import Heard, hear
-from dispatcher.telegram.patience import until_redis_answers, until_telegram_answers
-from dispatcher.telegram.waiting import Desk, Mark, Waiting, digest
-from shared import keys
-from shared.records import dumps
-from shared.settings import Settings
+from dispatcher.telegram.retry import until_redis_answers, until_telegram_answers
+from dispatcher.telegram.state import Desk, Mark, Waiting, digest
+from dispatcher.telegram.updates import Heard, hear
+from shared.config.settings import Settings
+from shared.turns.records import dumps
+from shared.wire import keys
 
 log = structlog.get_logger()
 

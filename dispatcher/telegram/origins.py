@@ -14,7 +14,7 @@ from aiogram.types import (
     User,
 )
 
-from shared.message_origin import NAME_CHARACTERS, Attachment, Forward, Origin, Quote
+from shared.turns.message_origin import NAME_CHARACTERS, Attachment, Forward, Origin, Quote
 
 MessageOrigin = MessageOriginUser | MessageOriginHiddenUser | MessageOriginChat | MessageOriginChannel
 

@@ -20,7 +20,7 @@ from typing import Any
 
 import structlog
 
-from shared.records import well_formed
+from shared.turns.records import well_formed
 
 log = structlog.get_logger()
 

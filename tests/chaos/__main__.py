@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from tests.chaos.report import Check, Outcome, load_all, run_check
+from tests.chaos.harness.report import Check, Outcome, load_all, run_check
 
 #: Enough to try each check in a minute or two; `--rounds 200` is a proof.
 ROUNDS = 10

@@ -14,10 +14,10 @@ import pytest
 from redis import Redis
 
 from tests.conftest import World
+from tests.end_to_end.test_redis_users import Guarded, guarded_redis, refusals
 from tests.interop.peers import PYTHON, Claude, Peers
 from tests.servers.telegram_api import TelegramApi
-from tests.telegram_bot import wait_until
-from tests.test_redis_users import Guarded, guarded_redis, refusals
+from tests.support.telegram_bot import wait_until
 
 #: Seconds within which a person must see what they wait for: the CLI starts anew for each question, on a busy machine too.
 PATIENCE_SECONDS = 90.0

@@ -14,7 +14,7 @@ import time
 from http.server import BaseHTTPRequestHandler
 from typing import Any
 
-from shared.embedder_local import LocalEmbedder
+from shared.embedding.local import LocalEmbedder
 from tests.servers.loopback import Answering, Loopback
 
 DIGEST = "1b226e2802dbb772b5fc32a58f103ca1804ef7501331012de126ab22f67475ef"

@@ -27,7 +27,7 @@ from pydantic import BaseModel, ValidationError
 from qdrant_client import QdrantClient
 from qdrant_client.http import models
 
-from shared.backends.serving import is_ours
+from shared.vectors.on_server import is_ours
 from tests.servers.loopback import Answering, Loopback
 
 #: Seconds that a hanging request takes.

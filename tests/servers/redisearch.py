@@ -22,7 +22,7 @@ from typing import Any, Self
 
 from redis import Redis
 
-from shared.backends.serving import is_ours
+from shared.vectors.on_server import is_ours
 from tests.servers.redisearch_commands import Index, Refused, info_of, parse_create, parse_search, run_search
 
 MODULE_VERSION = 21_005

@@ -1,0 +1,116 @@
+"""One question to Claude: its directory, its files, and the call."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+from uuid import uuid4
+
+import structlog
+
+from dispatcher.claude.client import ClaudeCli, Question
+from dispatcher.claude.memory_tools import MemoryServer, allowed_tools
+from dispatcher.claude.reply import Answer
+from dispatcher.health.metrics import Metrics
+from dispatcher.memory.typed import tags
+from dispatcher.prompt.budget import Context
+from dispatcher.prompt.message_header import framed
+from shared.config.settings import Settings
+from shared.errors import HmemError, SettingsError
+from shared.system.files import PrivateDir, make_dir, safe_name
+from shared.turns.records import Task
+
+log = structlog.get_logger()
+
+#: What Claude is told of where it is, unless CLAUDE_BASE_PROMPT_FILE names other rules.
+BASE_PROMPT = Path(__file__).parent.parent / "prompt" / "base.md"
+
+
+class Asking:
+    """One per dispatcher. `remembers`: the rules for tags are part of the prompt."""
+
+    def __init__(self, settings: Settings, claude: ClaudeCli, metrics: Metrics, *, remembers: bool) -> None:
+        self._settings, self._claude, self._metrics = settings, claude, metrics
+        self._remembers = remembers
+        rules = tags.INSTRUCTIONS if remembers else ""
+        self._always = "\n\n".join(part for part in (_base_prompt(settings), rules) if part)
+        self._prompts = PrivateDir(settings.hmem_state_dir / "prompts")
+        self._chats = settings.hmem_state_dir / "chats"
+
+    def close(self) -> None:
+        self._prompts.remove()
+
+    async def ask(
+        self, task: Task, said_at: float, context: Context, session: str, code: str, *, resume: bool
+    ) -> Answer:
+        """The answer to what was said then (POSIX seconds); its tags are orders only with this code."""
+        ending = tags.CODE_LINE.format(code=code) if self._remembers else ""
+        message = framed(task, said_at, self._settings.timezone, context.speakers)
+        system, message = context.placed(message, self._settings.recall_placement, ending)
+        prompt_file, server = self._write_prompt(system), self._memory_server(task)
+        try:
+            question = Question(
+                message,
+                session,
+                resume,
+                task.model,
+                self._directory(task),
+                prompt_file,
+                mcp_config_files=(server.config,) if server else (),
+                more_tools=allowed_tools(self._settings) if server else (),
+            )
+            began = time.perf_counter()
+            answer = await self._claude.ask(question)
+            self._metrics.claude(time.perf_counter() - began, task.model)
+            return answer
+        finally:
+            if prompt_file and prompt_file.parent == self._prompts.path:
+                prompt_file.unlink(missing_ok=True)
+            if server:
+                server.close()
+
+    def _memory_server(self, task: Task) -> MemoryServer | None:
+        """What gives Claude this chat's memory as tools, if it shall have them."""
+        if not self._settings.memory_mcp:
+            return None
+        try:
+            return MemoryServer(self._settings, task.chat_id, self._prompts.path)
+        except (HmemError, OSError) as error:
+            log.error("answering without memory tools", reason=str(error))
+            return None
+
+    def _directory(self, task: Task) -> Path:
+        """The chat's own empty directory, made anew if it is lost; on a full disk, the one above it must do."""
+        path = self._chats / safe_name(task.chat_id)
+        try:
+            if not path.is_dir():
+                make_dir(self._chats)
+                path.mkdir(mode=0o700, exist_ok=True)
+        except OSError as error:
+            log.error("a chat's directory cannot be made", error=str(error))
+            return self._chats if self._chats.is_dir() else self._settings.hmem_state_dir
+        return path
+
+    def _write_prompt(self, memory: str) -> Path | None:
+        """A file for this question alone. It lives for seconds, so nothing of it is made durable."""
+        text = "\n\n".join(part for part in (self._always, memory) if part)
+        if not text:
+            return None
+        path = self._prompts.path / f"{uuid4().hex}.md"
+        try:
+            with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as handle:
+                handle.write(text.encode("utf-8", "replace"))
+        except OSError as error:  # memory may be missing, the owner's rules may not: their own file is there
+            log.error("answering without memory: its file cannot be written", error=str(error))
+            path.unlink(missing_ok=True)
+            return self._settings.claude_base_prompt_file or BASE_PROMPT
+        return path
+
+
+def _base_prompt(settings: Settings) -> str:
+    """Ours, unless the owner has another one; "" where that is empty."""
+    try:
+        return (settings.claude_base_prompt_file or BASE_PROMPT).read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise SettingsError(f"CLAUDE_BASE_PROMPT_FILE cannot be read: {error}. Mend the path or unset it.") from error

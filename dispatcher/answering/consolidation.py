@@ -1,0 +1,308 @@
+"""The Dreamer: by day, beside the answers, it brings what was said into the medium store and keeps conversations short enough.
+
+    unconsolidated turns ─ stored with language and vector ─ off the list, by value
+    a session over SESSION_TOKENS ─ its summary stored ─ the session ended (rotate.lua), unless a task is using it
+    ten summaries of a chat, or one a day old ─ embedded, long tier: found like turns until the night has them
+    vectors that are missing · tags that could not be acted on · tombstones not in Redis · reminders ─ brought up to date
+    turns of over MEDIUM_DAYS that are in the release ─ removed
+
+Every step may be repeated, and the order makes a death harmless: stored before taken off a list, summarised before a session ends. A lease
+keeps two dispatchers off one chat. It never blocks an answer and never dies: what fails is logged and tried again the next round.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
+from datetime import time as clock
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
+
+import structlog
+from redis import Redis, RedisError
+from redis.exceptions import LockError
+
+from dispatcher.memory.tombstones import announce, end_conversation
+from dispatcher.queue.outbox import drop_unfetched
+from dispatcher.queue.refused import dead_letter
+from dispatcher.queue.scripts import script_text
+from dispatcher.queue.tasks import turns_of
+from shared.errors import HmemError, StorageError
+from shared.turns.records import RecordRefused, Turn, dumps, loads_object
+from shared.wire import keys
+from shared.wire.values import count_of, shown
+
+if TYPE_CHECKING:
+    from apscheduler.schedulers.asyncio import AsyncIOScheduler
+
+    from dispatcher.memory.day import Day
+    from dispatcher.memory.store.memories import Memory
+    from dispatcher.memory.store.turns import StoredTurn
+
+log = structlog.get_logger()
+
+#: Turns of a chat in one transaction, chats and vectors in one round: what is left over waits for the next.
+TURNS_AT_ONCE, CHATS_AT_ONCE, VECTORS_AT_ONCE = 200, 200, 256
+#: Summaries of a chat from which the oldest become searchable, or their age in seconds.
+SUMMARIES_KEPT, SUMMARY_SECONDS = 10, 86_400.0
+#: Goals that are looked at in one round.
+REMINDERS_AT_ONCE = 10_000
+#: Rounds for which something is tried again that fails although store and Redis answer.
+MOST_TRIES = 5
+SECONDS_PER_DAY = 86_400.0
+
+
+class Dreamer:
+    """One dispatcher's. `round` is slow and belongs in a thread."""
+
+    def __init__(self, day: Day, client: Redis, worker: str, now: Callable[[], float] = time.time) -> None:
+        """`now` is the clock by which people are reminded."""
+        self._day, self._worker, self._now = day, worker, now
+        self._redis: Any = client  # its answers are bytes; the library's types say bytes or str
+        self._rotate = client.register_script(script_text("answering/rotate"))
+        self._remind_once = client.register_script(script_text("answering/remind"))
+        self._consolidated = client.register_script(script_text("answering/consolidated"))
+        self._failures: dict[bytes, int] = {}
+        self._stopping = False
+        self._busy = threading.Lock()
+
+    def stop(self) -> None:
+        """Between two steps."""
+        self._stopping = True
+
+    def wait(self, seconds: float) -> bool:
+        """Until the round under way has ended; False if it takes longer."""
+        if self._busy.acquire(timeout=seconds):
+            self._busy.release()
+            return True
+        return False
+
+    def round(self) -> None:
+        """One round of everything; what fails is logged and does not keep the rest from being done."""
+        with self._busy:
+            self._round()
+
+    def _round(self) -> None:
+        for step in (
+            self._day.open,
+            self._announce,
+            self._consolidate,
+            self._act_on_tags,
+            self._embed,
+            self._promote,
+            self._remind,
+            self._drop_unfetched,
+            self._prune,
+        ):
+            if self._stopping:
+                return
+            self._try(step)
+
+    def _try(self, step: Callable[[], None]) -> None:
+        try:
+            step()
+        except (HmemError, RedisError) as error:
+            log.warning("consolidation waits", step=step.__name__.strip("_"), reason=str(error))
+        except Exception:  # whatever it is, the next round must come
+            log.exception("consolidation stumbled", step=step.__name__.strip("_"))
+
+    def _announce(self) -> None:
+        announce(self._redis, self._day.forgotten.all())
+
+    def _act_on_tags(self) -> None:
+        """Tags that came while the store was away, in their order; taken off only when they have been acted on."""
+
+        def set_aside(raw: bytes, reason: str) -> None:
+            log.error("tags that cannot be acted on are set aside", reason=reason)
+            self._redis.rpush(keys.DEAD, dead_letter(raw, f"its tags could not be acted on: {reason}"))
+
+        while not self._stopping and (raw := self._redis.lindex(keys.TAGS, 0)) is not None:
+            if not self._settled(raw, self._act_on, set_aside):
+                return
+            self._redis.lrem(keys.TAGS, 1, raw)
+
+    def _act_on(self, raw: bytes) -> None:
+        """What is forgotten here is in the conversation that goes on: that ends. Other turns that say it must be in the store by now."""
+        record = loads_object(raw)
+        chat_id = str(record["chat_id"])
+        while self._consolidate_chat(chat_id):
+            pass
+        if self._day.act_later(record).forgotten:
+            end_conversation(self._redis, chat_id)
+        self._day.crash_point("dreamer:acted")
+
+    def _consolidate(self) -> None:
+        def leave(raw: bytes, reason: str) -> None:
+            log.error("a chat is left to the night: it cannot be consolidated", chat=shown(raw), reason=reason)
+            self._redis.srem(keys.CHATS, raw)
+
+        for raw in self._redis.srandmember(keys.CHATS, CHATS_AT_ONCE):
+            if self._stopping:
+                return
+            self._settled(raw, self._consolidate_alone, leave)
+
+    def _consolidate_alone(self, raw: bytes) -> None:
+        chat_id = raw.decode("utf-8", "replace")
+        with self._lease(chat_id) as mine:
+            if mine and not self._consolidate_chat(chat_id):
+                self._end_long_session(chat_id)
+
+    def _consolidate_chat(self, chat_id: str) -> int:
+        """How many turns are left for the next round. Those that the night has flushed are in the release: there is nothing left to store."""
+        ids, turns = waiting(self._redis, chat_id, TURNS_AT_ONCE)
+        if ids:
+            self._day.store_turns(turns)
+            self._day.crash_point("dreamer:stored")
+        return int(
+            self._consolidated(
+                keys=[keys.unconsolidated(chat_id), keys.CHATS, keys.spent(chat_id)],
+                args=[chat_id, self._day.settings.session_tokens, *ids],
+            )
+        )
+
+    def _embed(self) -> None:
+        self._day.embed_missing(VECTORS_AT_ONCE)
+
+    def _end_long_session(self, chat_id: str) -> None:
+        """Summarise and end the chat's session if it has grown too long; all of its turns are in the store."""
+        spent = self._redis.hgetall(keys.spent(chat_id))
+        session = spent.get(b"session", b"").decode("utf-8", "replace")
+        if count_of(spent.get(b"tokens")) < self._day.settings.session_tokens:
+            return
+        if self._redis.hexists(keys.BUSY, chat_id):  # its answer belongs into the summary; the script asks again
+            return
+        turns = self._day.turns.of_session(chat_id, session)
+        if turns:
+            self._day.summarise_session(chat_id, session, [stored.turn for stored in turns])
+            self._day.crash_point("dreamer:summarised")
+        ended = self._rotate(
+            keys=[
+                keys.session(chat_id),
+                keys.history(chat_id),
+                keys.size(chat_id),
+                keys.spent(chat_id),
+                keys.BUSY,
+                keys.unconsolidated(chat_id),
+            ],
+            args=[chat_id, session, *self._entries(chat_id, turns)],
+        )
+        if ended:
+            log.info("a long session was summarised and ended", turns=len(turns))
+
+    def _entries(self, chat_id: str, turns: list[StoredTurn]) -> list[bytes]:
+        """Entries of the short list that are in the summary: those with the time and the words of its turns."""
+        told = {(stored.turn.timestamp, stored.turn.content) for stored in turns}
+        found = []
+        for raw in self._redis.lrange(keys.history(chat_id), 0, -1):
+            try:
+                entry = loads_object(raw)
+            except RecordRefused:
+                continue
+            if (entry.get("timestamp"), entry.get("content")) in told:
+                found.append(raw)
+        return found
+
+    def _promote(self) -> None:
+        """The oldest summaries of a chat that has many, and those of a day ago, become searchable."""
+        for chat_id, ids in self._day.summaries.due(SUMMARIES_KEPT, time.time() - SUMMARY_SECONDS).items():
+            self._day.summaries.promote(chat_id, ids)
+
+    def _remind(self) -> None:
+        """Sent and then marked in the store; the script sends each only once, so that a death in between sends no second one."""
+        from dispatcher.memory.dates.reminders import EARLIEST_SECONDS, reminder_time
+
+        now, zone = self._now(), self._day.settings.timezone
+        remind_at = clock.fromisoformat(self._day.settings.remind_at)
+        for memory in self._day.memories.due(now + EARLIEST_SECONDS, REMINDERS_AT_ONCE):
+            deadline = memory.deadline or now
+            when = reminder_time(deadline, memory.created, zone, remind_at)
+            if when is not None and now < when:
+                continue
+            if memory.memory_id in {one.memory_id for one in self._day.remembering.held(memory.chat_id).memories}:
+                if when is not None:
+                    self._send_reminder(memory, deadline, now)
+            elif deadline >= now:
+                continue  # Superseded or forgotten. It may be valid again before its time; afterwards it must not take a place among the most urgent.
+            self._day.memories.mark_reminded(memory.chat_id, memory.memory_id, now)
+
+    def _send_reminder(self, memory: Memory, deadline: float, now: float) -> None:
+        """Into the outbox, once for this memory whatever dies."""
+        from dispatcher.memory.dates.reminders import TURNS_LOOKED_AT, language_of_reminder, reminder_text
+
+        settings, chat_id = self._day.settings, memory.chat_id
+        said = self._day.turns.get_recent(chat_id, settings.medium_days, TURNS_LOOKED_AT, now=now)
+        language = language_of_reminder(memory.text, [one.language for one in said if one.turn.role == "user"])
+        name = f"{memory.memory_id}-{memory.created:.6f}"  # a store that was made anew counts from 1 again
+        message = {
+            "id": f"reminder-{name}",
+            "chat_id": chat_id,
+            "text": reminder_text(memory.text, deadline, now, settings.timezone, language),
+            "created_at": now,
+        }
+        self._remind_once(keys=[keys.reminded(name), keys.OUTBOX], args=[dumps(message), keys.REMINDED_TTL_SECONDS])
+        self._day.crash_point("dreamer:reminded")
+
+    def _drop_unfetched(self) -> None:
+        drop_unfetched(self._redis, time.time())
+
+    def _prune(self) -> None:
+        self._day.prune(time.time() - self._day.settings.medium_days * SECONDS_PER_DAY)
+
+    def _settled(self, what: bytes, do: Callable[[bytes], None], give_up: Callable[[bytes, str], None]) -> bool:
+        """Whether it is done, or given up: a failure that is not the absence of store, disk or Redis is tried again only so often."""
+        from shared.errors import StoreUnavailable
+
+        name = hashlib.sha256(what).digest()  # not the words themselves, which may be forgotten meanwhile
+        try:
+            do(what)
+        except (StoreUnavailable, StorageError, RedisError):
+            raise
+        except Exception as error:
+            self._failures[name] = self._failures.get(name, 0) + 1
+            if self._failures[name] < MOST_TRIES:
+                log.exception("consolidation stumbled, trying again", tries=self._failures[name])
+                return False
+            give_up(what, str(error) or repr(error))
+        self._failures.pop(name, None)
+        return True
+
+    @contextmanager
+    def _lease(self, chat_id: str) -> Iterator[bool]:
+        """Whether this dispatcher is the one that consolidates the chat now."""
+        lock = self._redis.lock(keys.dream(chat_id), timeout=keys.DREAM_TTL_SECONDS, blocking=False, thread_local=False)
+        mine = bool(lock.acquire(token=f"{self._worker}:{uuid4().hex[:8]}"))
+        try:
+            yield mine
+        finally:
+            if mine:
+                with suppress(LockError):  # it took longer than the lease, and the chat may be another's by now
+                    lock.release()
+
+
+def waiting(client: Any, chat_id: str, most: int = 0) -> tuple[list[str], list[Turn]]:
+    """The oldest `most` (0: all) of the chat's turns that are not in the medium store yet: their ids, and those that can be read."""
+    ids = [raw.decode("utf-8", "replace") for raw in client.lrange(keys.unconsolidated(chat_id), 0, most - 1)]
+    names = [keys.MEMORY_PREFIX + one for one in ids]
+    return ids, turns_of(names, client.mget(names) if names else [], chat_id)
+
+
+def scheduled(dreamer: Dreamer, seconds: float) -> AsyncIOScheduler:
+    """A scheduler, not started, that runs a round every so many seconds in a thread; one that takes longer is not run twice at once."""
+    from apscheduler.schedulers.asyncio import AsyncIOScheduler
+
+    async def once() -> None:
+        with suppress(asyncio.CancelledError):  # the scheduler's way of ending; the round itself ends between two steps
+            await asyncio.to_thread(dreamer.round)
+
+    logging.getLogger("apscheduler").setLevel(logging.ERROR)
+    scheduler = AsyncIOScheduler(timezone=UTC)
+    scheduler.add_job(
+        once, "interval", seconds=seconds, max_instances=1, coalesce=True, next_run_time=datetime.now(UTC)
+    )
+    return scheduler

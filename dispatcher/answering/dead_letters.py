@@ -1,0 +1,209 @@
+"""Dead letters in the owner's hands: what was set aside, put back where it came from, or removed.
+
+A dead letter is a task that could not be taken or that ended its worker too often, or the tags of an answer that could not be acted on
+(`dead_letter` in refused.py writes both). It has no number of its own, so it goes by a hash of its bytes.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from redis import Redis, ResponseError
+
+from dispatcher.memory.typed.actions import parse_later
+from dispatcher.queue.refused import USED_ID
+from dispatcher.queue.scripts import script_text
+from shared.errors import InvalidInput
+from shared.turns.records import RecordRefused, Task, dumps, loads_object
+from shared.wire import keys
+from shared.wire.strings import moment_of
+
+#: Hex digits of a letter's name, and how many of them are enough to ask for it.
+NAME_DIGITS, FEWEST_DIGITS = 12, 4
+#: Letters that are read at once: each may be as large as a task.
+AT_ONCE = 100
+#: Ids of tasks that our bot has queued.
+_OUR_BOT = re.compile(r"tg-[0-9]+-[0-9]+")
+
+BACK = "is back in the queue"
+ANSWERED_THERE = "our bot brings the answer into the chat"
+ANSWERED_NOWHERE = "nobody waits for the answer any more: it is stored as said, and stands in {key} for 24 hours, but is not sent to the chat"
+TAGS_BACK = "its tags are acted on by the dispatcher's next round"
+
+
+@dataclass(frozen=True)
+class DeadLetter:
+    """One entry of the list. `content` is the task, or the record of the tags, as far as it was kept; `at` POSIX seconds."""
+
+    raw: bytes
+    reason: str
+    at: float | None
+    content: bytes
+
+    @classmethod
+    def parse(cls, raw: bytes) -> DeadLetter:
+        """Whatever stands in the list: what is no letter of ours is its own content."""
+        try:
+            record = loads_object(raw)
+        except RecordRefused:
+            return cls(raw, "it was not written by the dispatcher", None, raw)
+        content = str(record.get("task", "")).encode("utf-8", "replace")
+        if "task_base64" in record:
+            with suppress(ValueError):
+                content = base64.b64decode(str(record["task_base64"]))
+        return cls(raw, str(record.get("reason", "no reason is noted")), moment_of(record.get("at")), content)
+
+    @cached_property
+    def name(self) -> str:
+        return hashlib.sha1(self.raw, usedforsecurity=False).hexdigest()[:NAME_DIGITS]
+
+    @cached_property
+    def task(self) -> Task | None:
+        """None where it is none that could be answered."""
+        with suppress(RecordRefused):
+            return Task.parse(self.content)
+        return None
+
+    @cached_property
+    def tags(self) -> list[str]:
+        """What the tags of an answer said; empty for a task."""
+        with suppress(RecordRefused, KeyError, ValueError, TypeError):
+            return [f"{tag.kind}: {tag.text}" for tag in parse_later(loads_object(self.content))[2]]
+        return []
+
+    @property
+    def chat_id(self) -> str | None:
+        return self._named("chat_id")
+
+    @property
+    def task_id(self) -> str | None:
+        return self._named("task_id")
+
+    def _named(self, field: str) -> str | None:
+        with suppress(RecordRefused):
+            value = loads_object(self.content).get(field)
+            return str(value) if isinstance(value, str | int) and not isinstance(value, bool) else None
+        return None
+
+    @property
+    def text(self) -> str:
+        """What was said, or what there is in its place."""
+        if self.task:
+            return self.task.message
+        return "; ".join(self.tags) or self.content.decode("utf-8", "replace")
+
+    def why_not(self, task_bytes: int) -> str | None:
+        """Why it cannot be retried, or None."""
+        if self.tags:
+            return None
+        if self.reason == USED_ID:
+            return "its task_id belongs to another message. Ask again in the chat"
+        try:
+            Task.parse(self.content)
+        except RecordRefused as error:
+            return f"it is no task that could be answered ({error}). Look at it (hmem dead show), then drop it"
+        if len(self.content) > task_bytes:
+            return f"it has {len(self.content)} bytes, and at most {task_bytes} are taken. Raise TASK_BYTES"
+        return None
+
+    def to_json(self) -> dict[str, Any]:
+        named = {
+            "id": self.name,
+            "at": self.at,
+            "reason": self.reason,
+            "chat_id": self.chat_id,
+            "task_id": self.task_id,
+        }
+        return named | {"kind": "task" if self.task else "tags" if self.tags else "unreadable", "text": self.text}
+
+
+class DeadLetters:
+    """The list in Redis. A task of more than `task_bytes` would only be refused again."""
+
+    def __init__(self, client: Redis, task_bytes: int) -> None:
+        self._redis: Any = client
+        self._task_bytes = task_bytes
+        self._retry = client.register_script(script_text("queue/retry"))
+
+    def all(self) -> Iterator[DeadLetter]:
+        """Oldest first, each once."""
+        seen, start = set[str](), 0
+        while raws := self._window(start):
+            for letter in map(DeadLetter.parse, raws):
+                if letter.name not in seen:
+                    seen.add(letter.name)
+                    yield letter
+            start += len(raws)
+
+    def _window(self, start: int) -> list[bytes]:
+        try:
+            return list(self._redis.lrange(keys.DEAD, start, start + AT_ONCE - 1))
+        except ResponseError as error:
+            if not str(error).startswith("WRONGTYPE"):
+                raise
+            raise InvalidInput(
+                f"{keys.DEAD} in Redis is no list: somebody else has written there. Move it away (redis-cli RENAME)."
+            ) from error
+
+    def chosen(self, names: Sequence[str], *, every: bool) -> list[DeadLetter]:
+        """All, or those whose ids begin so; InvalidInput for an id that is none's, or several letters'."""
+        if every == bool(names):
+            raise InvalidInput("Name dead letters by their ids (hmem dead list shows them), or give --all.")
+        there = list(self.all())
+        return there if every else list(dict.fromkeys(_named(there, name) for name in names))
+
+    def retry(self, letter: DeadLetter) -> str:
+        """Put it back; what becomes of it, as a clause. InvalidInput with the reason if that cannot be."""
+        if why := letter.why_not(self._task_bytes):
+            raise InvalidInput(f"{letter.name} is not retried: {why}.")
+        task, task_id = letter.task, letter.task_id or ""
+        waiting = _waiting(task)
+        names = [
+            keys.DEAD,
+            keys.TASKS if task else keys.TAGS,
+            keys.done(task_id),
+            keys.attempts(task_id),
+            keys.result(task_id),
+            keys.BOT_WAITING,
+            keys.cancel(task_id),
+        ]
+        arguments: list[bytes | str] = [letter.raw, letter.content, task.digest if task else "", task_id, waiting]
+        answer = int(self._retry(keys=names, args=arguments))
+        if answer == 0:
+            raise InvalidInput(f"{letter.name} is no dead letter any more: somebody else has retried or dropped it.")
+        if answer < 0:
+            raise InvalidInput(
+                f"{letter.name} is not retried: its task_id belongs to another message. Ask again in the chat."
+            )
+        if task is None:
+            return f"{BACK}: {TAGS_BACK}"
+        awaited = waiting or self._redis.hget(keys.BOT_WAITING, task_id) is not None
+        return f"{BACK}: {ANSWERED_THERE if awaited else ANSWERED_NOWHERE.format(key=keys.result(task_id))}"
+
+    def drop(self, letter: DeadLetter) -> bool:
+        """Whether it was there."""
+        return bool(self._redis.lrem(keys.DEAD, 0, letter.raw))
+
+
+def _named(letters: Sequence[DeadLetter], name: str) -> DeadLetter:
+    found = [one for one in letters if one.name.startswith(name.lower())] if len(name) >= FEWEST_DIGITS else []
+    if len(found) != 1:
+        what = "several dead letters" if found else "no dead letter"
+        raise InvalidInput(f"{name!r} is the id of {what}. hmem dead list shows the ids.")
+    return found[0]
+
+
+def _waiting(task: Task | None) -> bytes:
+    """Where our bot is to bring the answer: it has forgotten that, once it has brought the apology. As a message of its own, in a group outside
+    of topics. b"" for a task of another bot, or of `hmem ask`: whoever queued it has long given up."""
+    if task is None or not _OUR_BOT.fullmatch(task.task_id) or not re.fullmatch(r"-?[0-9]+", task.chat_id):
+        return b""
+    return dumps({"chat": task.chat_id, "at": time.time()} | ({"user": task.user_id} if task.user_id else {}))

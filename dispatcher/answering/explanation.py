@@ -1,0 +1,136 @@
+"""`/memory why`: what was injected for the last answer, kept for a day in Redis, and told in plain words to the person with the phone.
+
+The record has the figures and the technical reasons, too, for `hmem memory why --json`; what is shown in the chat names no file, no setting and
+no part of the program.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from dispatcher.health.metrics import degraded_kind
+from dispatcher.prompt.budget import Context, hit_date
+from shared.ranking.question import WEIGHTS
+from shared.search.lookup import Hit
+from shared.text.format import one_line, shorten
+from shared.text.time_words import MONTHS
+from shared.turns.records import RecordRefused, dumps, loads_object
+
+#: The longest line that is shown, and the most lines of facts and of recalled turns each; the record keeps some more.
+CHARACTERS, LINES = 140, 8
+KEPT_CHARACTERS, KEPT_FACTS = 200, 100
+#: Words and meaning are both named if the lesser one adds this share of what the other does.
+BOTH = 0.5
+#: By kind of what was missing (metrics.py).
+MISSING: Mapping[str, str] = {
+    "vectors": "the search by meaning, so I went by words alone",
+    "keywords": "the search by words",
+    "text": "the earlier messages themselves, or room for them",
+    "summary": "the summary of this chat",
+    "day": "what was noted or said since last night",
+    "memory": "all of my memory",
+    "release": "what was said before today",
+    "other": "a part of my memory",
+}
+NOTHING = "There is nothing to explain: no answer within the last day, or something was forgotten since, and its explanation with it."
+UNREADABLE = (
+    "The explanation of my last answer cannot be read: somebody else wrote to it. The next answer has one again."
+)
+
+
+def why_record(context: Context) -> bytes:
+    """JSON for `hcli:mem:why`: the context without its text and what was cut, with its facts, and each hit shortened."""
+    parts = {part.name: part.text for part in context.parts}
+    noted = [line for name in ("facts", "relevant") for line in parts.get(name, "").splitlines()]
+    facts = dict.fromkeys(line.removeprefix("- ") for line in noted if line.startswith("- "))
+    more = {
+        "facts": [shorten(one, KEPT_CHARACTERS) for one in facts][:KEPT_FACTS],
+        "summary_at": context.summary_at if "summary" in parts else None,
+        "missing": _kinds(context),
+        "nothing_plain": context.nothing_plain,
+        "hits": [_hit(hit, context) for hit in context.used],
+    }
+    return dumps(context.outline() | more)
+
+
+def _kinds(context: Context) -> list[str]:
+    kinds = (degraded_kind(reason, context.release_run) for reason in context.degraded)
+    return sorted({kind for kind in kinds if kind is not None})
+
+
+def _hit(hit: Hit, context: Context) -> dict[str, Any]:
+    return {
+        "date": hit_date(hit, context.zone),
+        "score": round(hit.score, 4),
+        "speaker": hit.who,
+        "because": "time" if context.by_time else _because(hit.words, hit.meaning),
+        "text": shorten(one_line(hit.chunk.text), KEPT_CHARACTERS),
+    }
+
+
+def _because(words: float | None, meaning: float | None) -> str:
+    """What a turn was found by, as far as it adds to the score that people are shown."""
+    adds = {"words": WEIGHTS.lexical * (words or 0.0), "meaning": (1 - WEIGHTS.lexical) * (meaning or 0.0)}
+    most = max(adds.values())
+    return (
+        " and ".join(name for name, share in adds.items() if most > 0 and share >= BOTH * most)
+        or "what was said beside it"
+    )
+
+
+def why_text(raw: bytes | None) -> str:
+    """What was injected for the last answer, for people; `raw` is the record as it stands in Redis."""
+    if raw is None:
+        return NOTHING
+    try:
+        return "\n".join(_told(loads_object(raw)))
+    except (RecordRefused, KeyError, TypeError, ValueError, AttributeError, OverflowError):
+        return UNREADABLE
+
+
+def _told(record: dict[str, Any]) -> list[str]:
+    names = [part["name"] for part in record["parts"]]
+    lines = [
+        *_facts(record["facts"]),
+        _summary(record["summary_at"]),
+        *_recalled(record["hits"], record["nothing_plain"]),
+    ]
+    if "recent" in names:
+        lines.append("And what was said in this conversation so far.")
+    if record["missing"]:
+        lines.append(f"Not available just then: {'; '.join(MISSING[kind] for kind in record['missing'])}.")
+    return ["For my last answer I was told this from memory.", *lines]
+
+
+def _facts(facts: Sequence[str]) -> list[str]:
+    if not facts:
+        return ["Facts and goals: none."]
+    return ["Facts and goals:", *_some([f"- {shorten(one_line(one), CHARACTERS)}" for one in facts])]
+
+
+def _summary(made: str | None) -> str:
+    return (
+        f"Summary of earlier conversations: as of {_day(made)}." if made else "Summary of earlier conversations: none."
+    )
+
+
+def _recalled(hits: Sequence[Mapping[str, Any]], nothing: str | None) -> list[str]:
+    if not hits:
+        return [f"Earlier messages: none, since {nothing or 'nothing was found'}."]
+    lines = [
+        f"- {_day(hit['date'])}, {hit['speaker']}: {shorten(one_line(hit['text']), CHARACTERS)} ({hit['because']})"
+        for hit in hits
+    ]
+    return ["Earlier messages, and what each was found by:", *_some(lines)]
+
+
+def _some(lines: list[str]) -> list[str]:
+    left = len(lines) - LINES
+    return lines if left <= 0 else [*lines[:LINES], f"… and {left} more"]
+
+
+def _day(moment: str) -> str:
+    at = datetime.fromisoformat(moment)
+    return f"{at.day} {MONTHS[at.month - 1].title()} {at.year}"

@@ -1,0 +1,385 @@
+"""The dispatcher's loop: claim, hand over, finish; up to MAX_CONCURRENT_TASKS at once, one at a time within a chat.
+
+    claim ─ parse ─ answer (answering.py) ─ finish
+               └ bury (dead letter, with the reason)
+
+Beside it: the sign of life with the tasks of the dead, the watch over the release, and the watch for tasks whose end is asked for.
+A stop lets the running tasks end for STOP_TIMEOUT; then, or at a second one, their processes are ended and they go back into the queue.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncIterator
+
+import redis
+import structlog
+from redis.asyncio import Redis
+from redis.asyncio.retry import Retry
+from redis.backoff import ExponentialBackoff
+
+from dispatcher.answering.retry import keep_trying
+from dispatcher.answering.task_handler import Answering
+from dispatcher.answering.watchdog import Supervisor
+from dispatcher.health.metrics import Metrics
+from dispatcher.health.stale_alarm import Alarm
+from dispatcher.memory.day import Day
+from dispatcher.queue.cancellation import Run
+from dispatcher.queue.refused import TooLarge
+from dispatcher.queue.tasks import NOT_YET, Claim, TaskQueue
+from dispatcher.queue.wanted import look_at
+from dispatcher.releases.served import Memory
+from shared.config.settings import Settings
+from shared.errors import RedisUnavailable
+from shared.turns.records import RecordRefused, Task, loads_object, task_id_of
+from shared.wire.values import open_async_redis, open_redis
+
+log = structlog.get_logger()
+
+#: Seconds between two signs of life; the lease lasts three of them.
+BEAT_SECONDS = 10.0
+#: Seconds between two looks at where `current` leads.
+WATCH_SECONDS = 1.0
+#: Seconds between two looks whether the end of a running task was asked for.
+CANCEL_SECONDS = 0.4
+#: Seconds between two tries to open what is missing.
+RETRY_SECONDS = 60.0
+#: Seconds to block for work, and to wait while all queued chats are busy.
+BLOCK_SECONDS = 5
+BUSY_SECONDS = 0.25
+#: Seconds that one call for work may take. A Redis that accepts and never answers would hold the client's own tries for a minute and more.
+PATIENCE_SECONDS = 20
+#: Seconds within which the claim loop turns even then: two such calls and the longest pause, with slack.
+TURN_SECONDS = 90
+#: Seconds that a task may take beside its questions to Claude, of which there may be two (a lost session is asked anew).
+GRACE_SECONDS = 120
+#: Longest pause after failures of Redis, in tenths of a second as a power of two: 3.2 s.
+LONGEST_PAUSE = 5
+OLDEST_REDIS = (7, 0)
+
+
+def connect(settings: Settings) -> Redis:
+    """A client whose socket waits longer than the longest blocking call, and which reconnects by itself."""
+    return open_async_redis(
+        settings.redis_url,
+        socket_timeout=3 * BLOCK_SECONDS,
+        socket_connect_timeout=BLOCK_SECONDS,
+        health_check_interval=30,
+        retry=Retry(ExponentialBackoff(cap=2, base=0.1), 3),
+    )
+
+
+class Worker:
+    """One dispatcher process."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        client: Redis,
+        memory: Memory,
+        answering: Answering,
+        day: Day | None = None,
+        metrics: Metrics | None = None,
+    ) -> None:
+        self._settings, self._memory, self._answering = settings, memory, answering
+        self._redis, self._metrics = client, metrics or Metrics()
+        self._queue = TaskQueue(client, settings.task_bytes, answering.signed, settings.timezone)
+        self._alarm = Alarm(settings, client)
+        self._day = day
+        self._running: dict[asyncio.Task[None], Run] = {}
+        self._alone = False  # the task that runs bears no other beside it
+        self._found = False  # something was queued when it was last waited for
+        self._stop, self._stop_now = asyncio.Event(), asyncio.Event()
+        self._freed = asyncio.Event()
+        self._supervisor = Supervisor.from_environment()
+        self._background: list[asyncio.Task[None]] = []
+        self._turned = self._redis_failed = time.monotonic()
+
+    def stop(self) -> None:
+        """Once: take no more tasks and finish those running. Twice: end them and requeue."""
+        if self._stop.is_set():
+            self._stop_now.set()
+        self._stop.set()
+        self._supervisor.stopping()
+        self._freed.set()
+
+    async def run(self) -> None:
+        await self._check_redis()
+        await self._live(None)
+        self._answering.cache_dropper.dropped_for = self._answering.cache_dropper.seen  # nothing is kept yet
+        await self._warn_of_other_hosts()
+        self._background = [
+            asyncio.create_task(watch) for watch in (self._beat(), self._watch(), self._watch_cancels())
+        ]
+        beside = [asyncio.create_task(self._feed_watchdog()), asyncio.create_task(self._alarm.watch())]
+        log.info("dispatcher started", worker=self._queue.worker)
+        try:
+            async with self._dreaming():
+                await self._claim_until_stopped()
+                await self._finish_running()
+        finally:
+            for task in (*beside, *self._background):
+                task.cancel()
+            await asyncio.gather(*beside, *self._background, return_exceptions=True)
+            with contextlib.suppress(redis.RedisError):
+                log.info("dispatcher stopped", requeued=await self._queue.leave())
+            self._memory.close()
+            self._answering.close()
+
+    @contextlib.asynccontextmanager
+    async def _dreaming(self) -> AsyncIterator[None]:
+        """Consolidation beside the answers, with a connection of its own; a round under way ends between two steps."""
+        if self._day is None or not self._day.wanted:
+            yield
+            return
+        from dispatcher.answering.consolidation import Dreamer, scheduled
+
+        client = open_redis(self._settings.redis_url, socket_timeout=30, socket_connect_timeout=BLOCK_SECONDS)
+        dreamer = Dreamer(self._day, client, self._queue.worker)
+        scheduler = scheduled(dreamer, self._settings.dreamer_interval)
+        scheduler.start()
+        try:
+            yield
+        finally:
+            dreamer.stop()
+            scheduler.pause()
+            await asyncio.to_thread(dreamer.wait, PATIENCE_SECONDS)
+            scheduler.shutdown(wait=False)
+            client.close()
+
+    async def _check_redis(self) -> None:
+        version = str((await self._redis.info("server"))["redis_version"])
+        if tuple(int(part) for part in version.split(".")[:2]) < OLDEST_REDIS:
+            raise RedisUnavailable(f"Redis {version} is too old: 7.0 or newer is needed. Update it.")
+
+    async def _warn_of_other_hosts(self) -> None:
+        """Sessions lie in the HOME of the host that began them: another one cannot go on with them."""
+        if self._settings.session_mode != "resume":
+            return
+        if elsewhere := await self._queue.living_elsewhere():
+            log.warning(
+                "Dispatchers on several hosts share this Redis, and a session begun on one cannot be resumed on another unless they share "
+                "HOME and HMEM_STATE_DIR. Set SESSION_MODE=replay on all of them, or run them on one host.",
+                others=elsewhere,
+            )
+
+    async def _finish_running(self) -> None:
+        if self._running:
+            log.info("finishing running tasks", tasks=len(self._running), seconds=self._settings.stop_timeout)
+            waiting = [asyncio.create_task(self._all_ended()), asyncio.create_task(self._stop_now.wait())]
+            await asyncio.wait(waiting, timeout=self._settings.stop_timeout, return_when=asyncio.FIRST_COMPLETED)
+            for one in waiting:
+                one.cancel()
+        if running := list(self._running):
+            log.warning("stopping now, running tasks go back to the queue", tasks=len(running))
+            for task in running:
+                task.cancel()
+            await asyncio.gather(*running, return_exceptions=True)
+
+    async def _all_ended(self) -> None:
+        while self._running:
+            await asyncio.wait(list(self._running))
+
+    async def _beat(self) -> None:
+        """Sign of life, and the tasks of the dead: every few seconds, whatever else is slow."""
+        while True:
+            try:
+                await self._live(self._memory.served_run)
+                if recovered := await self._queue.recover():
+                    log.warning("took over the tasks of a dead dispatcher", tasks=recovered)
+            except redis.RedisError as error:
+                log.error("no sign of life could be given", error=str(error))
+            except Exception:  # whatever it is, the next beat must come
+                log.exception("the heartbeat stumbled")
+            await asyncio.sleep(BEAT_SECONDS)
+
+    async def _live(self, served_run: int | None) -> None:
+        """Sign of life; what was forgotten since the last one is dropped by `_watch`, or before the next answer."""
+        cache_dropper = self._answering.cache_dropper
+        cache_dropper.seen = await self._queue.beat(served_run, cache_dropper.dropped_for)
+
+    async def _watch(self) -> None:
+        """Serve the release that `current` leads to, and drop the caches after a forgetting; say so at once: night and `hmem forget` wait for it."""
+        retried = time.monotonic()
+        while True:
+            try:
+                if time.monotonic() - retried > RETRY_SECONDS:
+                    retried = time.monotonic()
+                    await asyncio.to_thread(self._memory.retry)
+                if self._answering.cache_dropper.due:
+                    await asyncio.to_thread(self._answering.cache_dropper.drop_if_due)
+                    await self._live(self._memory.served_run)
+                if self._memory.moved():
+                    await asyncio.to_thread(self._memory.refresh)
+                    await self._live(self._memory.served_run)
+            except redis.RedisError:
+                pass  # the next beat says it
+            except Exception:  # no memory is not no service
+                log.exception("the watch over the release stumbled")
+            await asyncio.sleep(WATCH_SECONDS)
+
+    async def _watch_cancels(self) -> None:
+        """End the tasks that the bot asks to end, has answered itself, or no longer waits for. Nothing is asked while nothing runs."""
+        while True:
+            await asyncio.sleep(CANCEL_SECONDS)
+            runs = [run for run in self._running.values() if run.task_id and not run.cancelled]
+            if not runs:
+                continue
+            try:
+                for run, look in zip(runs, await look_at(self._redis, runs), strict=True):
+                    if look.cancelled:
+                        run.cancel()
+                        continue
+                    if look.existing:
+                        self._answering.look(run, look.existing)
+                    if not run.cancelled:
+                        run.seen_pending(look.pending)
+            except redis.RedisError:
+                pass  # the claim loop says it
+            except Exception:
+                log.exception("the watch for cancelled tasks stumbled")
+
+    async def _feed_watchdog(self) -> None:
+        while period := self._supervisor.watchdog_seconds:
+            if hang := self._hang(time.monotonic()):
+                log.error("the watchdog is not fed", reason=hang)
+            else:
+                self._supervisor.alive()
+            await asyncio.sleep(period / 4)
+
+    def _hang(self, now: float) -> str | None:
+        """What has ceased to move, or None. A Redis that is away is no hang: it is tried again. A hang of the event loop is silence."""
+        if not self._stop.is_set() and now - self._turned > TURN_SECONDS:
+            return "the claim loop does not turn"
+        if any(task.done() for task in self._background):
+            return "the heartbeat or the watch over the release has ended"
+        limit = 2 * self._settings.task_timeout + GRACE_SECONDS
+        if any(now - max(run.began, self._redis_failed) > limit for run in self._running.values()):
+            return "a task does not end"
+        return None
+
+    async def _claim_until_stopped(self) -> None:
+        token, failures = self._queue.next_token(), 0
+        while not self._stop.is_set():
+            self._turned = time.monotonic()
+            if len(self._running) >= (1 if self._alone else self._settings.max_concurrent_tasks):
+                await self._pause(BLOCK_SECONDS)
+                continue
+            try:
+                async with asyncio.timeout(PATIENCE_SECONDS):  # the same token may be asked again
+                    claim = await self._queue.claim(token, len(self._running))
+                self._supervisor.ready()
+                if claim is None:
+                    await self._wait_for_work()
+                failures = 0
+            except (redis.RedisError, TimeoutError) as error:
+                self._redis_failed, self._found = time.monotonic(), False
+                failures = min(failures + 1, LONGEST_PAUSE)
+                log.error("the queue cannot be read, trying again", error=str(error) or "no answer")
+                await self._pause(0.1 * 2**failures)
+                continue
+            if claim == NOT_YET:
+                await self._pause_until_idle()
+            elif claim is not None:
+                token, self._found = self._queue.next_token(), False
+                self._start(claim)
+
+    async def _wait_for_work(self) -> None:
+        """Until something is queued or a stop comes. If nothing could be claimed of what was found queued, its chats are busy: a pause."""
+        if self._found:
+            self._found = False
+            await self._pause(BUSY_SECONDS)
+            return
+        waiting = asyncio.create_task(self._queue.wait(BLOCK_SECONDS))
+        stopping = asyncio.create_task(self._stop.wait())
+        await asyncio.wait({waiting, stopping}, timeout=PATIENCE_SECONDS, return_when=asyncio.FIRST_COMPLETED)
+        stopping.cancel()
+        if waiting.done():
+            self._found = waiting.result()
+        else:
+            waiting.cancel()  # what was under way moves nothing, so nothing is lost with it
+            await asyncio.gather(waiting, return_exceptions=True)
+
+    async def _pause_until_idle(self) -> None:
+        """A task that may have killed its workers comes next, and must run alone."""
+        log.info("waiting for the running tasks: the next one runs alone", tasks=len(self._running))
+        while self._running and not self._stop.is_set():
+            self._turned = time.monotonic()
+            await self._pause(BLOCK_SECONDS)
+
+    async def _pause(self, seconds: float) -> None:
+        """Wait until a task ends, a stop comes, or the time is up."""
+        self._freed.clear()
+        if self._stop.is_set():
+            return
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._freed.wait()
+
+    def _start(self, claim: Claim) -> None:
+        run = Run()
+        task = asyncio.create_task(self._handle(claim, run))
+        self._running[task], self._alone = run, claim.alone
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._running.pop(task, None)
+        self._alone = False
+        self._freed.set()
+        if not task.cancelled() and (error := task.exception()):
+            log.error("a task stays in flight until this dispatcher ends", error=repr(error))
+
+    async def _handle(self, claim: Claim, run: Run) -> None:
+        """The path of one task."""
+        started = time.time()
+        try:
+            if large := TooLarge.parse(claim.raw):
+                raise RecordRefused(large.reason(self._settings.task_bytes))
+            task = Task.parse(claim.raw)
+            _check_lock(task, claim)
+            run.task_id, run.chat_id = task.task_id, task.chat_id
+            with structlog.contextvars.bound_contextvars(task=task.task_id):
+                await self._answer(claim, task, started, run)
+        except RecordRefused as error:
+            await self._bury(claim, str(error))
+
+    async def _answer(self, claim: Claim, task: Task, started: float, run: Run) -> None:
+        """RecordRefused if its id is another task's."""
+        try:
+            finished = await self._answering.answer(self._queue, task, started, run)
+        except RecordRefused:
+            raise
+        except Exception:  # a defect of ours: the chat must not wait for it
+            log.exception("the answer failed")
+            finished = self._answering.broken(task, started)
+        first = await keep_trying(lambda: self._queue.finish(claim, finished))
+        outcome, seconds = finished.outcome if first else "repeated", time.time() - started
+        log.info("task finished", seconds=round(seconds, 2), outcome=outcome)
+        self._metrics.task_finished(outcome, seconds)
+        self._metrics.usage(finished.result.usage or {})
+
+    async def _bury(self, claim: Claim, reason: str) -> None:
+        task_id = _addressable(claim.raw)
+        result = self._answering.refuse(task_id, reason) if task_id else None
+        log.warning("task refused", reason=reason)
+        self._metrics.task_finished("refused", 0.0)
+        if not await keep_trying(lambda: self._queue.bury(claim, reason, task_id, result)):
+            log.error("the dead letters are a key of another type; the task is kept in flight. Move that key away.")
+
+
+def _check_lock(task: Task, claim: Claim) -> None:
+    """Order within a chat holds by the lock: a task whose chat Redis reads otherwise than we do would run beside another one of its chat."""
+    if claim.lock.decode("utf-8", "replace") != task.chat_id:
+        raise RecordRefused("chat_id is written in a way that is read in two ways")
+
+
+def _addressable(raw: bytes) -> str | None:
+    """The id of a malformed task, if it has a sound one: then its sender gets an answer."""
+    if large := TooLarge.parse(raw):
+        return large.task_id
+    try:
+        return task_id_of(loads_object(raw).get("task_id"))
+    except RecordRefused:
+        return None

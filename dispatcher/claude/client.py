@@ -1,0 +1,244 @@
+"""The Claude CLI as a child process: one message in on stdin, one JSON object out (read by dispatcher/claude/reply.py).
+
+The argument list is constant but for ids, model and paths; the message never stands in it. Memory goes in by a file of mode 0600
+(one argument is limited to 128 KiB, and arguments are readable in /proc). The child has a time limit (dispatcher/claude/process.py), works in an
+empty directory per chat (the CLI files sessions by working directory), and sees none of our settings, processes and other files (walls.py).
+
+What a message may make the CLI do is disarmed more than once. `@path` sends a file's content: a word joiner after `@` hides it, a rule denies
+reading any file, and the CLI's own switches turn it off. A command (`/clear`, a prompt of an MCP server) is none after a word joiner, and those that
+the user keeps in files are switched off, with the skills. Of the files around it the CLI heeds those of the user that it runs as (login, settings,
+hooks, CLAUDE.md); the working directory brings no settings, hooks or MCP servers, and the CLI's own memory, a second one beside ours, is off.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import shutil
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import structlog
+
+from dispatcher.claude.model import default_model
+from dispatcher.claude.process import OutputTooLarge, run
+from dispatcher.claude.reply import SESSION_ID, TELL_OWNER, WORD_JOINER, Answer, cannot_start, failed, read_answer
+from dispatcher.claude.walls import Walls
+from shared.config.settings import Settings
+from shared.errors import ClaudeUnavailable
+
+__all__ = ["Answer", "ClaudeCli", "Question"]
+
+log = structlog.get_logger()
+
+_FILE_MARK = re.compile(r"(?<![A-Za-z0-9])@")
+_PLAIN_START = re.compile(r"[\w\"'(*+-]")
+DENY_READING = '{"permissions":{"deny":["Read(//**)"]}}'
+#: Only what the owner of HOME and these arguments say: no settings, hooks or MCP servers of the working directory.
+OWNERS_FILES_ONLY = ("--setting-sources", "user", "--strict-mcp-config")
+#: Commands and skills from files are off, unless the tool that runs skills is asked for by name.
+NO_COMMANDS, SKILL_TOOL = "--disable-slash-commands", "Skill"
+#: More than this from the CLI is no chat answer.
+MAX_OUTPUT_BYTES = 16 << 20
+#: Seconds that `claude --help` may take.
+HELP_SECONDS = 10.0
+#: From some version on the CLI keeps the system prompt of a conversation's first turn unless told not to: yesterday's memory for ever.
+FRESH_PROMPT = ("--system-prompt-snapshot", "off")
+
+#: Given to the CLI unless our own environment says otherwise: no second memory (it costs 500 tokens a message, and is not forgotten with ours), and
+#: about 35 s of trying again by itself, where its own default is 10 tries in 3 minutes.
+DEFAULTS = {"CLAUDE_CODE_DISABLE_AUTO_MEMORY": "1", "CLAUDE_CODE_MAX_RETRIES": "6"}
+#: The CLI's own switches against `@path`, whatever our environment says. Newer versions (2.1.330) have the first, which does nothing else. The second
+#: is there in 2.1.197 already, but takes the instructions of MCP servers and the list of skills away, too: it is set where a call has neither.
+NO_FILE_MENTIONS = {"CLAUDE_CODE_DISABLE_FILE_MENTIONS": "1"}
+NO_ATTACHMENTS = {"CLAUDE_CODE_DISABLE_ATTACHMENTS": "1"}
+#: What the CLI may see of our environment: its own variables, and what any program needs.
+_PASSED = frozenset(
+    """
+    HOME PATH USER LOGNAME SHELL LANG LANGUAGE TZ TERM TMPDIR HTTP_PROXY HTTPS_PROXY NO_PROXY http_proxy
+    https_proxy no_proxy SSL_CERT_FILE SSL_CERT_DIR NODE_EXTRA_CA_CERTS CLOUD_ML_REGION
+    """.split()
+)
+_PASSED_PREFIXES = ("LC_", "XDG_", "ANTHROPIC_", "CLAUDE_", "AWS_", "VERTEX_", "GOOGLE_")
+
+
+@dataclass(frozen=True)
+class Question:
+    """One call: the bare message, the chat's session and whether it exists, the prompt file (None: nothing to add), and what this call has in
+    addition to the settings: files that name MCP servers, tools that may be used."""
+
+    message: str
+    session: str
+    resume: bool
+    model: str | None
+    directory: Path
+    prompt_file: Path | None
+    mcp_config_files: tuple[Path, ...] = ()
+    more_tools: tuple[str, ...] = ()
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """All of ours that the call needs."""
+        return (self.directory, *((self.prompt_file,) if self.prompt_file else ()), *self.mcp_config_files)
+
+
+def as_plain_text(message: str) -> str:
+    """The message with nothing in it that the CLI would act on. Mail addresses stay: after a letter or digit `@` names no file.
+
+    What commands begin with is not listed here (`/`, blanks that a version may strip, modes yet to come), but what sentences, numbers and lists do.
+    """
+    disarmed = _FILE_MARK.sub("@" + WORD_JOINER, message)
+    return disarmed if _PLAIN_START.match(disarmed) else WORD_JOINER + disarmed
+
+
+def built_in_tools(allowed: str) -> tuple[str, ...]:
+    """The tools that a list of permissions names, without those of MCP servers: `Bash(git *), mcp__core__*` names Bash."""
+    outside, depth = "", 0
+    for character in allowed:
+        depth += character == "("
+        outside += " " if depth else character
+        depth -= character == ")" and depth > 0
+    names = outside.replace(",", " ").split()
+    return tuple(dict.fromkeys(name for name in names if not name.startswith("mcp__")))
+
+
+def child_environment(environment: Mapping[str, str], own_names: set[str], extra: str) -> dict[str, str]:
+    """What the CLI gets: a list of what is let through, never our settings, plus what CLAUDE_ENV names."""
+    wanted = {name.strip() for name in extra.split(",") if name.strip()}
+    return {
+        name: value
+        for name, value in environment.items()
+        if name in wanted or (name not in own_names and (name in _PASSED or name.startswith(_PASSED_PREFIXES)))
+    }
+
+
+def find_cli(settings: Settings) -> str:
+    """Path of the CLI, or ClaudeUnavailable."""
+    beside_us = str(Path(sys.executable).parent)  # where scripts/setup --with-claude puts it
+    found = shutil.which(settings.claude_bin) or shutil.which(settings.claude_bin, path=beside_us)
+    if found is None:
+        raise ClaudeUnavailable(
+            f"The Claude CLI {settings.claude_bin!r} is not installed or not executable. "
+            "Install it (scripts/setup --with-claude), run it once as this user to log in, or set CLAUDE_BIN."
+        )
+    return str(Path(found).absolute())
+
+
+def cli_environment(settings: Settings) -> dict[str, str]:
+    """The environment that the CLI gets from this process."""
+    own = {name.upper() for name in Settings.model_fields}
+    return DEFAULTS | child_environment(os.environ, own, settings.claude_env) | NO_FILE_MENTIONS
+
+
+def _not_run(error: OSError, directory: Path) -> Answer:
+    """Nothing was started. Python names the working directory if it is that which cannot be used."""
+    if str(error.filename) == str(directory):
+        words = f"this chat's directory cannot be used ({error.strerror}), and my owner has to look at it (hmem doctor says more)"
+        return failed(words, str(error), TELL_OWNER)
+    return cannot_start(str(error))
+
+
+class ClaudeCli:
+    """The installed CLI with this dispatcher's settings."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._binary = find_cli(settings)
+        self._settings = settings
+        self._environment = cli_environment(settings)
+        self._walls = Walls(settings, self._environment, self._binary)
+        self._flags: tuple[str, ...] = ()
+        self._flags_of: int | None = None
+        self._asking = asyncio.Lock()
+
+    async def ask(self, question: Question) -> Answer:
+        """Run the CLI once. Never raises for what the CLI does; a cancelled call ends the whole process group."""
+        if not question.message.strip():
+            return failed("the message is empty", advice="Please write something.")
+        if not SESSION_ID.fullmatch(question.session):  # it could be read as an option
+            return failed("the earlier conversation is gone", f"no session id: {question.session!r}", session_lost=True)
+        arguments = [*self._walls.around(question.files), *self._arguments(question, await self.flags())]
+        limit = self._settings.task_timeout
+        try:
+            ended = await run(
+                arguments,
+                as_plain_text(question.message).encode("utf-8", "replace"),
+                directory=question.directory,
+                environment=self._environment_for(question),
+                seconds=limit,
+                most_bytes=MAX_OUTPUT_BYTES,
+            )
+        except TimeoutError:
+            return failed(f"no answer within {limit:g} s")
+        except OSError as error:
+            return _not_run(error, question.directory)
+        except OutputTooLarge:
+            return failed(f"the answer is larger than {MAX_OUTPUT_BYTES >> 20} MiB")
+        return read_answer(ended, question.session, resumed=question.resume, model=question.model)
+
+    async def flags(self) -> tuple[str, ...]:
+        """Flags that this version of the CLI needs and knows: asked once for each version of the file (the CLI updates itself)."""
+        async with self._asking:
+            try:
+                version = Path(self._binary).stat().st_mtime_ns
+            except OSError:  # the question itself will say what is wrong
+                return ()
+            if self._flags_of != version and (flags := await self._ask_for_flags()) is not None:
+                self._flags, self._flags_of = flags, version
+            return self._flags
+
+    async def _ask_for_flags(self) -> tuple[str, ...] | None:
+        """None if the CLI did not say: then it is asked again at the next question."""
+        try:
+            ended = await run(
+                [self._binary, "--help"],
+                b"",
+                directory=Path("/"),
+                environment=self._environment,
+                seconds=HELP_SECONDS,
+                most_bytes=MAX_OUTPUT_BYTES,
+            )
+        except (OSError, OutputTooLarge):  # TimeoutError is an OSError
+            ended = None
+        if ended is None or ended.exit_code != 0:
+            log.warning("the Claude CLI did not answer --help; memory may be stale on resumed turns until it does")
+            return None
+        return FRESH_PROMPT if FRESH_PROMPT[0].encode() in ended.output else ()
+
+    def _environment_for(self, question: Question) -> dict[str, str]:
+        more = self._servers(question) or built_in_tools(self._settings.claude_allowed_tools or "")
+        return self._environment if more else self._environment | NO_ATTACHMENTS
+
+    def _servers(self, question: Question) -> list[Path]:
+        """Files that name MCP servers: the owner's, then those of this call."""
+        own = self._settings.claude_mcp_config
+        return [*([own] if own else []), *question.mcp_config_files]
+
+    def _arguments(self, question: Question, flags: tuple[str, ...]) -> list[str]:
+        """Options that take several values come last, each followed by another option: none swallows what is not its own."""
+        settings = self._settings
+        allowed = settings.claude_allowed_tools or ""
+        tools = built_in_tools(allowed)
+        arguments = [
+            self._binary,
+            "-p",
+            "--output-format",
+            "json",
+            "--settings",
+            DENY_READING,
+            *OWNERS_FILES_ONLY,
+            *flags,
+        ]
+        arguments += [] if SKILL_TOOL in tools else [NO_COMMANDS]
+        arguments += ["--resume" if question.resume else "--session-id", question.session]
+        if question.prompt_file:
+            arguments += ["--append-system-prompt-file", str(question.prompt_file)]
+        model = question.model or (default_model(self._environment) if question.resume else "")
+        arguments += ["--model", model] if model else []
+        if servers := self._servers(question):
+            arguments += ["--mcp-config", *map(str, servers)]
+        if may := [*filter(None, [allowed]), *question.more_tools]:
+            arguments += ["--allowedTools", ",".join(may)]
+        return [*arguments, "--tools", ",".join(tools)]

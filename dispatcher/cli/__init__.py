@@ -1,0 +1,1 @@
+"""The commands of `hmem`: a command, or a group of commands, is a file."""

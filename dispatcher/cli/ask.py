@@ -1,0 +1,74 @@
+"""Enqueue a message as the bot would, and wait for the answer: RPUSH, poll, verify, delete. What is no answer of ours is waited past."""
+
+from __future__ import annotations
+
+import time
+from datetime import UTC, datetime
+from typing import cast
+from uuid import uuid4
+
+from redis import Redis, ResponseError
+
+from shared.errors import AnswerTimeout, ForgedResult, InvalidInput
+from shared.turns.records import RESULT_BYTES, RecordRefused, Result, chat_id_of, dumps
+from shared.wire import keys
+
+POLL_SECONDS = 0.1
+
+
+def ask(
+    client: Redis,
+    secret: str,
+    chat_id: str,
+    message: str,
+    *,
+    timeout_seconds: float,
+    task_bytes: int,
+    name: str | None = None,
+) -> Result:
+    """The verified answer; AnswerTimeout, or ForgedResult if something else came; InvalidInput if the message is too long."""
+    task_id = f"cli-{uuid4()}"
+    record = {
+        "task_id": task_id,
+        "message": message,
+        "chat_id": chat_id_of(chat_id),
+        "user_id": "cli",
+        "submitted_at": datetime.now(UTC).isoformat(),
+    }
+    task = dumps(record | ({"name": name} if name else {}))
+    if len(task) > task_bytes:
+        raise InvalidInput(
+            f"The message is too long: {len(task)} bytes, and at most {task_bytes} are taken (TASK_BYTES). Shorten it."
+        )
+    client.rpush(keys.TASKS, task)
+    deadline, junk = time.monotonic() + timeout_seconds, ""
+    while time.monotonic() < deadline:
+        try:
+            if raw := _existing(client, task_id):
+                result = Result.verified(secret, task_id, raw)
+                client.delete(keys.result(task_id))
+                return result
+        except RecordRefused as error:
+            junk = str(error)
+        time.sleep(POLL_SECONDS)
+    if junk:
+        raise ForgedResult(
+            f"What came within {timeout_seconds:g} s is not signed by the dispatcher ({junk}). Give both sides the same RESULT_HMAC_KEY; "
+            "if it is the same, somebody else writes to Redis."
+        )
+    raise AnswerTimeout(
+        f"No answer within {timeout_seconds:g} s. Is the dispatcher running (hmem run)? The message stays queued."
+    )
+
+
+def _existing(client: Redis, task_id: str) -> bytes | None:
+    """What stands where the answer will come; RecordRefused if it can be no answer, which is seen without fetching it."""
+    try:
+        size = client.strlen(keys.result(task_id))
+        if size > RESULT_BYTES:
+            raise RecordRefused(f"{size} bytes are more than any answer has")
+        return cast(bytes | None, client.get(keys.result(task_id))) if size else None
+    except ResponseError as error:
+        if not str(error).startswith("WRONGTYPE"):
+            raise
+        raise RecordRefused("a key of another type") from error

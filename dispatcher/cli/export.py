@@ -1,0 +1,40 @@
+"""`hmem export`: all that is kept of one chat, for the person it belongs to."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from dispatcher.cli.arguments import Json, connect, given_chat
+from shared.system.command import print_json, start
+from shared.system.files import safe_name
+
+
+def export(
+    chat: Annotated[str, typer.Option(help="The chat whose memory it is; --chat=-100 for a negative one.")],
+    out: Annotated[
+        Path | None, typer.Option(help="The folder to make; hmem-export-<chat>-<date> here if not told.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """All that is kept of one chat, as files to read and to keep: talk, typed memories, summaries. Changes nothing."""
+    from dispatcher.export.chat import export_chat
+    from shared.system.export_folder import default_folder
+
+    settings, chat_id = start(), given_chat(chat)
+    folder = out or default_folder(settings.timezone, safe_name(chat_id))
+    with closing(connect(settings)) as client:
+        told = export_chat(settings, client, chat_id, folder)
+    if json:
+        print_json(told | {"out": str(folder.resolve())})
+        return
+    for note in told["notes"]:
+        typer.echo(f"note: {note}", err=True)
+    if cleaned := told["sources"]["release"]:
+        typer.echo(f"note: {cleaned} turns are the release's cleaned text: the archive is not on this host.", err=True)
+    typer.echo(
+        f"{told['turns']} turns, {told['memories']} memories and the summaries of chat {chat_id} are in {folder}."
+    )

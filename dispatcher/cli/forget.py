@@ -1,0 +1,262 @@
+"""`hmem forget`: for good, out of every layer; a preview first."""
+
+from __future__ import annotations
+
+import sys
+import time
+from contextlib import closing
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from dispatcher.cli.arguments import Json, connect, given_chat
+from shared.config.settings import Settings
+from shared.errors import ForgetIncomplete, InvalidInput, SettingsError
+from shared.system.command import print_json, start
+from shared.text.times import given_moment
+
+if TYPE_CHECKING:
+    from dispatcher.forget.journal import Journal
+    from dispatcher.forget.request import Asked
+    from dispatcher.forget.steps import Hands
+
+NOTHING_DONE = "Nothing was done; run it again with --yes."
+
+
+def forget(
+    chat: Annotated[
+        str,
+        typer.Option(help="The whole chat, or what the other two are looked for in; --chat=-100 for a negative one."),
+    ] = "",
+    before: Annotated[str, typer.Option(help="Of the chat only what was said before: ISO 8601 or POSIX seconds.")] = "",
+    turn: Annotated[
+        list[str] | None, typer.Option(help="This turn (TASK:user, TASK:asst, or TASK for both); repeatable.")
+    ] = None,
+    matching: Annotated[
+        str, typer.Option(help="Turns and memories that hold this text; - reads it from standard input.")
+    ] = "",
+    hidden: Annotated[
+        bool,
+        typer.Option("--hidden", help="Turns that were only hidden so far: by [FORGET], /memory forget, hmem memory."),
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do it, without asking.")] = False,
+    later: Annotated[bool, typer.Option("--later", help="Leave the archive's part to the next night.")] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Finish what was begun.")] = False,
+    accept: Annotated[
+        bool, typer.Option("--accept", help="With --resume: you have looked at the places that the scan names.")
+    ] = False,
+    list_: Annotated[bool, typer.Option("--list", help="Show what is unfinished, and the receipts.")] = False,
+    json: Json = False,
+) -> None:
+    """Erase a chat, turns or a text for good: from Redis, store, Claude's files and archive; the receipt says what is left."""
+    settings = start(children=("night",))
+    given = _hidden(settings, chat) if hidden else _asked(settings, chat, before, turn or [], matching)
+    if sum((given is not None, resume, list_)) != 1 or (hidden and (before or turn or matching)):
+        raise InvalidInput(
+            "Say what is to be forgotten (--chat, --turn, --matching or --hidden), or give --resume or --list alone."
+        )
+    if accept and not resume:
+        raise InvalidInput("--accept goes with --resume: first let the scan name its places, and look at them.")
+    if list_:
+        _list(settings, json=json)
+        return
+    from dispatcher.forget.steps import open_hands
+
+    with closing(connect(settings)) as client:
+        client.ping()
+        with open_hands(settings, client, lambda text: typer.echo(text, err=True)) as hands:
+            if given is None:
+                _resume(hands, yes=yes, accept=accept, json=json)
+            else:
+                _begin(hands, given, yes=yes, later=later, json=json)
+
+
+def _hidden(settings: Settings, chat: str) -> Asked:
+    """The turns of a chat that wishes have hidden and that nothing has erased yet."""
+    from dispatcher.forget.request import Asked
+
+    if not chat:
+        raise InvalidInput("--hidden goes with --chat. hmem forget --list shows which chats have hidden turns.")
+    chat_id = given_chat(chat)
+    turns = _only_hidden(settings).get(chat_id)
+    if not turns:
+        raise InvalidInput(
+            f"Nothing of chat {chat_id} is only hidden. hmem forget --list shows which chats have hidden turns."
+        )
+    return Asked("turn", chat_id, turn_ids=tuple(sorted(turns)), hidden=True)
+
+
+def _only_hidden(settings: Settings) -> dict[str, set[str]]:
+    """Chat → the ids of such turns."""
+    from dispatcher.memory.tombstones import Forgotten
+
+    found: dict[str, set[str]] = {}
+    for stone in sorted(Forgotten(settings.hmem_state_dir).all(), key=lambda stone: stone.erase):
+        turns = found.setdefault(stone.chat_id, set())
+        found[stone.chat_id] = turns - stone.named if stone.erase else turns | stone.named
+    return {chat_id: turns for chat_id, turns in sorted(found.items()) if turns}
+
+
+def _asked(settings: Settings, chat: str, before: str, turns: list[str], matching: str) -> Asked | None:
+    """The selection, or None if there is none."""
+    from dispatcher.forget.request import Asked, asked_text, asked_turns
+
+    chat_id = given_chat(chat) if chat else None
+    if turns and matching:
+        raise InvalidInput("Give --turn or --matching, not both. Each narrows down to --chat if that is given too.")
+    if before and (turns or matching or not chat):
+        raise InvalidInput("--before goes with --chat alone. Leave it out, or name the chat.")
+    if turns:
+        return Asked("turn", chat_id, turn_ids=asked_turns(turns))
+    if matching == "-":
+        matching = sys.stdin.read().strip()
+    if matching:
+        return Asked("matching", chat_id, text=asked_text(matching))
+    return Asked("chat", chat_id, _moment(before, settings)) if chat_id else None
+
+
+def _moment(given: str, settings: Settings) -> float | None:
+    at = given_moment("--before", given or None, settings.timezone)
+    if at is not None and at > time.time():
+        raise InvalidInput(
+            f"--before {given} is not over yet: what is said until then would be forgotten too. Leave it out."
+        )
+    return at
+
+
+def _begin(hands: Hands, asked: Asked, *, yes: bool, later: bool, json: bool) -> None:
+    from dispatcher.forget.journal import Journal
+    from dispatcher.forget.layers.redis_files import not_rewritten
+    from dispatcher.forget.night import NightPart
+    from dispatcher.forget.places import places
+    from dispatcher.forget.preview import preview, preview_text
+    from dispatcher.forget.receipt import what_stays
+    from dispatcher.forget.request import Scope
+    from dispatcher.forget.select import Selecting
+    from shared.system.byte_scan import Needles
+    from shared.vectors.aliases import servers
+
+    journal = Journal(Scope(asked, []), Needles(), later=later)
+    selecting = Selecting(hands.settings, hands.client, hands.store, hands.tasks)
+    selection = selecting.select(asked, journal.forget_id)
+    if not yes:
+        night = NightPart(hands.settings, hands.client, selection.scope.stones, later)
+        shown = preview(
+            selection,
+            night,
+            places(hands.settings, selection.scope, night),
+            what_stays(not_rewritten(hands.settings), hands.store, asked.kind, servers(hands.settings)),
+        )
+        if json:
+            print_json({"preview": shown, "done": False})
+            return
+        typer.echo(preview_text(shown, hands.settings.timezone))
+    if selection.empty:
+        typer.echo("Nothing holds that, so nothing is to be forgotten.", err=True)
+        return
+    if not yes and not (sys.stdin.isatty() and typer.confirm("Forget it for good?")):
+        typer.echo(NOTHING_DONE, err=True)
+        return
+    if not yes:  # what was said while the question stood
+        selection = selecting.select(asked, journal.forget_id)
+    journal.scope, journal.needles = selection.scope, Needles.of(selection.texts)
+    journal.scope.chosen = True
+    _carry_out(hands, journal, json=json)
+
+
+def _resume(hands: Hands, *, yes: bool, accept: bool, json: bool) -> None:
+    from dispatcher.forget.journal import unfinished_names
+
+    if not unfinished_names(hands.settings.hmem_state_dir):
+        typer.echo("Nothing is unfinished.", err=True)
+        return
+    _carry_out(hands, None, yes=yes, accept=accept, json=json)
+
+
+def _carry_out(hands: Hands, new: Journal | None, *, yes: bool = False, accept: bool = False, json: bool) -> None:
+    """What is unfinished first, then what is new; ForgetIncomplete unless all of it is complete."""
+    from dispatcher.forget.receipt import receipt_text
+    from dispatcher.forget.steps import carry_out, hide
+
+    records: list[dict[str, Any]] = []
+    with hands.journals.alone():
+        unfinished = _trusted(hands, resume=new is None, yes=yes)
+        if new:
+            hands.journals.write(new)  # before the unfinished ones: they may take a night
+            unfinished.append(new)
+        for journal in unfinished:
+            hide(hands, journal)
+        for journal in unfinished:
+            records.append(carry_out(hands, journal, accept=accept))
+            if not json:
+                typer.echo(receipt_text(records[-1], hands.settings.timezone))
+    if json:
+        print_json(records)
+    if left := [record["id"] for record in records if not record["complete"]]:
+        raise ForgetIncomplete(
+            f"{len(left)} forgetting(s) are not complete: {', '.join(left)}. The receipt says what is pending; then run hmem forget --resume."
+        )
+
+
+def _trusted(hands: Hands, *, resume: bool, yes: bool) -> list[Journal]:
+    """The unfinished forgettings that have the owner's signature, and with --resume those that the owner agrees to."""
+    found = hands.journals.unfinished()
+    for journal in found:
+        if journal.trusted:
+            continue
+        typer.echo(
+            f"{journal.forget_id} has no signature of the owner's key. It would forget: {journal.summary}.", err=True
+        )
+        if resume:
+            journal.trusted = yes or (
+                sys.stdin.isatty() and typer.confirm("Did you begin this, and shall it go on?", err=True)
+            )
+        if not journal.trusted:
+            typer.echo(
+                "It is left alone. hmem forget --resume --yes carries it out; if you did not begin it, remove its file",
+                err=True,
+            )
+            typer.echo(f"{hands.journals.folder / journal.forget_id}.json, and find out who wrote it.", err=True)
+    if resume and found and not any(journal.trusted for journal in found):
+        raise ForgetIncomplete(
+            "Nothing was carried out: no unfinished forgetting has the owner's signature. Run hmem forget --resume --yes."
+        )
+    return [journal for journal in found if journal.trusted]
+
+
+def _list(settings: Settings, *, json: bool) -> None:
+    from dispatcher.forget.journal import unfinished_names
+    from dispatcher.forget.receipt import receipts
+    from shared.text.format import zoned_text
+
+    unfinished, done = unfinished_names(settings.hmem_state_dir), receipts(settings.hmem_state_dir)
+    hidden = list(_only_hidden(settings))
+    if json:
+        print_json({"unfinished": unfinished, "receipts": done, "hidden": hidden})
+        return
+    for chat_id in hidden:
+        typer.echo(f"Turns of chat {chat_id} are only hidden. hmem forget --hidden --chat={chat_id} erases them.")
+    for name in unfinished:
+        typer.echo(f"{name}  unfinished: run hmem forget --resume")
+    for record in done:
+        said = "complete" if record["complete"] else "incomplete"
+        typer.echo(
+            f"{record['id']}  {zoned_text(record['finished_at'], settings.timezone)}  {said}, chats {', '.join(record['chats'])}"
+        )
+
+
+def owner_key(json: Json = False) -> None:
+    """The owner's key, made if there is none: what `hmem forget` signs with. Prints the half that the night must know."""
+    from shared.system.owner_key import key_file, open_signing
+
+    settings = start(directory=None)  # the key is for whoever runs this, and not for a service
+    signing = open_signing(settings)
+    if signing.key is None:
+        raise SettingsError(f"There is no key to use: {signing.why_not}. {signing.way_on}".strip())
+    if json:
+        print_json({"file": str(key_file(settings)), "public": signing.key.public})
+        return
+    typer.echo(
+        f"The owner's key lies in {key_file(settings)}. Keep a copy of it; the night needs only this line in its settings:"
+    )
+    typer.echo(f'OWNER_PUBLIC_KEY = "{signing.key.public}"')

@@ -1,0 +1,337 @@
+"""`hmem memory`: typed memories for the owner; the same as `/memory` in the chat, on the same store, whether a dispatcher runs or not."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+from uuid import uuid4
+
+import orjson
+import typer
+
+from dispatcher.cli.arguments import Chat, Json, connect, given_chat
+from dispatcher.memory.dates.fact_dates import ends
+from dispatcher.memory.typed.judging import as_json
+from shared.config.settings import Settings
+from shared.errors import InvalidInput, SettingsError
+from shared.system.command import print_json, start
+from shared.text.format import one_line, shorten
+from shared.turns.records import RecordRefused, Task, loads_object
+from shared.wire import keys
+
+if TYPE_CHECKING:
+    from dispatcher.memory.day import Day
+    from dispatcher.memory.store.memories import Memory
+
+app = typer.Typer(no_args_is_help=True, help="What is kept of a chat: facts, goals, preferences.")
+
+#: A chat id may begin with a dash.
+DASHES = {"ignore_unknown_options": True}
+#: Names under which lists have the time when something was noted; `created_at` is that of Relay, a bot that some come from.
+CREATED = ("created", "created_at", "timestamp")
+#: Facts of a file that are embedded and stored at once, and lines that are named of those that cannot be read.
+IMPORTED_AT_ONCE, LINES_NAMED = 250, 10
+
+
+class Kind(StrEnum):
+    """What can be added."""
+
+    FACT = "fact"
+    GOAL = "goal"
+    PREFERENCE = "preference"
+
+
+Which = Annotated[str, typer.Argument(help="Its number, as hmem memory list shows it, or words of it.")]
+
+
+@app.command("list", context_settings=DASHES)
+def list_(chat: Chat, json: Json = False) -> None:
+    """What /memory shows: facts, goals with their deadlines, preferences, completed goals."""
+    settings, chat_id = start(), given_chat(chat)
+    with _day(settings) as day:
+        if json:
+            held = day.remembering.held(chat_id)
+            found = [as_json(memory, held.superseded_numbers) for memory in held.shown]
+            print_json({"chat_id": chat_id, "memories": found})
+        else:
+            typer.echo(day.listing(chat_id, time.time()))
+
+
+@app.command(context_settings=DASHES)
+def add(
+    chat: Chat,
+    text: Annotated[str, typer.Argument(help="What is to be kept.")],
+    kind: Annotated[Kind, typer.Option("--type", help="What it is.")] = Kind.FACT,
+    deadline: Annotated[str, typer.Option(help='Of a goal, in natural words: "next Friday".')] = "",
+    importance: Annotated[int, typer.Option(min=1, max=5, help="Of the important ones most is shown.")] = 3,
+    priority: Annotated[int, typer.Option(min=0, max=9, help="Of a goal: 0 normal, more is more urgent.")] = 0,
+    json: Json = False,
+) -> None:
+    """Keep a fact, a goal or a preference; one that says what an old one says makes that one more important instead."""
+    settings, chat_id, now = start(), given_chat(chat), time.time()
+    if not text.strip():
+        raise InvalidInput("TEXT is empty. Write what is to be kept.")
+    more: dict[str, Any] = {"importance": importance}
+    if priority:
+        if kind is not Kind.GOAL:
+            raise InvalidInput(f"A {kind.value} has no priority. Add --type goal, or leave --priority out.")
+        more["priority"] = priority
+    if deadline:
+        more["deadline"] = _deadline(settings, kind, deadline, now)
+    with _day(settings, vectors=True) as day:
+        known = day.memories.count(chat_id)
+        outcome = day.acting.add(_task(chat_id), text.strip(), now, kind=kind.value, **more)
+        new = day.memories.count(chat_id) > known
+    if json:
+        print_json({"chat_id": chat_id, "new": new, "said": outcome.say})
+    else:
+        typer.echo(outcome.say)
+
+
+@app.command(context_settings=DASHES)
+def done(chat: Chat, which: Which, json: Json = False) -> None:
+    """Mark a goal as completed."""
+    settings, chat_id = start(), given_chat(chat)
+    with _day(settings, vectors=not which.isdecimal()) as day:
+        memory = _chosen(day, chat_id, which, "goal")
+        outcome = day.acting.done(_task(chat_id), memory.number, time.time())
+    _report(memory, outcome.say, [], json=json)
+
+
+@app.command(context_settings=DASHES)
+def forget(chat: Chat, which: Which, json: Json = False) -> None:
+    """Forget a memory and the turns that said it: they are recalled no more, and the next night takes them out.
+
+    The conversation under way ends, since it may hold what is forgotten.
+    """
+    from dispatcher.answering.consolidation import waiting
+    from dispatcher.memory.tombstones import announce, end_conversation
+
+    settings, chat_id = start(), given_chat(chat)
+    with _day(settings, vectors=True) as day, closing(connect(settings)) as client:
+        memory = _chosen(day, chat_id, which, "memory")
+        day.store_turns(waiting(client, chat_id)[1])  # what was said in the last seconds may say it too
+        end_conversation(client, chat_id)  # first: where Redis is away, nothing is changed at all
+        outcome = day.forget_number(_task(chat_id), memory.number, time.time())
+        announce(client, day.forgotten.of(chat_id))
+        end_conversation(client, chat_id)  # an answer may have come in between
+    _report(memory, outcome.say, list(outcome.forgotten), json=json)
+
+
+@app.command(context_settings=DASHES)
+def why(chat: Chat, json: Json = False) -> None:
+    """What was injected for the last answer."""
+    from dispatcher.answering.explanation import why_text
+
+    settings, chat_id = start(), given_chat(chat)
+    with closing(connect(settings)) as client:
+        raw: Any = client.get(keys.why(chat_id))
+    if json:
+        print_json(loads_object(raw) if raw else None)
+    else:
+        typer.echo(why_text(raw))
+
+
+@app.command("import", context_settings=DASHES)
+def import_(
+    chat: Chat,
+    file: Annotated[Path, typer.Argument(help="JSONL: texts, or objects with fact, text or content.")],
+    json: Json = False,
+) -> None:
+    """Take over memories: a flat list of facts, or what hmem export wrote. What is known is left as it is, so it may be repeated.
+
+    What hmem forget took out stays out.
+    """
+    settings, chat_id = start(), given_chat(chat)
+    found, refused = _facts(file, settings)
+    new = 0
+    with _day(settings, vectors=True) as day:
+        facts = _not_forgotten(day, chat_id, found)
+        batches = [facts[at : at + IMPORTED_AT_ONCE] for at in range(0, len(facts), IMPORTED_AT_ONCE)]
+        with typer.progressbar(batches, label="importing", file=_stderr()) as shown:
+            for batch in shown:
+                new += _import(day, chat_id, batch)
+    known, forgotten = len(facts) - new, len(found) - len(facts)
+    if json:
+        lines = [{"line": number, "why": why} for number, why in refused]
+        counts = {"added": new, "known": known, "forgotten": forgotten}
+        print_json({"chat_id": chat_id, **counts, "refused": lines})
+    else:
+        stay = f" {forgotten} were forgotten and stay out." if forgotten else ""
+        typer.echo(f"{new} memories are new, {known} were known.{stay}")
+    if refused:
+        named = "; ".join(f"line {number}: {why}" for number, why in refused[:LINES_NAMED])
+        more = f"; and {len(refused) - LINES_NAMED} more" if len(refused) > LINES_NAMED else ""
+        raise InvalidInput(
+            f"{len(refused)} lines of {file} hold no memory ({named}{more}). The others are kept; mend these, then import the file again."
+        )
+
+
+def _import(day: Day, chat_id: str, batch: list[Imported]) -> int:
+    from dispatcher.memory.store.memories import MemoryType
+
+    made = []
+    for kind in MemoryType:
+        told = [(one.text, one.created if one.dated else None, one.more) for one in batch if one.kind == kind]
+        made += day.remembering.new_ones(chat_id, kind, told) if told else []
+    if made:
+        day.acting.store_all(_task(chat_id), made, time.time())
+    return sum(draft.made is not None for draft in made)
+
+
+def _not_forgotten(day: Day, chat_id: str, facts: list[Imported]) -> list[Imported]:
+    """Without those that hmem forget took out: made of turns that it named, or before the time up to which all went."""
+    from dispatcher.memory.tombstones import hidden_by
+
+    ids, before = hidden_by([stone for stone in day.forgotten.of(chat_id) if stone.erase])
+    return [
+        one
+        for one in facts
+        if ids.isdisjoint(one.more.get("source_turn", "").split()) and (before is None or one.created >= before)
+    ]
+
+
+@dataclass(frozen=True)
+class Imported:
+    """A line of an imported list; `more` are further fields of a memory."""
+
+    kind: str
+    text: str
+    created: float  # POSIX seconds
+    more: dict[str, Any]
+    dated: bool  # whether the line says when
+
+
+def _facts(file: Path, settings: Settings) -> tuple[list[Imported], list[tuple[int, str]]]:
+    """(the memory of every line, (number, reason) of those that cannot be read)."""
+    try:
+        lines = file.read_bytes().splitlines()
+    except OSError as error:
+        raise InvalidInput(f"The file cannot be read: {error}. Name a JSONL file with one fact a line.") from error
+    found: list[Imported] = []
+    refused: list[tuple[int, str]] = []
+    for number, line in enumerate(lines, start=1):
+        if line.strip():
+            try:
+                found.append(_fact(line, settings))
+            except ValueError as error:
+                refused.append((number, str(error)))
+    return found, refused
+
+
+def _fact(line: bytes, settings: Settings) -> Imported:
+    """ValueError (RecordRefused is one) with the reason if a line holds no memory."""
+    from dispatcher.memory.store.memories import MemoryType
+
+    try:
+        record = orjson.loads(line)
+    except orjson.JSONDecodeError as error:
+        raise RecordRefused(f"not JSON: {error}") from error
+    record = record if isinstance(record, dict) else {"fact": record}
+    text = next((record[name] for name in ("fact", "text", "content") if name in record), None)
+    if not isinstance(text, str) or not text.strip():
+        raise RecordRefused("neither a text nor an object with fact, text or content")
+    kind, importance = record.get("type") or MemoryType.FACT, record.get("importance")
+    if kind not in [*MemoryType]:
+        raise RecordRefused(f"its type is none of {', '.join(MemoryType)}")
+    if importance is not None and importance not in range(1, 6):
+        raise RecordRefused("its importance is no number from 1 to 5")
+    made = _time(next((record[name] for name in CREATED if record.get(name) is not None), None), settings)
+    priority = record.get("priority")
+    if priority is not None and not (
+        isinstance(priority, int) and not isinstance(priority, bool) and 0 <= priority <= 9
+    ):
+        raise RecordRefused("its priority is no number from 0 to 9")
+    more = {
+        "deadline": _time(record.get("deadline"), settings),
+        "completed_at": _time(record.get("done", record.get("completed_at")), settings),
+        "reminded_at": _time(record.get("reminded"), settings),
+        "importance": importance,
+        "priority": priority,
+        "category": record.get("category") if isinstance(record.get("category"), str) else None,
+        "source_turn": " ".join(map(str, sources)) if isinstance(sources := record.get("source_turns"), list) else None,
+    }
+    created = time.time() if made is None else min(max(0.0, made), time.time())
+    if kind == MemoryType.FACT and more["deadline"] is None:
+        more["deadline"] = ends(text, created, settings.timezone)
+    given = {name: value for name, value in more.items() if value is not None}
+    return Imported(kind, text.strip(), created, given, made is not None)
+
+
+def _time(said: object, settings: Settings) -> float | None:
+    from shared.text.times import moment
+
+    try:
+        return moment(said, settings.timezone)
+    except ValueError:
+        raise RecordRefused(f"{shorten(str(said), 40)} is no time") from None
+
+
+def _chosen(day: Day, chat_id: str, which: str, what: str) -> Memory:
+    """The memory with a number, or the one that words mean. InvalidInput if there is none, or if it is not clear which."""
+    kinds = {"goal"} if what == "goal" else None
+    if which.isdecimal():
+        found = [one for one in day.remembering.held(chat_id).memories if one.number == int(which)]
+        if not found or (kinds and found[0].type not in kinds):
+            raise InvalidInput(
+                f"Chat {chat_id} has no {'open goal' if kinds else 'memory'} number {which}. hmem memory list shows the numbers."
+            )
+        return found[0]
+    match = day.remembering.match(chat_id, which, kinds)
+    if not match.memories:
+        raise InvalidInput(
+            f'No {what} is like "{shorten(one_line(which), 80)}", so nothing was changed. hmem memory list shows what there is.'
+        )
+    if not match.clear:
+        named = "; ".join(f"{one.number}. {shorten(one_line(one.text), 80)}" for one in match.memories)
+        raise InvalidInput(f"It is not clear which {what} is meant, so nothing was changed. Give a number: {named}")
+    return match.memories[0]
+
+
+def _deadline(settings: Settings, kind: Kind, said: str, now: float) -> float:
+    from dispatcher.memory.dates.given import deadline_of
+
+    if kind is not Kind.GOAL:
+        raise InvalidInput(f"A {kind.value} has no deadline. Add --type goal, or leave --deadline out.")
+    try:
+        return deadline_of(said, now, settings.timezone).at
+    except InvalidInput as error:
+        raise InvalidInput(f"--deadline: {error}") from error
+
+
+def _report(memory: Memory, said: str, forgotten: list[str], *, json: bool) -> None:
+    if json:
+        print_json({"chat_id": memory.chat_id, "number": memory.number, "said": said, "forgotten_turns": forgotten})
+    else:
+        typer.echo(said)
+
+
+@contextmanager
+def _day(settings: Settings, *, vectors: bool = False) -> Iterator[Day]:
+    """The day's memory; with `vectors`, the embedder and the release are open as well."""
+    from dispatcher.memory.day import Day
+    from dispatcher.releases.served import Memory as Served
+
+    with closing(Served(settings)) as served, closing(Day(settings, served)) as day:
+        if not day.wanted:
+            raise SettingsError("MEDIUM_URL=none: no memories are kept. Unset it, or name a store.")
+        if vectors:
+            day.embedder.open()
+            served.refresh()
+            if served.why_none:
+                typer.echo(f"note: turns of the release are not looked at: {served.why_none}", err=True)
+        yield day
+
+
+def _task(chat_id: str) -> Task:
+    """What the owner does here is acted on once, like a task."""
+    return Task(f"cli-{uuid4()}", chat_id, "")
+
+
+def _stderr() -> Any:
+    return typer.get_text_stream("stderr")

@@ -1,0 +1,111 @@
+"""`hmem release`: what the owner may do with the releases on the day host."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from dispatcher.cli.arguments import Json
+from dispatcher.releases import manage
+from shared.errors import ReleaseRefused
+from shared.system.command import print_json, start
+from shared.text.format import size_text, time_text
+from shared.text.times import moment
+
+app = typer.Typer(no_args_is_help=True, help="The releases on this host: list, verify, rollback, unpin, prune.")
+
+#: These commands write the releases' directory, so root does that as its owner.
+WRITES = "hmem_memory_dir"
+
+Run = Annotated[int | None, typer.Argument(min=0, help="Run of a release, as hmem release list shows it.")]
+
+
+@app.command("list")
+def list_(json: Json = False) -> None:
+    """Every release: run, time, parent, turns, chats, size, and which one is current, previous, pinned or in use."""
+    settings = start(directory=WRITES)
+    found, wrong = manage.list_releases(settings.hmem_memory_dir)
+    if json:
+        print_json({"releases": [listed.to_json() for listed in found], "wrong": wrong})
+        return
+    for listed in found:
+        counts = "-" if listed.turns is None else f"{listed.turns} turns of {listed.chats} chats"
+        parent = f"after {listed.parent}" if listed.parent is not None else ""
+        created = (
+            time_text(at, settings.timezone) if (at := moment(listed.created_at or None, settings.timezone)) else ""
+        )
+        row = f"{listed.run:>6}  {created:16}  {parent:10}  {counts:28}  {size_text(listed.bytes):>9}  {'+'.join(listed.indexes) or '-':8}"
+        typer.echo(f"{row}  {', '.join(listed.marks)}".rstrip())
+    if not found:
+        typer.echo("There is no release yet.")
+    else:
+        typer.echo(f"Times are those of {settings.chat_timezone}.", err=True)
+    if wrong:
+        typer.echo(f"note: {wrong}", err=True)
+
+
+@app.command()
+def verify(
+    run: Run = None,
+    every: Annotated[bool, typer.Option("--all", help="Every release instead of one.")] = False,
+    json: Json = False,
+) -> None:
+    """Re-hash every file of the current release, or of RUN. Exit code 16 names the file that was changed."""
+    outcomes = []
+    for release in manage.chosen(start(directory=WRITES).hmem_memory_dir, run, every=every):
+        try:
+            files, error = len(manage.verify_release(release).files) + 1, None
+        except ReleaseRefused as refused:
+            files, error = None, str(refused)
+        outcomes.append({"run": int(release.name), "ok": error is None, "files": files, "error": error})
+        if not json:
+            state = f"is whole: {files} files" if error is None else "is damaged"
+            typer.echo(f"Release {release.name} {state}.")
+    if json:
+        print_json(outcomes)
+    if bad := [outcome for outcome in outcomes if not outcome["ok"]]:
+        others = ", ".join(str(outcome["run"]) for outcome in bad[1:])
+        raise ReleaseRefused(f"{bad[0]['error']}{f' Damaged as well: {others}.' if others else ''}")
+
+
+@app.command()
+def rollback(run: Run = None, json: Json = False) -> None:
+    """Go back to the release before the current one, or to RUN, and stay there until `hmem release unpin`."""
+    now, before = manage.roll_back(start(directory=WRITES), run, lambda line: typer.echo(line, err=True))
+    if json:
+        print_json({"current": now, "before": before, "pinned": now, "note": manage.PINNED_NIGHTS})
+        return
+    was = f" instead of {before}" if before is not None else ""
+    typer.echo(f"Release {now} is current{was}, and pinned. {manage.PINNED_NIGHTS}")
+
+
+@app.command()
+def unpin(json: Json = False) -> None:
+    """Lift the pin of a rollback: the next night switches again."""
+    lifted, run = manage.unpin(start(directory=WRITES).hmem_memory_dir)
+    if json:
+        print_json({"unpinned": lifted, "run": run})
+    elif lifted:
+        which = f"Release {run}" if run is not None else "A release that the damaged pin did not name"
+        typer.echo(f"{which} is no longer pinned. The next night publishes as usual and switches.")
+    else:
+        typer.echo("No release is pinned; nothing was changed.")
+
+
+@app.command()
+def prune(
+    keep: Annotated[
+        int | None, typer.Option(min=1, help="Newest releases that stay; RELEASES_KEPT if not told.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Remove old releases; never the current one, its parent, a pinned one, or one that somebody reads."""
+    settings = start(directory=WRITES)
+    removed, kept = manage.prune(settings.hmem_memory_dir, settings.releases_kept if keep is None else keep)
+    if json:
+        print_json({"removed": removed, "kept": [{"run": run, "why": why} for run, why in kept.items()]})
+        return
+    typer.echo(f"Removed: {', '.join(map(str, removed)) or 'none'}.")
+    for run, why in kept.items():
+        typer.echo(f"{run:>6} stays: {', '.join(why)}")

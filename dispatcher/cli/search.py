@@ -1,0 +1,152 @@
+"""The owner's look at memory: the context that the dispatcher would inject, without its counting as an answer, and the search that it rests on."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from redis import Redis, RedisError
+
+from dispatcher.memory.conversation import conversation_of
+from dispatcher.memory.day import Day
+from dispatcher.memory.tombstones import Forgotten, hidden_by
+from dispatcher.memory.typed.memories import SHOWN_COSINE
+from dispatcher.memory.typed.search import MemoryHit, among, found_memories
+from dispatcher.prompt.assemble import assemble
+from dispatcher.prompt.budget import Context, Said
+from shared.config.settings import Settings
+from shared.errors import InvalidInput, ReleaseRefused, StorageError, StoreUnavailable
+from shared.release.manifest import current_release, no_release
+from shared.search.recall import OpenRelease
+from shared.wire import keys
+
+if TYPE_CHECKING:
+    from shared.search.day_items import DayItems
+    from shared.search.lookup import Hit, Recalled
+
+
+#: Milliseconds that a command gives memory, in place of MEMORY_DEADLINE_MS: a fresh process loads all that a dispatcher has loaded long since.
+PATIENCE_MS = 60_000
+
+
+def look(settings: Settings, client: Redis, chat_id: str, message: str) -> tuple[Context, list[str]]:
+    """The context of a message now, and what is to be said about its time. Nothing is left out for being slow, since whoever asks can wait.
+
+    Without Redis: as if no conversation were going on, and it says so.
+    """
+    session, recent, note = _conversation(settings, client, chat_id)
+    patient = settings.model_copy(update={"memory_deadline_ms": max(settings.memory_deadline_ms, PATIENCE_MS)})
+    with _opened(patient) as (release, day):
+        why = None if release else no_release(settings.hmem_memory_dir)
+
+        def assembled() -> Context:
+            return assemble(release, chat_id, message, day.settings, recent, why, day, session, count=False)
+
+        started = time.perf_counter()
+        found = assembled()
+        took = 1000 * (time.perf_counter() - started)
+        slow = []
+        if took > settings.memory_deadline_ms:
+            day.settings = (
+                settings  # once more, as a dispatcher would: all is loaded, and the question's vector is known even
+            )
+            slow = _slow(took, settings, [one for one in assembled().degraded if one not in found.degraded])
+    found.degraded.extend(note)
+    return found, slow
+
+
+def _slow(took: float, settings: Settings, left_out: list[str]) -> list[str]:
+    """What a dispatcher that runs would have made of it; what it would leave out only as far as that was tried."""
+    limit = f"{settings.memory_deadline_ms} ms (MEMORY_DEADLINE_MS)"
+    said = f"this took {took:.0f} ms in a process that had to load everything first; a running dispatcher waits {limit} for it"
+    return [said, *(f"asked once more with that limit, it would have left out: {one}" for one in left_out)]
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a search came upon, and where it was looked for."""
+
+    recalled: Recalled
+    run: int | None  # of the release
+    today: bool
+    rows: list[Hit | MemoryHit] = field(default_factory=list)  # turns and typed memories
+
+    @property
+    def asked(self) -> str:
+        sides = [f"release {self.run}" if self.run is not None else "", "today" if self.today else ""]
+        return " and ".join(side for side in sides if side)
+
+
+def find(
+    settings: Settings,
+    chat_id: str,
+    query: str,
+    k: int,
+    now: float | None = None,
+    since: float | None = None,
+    until: float | None = None,
+) -> Found:
+    """The best `k` of the turns of release and day and of the memories, from `since` on and before `until` (POSIX seconds).
+
+    Nothing that is forgotten; InvalidInput if nothing is kept anywhere.
+    """
+    with _opened(settings) as (release, day):
+        if release:
+            release.open_texts()
+        if release and release.text_missing:
+            raise ReleaseRefused(release.text_missing)
+        hidden, before = hidden_by(day.forgotten.of(chat_id))
+        items, notes = _items(day, chat_id)
+        today = day.wanted and not notes
+        held = day.remembering.held(chat_id) if today else None
+        if release is None:
+            if not items and not (held and held.memories):
+                raise InvalidInput(no_release(settings.hmem_memory_dir))
+            notes = [no_release(settings.hmem_memory_dir), *notes]
+        forgotten: dict[str, Any] = {"hidden": hidden, "hidden_before": before}
+        span: dict[str, Any] = {"since": since, "until": until}
+        recalled = day.search(release, chat_id, query, k, now=now, items=items, **forgotten, **span)
+        recalled = replace(recalled, degraded=recalled.degraded + notes)
+        kept = found_memories(held, query, day.embedder.query(query), SHOWN_COSINE, **span) if held else []
+        return Found(recalled, release.run if release else None, today, among(recalled.hits, kept, k))
+
+
+def _items(day: Day, chat_id: str) -> tuple[DayItems | None, list[str]]:
+    """(the chat's turns of the day, why they cannot be told)."""
+    try:
+        return day.items(chat_id) if day.wanted else None, []
+    except StoreUnavailable as error:
+        return None, [f"no memory of the day: {error}"]
+
+
+@contextmanager
+def _opened(settings: Settings) -> Iterator[tuple[OpenRelease | None, Day]]:
+    """The current release and the day, with their vectors."""
+    with ExitStack() as held:
+        day = held.enter_context(closing(Day(settings)))
+        if day.wanted:
+            day.open()
+        path = current_release(settings.hmem_memory_dir)
+        release = held.enter_context(closing(OpenRelease(settings, path))) if path else None
+        if release:
+            release.open_vectors()
+        yield release, day
+
+
+def _conversation(settings: Settings, client: Any, chat_id: str) -> tuple[str | None, list[Said] | None, list[str]]:
+    """(session that would be resumed, else what was said just now, notes). One that holds what is forgotten would not be."""
+    try:
+        stones = Forgotten(settings.hmem_state_dir).of(chat_id)
+        said, gone = conversation_of(client.lrange(keys.history(chat_id), 0, -1), stones)
+        session = client.get(keys.session(chat_id))
+        if session is None and client.exists(keys.bot_new(chat_id)):  # ended by /new, and not asked since
+            return None, [], []
+        resumed = settings.session_mode == "resume" and not gone
+        return (session.decode("utf-8", "replace"), None, []) if session and resumed else (None, said, [])
+    except StorageError:  # what is forgotten cannot be told: nothing is assembled at all, which is said there
+        return None, None, []
+    except RedisError as error:
+        return None, None, [f"no conversation so far: Redis does not answer ({error})"]

@@ -1,0 +1,114 @@
+"""What the Claude CLI keeps of a chat: it files its transcripts by working directory, and each chat has one of its own.
+
+The directory's name in there is not injective (`a_b` and `a-b` share one), so a transcript is taken only if it names this chat's directory. All
+of the chat's go, whatever is forgotten of it: once the session has ended nobody reads them again. One that was begun since then stays.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Collection, Iterator
+from pathlib import Path
+
+import orjson
+
+from dispatcher.claude.client import cli_environment
+from shared.config.settings import Settings
+from shared.system.files import remove_tree, safe_name
+
+#: Characters of a directory's name from which the CLI cuts it and adds a hash.
+LONGEST_NAME = 200
+#: Where session summaries are asked for, a session each, and never resumed (dispatcher/memory/session_summary.py).
+SUMMARIES = "~session-summaries"
+#: Lines of a transcript that are looked at for its directory.
+LINES_READ = 50
+_UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+
+
+class ClaudeLayer:
+    """The files of the CLI as this user has them."""
+
+    def __init__(self, settings: Settings) -> None:
+        environment = cli_environment(settings)
+        self._settings = settings
+        self._home = Path(environment.get("HOME") or Path.home())
+        self._config = Path(environment.get("CLAUDE_CONFIG_DIR") or self._home / ".claude")
+        self._temporary = Path(environment.get("TMPDIR") or "/tmp") / f"claude-{os.getuid()}"  # noqa: S108 - the CLI's
+
+    @property
+    def places(self) -> list[Path]:
+        """Where it may have left something; for the scan."""
+        cache = self._home / ".cache" / "claude-cli-nodejs"
+        return [self._config, self._home / ".claude.json", cache, self._temporary]
+
+    def find(self, chats: Collection[str], sessions: Collection[str], keep: Collection[str]) -> list[Path]:
+        """Files and directories of these chats; `sessions` are theirs wherever they were filed, `keep` are sessions that go on."""
+        found = [path for chat in chats for path in self._of_directory(self._directory(chat), None)]
+        found += self._of_directory(self._settings.hmem_state_dir / "chats" / SUMMARIES, None)
+        for shared in (self._settings.hmem_state_dir / "chats", self._settings.hmem_state_dir):  # on a full disk
+            found += self._of_directory(shared, sessions)
+        sessions = {session for session in sessions if _UUID.fullmatch(session)}
+        known = {path.stem for path in found if _UUID.fullmatch(path.stem)} | sessions
+        found += self._named_after(known)
+        return [path for path in dict.fromkeys(found) if not any(session in path.name for session in keep)]
+
+    def remove(self, chats: Collection[str], sessions: Collection[str], keep: Collection[str]) -> int:
+        """How many went."""
+        found = self.find(chats, sessions, keep)
+        for path in found:
+            remove_tree(path)
+        for folder in {path.parent for path in found}:
+            if folder.parent == self._config / "projects" and not any(folder.iterdir()):
+                folder.rmdir()
+        return len(found)
+
+    def _directory(self, chat_id: str) -> Path:
+        return self._settings.hmem_state_dir / "chats" / safe_name(chat_id)
+
+    def _of_directory(self, directory: Path, sessions: Collection[str] | None) -> Iterator[Path]:
+        """What was filed under a working directory: all of it, or these sessions."""
+        for named in {directory, directory.resolve()}:
+            slug = re.sub(r"[^A-Za-z0-9]", "-", str(named))
+            for folder in _called(self._config / "projects", slug):
+                own = {
+                    path.stem for path in folder.glob("*.jsonl") if _begun_in(path, {directory, directory.resolve()})
+                }
+                wanted = own if sessions is None else own & set(sessions)
+                yield from (path for path in folder.iterdir() if path.stem in wanted)
+            if sessions is None:
+                yield from _called(self._home / ".cache" / "claude-cli-nodejs", slug)
+
+    def _named_after(self, sessions: Collection[str]) -> Iterator[Path]:
+        """Whatever else carries a session's id in its name, such as its list of things to do."""
+        for folder in sorted(self._config.iterdir()) if sessions and self._config.is_dir() else []:
+            if folder.is_dir() and not folder.is_symlink() and folder.name not in ("projects", "plugins"):
+                for path in folder.iterdir():
+                    if any(session in path.name for session in sessions):
+                        yield path
+
+
+def _called(base: Path, slug: str) -> list[Path]:
+    """Directories that the CLI may have named so."""
+    if not base.is_dir():
+        return []
+    if len(slug) <= LONGEST_NAME:
+        return [base / slug] if (base / slug).is_dir() else []
+    return [path for path in base.iterdir() if path.is_dir() and path.name.startswith(slug[:LONGEST_NAME])]
+
+
+def _begun_in(transcript: Path, directories: Collection[Path]) -> bool:
+    """Whether its first line that names a working directory names one of these; one that names none is taken for theirs."""
+    wanted = {str(path) for path in directories}
+    try:
+        with transcript.open("rb") as lines:
+            for _, line in zip(range(LINES_READ), lines, strict=False):
+                try:
+                    record = orjson.loads(line)
+                except orjson.JSONDecodeError:
+                    continue
+                if isinstance(record, dict) and isinstance(record.get("cwd"), str):
+                    return record["cwd"] in wanted
+    except FileNotFoundError:
+        return False
+    return True

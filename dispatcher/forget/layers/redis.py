@@ -1,0 +1,277 @@
+"""What Redis holds of it: found by reading, removed by value, so that what came in its place stays.
+
+What has only ids, hashes or numbers stays: which tasks are done, who was served, which answers are awaited, the counters of all chats.
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from redis import Redis, ResponseError
+
+from dispatcher.forget.request import Scope
+from dispatcher.memory.tombstones import FORGOTTEN
+from dispatcher.queue.scripts import script_text
+from shared.turns.message_origin import Origin
+from shared.turns.records import RecordRefused, Result, Task, Turn, loads_object
+from shared.wire import keys
+
+#: Keys read, and values removed, at once.
+AT_ONCE = 500
+
+
+_SAID = re.compile(rb'"(?:content|message|command|text|output)"\s*:\s*"((?:[^"\\]|\\.)*)')
+
+
+@dataclass(frozen=True)
+class Held:
+    """Something that goes. `how`: a key with this value, an entry of a list, a field of a hash, or a key as it is."""
+
+    layer: str
+    key: bytes
+    value: bytes
+    how: str
+    texts: tuple[str, ...] = ()
+    name: bytes = b""  # of the field
+
+
+class RedisLayer:
+    """The client's answers are bytes."""
+
+    def __init__(self, client: Redis) -> None:
+        self._redis: Any = client
+        self._erase = client.register_script(script_text("forget/layers/erase"))
+
+    def find(self, scope: Scope) -> Iterator[Held]:
+        """All of it, but for the tasks that are queued or in flight (tasks_layer.py)."""
+        yield from self._turns(scope)
+        yield from self._results(scope)
+        yield from self._dead_letters(scope)
+        yield from self._tags(scope)
+        yield from self._outbox(scope)
+        yield from self._bot_words(scope)
+        if scope.whole_chat is not None:
+            yield from self._counters(scope.whole_chat)
+        for chat_id in scope.chats:
+            yield from self._conversation(chat_id)
+            yield from self._teaching(scope, chat_id)
+            yield from self._unconsolidated(scope, chat_id)
+            yield from self._marks(scope, chat_id)
+
+    def remove(self, found: Iterable[Held]) -> dict[str, int]:
+        """Layer → how many went."""
+        removed: dict[str, int] = {}
+        waiting: list[Held] = []
+        for held in found:
+            waiting.append(held)
+            if len(waiting) >= AT_ONCE:
+                self._remove(waiting, removed)
+                waiting = []
+        self._remove(waiting, removed)
+        return removed
+
+    def _remove(self, some: list[Held], removed: dict[str, int]) -> None:
+        by_value = [held for held in some if held.how == "value"]
+        if by_value:
+            gone = self._erase(keys=[held.key for held in by_value], args=[held.value for held in by_value])
+            _add(removed, by_value, gone)
+        for held in (one for one in some if one.how != "value"):
+            _add(removed, [held], [self._removed(held)])
+
+    def _removed(self, held: Held) -> int:
+        if held.how == "entry":
+            return int(self._redis.lrem(held.key, 0, held.value))
+        if held.how == "field":
+            return int(self._redis.hdel(held.key, held.name))
+        return int(self._redis.delete(held.key))
+
+    def scan(self, pattern: str) -> Iterator[tuple[bytes, bytes]]:
+        """(key, value) of the strings under a pattern; a key of another type holds none."""
+        found: list[bytes] = []
+        for key in self._redis.scan_iter(match=pattern, count=1000):
+            found.append(key)
+            if len(found) >= AT_ONCE:
+                yield from self._values(found)
+                found = []
+        yield from self._values(found)
+
+    def _values(self, names: list[bytes]) -> Iterator[tuple[bytes, bytes]]:
+        if names:
+            yield from ((key, raw) for key, raw in zip(names, self._redis.mget(names), strict=True) if raw is not None)
+
+    def turns(self) -> Iterator[tuple[bytes, bytes]]:
+        return self.scan(f"{keys.MEMORY_PREFIX}*")
+
+    def _turns(self, scope: Scope) -> Iterator[Held]:
+        for key, raw in self.turns():
+            try:
+                turn = Turn.parse(key, raw)
+            except RecordRefused:
+                if scope.covers_bytes(raw):
+                    yield Held("redis: turns that cannot be read", key, raw, "value", quoted(raw))
+                continue
+            if scope.covers(turn):
+                yield Held("redis: turns", key, raw, "value", (turn.words,))
+
+    def _results(self, scope: Scope) -> Iterator[Held]:
+        for key, raw in self.scan(f"{keys.result('')}*"):
+            task_id = key.decode("utf-8", "replace").removeprefix(keys.result(""))
+            try:
+                output = Result.parse(raw).output
+            except RecordRefused:
+                output = " ".join(quoted(raw))
+            everywhere = scope.asked.chat_id is None and scope.asked.holds(output)
+            if output != FORGOTTEN and (task_id in scope.tasks or everywhere):
+                yield Held("redis: answers", key, raw, "value", (output,))
+
+    def _dead_letters(self, scope: Scope) -> Iterator[Held]:
+        for raw in self._entries(keys.DEAD):
+            task, at = _buried(raw)
+            if _covers_task(scope, task, at):
+                yield Held("redis: dead letters", keys.DEAD.encode(), raw, "entry", _words(task))
+
+    def _tags(self, scope: Scope) -> Iterator[Held]:
+        for raw in self._entries(keys.TAGS):
+            record = _record(raw)
+            task_id, at = str(record.get("task_id", "")), _number(record.get("said_at"))
+            if scope.covers_said(str(record.get("chat_id", "")), task_id, at, _text(raw)):
+                texts = [str(tag.get("text", "")) for tag in record.get("tags", []) if isinstance(tag, dict)]
+                yield Held("redis: tags", keys.TAGS.encode(), raw, "entry", tuple(texts))
+
+    def _outbox(self, scope: Scope) -> Iterator[Held]:
+        for raw in self._entries(keys.OUTBOX):
+            record = _record(raw)
+            text, at = str(record.get("text", "")), _number(record.get("created_at"))
+            if scope.covers_said(str(record.get("chat_id", "")), "", at, text):
+                yield Held("redis: outbox", keys.OUTBOX.encode(), raw, "entry", (text,))
+
+    def _bot_words(self, scope: Scope) -> Iterator[Held]:
+        """Words of the bot's own, and where the answers go that are not coming any more."""
+        with suppress(ResponseError):
+            for name, raw in self._redis.hgetall(keys.BOT_WAITING).items():
+                record = _record(raw)
+                text, at = record.get("text"), _number(record.get("at"))
+                task_id = name.decode("utf-8", "replace")
+                if not scope.covers_said(str(record.get("chat", "")), task_id, at, str(text or "")):
+                    continue
+                if text or self._answered(task_id):
+                    texts = (str(text),) if text else ()
+                    yield Held("redis: bot", keys.BOT_WAITING.encode(), raw, "field", texts, name)
+
+    def _answered(self, task_id: str) -> bool:
+        """Whether the task is done, and its answer has been taken away: nothing comes any more."""
+        return bool(self._redis.exists(keys.done(task_id))) and not self._redis.exists(keys.result(task_id))
+
+    def _conversation(self, chat_id: str) -> Iterator[Held]:
+        said, *others = keys.conversation(chat_id)
+        for entry in self._entries(said):
+            record = _record(entry)
+            texts = (str(record.get("content", "")), *Origin.parse(record).texts)
+            yield Held("redis: conversation", said.encode(), entry, "entry", texts)
+        for name in others:
+            if self._redis.exists(name):
+                yield Held("redis: conversation", name.encode(), b"", "key")
+
+    def _teaching(self, scope: Scope, chat_id: str) -> Iterator[Held]:
+        """What h-cli's bot keeps of a conversation while it is taught by it: words without ids and times."""
+        key = keys.teach_turns(chat_id)
+        for entry in self._entries(key):
+            text = str(_record(entry).get("content", ""))
+            if scope.covers_said(chat_id, "", None, text):
+                yield Held("redis: teaching", key.encode(), entry, "entry", (text,))
+
+    def _counters(self, chat_id: str) -> Iterator[Held]:
+        """How much was said on the last days."""
+        pattern, _ = keys.chat_stats("????-??-??", _escaped(chat_id))
+        for name in self._redis.scan_iter(match=pattern, count=1000):
+            yield Held("redis: counters", name, b"", "key")
+
+    def _unconsolidated(self, scope: Scope, chat_id: str) -> Iterator[Held]:
+        """Ids of turns that are covered, or of which no turn is left."""
+        key = keys.unconsolidated(chat_id)
+        for entry in self._entries(key):
+            name = keys.MEMORY_PREFIX.encode() + entry
+            (raw,) = self._redis.mget([name])
+            with suppress(RecordRefused):
+                if raw is None or scope.covers(Turn.parse(name, raw)):
+                    yield Held("redis: unconsolidated", key.encode(), entry, "entry")
+
+    def _marks(self, scope: Scope, chat_id: str) -> Iterator[Held]:
+        """What the bot keeps of messages, for their edits: a hash of the text."""
+        shape = re.compile(re.escape(keys.bot_seen(f"{chat_id}-")) + r"\d+")
+        for key, raw in self.scan(keys.bot_seen(f"{_escaped(chat_id)}-*")):
+            if shape.fullmatch(key.decode("utf-8", "replace")) and str(_record(raw).get("task")) in scope.tasks:
+                yield Held("redis: bot", key, raw, "value")
+
+    def _entries(self, key: str) -> list[bytes]:
+        try:
+            return list(self._redis.lrange(key, 0, -1))
+        except ResponseError:  # a key of another type
+            return []
+
+
+def _covers_task(scope: Scope, raw: bytes, at: float | None) -> bool:
+    try:
+        task = Task.parse(raw)
+    except RecordRefused:
+        record = _record(raw)
+        said_at = _number(record.get("said_at"))
+        if "chat_id" in record:
+            return scope.covers_said(str(record["chat_id"]), str(record.get("task_id", "")), said_at or at, _text(raw))
+        return scope.covers_bytes(raw, at)
+    return scope.covers_said(task.chat_id, task.task_id, task.submitted_at or at, task.words)
+
+
+def _buried(raw: bytes) -> tuple[bytes, float | None]:
+    """(the task's bytes, when it was buried) of a dead letter."""
+    letter = _record(raw)
+    at: float | None = None
+    with suppress(ValueError):
+        at = datetime.fromisoformat(str(letter.get("at"))).timestamp()
+    if "task_base64" in letter:
+        with suppress(ValueError):
+            return base64.b64decode(str(letter["task_base64"])), at
+    return str(letter.get("task", "")).encode("utf-8", "replace") or raw, at
+
+
+def _words(raw: bytes) -> tuple[str, ...]:
+    try:
+        return (Task.parse(raw).words,)
+    except RecordRefused:
+        return quoted(raw)
+
+
+def quoted(raw: bytes) -> tuple[str, ...]:
+    """What was said, in bytes that cannot be read as a record."""
+    return tuple(_text(text) for text in _SAID.findall(raw))
+
+
+def _record(raw: bytes) -> dict[str, Any]:
+    try:
+        return loads_object(raw)
+    except RecordRefused:
+        return {}
+
+
+def _text(raw: bytes) -> str:
+    return raw.decode("utf-8", "replace")
+
+
+def _number(value: object) -> float | None:
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def _escaped(chat_id: str) -> str:
+    """A chat id inside a pattern of SCAN stands for itself."""
+    return re.sub(r"([\\*?\[\]^])", r"\\\1", chat_id)
+
+
+def _add(removed: dict[str, int], some: list[Held], numbers: Iterable[Any]) -> None:
+    for held, number in zip(some, numbers, strict=True):
+        removed[held.layer] = removed.get(held.layer, 0) + int(number)

@@ -1,0 +1,131 @@
+"""What the medium store holds of it: turns of the day, summaries of sessions, typed memories, and the notes of what tags have done."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from dispatcher.forget.request import Scope
+from dispatcher.memory.store.actions import Actions
+from dispatcher.memory.store.database import Database
+from dispatcher.memory.store.memories import Memories, Memory
+from dispatcher.memory.store.summaries import SessionSummary, Summaries
+from dispatcher.memory.store.turns import Turns
+from dispatcher.memory.withholding import rests_of
+from shared.config.settings import Settings
+from shared.turns.records import Turn
+
+
+@dataclass
+class Stored:
+    """Rows that are covered; actions as (chat, task id, number, outcome)."""
+
+    turns: list[Turn] = field(default_factory=list)
+    summaries: list[SessionSummary] = field(default_factory=list)
+    memories: list[Memory] = field(default_factory=list)
+    actions: list[tuple[str, str, int, str]] = field(default_factory=list)
+
+    @property
+    def texts(self) -> list[str]:
+        return [turn.words for turn in self.turns] + [text for memory in self.memories for text in memory.texts]
+
+    @property
+    def counts(self) -> dict[str, int]:
+        return {f"store: {name}": len(rows) for name, rows in vars(self).items() if rows}
+
+
+class StoreLayer:
+    """One connection to the store; `open_store` gives none where there is no store."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.database = Database(settings.medium_url, settings.hmem_state_dir)
+        self.turns, self.summaries = Turns(self.database), Summaries(self.database)
+        self.memories, self.actions = Memories(self.database), Actions(self.database)
+
+    def close(self) -> None:
+        self.database.close()
+
+    def find(self, scope: Scope) -> Stored:
+        one = scope.asked.chat_id
+        turns = [stored.turn for stored in self.turns.every(one)]
+        covered, rests = [turn for turn in turns if scope.covers(turn)], list[Turn]()
+        if not scope.asked.hidden:  # what a wish has left of a message goes with the message
+            rests = rests_of((turn_id for stone in scope.stones for turn_id in stone.named), turns)
+            covered += [turn for turn in rests if turn not in covered]
+        named = {turn.turn_id for turn in rests}
+        return Stored(
+            covered,
+            [summary for summary in self.summaries.every() if _covers_summary(scope, summary)],
+            [memory for memory in self.memories.every() if _covers_memory(scope, memory) or named & _sources(memory)],
+            [
+                (chat_id, task_id, number, outcome)
+                for chat_id, task_id, number, outcome, at in self.actions.every(one)
+                if scope.covers_said(chat_id, task_id, at, outcome)
+            ],
+        )
+
+    def remove(self, scope: Scope) -> dict[str, int]:
+        """Layer → rows that went; the files of the store are written anew, so that no free page keeps them."""
+        stored = self.find(scope)
+        for chat_id, ids in _by_chat((turn.chat_id, turn.turn_id) for turn in stored.turns):
+            self.turns.remove(chat_id, ids)
+        for chat_id, ids in _by_chat((summary.chat_id, summary.summary_id) for summary in stored.summaries):
+            self.summaries.remove(chat_id, ids)
+        for memory in stored.memories:
+            self.memories.delete(memory.chat_id, memory.memory_id)
+        for chat_id, task_id in dict.fromkeys(row[:2] for row in stored.actions):
+            self.actions.remove_task(chat_id, task_id)
+        self.database.scrub()
+        return stored.counts
+
+    def texts(self) -> Iterator[str]:
+        """All that people and models wrote, of all chats."""
+        for stored in self.turns.every():
+            yield stored.turn.words
+        for summary in self.summaries.every():
+            yield summary.text
+        for memory in self.memories.every():
+            yield from memory.texts
+        for *_, outcome, _at in self.actions.every():
+            yield outcome
+
+
+def open_store(settings: Settings) -> StoreLayer | None:
+    return None if (settings.medium_url or "").strip().lower() == "none" else StoreLayer(settings)
+
+
+def _covers_memory(scope: Scope, memory: Memory) -> bool:
+    """Of a chat those that were made in the time, of turns those that came from them, of a text those that hold it."""
+    if not scope.asked.concerns(memory.chat_id):
+        return False
+    until = scope.until(memory.chat_id)
+    if until is not None and memory.created < until:
+        return True
+    if scope.asked.kind == "matching":
+        return any(map(scope.asked.holds, memory.texts))
+    ids = _sources(memory)
+    return any(stone.chat_id == memory.chat_id and ids & stone.named for stone in scope.stones)
+
+
+def _sources(memory: Memory) -> set[str]:
+    """Ids of the turns that told it."""
+    return set((memory.source_turn or "").split())
+
+
+def _covers_summary(scope: Scope, summary: SessionSummary) -> bool:
+    """Those that hold anything of it: of a chat all that begin in the time."""
+    if not scope.asked.concerns(summary.chat_id):
+        return False
+    until = scope.until(summary.chat_id)
+    if until is not None and summary.started_at < until:
+        return True
+    ids = set(summary.turn_ids)
+    named = any(stone.chat_id == summary.chat_id and ids & stone.named for stone in scope.stones)
+    return named or scope.asked.holds(summary.text)
+
+
+def _by_chat(pairs: Iterable[tuple[str, str]]) -> list[tuple[str, list[str]]]:
+    chats: dict[str, list[str]] = {}
+    for chat_id, one in pairs:
+        chats.setdefault(chat_id, []).append(one)
+    return sorted(chats.items())

@@ -1,0 +1,160 @@
+"""Tasks that are queued or in flight: those that are covered are answered without Claude, or cancelled; of the others the end is waited for.
+
+A conversation under way may tell again what is forgotten, so nothing of a chat is called forgotten while one of its tasks runs.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import partial
+from typing import Any
+
+from redis import Redis
+
+from dispatcher.forget.layers.redis import quoted
+from dispatcher.forget.request import Scope, chat_in
+from dispatcher.memory.tombstones import FORGOTTEN
+from dispatcher.queue.existing import ExistingResult, is_signed
+from dispatcher.queue.scripts import script_text
+from shared.turns.records import ROLES, RecordRefused, Result, Task, Turn
+from shared.wire import keys
+
+#: Seconds for which the end of running tasks is waited for, and between two looks.
+PATIENCE_SECONDS, LOOK_SECONDS = 30.0, 0.2
+#: Worker and token of a task that is queued.
+NOBODY = ""
+
+
+@dataclass(frozen=True)
+class Running:
+    """A task that is queued or in flight; `task` is None where it cannot be read."""
+
+    raw: bytes
+    task: Task | None
+    chat_id: str
+    worker: str = NOBODY
+    token: str = NOBODY
+
+    @property
+    def text(self) -> str:
+        return self.task.words if self.task else " ".join(quoted(self.raw))
+
+    @property
+    def turn_ids(self) -> list[str]:
+        return [f"{self.task.task_id}:{role}" for role in ("user", "asst")] if self.task else []
+
+
+class TasksLayer:
+    """`secret` signs the results; a task of more than `task_bytes` is cut where it stands."""
+
+    def __init__(self, client: Redis, secret: str, task_bytes: int) -> None:
+        self._redis: Any = client
+        self._secret, self._task_bytes = secret, task_bytes
+        self._withdraw = client.register_script(script_text("forget/layers/withdraw"))
+        self._queued: Any = client.register_script(script_text("queue/queued"))
+
+    def all(self) -> Iterator[Running]:
+        for raw in self._queued(keys=[keys.TASKS], args=[0, -1, self._task_bytes]):
+            yield _read(raw)
+        for member in self._redis.smembers(keys.WORKERS):
+            worker = member.decode("utf-8", "replace")
+            for token, raw in self._redis.hgetall(keys.inflight(worker)).items():
+                yield _read(raw, worker, token.decode("utf-8", "replace"))
+
+    def covered(self, scope: Scope) -> list[Running]:
+        return [one for one in self.all() if _covers(scope, one)]
+
+    def withdraw(self, scope: Scope) -> int:
+        """Take the covered ones out of the queue, and from dead workers; how many there were."""
+        return sum(self._withdrawn(one) for one in self.covered(scope))
+
+    def cancel(self, scope: Scope) -> list[Running]:
+        """Ask for the end of the covered ones that run; all tasks of these chats that run."""
+        running = [one for one in self.all() if one.worker and one.chat_id in scope.chats]
+        for one in running:
+            if one.task and _covers(scope, one):
+                self._redis.set(keys.cancel(one.task.task_id), "1", ex=keys.CANCEL_TTL_SECONDS)
+        return running
+
+    def wait(self, scope: Scope, seconds: float = PATIENCE_SECONDS) -> list[Running]:
+        """Until none of the chats' tasks of this moment is in flight; those that still are when the time is up."""
+        waited = {one.token for one in self.cancel(scope)}
+        deadline = time.monotonic() + seconds
+        while True:
+            self.withdraw(scope)  # what a dead dispatcher held has come back into the queue
+            left = [one for one in self.all() if one.token in waited]
+            if not left or time.monotonic() > deadline:
+                return left
+            time.sleep(LOOK_SECONDS)
+
+    def stored_late(self, scope: Scope, tasks: list[Running]) -> list[Turn]:
+        """Turns that these covered tasks have left, or that hold the text, and that no tombstone covers."""
+        covered = {one for task in tasks if _covers(scope, task) for one in task.turn_ids}
+        if (
+            scope.asked.kind == "chat" and scope.asked.before is None
+        ):  # also those that ended before we looked, or while we were dead
+            covered |= {f"{task_id}:{role}" for task_id in scope.tasks for role in ROLES}
+        ids = covered | {one for task in tasks for one in task.turn_ids}
+        names = [f"{keys.MEMORY_PREFIX}{one}" for one in sorted(ids)]
+        found = []
+        for name, raw in zip(names, self._redis.mget(names) if names else (), strict=True):
+            try:
+                turn = Turn.parse(name.encode(), raw) if raw else None
+            except RecordRefused:
+                continue
+            if turn and not scope.covers(turn) and (turn.turn_id in covered or scope.asked.holds(turn.words)):
+                found.append(turn)
+        return found
+
+    def _withdrawn(self, one: Running) -> int:
+        task, now = one.task, datetime.now(UTC).isoformat()
+        result = Result.sign(self._secret, task.task_id, FORGOTTEN, now, error=True).to_json() if task else b""
+        name = task.task_id if task else "none"
+        names = [
+            keys.TASKS,
+            keys.inflight(one.worker),
+            keys.lease(one.worker),
+            keys.BUSY,
+            keys.result(name),
+            keys.done(name),
+        ]
+        arguments: list[bytes | str | int] = [
+            one.raw,
+            one.token,
+            one.chat_id,
+            result,
+            keys.RESULT_TTL_SECONDS,
+            task.digest if task else "",
+            keys.DONE_TTL_SECONDS,
+        ]
+        existing = ExistingResult(name, partial(is_signed, self._secret))
+        while not existing.settled(answer := self._withdraw(keys=names, args=[*arguments, *existing.arguments])):
+            pass
+        return int(answer)
+
+
+def _read(raw: bytes, worker: str = NOBODY, token: str = NOBODY) -> Running:
+    try:
+        task = Task.parse(raw)
+    except RecordRefused:
+        return Running(raw, None, chat_in(raw) or "", worker, token)
+    return Running(raw, task, task.chat_id, worker, token)
+
+
+def _covers(scope: Scope, one: Running) -> bool:
+    if one.task is None:
+        return scope.covers_bytes(one.raw)
+    task = one.task
+    if scope.asked.kind == "chat" and task.chat_id == scope.asked.chat_id and task.task_id in scope.tasks:
+        return True
+    at = task.submitted_at if task.submitted_at is not None else _unknown(scope)
+    return scope.covers_said(task.chat_id, task.task_id, at, task.words)
+
+
+def _unknown(scope: Scope) -> float | None:
+    """When a task was said that does not say it: of a whole chat those go that were there at the start, which are known by id."""
+    return math.inf if scope.chosen else None

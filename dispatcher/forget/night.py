@@ -1,0 +1,230 @@
+"""The archive's part of a forgetting: a night, run here if the archive is here. Its release names the tombstones that it was built with."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import orjson
+from redis import Redis
+
+from dispatcher.releases.manage import unpin
+from shared.config.credentials import redis_url_of
+from shared.config.settings import Settings
+from shared.errors import HmemError, NightRunning, ReleaseRefused, RestartFailed
+from shared.release.manifest import current_release, read_manifest, release_dir
+from shared.release.retention import PIN, outdated, prune_outdated, release_runs
+from shared.system.files import locked_dir
+from shared.system.privileges import as_owner_of
+from shared.system.processes import module_command, of_the_night
+from shared.turns.records import Tombstone
+from shared.vectors import aliases
+from shared.wire import keys
+from shared.wire.users import NIGHT, USERS
+from shared.wire.values import run_of
+
+#: Seconds for which another night is waited for, between two tries, and between two words about it.
+PATIENCE_SECONDS, TRY_SECONDS, SAY_SECONDS = 3_600.0, 2.0, 60.0
+#: Seconds that running dispatchers get to leave the old release.
+LEAVE_SECONDS = 30.0
+
+NOT_HERE = (
+    "the archive is on another host, or another user's that only root may start a night as; the next night takes it out if it knows the "
+    "owner's key (hmem owner-key), and hmem forget --resume completes this afterwards"
+)
+
+NO_CREDENTIALS = (
+    "a night here would be the Redis user {user}, which may not do what a night does, since night.toml cannot be read (beside the file that "
+    "HMEM_CREDENTIALS names, else in /etc/hmem/secrets) or REDIS_URL stands in the environment; the next night takes it out, and hmem forget "
+    "--resume completes this afterwards"
+)
+
+Say = Callable[[str], None]
+
+
+@dataclass
+class NightPart:
+    """`later`: the owner leaves it to the next night."""
+
+    settings: Settings
+    client: Redis
+    stones: Sequence[Tombstone]
+    later: bool = False
+    erased: int = 0  # records, by the nights that were run here
+
+    @property
+    def archive_here(self) -> bool:
+        return archive_is_here(self.settings)
+
+    @property
+    def pinned(self) -> bool:
+        return (self.settings.hmem_memory_dir / PIN).exists()
+
+    def done(self) -> bool:
+        """Whether the release in use was built without it and stands alone, or no night has ever archived anything."""
+        if not self.stones:
+            return True
+        try:
+            release = current_release(self.settings.hmem_memory_dir)
+            if release is not None:
+                applied = {stone.tombstone_id for stone in self.stones} <= set(read_manifest(release).erasing)
+                return applied and not outdated(self.settings.hmem_memory_dir) and not self._lags(release)
+        except ReleaseRefused:
+            return False
+        return not (
+            self.archive_here or release_runs(self.settings.hmem_memory_dir) or self.client.exists(keys.NIGHT_RUN)
+        )
+
+    def _lags(self, release: Path) -> bool:
+        """Whether the archive's mirror, or a server that holds vectors, may still have what the last night took out of all else."""
+        if self.archive_here and (self.settings.archive_mirror or self._uses_servers()):
+            nights = _nights(self.settings)
+            if not nights or nights[-1].get("mirror_failed") or nights[-1].get("not_swept"):
+                return True
+        if self.settings.remote_target:  # its releases are not here, and the night knows what they read
+            return False
+        try:
+            there = self._releases()
+            named, servers = aliases.named_in(there), aliases.servers(self.settings, there)
+            return any(aliases.left_over(self.settings, server, named, int(release.name)) for server in servers)
+        except HmemError:
+            return True
+
+    def _uses_servers(self) -> bool:
+        with as_owner_of(self.settings.hmem_night_dir):
+            return (self.settings.hmem_night_dir / aliases.SERVERS_FILE).exists()
+
+    def _sweep(self) -> str | None:
+        """Remove from servers what readers of older releases kept the night from removing; why that failed, or None."""
+        try:
+            release = current_release(self.settings.hmem_memory_dir)
+            if release is None or self.settings.remote_target:
+                return None
+            there = self._releases()
+            for server in aliases.servers(self.settings, there):
+                aliases.sweep(self.settings, server, aliases.named_in(there), int(release.name))
+        except HmemError as error:
+            return str(error)
+        return None
+
+    def _releases(self) -> list[Path]:
+        directory = self.settings.hmem_memory_dir
+        return [release_dir(directory, run) for run in release_runs(directory)]
+
+    def carry_out(self, say: Say) -> str | None:
+        """Run the night if that is needed and can be done here; why the part is not done, or None."""
+        if self.done():
+            return None
+        if self.pinned and (self.later or not self.archive_here):
+            return "a pinned release holds it; run hmem release unpin, then a night, then hmem forget --resume"
+        if not self.archive_here:
+            return NOT_HERE
+        if self.later:
+            return "the archive's part is left to the next night; hmem forget --resume completes this afterwards"
+        if user := _foreign_user(self.settings):
+            return NO_CREDENTIALS.format(user=user)
+        if self.pinned:
+            with as_owner_of(self.settings.hmem_memory_dir):
+                unpin(self.settings.hmem_memory_dir)
+            say("The pin was lifted: the release that it held has the words in it.")
+        begun = time.time()
+        failure = self._run(say)
+        self.erased = sum(night.get("erased", 0) for night in _nights(self.settings) if night["finished_at"] >= begun)
+        if failure is None:
+            self._wait_for_readers()
+            failure = self._sweep()
+        if failure is None and self._refused():
+            failure = "the night did not take the owner's signature; hmem-night status says why"
+        if failure is None and not self.done():
+            failure = "the night has ended, and a release that holds it is in use, or is still read by some process; stop that process"
+        return failure
+
+    def _refused(self) -> bool:
+        """Whether the last night would not erase what this forgetting has signed."""
+        nights = _nights(self.settings)
+        known = ("refused_tombstones", "only_hiding_tombstones")
+        return not self.done() and bool(nights) and any(nights[-1].get(name) for name in known)
+
+    def _run(self, say: Say) -> str | None:
+        """One night, after the one that may be running; what it said when it failed."""
+        deadline, said = time.monotonic() + PATIENCE_SECONDS, 0.0
+        while True:
+            code, last = _night(self.settings)
+            if code in (0, RestartFailed.exit_code):
+                return None
+            if code != NightRunning.exit_code or time.monotonic() > deadline:
+                return f"the night ended with {code}: {last}"
+            if time.monotonic() - said > SAY_SECONDS:
+                say("Another night is running; this one waits for it.")
+                said = time.monotonic()
+            time.sleep(TRY_SECONDS)
+
+    def _wait_for_readers(self) -> None:
+        """Dispatchers that live hold the old release until they have opened the new one."""
+        release, client = current_release(self.settings.hmem_memory_dir), _bytes(self.client)
+        newest = read_manifest(release).run if release else 0
+        deadline = time.monotonic() + LEAVE_SECONDS
+        while time.monotonic() < deadline:
+            served = client.hgetall(keys.RELEASE)
+            alive = [name for name in served if client.exists(keys.lease(name.decode("utf-8", "replace")))]
+            if all(run_of(served[name]) in (0, newest) for name in alive) and not self._held():
+                return
+            time.sleep(0.2)
+
+    def _held(self) -> list[int]:
+        """Older releases that a reader kept the night from removing; they are tried again. On a read-only mount that is the night's business."""
+        try:
+            with as_owner_of(self.settings.hmem_memory_dir), locked_dir(self.settings.hmem_memory_dir):
+                return prune_outdated(self.settings.hmem_memory_dir)[1]
+        except OSError:
+            return []
+
+
+def archive_is_here(settings: Settings) -> bool:
+    """Whether this host has the archive, and this process may reach it: where the night is another user, only root's command may."""
+    try:
+        with as_owner_of(settings.hmem_night_dir):
+            return (settings.hmem_night_dir / "archive").is_dir()
+    except PermissionError:
+        return False
+
+
+def _foreign_user(settings: Settings) -> str | None:
+    """The user of our table as which a night that is started here would speak to Redis, unless it is the night's own."""
+    user = urlsplit(redis_url_of("night", settings.redis_url)).username
+    return user if user != NIGHT.name and any(user == one.name for one in USERS) else None
+
+
+def _nights(settings: Settings) -> list[dict[str, Any]]:
+    """The finished nights of this host, oldest first."""
+    with of_the_night(settings) as child:
+        done = subprocess.run(module_command("nightly", "status", "--json"), capture_output=True, check=False, **child)
+    nights = orjson.loads(done.stdout) if done.returncode == 0 else []
+    return [night["summary"] for night in nights if night["summary"]]
+
+
+def _night(settings: Settings) -> tuple[int, str]:
+    """A night in a process of its own, its progress shown here; (exit code, its last line)."""
+    command = module_command("nightly", "run")
+    last = ""
+    with (
+        of_the_night(settings) as child,
+        subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, **child
+        ) as night,
+    ):
+        for line in night.stderr or ():
+            text = line.decode("utf-8", "replace").rstrip()
+            last = text or last
+            sys.stderr.write(f"{text}\n")
+    return night.returncode, last
+
+
+def _bytes(client: Redis) -> Any:
+    return client

@@ -1,0 +1,155 @@
+"""The byte scan after a forgetting: every file and every value of every layer, for pieces of what is gone.
+
+What a text that is kept says as well is no evidence, so those pieces are left out first; words are looked for only where our own files are,
+for other programs' files have words of their own, and words that our own programs are written with tell nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing, suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from redis import Redis, ResponseError
+
+from dispatcher.forget.journal import FOLDER
+from dispatcher.forget.layers.claude import ClaudeLayer
+from dispatcher.forget.layers.redis import RedisLayer
+from dispatcher.forget.layers.store import StoreLayer
+from dispatcher.forget.layers.tasks import TasksLayer
+from dispatcher.forget.request import Scope
+from dispatcher.forget.select import release_summaries, released_chunks
+from shared.config.settings import Settings, names_a_host
+from shared.errors import HmemError
+from shared.release.manifest import current_release, read_manifest
+from shared.system.byte_scan import Needles, Scanned, own_words, scan, scan_values
+from shared.system.files import safe_name
+from shared.system.privileges import as_owner_of
+from shared.turns.records import RecordRefused, Turn
+from shared.wire import keys
+
+
+@dataclass
+class Proof:
+    """Searches; `store` is None where there is none."""
+
+    settings: Settings
+    client: Redis
+    store: StoreLayer | None
+    tasks: TasksLayer
+    scope: Scope
+
+    def search(self, needles: Needles, *, archive: bool) -> dict[str, Any]:
+        """What the receipt says of the scan. `archive`: also release and archive, out of which it must be by now."""
+        kept = list(self._kept_texts(archive=archive))
+        telling = needles.without([*kept, *own_words()]).apart_from(_terms(kept))
+        scanned = self.look(telling, archive=archive)
+        return {
+            "files": scanned.files,
+            "bytes": scanned.bytes,
+            "needles": len(telling),
+            "also_said_elsewhere": telling.said_elsewhere,
+            "archive": archive,
+            "found": [asdict(one) for one in scanned.found],
+            "unreadable": scanned.unreadable,
+        }
+
+    def look(self, telling: Needles, *, archive: bool) -> Scanned:
+        """Through every place."""
+        state, store = self.settings.hmem_state_dir, self.store
+        scanned = scan([state], telling, skip=[state / FOLDER])
+        for owners, places in self._archive_places() if archive else []:
+            with as_owner_of(owners):
+                scanned.add(scan(places, telling))
+        scanned.add(scan(ClaudeLayer(self.settings).places, telling.only_windows()))
+        scanned.add(scan_values(self._redis_values(), telling))
+        if store and not store.database.is_sqlite:
+            rows = store.database.rows_as_text()
+            scanned.add(
+                scan_values(((f"store: {table}", text.encode("utf-8", "replace")) for table, text in rows), telling)
+            )
+        return scanned
+
+    def _archive_places(self) -> list[tuple[Path, list[Path]]]:
+        """(directory by whose owner they are read, places). The night writes its mirror."""
+        memory, night, mirror = (
+            self.settings.hmem_memory_dir,
+            self.settings.hmem_night_dir,
+            self.settings.archive_mirror,
+        )
+        local = [Path(mirror)] if mirror and not names_a_host(mirror) else []
+        return [(memory, [memory]), (night, [night, *local])]
+
+    def _kept_texts(self, *, archive: bool) -> Iterator[str]:
+        for key, raw in RedisLayer(self.client).turns():
+            with suppress(RecordRefused):
+                turn = Turn.parse(key, raw)
+                if not self.scope.covers(turn):
+                    yield f"{turn.speaker} {turn.words}"
+        covered = {one.raw for one in self.tasks.covered(self.scope)}
+        yield from (one.text for one in self.tasks.all() if one.raw not in covered)
+        if self.store:
+            yield from self.store.texts()
+        with suppress(HmemError):  # a release that cannot be read keeps nothing
+            yield from self._released(built_without=archive)
+
+    def _released(self, *, built_without: bool) -> Iterator[str]:
+        for chunk in released_chunks(self.settings):
+            until = self.scope.until(chunk.chat_id)
+            if (until is None or chunk.started_at >= until) and not any(
+                stone.chat_id == chunk.chat_id and stone.named & set(chunk.turn_ids) for stone in self.scope.stones
+            ):
+                yield f"{chunk.speaker} {chunk.words}"
+        # Picked sentences are a function of the chunks, which are searched themselves; a model's text of the chat is no excuse.
+        asked = {f"chat_{safe_name(chat_id)}_summary.txt" for chat_id in self.scope.chats}
+        written = asked if self._written_by_model() or not built_without else set[str]()
+        yield from (text for path, text in release_summaries(self.settings) if path.name not in written)
+
+    def _written_by_model(self) -> bool:
+        release = current_release(self.settings.hmem_memory_dir)
+        return release is not None and read_manifest(release).summary_model is not None
+
+    def _redis_values(self) -> Iterator[tuple[str, bytes]]:
+        client: Any = self.client
+        for key in client.scan_iter(match=keys.ALL, count=1000):
+            place = "redis: " + _pattern_of(key)
+            yield place, key
+            try:
+                yield from ((place, value) for value in _parts(client, key))
+            except ResponseError:  # it is gone, or another type by now
+                continue
+
+
+def _terms(texts: list[str]) -> set[str]:
+    """The words of these texts as an index holds them: "striving" stands there as "strive"."""
+    from shared.search.chat_items import Tokeniser
+    from shared.text.stemming import stemmed
+
+    with closing(Tokeniser()) as tokeniser:
+        return {term for term, _ in tokeniser.postings([stemmed(text) for text in texts])}
+
+
+def _parts(client: Any, key: bytes) -> list[bytes]:
+    """All that a key holds, of whatever type."""
+    kind = client.type(key)
+    if kind == b"string":
+        value = client.get(key)
+        return [] if value is None else [value]
+    if kind == b"list":
+        return list(client.lrange(key, 0, -1))
+    if kind == b"hash":
+        return [part for pair in client.hgetall(key).items() for part in pair]
+    if kind == b"set":
+        return list(client.smembers(key))
+    if kind == b"zset":
+        return list(client.zrange(key, 0, -1))
+    return []
+
+
+def _pattern_of(key: bytes) -> str:
+    """Which kind of key it is: a key that cannot be read in full may hold words itself."""
+    text = key.decode("utf-8", "replace")
+    fixed = (known.pattern.split("{")[0] for known in keys.KEYS)
+    return max((one for one in fixed if text.startswith(one)), key=len, default="other")

@@ -1,0 +1,253 @@
+"""What is known of that which is to be forgotten: found in Redis, the medium store and the release, and made into tombstones.
+
+The archive is asked where it is on this host: what was forgotten in the chat before is only hidden there. Elsewhere, turns that are only in the
+archive are covered where a whole chat goes, and by their ids.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import subprocess
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from contextlib import closing
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from redis import Redis
+
+from dispatcher.forget.layers.redis import RedisLayer
+from dispatcher.forget.layers.store import StoreLayer
+from dispatcher.forget.layers.tasks import Running, TasksLayer
+from dispatcher.forget.night import archive_is_here
+from dispatcher.forget.request import Asked, Scope
+from dispatcher.memory.store.memories import Memory
+from shared.config.settings import Settings
+from shared.errors import ArchiveDamaged, HmemError, InvalidInput
+from shared.release.manifest import LEXICAL, SUMMARIES, current_release, parts_of
+from shared.search.lexical import Chunk, LexicalIndex
+from shared.system.processes import last_words, module_command, of_the_night
+from shared.turns.records import ROLES, RecordRefused, Tombstone, Turn, loads_object
+from shared.wire import keys
+
+RELEASE, ARCHIVE = "release: turns", "archive: turns"
+
+
+@dataclass
+class Selection:
+    """`turns`: (chat, turn id) → time and text of what is covered; `texts`: all that the scan is to look for; `layers`: place → how much.
+
+    Summaries are not looked for: they are made of the turns' words, and tell of those that are kept in the same form.
+    """
+
+    scope: Scope
+    turns: dict[tuple[str, str], tuple[float, str]] = field(default_factory=dict)
+    texts: list[str] = field(default_factory=list)
+    memories: list[Memory] = field(default_factory=list)
+    tasks: list[Running] = field(default_factory=list)
+    layers: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def empty(self) -> bool:
+        """Whether nothing at all is to be done; a whole chat may be forgotten before an old export of it comes."""
+        return self.scope.asked.kind != "chat" and not (self.scope.stones or self.layers or self.tasks)
+
+
+@dataclass(frozen=True)
+class Known:
+    """A turn as one place has it. `turn_ids`: several in a release, where the same was said again."""
+
+    chat_id: str
+    turn_ids: tuple[str, ...]
+    at: float
+    text: str
+    session: str | None
+    place: str
+
+
+class Selecting:
+    """Reads only."""
+
+    def __init__(self, settings: Settings, client: Redis, store: StoreLayer | None, tasks: TasksLayer) -> None:
+        self._settings, self._client = settings, client
+        self._redis, self._store, self._tasks = RedisLayer(client), store, tasks
+
+    def select(self, asked: Asked, forget_id: str) -> Selection:
+        now = time.time()
+        known = [one for one in self._known(asked) if asked.concerns(one.chat_id) and _meant(asked, one, now)]
+        selection = Selection(Scope(asked, _stones(asked, known, forget_id, now)))
+        for one in known:
+            selection.turns |= {(one.chat_id, turn_id): (one.at, one.text) for turn_id in one.turn_ids}
+            selection.scope.sessions |= {one.session} if one.session else set()
+        missing = set(asked.turn_ids) - {turn_id for _, turn_id in selection.turns}
+        if missing and not asked.hidden:
+            _refuse_unknown(asked, missing, self._settings)
+        selection.layers.update({place: sum(one.place == place for one in known) for place in (RELEASE, ARCHIVE)})
+        self._add_layers(selection)
+        selection.texts += [text for _, text in selection.turns.values()]
+        selection.layers = +selection.layers
+        return selection
+
+    def _add_layers(self, selection: Selection) -> None:
+        """What is held beside the turns. The tasks come before Redis' other keys, some of which are found by them."""
+        scope = selection.scope
+        if self._store:
+            stored = self._store.find(scope)
+            selection.memories = stored.memories
+            selection.texts += stored.texts
+            selection.layers.update(stored.counts)
+            scope.memory_chats |= {memory.chat_id for memory in stored.memories}
+        selection.tasks = self._tasks.covered(scope)
+        scope.stones += _stone_of_tasks(scope, selection.tasks)
+        selection.texts += [one.text for one in selection.tasks]
+        scope.tasks |= {turn_id.rpartition(":")[0] for _, turn_id in selection.turns}
+        scope.tasks |= {one.task.task_id for one in selection.tasks if one.task}
+        if scope.whole_chat:
+            scope.tasks |= self._awaited(scope.whole_chat)
+        for held in self._redis.find(scope):
+            selection.layers[held.layer] += 1
+            selection.texts += held.texts
+
+    def _awaited(self, chat_id: str) -> set[str]:
+        """Tasks of the chat of which only the id is known."""
+        client: Any = self._client
+        return {raw.decode("utf-8", "replace") for raw in client.lrange(keys.pending(chat_id), 0, -1)}
+
+    def _known(self, asked: Asked) -> Iterator[Known]:
+        for key, raw in self._redis.turns():
+            try:
+                turn = Turn.parse(key, raw)
+            except RecordRefused:
+                continue
+            yield _of_turn(turn, "redis")
+        for stored in self._store.turns.every(asked.chat_id) if self._store else ():
+            yield _of_turn(stored.turn, "store")
+        for read in (_released, _archived):
+            try:
+                yield from read(self._settings, asked.chat_id)
+            except (HmemError, sqlite3.Error):
+                if asked.kind != "chat":  # which needs no list of its turns
+                    raise
+
+
+def _released(settings: Settings, chat_id: str | None) -> Iterator[Known]:
+    for chunks in _by_turn(released_chunks(settings)):
+        if chat_id in (None, chunks[0].chat_id):
+            yield _of_chunks(chunks)
+
+
+def _archived(settings: Settings, chat_id: str | None) -> Iterator[Known]:
+    """By the night's own command: no part of this program reads the archive but the night."""
+    if not archive_is_here(settings):
+        return
+    command = module_command("nightly", "turns", *([f"--chat={chat_id}"] if chat_id else []))
+    with (
+        of_the_night(settings) as child,
+        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **child) as night,
+    ):
+        for line in night.stdout or ():
+            turn = loads_object(line)
+            yield Known(turn["chat_id"], (turn["turn_id"],), turn["timestamp"], turn["words"], None, ARCHIVE)
+        said = last_words(night.stderr.read() if night.stderr else b"")
+    if night.returncode:
+        raise ArchiveDamaged(f"The archive cannot be read, so nothing was forgotten: {said}")
+
+
+def released_chunks(settings: Settings) -> list[Chunk]:
+    """All chunks of the release in use; none if there is no release."""
+    release = current_release(settings.hmem_memory_dir)
+    if release is None:
+        return []
+    with closing(LexicalIndex(parts_of(release, LEXICAL))) as index:
+        return index.all_chunks()
+
+
+def release_summaries(settings: Settings) -> Iterator[tuple[Path, str]]:
+    release = current_release(settings.hmem_memory_dir)
+    for path in sorted((release / SUMMARIES).glob("*.txt")) if release else ():
+        yield path, path.read_text(encoding="utf-8", errors="replace")
+
+
+def _of_turn(turn: Turn, place: str) -> Known:
+    return Known(turn.chat_id, (turn.turn_id,), turn.timestamp, turn.words, turn.session, place)
+
+
+def _of_chunks(chunks: list[Chunk]) -> Known:
+    first = chunks[0]
+    return Known(
+        first.chat_id, first.turn_ids, first.started_at, " ".join(chunk.words for chunk in chunks), None, RELEASE
+    )
+
+
+def _by_turn(chunks: Iterable[Chunk]) -> list[list[Chunk]]:
+    """The passages of each turn, in their order."""
+    turns: dict[tuple[str, tuple[str, ...]], list[Chunk]] = {}
+    for chunk in chunks:
+        turns.setdefault((chunk.chat_id, chunk.turn_ids), []).append(chunk)
+    return [sorted(some, key=lambda chunk: chunk.passage) for some in turns.values()]
+
+
+def _meant(asked: Asked, one: Known, now: float) -> bool:
+    if asked.kind == "chat":
+        return asked.before is None or one.at < min(asked.before, now)
+    if asked.kind == "turn":
+        return not set(one.turn_ids).isdisjoint(asked.turn_ids)
+    return asked.holds(one.text)
+
+
+def _stones(asked: Asked, known: list[Known], forget_id: str, now: float) -> list[Tombstone]:
+    """One a chat. A whole chat has a second one where a clock was ahead: what it dated later is named."""
+    if asked.kind == "chat":
+        chat_id = str(asked.chat_id)
+        stones = [Tombstone(f"erase-{forget_id}", chat_id, now, asked.before, erase=True)]
+        late = {turn_id: one.at for one in known if one.at >= now for turn_id in one.turn_ids}
+        if late:
+            ids = frozenset(late)
+            stones.append(Tombstone(f"erase-{forget_id}-late", chat_id, now, turn_ids=ids, erase=True, said_at=late))
+        return stones
+    said_at: dict[str, dict[str, float | None]] = {}
+    if asked.kind == "turn" and asked.chat_id:
+        said_at[asked.chat_id] = dict.fromkeys(asked.turn_ids)
+    for one in known:
+        named = one.turn_ids if asked.kind == "matching" else set(one.turn_ids) & set(asked.turn_ids)
+        said_at.setdefault(one.chat_id, {}).update(dict.fromkeys(named, one.at))
+    return [
+        Tombstone(
+            f"erase-{forget_id}-{number}",
+            chat_id,
+            now,
+            turn_ids=frozenset(times),
+            erase=True,
+            said_at={turn_id: at for turn_id, at in times.items() if at is not None},
+        )
+        for number, (chat_id, times) in enumerate(sorted(said_at.items()), start=1)
+        if times
+    ]
+
+
+def _stone_of_tasks(scope: Scope, tasks: list[Running]) -> list[Tombstone]:
+    """Whatever tasks of a chat that goes have yet to leave: an answer that comes in between is dated after the other tombstones."""
+    named = [one.task.task_id for one in tasks if one.task]
+    if not scope.whole_chat or not named:
+        return []
+    first = scope.stones[0]
+    ids = frozenset(f"{task_id}:{role}" for task_id in named for role in ROLES)
+    return [Tombstone(f"{first.tombstone_id}-tasks", scope.whole_chat, first.created_at, turn_ids=ids, erase=True)]
+
+
+def _refuse_unknown(asked: Asked, missing: set[str], settings: Settings) -> None:
+    """Of a task that was named without a role one turn is enough. Where the archive is elsewhere, a turn of a named chat may be in there."""
+    tasks = {turn_id.rpartition(":")[0] for turn_id in asked.turn_ids if turn_id not in missing}
+    unknown = sorted(turn_id for turn_id in missing if turn_id.rpartition(":")[0] not in tasks)
+    if unknown and archive_is_here(settings):
+        raise InvalidInput(
+            f"{unknown[0]} is in none of Redis, the medium store, the release and the archive. "
+            "hmem search and hmem-night turns show the ids; nothing was forgotten."
+        )
+    if unknown and asked.chat_id is None:
+        raise InvalidInput(
+            f"{unknown[0]} is in none of Redis, the medium store and the release, so its chat is not known. "
+            "Name the chat too (--chat) to forget it in the archive."
+        )

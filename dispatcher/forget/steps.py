@@ -1,0 +1,270 @@
+"""The order of a forgetting. Each step may be repeated, so a resumed one begins at the first and changes nothing twice.
+
+journal      what is asked, the tombstones and the pieces for the scan are durable (journal.py)
+hidden       the tombstones are in forgotten.jsonl: nothing covered is injected any more
+announced    … and in Redis, for every night to come
+ended        sessions are ended, tasks answered or cancelled and out of flight; what they left has a tombstone too
+redis, store, claude, files      the layers of this host
+night        archive, mirror, caches, releases
+caches       every dispatcher that runs has dropped what it kept in memory; asked for at `announced` already, and now again
+scanned
+rewritten    Redis' own files and logs, where an administrator's URL is given (redis_files.py)
+receipt      then the journal goes
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from redis import Redis
+
+from dispatcher.forget.journal import Journal, Journals
+from dispatcher.forget.layers.caches import drop_caches
+from dispatcher.forget.layers.claude import ClaudeLayer
+from dispatcher.forget.layers.files import remove_files
+from dispatcher.forget.layers.redis import RedisLayer
+from dispatcher.forget.layers.redis_files import rewrite
+from dispatcher.forget.layers.store import StoreLayer, open_store
+from dispatcher.forget.layers.tasks import Running, TasksLayer
+from dispatcher.forget.night import NightPart
+from dispatcher.forget.receipt import receipt, what_stays, write_receipt
+from dispatcher.forget.scan import Proof
+from dispatcher.memory.tombstones import Forgotten, announce, end_conversation, raise_mark
+from shared.config.ownership import OURS
+from shared.config.settings import Settings
+from shared.errors import SettingsError
+from shared.release.retention import release_runs
+from shared.system.files import own_root
+from shared.system.owner_key import Signing, open_signing
+from shared.system.signing_key import signing_key
+from shared.turns.records import Tombstone
+from shared.vectors.aliases import servers
+from shared.wire import keys
+
+Say = Callable[[str], None]
+
+
+@dataclass
+class Hands:
+    """What a forgetting works with."""
+
+    settings: Settings
+    client: Redis
+    store: StoreLayer | None
+    tasks: TasksLayer
+    say: Say
+
+    @cached_property
+    def journals(self) -> Journals:
+        return Journals(self.settings.hmem_state_dir, lambda: self.signing)
+
+    @cached_property
+    def signing(self) -> Signing:
+        """Opened by the first journal, since that may make the owner's key: a preview changes nothing.
+
+        A key that cannot be used is none: what is to be forgotten is hidden all the same.
+        """
+        try:
+            return open_signing(self.settings)
+        except SettingsError as error:
+            return Signing(None, str(error).removesuffix("."))
+
+
+@contextmanager
+def open_hands(settings: Settings, client: Redis, say: Say) -> Iterator[Hands]:
+    """SettingsError without the secret: what is taken out of the queue is answered, and the bot believes signed answers only."""
+    secret = signing_key(settings, "queued messages could not be answered")
+    own_root(settings.hmem_state_dir, OURS["hmem_state_dir"])
+    tasks = TasksLayer(client, secret, settings.task_bytes)
+    store = open_store(settings)
+    try:
+        yield Hands(settings, client, store, tasks, say)
+    finally:
+        if store:
+            store.close()
+
+
+def carry_out(hands: Hands, journal: Journal, *, accept: bool = False) -> dict[str, Any]:
+    """All steps; the receipt. The journal stays where something is pending or was found, unless the owner accepts that."""
+    work = _Work(hands, journal)
+    work.hide()
+    work.end_conversations()
+    for step in (work.empty_redis, work.empty_store, work.empty_claude, work.empty_files):
+        step()
+    pending = [*work.running, *filter(None, [work.night()]), *work.drop_caches()]
+    scan = work.scan()
+    stays = what_stays(work.rewrite(), hands.store, journal.scope.asked.kind, servers(hands.settings))
+    record = receipt(journal, scan, stays, pending, accept=accept)
+    write_receipt(hands.settings.hmem_state_dir, record)
+    work.crash_point("receipt")
+    if record["complete"]:
+        hands.journals.remove(journal)
+    return record
+
+
+def hide(hands: Hands, journal: Journal) -> None:
+    """From now on nothing covered is injected; the rest may have to wait for an older one's night."""
+    _Work(hands, journal).hide()
+
+
+class _Work:
+    """The steps of one."""
+
+    def __init__(self, hands: Hands, journal: Journal) -> None:
+        self._hands, self._journal, self._scope = hands, journal, journal.scope
+        self._forgotten = Forgotten(hands.settings.hmem_state_dir)
+        self.running: list[str] = []
+        self._proven = False
+
+    def crash_point(self, step: str) -> None:
+        """Tests make the process die here, as if the power had gone (HMEM_CRASH_AT)."""
+        if self._hands.settings.hmem_crash_at == f"forget:{step}":
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def hide(self) -> None:
+        self._hands.journals.write(self._journal)
+        self.crash_point("journal")
+        self._add(self._scope.stones)
+        self.crash_point("announced")
+
+    def _add(self, stones: list[Tombstone]) -> None:
+        """Without the owner's key they only hide; `hmem forget --resume` with it adds them once more."""
+        signed = [self._hands.signing.signed(stone) for stone in stones]
+        for stone in signed:
+            self._forgotten.add(stone)
+        self.crash_point("hidden")
+        announce(self._hands.client, signed)
+        raise_mark(self._hands.client)
+
+    def end_conversations(self) -> None:
+        """Sessions first: what runs now does not become part of the next one."""
+        self._end_sessions()
+        tasks = self._hands.tasks
+        self._count("redis: tasks", answered=tasks.withdraw(self._scope))
+        meanwhile = tasks.cancel(self._scope)
+        self._wait(meanwhile)
+        self._cover_late(meanwhile)
+        self._end_sessions()
+        self._done("ended")
+
+    def _end_sessions(self) -> None:
+        for chat_id in self._scope.chats:
+            end_conversation(self._hands.client, chat_id)
+
+    def _wait(self, meanwhile: list[Running]) -> None:
+        if not meanwhile:
+            return
+        self._hands.say(f"{len(meanwhile)} task(s) of the chat are being answered; this waits for their end.")
+        left = self._hands.tasks.wait(self._scope)
+        self._count("redis: tasks", ended=len(meanwhile) - len(left))
+        self.running = [
+            f"task {one.task.task_id if one.task else 'unreadable'} of chat {one.chat_id} is still in flight; run hmem forget --resume"
+            for one in left
+        ]
+
+    def _cover_late(self, meanwhile: list[Running]) -> None:
+        """What they stored that is dated after the tombstones."""
+        late: dict[str, dict[str, float]] = {}
+        for turn in self._hands.tasks.stored_late(self._scope, meanwhile):
+            late.setdefault(turn.chat_id, {})[turn.turn_id] = turn.timestamp
+        known = len(self._scope.stones)
+        stones = [
+            Tombstone(
+                f"erase-{self._journal.forget_id}-more{known + number}",
+                chat_id,
+                self._journal.started_at,
+                turn_ids=frozenset(said_at),
+                erase=True,
+                said_at=said_at,
+            )
+            for number, (chat_id, said_at) in enumerate(sorted(late.items()))
+        ]
+        if stones:
+            self._scope.stones += stones
+            self._hands.journals.write(self._journal)
+            self._add(stones)
+
+    def empty_redis(self) -> None:
+        layer = RedisLayer(self._hands.client)
+        for name, number in layer.remove(layer.find(self._scope)).items():
+            self._count(name, removed=number)
+        self._done("redis")
+
+    def empty_store(self) -> None:
+        for name, number in self._hands.store.remove(self._scope).items() if self._hands.store else ():
+            self._count(name, removed=number)
+        self._done("store")
+
+    def empty_claude(self) -> None:
+        client: Any = self._hands.client
+        scope = self._scope
+        raws = [client.get(keys.session(chat_id)) for chat_id in scope.chats]
+        going_on = [raw.decode("utf-8", "replace") for raw in raws if raw]
+        removed = ClaudeLayer(self._hands.settings).remove(scope.chats, scope.sessions, going_on)
+        self._count("claude: transcripts", removed=removed)
+        self._done("claude")
+
+    def empty_files(self) -> None:
+        self._count("files", removed=remove_files(self._hands.settings, self._scope.chats))
+        self._done("files")
+
+    def night(self) -> str | None:
+        """Why the archive's part is not done, or None."""
+        hands = self._hands
+        part = NightPart(hands.settings, hands.client, self._scope.stones, self._journal.later)
+        before = release_runs(hands.settings.hmem_memory_dir)
+        failure = self._unsigned() or part.carry_out(hands.say)
+        self._proven = failure is None
+        if self._proven:
+            remove_files(hands.settings, [])  # copies of the old release's index
+        self._count("archive", records=part.erased)
+        self._count("releases", removed=len(set(before) - set(release_runs(hands.settings.hmem_memory_dir))))
+        self._done("night")
+        return failure
+
+    def _unsigned(self) -> str | None:
+        signing = self._hands.signing
+        if signing.key or not self._scope.stones:
+            return None
+        todo = "run hmem forget --resume as the user who has that key"
+        return f"{signing.why_not}, so the night would only hide it; {todo}. {signing.way_on}".rstrip(" .")
+
+    def drop_caches(self) -> list[str]:
+        """Which dispatchers still keep theirs."""
+        dropped, kept = drop_caches(self._hands.client, self._hands.say)
+        if dropped:
+            self._journal.layers["caches of dispatchers"] = {"dropped": len(dropped)}
+        self._done("caches")
+        return [
+            f"the dispatcher {name} has not dropped its caches; restart it, then run hmem forget --resume"
+            for name in kept
+        ]
+
+    def scan(self) -> dict[str, Any]:
+        hands = self._hands
+        proof = Proof(hands.settings, hands.client, hands.store, hands.tasks, self._scope)
+        found = proof.search(self._journal.needles, archive=self._proven)
+        self.crash_point("scanned")
+        return found
+
+    def rewrite(self) -> list[dict[str, str]]:
+        """Redis' own files and logs; what stays of them."""
+        rewritten = rewrite(self._hands.settings, self._hands.client, self._hands.say)
+        for name, how in rewritten.done.items():
+            self._count(f"redis: {name}", **{how: 1})
+        return rewritten.stays
+
+    def _count(self, layer: str, **numbers: int) -> None:
+        if any(numbers.values()):
+            self._journal.count(layer, **numbers)
+
+    def _done(self, step: str) -> None:
+        """The counts so far outlive a crash."""
+        self._hands.journals.write(self._journal)
+        self.crash_point(step)

@@ -1,0 +1,110 @@
+"""Checks of the Claude CLI: is it there, is it new enough, is it logged in. The provider is asked nothing.
+
+`claude auth status` says what the CLI itself believes; whether the provider still accepts that login shows with the first answer.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from dispatcher.claude.client import cli_environment, find_cli
+from dispatcher.health.findings import Fault, Finding, Setup, ok, problem, skipped
+from shared.errors import ClaudeUnavailable
+from shared.system.processes import last_line, run_bounded
+
+#: The oldest version that was tried, and the one that the tests run with (scripts/setup installs it).
+OLDEST_CLAUDE = "2.1.197"
+TESTED_CLAUDE = "2.1.330"
+#: Seconds that the CLI may take to say its version, or whether it is logged in.
+ANSWER_SECONDS = 20.0
+#: A port of this host where nobody listens: what the CLI would send at its start, unasked, ends here.
+_NOWHERE = "http://127.0.0.1:9"
+_SEALED = {
+    "ANTHROPIC_BASE_URL": _NOWHERE,
+    "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+    "DISABLE_AUTOUPDATER": "1",
+    "NO_PROXY": "",
+    "no_proxy": "",
+    **dict.fromkeys(("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"), _NOWHERE),
+}
+
+
+def check_claude(setup: Setup) -> Finding:
+    """It is installed, starts, and is new enough."""
+    done = _run(setup, "--version")
+    found = re.search(r"\d+\.\d+\.\d+", done.stdout)
+    if done.returncode != 0 or not found:
+        raise ClaudeUnavailable(
+            f"{find_cli(setup.settings)} --version does not say a version ({last_line(done)[:200]}), so it is no Claude CLI "
+            "that could be started. Install it again (scripts/setup --with-claude), or set CLAUDE_BIN."
+        )
+    version = found[0]
+    if _numbers(version) < _numbers(OLDEST_CLAUDE):
+        return problem(
+            Fault.CLAUDE_TOO_OLD,
+            f"The Claude CLI {version} is too old: {OLDEST_CLAUDE} is the oldest that was tested, {TESTED_CLAUDE} the newest.",
+            "Install a newer one (scripts/setup --with-claude, or claude update).",
+        )
+    return ok(f"The Claude CLI {version} is installed{_compared(version)}.")
+
+
+def _compared(version: str) -> str:
+    """How the version stands to the tested one, and what to do if that should matter."""
+    if _numbers(version) == _numbers(TESTED_CLAUDE):
+        return ", which is the version that was tested"
+    than = "newer" if _numbers(version) > _numbers(TESTED_CLAUDE) else "older"
+    return f", {than} than {TESTED_CLAUDE}, which was tested; if answers go wrong, scripts/setup --with-claude installs that one"
+
+
+def check_login(setup: Setup) -> Finding:
+    """It has an account to answer with."""
+    done = _run(setup, "auth", "status")
+    said = _object(done.stdout)
+    if said.get("loggedIn") is True:
+        way = said.get("apiKeySource") or said.get("authMethod") or "unknown"
+        return ok(f"The Claude CLI is logged in (by {way}); the provider was not asked.")
+    home = cli_environment(setup.settings).get("HOME", "")
+    if said.get("loggedIn") is False:
+        return problem(
+            Fault.CLAUDE_LOGIN,
+            f"The Claude CLI is not logged in for the user whose HOME is {home}, so it cannot answer.",
+            "Start claude once as the dispatcher's user and log in, or give that user's dispatcher ANTHROPIC_API_KEY "
+            "or the CLAUDE_CODE_OAUTH_TOKEN that `claude setup-token` prints.",
+        )
+    return skipped(
+        f"This Claude CLI does not say whether it is logged in ({last_line(done)[:200]}).",
+        "Try it: echo hello | claude -p",
+    )
+
+
+def _run(setup: Setup, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run the CLI in the environment that the dispatcher gives it, but with no way out of this host."""
+    binary = find_cli(setup.settings)
+    environment = cli_environment(setup.settings) | _SEALED
+    try:
+        return run_bounded([binary, *arguments], ANSWER_SECONDS, environment=environment, directory=Path("/"))
+    except subprocess.TimeoutExpired as error:
+        raise ClaudeUnavailable(
+            f"{binary} {' '.join(arguments)} did not end within {ANSWER_SECONDS:g} s. Start it by hand to see what it waits for."
+        ) from error
+    except OSError as error:
+        raise ClaudeUnavailable(
+            f"{binary} cannot be started ({error.strerror}). Install it again (scripts/setup --with-claude), or set CLAUDE_BIN."
+        ) from error
+
+
+def _object(text: str) -> dict[str, Any]:
+    try:
+        value = orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in version.split("."))

@@ -1,0 +1,208 @@
+"""Checks of what is remembered: the release in use, the pin, the embedder, whether it fits, and the store of the day."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from contextlib import closing
+from pathlib import Path
+
+from dispatcher.forget.journal import unfinished_names
+from dispatcher.health.findings import Fault, Finding, Setup, ok, problem, skipped, warning
+from dispatcher.health.status import pin_sentence
+from dispatcher.memory.tombstones import Forgotten
+from shared.config.settings import Settings
+from shared.embedding.models import Embedder, open_embedder
+from shared.errors import IndexServerAway, MemoryStale, ReleaseRefused, SettingsError
+from shared.release.manifest import (
+    LEXICAL,
+    MANIFEST,
+    RELEASES,
+    Manifest,
+    current_release,
+    no_release,
+    parts_of,
+    read_manifest,
+    verify,
+)
+from shared.release.parts import part_files
+from shared.release.retention import read_pin
+from shared.text.format import zoned_text
+from shared.vectors.builders import SERVED
+from shared.vectors.choose import backend_of
+from shared.vectors.libraries import how_to_install
+from shared.vectors.searching import AskingBackend
+from shared.wire import keys
+
+#: Seconds that Ollama may take for one answer here: enough to load a model, not enough to keep a person waiting.
+OLLAMA_SECONDS = 30.0
+
+
+def check_release(setup: Setup) -> Finding:
+    """There is memory, and this user can read it with this program."""
+    memory = setup.settings.hmem_memory_dir
+    try:
+        if not memory.is_dir():
+            return problem(
+                Fault.MEMORY_MISSING,
+                f"The memory directory {memory} is {'no directory' if memory.exists() else 'not there'}, so nothing can be recalled.",
+                "Set HMEM_MEMORY_DIR to where the night publishes, mount it, or create it (sudo install -d -m 700 -o USER).",
+            )
+        return _look_at(memory)
+    except PermissionError as error:
+        return _unreadable(Path(error.filename or memory))
+
+
+def _look_at(memory: Path) -> Finding:
+    if locked := _locked(memory, memory / "releases"):
+        return _unreadable(locked)
+    release = current_release(memory)
+    if release is None:
+        sentence, _, fix = no_release(memory).partition(". ")
+        made = any((memory / RELEASES).glob("[0-9]*"))
+        return problem(ReleaseRefused.exit_code, f"{sentence}.", fix) if made else warning(f"{sentence}.", fix)
+    texts = parts_of(release, LEXICAL)
+    if locked := _locked(release, release / MANIFEST, texts) or _locked(*part_files(texts)):
+        return _unreadable(locked)
+    manifest = verify(release)
+    turns, chats = sum(manifest.turns_per_chat.values()), len(manifest.turns_per_chat)
+    return ok(f"Release {manifest.run} is as it was built: {turns} turns of {chats} chats.")
+
+
+def _locked(*paths: Path) -> Path | None:
+    """The first that is there and may not be read by this user."""
+    for path in paths:
+        wanted = os.R_OK | (os.X_OK if path.is_dir() else 0)
+        if path.exists() and not os.access(path, wanted):
+            return path
+    return None
+
+
+def _unreadable(path: Path) -> Finding:
+    return problem(
+        Fault.MEMORY_UNREADABLE,
+        f"{path} may not be read by this user (uid {os.geteuid()}), so nothing can be recalled.",
+        "Run dispatcher, night and this command as the same user, or give it the files (sudo chown -R USER).",
+    )
+
+
+def check_pin(setup: Setup) -> Finding:
+    """Nights may switch to what they publish."""
+    pin = read_pin(setup.settings.hmem_memory_dir)
+    if pin is None:
+        return ok("No release is pinned: each night switches to its own.")
+    fix = "hmem release unpin, as soon as what it was for is mended: the next night then switches and deletes as usual."
+    if old := pin_sentence(pin, setup.now(), setup.settings):
+        return problem(MemoryStale.exit_code, f"{old[0].upper()}{old[1:]}.", fix)
+    since = zoned_text(pin.since, setup.settings.timezone)
+    return warning(f"Release {pin.run} is pinned since {since}: nights publish beside it and delete nothing.", fix)
+
+
+def check_embedder(setup: Setup) -> Finding:
+    """Text becomes vectors, and they are those of the model that is meant."""
+    embedder = _open(setup.settings)
+    if embedder is None:
+        return ok("EMBEDDER=none: memory is looked up by words alone.")
+    from shared.embedding.probes import prove
+
+    with closing(embedder):
+        identity = embedder.identity
+        prove(embedder)
+    return ok(f"The embedder answers: {identity.family} at {identity.provider} ({identity.dimensions} dimensions).")
+
+
+def _open(settings: Settings) -> Embedder | None:
+    limit = min(settings.ollama_timeout, OLLAMA_SECONDS)
+    return open_embedder(settings.model_copy(update={"ollama_timeout": limit}))
+
+
+def check_vectors(setup: Setup) -> Finding:
+    """The embedder of the day makes vectors that may be compared with those of the release."""
+    release = current_release(setup.settings.hmem_memory_dir)
+    if release is None:
+        return skipped("Without a release there is nothing that the embedder could differ from.")
+    manifest = read_manifest(release)
+    chosen = backend_of(setup.settings, release, manifest)
+    if setup.settings.memory_backend == "summary":
+        return ok(
+            "MEMORY_BACKEND=summary: nothing is looked up; the chat's summary is all of the release that is told."
+        )
+    if setup.settings.memory_backend == "none":
+        return ok("MEMORY_BACKEND=none: memory is looked up by words alone.")
+    if not isinstance(chosen, AskingBackend):
+        return _no_vectors(setup.settings, f"{chosen.why_not}")
+    indexed = manifest.embedding
+    if indexed is None:
+        return _no_vectors(setup.settings, f"release {release.name} does not say how it was embedded")
+    embedder = _open(setup.settings)
+    if embedder is None:
+        return warning(
+            f"Release {release.name} has vectors of {indexed.family}, which EMBEDDER=none does not use.",
+            "Set EMBEDDER as in the night, or leave it so for words alone.",
+        )
+    from shared.embedding.probes import difference
+
+    with closing(embedder):
+        why = embedder.identity.difference(indexed) or difference(embedder, indexed)
+    if why is None:
+        fits = f"The embedder fits release {release.name} ({indexed.family}, indexed by {indexed.provider})"
+        return _cannot_open(setup.settings, release, manifest, chosen.name) or ok(
+            f"{fits}, and its {chosen.name} index answers."
+        )
+    return problem(
+        Fault.EMBEDDER_DIFFERS,
+        f"The embedder differs from the one that release {release.name} was indexed with, so it is looked up by words alone: {why}.",
+        f"Set EMBEDDER and EMBED_MODEL to {indexed.family} as in the night, or run hmem-night backfill archive --reembed with these settings.",
+    )
+
+
+def _cannot_open(settings: Settings, release: Path, manifest: Manifest, name: str) -> Finding | None:
+    """What keeps the index of the release from being searched; views of it are made elsewhere, so that nothing is changed."""
+    with tempfile.TemporaryDirectory(prefix="hmem-doctor-") as state:
+        chosen = backend_of(settings.model_copy(update={"hmem_state_dir": Path(state)}), release, manifest)
+        chosen.open()
+        why = chosen.why_not
+        chosen.close()
+    if why is None:
+        return None
+    code = IndexServerAway if name in SERVED else SettingsError if how_to_install(name) else ReleaseRefused
+    fix = "Mend that, or set MEMORY_BACKEND to another index that the release has; until then there are keywords."
+    return problem(code.exit_code, f"The {name} index of release {release.name} cannot be searched: {why}.", fix)
+
+
+def check_store(setup: Setup) -> Finding:
+    """What is forgotten can be told, and the store of the day answers."""
+    settings = setup.settings
+    Forgotten(settings.hmem_state_dir).all()
+    if (settings.medium_url or "").strip().lower() == "none":
+        return ok("MEDIUM_URL=none: nothing is kept by day.")
+    from dispatcher.memory.store.database import Database
+    from dispatcher.memory.store.memories import Memories
+
+    with closing(Database(settings.medium_url, settings.hmem_state_dir)) as database:
+        if database.path is not None and not database.path.exists():
+            return ok(f"There is no store of the day at {database.place} yet; the dispatcher makes it.")
+        kept = Memories(database).total()
+    sentence = f"The store of the day answers: {kept} facts, goals and preferences at {database.place}."
+    if waiting := setup.redis.llen(keys.TAGS):
+        return warning(f"{sentence} {waiting} answers' tags wait to be acted on.", "Look at the log of hmem run.")
+    return ok(sentence)
+
+
+def check_forgetting(setup: Setup) -> Finding:
+    """What was to be forgotten for good is."""
+    unfinished = unfinished_names(setup.settings.hmem_state_dir)
+    if not unfinished:
+        return ok("No forgetting is unfinished.")
+    return warning(
+        f"What was to be forgotten may still be somewhere: {', '.join(unfinished)} began and is not complete.",
+        "Run hmem forget --resume; its receipt says what is pending.",
+    )
+
+
+def _no_vectors(settings: Settings, why: str) -> Finding:
+    """A release that cannot be searched by meaning: meant so where there is no embedder either."""
+    if settings.embedder == "none":
+        return ok(f"Memory is looked up by words alone: EMBEDDER=none, and {why}.")
+    fix = "Set NIGHT_INDEXES and EMBEDDER on the night host and MEMORY_BACKEND here as you mean them, then run hmem-night run."
+    return warning(f"Memory is looked up by words alone: {why.partition(';')[0]}.", fix)

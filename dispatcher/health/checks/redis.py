@@ -1,0 +1,200 @@
+"""Checks of Redis: does it answer, may we do what we must, will it keep what it is given, is it the same time there.
+
+The rights are tried on the real keys without changing any: after MULTI, Redis judges each command (rights, memory, read-only) when it
+is queued, and what is queued is gone when we hang up. Unlike ACL DRYRUN that needs no administrator's right. It leaves lines in ACL LOG.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import redis
+from redis.exceptions import NoPermissionError
+
+from dispatcher.answering.worker import OLDEST_REDIS
+from dispatcher.health.checks.redis_rights import PROBE, judge, of_ours, to_do, user_of, words_of
+from dispatcher.health.findings import Fault, Finding, Setup, ok, problem, warning
+from shared.errors import RedisUnavailable
+from shared.wire import keys
+from shared.wire.users import DISPATCHER
+
+#: A worse difference makes expiries, dates and the age of the last night wrong.
+FAR_SECONDS = 60.0
+#: Keys that are named where many are denied.
+SHOWN_KEYS = 4
+
+#: What the dispatcher does with each key, by the table of its rights; PROBE stands for an id.
+USES: dict[str, str] = {}
+for _right in DISPATCHER.rights:
+    for _pattern in _right.patterns:
+        _key = _pattern.replace("*", PROBE)
+        USES[_key] = f"{USES.get(_key, '')} {_right.commands}".strip()
+#: Commands without a key.
+KEYLESS = ("INFO server", "PING", "SCRIPT LOAD return", f"EVALSHA {'0' * 40} 0")
+
+
+def check_redis(setup: Setup) -> Finding:
+    """It answers, and is new enough."""
+    place = setup.redis.connection_pool.connection_kwargs
+    where = place.get("path") or f"{place.get('host')}:{place.get('port')}"
+    try:
+        version = str(setup.redis.info("server")["redis_version"])
+    except NoPermissionError:
+        return ok(f"Redis answers at {where}; its version cannot be asked by this user.")
+    if tuple(int(part) for part in version.split(".")[:2]) < OLDEST_REDIS:
+        return problem(
+            RedisUnavailable.exit_code,
+            f"Redis {version} at {where} is too old: the dispatcher needs 7.0 or newer.",
+            "Update Redis, or set REDIS_URL to a newer one.",
+        )
+    return ok(f"Redis {version} answers at {where}.")
+
+
+def check_rights(setup: Setup) -> Finding:
+    """This user may do what the dispatcher does; another one of our users what its part does."""
+    user = user_of(setup.redis)
+    ours = of_ours(user)
+    if ours is not None and ours is not DISPATCHER:
+        return judge(setup.redis, ours)
+    try:
+        commands, names = _refused(setup.redis)
+    except NoPermissionError as error:  # not even connecting is allowed (SELECT of another database)
+        sentence = f"The Redis user {user} may not use this database: {error}."
+        return problem(Fault.REDIS_RIGHTS, sentence, "Give it +select, or set REDIS_URL to another database or user.")
+    if not commands and not names:
+        return ok(f"The Redis user {user} may do what the dispatcher does.")
+    parts = [f"run {', '.join(commands)}"] if commands else []
+    parts += [f"reach {_few(names)}"] if names else []
+    grants = (["'~hcli:*'"] if names else []) + [f"+{name.lower().replace(' ', '|')}" for name in commands]
+    of_nights = not commands and set(names) <= {keys.NIGHT_LAST, keys.NIGHT_FAILED}
+    lost = "a missed night would not be noticed" if of_nights else "tasks could not be taken or finished"
+    by_hand = (
+        f"As an administrator: redis-cli ACL SETUSER {user} {' '.join(grants)} (and ACL SAVE or CONFIG REWRITE), "
+        "or set REDIS_URL to another user."
+    )
+    return problem(
+        Fault.REDIS_RIGHTS,
+        f"The Redis user {user} may not {' and may not '.join(parts)}, so {lost}.",
+        to_do(user) if ours else by_hand,
+    )
+
+
+def _refused(client: redis.Redis) -> tuple[list[str], list[str]]:
+    """Commands and keys that this user is denied, each once. Any other refusal (memory full, read-only replica) is raised."""
+    connection: Any = client.connection_pool.get_connection()
+    try:
+        commands: dict[str, None] = {}
+        names: dict[str, None] = {}
+        # EXEC goes first, while nothing is queued; after MULTI it is never sent.
+        if not _judged(connection, ["EXEC"], commands, names) or not _judged(connection, ["MULTI"], commands, names):
+            return [*commands], [*names]
+        for key, used in USES.items():
+            for name in used.split():
+                _judged(connection, words_of(name, key), commands, names)
+        for line in KEYLESS:
+            _judged(connection, line.split(), commands, names)
+        return [*commands], [*names]
+    finally:
+        connection.disconnect()  # Redis forgets what is queued
+        client.connection_pool.release(connection)
+
+
+def _judged(connection: Any, command: list[str], commands: dict[str, None], names: dict[str, None]) -> bool:
+    """Whether Redis lets this command pass; else it is noted. A lost connection is raised: nothing may follow on a new one."""
+    connection.send_command(*command)
+    try:
+        connection.read_response()
+    except NoPermissionError as error:
+        if "to access" in str(error):
+            names[command[_words(command)].replace(PROBE, "*")] = None
+        else:
+            commands[" ".join(command[: _words(command)])] = None
+        return False
+    except redis.exceptions.ExecAbortError:  # how Redis words that EXEC is denied
+        commands["EXEC"] = None
+        return False
+    except redis.ReadOnlyError as error:
+        raise RedisUnavailable(
+            "Redis is a read-only replica, so nothing can be stored. Set REDIS_URL to its primary."
+        ) from error
+    except redis.ResponseError as error:
+        if "EXEC without MULTI" in str(error):
+            return True
+        raise
+    return True
+
+
+def _words(command: list[str]) -> int:
+    """Of how many words a command's name is."""
+    return 2 if command[0] in ("SCRIPT", "MEMORY") else 1
+
+
+def _few(names: list[str]) -> str:
+    more = f" and {len(names) - SHOWN_KEYS} more keys" if len(names) > SHOWN_KEYS else ""
+    return ", ".join(names[:SHOWN_KEYS]) + more
+
+
+def check_eviction(setup: Setup) -> Finding:
+    """Nothing is thrown away when memory is full."""
+    memory = setup.redis.info("memory")
+    policy, limit = str(memory["maxmemory_policy"]), int(memory["maxmemory"])
+    if policy == "noeviction":
+        return ok("Redis never evicts (noeviction).")
+    lost = (
+        "turns that no night has archived yet"
+        if policy.startswith("allkeys")
+        else "sessions and marks of finished tasks"
+    )
+    when = "when its memory is full" if limit else "as soon as maxmemory is set and reached"
+    return problem(
+        Fault.EVICTION_POLICY,
+        f"Redis' eviction policy is {policy}: {when}, it silently drops {lost}.",
+        "redis-cli CONFIG SET maxmemory-policy noeviction, then redis-cli CONFIG REWRITE.",
+    )
+
+
+def check_persistence(setup: Setup) -> Finding:
+    """What Redis is given survives its restart."""
+    state = setup.redis.info("persistence")
+    fix = "redis-cli CONFIG SET appendonly yes, then redis-cli CONFIG REWRITE."
+    for part, said in (("append-only file", "aof_last_write_status"), ("snapshot", "rdb_last_bgsave_status")):
+        if state.get(said, "ok") != "ok":
+            return problem(
+                Fault.PERSISTENCE,
+                f"Redis could not write its last {part}, so new turns may be lost when it restarts.",
+                "Look at Redis' log and at the free space of its disk.",
+            )
+    if state["aof_enabled"]:
+        return ok("Redis writes its append-only file.")
+    try:
+        schedule = str(setup.redis.config_get("save").get("save", ""))
+    except NoPermissionError:
+        return warning(
+            "Redis writes no append-only file, and whether it takes snapshots cannot be checked by this user: turns of today may be lost.",
+            fix,
+        )
+    if schedule:
+        return problem(
+            Fault.PERSISTENCE,
+            f"Redis takes snapshots only (save {schedule}): turns since the last one are lost in a crash.",
+            fix,
+        )
+    return problem(
+        Fault.PERSISTENCE,
+        "Redis keeps nothing on disk: neither append-only file nor snapshots, so its restart loses all turns of the day.",
+        fix,
+    )
+
+
+def check_clock(setup: Setup) -> Finding:
+    """The clock here and that of Redis agree."""
+    seconds, micros = setup.redis.time()
+    apart = setup.now() - (int(seconds) + int(micros) / 1_000_000)
+    if abs(apart) <= FAR_SECONDS:
+        return ok(f"The clocks of this host and of Redis agree ({abs(apart):.1f} s apart).")
+    return problem(
+        Fault.CLOCK,
+        f"The clock of this host is {abs(apart):.0f} s {'ahead of' if apart > 0 else 'behind'} Redis': dates of turns "
+        "and the age of the last night are wrong.",
+        "Switch on time synchronisation on both hosts (timedatectl set-ntp true).",
+    )

@@ -1,0 +1,160 @@
+"""`hmem doctor`: every check, in order of importance; each is one function that looks and changes nothing.
+
+The command ends with the code of the first problem. A check that fails to run says so and stops none of the others; one whose
+precondition failed is skipped.
+"""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from redis import Redis
+from redis.backoff import NoBackoff
+from redis.exceptions import NoPermissionError
+from redis.retry import Retry
+
+from dispatcher.health.checks.bot import check_bot, check_owners
+from dispatcher.health.checks.claude import check_claude, check_login
+from dispatcher.health.checks.hcli import check_expiry, check_outbox, check_patience
+from dispatcher.health.checks.host import check_directories, check_disk, check_secret, check_state
+from dispatcher.health.checks.memory import (
+    check_embedder,
+    check_forgetting,
+    check_pin,
+    check_release,
+    check_store,
+    check_vectors,
+)
+from dispatcher.health.checks.metrics import check_metrics
+from dispatcher.health.checks.night import (
+    check_archive,
+    check_mirror,
+    check_night,
+    check_night_directory,
+    check_owner_key,
+)
+from dispatcher.health.checks.queue import check_dead, check_dispatcher
+from dispatcher.health.checks.redis import check_clock, check_eviction, check_persistence, check_redis, check_rights
+from dispatcher.health.checks.walls import check_isolation
+from dispatcher.health.findings import Finding, Setup, Usage, of_error, problem, skipped
+from shared.config.settings import Settings
+from shared.errors import SettingsError
+from shared.system.command import translate
+from shared.wire.values import open_redis
+
+#: Seconds to wait for Redis, to connect and for each answer.
+REDIS_SECONDS = 5.0
+MARKS = {"ok": "✓", "warning": "!", "problem": "✗", "skipped": "-"}
+
+
+@dataclass(frozen=True)
+class Check:
+    name: str
+    run: Callable[[Setup], Finding]
+    needs: tuple[str, ...] = ()  # checks that must not have failed
+
+
+CHECKS: tuple[Check, ...] = (
+    Check("settings", check_secret),
+    Check("redis", check_redis),
+    Check("rights", check_rights, needs=("redis",)),
+    Check("eviction", check_eviction, needs=("redis",)),
+    Check("persistence", check_persistence, needs=("redis",)),
+    Check("clock", check_clock, needs=("redis",)),
+    Check("expiry", check_expiry, needs=("redis",)),
+    Check("patience", check_patience, needs=("redis",)),
+    Check("outbox", check_outbox, needs=("redis",)),
+    Check("claude", check_claude),
+    Check("login", check_login, needs=("claude",)),
+    Check("dispatcher", check_dispatcher, needs=("redis",)),
+    Check("dead letters", check_dead, needs=("redis",)),
+    Check("bot", check_bot, needs=("redis",)),
+    Check("owners", check_owners),
+    Check("isolation", check_isolation),
+    Check("state", check_state),
+    Check("directories", check_directories),
+    Check("disk", check_disk),
+    Check("release", check_release),
+    Check("pin", check_pin),
+    Check("embedder", check_embedder),
+    Check("vectors", check_vectors, needs=("release", "embedder")),
+    Check("store", check_store, needs=("redis", "state")),
+    Check("forgetting", check_forgetting),
+    Check("night", check_night, needs=("redis",)),
+    Check("night dir", check_night_directory),
+    Check("archive", check_archive),
+    Check("mirror", check_mirror),
+    Check("owner key", check_owner_key),
+    Check("metrics", check_metrics, needs=("redis",)),
+)
+
+
+def examine(
+    settings: Settings,
+    now: Callable[[], float] = time.time,
+    disk_usage: Callable[[Path], Usage] = shutil.disk_usage,
+) -> Iterator[Finding]:
+    """Every check's finding, as soon as it is there."""
+    with closing(connect(settings)) as client:
+        setup = Setup(settings, client, now, disk_usage)
+        found: dict[str, Finding] = {}
+        for check in CHECKS:
+            failed = [name for name in check.needs if found[name].state in ("problem", "skipped")]
+            finding = (
+                skipped(f"Not checked, because the check of {failed[0]} failed.") if failed else carry_out(check, setup)
+            )
+            found[check.name] = replace(finding, name=check.name)
+            yield found[check.name]
+
+
+def connect(settings: Settings) -> Redis:
+    """A client that says at once what is wrong instead of trying again."""
+    try:
+        return open_redis(
+            settings.redis_url,
+            socket_timeout=REDIS_SECONDS,
+            socket_connect_timeout=REDIS_SECONDS,
+            retry=Retry(NoBackoff(), 0),
+        )
+    except ValueError as error:
+        raise SettingsError(
+            f"REDIS_URL is no URL of a Redis ({error}). Write it like redis://127.0.0.1:6379/0."
+        ) from error
+
+
+def carry_out(check: Check, setup: Setup) -> Finding:
+    try:
+        return check.run(setup)
+    except NoPermissionError as error:
+        return skipped(
+            f"This cannot be checked by this Redis user: {error}.", "Allow it, or ask again as another user."
+        )
+    except Exception as error:  # noqa: BLE001 - whatever one check meets, the others are still to be made
+        ours = translate(error)
+        if ours is None:
+            return problem(1, f"This check itself failed ({error!r}).", "That is a defect: please report it.")
+        return of_error(ours)
+
+
+def exit_code(findings: list[Finding]) -> int:
+    """Of the first problem; 0 if there is none."""
+    return next((finding.code for finding in findings if finding.state == "problem"), 0)
+
+
+def lines(finding: Finding) -> str:
+    """A finding for people: mark, name and sentence; what to do, and the code, below it."""
+    text = f"{MARKS[finding.state]} {finding.name:12} {finding.sentence}"
+    if finding.fix:
+        text += f"\n{'':15}{finding.fix}" + (f" [{finding.code}]" if finding.code else "")
+    return text
+
+
+def report(findings: list[Finding]) -> dict[str, Any]:
+    """The same for programs."""
+    return {"exit_code": exit_code(findings), "findings": [finding.to_json() for finding in findings]}

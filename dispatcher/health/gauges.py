@@ -1,0 +1,154 @@
+"""What a scrape of the metrics reads at that moment: queue and workers in Redis, the release on disk, the last night.
+
+It has a connection of its own with a short time limit, made for each scrape. What cannot be told has no sample: 0 would be an answer.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from redis import Redis, RedisError, ResponseError
+from redis.backoff import NoBackoff
+from redis.retry import Retry
+
+from dispatcher.health.status import failure_since, last_good_night
+from dispatcher.queue.state import oldest_seconds
+from shared.config.settings import Settings
+from shared.errors import HmemError
+from shared.release.manifest import current_release, read_manifest
+from shared.wire import keys
+
+if TYPE_CHECKING:
+    from prometheus_client.core import GaugeMetricFamily
+
+#: Limit of each answer of Redis, in seconds; a scrape asks three times.
+ANSWER_SECONDS = 1.5
+#: Chats whose unconsolidated turns are counted.
+CHATS_COUNTED = 1_000
+
+#: Name → help text of every gauge.
+GAUGES = {
+    "hmem_redis_up": "Whether Redis answered this scrape.",
+    "hmem_queue_tasks": "Tasks that wait in the queue.",
+    "hmem_queue_oldest_seconds": "Age of the task at the head of the queue, by the bot's clock; 0 for an empty queue.",
+    "hmem_tasks_in_flight": "Tasks that dispatchers hold, the dead ones too.",
+    "hmem_dead_letters": "Tasks that were set aside.",
+    "hmem_outbox_messages": "Messages that the bot has not fetched.",
+    "hmem_dispatchers": "Dispatchers that are alive.",
+    "hmem_unconsolidated_turns": f"Turns that are not in the medium store yet (of up to {CHATS_COUNTED} chats).",
+    "hmem_night_last_success_timestamp_seconds": "When the last good night ended.",
+    "hmem_night_failed": "Whether a night has failed since the last good one.",
+    "hmem_release_run": "Run of the release that is current.",
+    "hmem_release_age_seconds": "Time since the current release was built.",
+}
+
+
+class Reading:
+    """A collector of prometheus_client."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._built: tuple[tuple[str, int], tuple[int, float]] | None = None  # release → (run, when it was built)
+
+    def describe(self) -> list[GaugeMetricFamily]:
+        """Nothing is read to be registered."""
+        return []
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        from prometheus_client.core import GaugeMetricFamily
+
+        now = time.time()
+        for name, value in (self._of_redis(now) | self._of_release(now)).items():
+            yield GaugeMetricFamily(name, GAUGES[name], value=value)
+
+    def _of_redis(self, now: float) -> dict[str, float]:
+        client: Any = Redis.from_url(
+            self._settings.redis_url,
+            socket_timeout=ANSWER_SECONDS,
+            socket_connect_timeout=ANSWER_SECONDS,
+            retry=Retry(NoBackoff(), 0),
+        )
+        try:
+            with closing(client):
+                return {"hmem_redis_up": 1.0} | _standing(client, now, self._settings.task_bytes)
+        except RedisError:
+            return {"hmem_redis_up": 0.0}
+
+    def _of_release(self, now: float) -> dict[str, float]:
+        try:
+            path = current_release(self._settings.hmem_memory_dir)
+            if path is None:
+                return {}
+            name = str(path), path.stat().st_ino
+            if self._built is None or self._built[0] != name:
+                manifest = read_manifest(path)
+                self._built = name, (manifest.run, datetime.fromisoformat(manifest.created_at).timestamp())
+        except (HmemError, OSError, ValueError):
+            return {}
+        run, built = self._built[1]
+        return {"hmem_release_run": float(run), "hmem_release_age_seconds": max(0.0, now - built)}
+
+
+def _standing(client: Any, now: float, task_bytes: int) -> dict[str, float]:
+    """All that Redis tells; what this user may not ask is left out."""
+    with client.pipeline(transaction=False) as pipe:
+        pipe.llen(keys.TASKS)
+        pipe.llen(keys.DEAD)
+        pipe.llen(keys.OUTBOX)
+        pipe.smembers(keys.WORKERS)
+        pipe.srandmember(keys.CHATS, CHATS_COUNTED)
+        pipe.get(keys.NIGHT_LAST)
+        pipe.get(keys.NIGHT_FAILED)
+        queued, dead, outbox, workers, chats, good, failed = _answers(pipe)
+    found = {
+        "hmem_queue_tasks": queued,
+        "hmem_queue_oldest_seconds": oldest_seconds(client, task_bytes, now) if queued else queued,
+        "hmem_dead_letters": dead,
+        "hmem_outbox_messages": outbox,
+        **_of_workers(client, [raw.decode("utf-8", "replace") for raw in workers or ()]),
+        "hmem_unconsolidated_turns": None if chats is None else _unconsolidated(client, chats),
+        **_of_nights(good, failed),
+    }
+    return {name: float(value) for name, value in found.items() if value is not None}
+
+
+def _answers(pipe: Any) -> list[Any]:
+    """None in place of what was refused. RedisError if Redis is away."""
+    answers = pipe.execute(raise_on_error=False)
+    for answer in answers:
+        if isinstance(answer, RedisError) and not isinstance(answer, ResponseError):
+            raise answer
+    return [None if isinstance(answer, RedisError) else answer for answer in answers]
+
+
+def _of_workers(client: Any, workers: list[str]) -> dict[str, float | None]:
+    with client.pipeline(transaction=False) as pipe:
+        for worker in workers:
+            pipe.hlen(keys.inflight(worker))
+            pipe.exists(keys.lease(worker))
+        answers = _answers(pipe) if workers else []
+    return {"hmem_tasks_in_flight": _sum(answers[::2]), "hmem_dispatchers": _sum(answers[1::2])}
+
+
+def _unconsolidated(client: Any, chats: list[bytes]) -> float | None:
+    with client.pipeline(transaction=False) as pipe:
+        for raw in chats:
+            pipe.llen(keys.unconsolidated(raw.decode("utf-8", "replace")))
+        return _sum(_answers(pipe) if chats else [])
+
+
+def _of_nights(good: bytes | None, failed: bytes | None) -> dict[str, float | None]:
+    last = last_good_night(good)
+    return {
+        "hmem_night_last_success_timestamp_seconds": last[1] if last else None,
+        "hmem_night_failed": float(failure_since(failed, last) is not None),
+    }
+
+
+def _sum(counts: list[int | None]) -> float | None:
+    known = [count for count in counts if count is not None]
+    return float(sum(known)) if len(known) == len(counts) else None

@@ -1,0 +1,178 @@
+"""Figures for Prometheus: what this dispatcher does, and how queue, release and night stand. Off unless METRICS_LISTEN says where.
+
+No label holds a chat, a message or any free text: each has a small fixed set of values, whatever comes in. While it is off,
+nothing is counted and the library is not loaded. The endpoint has a thread of its own, and a scrape never touches the worker's connection.
+"""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import structlog
+
+from shared.config.listening import listen_address
+from shared.config.settings import Settings
+from shared.errors import SettingsError
+
+if TYPE_CHECKING:
+    from dispatcher.prompt.budget import Context
+
+log = structlog.get_logger()
+
+#: How a task may end.
+OUTCOMES = ("answered", "error", "refused", "cancelled", "dead_lettered", "repeated")
+#: Families of models. What a task asks for may be any text.
+MODELS = ("haiku", "sonnet", "opus")
+#: What a reason that a memory is poorer begins with, and its kind.
+KINDS = {
+    "no vector search": "vectors",
+    "no keyword search": "keywords",
+    "no recalled text": "text",
+    "no summary": "summary",
+    "no memory of the day": "day",
+    "no memory at all": "memory",
+    "memory did not answer": "memory",
+    "memory failed": "memory",
+}
+RELEASE, OTHER = "release", "other"
+#: A setting, and nothing that has failed.
+SWITCHED_OFF = "MEMORY_TOKENS=0"
+#: Counters of one answer (dispatcher/claude/client.py) that are tokens, and their label.
+TOKENS = {"input_tokens": "input", "output_tokens": "output", "cache_read": "cache_read"}
+
+_TASK_SECONDS = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 30, 60, 120, 300, 600)
+_LOOKUP_SECONDS = (0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.2, 0.3, 0.5, 1, 2.5)
+_TOKEN_BUCKETS = (25, 50, 100, 200, 400, 800, 1600, 3200, 6400)
+
+
+class Metrics:
+    """Switched off: every method does nothing. Thread-safe."""
+
+    def task_finished(self, outcome: str, seconds: float) -> None:
+        """A task has ended in one of OUTCOMES, so long after it was claimed."""
+
+    def claude(self, seconds: float, model: str | None) -> None:
+        """One call of the Claude CLI; `model` as the task names it."""
+
+    def usage(self, counters: Mapping[str, float]) -> None:
+        """Tokens and cost of one answer, as `Answer.usage` has them."""
+
+    def context(self, context: Context) -> None:
+        """What was injected for one message."""
+
+    def close(self) -> None:
+        """Stop listening."""
+
+
+def open_metrics(settings: Settings) -> Metrics:
+    """What METRICS_LISTEN asks for. SettingsError if nobody can listen there; an address in use is only logged."""
+    return _Prometheus(settings) if settings.metrics_listen.strip() else Metrics()
+
+
+def degraded_kind(reason: str, release_run: int | None) -> str | None:
+    """One of a few kinds for a sentence of `Context.degraded`; None for what was switched off on purpose."""
+    if reason.startswith(SWITCHED_OFF):
+        return None
+    kind = next((kind for beginning, kind in KINDS.items() if reason.startswith(beginning)), None)
+    return kind or (RELEASE if release_run is None else OTHER)
+
+
+class _Prometheus(Metrics):
+    """Counts, and answers scrapes until it is closed."""
+
+    def __init__(self, settings: Settings) -> None:
+        from prometheus_client import CollectorRegistry, ProcessCollector
+
+        from dispatcher.health.gauges import Reading
+
+        self._registry = CollectorRegistry()
+        self._define(self._registry)
+        self._registry.register(Reading(settings))
+        ProcessCollector(registry=self._registry)
+        self._server, self._thread = self._listening(settings.metrics_listen)
+
+    def _define(self, registry: Any) -> None:
+        from prometheus_client import Counter, Histogram
+
+        def counted(name: str, text: str, label: str, values: tuple[str, ...]) -> Counter:
+            made = Counter(name, text, [label], registry=registry)
+            for value in values:  # a series that is there from the start at 0 shows its first increase
+                made.labels(value)
+            return made
+
+        kinds = (*dict.fromkeys(KINDS.values()), RELEASE, OTHER)
+        self._tasks = counted("hmem_tasks_total", "Tasks that have ended, by how.", "outcome", (*OUTCOMES, OTHER))
+        self._task_seconds = Histogram(
+            "hmem_task_seconds", "From claim to end of a task.", buckets=_TASK_SECONDS, registry=registry
+        )
+        self._claude_seconds = Histogram(
+            "hmem_claude_seconds", "Calls of the Claude CLI.", ["model"], buckets=_TASK_SECONDS, registry=registry
+        )
+        self._claude_tokens = counted(
+            "hmem_claude_tokens_total", "Tokens that Claude counted.", "kind", tuple(TOKENS.values())
+        )
+        self._cost = Counter("hmem_claude_cost_dollars_total", "Cost as the Claude CLI tells it.", registry=registry)
+        self._context_tokens = Histogram(
+            "hmem_context_tokens",
+            "Injected tokens of 4 characters in a message, by part.",
+            ["part"],
+            buckets=_TOKEN_BUCKETS,
+            registry=registry,
+        )
+        self._lookup_seconds = Histogram(
+            "hmem_lookup_seconds", "Lookups in release and day.", buckets=_LOOKUP_SECONDS, registry=registry
+        )
+        self._degraded = counted("hmem_context_degraded_total", "What was missing in contexts.", "kind", kinds)
+
+    def _listening(self, written: str) -> tuple[Any, Any]:
+        from prometheus_client import start_http_server
+
+        try:
+            host, port = listen_address(written)
+            server, thread = start_http_server(port, host, self._registry)
+        except ValueError as error:
+            raise SettingsError(f"METRICS_LISTEN: {error}.") from error
+        except OSError as error:
+            if error.errno == errno.EADDRINUSE:  # no figures are no reason not to answer
+                log.error(
+                    "figures are not served, the address is in use; each dispatcher needs its own", listen=written
+                )
+                return None, None
+            raise SettingsError(
+                f"METRICS_LISTEN: nobody can listen on {written}: {error.strerror or error}. "
+                "Choose a free port and an address of this host, or leave it empty."
+            ) from error
+        log.info("metrics are served", host=host, port=port)
+        return server, thread
+
+    def task_finished(self, outcome: str, seconds: float) -> None:
+        self._tasks.labels(outcome if outcome in OUTCOMES else OTHER).inc()
+        self._task_seconds.observe(seconds)
+
+    def claude(self, seconds: float, model: str | None) -> None:
+        named = (model or "").lower()
+        known = next((family for family in MODELS if family in named), OTHER if named else "default")
+        self._claude_seconds.labels(known).observe(seconds)
+
+    def usage(self, counters: Mapping[str, float]) -> None:
+        for name, kind in TOKENS.items():
+            self._claude_tokens.labels(kind).inc(max(0.0, counters.get(name, 0.0)))
+        self._cost.inc(max(0.0, counters.get("cost_usd", 0.0)))
+
+    def context(self, context: Context) -> None:
+        from dispatcher.prompt.budget import TITLES
+        from shared.text.format import tokens
+
+        for part in context.parts:
+            self._context_tokens.labels(part.name if part.name in TITLES else OTHER).observe(tokens(part.body))
+        self._lookup_seconds.observe(context.ms / 1000)
+        for kind in {degraded_kind(reason, context.release_run) for reason in context.degraded} - {None}:
+            self._degraded.labels(kind).inc()
+
+    def close(self) -> None:
+        if self._server is not None:
+            self._server.shutdown()
+            self._server.server_close()
+            self._thread.join()

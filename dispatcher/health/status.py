@@ -1,0 +1,209 @@
+"""How the day stands: queue, workers, release, pin, last good night, and what stopped the one after it."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import asdict, dataclass, field
+from itertools import islice
+from pathlib import Path
+from typing import Any, cast
+
+import orjson
+from redis import Redis
+
+from dispatcher.forget.journal import unfinished_names
+from shared.config.settings import Settings
+from shared.errors import ReleaseRefused
+from shared.release.manifest import Manifest, current_release, read_manifest
+from shared.release.retention import Pin, read_pin
+from shared.text.format import one_line
+from shared.turns.records import RecordRefused, Turn
+from shared.wire import keys
+from shared.wire.values import living, shown
+
+#: A night is missed when the last good one is older than this.
+STALE_HOURS = 36.0
+#: Turn keys looked at for the count and the oldest turn; an answer, not an audit.
+SAMPLED_TURNS = 10_000
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Why a night stopped, as it wrote it down; `at` in unix seconds."""
+
+    run: int
+    step: str
+    error: str
+    exit_code: int
+    at: float
+
+    def sentence(self, now: float) -> str:
+        return f"night {self.run} stopped at {self.step}, {max(0.0, now - self.at) / 3600:.1f} hours ago: {self.error}"
+
+
+def last_good_night(raw: bytes | None) -> tuple[int, float] | None:
+    """(run, unix time of its end); None for none, or for what cannot be read."""
+    try:
+        record = orjson.loads(raw or b"null")
+        return int(record["run"]), float(record["finished_at"])
+    except (ValueError, KeyError, TypeError):
+        return None
+
+
+def failure_since(raw: bytes | None, good: tuple[int, float] | None) -> Failure | None:
+    """The failure that the night left in Redis, unless a good night came after it."""
+    try:
+        record = orjson.loads(raw or b"null")
+        error, step = (
+            shown(one_line(str(text)), 2000) for text in (record.get("sentence") or record["error"], record["step"])
+        )
+        failure = Failure(int(record["run"]), step, error, int(record["exit_code"]), float(record["at"]))
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return None
+    return failure if good is None or failure.at > good[1] else None
+
+
+def since_then(settings: Settings) -> str:
+    """What becomes of turns that no release holds yet, as the middle of a sentence."""
+    if (settings.medium_url or "").strip().lower() == "none" or settings.memory_tokens <= 0:
+        return "what was said since is not recalled"
+    if settings.memory_backend == "summary":
+        return "what was said since is in no summary"
+    return "what was said since is recalled from the store of the day alone"
+
+
+def pin_sentence(pin: Pin, now: float, settings: Settings) -> str | None:
+    """Why a pin has stood for too long, or None."""
+    hours = (now - pin.since) / 3600
+    if hours <= STALE_HOURS:
+        return None
+    return (
+        f"release {pin.run} has been pinned for {hours:.0f} hours: {since_then(settings)}, and not deleted from Redis"
+    )
+
+
+@dataclass
+class Status:
+    """Ages in hours; None where there is nothing to measure."""
+
+    queued: int = 0
+    in_flight: int = 0
+    dead_letters: int = 0
+    turns_waiting: int = 0
+    oldest_waiting_hours: float | None = None
+    workers: dict[str, int | None] = field(
+        default_factory=dict
+    )  # worker -> run it serves, 0 for none, None: Redis holds no run for it
+    bot: str | None = None  # process of the Telegram bot
+    backend: str = "auto"  # MEMORY_BACKEND
+    release: int | None = None
+    release_error: str | None = None
+    chats: int = 0
+    turns_archived: int = 0
+    pin: Pin | None = None
+    pin_stale: str | None = None
+    last_night_run: int | None = None
+    last_night_hours: float | None = None
+    last_failure: Failure | None = None
+    forgetting: list[str] = field(default_factory=list)  # ids of what hmem forget has begun and not completed
+
+    @property
+    def stale(self) -> str | None:
+        """Why memory must be looked after, or None."""
+        return self._night_missed or self.release_error or self.pin_stale
+
+    @property
+    def advice(self) -> str:
+        """What to do about that."""
+        if self.release_error and not self._night_missed:
+            return "Go back to a sound release (hmem release list, hmem release rollback RUN), then run hmem-night run."
+        if self.pin_stale and not self._night_missed:
+            return "Lift the pin (hmem release unpin), then run hmem-night run."
+        return "Look at hmem-night status and its log, then run hmem-night run."
+
+    @property
+    def _night_missed(self) -> str | None:
+        if self.last_night_hours is not None and self.last_night_hours > STALE_HOURS:
+            return f"the last good night is {self.last_night_hours:.0f} hours old"
+        if self.last_night_hours is None and (self.oldest_waiting_hours or 0) > STALE_HOURS:
+            return f"no night has ever run, and turns have been waiting for {self.oldest_waiting_hours:.0f} hours"
+        return None
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self) | {"stale": self.stale}
+
+
+def read_status(settings: Settings, client: Redis, now: float | None = None) -> Status:
+    moment = time.time() if now is None else now
+    status = Status(
+        queued=client.llen(keys.TASKS), dead_letters=client.llen(keys.DEAD), backend=settings.memory_backend
+    )
+    _read_workers(client, status)
+    status.bot = shown(cast(bytes | None, client.get(keys.BOT_OWNER)) or b"") or None
+    _read_waiting(client, status, moment)
+    _read_release(settings, status)
+    _read_pin(settings, status, moment)
+    good = last_good_night(cast(bytes | None, client.get(keys.NIGHT_LAST)))
+    if good is not None:
+        status.last_night_run, status.last_night_hours = good[0], max(0.0, moment - good[1]) / 3600
+    status.forgetting = unfinished_names(settings.hmem_state_dir)
+    status.last_failure = failure_since(cast(bytes | None, client.get(keys.NIGHT_FAILED)), good)
+    return status
+
+
+def _read_workers(client: Redis, status: Status) -> None:
+    status.workers = {shown(name): run for name, run in living(client).items()}
+    for raw in cast(set[bytes], client.smembers(keys.WORKERS)):
+        status.in_flight += client.hlen(keys.inflight(raw.decode("utf-8", "replace")))
+
+
+def _read_waiting(client: Redis, status: Status, now: float) -> None:
+    found = [
+        cast(bytes, key) for key in islice(client.scan_iter(match=f"{keys.MEMORY_PREFIX}*", count=1000), SAMPLED_TURNS)
+    ]
+    status.turns_waiting = len(found)
+    oldest = now
+    for start in range(0, len(found), 500):
+        batch = found[start : start + 500]
+        for key, raw in zip(batch, cast(list[bytes | None], client.mget(batch)), strict=True):
+            try:
+                oldest = min(oldest, Turn.parse(key, raw).timestamp) if raw is not None else oldest
+            except RecordRefused:
+                continue  # the night names it and why
+    if found:
+        status.oldest_waiting_hours = (now - oldest) / 3600
+
+
+def _read_release(settings: Settings, status: Status) -> None:
+    try:
+        path = current_release(settings.hmem_memory_dir)
+        if path is None and any((settings.hmem_memory_dir / "releases").glob("[0-9]*")):
+            status.release_error = f"{settings.hmem_memory_dir / 'current'} is missing though there are releases"
+        if path is not None:
+            manifest = read_manifest(path)
+            status.release = manifest.run
+            status.release_error = _changed(path, manifest)
+            status.chats = len(manifest.turns_per_chat)
+            status.turns_archived = sum(manifest.turns_per_chat.values())
+    except ReleaseRefused as error:
+        status.release_error = str(error)
+
+
+def _changed(release: Path, manifest: Manifest) -> str | None:
+    """The first file that is gone or of another size: a look, not the proof that `hmem release verify` gives."""
+    for name, expected in manifest.files.items():
+        try:
+            if (release / name).stat().st_size == expected["size"]:
+                continue
+        except OSError:
+            pass
+        return f"release {manifest.run}: {name} is missing or was changed (hmem release verify)"
+    return None
+
+
+def _read_pin(settings: Settings, status: Status, now: float) -> None:
+    try:
+        status.pin = read_pin(settings.hmem_memory_dir)
+        status.pin_stale = pin_sentence(status.pin, now, settings) if status.pin else None
+    except ReleaseRefused as error:
+        status.release_error = status.release_error or str(error)

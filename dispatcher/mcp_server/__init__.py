@@ -1,0 +1,1 @@
+"""Memory as tools for Claude (Model Context Protocol)."""

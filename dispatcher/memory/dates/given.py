@@ -1,0 +1,142 @@
+"""Dates that a person gives to a command: read (deadlines.py ahead, shared/text/time_words.py back), or refused in the person's language."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from datetime import date, datetime, time
+from zoneinfo import ZoneInfo
+
+from dispatcher.memory.dates.clock import split
+from dispatcher.memory.dates.deadlines import Deadline, ambiguous, instant, plain_words, resolve
+from dispatcher.memory.dates.reminders import when_text
+from dispatcher.memory.dates.words import language_of_date, translations
+from shared.errors import InvalidInput
+from shared.text.format import one_line, shorten
+from shared.text.time_words import Times, day_of, read_times
+from shared.text.times import moment
+
+#: The longest that a date is quoted.
+QUOTED = 60
+#: By language: what is no date, over or two days, what becomes of a goal then, and what to write instead. English comes in the commands' own words.
+_UNKNOWN: Mapping[str, str] = {
+    "en": '"{said}" is no date that I understand. Write it like this: {forms}.',
+    "de": "„{said}“ ist kein Datum, das ich verstehe. Schreiben Sie es so: {forms}.",
+    "fr": "« {said} » n'est pas une date que je comprends. Écrivez-la ainsi : {forms}.",
+    "es": "«{said}» no es una fecha que entienda. Escríbala así: {forms}.",
+    "ru": "«{said}» — не та дата, которую я понимаю. Напишите так: {forms}.",
+}
+_PAST: Mapping[str, str] = {
+    "en": '"{said}" is over already ({day}). Name a time to come, such as: {forms}.',
+    "de": "„{said}“ ist schon vorbei ({day}). Nennen Sie eine Zeit, die noch kommt, etwa: {forms}.",
+    "fr": "« {said} » est déjà passé ({day}). Donnez un moment à venir, par exemple : {forms}.",
+    "es": "«{said}» ya ha pasado ({day}). Indique un momento futuro, por ejemplo: {forms}.",
+    "ru": "«{said}» уже в прошлом ({day}). Назовите время, которое ещё наступит, например: {forms}.",
+}
+_AMBIGUOUS: Mapping[str, str] = {
+    "en": '"{said}" is one day in America and another one in Europe. Write the month as a word, or year first: 3 December, 2026-12-03.',
+    "de": "„{said}“ ist in Amerika ein anderer Tag als in Europa. Schreiben Sie den Monat als Wort oder das Jahr zuerst: 3. Dezember, 2026-12-03.",
+    "fr": "« {said} » n'est pas le même jour en Amérique et en Europe. Écrivez le mois en lettres ou l'année d'abord : 3 décembre, 2026-12-03.",
+    "es": "«{said}» no es el mismo día en América que en Europa. Escriba el mes con letras o primero el año: 3 de diciembre, 2026-12-03.",
+    "ru": "«{said}» — в Америке и в Европе разные дни. Напишите месяц словом или год в начале: 3 декабря, 2026-12-03.",
+}
+_UNDATED: Mapping[str, str] = {
+    "en": "I kept the goal without a date: {why}",
+    "de": "Ich habe das Ziel ohne Datum gespeichert: {why}",
+    "fr": "J'ai enregistré l'objectif sans date : {why}",
+    "es": "He guardado el objetivo sin fecha: {why}",
+    "ru": "Цель сохранена без срока: {why}",
+}
+_AHEAD: Mapping[str, str] = {
+    "en": "tomorrow, next Friday, in 3 days, 3 December, 3 December 15:00, end of month, 2026-12-03",
+    "de": "morgen, nächsten Freitag, in 3 Tagen, 3. Dezember, 3.12. um 15 Uhr, Ende des Monats, 2026-12-03",
+    "fr": "demain, vendredi prochain, dans 3 jours, le 3 décembre, le 3 décembre à 15h, fin du mois, 2026-12-03",
+    "es": "mañana, el próximo viernes, en 3 días, el 3 de diciembre, el 3 de diciembre a las 15:00, fin de mes, 2026-12-03",
+    "ru": "завтра, в следующую пятницу, через 3 дня, 3 декабря, 3 декабря в 15:00, конец месяца, 2026-12-03",
+}
+_BACK: Mapping[str, str] = {
+    "en": "yesterday, last Friday, 3 days ago, 3 November, 2026-11-03, 2026-11-03T14:00",
+    "de": "gestern, letzten Freitag, vor 3 Tagen, 3. November, 2026-11-03, 2026-11-03T14:00",
+    "fr": "hier, vendredi dernier, il y a 3 jours, 3 novembre, 2026-11-03, 2026-11-03T14:00",
+    "es": "ayer, el viernes pasado, hace 3 días, 3 de noviembre, 2026-11-03, 2026-11-03T14:00",
+    "ru": "вчера, в прошлую пятницу, 3 дня назад, 3 ноября, 2026-11-03, 2026-11-03T14:00",
+}
+_DAY = re.compile(r"(?P<day>\d{1,2})\.(?P<month>\d{1,2})\.?(?P<year>\d{4})?")
+_LETTERS = re.compile(r"\w")
+#: What may stand before a time: "since last Friday".
+_BESIDE = re.compile(r"\b(?:since|from|until|till|by|on|in|the|at|last|past|previous|с|со|до|по|в|во|от|прошл\w+)\b")
+
+
+def deadline_of(said: str, now: float, zone: ZoneInfo) -> Deadline:
+    """The moment ahead that a text names; InvalidInput, in the language of the text, for what is no date, ambiguous or over already."""
+    found = resolve(said, now, zone)
+    if found is not None and found.at > now:
+        return found
+    language, quoted = language_of_date(said), shorten(one_line(said), QUOTED)
+    if found is not None:
+        day = when_text(found.at, now, zone, language)
+        raise InvalidInput(_PAST[language].format(said=quoted, day=day, forms=_AHEAD[language]))
+    if ambiguous(said):
+        raise InvalidInput(_AMBIGUOUS[language].format(said=quoted))
+    raise InvalidInput(_UNKNOWN[language].format(said=quoted, forms=_AHEAD[language]))
+
+
+def undated_text(said: str, refusal: InvalidInput) -> str:
+    """That a goal was kept without the date `said`, and deadline_of()'s refusal of it, in one language."""
+    return _UNDATED[language_of_date(said)].format(why=refusal)
+
+
+def since(said: str | None, now: float, zone: ZoneInfo) -> float | None:
+    """POSIX seconds from which a search looks: a day's, week's, … beginning. InvalidInput for what is no time."""
+    return None if said is None else _span(said, now, zone, "--since")[0]
+
+
+def until(said: str | None, now: float, zone: ZoneInfo) -> float | None:
+    """POSIX seconds before which a search looks: a day's, week's, … end. InvalidInput for what is no time."""
+    return None if said is None else _span(said, now, zone, "--until")[1]
+
+
+def _span(said: str, now: float, zone: ZoneInfo, option: str) -> tuple[float, float]:
+    try:
+        day = date.fromisoformat(said.strip())
+    except ValueError:
+        day = None
+    try:
+        exact = moment(said, zone) if day is None else None
+    except ValueError:
+        exact = None
+    found = (exact, exact) if exact is not None else _named(day.isoformat() if day else said, now, zone)
+    if found is None:
+        language = language_of_date(said)
+        quoted = shorten(one_line(said), QUOTED)
+        raise InvalidInput(f"{option}: {_UNKNOWN[language].format(said=quoted, forms=_BACK[language])}")
+    return found
+
+
+def _named(said: str, now: float, zone: ZoneInfo) -> tuple[float, float] | None:
+    """The one time, of today or before, that is all that the words name."""
+    for phrase in (*(english for _, english in translations(said)), said):
+        try:
+            words, clock = split(plain_words(phrase))
+        except ValueError:  # an hour of two days, or a time zone that nobody knows
+            continue
+        times = _figures(words, now, zone) or read_times(words, now, zone)
+        if len(times.spans) != 1 or _LETTERS.search(_BESIDE.sub("", times.beside)):
+            continue
+        if clock is None or clock.at is None:
+            return times.spans[0]
+        at = instant(datetime.fromtimestamp(times.spans[0][0], zone).date(), clock.at, clock.zone or zone)
+        return at, at
+    return None
+
+
+def _figures(words: str, now: float, zone: ZoneInfo) -> Times | None:
+    """`3.11.` or `3.11.2026`, the latest that is not after today."""
+    match = _DAY.fullmatch(words)
+    try:
+        days = match and day_of(
+            int(match["month"]), int(match["day"]), match["year"], datetime.fromtimestamp(now, zone).date()
+        )
+    except ValueError:
+        return None
+    return Times([(instant(days[0], time.min, zone), instant(days[1], time.min, zone))], False, "") if days else None

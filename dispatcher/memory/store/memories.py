@@ -1,0 +1,382 @@
+"""Typed memories: facts, goals, preferences. They stay until they are forgotten."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, fields, replace
+from enum import StrEnum
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy import ColumnElement, Connection
+
+from dispatcher.memory.store.database import Database
+from dispatcher.memory.store.rows import (
+    batches,
+    change,
+    checked_chat,
+    clean,
+    enter,
+    forget_if_empty,
+    hold,
+    json_list,
+    json_text,
+    own,
+    revisions_of,
+    search,
+    unchanged,
+    without_vector,
+)
+from dispatcher.memory.store.tables import BATCH, chats, memories
+from dispatcher.memory.store.words import indexed_words, storable
+from shared.errors import InvalidInput
+
+_CHANGES = "memories_changed"
+_HIGHEST_IMPORTANCE = 5
+
+
+class MemoryType(StrEnum):
+    FACT = "fact"
+    GOAL = "goal"
+    COMPLETED_GOAL = "completed_goal"
+    PREFERENCE = "preference"
+
+
+@dataclass(frozen=True)
+class Memory:
+    """One thing worth keeping. Times are POSIX seconds. `memory_id` is the store's, `number` the chat's own: 1, 2, 3 …, never given twice."""
+
+    chat_id: str
+    type: MemoryType
+    text: str
+    created: float
+    memory_id: int = 0  # 0 until it is stored
+    number: int = 0
+    deadline: float | None = None  # of a fact, the end of the time that it is about
+    completed_at: float | None = None
+    priority: int = 0  # 0 normal, more is more urgent
+    importance: int = 3  # 1 to 5
+    category: str | None = None
+    session: str | None = None
+    source_turn: str | None = None  # ids of the turns that told it, a space between
+    last_accessed: float | None = None
+    access_count: int = 0
+    embedding: bytes | None = None  # float32, little endian; left out by `search` and `due`
+    embedding_model: str | None = None
+    language: str | None = None  # ISO 639-1
+    reminded_at: float | None = None
+    superseded_by: int | None = None  # memory_id of the newer one that contradicts it
+    superseded_at: float | None = None
+    wordings: tuple[str, ...] = ()  # other words in which it was told
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """All that was told of it."""
+        return (self.text, *self.wordings)
+
+
+Found = list[Memory]
+
+#: Columns in the order of Memory's fields: a row is its arguments.
+_WHOLE = [memories.c[one.name] for one in fields(Memory)]
+_LIGHT = [sa.null().label("embedding") if column.name == "embedding" else column for column in _WHOLE]
+
+
+def new_memory(chat_id: str, kind: MemoryType, text: str, *, created: float, **more: Any) -> Memory:
+    """A memory that is not stored yet; `more` are further fields of Memory."""
+    return Memory(chat_id, kind, text, created, **more)
+
+
+class Memories:
+    """The table of typed memories. A method that writes joins the caller's transaction if one is given as `connection`."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def transaction(self) -> AbstractContextManager[Connection]:
+        """One that writes, for several calls."""
+        return self._database.begin()
+
+    def add(self, chat_id: str, memory: Memory, *, connection: Connection | None = None) -> Memory:
+        """Store a new memory; as it is stored, with its id and its number. InvalidInput for one of another chat or of no importance from 1 to 5."""
+        if memory.chat_id != checked_chat(chat_id):
+            raise InvalidInput(
+                f"A memory of chat {memory.chat_id} was to be stored for chat {chat_id}. Nothing was stored."
+            )
+        if not 1 <= memory.importance <= _HIGHEST_IMPORTANCE:
+            raise InvalidInput(f"A memory's importance is 1 to 5, not {memory.importance}. Nothing was stored.")
+        with self._database.joined(connection) as own_connection:
+            enter(own_connection, chat_id, _CHANGES)
+            number = own_connection.execute(
+                sa.update(chats)
+                .where(chats.c.chat_id == chat_id)
+                .values(last_memory=chats.c.last_memory + 1)
+                .returning(chats.c.last_memory)
+            ).scalar_one()
+            kept = _cleaned(replace(memory, number=number))
+            values = {name: value for name, value in vars(kept).items() if name != "memory_id"}
+            values |= {"type": str(kept.type), "words": indexed_words(chat_id, " ".join(kept.texts))}
+            values["wordings"] = json_text(kept.wordings) if kept.wordings else None
+            statement = sa.insert(memories).values(values).returning(memories.c.memory_id)
+            return replace(kept, memory_id=own_connection.execute(statement).scalar_one())
+
+    def get(self, chat_id: str, memory_id: int, *, connection: Connection | None = None) -> Memory | None:
+        """One memory, whole."""
+        return self._one(chat_id, memories.c.memory_id == memory_id, connection)
+
+    def by_number(self, chat_id: str, number: int, *, connection: Connection | None = None) -> Memory | None:
+        """The memory that people know by this number, whole."""
+        return self._one(chat_id, memories.c.number == number, connection)
+
+    def list(self, chat_id: str, types: Collection[MemoryType] | None = None, limit: int | None = None) -> Found:
+        """The newest `limit` memories in the order they were made, whole."""
+        return self._select(chat_id, _typed(types), limit)
+
+    def search(self, chat_id: str, text: str, limit: int, types: Collection[MemoryType] | None = None) -> Found:
+        """Memories that hold one of the words: those with most of them first, then the newest; without vectors.
+
+        Reading does not count as access: `touch` does.
+        """
+        checked_chat(chat_id)
+        with self._database.reading() as connection:
+            ids = search(connection, memories.c.memory_id, memories.c.created, chat_id, text, limit, _typed(types))
+            found: dict[int, Memory] = {}
+            for some in batches(ids):
+                where = (memories.c.chat_id == chat_id, memories.c.memory_id.in_(some))
+                rows = own(connection.execute(sa.select(*_LIGHT).where(*where)), chat_id)
+                found |= {row.memory_id: _memory(row) for row in rows}
+        return [found[memory_id] for memory_id in ids]
+
+    def with_embeddings(self, chat_id: str, model: str, types: Collection[MemoryType] | None = None) -> Found:
+        """Memories that have this model's vector, whole, in the order they were made."""
+        where = [memories.c.embedding_model == model, memories.c.embedding.is_not(None), *_typed(types)]
+        return self._select(chat_id, where, None)
+
+    def count(self, chat_id: str, types: Collection[MemoryType] | None = None) -> int:
+        query = sa.select(sa.func.count()).where(memories.c.chat_id == checked_chat(chat_id), *_typed(types))
+        with self._database.reading() as connection:
+            return connection.execute(query).scalar_one()
+
+    def total(self) -> int:
+        """How many there are in all chats; for the doctor only."""
+        with self._database.reading() as connection:
+            return int(connection.execute(sa.select(sa.func.count()).select_from(memories)).scalar_one())
+
+    def revision(self, chat_id: str) -> str:
+        """Differs whenever a memory of the chat was added, completed, removed or given a vector (not when it was merely used)."""
+        with self._database.reading() as connection:
+            return revisions_of(connection, checked_chat(chat_id)).memories
+
+    def unchanged(self, chat_id: str, revision: str, connection: Connection) -> bool:
+        """Whether the chat's memories are as they were at that revision; then they stay so until the transaction ends, but for what it writes.
+
+        Ask for NO_REVISION only where a memory is added: it makes the chat's counters.
+        """
+        return unchanged(connection, checked_chat(chat_id), revision)
+
+    def every(self) -> Iterator[Memory]:
+        """All memories of all chats; for the owner's forgetting, and its proof."""
+        last = 0
+        while True:
+            query = sa.select(*_LIGHT).where(memories.c.memory_id > last).order_by(memories.c.memory_id).limit(BATCH)
+            with self._database.reading() as connection:
+                found = [_memory(row) for row in connection.execute(query)]
+            if not found:
+                return
+            yield from found
+            last = found[-1].memory_id
+
+    def touch(self, chat_id: str, ids: Iterable[int], now: float, *, connection: Connection | None = None) -> int:
+        """Note that these were used; how many there are."""
+        values = {"last_accessed": now, "access_count": memories.c.access_count + 1}
+        with self._database.joined(connection) as own_connection:
+            hold(own_connection, chat_id)
+            return sum(
+                self._update(own_connection, chat_id, [memories.c.memory_id.in_(some)], values) for some in batches(ids)
+            )
+
+    def reinforce(
+        self,
+        chat_id: str,
+        memory_id: int,
+        now: float,
+        *,
+        source_turn: str | None = None,
+        connection: Connection | None = None,
+    ) -> bool:
+        """Note that it was said again: used once more, and more important by one (up to 5). Whether there is such a memory.
+
+        `source_turn`: ids of all the turns that told it, a space between, if that is known.
+        """
+        more = sa.case(
+            (memories.c.importance < _HIGHEST_IMPORTANCE, memories.c.importance + 1), else_=memories.c.importance
+        )
+        values: dict[str, Any] = {
+            "last_accessed": now,
+            "access_count": memories.c.access_count + 1,
+            "importance": more,
+        }
+        if source_turn is not None:
+            values["source_turn"] = source_turn
+        with self._database.joined(connection) as own_connection:
+            change(own_connection, chat_id, _CHANGES)
+            return self._update(own_connection, chat_id, [memories.c.memory_id == memory_id], values) > 0
+
+    def told_also(
+        self, chat_id: str, memory_id: int, wordings: Sequence[str], *, connection: Connection | None = None
+    ) -> bool:
+        """Set the other words in which it was told. Whether there is such a memory."""
+        with self._database.joined(connection) as own_connection:
+            change(own_connection, chat_id, _CHANGES)
+            found = self._one(chat_id, memories.c.memory_id == memory_id, own_connection)
+            if found is None:
+                return False
+            values = {
+                "wordings": json_text([storable(one) for one in wordings]) if wordings else None,
+                "words": indexed_words(chat_id, storable(" ".join([found.text, *wordings]))),
+            }
+            return self._update(own_connection, chat_id, [memories.c.memory_id == memory_id], values) > 0
+
+    def told_by(self, chat_id: str, memory_id: int, turns: str | None, *, connection: Connection | None = None) -> bool:
+        """Set the ids of the turns that told it, a space between. Whether there is such a memory."""
+        with self._database.joined(connection) as own_connection:
+            change(own_connection, chat_id, _CHANGES)
+            values = {"source_turn": clean(turns)}
+            return self._update(own_connection, chat_id, [memories.c.memory_id == memory_id], values) > 0
+
+    def supersede(
+        self, chat_id: str, memory_id: int, by: int, now: float, *, connection: Connection | None = None
+    ) -> bool:
+        """Note that a newer memory (its id) took this one's place. Whether there is such a memory, and another one."""
+        with self._database.joined(connection) as own_connection:
+            change(own_connection, chat_id, _CHANGES)
+            values = {"superseded_by": by, "superseded_at": now}
+            return (
+                by != memory_id
+                and self._update(own_connection, chat_id, [memories.c.memory_id == memory_id], values) > 0
+            )
+
+    def inherit(self, chat_id: str, old: int, new: int, *, connection: Connection | None = None) -> int:
+        """What one memory (id) has superseded is superseded by another one from now on; how many."""
+        with self._database.joined(connection) as own_connection:
+            change(own_connection, chat_id, _CHANGES)
+            return self._update(own_connection, chat_id, [memories.c.superseded_by == old], {"superseded_by": new})
+
+    def complete(
+        self, chat_id: str, memory_id: int, now: float, *, connection: Connection | None = None
+    ) -> Memory | None:
+        """Goal → completed goal; as it is now, or None if it is no open goal of this chat."""
+        where = [memories.c.memory_id == memory_id, memories.c.type == str(MemoryType.GOAL)]
+        values = {"type": str(MemoryType.COMPLETED_GOAL), "completed_at": now}
+        with self._database.joined(connection) as own_connection:
+            change(own_connection, chat_id, _CHANGES)
+            if not self._update(own_connection, chat_id, where, values):
+                return None
+            return self._one(chat_id, memories.c.memory_id == memory_id, own_connection)
+
+    def delete(self, chat_id: str, memory_id: int, *, connection: Connection | None = None) -> Memory | None:
+        """Remove one; as it was, or None if the chat has no such memory. What it had superseded is again what it was before."""
+        with self._database.joined(connection) as own_connection:
+            found = self._one(chat_id, memories.c.memory_id == memory_id, own_connection)
+            if found and self._remove(own_connection, chat_id, [memories.c.memory_id == memory_id]):
+                values = {"superseded_by": found.superseded_by, "superseded_at": found.superseded_at}
+                self._update(own_connection, chat_id, [memories.c.superseded_by == memory_id], values)
+                return found
+            return None
+
+    def delete_all(
+        self, chat_id: str, types: Collection[MemoryType] | None = None, *, connection: Connection | None = None
+    ) -> int:
+        """Remove all (of these types); how many there were."""
+        with self._database.joined(connection) as own_connection:
+            return self._remove(own_connection, chat_id, _typed(types))
+
+    def needing_embedding(self, model: str, limit: int) -> Found:
+        """Memories of any chat that `model` has not embedded, those without any vector first. For the background embedder only."""
+        with self._database.reading() as connection:
+            return [_memory(row) for row in without_vector(connection, _WHOLE, memories.c.created, model, limit)]
+
+    def update_embedding(
+        self,
+        chat_id: str,
+        memory_id: int,
+        embedding: bytes | None,
+        model: str,
+        *,
+        connection: Connection | None = None,
+    ) -> bool:
+        """Set a memory's vector; None says that this model cannot embed it. Whether there is such a memory."""
+        values = {"embedding": embedding, "embedding_model": model}
+        with self._database.joined(connection) as own_connection:
+            change(own_connection, chat_id, _CHANGES)
+            return self._update(own_connection, chat_id, [memories.c.memory_id == memory_id], values) > 0
+
+    def due(self, until: float, limit: int) -> Found:
+        """Open goals of any chat with a deadline up to `until` that nobody was reminded of, the most urgent first. For reminders only."""
+        where = (*_OPEN, memories.c.deadline <= until)
+        query = sa.select(*_LIGHT).where(*where).order_by(memories.c.deadline, memories.c.memory_id).limit(limit)
+        with self._database.reading() as connection:
+            return [_memory(row) for row in connection.execute(query)]
+
+    def mark_reminded(self, chat_id: str, memory_id: int, at: float, *, connection: Connection | None = None) -> bool:
+        """Take the reminder of an open goal: True for the first who asks, and for nobody after."""
+        with self._database.joined(connection) as own_connection:
+            where = [memories.c.memory_id == memory_id, *_OPEN]
+            return self._update(own_connection, chat_id, where, {"reminded_at": at}) > 0
+
+    def _select(self, chat_id: str, where: Sequence[ColumnElement[bool]], limit: int | None) -> Found:
+        query = sa.select(*_WHOLE).where(memories.c.chat_id == checked_chat(chat_id), *where)
+        query = query.order_by(memories.c.number.desc())
+        with self._database.reading() as connection:
+            rows = connection.execute(query if limit is None else query.limit(max(0, limit)))
+            return [_memory(row) for row in own(rows, chat_id)][::-1]
+
+    def _one(self, chat_id: str, where: ColumnElement[bool], connection: Connection | None) -> Memory | None:
+        query = sa.select(*_WHOLE).where(memories.c.chat_id == checked_chat(chat_id), where)
+        with self._database.joined(connection, writes=False) as own_connection:
+            return next((_memory(row) for row in own(own_connection.execute(query), chat_id)), None)
+
+    def _update(
+        self, connection: Connection, chat_id: str, where: Sequence[ColumnElement[bool]], values: dict[str, Any]
+    ) -> int:
+        where = [memories.c.chat_id == checked_chat(chat_id), *where]
+        return connection.execute(sa.update(memories).where(*where).values(values)).rowcount
+
+    def _remove(self, connection: Connection, chat_id: str, where: Sequence[ColumnElement[bool]]) -> int:
+        where = [memories.c.chat_id == checked_chat(chat_id), *where]
+        change(connection, chat_id, _CHANGES)
+        removed = connection.execute(sa.delete(memories).where(*where)).rowcount
+        forget_if_empty(connection, chat_id)
+        return removed
+
+
+_TYPES = {str(one): one for one in MemoryType}
+_OPEN = (memories.c.type == str(MemoryType.GOAL), memories.c.reminded_at.is_(None), memories.c.deadline.is_not(None))
+
+
+def _typed(types: Collection[MemoryType] | None) -> Sequence[ColumnElement[bool]]:
+    return [] if types is None else [memories.c.type.in_([str(one) for one in types])]
+
+
+def _cleaned(memory: Memory) -> Memory:
+    return replace(
+        memory,
+        text=storable(memory.text),
+        category=clean(memory.category),
+        session=clean(memory.session),
+        source_turn=clean(memory.source_turn),
+        language=clean(memory.language),
+        wordings=tuple(map(storable, memory.wordings)),
+    )
+
+
+def _memory(row: Sequence[Any]) -> Memory:
+    """A row of `_WHOLE` or `_LIGHT`."""
+    chat_id, kind, *rest = row
+    wordings = rest.pop()
+    return (
+        replace(Memory(chat_id, _TYPES[kind], *rest), wordings=json_list(wordings))
+        if wordings
+        else Memory(chat_id, _TYPES[kind], *rest)
+    )

@@ -1,0 +1,146 @@
+"""Bringing a store to the revision that this version reads: under a lock, in one transaction, after a copy of what was there.
+
+The revision is read by plain SQL, and an empty store gets its tables from `dispatcher.memory.store.tables`: Alembic (half a second, 20 MB) is loaded
+only to migrate. A test holds the two ways together. Two processes that start at once take turns: a lock on a file beside SQLite's, an advisory
+lock in PostgreSQL.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import threading
+from contextlib import closing
+from pathlib import Path
+
+import sqlalchemy as sa
+from sqlalchemy import Connection, Engine
+
+from dispatcher.memory.store.full_text import index_statements
+from dispatcher.memory.store.tables import HEAD, REVISIONS, SEARCHED, VERSION_TABLE, metadata
+from shared.errors import StoreUnavailable
+from shared.system.files import fsync_dir, locked_file, make_dir, opened
+
+_BUSY_SECONDS = 5.0
+#: PostgreSQL's name of the lock that a migration holds (any number that is ours).
+_ADVISORY_LOCK = 0x686D656D  # "hmem"
+_COPY = ".before-"
+#: Alembic keeps what it works on in the module: one upgrade at a time in a process.
+_ALEMBIC = threading.Lock()
+
+
+def prepare_sqlite(engine: Engine, path: Path) -> None:
+    """Make or migrate the SQLite file; several processes may come at once."""
+    make_dir(path.parent)
+    with locked_file(path.with_name(f"{path.name}.lock")):
+        if not path.exists():  # to close any descriptor of it would drop the locks that SQLite holds in this process
+            with opened(path, os.O_RDWR | os.O_CREAT):
+                pass
+        with closing(sqlite3.connect(path, timeout=_BUSY_SECONDS)) as raw:
+            raw.execute("PRAGMA journal_mode=WAL")  # kept in the file; only the first one changes anything
+        with engine.connect() as connection:
+            found = revision(connection)
+            missing = needs_upgrade(found, str(path))
+        if not missing:
+            return
+        if found is not None:
+            _copy(path)
+        with engine.connect().execution_options(hmem_writes=True) as connection, connection.begin():
+            _bring_up(connection, found)
+
+
+def prepare_postgresql(engine: Engine, place: str) -> None:
+    """Make or migrate the tables; several processes may come at once."""
+    with engine.connect() as connection:
+        if not needs_upgrade(revision(connection), place):
+            return
+    with engine.begin() as connection:
+        connection.execute(sa.text("SET LOCAL statement_timeout = '600s'"))  # an index over much takes its time
+        connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_ADVISORY_LOCK)))
+        found = revision(connection)
+        if needs_upgrade(found, place):
+            _bring_up(connection, found)
+
+
+def revision(connection: Connection) -> str | None:
+    """The store's revision, None for an empty one."""
+    if not connection.dialect.has_table(connection, VERSION_TABLE):
+        return None
+    table = sa.table(VERSION_TABLE, sa.column("version_num", sa.Text))
+    found: str | None = connection.execute(sa.select(table.c.version_num)).scalar()
+    return found
+
+
+def needs_upgrade(found: str | None, place: str) -> bool:
+    """Whether revisions are missing; StoreUnavailable for a store that this version does not know."""
+    if found is not None and found not in REVISIONS:
+        raise StoreUnavailable(
+            f"The medium store at {place} has revision {found}, and this program knows up to {HEAD}: a newer version wrote it. "
+            "Upgrade this program, or point MEDIUM_URL elsewhere."
+        )
+    return found != HEAD
+
+
+def _bring_up(connection: Connection, found: str | None) -> None:
+    if found is None:
+        create(connection)
+    else:
+        upgrade(connection)
+
+
+def create(connection: Connection) -> None:
+    """All tables of an empty store, as the revisions would have made them, and its revision as Alembic notes it."""
+    metadata.create_all(
+        connection, checkfirst=False
+    )  # a table of that name that is not ours is an error, no reason to go on
+    for table in SEARCHED:
+        (key,) = table.primary_key
+        for statement in index_statements(connection.dialect.name, table.name, key.name):
+            connection.exec_driver_sql(statement)
+    version = sa.Table(
+        VERSION_TABLE,
+        sa.MetaData(),
+        sa.Column("version_num", sa.String(32), nullable=False),
+        sa.PrimaryKeyConstraint("version_num", name=f"{VERSION_TABLE}_pkc"),
+    )
+    version.create(connection)
+    connection.execute(sa.insert(version).values(version_num=HEAD))
+
+
+def upgrade(connection: Connection, target: str = HEAD) -> None:
+    """Run the missing revisions up to `target` in the transaction that `connection` is in."""
+    from alembic import command
+    from alembic.config import Config
+
+    config = Config()
+    config.set_main_option("script_location", str(Path(__file__).parent / "migrations").replace("%", "%%"))
+    config.attributes["connection"] = connection
+    with _ALEMBIC:
+        command.upgrade(config, target)
+
+
+def _copy(path: Path) -> None:
+    """Keep the file as it was before the migration, and no older copy."""
+    kept = path.with_name(f"{path.name}{_COPY}{HEAD}")
+    temporary = path.with_name(f".{kept.name}.tmp")
+    temporary.unlink(missing_ok=True)  # of a copy that a kill cut short
+    descriptor = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
+    try:
+        with (
+            closing(sqlite3.connect(path, timeout=_BUSY_SECONDS)) as source,
+            closing(sqlite3.connect(temporary)) as target,
+        ):
+            source.backup(target)
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+    temporary.replace(kept)
+    fsync_dir(path.parent)
+    for old in copies(path):
+        if old != kept:
+            old.unlink(missing_ok=True)
+
+
+def copies(path: Path) -> list[Path]:
+    """The copies made before migrations."""
+    return sorted(path.parent.glob(f"{path.name}{_COPY}*"))

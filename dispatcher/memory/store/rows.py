@@ -1,0 +1,207 @@
+"""What the tables have in common: chat ids that are checked on the way in and out, counters a chat, vectors filled in later, full text."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import orjson
+import sqlalchemy as sa
+import structlog
+from sqlalchemy import Column, ColumnElement, Connection, Row, Table, TextClause
+from sqlalchemy.dialects import postgresql, sqlite
+
+from dispatcher.memory.store.tables import BATCH, chats, memories, summaries, turns
+from dispatcher.memory.store.words import chat_mark, query_words, storable
+from shared.errors import InvalidInput
+from shared.turns.records import dumps, loads_object
+
+log = structlog.get_logger()
+
+#: The revision of a chat that has no rows.
+NO_REVISION = "0"
+#: Rows that hold a word of a question and are ranked: the newest.
+_CANDIDATES = 2_000
+
+
+def checked_chat(chat_id: str) -> str:
+    """The chat id as it is; InvalidInput for one that an engine could not keep as it is."""
+    if not chat_id or storable(chat_id) != chat_id:
+        raise InvalidInput(
+            f"{chat_id!r} is no chat's id: it is empty or holds a character that cannot be stored. Write the id as the chat has it."
+        )
+    return chat_id
+
+
+def own(rows: Iterable[Any], chat_id: str) -> Iterator[Row[Any]]:
+    """The rows that are this chat's. Every query names the chat; this is the second look."""
+    for row in rows:
+        if row.chat_id == chat_id:
+            yield row
+        else:
+            log.error("a row of another chat was held back", chat=chat_id)
+
+
+def batches(ids: Iterable[Any]) -> Iterator[list[Any]]:
+    """The distinct ids, so many at a time as one statement takes."""
+    listed = list(dict.fromkeys(ids))
+    for first in range(0, len(listed), BATCH):
+        yield listed[first : first + BATCH]
+
+
+def clean(text: str | None) -> str | None:
+    return None if text is None else storable(text)
+
+
+def json_text(value: Any) -> str:
+    """JSON in ASCII-safe text: what no engine stores as it is stands there as an escape."""
+    return storable(dumps(value).decode("utf-8"))
+
+
+def json_object(text: str) -> dict[str, Any]:
+    return {} if text == "{}" else loads_object(text.encode("utf-8"))
+
+
+def json_list(text: str) -> tuple[str, ...]:
+    return tuple(orjson.loads(text))
+
+
+def insert(connection: Connection, table: Table) -> Any:
+    """The engine's own INSERT, which knows ON CONFLICT."""
+    return inserting(connection.dialect.name, table)
+
+
+def inserting(dialect: str, table: Table) -> Any:
+    return (sqlite.insert if dialect == "sqlite" else postgresql.insert)(table)
+
+
+def enter(connection: Connection, chat_id: str, counter: str) -> None:
+    """Begin to write a chat's rows: make its counters if it has none, and count the change."""
+    connection.execute(_entering(connection.dialect.name, counter), _new_chat(chat_id) | {counter: 1})
+
+
+@cache
+def _entering(dialect: str, counter: str) -> Any:
+    """Made once, as it is part of everything that is written."""
+    return inserting(dialect, chats).on_conflict_do_update(
+        index_elements=["chat_id"], set_={counter: chats.c[counter] + 1}
+    )
+
+
+def _new_chat(chat_id: str) -> dict[str, Any]:
+    return {
+        "chat_id": chat_id,
+        "epoch": uuid.uuid4().hex,
+        "turns_changed": 0,
+        "memories_changed": 0,
+        "last_memory": 0,
+    }
+
+
+def change(connection: Connection, chat_id: str, counter: str) -> None:
+    """Count a change of what the chat has (nothing, for a chat without rows). Comes first in every transaction, as `enter` does: in PostgreSQL
+    it holds the chat's other writers back until the end, so that no two of them wait for each other."""
+    connection.execute(sa.update(chats).where(chats.c.chat_id == chat_id).values({counter: chats.c[counter] + 1}))
+
+
+def hold(connection: Connection, chat_id: str) -> None:
+    """Hold the chat's other writers back without counting a change."""
+    connection.execute(sa.select(chats.c.chat_id).where(chats.c.chat_id == chat_id).with_for_update())
+
+
+@dataclass(frozen=True)
+class Revisions:
+    """What a chat's rows are at: a text each that differs after every change, NO_REVISION for a chat without rows."""
+
+    turns: str = NO_REVISION
+    memories: str = NO_REVISION
+    summarised: bool = False  # whether the chat has summaries
+
+
+#: Made once: to put a statement together takes as long as to run it.
+_REVISIONS = sa.select(
+    chats.c.epoch,
+    chats.c.turns_changed,
+    chats.c.memories_changed,
+    sa.exists().where(summaries.c.chat_id == sa.bindparam("chat")),
+).where(chats.c.chat_id == sa.bindparam("chat"))
+
+
+def revisions_of(connection: Connection, chat_id: str) -> Revisions:
+    row = connection.execute(_REVISIONS, {"chat": chat_id}).first()
+    return Revisions(f"{row[0]}.{row[1]}", f"{row[0]}.{row[2]}", bool(row[3])) if row else Revisions()
+
+
+def unchanged(connection: Connection, chat_id: str, revision: str) -> bool:
+    """Whether the chat's memories still have this revision; if so, no other writer of the chat comes in between until the transaction ends.
+
+    For a chat without rows its counters are made, as the first writer does: only one of two can.
+    """
+    if revision != NO_REVISION:
+        hold(connection, chat_id)
+        return revisions_of(connection, chat_id).memories == revision
+    made = insert(connection, chats).values(_new_chat(chat_id)).on_conflict_do_nothing().returning(chats.c.chat_id)
+    return connection.execute(made).first() is not None
+
+
+def forget_if_empty(connection: Connection, chat_id: str) -> None:
+    """Drop the counters of a chat that has nothing any more, and never had a memory: a number that was given is not given to another one."""
+    left = [sa.exists().where(table.c.chat_id == chat_id) for table in (turns, summaries, memories)]
+    connection.execute(
+        sa.delete(chats).where(chats.c.chat_id == chat_id, chats.c.last_memory == 0, *(~found for found in left))
+    )
+
+
+def without_vector(
+    connection: Connection, columns: Sequence[Column[Any]], time: Column[Any], model: str, limit: int
+) -> list[Row[Any]]:
+    """Rows of any chat that this model has not embedded: those without any vector first, the newest of them first; then another model's."""
+    tried = time.table.c.embedding_model
+    query = sa.select(*columns)
+    found = list(connection.execute(query.where(tried.is_(None)).order_by(time.desc()).limit(limit)))
+    for others in (tried < model, tried > model):  # `<>` would walk through the whole table
+        if len(found) < limit:
+            found += connection.execute(query.where(others).limit(limit - len(found)))
+    return found
+
+
+def search(
+    connection: Connection,
+    key: Column[Any],
+    time: Column[Any],
+    chat_id: str,
+    query: str,
+    limit: int,
+    where: Sequence[ColumnElement[bool]] = (),
+) -> list[Any]:
+    """Keys of the chat's rows that hold a word of the query: those with most of its words first, then the newest."""
+    table, wanted = key.table, query_words(query)
+    if not wanted or limit < 1:
+        return []
+    rows = connection.execute(
+        sa.select(key, table.c.words, table.c.chat_id)
+        .where(table.c.chat_id == chat_id, _holds(connection, key, chat_mark(chat_id), wanted), *where)
+        .order_by(time.desc(), key.desc())
+        .limit(_CANDIDATES)
+    )
+    asked = set(wanted)
+    found = [(len(asked.intersection(row.words.split(" ")[1:])), row[0]) for row in own(rows, chat_id)]
+    return [key for _, key in sorted(found, key=lambda entry: -entry[0])[:limit]]
+
+
+def _holds(
+    connection: Connection, key: Column[Any], mark: str, words: Sequence[str]
+) -> ColumnElement[bool] | TextClause:
+    """Rows with the chat's mark and one of the words. A word has letters and digits only; it is quoted all the same."""
+    if connection.dialect.name == "sqlite":
+        match = " OR ".join(f'"{word}"' for word in words)
+        index = sa.table(f"{key.table.name}_fts", sa.column("rowid"))
+        matching = sa.text(f"{key.table.name}_fts MATCH :match").bindparams(match=f'"{mark}" AND ({match})')
+        return key.in_(sa.select(index.c.rowid).where(matching))
+    match = " | ".join(f"'{word}'" for word in words)
+    return sa.text("array_to_tsvector(string_to_array(words, ' ')) @@ CAST(:match AS tsquery)").bindparams(
+        match=f"'{mark}' & ({match})"
+    )

@@ -1,0 +1,173 @@
+"""Summaries of sessions that grew too long: medium at first, long when there are enough of them or they are old enough."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import sqlalchemy as sa
+from sqlalchemy import ColumnElement, Row
+
+from dispatcher.memory.store.database import Database
+from dispatcher.memory.store.rows import (
+    batches,
+    change,
+    checked_chat,
+    enter,
+    forget_if_empty,
+    insert,
+    json_list,
+    json_text,
+    own,
+    without_vector,
+)
+from dispatcher.memory.store.tables import BATCH, summaries
+from dispatcher.memory.store.words import storable
+
+Tier = Literal["medium", "long"]
+
+#: Summaries change what is found today, as turns do: they count as a change of the same revision.
+_CHANGES = "turns_changed"
+
+
+@dataclass(frozen=True)
+class SessionSummary:
+    """What was said in a session, in short. Times are POSIX seconds; `turn_ids` in the order they were said."""
+
+    chat_id: str
+    session: str
+    text: str
+    started_at: float
+    ended_at: float
+    created_at: float
+    turn_ids: tuple[str, ...]
+    tier: Tier = "medium"
+    tokens: int = 0  # of what was summarised
+    embedding: bytes | None = None  # float32, little endian
+    embedding_model: str | None = None
+    summary_id: str = field(default_factory=lambda: str(uuid.uuid4()))
+
+    @property
+    def last_turn(self) -> str:
+        return self.turn_ids[-1] if self.turn_ids else ""
+
+
+Found = list[SessionSummary]
+
+
+class Summaries:
+    """The table of summaries."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def store(self, summary: SessionSummary) -> bool:
+        """Add a summary; False if there is one of this chat, session and last turn (or of this id) already, which stays as it is."""
+        chat_id = checked_chat(summary.chat_id)
+        with self._database.begin() as connection:
+            enter(connection, chat_id, _CHANGES)
+            statement = insert(connection, summaries).values(_values(summary)).on_conflict_do_nothing()
+            return connection.execute(statement.returning(summaries.c.summary_id)).first() is not None
+
+    def list(self, chat_id: str, limit: int, tier: Tier | None = None) -> Found:
+        """The newest `limit` summaries, oldest first."""
+        where = [] if tier is None else [summaries.c.tier == tier]
+        return self._select(chat_id, where, limit)[::-1]
+
+    def containing(self, chat_id: str, turn_ids: Collection[str]) -> Found:
+        """Summaries made from one of these turns, oldest first."""
+        wanted = set(turn_ids)
+        return [found for found in self._select(chat_id, [], None)[::-1] if wanted.intersection(found.turn_ids)]
+
+    def every(self) -> Iterator[SessionSummary]:
+        """All summaries of all chats; for the owner's forgetting, and its proof."""
+        last = ""
+        while True:
+            query = sa.select(summaries).where(summaries.c.summary_id > last).order_by(summaries.c.summary_id)
+            with self._database.reading() as connection:
+                found = [_summary(row) for row in connection.execute(query.limit(BATCH))]
+            if not found:
+                return
+            yield from found
+            last = found[-1].summary_id
+
+    def due(self, keep: int, before: float) -> dict[str, set[str]]:
+        """Medium summaries that are to become long, by chat: all but the newest `keep`, and those that ended before a time. For the dreamer only."""
+        newest = sa.func.row_number().over(partition_by=summaries.c.chat_id, order_by=summaries.c.ended_at.desc())
+        numbered = sa.select(summaries.c.chat_id, summaries.c.summary_id, summaries.c.ended_at, newest.label("place"))
+        those = numbered.where(summaries.c.tier == "medium").subquery()
+        query = sa.select(those.c.chat_id, those.c.summary_id)
+        query = query.where(sa.or_(those.c.place > keep, those.c.ended_at < before)).order_by(those.c.chat_id)
+        found: dict[str, set[str]] = {}
+        with self._database.reading() as connection:
+            for chat_id, summary_id in connection.execute(query):
+                found.setdefault(chat_id, set()).add(summary_id)
+        return found
+
+    def promote(self, chat_id: str, summary_ids: Iterable[str]) -> int:
+        """Medium → long; how many were medium."""
+        checked_chat(chat_id)
+        done = 0
+        for some in batches(summary_ids):
+            with self._database.begin() as connection:
+                change(connection, chat_id, _CHANGES)
+                where = (summaries.c.chat_id == chat_id, summaries.c.summary_id.in_(some), summaries.c.tier == "medium")
+                done += connection.execute(sa.update(summaries).where(*where).values(tier="long")).rowcount
+        return done
+
+    def needing_embedding(self, model: str, limit: int) -> Found:
+        """Summaries of any chat that `model` has not embedded, those without any vector first. For the background embedder only."""
+        with self._database.reading() as connection:
+            return [
+                _summary(row) for row in without_vector(connection, [*summaries.c], summaries.c.ended_at, model, limit)
+            ]
+
+    def update_embedding(self, chat_id: str, summary_id: str, embedding: bytes | None, model: str) -> bool:
+        """Set a summary's vector; None says that this model cannot embed it. Whether there is such a summary."""
+        where = (summaries.c.chat_id == checked_chat(chat_id), summaries.c.summary_id == summary_id)
+        with self._database.begin() as connection:
+            change(connection, chat_id, _CHANGES)
+            values = {"embedding": embedding, "embedding_model": model}
+            return connection.execute(sa.update(summaries).where(*where).values(values)).rowcount > 0
+
+    def remove(self, chat_id: str, summary_ids: Iterable[str]) -> int:
+        """Remove summaries by id; how many there were."""
+        checked_chat(chat_id)
+        return sum(self._delete(chat_id, [summaries.c.summary_id.in_(some)]) for some in batches(summary_ids))
+
+    def remove_chat(self, chat_id: str, before: float | None) -> int:
+        """Remove the summaries that hold anything said before a time (all, for None); how many there were."""
+        return self._delete(checked_chat(chat_id), [] if before is None else [summaries.c.started_at < before])
+
+    def _select(self, chat_id: str, where: Sequence[ColumnElement[bool]], limit: int | None) -> Found:
+        """Newest first."""
+        query = sa.select(summaries).where(summaries.c.chat_id == checked_chat(chat_id), *where)
+        query = query.order_by(summaries.c.ended_at.desc(), summaries.c.created_at.desc(), summaries.c.summary_id)
+        with self._database.reading() as connection:
+            rows = connection.execute(query if limit is None else query.limit(max(0, limit)))
+            return [_summary(row) for row in own(rows, chat_id)]
+
+    def _delete(self, chat_id: str, where: Sequence[ColumnElement[bool]]) -> int:
+        with self._database.begin() as connection:
+            change(connection, chat_id, _CHANGES)
+            removed = connection.execute(sa.delete(summaries).where(summaries.c.chat_id == chat_id, *where)).rowcount
+            forget_if_empty(connection, chat_id)
+            return removed
+
+
+def _values(summary: SessionSummary) -> dict[str, Any]:
+    return {
+        **{name: value for name, value in vars(summary).items() if name != "turn_ids"},
+        "session": storable(summary.session),
+        "text": storable(summary.text),
+        "turn_ids": json_text(summary.turn_ids),
+        "last_turn": summary.last_turn,
+    }
+
+
+def _summary(row: Row[Any]) -> SessionSummary:
+    values = dict(row._mapping)
+    del values["last_turn"]
+    return SessionSummary(**(values | {"turn_ids": json_list(row.turn_ids)}))

@@ -1,0 +1,253 @@
+"""Turns of the last days: what was said today is found today. They stay until they are old *and* in the current release."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy import ColumnElement, Connection
+
+from dispatcher.memory.store.database import Database
+from dispatcher.memory.store.rows import (
+    Revisions,
+    batches,
+    change,
+    checked_chat,
+    clean,
+    enter,
+    forget_if_empty,
+    inserting,
+    json_object,
+    json_text,
+    own,
+    revisions_of,
+    search,
+    without_vector,
+)
+from dispatcher.memory.store.tables import BATCH, turns
+from dispatcher.memory.store.words import indexed_words, storable
+from shared.turns.records import Turn
+
+_DAY_SECONDS = 86_400.0
+_CHANGES = "turns_changed"
+_COLUMNS = [column for column in turns.c if column.name not in ("turn_no", "words")]
+_IN_TIME = (turns.c.timestamp, turns.c.turn_no)
+#: Made once, since it is asked with every message that follows another.
+_RECENT = (
+    sa.select(*_COLUMNS)
+    .where(turns.c.chat_id == sa.bindparam("chat"), turns.c.timestamp >= sa.bindparam("since"))
+    .order_by(*(column.desc() for column in _IN_TIME))
+    .limit(sa.bindparam("most"))
+)
+
+
+@dataclass(frozen=True)
+class StoredTurn:
+    """A turn, and what it is found by."""
+
+    turn: Turn
+    language: str | None = None  # ISO 639-1
+    embedding: bytes | None = None  # float32, little endian
+    embedding_model: str | None = None
+
+
+class Turns:
+    """The table of turns. Text is stored with U+FFFD for NUL and lone surrogates, which no engine takes; Redis and the archive keep them."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def store(self, stored: Sequence[StoredTurn], *, connection: Connection | None = None) -> int:
+        """Add turns, or replace those with the same id in the same chat; how many are new.
+
+        A vector that is there stays if the text is the same and none is given.
+        """
+        by_chat: dict[str, dict[str, StoredTurn]] = {}
+        for one in stored:
+            by_chat.setdefault(checked_chat(one.turn.chat_id), {})[one.turn.turn_id] = one
+        if not by_chat:
+            return 0
+        with self._database.joined(connection) as own_connection:
+            # One order for every writer: two that lock the same chats never wait for each other.
+            return sum(_store_chat(own_connection, chat_id, by_chat[chat_id]) for chat_id in sorted(by_chat))
+
+    def get_recent(self, chat_id: str, days: float, limit: int, *, now: float) -> list[StoredTurn]:
+        """The newest `limit` turns of the last `days` days (those of a clock that is ahead too), oldest first."""
+        asked = {"chat": checked_chat(chat_id), "since": now - days * _DAY_SECONDS, "most": max(0, limit)}
+        with self._database.reading() as connection:
+            return [_stored(row) for row in own(connection.execute(_RECENT, asked), chat_id)][::-1]
+
+    def get_by_date_range(self, chat_id: str, start: float, end: float, limit: int) -> list[StoredTurn]:
+        """The first `limit` turns with start <= time < end (POSIX seconds), oldest first."""
+        return self._select(chat_id, [turns.c.timestamp >= start, turns.c.timestamp < end], _IN_TIME, limit)
+
+    def named(self, chat_id: str, turn_ids: Iterable[str]) -> list[StoredTurn]:
+        """Those of these turns that there are, oldest first."""
+        found = [
+            one
+            for some in batches(turn_ids)
+            for one in self._select(chat_id, [turns.c.turn_id.in_(some)], _IN_TIME, None)
+        ]
+        return sorted(found, key=lambda one: one.turn.timestamp)
+
+    def of_session(self, chat_id: str, session: str) -> list[StoredTurn]:
+        """All turns of one session, oldest first."""
+        return self._select(chat_id, [turns.c.session == storable(session)], _IN_TIME, None)
+
+    def search(self, chat_id: str, keyword: str, limit: int) -> list[StoredTurn]:
+        """Turns that hold one of the words, in whatever case, accent or (English, Russian) ending; those with most of them first, then the newest."""
+        checked_chat(chat_id)
+        with self._database.reading() as connection:
+            numbers = search(connection, turns.c.turn_no, turns.c.timestamp, chat_id, keyword, limit)
+            found: dict[int, StoredTurn] = {}
+            for some in batches(numbers):
+                rows = connection.execute(
+                    sa.select(*_COLUMNS, turns.c.turn_no).where(turns.c.chat_id == chat_id, turns.c.turn_no.in_(some))
+                )
+                found |= {row.turn_no: _stored(row[:-1]) for row in own(rows, chat_id)}
+        return [found[number] for number in numbers]
+
+    def ids(self, chat_id: str) -> dict[str, str | None]:
+        """Turn id → session, of all turns of the chat."""
+        checked_chat(chat_id)
+        query = sa.select(turns.c.chat_id, turns.c.turn_id, turns.c.session).where(turns.c.chat_id == chat_id)
+        with self._database.reading() as connection:
+            return {row.turn_id: row.session for row in own(connection.execute(query), chat_id)}
+
+    def revision(self, chat_id: str) -> str:
+        """Differs whenever a turn of the chat was added, replaced, removed or given a vector."""
+        return self.revisions(chat_id).turns
+
+    def revisions(self, chat_id: str) -> Revisions:
+        """The same of turns and memories at once: what is kept of a chat is asked for it with each message."""
+        with self._database.reading() as connection:
+            return revisions_of(connection, checked_chat(chat_id))
+
+    def needing_embedding(self, model: str, limit: int) -> list[StoredTurn]:
+        """Turns of any chat that `model` has not embedded, those without any vector first. For the background embedder only."""
+        with self._database.reading() as connection:
+            rows = without_vector(connection, _COLUMNS, turns.c.timestamp, model, limit)
+            return [_stored(row) for row in rows]
+
+    def update_embedding(
+        self, chat_id: str, turn_id: str, embedding: bytes | None, model: str, *, content: str | None = None
+    ) -> bool:
+        """Set a turn's vector; None says that this model cannot embed it (it is not asked for again).
+
+        With `content` (the text that was embedded) a turn that was replaced meanwhile is left alone. Whether a row was changed.
+        """
+        where = [turns.c.chat_id == checked_chat(chat_id), turns.c.turn_id == turn_id]
+        if content is not None:
+            where.append(turns.c.content == storable(content))
+        with self._database.begin() as connection:
+            change(connection, chat_id, _CHANGES)
+            values = {"embedding": embedding, "embedding_model": model}
+            return connection.execute(sa.update(turns).where(*where).values(values)).rowcount > 0
+
+    def every(self, chat_id: str | None = None) -> Iterator[StoredTurn]:
+        """All turns, of one chat or of all, in the order they came; for the owner's forgetting, and its proof."""
+        where = [] if chat_id is None else [turns.c.chat_id == checked_chat(chat_id)]
+        last = 0
+        while True:
+            query = sa.select(*_COLUMNS, turns.c.turn_no).where(turns.c.turn_no > last, *where)
+            with self._database.reading() as connection:
+                rows = connection.execute(query.order_by(turns.c.turn_no).limit(BATCH)).all()
+            if not rows:
+                return
+            yield from (_stored(row[:-1]) for row in rows)
+            last = rows[-1].turn_no
+
+    def remove(self, chat_id: str, turn_ids: Iterable[str]) -> int:
+        """Remove turns by id; how many there were."""
+        checked_chat(chat_id)
+        return sum(self._delete(chat_id, [turns.c.turn_id.in_(some)]) for some in batches(turn_ids))
+
+    def remove_chat(self, chat_id: str, before: float | None) -> int:
+        """Remove the chat's turns that were said before a time (all, for None); how many there were."""
+        return self._delete(checked_chat(chat_id), [] if before is None else [turns.c.timestamp < before])
+
+    def prune(self, before: float, released: Callable[[str, Collection[str]], Collection[str]]) -> int:
+        """Remove turns said before a time (POSIX seconds) of which `released(chat_id, turn_ids)` says that they are in the current release.
+
+        No transaction is open while `released` is asked. How many were removed.
+        """
+        old = turns.c.timestamp < before
+        with self._database.reading() as connection:
+            listed = connection.execute(sa.select(turns.c.chat_id).where(old).distinct()).scalars().all()
+        removed = 0
+        for chat_id in sorted(listed):
+            query = sa.select(turns.c.turn_id, turns.c.chat_id).where(turns.c.chat_id == chat_id, old)
+            with self._database.reading() as connection:
+                asked = {row.turn_id for row in own(connection.execute(query), chat_id)}
+            safe = asked.intersection(released(chat_id, asked))
+            removed += sum(self._delete(chat_id, [old, turns.c.turn_id.in_(some)]) for some in batches(safe))
+        return removed
+
+    def _select(
+        self, chat_id: str, where: Sequence[ColumnElement[bool]], order: Sequence[Any], limit: int | None
+    ) -> list[StoredTurn]:
+        query = sa.select(*_COLUMNS).where(turns.c.chat_id == checked_chat(chat_id), *where).order_by(*order)
+        with self._database.reading() as connection:
+            rows = connection.execute(query if limit is None else query.limit(max(0, limit)))
+            return [_stored(row) for row in own(rows, chat_id)]
+
+    def _delete(self, chat_id: str, where: Sequence[ColumnElement[bool]]) -> int:
+        with self._database.begin() as connection:
+            change(connection, chat_id, _CHANGES)
+            removed = connection.execute(sa.delete(turns).where(turns.c.chat_id == chat_id, *where)).rowcount
+            forget_if_empty(connection, chat_id)
+            return removed
+
+
+def _store_chat(connection: Connection, chat_id: str, by_id: Mapping[str, StoredTurn]) -> int:
+    enter(connection, chat_id, _CHANGES)
+    known: set[str] = set()
+    for some in batches(by_id):
+        query = sa.select(turns.c.turn_id).where(turns.c.chat_id == chat_id, turns.c.turn_id.in_(some))
+        known.update(connection.execute(query).scalars())
+    connection.execute(_upsert(connection.dialect.name), [_values(one) for one in by_id.values()])
+    return len(by_id) - len(known)
+
+
+@cache
+def _upsert(dialect: str) -> Any:
+    """Made once: to put it together takes longer than to run it for two turns."""
+    statement = inserting(dialect, turns)
+    new = statement.excluded
+    kept = sa.and_(new.embedding.is_(None), new.content == turns.c.content)
+    values = {column.name: new[column.name] for column in turns.c if column.name != "turn_no"}
+    values["embedding"] = sa.case((kept, turns.c.embedding), else_=new.embedding)
+    values["embedding_model"] = sa.case((kept, turns.c.embedding_model), else_=new.embedding_model)
+    return statement.on_conflict_do_update(index_elements=["chat_id", "turn_id"], set_=values)
+
+
+def _values(stored: StoredTurn) -> dict[str, Any]:
+    turn = stored.turn
+    content = storable(turn.content)
+    return {
+        "chat_id": turn.chat_id,
+        "turn_id": turn.turn_id,
+        "task_id": turn.task_id,
+        "role": turn.role,
+        "content": content,
+        "timestamp": turn.timestamp,
+        "name": clean(turn.name),
+        "session": clean(turn.session),
+        "extra": json_text(turn.extra),
+        "user_id": turn.user_id,
+        "language": clean(stored.language),
+        "embedding": stored.embedding,
+        "embedding_model": stored.embedding_model,
+        "words": indexed_words(turn.chat_id, content),
+    }
+
+
+def _stored(row: Sequence[Any]) -> StoredTurn:
+    """A row of `_COLUMNS`."""
+    chat_id, _turn_id, task_id, role, content, timestamp, name, session, extra, *rest = row
+    user_id, language, embedding, model = rest
+    turn = Turn(task_id, role, chat_id, content, timestamp, name, session, json_object(extra), user_id)
+    return StoredTurn(turn, language, embedding, model)

@@ -1,0 +1,180 @@
+"""The turns of the day as they are ranked: read from the medium store, kept in memory until one of them changes, and given their vectors."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from dispatcher.memory.embedder import packed, unpacked
+from shared.config.settings import Settings
+from shared.turns.records import Turn
+
+if TYPE_CHECKING:
+    from dispatcher.memory.embedder import DayEmbedder
+    from dispatcher.memory.store.rows import Revisions
+    from dispatcher.memory.store.summaries import SessionSummary, Summaries
+    from dispatcher.memory.store.turns import StoredTurn, Turns
+    from shared.embedding.models import Vectors
+    from shared.search.day_items import DayItems, DayTurn
+    from shared.search.recall import DayRecall
+
+#: Chats whose day is kept in memory, and turns of one chat's day that are ranked: the newest.
+CHATS_KEPT, TURNS_RANKED, LONG_SUMMARIES = 64, 5_000, 200
+#: Summaries of sessions that are told as the conversation so far.
+EARLIER_SUMMARIES = 2
+#: The end of time, for queries (POSIX seconds).
+FOREVER = 1e12
+
+
+@dataclass(frozen=True)
+class Today:
+    """What the store has of one chat's day, at one revision."""
+
+    key: str
+    items: DayItems
+    #: Session → ids of its turns.
+    sessions: Mapping[str | None, frozenset[str]]
+    #: The sessions that ended last, oldest first.
+    ended: Sequence[SessionSummary]
+    #: By turn id what was read, and the chunks made of it.
+    made: Mapping[str, tuple[StoredTurn, list[DayTurn]]]
+
+
+class DayTurns:
+    """Thread-safe. StoreUnavailable where the store is away."""
+
+    def __init__(
+        self, settings: Settings, embedder: DayEmbedder, turns: Turns, summaries: Summaries, recall: DayRecall
+    ) -> None:
+        self._settings, self._embedder, self._recall = settings, embedder, recall
+        self._turns, self._summaries = turns, summaries
+        self._kept: OrderedDict[str, Today] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def today(self, chat_id: str, at: Revisions | None = None) -> Today:
+        """The chat's day; the same object until something changes. `at` is what the store said a moment ago."""
+        at = at or self._turns.revisions(chat_id)
+        key = f"{at.turns} {self._embedder.model}"
+        with self._lock:
+            kept = self._kept.get(chat_id)
+        if kept and kept.key == key:
+            return kept
+        made = self._read(chat_id, key, kept, summarised=at.summarised)
+        with self._lock:
+            self._kept[chat_id] = made
+            self._kept.move_to_end(chat_id)
+            while len(self._kept) > CHATS_KEPT:
+                self._kept.popitem(last=False)
+        return made
+
+    def _read(self, chat_id: str, key: str, earlier: Today | None, *, summarised: bool) -> Today:
+        stored = self._turns.get_recent(chat_id, FOREVER, TURNS_RANKED, now=0.0)
+        model = key.partition(" ")[2]
+        known = earlier.made if earlier and earlier.key.partition(" ")[2] == model else {}
+        made: dict[str, tuple[StoredTurn, list[DayTurn]]] = {}
+        for one in stored:
+            was = known.get(one.turn.turn_id)
+            made[one.turn.turn_id] = was if was and was[0] == one else (one, self._day_turns(one))
+        chunks = [chunk for _, some in made.values() for chunk in some]
+        ended = self._summaries.list(chat_id, EARLIER_SUMMARIES) if summarised else []
+        if summarised:
+            chunks += self._long_summaries(chat_id)
+        items = self._recall.items(chat_id, chunks, earlier.items if earlier else None)
+        return Today(key, items, self._sessions(chat_id, stored), ended, made)
+
+    def _sessions(self, chat_id: str, stored: Sequence[StoredTurn]) -> dict[str | None, frozenset[str]]:
+        """All of the chat's turns, also those that are too many to be ranked."""
+        its = {one.turn.turn_id: one.turn.session for one in stored}
+        if len(stored) >= TURNS_RANKED:
+            its = self._turns.ids(chat_id)
+        found: dict[str | None, set[str]] = {}
+        for turn_id, session in its.items():
+            found.setdefault(session, set()).add(turn_id)
+        return {session: frozenset(ids) for session, ids in found.items()}
+
+    def _day_turns(self, stored: StoredTurn) -> list[DayTurn]:
+        from shared.search.day_items import day_turns
+
+        model = self._embedder.model
+        embedding = stored.embedding if model and stored.embedding_model == model else None
+        return day_turns(stored.turn, self._settings.timezone, embedding, self._embedder.dimensions)
+
+    def _long_summaries(self, chat_id: str) -> list[DayTurn]:
+        """Summaries that became searchable. Each stands for its turns: it goes as soon as the release, or a tombstone, has one of them."""
+        from shared.search.day_items import DayTurn
+        from shared.search.lexical import Chunk
+
+        return [
+            DayTurn(
+                Chunk(
+                    f"{summary.last_turn}~{summary.summary_id}#1",
+                    chat_id,
+                    summary.summary_id,
+                    summary.turn_ids,
+                    "asst",
+                    "summary of a conversation",
+                    summary.text,
+                    summary.ended_at,
+                    summary.ended_at,
+                ),
+                summary.text,
+                self._vector(summary.embedding, summary.embedding_model),
+            )
+            for summary in self._summaries.list(chat_id, LONG_SUMMARIES, "long")
+        ]
+
+    def _vector(self, embedding: bytes | None, model: str | None) -> Vectors | None:
+        return unpacked(embedding) if embedding and model == self._embedder.model else None
+
+    def store(self, turns: Sequence[Turn]) -> None:
+        """Into the medium store, with language and vectors where they can be told."""
+        from dispatcher.memory.store.turns import StoredTurn
+        from shared.text.language import detect
+
+        embeddings = self._embedded(turns) or [None] * len(turns)
+        stored = [
+            StoredTurn(
+                turn,
+                language=detect(turn.content),
+                embedding=embedding,
+                embedding_model=self._embedder.model if embedding else None,
+            )
+            for turn, embedding in zip(turns, embeddings, strict=True)
+        ]
+        if stored:
+            self._turns.store(stored)
+
+    def embed_missing(self, limit: int) -> None:
+        """Vectors for turns and summaries that have none of the present model. A text that it refuses is not asked for again; one that it could
+        not be asked for is."""
+        model = self._embedder.model
+        if model is None:
+            return
+        for summary in self._summaries.needing_embedding(model, limit):
+            vectors = self._embedder.embedded([summary.text])
+            if vectors is None:
+                return
+            made = None if vectors[0] is None else packed(vectors[0])
+            self._summaries.update_embedding(summary.chat_id, summary.summary_id, made, model)
+        missing = self._turns.needing_embedding(model, limit)
+        embeddings = self._embedded([one.turn for one in missing])
+        for stored, embedding in zip(missing, embeddings or (), strict=embeddings is not None):
+            turn = stored.turn
+            self._turns.update_embedding(turn.chat_id, turn.turn_id, embedding, model, content=turn.content)
+
+    def _embedded(self, turns: Sequence[Turn]) -> list[bytes | None] | None:
+        """Vectors of each turn's chunks as the store keeps them, None for a turn that has none; None if the embedder cannot be asked."""
+        from shared.turns.chunking import chunks_of, indexed_text
+
+        chunks = [chunks_of(turn) for turn in turns]
+        texts = [indexed_text(chunk, self._settings.timezone) for some in chunks for chunk in some]
+        made = self._embedder.embedded(texts)
+        if made is None:
+            return None
+        from shared.search.day_items import embedding_of
+
+        vectors = iter(made)
+        return [embedding_of([next(vectors) for _ in some]) for some in chunks]

@@ -1,0 +1,1 @@
+"""Facts, goals, decisions and their actions: read from tags, judged, searched, written for the prompt."""

@@ -1,0 +1,335 @@
+"""Acting on the tags of an answer, and on `/memory`: each effect once for (task id, number), whatever dies in between.
+
+What is to be written is planned outside the transaction (it may ask an embedder, and look through the release), on a revision of the chat's
+memories; if that is another one by then, it is planned anew. An effect and its outcome are one transaction of the store, so a task that runs
+again reads what it did before and says the same. A tombstone comes first, by an id of its own (a repeated one changes nothing): what is to be
+forgotten is out of sight before anything else moves.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from dispatcher.memory.dates.fact_dates import ends
+from dispatcher.memory.relevance import coverage
+from dispatcher.memory.typed.judging import Draft, store_drafts
+from dispatcher.memory.typed.memories import GroundMoved
+from dispatcher.memory.typed.tags import Tag, TagKind
+from dispatcher.memory.withholding import Hidden, TurnTexts, hidden_with
+from shared.errors import InvalidInput
+from shared.text.format import one_line, shorten
+from shared.turns.records import ROLES, Task, Tombstone, chat_id_of, dumps, task_id_of, timestamp_of
+
+if TYPE_CHECKING:
+    from zoneinfo import ZoneInfo
+
+    from sqlalchemy import Connection
+
+    from dispatcher.memory.store.actions import Actions
+    from dispatcher.memory.store.memories import Memories, Memory
+    from dispatcher.memory.tombstones import Forgotten
+    from dispatcher.memory.typed.memories import Match, Remembering
+
+    #: What is written for one tag, and what came of it; GroundMoved if that cannot be any more.
+    Effect = Callable[[Connection], "Outcome"]
+
+#: The longest that a memory is quoted.
+QUOTED = 120
+#: Characters of a tombstone's id, as of a task's (shared/turns/records.py).
+LONGEST_ID = 100
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of one tag: a sentence for the person ("" for nothing to say), and the turns that are forgotten."""
+
+    say: str = ""
+    forgotten: tuple[str, ...] = ()
+
+    def to_json(self) -> str:
+        return orjson.dumps({"say": self.say, "forgotten": self.forgotten}).decode()
+
+    @classmethod
+    def from_json(cls, text: str) -> Outcome:
+        record: dict[str, Any] = orjson.loads(text)
+        return cls(record["say"], tuple(record["forgotten"]))
+
+
+@dataclass(frozen=True)
+class Acted:
+    """What came of all tags of an answer."""
+
+    said: list[str] = field(default_factory=list)
+    forgotten: list[str] = field(default_factory=list)
+
+
+class Acting:
+    """StoreUnavailable where the store is away: then nothing of the tag was done, and it may be asked again."""
+
+    def __init__(
+        self,
+        memories: Memories,
+        actions: Actions,
+        remembering: Remembering,
+        forgotten: Forgotten,
+        zone: ZoneInfo,
+        repeating: Callable[[str, str], Sequence[str]],
+        texts: TurnTexts | None = None,
+    ) -> None:
+        """`repeating(chat, text)` are the turns that say a text once more; `texts` knows what they say, without it they are hidden whole."""
+        self._memories, self._actions, self._remembering = memories, actions, remembering
+        self._forgotten, self._zone, self._repeating, self._texts = forgotten, zone, repeating, texts
+
+    def on_tags(self, task: Task, session: str, tags: Sequence[Tag], now: float) -> Acted:
+        """Act on every tag of an answer; `now` is when it was given."""
+        outcomes = [
+            self._once(task, tag.number, tag.kind.value, partial(self._plan, task, session, tag, now), now)
+            for tag in tags
+        ]
+        said = list(dict.fromkeys(outcome.say for outcome in outcomes if outcome.say))
+        return Acted(said, [turn for outcome in outcomes for turn in outcome.forgotten])
+
+    def add(self, task: Task, text: str, now: float, *, kind: str = "fact", **more: Any) -> Outcome:
+        """`/memory add`, and `hmem memory add` with `more`: deadline (POSIX seconds), importance (1 to 5), priority."""
+        if kind == "fact":
+            more.setdefault("deadline", ends(text, now, self._zone))
+
+        def plan() -> Effect:
+            planned = self._remembering.plan(task.chat_id, _kind(kind), text, now=now, **more)
+
+            def effect(connection: Connection) -> Outcome:
+                memory, new = self._remembering.carry_out(planned, connection)
+                known = "Kept" if new else "Known already"
+                replaced = "; ".join(f"number {one.number}: {_quoted(one)}" for one in planned.corrected)
+                more_said = f". This replaces {replaced}" if replaced else ""
+                return Outcome(f"{known} as number {memory.number}: {_quoted(memory)}{more_said}")
+
+            return effect
+
+        return self._once(task, 0, "add", plan, now)
+
+    def store_all(self, task: Task, drafts: Sequence[Draft], now: float) -> None:
+        """Store memories that are new, all or none; one batch of a file that is imported."""
+
+        def effect(connection: Connection) -> Outcome:
+            store_drafts(self._memories, task.chat_id, drafts, connection)
+            return Outcome()
+
+        self._once(task, 0, "import", lambda: effect, now)
+
+    def done(self, task: Task, number: int, now: float) -> Outcome:
+        """`hmem memory done N`."""
+
+        def effect(connection: Connection) -> Outcome:
+            goal = self._memories.by_number(task.chat_id, number, connection=connection)
+            if goal is None or not self._memories.complete(task.chat_id, goal.memory_id, now, connection=connection):
+                return Outcome(f"There is no open goal number {number}.")
+            return Outcome(f"Done: {_quoted(goal)}")
+
+        return self._once(task, 0, "done", lambda: effect, now)
+
+    def forget(self, task: Task, number: int, now: float) -> Outcome:
+        """`/memory forget N`."""
+
+        def plan() -> Effect:
+            held = self._remembering.held(task.chat_id)
+            memory = next((one for one in held.every if one.number == number), None)
+            if memory is None:
+                return _only_said(f"There is no memory number {number}. /memory shows the numbers.")
+            return self._forgetting(task, 0, memory, held.stored, now)
+
+        return self._once(task, 0, "forget", plan, now)
+
+    def _once(self, task: Task, number: int, kind: str, plan: Callable[[], Effect], now: float) -> Outcome:
+        """The outcome of what is planned, or of what was done before. Each time the ground has moved, somebody else has got on."""
+        done = self._actions.outcome(task.chat_id, task.task_id, number)
+        while done is None:
+            effect = plan()
+            with suppress(GroundMoved):
+                done = self._actions.apply_once(
+                    task.chat_id, task.task_id, number, kind, partial(_outcome_text, effect), now=now
+                )
+        return Outcome.from_json(done)
+
+    def _plan(self, task: Task, session: str, tag: Tag, now: float) -> Effect:
+        if tag.kind is TagKind.DONE:
+            return self._completing(task, tag, now)
+        if tag.kind is TagKind.FORGET:
+            return self._forgetting_matching(task, tag, now)
+        return self._keeping(task, session, tag, now)
+
+    def _keeping(self, task: Task, session: str, tag: Tag, now: float) -> Effect:
+        kind = {TagKind.REMEMBER: "fact", TagKind.GOAL: "goal", TagKind.PREFERENCE: "preference"}[tag.kind]
+        deadline, undated = _deadline(tag, now, self._zone)
+        until = ends(tag.text, now, self._zone) if tag.kind is TagKind.REMEMBER else None
+        planned = self._remembering.plan(
+            task.chat_id,
+            _kind(kind),
+            tag.text,
+            now=now,
+            deadline=until if deadline is None else deadline,
+            priority=tag.priority,
+            session=session or None,
+            source_turn=f"{task.task_id}:user",
+        )
+        replaced = "; ".join(_quoted(one) for one in planned.corrected)
+        say = f"Noted; this replaces: {replaced}" if replaced else ""
+        say = " ".join(filter(None, (say, undated)))
+
+        def effect(connection: Connection) -> Outcome:
+            self._remembering.carry_out(planned, connection)
+            return Outcome(say)
+
+        return effect
+
+    def _completing(self, task: Task, tag: Tag, now: float) -> Effect:
+        match = self._remembering.match(task.chat_id, tag.text, {"goal"})
+        if not match.clear:
+            return _only_said(_unclear("goal", tag.text, match))
+        goal = match.memories[0]
+
+        def effect(connection: Connection) -> Outcome:
+            self._remembering.check(task.chat_id, match.stored, connection)
+            self._memories.complete(task.chat_id, goal.memory_id, now, connection=connection)
+            return Outcome(f"Done: {_quoted(goal)}")
+
+        return effect
+
+    def _forgetting_matching(self, task: Task, tag: Tag, now: float) -> Effect:
+        match = self._remembering.match(task.chat_id, tag.text)
+        if not match.clear:
+            return _only_said(_unclear("memory", tag.text, match))
+        memory = match.memories[0]
+        detail = None
+        if all(coverage(tag.text, memory.text) >= coverage(tag.text, one) for one in memory.wordings):
+            detail = self._remembering.detail(memory.text, tag.text)
+        return self._forgetting(task, tag.number, memory, match.stored, now, detail)
+
+    def _forgetting(
+        self, task: Task, number: int, memory: Memory, stored: str, now: float, detail: tuple[str, str] | None = None
+    ) -> Effect:
+        """The memory, or of it a clause (`detail`: that, and the rest); what of turns says it, and the exchange that asks."""
+        held = self._remembering.held(task.chat_id)
+        name = tombstone_id(memory, task.task_id, number)
+        gone = self._hidden(task, memory.texts if detail is None else detail[:1], sources_of(memory), name)
+        stone = Tombstone(name, task.chat_id, now, turn_ids=frozenset(gone.turns))
+        others = [one for one in held.every if one is not memory and not set(gone.turns).isdisjoint(sources_of(one))]
+        rest = self._remembering.remaining(memory, detail[1], gone.told_by(memory)) if detail else None
+        replaced = [one for one in held.shown if one.superseded_by == memory.memory_id]
+        valid = rest is None and memory.memory_id not in held.superseded
+        again = "; ".join(map(_quoted, replaced)) if valid else ""
+
+        def effect(connection: Connection) -> Outcome:
+            self._remembering.check(task.chat_id, stored, connection)
+            self._forgotten.add(stone)
+            if rest:
+                new = self._memories.add(task.chat_id, rest, connection=connection)
+                self._memories.inherit(task.chat_id, memory.memory_id, new.memory_id, connection=connection)
+            self._memories.delete(task.chat_id, memory.memory_id, connection=connection)
+            for one in others:
+                self._memories.told_by(task.chat_id, one.memory_id, gone.told_by(one), connection=connection)
+            if self._texts:
+                self._texts.keep(gone.rests, connection)
+            back = f" What it had replaced is valid again: {again}" if again else ""
+            return Outcome(f"Forgotten. I shall not bring it up again.{back}", gone.turns)
+
+        return effect
+
+    def _hidden(self, task: Task, texts: Sequence[str], told: Sequence[str], stone_id: str) -> Hidden:
+        """What of turns goes with a memory that was told as `texts` by the turns `told`."""
+        sources = [turn.rpartition(":")[0] for turn in told if turn.endswith(":user")]
+        answers = [turn for turn in told if not turn.endswith(":user")]
+        again = [turn for text in texts for turn in self._repeating(task.chat_id, text)]
+        asked = dict.fromkeys([*(f"{name}:{role}" for name in sources for role in ROLES), *answers, *again])
+        known = self._texts.read(task.chat_id, list(asked)) if self._texts else {}
+        return hidden_with(texts, sources, answers, again, task.task_id, known, stone_id)
+
+
+def _deadline(tag: Tag, now: float, zone: ZoneInfo) -> tuple[float | None, str]:
+    """(POSIX seconds of a goal's deadline, a sentence if it has one that is no date, or over already)."""
+    from dispatcher.memory.dates.given import deadline_of, undated_text
+
+    if not tag.deadline:
+        return None, ""
+    try:
+        return deadline_of(tag.deadline, now, zone).at, ""
+    except InvalidInput as error:
+        return None, undated_text(tag.deadline, error)
+
+
+def _outcome_text(effect: Effect, connection: Connection) -> str:
+    return effect(connection).to_json()
+
+
+def _only_said(sentence: str) -> Effect:
+    return lambda _connection: Outcome(sentence)
+
+
+def sources_of(memory: Memory) -> list[str]:
+    """Ids of the turns in which it was told."""
+    return memory.source_turn.split() if memory.source_turn else []
+
+
+def tombstone_id(memory: Memory, task_id: str, number: int) -> str:
+    """One for each (task id, tag number), that names the memory without its words: from then on it is not shown (remembering.py)."""
+    mark = f"f{number}-{memory.memory_id}-{int(memory.created)}-"  # ids are never given twice in one store
+    if len(mark) + len(task_id) > LONGEST_ID:
+        return mark + hashlib.sha256(task_id.encode()).hexdigest()[:32]
+    return mark + task_id
+
+
+def later_tags(task: Task, session: str, tags: Sequence[Tag], now: float) -> bytes:
+    """Tags as `hcli:mem:tags` keeps them while the store is away."""
+    return dumps(
+        {
+            "task_id": task.task_id,
+            "chat_id": task.chat_id,
+            "session": session,
+            "said_at": now,
+            "tags": [
+                {
+                    "number": t.number,
+                    "kind": t.kind.value,
+                    "text": t.text,
+                    "deadline": t.deadline,
+                    "priority": t.priority,
+                }
+                for t in tags
+            ],
+        }
+    )
+
+
+def parse_later(record: dict[str, Any]) -> tuple[Task, str, list[Tag], float]:
+    """(task, session, tags, when it was said) of such a record; RecordRefused, KeyError or ValueError."""
+    task = Task(task_id_of(record["task_id"]), chat_id_of(record["chat_id"]), "")
+    tags = [
+        Tag(int(t["number"]), TagKind(t["kind"]), str(t["text"]), t["deadline"], int(t.get("priority", 0)))
+        for t in record["tags"]
+    ]
+    return task, str(record["session"]), tags, timestamp_of(record["said_at"])
+
+
+def _kind(name: str) -> Any:
+    from dispatcher.memory.store.memories import MemoryType
+
+    return MemoryType(name)
+
+
+def _quoted(memory: Memory) -> str:
+    return shorten(one_line(memory.text), QUOTED)
+
+
+def _unclear(what: str, asked: str, match: Match) -> str:
+    if not match.memories:
+        return f'I found no {what} like "{shorten(one_line(asked), QUOTED)}", so nothing was changed.'
+    named = "; ".join(f"{memory.number}. {_quoted(memory)}" for memory in match.memories)
+    ending = "" if what == "goal" else ", or use /memory forget and the number"
+    return f"Which one do you mean? {named}. Say it in other words{ending}."

@@ -1,0 +1,165 @@
+"""Typed memories as text: the part of the prompt, and what `/memory` and `hmem memory list` show. Pure functions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import date, datetime
+from functools import cached_property
+from typing import TYPE_CHECKING
+from zoneinfo import ZoneInfo
+
+from shared.text.caches import cached
+from shared.text.format import one_line, shorten
+
+if TYPE_CHECKING:
+    from dispatcher.memory.store.memories import Memory
+
+#: The longest that a memory is shown.
+LINE_CHARACTERS = 300
+RELEVANT_TITLE = "RELEVANT MEMORIES:"
+#: Texts of memories and of deadlines that are kept as they are shown: some chats' worth.
+KEPT = 50_000
+
+
+class Kept(list["Memory"]):
+    """Memories that do not change any more, with what is made of them for every prompt: 5,000 take 0.1 s the first time."""
+
+    @cached_property
+    def order(self) -> dict[str, list[Memory]]:
+        return _ordered(self)
+
+    @cached_property
+    def deadlines(self) -> list[float]:
+        return [one.deadline for some in self.order.values() for one in some if one.deadline is not None]
+
+    def text(self, now: float, zone: ZoneInfo) -> str:
+        """The same until a deadline passes or a day ends."""
+        key = zone, datetime.fromtimestamp(now, zone).date(), sum(at < now for at in self.deadlines)
+        told = self.__dict__.get("told")
+        if told is None or told[0] != key:
+            self.__dict__["told"] = told = key, _text(self.order, now, zone)
+        return str(told[1])
+
+
+def prompt_order(memories: Sequence[Memory]) -> dict[str, list[Memory]]:
+    """Headings with their memories, what may least be missing first: a text that is cut loses its end.
+
+    Preferences and facts: the important ones first, of those the newest. Goals: by deadline, those without one last, of those the urgent ones first.
+    """
+    return memories.order if isinstance(memories, Kept) else _ordered(memories)
+
+
+def _ordered(memories: Sequence[Memory]) -> dict[str, list[Memory]]:
+    weighed = sorted(memories, key=lambda memory: (-memory.importance, -memory.created, memory.number))
+    goals = sorted(
+        (memory for memory in weighed if memory.type == "goal"),
+        key=lambda memory: (memory.deadline is None, memory.deadline or 0.0, -memory.priority),
+    )
+    return {
+        "Preferences:": [memory for memory in weighed if memory.type == "preference"],
+        "Active Goals:": goals,
+        "Facts:": [memory for memory in weighed if memory.type == "fact"],
+    }
+
+
+def prompt_text(memories: Sequence[Memory], now: float, zone: ZoneInfo) -> str:
+    """The facts part of a prompt. The same memories give the same bytes until a deadline passes, or a day ends ("tomorrow" is then today)."""
+    return memories.text(now, zone) if isinstance(memories, Kept) else _text(_ordered(memories), now, zone)
+
+
+def _text(order: dict[str, list[Memory]], now: float, zone: ZoneInfo) -> str:
+    lines: list[str] = []
+    for heading, some in order.items():
+        if some:
+            lines += [heading, *(line(memory, now, zone) for memory in some)]
+    return "\n".join(lines)
+
+
+def first_lines(text: str, characters: int) -> str:
+    """What may fit into a prompt of whole lines: of 5,000 memories 300,000 characters would be looked through for each answer."""
+    return text if len(text) <= characters else text[: characters + 1].rpartition("\n")[0]
+
+
+def shown(memories: Sequence[Memory], text: str, room: int, now: float, zone: ZoneInfo) -> set[int]:
+    """Ids of the memories whose line is inside the first `room` characters of the facts; they are in the order of the text."""
+    inside = text[:room].rpartition("\n")[0].splitlines()
+    return {memory.memory_id for memory in memories[: len(inside)] if line(memory, now, zone) in inside}
+
+
+def relevant_text(memories: Sequence[Memory], now: float, zone: ZoneInfo) -> str:
+    """The part of a prompt for memories that bear on this message."""
+    return "\n".join([RELEVANT_TITLE, *(line(memory, now, zone) for memory in memories)]) if memories else ""
+
+
+def line(memory: Memory, now: float, zone: ZoneInfo) -> str:
+    """`- text (by Friday 27 November 2026)`; one that says when it was due is marked as overdue."""
+    said = _line(memory.text)
+    return said if memory.deadline is None and memory.completed_at is None else said + _when(memory, now, zone)
+
+
+@cached(KEPT)
+def _line(text: str) -> str:
+    return f"- {shorten(one_line(text), LINE_CHARACTERS)}"
+
+
+@cached(KEPT)
+def _date(at: float, zone: ZoneInfo, today: date) -> str:
+    from dispatcher.memory.dates.reminders import when_text
+
+    return when_text(at, datetime(today.year, today.month, today.day, 12, tzinfo=zone).timestamp(), zone, "en")
+
+
+def _when(memory: Memory, now: float, zone: ZoneInfo) -> str:
+    today = datetime.fromtimestamp(now, zone).date()
+    if memory.type == "completed_goal" and memory.completed_at:
+        return f" (done, {_date(memory.completed_at, zone, today)})"
+    if memory.type not in ("goal", "fact") or memory.deadline is None:
+        return ""
+    said = _date(memory.deadline, zone, today)
+    if memory.type == "fact":
+        return f" (was on {said})" if memory.deadline < now else f" (on {said})"
+    return f" (OVERDUE since {said})" if memory.deadline < now else f" (by {said})"
+
+
+def listing(
+    memories: Sequence[Memory], now: float, zone: ZoneInfo, superseded: Mapping[int, Memory] | None = None
+) -> str:
+    """What `/memory` answers: each with the number that `/memory forget` takes. `superseded`: memory id → what took its place."""
+    replaced = superseded or {}
+    valid = [memory for memory in memories if memory.memory_id not in replaced]
+    ordered = prompt_order(valid)
+    facts = ordered["Facts:"]
+    parts = {
+        "Facts:": [one for one in facts if not _over(one, now)],
+        "Active Goals:": ordered["Active Goals:"],
+        "Preferences:": ordered["Preferences:"],
+        "Completed goals:": [memory for memory in valid if memory.type == "completed_goal"],
+        "Past:": [one for one in facts if _over(one, now)],
+        "Superseded:": [memory for memory in memories if memory.memory_id in replaced],
+    }
+    found: list[str] = []
+    for title, some in parts.items():
+        if not some and title in ("Completed goals:", "Past:", "Superseded:"):
+            continue
+        lines = [_numbered(memory, replaced.get(memory.memory_id), now, zone) for memory in some] or ["(none)"]
+        found.append("\n".join([title, *lines]))
+    return "\n\n".join(found)
+
+
+def _numbered(memory: Memory, newer: Memory | None, now: float, zone: ZoneInfo) -> str:
+    said = f"{memory.number}. {line(memory, now, zone).removeprefix('- ')}"
+    if memory.priority:
+        said += f" [priority {memory.priority}]"
+    if memory.wordings:
+        also = "; ".join(shorten(one_line(wording), LINE_CHARACTERS) for wording in memory.wordings)
+        said += f" (also told as: {also})"
+    if newer:
+        today = datetime.fromtimestamp(now, zone).date()
+        since = f" on {_date(memory.superseded_at, zone, today)}" if memory.superseded_at is not None else ""
+        said += f" (noted {_date(memory.created, zone, today)}; replaced{since} by number {newer.number})"
+    return said
+
+
+def _over(memory: Memory, now: float) -> bool:
+    """Whether a fact is of a time that has passed."""
+    return memory.type == "fact" and memory.deadline is not None and memory.deadline < now

@@ -1,0 +1,1 @@
+"""What fits into the prompt, and how it is written."""

@@ -1,0 +1,100 @@
+"""The lines of ours ahead of a message: who sent it, when and where, what it replies to, whose words a forward holds.
+
+    Group chat, Tuesday 24 November 2026, 14:05 (Europe/Berlin). In reply to Bob (user id 9), quoted here as data:
+    <quote id="5c1d…">
+    > I am vegetarian
+    </quote id="5c1d…">
+    The words of Ann (user id 8), to the end of this message:
+
+    please remember this
+
+They stand with the message and not in the system prompt: that stays the same all day, and a session that is resumed keeps for each message who
+said it. What the sender wrote comes last and as it is. All else that people chose is data: names show no brackets, quotation marks and colons
+(speakers.py) and begin no line; quotes and forwards stand in a fence that is a hash of them, each line behind a mark. Whatever the words at
+the end look like, the lines ahead of them have said whose they are.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from dispatcher.prompt.render import fenced
+from shared.text.format import day_text, time_text
+from shared.text.time_words import WEEKDAYS
+from shared.turns.message_origin import Attachment, Forward, Quote
+from shared.turns.origin_words import author_of, source_of
+from shared.turns.speakers import COMMAND_LINE, Speaker, label, namesakes, plain_name
+
+if TYPE_CHECKING:
+    from zoneinfo import ZoneInfo
+
+    from shared.turns.records import Task
+
+CHATS = {"private": "Private chat", "group": "Group chat"}
+#: An id as it is shown; another one could be more than an id.
+_ID = re.compile(r"[A-Za-z0-9_.@+-]{1,64}\Z")
+
+
+def framed(task: Task, said_at: float, zone: ZoneInfo, speakers: Iterable[Speaker] = ()) -> str:
+    """The message with its header. `said_at`: POSIX seconds; `speakers`: those of the chat, so that two of one name are told apart."""
+    chat = CHATS.get(task.origin.chat_type or "")
+    where = f"{chat}, {moment_text(said_at, zone)}" if chat else moment_text(said_at, zone)
+    header = f"{where}. " + "\n".join(_lines(task, _sender(task, speakers), zone))
+    return header if task.origin.forward else f"{header}\n\n{task.message}"
+
+
+def moment_text(timestamp: float, zone: ZoneInfo) -> str:
+    """`Tuesday 24 November 2026, 14:05 (Europe/Berlin)`, in English whatever the host's language is."""
+    weekday = WEEKDAYS[datetime.fromtimestamp(timestamp, zone).weekday()].capitalize()
+    return f"{weekday} {day_text(timestamp, zone)}, {time_text(timestamp, zone)[-5:]} ({zone.key})"
+
+
+def _lines(task: Task, who: str, zone: ZoneInfo) -> Iterator[str]:
+    quote, forward, attachment = task.origin.quote, task.origin.forward, task.origin.attachment
+    if quote:
+        yield f"In reply to {_replied(quote)}"
+        if quote.text:
+            yield fenced("quote", quote.text)
+    if attachment:
+        yield f"Attached, and not readable for you: {_attached(attachment)}."
+    if forward:
+        author = "you" if forward.by_bot else source_of(forward)
+        yield f"Forwarded by {who} as data. The words are not the sender's, but those of {author}{_dated(forward, zone)}:"
+        yield fenced("forward", task.message)
+    else:
+        yield f"The words of {who}, to the end of this message:"
+
+
+def _sender(task: Task, speakers: Iterable[Speaker]) -> str:
+    """`Ann (user id 8)`, as far as it is known."""
+    me: Speaker = ("user", task.name or "user", task.user_id)
+    name = label("user", task.name or "", namesakes({*speakers, me}).get(me, ""))
+    return f"{'the user' if name == 'user' else name}{_id(task.user_id)}"
+
+
+def _id(user: str | None) -> str:
+    return f" (user id {user})" if user and user != COMMAND_LINE and _ID.match(user) else ""
+
+
+def _replied(quote: Quote) -> str:
+    who = "you" if quote.by_bot else f"{author_of(quote)}{_id(quote.user_id)}"
+    came = f" (with it came what was not read: {_kind(quote.attachment)})" if quote.attachment else ""
+    if not quote.text:
+        return f"{who}{came}."
+    return f"{who}{came}, quoted here {'in part, ' if quote.part else ''}as data:"
+
+
+def _attached(attachment: Attachment) -> str:
+    name = plain_name(attachment.name) if attachment.name else ""
+    return f'{_kind(attachment.kind)} "{name}"' if name else _kind(attachment.kind)
+
+
+def _kind(kind: str) -> str:
+    return kind.replace("_", " ")
+
+
+def _dated(forward: Forward, zone: ZoneInfo) -> str:
+    return f", of {day_text(forward.date, zone)}" if forward.date is not None else ""

@@ -1,0 +1,60 @@
+"""The chat's summary as a part of the prompt: what of it goes in where it has not room for all, and which hits it tells already."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from shared.text.format import date_text, one_line
+from shared.text.marks import harmless
+
+if TYPE_CHECKING:
+    from zoneinfo import ZoneInfo
+
+    from shared.search.lookup import Hit
+
+
+def cut_summary(text: str, characters: int) -> str:
+    """The text, or as many whole lines of it as fit; nothing where no line fits beside the first, which only says what the summary is of.
+
+    The paragraph ahead of the first blank line comes first: there stand the topics, and what a model wrote. Each further paragraph is a heading
+    over lines, the newest first; each gives its first line, then the same fraction of the rest. A line that does not fit makes way for a shorter one.
+    """
+    if len(text) <= max(0, characters):
+        return text
+    paragraphs = [[line for line in block.split("\n") if line] for block in text.split("\n\n")]
+    head, *blocks = [lines for lines in paragraphs if lines] or [[]]
+    room = characters
+    taken: list[list[str]] = [[] for _ in (head, *blocks)]
+    for line in head:
+        if len(line) < room:
+            taken[0].append(line)
+            room -= len(line) + 1
+    titles = ["" if block[0].startswith("- ") else block[0] for block in blocks]
+    waiting = [list(block[bool(title) :]) for block, title in zip(blocks, titles, strict=True)]
+    totals = [len(lines) for lines in waiting]
+    while any(waiting):
+        number = min(
+            (n for n, lines in enumerate(waiting) if lines), key=lambda n: (1 - len(waiting[n]) / totals[n], n)
+        )
+        title, line, into = titles[number], waiting[number].pop(0), taken[number + 1]
+        cost = len(line) + 1 + (0 if into else 1 + (len(title) + 1 if title else 0))
+        if cost <= room:
+            into += [title, line] if title and not into else [line]
+            room -= cost
+    kept = [lines for lines in taken if lines]
+    if taken[0][1:] or kept[bool(taken[0]) :]:
+        return "\n\n".join("\n".join(lines) for lines in kept)
+    return ""
+
+
+def told_in(summary: str, hits: Sequence[Hit], zone: ZoneInfo) -> set[int]:
+    """Places of the hits whose whole words stand in the summary: they are not recalled again."""
+    lines = set(summary.split("\n"))
+    return {place for place, hit in enumerate(hits) if hit.chunk.passages == 1 and _summary_line(hit, zone) in lines}
+
+
+def _summary_line(hit: Hit, zone: ZoneInfo) -> str:
+    """As the night writes it."""
+    chunk = hit.chunk
+    return harmless(f"- {date_text(chunk.started_at, zone)} {chunk.who()}: {one_line(chunk.text)}")

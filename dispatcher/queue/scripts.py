@@ -1,0 +1,25 @@
+"""The Lua scripts of the dispatcher as they are sent to Redis: some begin with the text of another one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+_ROOT = Path(__file__).parent.parent
+AHEAD = {
+    "queue/claim": "queue/cut",
+    "queue/queued": "queue/cut",
+    "queue/finish": "queue/existing",
+    "queue/bury": "queue/existing",
+    "forget/layers/withdraw": "queue/existing",
+}
+
+
+def script_text(name: str) -> str:
+    """The script `queue/claim` is the file `dispatcher/queue/lua/claim.lua`."""
+    names = [AHEAD[name], name] if name in AHEAD else [name]
+    return "\n".join(_path(one).read_text(encoding="utf-8") for one in names)
+
+
+def _path(name: str) -> Path:
+    room, _, script = name.rpartition("/")
+    return _ROOT / room / "lua" / f"{script}.lua"

@@ -1,0 +1,382 @@
+"""The queue: a task is claimed, kept in flight, and finished. Every change of state is one Lua script (beside this file).
+
+The in-flight entry is the write-ahead: from the claim to the end of `finish.lua` the task stands in `hcli:mem:inflight:<worker>`
+under its claim token, so a worker may die at any moment. Order within a chat: `claim.lua` never takes a task whose chat is in
+`hcli:mem:busy`, whichever dispatcher holds it; recovered tasks go back to the head of the queue. Between chats the one served longest
+ago comes first. A task over which workers died is run alone the last time, so that no neighbour is set aside with it.
+All scripts may be repeated: a lost reply costs nothing.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Awaitable, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, tzinfo
+from typing import Any, Literal, cast
+
+from redis import ResponseError
+from redis.asyncio import Redis
+
+from dispatcher.memory.conversation import Said, conversation_of, history_entry
+from dispatcher.queue.existing import NO_TURNS, ExistingResult, Signed
+from dispatcher.queue.refused import USED_ID, dead_letter
+from dispatcher.queue.scripts import script_text
+from shared.system.processes import died_here, host_of, process_name
+from shared.text.format import tokens
+from shared.turns.records import (
+    RESULT_BYTES,
+    RecordRefused,
+    Result,
+    Task,
+    Tombstone,
+    Turn,
+    dumps,
+)
+from shared.wire import keys
+
+#: A task whose worker died this often is dead-lettered.
+MAX_ATTEMPTS = 3
+#: From so many deaths on nothing runs beside it: the next death is its own.
+ALONE_FROM = MAX_ATTEMPTS - 1
+#: `claim` found a task that must run alone while others run: claim again once they have ended.
+NOT_YET: Literal["not yet"] = "not yet"
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A task in flight. `lock` is the chat that waits for it ("" for a task without one)."""
+
+    raw: bytes
+    lock: bytes
+    token: str
+    alone: bool = False  # nothing may run beside it
+
+
+@dataclass(frozen=True)
+class Begun:
+    """What is known of a task when its answer begins. Where it is not to be run, nothing of the session is."""
+
+    done: str | None  # digest of the task that was finished under this id; "?" where that cannot be read
+    deaths: int  # workers that died over it
+    cancelled: bool
+    existing: bytes  # a result that is there already
+    turns: tuple[bytes, bytes]  # that stand under its id already: question and answer; "?" for one that is too large
+    session: str
+    resume: bool  # the session exists
+    said: list[Said]  # the conversation so far, where no session carries it
+    cost_before: float  # what the session has cost so far
+    mark: str  # of the last forgetting (cache_dropping.py)
+    awaited: bool  # its bot has noted that it waits for it (wanted.py)
+
+
+@dataclass(frozen=True)
+class Finished:
+    """All that a task leaves behind. Sessions are ids, "" for none; stats are counters of the day."""
+
+    task: Task
+    result: Result
+    turns: list[Turn]
+    session_was: str
+    session: str
+    session_ttl: int
+    stats: list[tuple[str, str]] = field(default_factory=list)  # (counter, what to add)
+    dead_reason: str | None = None
+    tags: bytes = b""  # an answer whose tags could not be acted on: JSON for hcli:mem:tags
+    why: bytes = b""  # what was injected: JSON for hcli:mem:why
+    forget: bool = False  # the conversation so far ends here, and is not told again
+    session_cost: float | None = None  # what the session has cost so far, where the CLI adds it up
+    outcome: str = "answered"  # one of metrics.OUTCOMES
+    existing_turns: tuple[str, str] = NO_TURNS  # SHA-1 of its own turns that were there when it was begun
+
+
+class TaskQueue:
+    """One worker's hands on the queue. Tasks of more than `task_bytes` are refused, `signed` judges results, `zone` has a chat's days."""
+
+    def __init__(self, redis: Redis, task_bytes: int, signed: Signed, zone: tzinfo = UTC) -> None:
+        self._redis, self._task_bytes, self._signed, self._zone = redis, task_bytes, signed, zone
+        self.worker = process_name()
+        self._claims = 0
+        self._scripts = {
+            name: redis.register_script(script_text(f"queue/{name}"))
+            for name in ("claim", "ready", "begin", "finish", "bury", "recover", "forgotten")
+        }
+
+    def next_token(self) -> str:
+        """A token for one claim, in order of claiming."""
+        self._claims += 1
+        return f"{self.worker}:{self._claims:012d}"
+
+    async def claim(self, token: str, running: int = 0) -> Claim | Literal["not yet"] | None:
+        """The next task whose chat is free; ask again with the same token after a failure. `running`: tasks that this worker runs now."""
+        answer = await self._run(
+            "claim",
+            [keys.TASKS, keys.BUSY, keys.inflight(self.worker), keys.WORKERS, keys.SERVED, keys.lease(self.worker)],
+            [
+                token,
+                self.worker,
+                running,
+                keys.attempts(""),
+                ALONE_FROM,
+                keys.SERVED_LENGTH,
+                keys.LEASE_TTL_SECONDS,
+                self._task_bytes,
+            ],
+        )
+        if answer == 0:
+            return NOT_YET
+        return Claim(answer[0], answer[1], token, bool(answer[2])) if answer else None
+
+    async def wait(self, seconds: int) -> bool:
+        """Block until the queue holds something, or the time is up. The target of the move is no list, so nothing moves: Redis answers with
+        that error as soon as there is something to move, and not with the task, however large."""
+        await self._run("ready", [keys.UNMOVED, keys.TASKS], [])
+        try:
+            moved = await cast(Awaitable[Any], self._redis.blmove(keys.TASKS, keys.UNMOVED, seconds, "LEFT", "LEFT"))
+        except ResponseError as error:
+            if not str(error).startswith("WRONGTYPE"):
+                raise
+            return True
+        return moved is not None  # somebody removed the target meanwhile: the next wait brings the task back
+
+    async def end_if_forgotten(self, chat_id: str, stones: Sequence[Tombstone]) -> bool:
+        """End a conversation that holds what is to be gone for good, and take that out of it: a Redis from before brought it back."""
+        _, gone = conversation_of(await self._entries(chat_id), stones)
+        return bool(gone) and bool(await self._run("forgotten", keys.conversation(chat_id), gone))
+
+    async def begin(
+        self,
+        task: Task,
+        fresh: str,
+        ttl: int,
+        stones: Sequence[Tombstone],
+        *,
+        replay: bool = False,
+        forged: str = "",
+        existing_turns: tuple[str, str] = NO_TURNS,
+    ) -> Begun:
+        """All that an answer needs to know, in one look. `fresh` is the id of a session if none exists ("": none is wanted), written at once,
+        so that `/new` can end it while it runs; `stones`: the chat's tombstones; `replay`: the conversation is wanted beside it; `forged`: a
+        result that does not count; `existing_turns`: turns that are known to be its own (SHA-1)."""
+        chat, task_id = task.chat_id, task.task_id
+        asked = [fresh, ttl, MAX_ATTEMPTS, "1" if replay else "", forged, RESULT_BYTES, *existing_turns]
+        done, deaths, cancelled, existing, user, asst, before, spent_in, spent, mark, awaited, *said = await self._run(
+            "begin",
+            [
+                keys.done(task_id),
+                keys.attempts(task_id),
+                keys.cancel(task_id),
+                keys.result(task_id),
+                keys.session(chat),
+                keys.history(chat),
+                keys.spent(chat),
+                keys.turn(task_id, "user"),
+                keys.turn(task_id, "asst"),
+                keys.FORGOTTEN,
+                keys.pending(chat),
+                keys.PATIENCE,
+                keys.bot_new(chat),
+                keys.size(chat),
+            ],
+            [*asked, task_id, keys.PATIENCE_TTL_SECONDS],
+        )
+        stays = bool(done or cancelled or existing or int(deaths) >= MAX_ATTEMPTS)
+        session = "" if stays else before.decode("utf-8", "replace") or fresh
+        return Begun(
+            done=done.decode("ascii", "replace") or None,
+            deaths=int(deaths),
+            cancelled=bool(cancelled),
+            existing=existing,
+            turns=(user, asst),
+            session=session,
+            resume=session != fresh,
+            said=conversation_of(said, stones)[0],
+            cost_before=_cost(spent) if spent_in.decode("utf-8", "replace") == session else 0.0,
+            mark=mark.decode("utf-8", "replace"),
+            awaited=bool(awaited),
+        )
+
+    async def recent(self, task: Task, stones: Sequence[Tombstone]) -> list[Said]:
+        """The chat's conversation so far, oldest first."""
+        return conversation_of(await self._entries(task.chat_id), stones)[0]
+
+    async def _entries(self, chat_id: str) -> list[bytes]:
+        try:
+            return await cast(Awaitable[list[bytes]], self._redis.lrange(keys.history(chat_id), 0, -1))
+        except ResponseError as error:
+            if not str(error).startswith("WRONGTYPE"):
+                raise
+            return []  # a key of another type holds none
+
+    async def waiting(self, task: Task) -> list[Turn]:
+        """The chat's turns that are not in the medium store yet."""
+        ids = await cast(Awaitable[list[bytes]], self._redis.lrange(keys.unconsolidated(task.chat_id), 0, -1))
+        names = [keys.MEMORY_PREFIX + one.decode("utf-8", "replace") for one in ids]
+        raws = cast(list[bytes | None], await self._redis.mget(names)) if names else []
+        return turns_of(names, raws, task.chat_id)
+
+    async def why(self, task: Task) -> bytes | None:
+        """What was injected for the chat's last answer, as JSON; None if that is over a day ago."""
+        return cast(bytes | None, await self._redis.get(keys.why(task.chat_id)))
+
+    async def finish(self, claim: Claim, finished: Finished) -> bool:
+        """Write everything the task leaves, once. False if it had been finished before. RecordRefused if its id is another task's by now."""
+        arguments = [claim.token, claim.lock, dumps(_effects(finished, claim))]
+        done = await self._past_existing("finish", self._finish_keys(finished.task), arguments, finished.task.task_id)
+        if done < 0:
+            raise RecordRefused(USED_ID)
+        return bool(done)
+
+    async def _past_existing(self, script: str, names: list[str], arguments: list[Any], task_id: str) -> int:
+        """Run a script that writes a result; one that stands there is judged first."""
+        existing = ExistingResult(task_id, self._signed)
+        while not existing.settled(answer := await self._run(script, names, [*arguments, *existing.arguments])):
+            pass
+        return int(answer)
+
+    def _finish_keys(self, task: Task) -> list[str]:
+        chat, task_id = task.chat_id, task.task_id
+        return [
+            keys.inflight(self.worker),
+            keys.BUSY,
+            keys.done(task_id),
+            keys.turn(task_id, "user"),
+            keys.turn(task_id, "asst"),
+            keys.history(chat),
+            keys.size(chat),
+            keys.stats(datetime.now(UTC).strftime("%Y-%m-%d")),
+            keys.session(chat),
+            keys.unconsolidated(chat),
+            keys.result(task_id),
+            keys.DEAD,
+            keys.attempts(task_id),
+            keys.spent(chat),
+            keys.CHATS,
+            keys.TAGS,
+            keys.why(chat),
+            *keys.chat_stats(datetime.now(self._zone).strftime("%Y-%m-%d"), chat),
+        ]
+
+    async def bury(self, claim: Claim, reason: str, task_id: str | None, result: Result | None) -> bool:
+        """Dead-letter a task that cannot be taken; answer it if it can be addressed. False if the dead letters cannot be written."""
+        names = [keys.inflight(self.worker), keys.BUSY, keys.DEAD, keys.result(task_id or "none")]
+        arguments = [
+            claim.token,
+            claim.lock,
+            dead_letter(claim.raw, reason),
+            keys.DEAD_LENGTH,
+            result.to_json() if result else "",
+            keys.RESULT_TTL_SECONDS,
+        ]
+        return await self._past_existing("bury", names, arguments, task_id or "none") >= 0
+
+    async def beat(self, served_run: int | None, dropped_for: str = "") -> str:
+        """This worker lives, serves that release, and has dropped its caches for that forgetting; the mark that is raised now."""
+        async with self._redis.pipeline(transaction=True) as pipe:
+            pipe.sadd(keys.WORKERS, self.worker)
+            pipe.set(keys.lease(self.worker), dropped_for, ex=keys.LEASE_TTL_SECONDS)
+            pipe.hset(keys.RELEASE, self.worker, str(served_run or 0))
+            pipe.get(keys.FORGOTTEN)
+            raised = (await pipe.execute())[-1]
+        return (raised or b"").decode("utf-8", "replace")
+
+    async def recover(self) -> int:
+        """Put the tasks of dead workers back, of this host's at once, of others' when their leases have lapsed; how many."""
+        members = await cast(Awaitable[set[bytes]], self._redis.smembers(keys.WORKERS))
+        others = [member.decode("utf-8", "replace") for member in members]
+        counts = [
+            await self._recover(worker, died=True, certain=died_here(worker))
+            for worker in others
+            if worker != self.worker
+        ]
+        return sum(max(0, count) for count in counts)
+
+    async def living_elsewhere(self) -> list[str]:
+        """Names of other hosts on which a dispatcher lives now."""
+        members = await cast(Awaitable[set[bytes]], self._redis.smembers(keys.WORKERS))
+        workers = sorted(member.decode("utf-8", "replace") for member in members)
+        others = [one for one in workers if host_of(one) != host_of(self.worker)]
+        return sorted({host_of(one) for one in others if await self._redis.exists(keys.lease(one))})
+
+    async def leave(self) -> int:
+        """End of this worker: what it still holds goes back to the head of the queue."""
+        await self._redis.delete(keys.lease(self.worker))
+        return await self._recover(self.worker, died=False)
+
+    async def _recover(self, worker: str, *, died: bool, certain: bool = False) -> int:
+        """`certain`: its lease does not matter. -1 if it lives."""
+        return int(
+            await self._run(
+                "recover",
+                [
+                    keys.TASKS,
+                    keys.BUSY,
+                    keys.WORKERS,
+                    keys.inflight(worker),
+                    keys.lease(worker),
+                    keys.RELEASE,
+                    keys.SERVED,
+                ],
+                [worker, int(died), keys.attempts(""), keys.ATTEMPTS_TTL_SECONDS, int(certain)],
+            )
+        )
+
+    async def _run(self, script: str, names: list[str], arguments: list[Any]) -> Any:
+        return await self._scripts[script](keys=names, args=arguments)
+
+
+def turns_of(names: Iterable[str], raws: Iterable[bytes | None], chat_id: str) -> list[Turn]:
+    """The turns of this chat under these keys. Left out: what is gone (the night has it), and what cannot be read (the night quarantines it)."""
+    turns: list[Turn] = []
+    for name, raw in zip(names, raws, strict=True):
+        with suppress(RecordRefused):
+            if raw is not None and (turn := Turn.parse(name.encode(), raw)).chat_id == chat_id:
+                turns.append(turn)
+    return turns
+
+
+def _cost(raw: bytes) -> float:
+    try:
+        cost = float(raw or 0)
+    except ValueError:
+        return 0.0
+    return cost if math.isfinite(cost) and cost > 0 else 0.0
+
+
+def _effects(finished: Finished, claim: Claim) -> dict[str, Any]:
+    turns = {turn.role: turn for turn in finished.turns}
+    return {
+        "user": _text(turns.get("user")),
+        "asst": _text(turns.get("asst")),
+        "history": [history_entry(turn) for turn in finished.turns],
+        "size": sum(len(turn.content) for turn in finished.turns),
+        "stats": finished.stats,
+        "digest": finished.task.digest,
+        "session_was": finished.session_was,
+        "session": finished.session,
+        "session_ttl": finished.session_ttl,
+        "turn_ids": [turn.turn_id for turn in finished.turns],
+        "dead": dead_letter(claim.raw, finished.dead_reason).decode() if finished.dead_reason else "",
+        "result": finished.result.to_json().decode(),
+        "result_ttl": keys.RESULT_TTL_SECONDS,
+        "history_ttl": keys.HISTORY_TTL_SECONDS,
+        "history_length": keys.HISTORY_LENGTH,
+        "stats_ttl": keys.STATS_TTL_SECONDS,
+        "done_ttl": keys.DONE_TTL_SECONDS,
+        "unconsolidated_length": keys.UNCONSOLIDATED_LENGTH,
+        "dead_length": keys.DEAD_LENGTH,
+        "chat": finished.task.chat_id,
+        "tokens": sum(tokens(turn.content) for turn in finished.turns),
+        "spent_ttl": max(keys.SPENT_TTL_SECONDS, finished.session_ttl),
+        "tags": finished.tags.decode(),
+        "why": finished.why.decode(),
+        "why_ttl": keys.WHY_TTL_SECONDS,
+        "forget": finished.forget,
+        "session_cost": "" if finished.session_cost is None else repr(finished.session_cost),
+        "existing_turns": finished.existing_turns,
+    }
+
+
+def _text(turn: Turn | None) -> str:
+    return turn.to_json().decode("utf-8") if turn else ""

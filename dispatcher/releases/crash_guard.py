@@ -1,0 +1,141 @@
+"""Opening the vectors of a release without dying of it again and again.
+
+An index can end its reader with a segmentation fault, which nothing here could catch. So a mark stands in HMEM_STATE_DIR from before
+the vectors are opened until a first search has been answered: a private directory whose lock says whether its owner lives. One that was
+left behind means that a dispatcher died over this release, perhaps of it, perhaps innocently (SIGKILL, no power). Then the release is first
+tried in a throw-away process. If that fails, or a dispatcher dies once more though it passed, keywords and summaries are served, and the vectors
+are left alone until `current` moves or the dispatcher is started again. A later search that kills the process is counted against its task,
+which is set aside after three deaths.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import structlog
+
+from shared.config.settings import Settings
+from shared.delivery.receiver import ReaderDied, try_out
+from shared.delivery.trial import PLAIN_WORDS
+from shared.errors import ReleaseRefused, StorageError
+from shared.release.manifest import release_dir
+from shared.release.retention import in_use
+from shared.search.recall import OpenRelease
+from shared.system.files import PrivateDir, locked_dir, make_dir, remove_tree
+
+log = structlog.get_logger()
+
+#: In HMEM_STATE_DIR: one directory a release (run and inode), in it one for each process that opens it now or died of that.
+MARKS = "opening"
+#: Beside those: the release has passed its trial, and is opened here next.
+PASSED = "passed"
+
+
+class Opening:
+    """One per dispatcher."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+
+    def open_vectors(self, release: OpenRelease) -> None:
+        """Open the vectors and ask a first question, or leave them alone for as long as this release stays open. Slow; raises nothing."""
+        if not release.has_vectors:
+            return
+        place = self._settings.hmem_state_dir / MARKS / _name(release)
+        try:
+            why = _suspicion(release, place)
+        except OSError as error:  # a mark that cannot be written
+            why = str(error)
+        if why:
+            release.without_vectors(f"a dispatcher died over release {release.run}")
+            log.error(
+                "A dispatcher died while it opened this release, so it is served by keywords and summaries alone. "
+                "Go back to another one (hmem release rollback), or run the night again; a restart tries this one again.",
+                release=release.run,
+                why=why,
+            )
+            return
+        with _marked(place):
+            release.open_vectors()
+            _ask(release)
+
+    def forget_gone(self) -> None:
+        """Remove the marks of releases that are not there any more."""
+        with contextlib.suppress(OSError, ValueError):
+            for place in (self._settings.hmem_state_dir / MARKS).iterdir():
+                run, _, inode = place.name.partition("-")
+                release = release_dir(self._settings.hmem_memory_dir, int(run))
+                if not release.is_dir() or str(release.stat().st_ino) != inode:
+                    remove_tree(place)
+
+
+def _name(release: OpenRelease) -> str:
+    """A run that is brought again is another directory."""
+    try:
+        return f"{release.run}-{release.path.stat().st_ino}"
+    except OSError:
+        return f"{release.run}-gone"
+
+
+def _someone_died(place: Path) -> bool:
+    try:
+        with locked_dir(place):  # a mark that is being made is not locked yet
+            return any(not in_use(mark) for mark in place.iterdir() if mark.is_dir())
+    except OSError:
+        return False
+
+
+def _suspicion(release: OpenRelease, place: Path) -> str | None:
+    """Why the vectors are to be left alone, or None."""
+    if not _someone_died(place):
+        return None
+    passed = place / PASSED
+    if passed.exists():
+        passed.unlink(missing_ok=True)
+        return "it passed its trial, and a dispatcher died over it again"
+    why = _trial(release)
+    if why is None:
+        passed.touch()
+    return why
+
+
+def _trial(release: OpenRelease) -> str | None:
+    """How the release ended a process of its own, or None: an embedder that is away kills nobody."""
+    log.warning("a dispatcher died while it opened this release; trying it out first", release=release.run)
+    try:
+        try_out(release.path, None)
+    except ReaderDied as error:
+        return str(error)
+    except ReleaseRefused:
+        return None
+    except Exception as error:  # noqa: BLE001 - whatever it is, no vectors is the careful answer
+        return str(error) or repr(error)
+    return None
+
+
+def _ask(release: OpenRelease) -> None:
+    """The first search, in the largest chat: it loads what opening does not."""
+    chats = release.manifest.chunks_per_chat
+    if release.vectors_missing is None and chats:
+        with contextlib.suppress(RuntimeError):  # closed meanwhile
+            release.recall(max(chats, key=lambda chat: chats[chat]), PLAIN_WORDS, 1)
+
+
+@contextmanager
+def _marked(place: Path) -> Iterator[None]:
+    """A mark for as long as this takes; marks of the dead, who were found innocent, go with it. No disk, no mark."""
+    mark: PrivateDir | None = None
+    with contextlib.suppress(OSError, StorageError):
+        make_dir(place)
+        mark = PrivateDir(place)
+    try:
+        yield
+    finally:
+        with contextlib.suppress(OSError):
+            if mark:
+                mark.remove()
+            (place / PASSED).unlink(missing_ok=True)
+            place.rmdir()  # unless another dispatcher is at it

@@ -1,0 +1,214 @@
+"""The owner's hand on the releases: list, verify, go back to one, lift the pin, remove old ones. Works without Redis.
+
+Going back pins first and switches then: a night that ends in between leaves `current` alone. It is the one way out of a `current` that
+leads nowhere or to a damaged release, so it reads no more of the old one than it must.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from shared.config.ownership import OURS
+from shared.config.settings import Settings
+from shared.delivery.receiver import ReaderDied, try_out
+from shared.errors import InvalidInput, ReleaseRefused
+from shared.release import retention
+from shared.release.manifest import RELEASES, Manifest, current_release, read_manifest, release_dir, verify
+from shared.release.retention import read_pin, reading, release_runs, remove_pin, write_pin
+from shared.system.files import locked_dir, own_root, switch_link
+from shared.vectors.aliases import follow
+
+UNREADABLE = "unreadable"
+#: What a pin means from now on; said whenever one is set.
+PINNED_NIGHTS = (
+    "Later nights publish beside it and do not switch, and nothing is deleted from Redis, until hmem release unpin."
+)
+
+Say = Callable[[str], None]
+
+
+@dataclass
+class Listed:
+    """One release as the owner sees it; counts are None where the manifest cannot be read."""
+
+    run: int
+    created_at: str | None = None
+    parent: int | None = None
+    turns: int | None = None
+    chats: int | None = None
+    bytes: int = 0
+    indexes: list[str] = field(default_factory=list)
+    marks: list[str] = field(default_factory=list)
+    error: str | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def list_releases(memory_dir: Path) -> tuple[list[Listed], str | None]:
+    """(every release, oldest first; what is wrong with `current` or the pin, or None)."""
+    marks, wrong = retention.marks(memory_dir)
+    return [_listed(release_dir(memory_dir, run), run, said) for run, said in marks.items()], wrong
+
+
+def _listed(release: Path, run: int, marks: list[str]) -> Listed:
+    listed = Listed(run, bytes=_size(release), marks=marks)
+    try:
+        manifest = read_manifest(release)
+    except ReleaseRefused as error:
+        listed.marks, listed.error = [*marks, UNREADABLE], str(error)
+        return listed
+    listed.created_at, listed.parent, listed.indexes = manifest.created_at, manifest.parent, manifest.indexes
+    listed.turns, listed.chats = sum(manifest.turns_per_chat.values()), len(manifest.turns_per_chat)
+    return listed
+
+
+def _size(release: Path) -> int:
+    paths = (Path(folder) / name for folder, _, names in os.walk(release) for name in names)
+    return sum(path.lstat().st_size for path in paths)
+
+
+def verify_release(release: Path) -> Manifest:
+    """Re-hash every file of a release, which nobody prunes meanwhile; ReleaseRefused names the first that differs."""
+    with reading(release):
+        return verify(release)
+
+
+def chosen(memory_dir: Path, run: int | None, *, every: bool = False) -> list[Path]:
+    """The releases that are meant: the named one, all, or else the current one."""
+    if run is not None and every:
+        raise InvalidInput("RUN and --all exclude each other. Give one of them.")
+    if every:
+        return [release_dir(memory_dir, found) for found in release_runs(memory_dir)]
+    if run is not None:
+        return [_named(memory_dir, run)]
+    current = retention.current_run(memory_dir)
+    if current is None:
+        raise InvalidInput(f"There is no release in {memory_dir} yet. Run hmem-night run once, or set HMEM_MEMORY_DIR.")
+    return [release_dir(memory_dir, current)]
+
+
+def _named(memory_dir: Path, run: int) -> Path:
+    if run not in release_runs(memory_dir):
+        raise InvalidInput(f"There is no release {run} in {memory_dir}. hmem release list shows those that are there.")
+    return release_dir(memory_dir, run)
+
+
+def roll_back(settings: Settings, run: int | None, say: Say) -> tuple[int, int | None]:
+    """Make a release current and pin it, if it is whole, can be read and forgets what must stay forgotten: (its run, the run before)."""
+    memory_dir = settings.hmem_memory_dir
+    with _locked(memory_dir):
+        before = _current(memory_dir)
+        target = _named(memory_dir, _parent(before) if run is None else run)
+        if before is not None and before.path == target.resolve():
+            raise InvalidInput(f"Release {target.name} is the current one already. Nothing was changed.")
+        say(f"Re-hashing release {target.name} ...")
+        manifest = verify(target)
+        _refuse_if_forgotten_words_return(memory_dir, before, manifest)
+        say(f"Trying release {target.name} in a process of its own ...")
+        _try_out(target, say)
+        write_pin(memory_dir, manifest.run)
+        switch_link(memory_dir / "current", f"{RELEASES}/{manifest.run}")
+        if why := follow(settings, target):
+            say(f"Note: {why}")
+        return manifest.run, before.run if before else None
+
+
+def _try_out(target: Path, say: Say) -> None:
+    """One that takes its reader with it is refused. Any other failure (the embedder is away) is no reason to keep what the owner wants to leave."""
+    try:
+        try_out(target, None)
+    except ReaderDied:
+        raise
+    except ReleaseRefused as error:
+        say(f"Note: {error} Its files are whole, so it is taken.")
+
+
+@dataclass(frozen=True)
+class _Current:
+    """What `current` leads to; the manifest is None where it cannot be read."""
+
+    path: Path
+    run: int | None
+    manifest: Manifest | None
+
+
+def _current(memory_dir: Path) -> _Current | None:
+    """None as well where the link is dangling: that is what going back repairs."""
+    try:
+        path = current_release(memory_dir)
+    except ReleaseRefused:
+        return None
+    if path is None:
+        return None
+    try:
+        manifest = read_manifest(path)
+    except ReleaseRefused:
+        return _Current(path, int(path.name) if path.name.isdecimal() else None, None)
+    return _Current(path, manifest.run, manifest)
+
+
+def _parent(before: _Current | None) -> int:
+    manifest = before.manifest if before else None
+    if manifest is None:
+        raise InvalidInput(
+            "The current release cannot be read, so what came before it is unknown. "
+            "Name a run: hmem release rollback RUN (hmem release list shows them)."
+        )
+    if manifest.parent is None:
+        raise InvalidInput(f"Release {manifest.run} is the first one; there is none to go back to. Name a run.")
+    return manifest.parent
+
+
+def _refuse_if_forgotten_words_return(memory_dir: Path, before: _Current | None, target: Manifest) -> None:
+    """A tombstone that was applied once is applied for ever. Where the current release cannot say which, all others are asked."""
+    known = [before.manifest] if before and before.manifest else _readable(memory_dir)
+    missing = {name for manifest in known for name in manifest.tombstones} - set(target.tombstones)
+    if not missing:
+        return
+    fits = [manifest.run for manifest in known if missing <= set(manifest.tombstones)]
+    raise ReleaseRefused(
+        f"Release {target.run} is from before {len(missing)} request(s) to forget were carried out: those words would come back. "
+        f"Choose a later one{f', such as {max(fits)}' if fits else ''}, or run the night again."
+    )
+
+
+def _readable(memory_dir: Path) -> list[Manifest]:
+    found = []
+    for run in release_runs(memory_dir):
+        try:
+            found.append(read_manifest(release_dir(memory_dir, run)))
+        except ReleaseRefused:
+            continue
+    return found
+
+
+def unpin(memory_dir: Path) -> tuple[bool, int | None]:
+    """(whether there was a pin, the run that it named if it could be read)."""
+    with _locked(memory_dir):
+        try:
+            pin = read_pin(memory_dir)
+        except ReleaseRefused:  # lifting it is how a damaged one is mended
+            pin = None
+        return remove_pin(memory_dir), pin.run if pin else None
+
+
+def prune(memory_dir: Path, keep: int) -> tuple[list[int], dict[int, list[str]]]:
+    """(runs that were removed, run → why it stays)."""
+    with _locked(memory_dir):
+        removed = retention.prune(memory_dir, keep)
+        return removed, retention.reasons(memory_dir, keep)
+
+
+@contextmanager
+def _locked(memory_dir: Path) -> Iterator[None]:
+    """The lock that the night's verbs hold as well."""
+    if not memory_dir.is_dir():
+        raise InvalidInput(f"{memory_dir} is not there. Set HMEM_MEMORY_DIR to where the night publishes.")
+    with locked_dir(own_root(memory_dir, OURS["hmem_memory_dir"])):
+        yield

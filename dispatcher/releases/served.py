@@ -1,0 +1,170 @@
+"""The release that this dispatcher serves: opened, reopened when `current` moves, closed when its last reader is done.
+
+A lookup ends on the release it began with. A new release is opened whole, in the background, before it replaces the old one; only the
+very first one serves keywords and summaries at once, its vectors as soon as they are loaded. A release that cannot be opened leaves
+the old one in place and is said so once; one whose vectors end the process is served without them (opening.py).
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import structlog
+
+from dispatcher.releases.crash_guard import Opening
+from shared.config.settings import Settings
+from shared.errors import HmemError, ReleaseRefused
+from shared.release.manifest import current_release
+from shared.search.recall import OpenRelease
+
+log = structlog.get_logger()
+
+
+#: A release directory and its inode: a run that is brought again lies under the same path, and is another directory.
+Identity = tuple[Path, int]
+
+
+def _identity(path: Path) -> Identity:
+    return path, path.stat().st_ino
+
+
+class _Counted:
+    """An open release and the number of its readers."""
+
+    def __init__(self, release: OpenRelease) -> None:
+        self.release = release
+        self.identity = _identity(release.path)
+        self.readers = 0
+        self.retired = False
+
+
+class Memory:
+    """Thread-safe. `refresh` is slow and belongs in a thread; `reading` never waits for it."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._opening = Opening(settings)
+        self._current: _Counted | None = None
+        self._refused: Identity | None = None
+        self.why_none: str | None = None  # why what `current` leads to is not served
+        self._lock = threading.Lock()
+        self._refreshing = threading.Lock()
+
+    @property
+    def served_run(self) -> int | None:
+        with self._lock:
+            return self._current.release.run if self._current else None
+
+    @property
+    def refreshing(self) -> bool:
+        """Whether a release is being opened now."""
+        return self._refreshing.locked()
+
+    def moved(self) -> bool:
+        """Whether `current` leads elsewhere than to what is served: one readlink."""
+        try:
+            target = current_release(self._settings.hmem_memory_dir)
+            return target is not None and _identity(target) not in (self._served(), self._refused)
+        except (HmemError, OSError):
+            return False
+
+    def refresh(self) -> None:
+        """Serve what `current` leads to. Errors are logged: old memory is better than none, and none no reason not to answer."""
+        with self._refreshing:
+            try:
+                target = current_release(self._settings.hmem_memory_dir)
+                if target is None or _identity(target) in (self._served(), self._refused):
+                    return
+                self._open(target)
+            except (HmemError, OSError) as error:
+                if self._refused is None:
+                    log.error("memory cannot be opened", error=str(error))
+                self.why_none = str(error)
+                self._refused = (self._settings.hmem_memory_dir / "current", 0)
+
+    def reopen(self) -> None:
+        """Open what is served once more, with nothing read or asked yet; slow, in a thread. If that fails, nothing is served until `retry`."""
+        with self._refreshing:
+            with self._lock:
+                before = self._current
+            if before is None:
+                return
+            try:
+                self._open(before.release.path)
+            except (HmemError, OSError) as error:
+                log.error("memory cannot be opened", error=str(error))
+            with self._lock:
+                same = self._current is before
+            if same:
+                self._swap(None)
+
+    def retry(self) -> None:
+        """Try again what could not be opened (Ollama was asleep, a disk was away); slow, in a thread."""
+        self._refused = None
+        with self.reading() as release:
+            if release is not None and release.vectors_missing:
+                self._opening.open_vectors(release)
+                if release.vectors_missing is None:
+                    log.info("vector search is back", run=release.run)
+
+    def _open(self, target: Path) -> None:
+        try:
+            release = OpenRelease(self._settings, target)
+            if release.text_missing:
+                log.error("a release without its texts", release=release.run, error=release.text_missing)
+                if self._current is not None:  # which is better than a summary
+                    release.close()
+                    raise ReleaseRefused(release.text_missing)
+        except HmemError as error:
+            self._refused, self.why_none = _identity(target), str(error)
+            log.error("release refused", release=target.name, error=str(error))
+            return
+        if self._current is None:
+            self._swap(release)
+            self._opening.open_vectors(release)
+        else:
+            self._opening.open_vectors(release)
+            self._swap(release)
+        self._refused = self.why_none = None
+        self._opening.forget_gone()
+        say = log.warning if release.has_vectors and release.vectors_missing else log.info
+        say("serving release", run=release.run, vectors=release.vectors_missing or "yes")
+
+    def _served(self) -> Identity | None:
+        with self._lock:
+            return self._current.identity if self._current else None
+
+    def _swap(self, release: OpenRelease | None) -> None:
+        with self._lock:
+            old, self._current = self._current, _Counted(release) if release else None
+            if old:
+                old.retired = True
+            idle = old is not None and old.readers == 0
+        if idle and old:
+            old.release.close()
+
+    @contextmanager
+    def reading(self) -> Iterator[OpenRelease | None]:
+        """The release served now, kept open while it is read; None if there is none."""
+        with self._lock:
+            counted = self._current
+            if counted:
+                counted.readers += 1
+        try:
+            yield counted.release if counted else None
+        finally:
+            if counted:
+                self._leave(counted)
+
+    def _leave(self, counted: _Counted) -> None:
+        with self._lock:
+            counted.readers -= 1
+            last = counted.retired and counted.readers == 0
+        if last:
+            counted.release.close()
+
+    def close(self) -> None:
+        self._swap(None)

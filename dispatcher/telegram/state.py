@@ -1,0 +1,334 @@
+"""What the bot keeps in Redis. Every change of state is one Lua script beside this file, and may be repeated.
+
+`hcli:mem:bot:waiting` says for each task where its answer goes and how much of it is there. The bot's own words (replies to commands,
+the outbox, notices) wait there too, with their text: so they survive a crash, and are held up by nothing but their own chat.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Awaitable
+from dataclasses import asdict, dataclass, fields
+from typing import Any, cast
+
+import structlog
+from redis import ResponseError
+from redis.asyncio import Redis
+from redis.asyncio.retry import Retry
+from redis.backoff import ExponentialBackoff
+from redis.exceptions import NoPermissionError
+
+from dispatcher.queue.scripts import script_text
+from shared.config.settings import Settings
+from shared.turns.records import RESULT_BYTES, RecordRefused, Result, Task, dumps, loads_object
+from shared.wire import keys
+from shared.wire.values import open_async_redis
+
+log = structlog.get_logger()
+
+#: Seconds within which Redis must answer.
+SOCKET_SECONDS = 10
+
+
+def connect(settings: Settings) -> Redis:
+    return open_async_redis(
+        settings.redis_url,
+        socket_timeout=SOCKET_SECONDS,
+        socket_connect_timeout=5,
+        health_check_interval=30,
+        retry=Retry(ExponentialBackoff(cap=1, base=0.1), 2),
+    )
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """A delivery. `at` is when it began (unix seconds); `text` are words of the bot's own, else an answer is waited for."""
+
+    chat: str  # text, as a Lua number would lose digits
+    at: float
+    thread: int | None = None
+    reply_to: int | None = None
+    placeholder: int | None = None  # message that the answer takes the place of
+    warned: bool | None = None  # the placeholder says that something came that is not signed
+    unattended: bool | None = None  # the placeholder says that nobody is there to answer
+    parts_sent: int = 0
+    text: str | None = None
+    moved: str | None = None  # chat that the group has become
+    user: str | None = None  # who asked, as the task has it
+
+    @property
+    def target(self) -> int:
+        return int(self.moved or self.chat)
+
+    def to_json(self) -> bytes:
+        return dumps({name: value for name, value in asdict(self).items() if value is not None})
+
+    @classmethod
+    def parse(cls, raw: bytes) -> Waiting:
+        """RecordRefused, or TypeError or ValueError, for what this program did not write."""
+        known = {one.name for one in fields(cls)}  # a later version may have written more
+        made = cls(**{name: value for name, value in loads_object(raw).items() if name in known})
+        float(made.at)
+        int(made.parts_sent)
+        _ = made.target
+        return made
+
+
+@dataclass(frozen=True)
+class Mark:
+    """What is known of a message whose task was taken: for its edits. Kept for two days."""
+
+    task: str
+    digest: str
+    told: bool = False  # that the earlier text counts
+
+    def to_json(self) -> bytes:
+        return dumps(asdict(self))
+
+    @classmethod
+    def parse(cls, raw: bytes) -> Mark:
+        return cls(**loads_object(raw))
+
+
+def digest(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+
+
+class Desk:
+    """The bot's hands in Redis."""
+
+    def __init__(self, settings: Settings, redis: Redis, secret: str) -> None:
+        self._settings, self._redis, self._secret = settings, redis, secret
+        names = ("intake", "edit", "cancel", "delivered", "note", "tell", "outbox", "owner", "new")
+        self._scripts = {name: redis.register_script(script_text(f"telegram/{name}")) for name in names} | {
+            "queued": redis.register_script(script_text("queue/queued"))
+        }
+        self._junk = set[str]()  # tasks of which the log has it
+        self._taken_back = set[str]()  # tasks that we have answered ourselves
+        self.answered_by_another = False  # the last answer came while no dispatcher of ours was there
+
+    # Taking.
+
+    async def taken(self, task_id: str) -> bool:
+        """Whether this update was taken before."""
+        return bool(await self._redis.exists(keys.bot_seen(task_id)))
+
+    async def take(self, task_id: str, record: Waiting, task: bytes, message: str, mark: Mark, refusal: Waiting) -> int:
+        """Queue a task, unless too much is waiting (then -1, and the chat is told) or it was taken before (0)."""
+        return int(
+            await self._run(
+                "intake",
+                [
+                    keys.BOT_WAITING,
+                    keys.bot_seen(task_id),
+                    keys.TASKS,
+                    keys.pending(record.chat),
+                    keys.bot_seen(message),
+                ],
+                [
+                    task_id,
+                    record.to_json(),
+                    task,
+                    self._settings.queue_limit,
+                    self._settings.chat_queue_limit,
+                    keys.BOT_SEEN_TTL_SECONDS,
+                    mark.to_json(),
+                    f"full-{record.chat}",
+                    refusal.to_json(),
+                ],
+            )
+        )
+
+    async def say(self, update: str, record: Waiting) -> None:
+        """Words of the bot's own in reply to an update, once."""
+        await self._run(
+            "intake",
+            [keys.BOT_WAITING, keys.bot_seen(update), keys.TASKS, keys.pending(record.chat), keys.bot_seen(update)],
+            [update, record.to_json(), "", 0, 0, keys.BOT_SEEN_TTL_SECONDS, "", "", ""],
+        )
+
+    async def tell(self, field: str, record: Waiting, mark: str, seconds: int) -> bool:
+        """Words of the bot's own, once for as long as the mark lasts."""
+        return bool(await self._run("tell", [keys.BOT_WAITING, mark], [field, record.to_json(), seconds]))
+
+    async def mark(self, mark: str, seconds: int) -> None:
+        """Nothing is told under this mark for so long."""
+        await self._redis.set(mark, "1", ex=seconds)
+
+    async def mark_of(self, message: str) -> Mark | None:
+        raw = cast(bytes | None, await self._redis.get(keys.bot_seen(message)))
+        return Mark.parse(raw) if raw else None
+
+    async def edited(self, update: str, message: str, mark: Mark, text: str, user: int, notice: Waiting) -> int:
+        """A message's new text, which is its editor's (`user`): 1 it is in the queue, 2 the chat is told that the earlier one counts, 0 nothing."""
+        found = next((raw for raw, task in await self.queued() if task.task_id == mark.task), b"")
+        new = dumps(loads_object(found) | {"message": text, "user_id": user}) if found else b""
+        if len(new) > self._settings.task_bytes:
+            found, new = b"", b""
+        changed = Mark(mark.task, digest(text), mark.told)
+        return int(
+            await self._run(
+                "edit",
+                [keys.TASKS, keys.BOT_WAITING, keys.bot_seen(update), keys.bot_seen(message)],
+                [
+                    update,
+                    found,
+                    new,
+                    changed.to_json(),
+                    b"" if mark.told else notice.to_json(),
+                    Mark(mark.task, changed.digest, told=True).to_json(),
+                    keys.BOT_SEEN_TTL_SECONDS,
+                ],
+            )
+        )
+
+    # What commands need.
+
+    async def queued(self) -> list[tuple[bytes, Task]]:
+        """Tasks in the queue, with their bytes; what is none, or too large, is the dispatcher's to refuse."""
+        found = []
+        for raw in await self._run("queued", [keys.TASKS], [0, -1, self._settings.task_bytes]):
+            try:
+                found.append((raw, Task.parse(raw)))
+            except RecordRefused:
+                continue
+        return found
+
+    async def cancel_queued(self, raw: bytes, task_id: str, result: Result) -> bool:
+        self._taken_back.add(task_id)
+        return bool(
+            await self._run(
+                "cancel", [keys.TASKS, keys.result(task_id)], [raw, result.to_json(), keys.RESULT_TTL_SECONDS]
+            )
+        )
+
+    async def cancel_running(self, task_id: str) -> None:
+        await self._redis.set(keys.cancel(task_id), "1", ex=keys.CANCEL_TTL_SECONDS)
+
+    async def end_conversation(self, chat: str) -> None:
+        await self._run("new", [keys.session(chat), keys.bot_new(chat)], [keys.HISTORY_TTL_SECONDS])
+
+    async def model(self, chat: str) -> str | None:
+        raw = cast(bytes | None, await self._redis.get(keys.bot_model(chat)))
+        return raw.decode("utf-8", "replace") if raw else None
+
+    async def choose_model(self, chat: str, model: str | None) -> None:
+        if model is None:
+            await self._redis.delete(keys.bot_model(chat))
+        else:
+            await self._redis.set(keys.bot_model(chat), model)
+
+    async def stats(self, key: str) -> dict[str, str]:
+        raw = await cast(Awaitable[dict[bytes, bytes]], self._redis.hgetall(key))
+        return {name.decode(errors="replace"): value.decode(errors="replace") for name, value in raw.items()}
+
+    async def queue_length(self) -> int:
+        return int(await self._redis.llen(keys.TASKS))
+
+    async def dispatchers(self) -> tuple[int, int]:
+        """Dispatchers of ours: how many live, and how many have died or do not answer. Another program's is not seen here."""
+        workers = await cast(Awaitable[dict[bytes, bytes]], self._redis.hgetall(keys.RELEASE))
+        leases = [keys.lease(worker.decode("utf-8", "replace")) for worker in workers]
+        living = int(await self._redis.exists(*leases)) if leases else 0
+        return living, len(leases) - living
+
+    async def unattended(self, task_ids: set[str]) -> set[str]:
+        """Those of these tasks that are still queued while no dispatcher of ours lives. (What h-cli's has taken is queued no more.)"""
+        try:
+            if (await self.dispatchers())[0]:
+                return set()
+        except NoPermissionError:
+            return set()
+        return {task.task_id for _, task in await self.queued()} & task_ids
+
+    async def note_who_answers(self, task_ids: set[str]) -> None:
+        """Answers of these are there that were not there before."""
+        if not task_ids - self._taken_back:
+            return
+        try:
+            self.answered_by_another = sum(await self.dispatchers()) == 0
+        except NoPermissionError:
+            self.answered_by_another = False
+
+    async def last_night(self) -> bytes | None:
+        return cast(bytes | None, await self._redis.get(keys.NIGHT_LAST))
+
+    # Delivering.
+
+    async def waiting(self) -> dict[str, Waiting]:
+        """Everything that is to be delivered, oldest first. What cannot be read is logged and removed: nobody could deliver it."""
+        found: dict[str, Waiting] = {}
+        for name, raw in (await cast(Awaitable[dict[bytes, bytes]], self._redis.hgetall(keys.BOT_WAITING))).items():
+            try:
+                found[name.decode("utf-8")] = Waiting.parse(raw)
+            except (ValueError, TypeError) as error:
+                log.error("a waiting record cannot be read and is removed", record=name, error=str(error))
+                await self._redis.hdel(keys.BOT_WAITING, cast(str, name))
+        return dict(sorted(found.items(), key=lambda one: (one[1].at, one[0])))
+
+    async def results(self, task_ids: list[str]) -> tuple[dict[str, bytes], set[str]]:
+        """The signed results that are there; and the tasks at which something else stands, which is not fetched if it is too large."""
+        results, junk = dict[str, bytes](), set[str]()
+        async with self._redis.pipeline(transaction=False) as pipe:
+            for one in task_ids:
+                pipe.strlen(keys.result(one))
+            sizes = await pipe.execute(raise_on_error=False) if task_ids else []
+        for one, size in zip(task_ids, sizes, strict=True):
+            if size == 0:
+                continue
+            try:
+                if raw := await self._result(one, size):
+                    results[one] = raw
+            except RecordRefused as error:
+                junk.add(one)
+                self._say_junk(one, str(error))
+        return results, junk
+
+    async def _result(self, task_id: str, size: object) -> bytes | None:
+        """RecordRefused for what is not signed for this task."""
+        if isinstance(size, ResponseError):
+            if not str(size).startswith("WRONGTYPE"):
+                raise size
+            raise RecordRefused("a key of another type")
+        if isinstance(size, int) and size > RESULT_BYTES:
+            raise RecordRefused(f"{size} bytes are more than any answer has")
+        raw = cast(bytes | None, await self._redis.get(keys.result(task_id)))
+        if raw:
+            Result.verified(self._secret, task_id, raw)
+        return raw
+
+    def _say_junk(self, task_id: str, reason: str) -> None:
+        if task_id not in self._junk:
+            self._junk.add(task_id)
+            log.error("a result is not signed by the dispatcher and is passed over", task=task_id, reason=reason)
+
+    async def note(self, name: str, record: Waiting) -> None:
+        await self._run("note", [keys.BOT_WAITING], [name, record.to_json()])
+
+    async def delivered(self, name: str, record: Waiting, result: bytes = b"") -> None:
+        self._taken_back.discard(name)
+        await self._run("delivered", [keys.BOT_WAITING, keys.result(name), keys.pending(record.chat)], [name, result])
+
+    async def outbox_head(self) -> bytes | None:
+        heads = await cast(Awaitable[list[bytes]], self._redis.lrange(keys.OUTBOX, 0, 0))
+        return heads[0] if heads else None
+
+    async def take_from_outbox(self, raw: bytes, record: Waiting | None) -> None:
+        field = f"outbox-{hashlib.sha256(raw).hexdigest()[:32]}"
+        await self._run("outbox", [keys.OUTBOX, keys.BOT_WAITING], [raw, field, record.to_json() if record else b""])
+
+    # One bot a Redis.
+
+    async def own(self, process: str) -> bool:
+        """Take or renew the right to be the bot."""
+        return bool(await self._run("owner", [keys.BOT_OWNER], [process, keys.BOT_OWNER_TTL_SECONDS]))
+
+    async def owner(self) -> str:
+        """The process that has it; "" if none has."""
+        return (cast(bytes | None, await self._redis.get(keys.BOT_OWNER)) or b"").decode("utf-8", "replace")
+
+    async def disown(self, process: str) -> None:
+        await self._run("owner", [keys.BOT_OWNER], [process, 0])
+
+    async def _run(self, script: str, names: list[str], arguments: list[Any]) -> Any:
+        return await self._scripts[script](keys=names, args=arguments)

@@ -1,0 +1,253 @@
+"""Erasing: what a tombstone with `erase` covers leaves the night host's files. Part of the archive step, so it comes before every build.
+
+A segment that holds such a record is written anew without its words, read back, compared line by line with the old one, and renamed over it.
+What is left of a turn is its key, chat and time, without which nothing could keep it from coming back; of anything else, its hash. The
+new file follows from the first one and from what is erased of it alone, so that copies which were erased in other steps meet again. A crash
+in between leaves some segments done; the next run does the rest, and the same again changes nothing.
+
+Before the words go out of the archive, what follows from them goes: vectors in the cache, the kept index, copies of damaged segments.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import orjson
+
+from nightly.archive.segments import (
+    DAMAGED,
+    Archive,
+    RawRecord,
+    header_of,
+    read_archive,
+    read_segment,
+    write_segment,
+)
+from nightly.imports.staging import imports_dir
+from nightly.index.previous import LAST
+from nightly.night.containment import reason_of
+from nightly.night.folder import CACHE, Night
+from shared.errors import ArchiveDamaged
+from shared.system.archive_folder import archive_files, run_of
+from shared.system.files import fresh_dir, fsync_dir, remove_tree, sha256_file, write_atomic
+from shared.turns.chunking import chunks_of, indexed_text
+from shared.turns.records import RecordRefused, Tombstone, Turn, dumps, loads_object, timestamp_of
+from shared.wire.keys import MEMORY_PREFIX
+
+#: Beside the segments: where a rewritten one is proven before it takes its place; what was compared with which tombstones.
+STAGE = "erasing"
+DONE = "erased.json"
+NEEDLES = "erasing.json"
+
+Line = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Eraser:
+    """Decides line by line. `stone_runs`: tombstone id → the run that archived it; what a model wrote before it may hold the words."""
+
+    stones: list[Tombstone]
+    stone_runs: dict[str, int]
+
+    def covers(self, turn: Turn) -> bool:
+        return any(stone.covers(turn) for stone in self.stones)
+
+    def rewritten(self, line: Line, run: int) -> Line | None:
+        """The line as it shall be; None for a text that is left out, since it is written anew when it is needed."""
+        if line["kind"] == "text":
+            outdated = any(
+                stone.chat_id == line["chat_id"] and run < self.stone_runs[stone.tombstone_id] for stone in self.stones
+            )
+            return None if outdated else line
+        if line["kind"] in ("turn", "quarantine"):
+            return self.erased(RawRecord.from_json(line), run) or line
+        return line
+
+    def erased(self, raw: RawRecord, run: int) -> Line | None:
+        """What is left of a record, or None if no tombstone covers it."""
+        turn = _turn_of(raw)
+        if not (self.covers(turn) if turn else self._covers_bytes(raw, run)):
+            return None
+        left: Line = {"key": None, "chat_id": None, "timestamp": None}
+        if turn:
+            left = {"key": raw.key.decode("ascii"), "chat_id": turn.chat_id, "timestamp": turn.timestamp}
+        return {"kind": "erased", **left, "sha256": raw.sha256}
+
+    def _covers_bytes(self, raw: RawRecord, run: int) -> bool:
+        """Of what cannot be read as a turn: its key is a forgotten turn's, or its bytes name a forgotten chat, and no later time."""
+        return any(_names(stone, raw, early=run <= self.stone_runs[stone.tombstone_id]) for stone in self.stones)
+
+
+def _turn_of(raw: RawRecord) -> Turn | None:
+    try:
+        return Turn.parse(raw.key, raw.value) if raw.redis_type == "string" else None
+    except RecordRefused:
+        return None
+
+
+def _names(stone: Tombstone, raw: RawRecord, *, early: bool) -> bool:
+    """`early`: it was archived no later than the tombstone, which is all that tells of a time where it has none that can be read."""
+    own = re.search(rb'"chat_id"\s*:\s*' + _spelled(stone.chat_id) + rb"\s*[,}\s]", raw.value + b" ")
+    if stone.turn_ids is not None:
+        named = any(raw.key == f"{MEMORY_PREFIX}{turn_id}".encode() for turn_id in stone.turn_ids)
+        return named and (own is not None or b'"chat_id"' not in raw.value)
+    if own is None:
+        return False
+    try:
+        said_at = timestamp_of(loads_object(raw.value).get("timestamp"))
+    except RecordRefused:
+        return early
+    return said_at < (stone.created_at if stone.before is None else stone.before)
+
+
+def _spelled(chat_id: str) -> bytes:
+    """A chat id as JSON may spell it: a number, a text, a text in ASCII escapes."""
+    forms = {dumps(chat_id), json.dumps(chat_id).encode("ascii"), chat_id.encode("utf-8", "surrogatepass")}
+    return b"(?:" + b"|".join(re.escape(form) for form in sorted(forms)) + b")"
+
+
+def eraser_of(archive: Archive, more: Iterable[Tombstone] = (), run: int = 0) -> Eraser | None:
+    """For all tombstones that erase, `more` of them archived by `run`; None if there are none."""
+    stones = {s.tombstone_id: s for s in (*archive.tombstones.values(), *more) if s.erase}
+    runs = {name: archive.stone_runs.get(name, run) for name in stones}
+    return Eraser([stones[name] for name in sorted(stones)], runs) if stones else None
+
+
+def apply(night: Night, archive: Archive) -> dict[str, Any]:
+    """Erase what is covered from every file of the night host; how much of what. `archive` is all of it, read and proven."""
+    eraser = eraser_of(archive)
+    if eraser is None:
+        return {}
+    remove_tree(night.archive_dir / STAGE)
+    stones = sorted(stone.tombstone_id for stone in eraser.stones)
+    done, needles = _looked_at(night, stones), night.settings.hmem_night_dir / NEEDLES
+    names = [name for _, name in archive_files(night.archive_dir) if done.get(name) != archive.segments[name]]
+    held = {name: lines for name in names if (lines := _held(night.archive_dir / name, eraser))}
+    counts: dict[str, Any] = {
+        "segments": len(held),
+        "records": 0,
+        "texts": 0,
+        "vectors": 0,
+        "damaged_copies": _remove_damaged(night, archive),
+    }
+    if held:
+        remove_tree(night.settings.hmem_night_dir / LAST)  # an index that was built with it
+        counts["vectors"] = _forget_vectors(night, [line for lines in held.values() for line in lines])
+        night.crash_point("erase:vectors-forgotten")
+    texts = [text for lines in held.values() for line in lines for text in _texts_of(line)]
+    if texts:  # what a killed night has erased can be looked for by these alone
+        write_atomic(needles, dumps([*_left_needles(needles), *texts]))
+    for name, lines in night.report.track(held.items(), len(held), "erase"):
+        _rewrite(night.archive_dir, name, eraser)
+        night.crash_point("erase:segment-rewritten")
+        written = sum(line["kind"] == "text" for line in lines)
+        counts["texts"] += written
+        counts["records"] += len(lines) - written
+    segments = {name: sha256_file(night.archive_dir / name) for _, name in archive_files(night.archive_dir)}
+    write_atomic(night.settings.hmem_night_dir / DONE, orjson.dumps({"stones": stones, "segments": segments}))
+    if found := _left_needles(needles):
+        counts["scan"] = _scan(night, found, skip=needles)
+        needles.unlink()
+    return counts
+
+
+def _left_needles(path: Path) -> list[str]:
+    """Texts to look for, of this night and of one that was killed; they go as soon as they were looked for."""
+    try:
+        texts: list[str] = orjson.loads(path.read_bytes())
+    except (FileNotFoundError, ValueError):
+        return []
+    return texts
+
+
+def _texts_of(line: Line) -> list[str]:
+    """What a person or a model said in a line that goes."""
+    if line["kind"] == "text":
+        return [line["text"]]
+    raw = RawRecord.from_json(line)
+    turn = _turn_of(raw)
+    return [turn.words if turn else raw.value.decode("utf-8", "replace")]
+
+
+def _scan(night: Night, texts: list[str], skip: Path) -> dict[str, Any]:
+    """Look for what went in every file of the night directory but this night's own, whose bulk goes when it is done; counts and places."""
+    from shared.system.byte_scan import Needles, own_words, scan
+
+    archive = read_archive(night.archive_dir)
+    kept = [f"{version.turn.speaker} {version.turn.words}" for version in archive.versions.values()]
+    needles = Needles.of(texts).without([*kept, *own_words()])
+    scanned = scan([night.settings.hmem_night_dir], needles, skip=[night.folder, skip])
+    return {
+        "files": scanned.files,
+        "bytes": scanned.bytes,
+        "needles": len(needles),
+        "said_elsewhere": needles.said_elsewhere,
+        "found": [found.place for found in scanned.found],
+        "unreadable": scanned.unreadable,
+    }
+
+
+def _looked_at(night: Night, stones: list[str]) -> dict[str, str]:
+    """Segment → hash, of those that these tombstones have been held against; empty where the note is gone or of others."""
+    try:
+        note = orjson.loads((night.settings.hmem_night_dir / DONE).read_bytes())
+        segments: dict[str, str] = note["segments"] if note["stones"] == stones else {}
+    except (FileNotFoundError, ValueError, KeyError, TypeError):
+        return {}
+    return segments
+
+
+def _held(path: Path, eraser: Eraser) -> list[Line]:
+    """The lines of a segment that are to go."""
+    run = run_of(path.name) or 0
+    return [line for line in read_segment(path) if eraser.rewritten(line, run) != line]
+
+
+def _rewrite(directory: Path, name: str, eraser: Eraser) -> None:
+    """Put the segment without its forgotten words in its own place; ArchiveDamaged if the new one does not read back as it should."""
+    path, run = directory / name, run_of(name) or 0
+    original = header_of(path).get("original") or sha256_file(path)
+    wanted = [line for old in read_segment(path) if (line := eraser.rewritten(old, run)) is not None]
+    staged = fresh_dir(directory / STAGE) / name
+    write_segment(staged, run, wanted, kind=header_of(path)["kind"], original=original)
+    if list(read_segment(staged)) != wanted:
+        raise ArchiveDamaged(
+            f"Archive segment {name} could not be written anew without what is to be forgotten. Check the disk, then run the night again."
+        )
+    staged.replace(path)
+    fsync_dir(directory)
+    remove_tree(staged.parent)
+
+
+def _forget_vectors(night: Night, lines: list[Line]) -> int:
+    """Take what follows from these lines out of `cache.sqlite`; how many vectors went. The texts of a killed night go as well."""
+    from nightly.index.vector_cache import forget
+
+    turns = [_turn_of(RawRecord.from_json(line)) for line in lines if line["kind"] != "text"]
+    texts = [text for turn in turns if turn for text in _indexed(turn, night.settings.timezone)]
+    return forget(night.settings.hmem_night_dir / CACHE, texts)
+
+
+def _indexed(turn: Turn, zone: ZoneInfo) -> list[str]:
+    """What was embedded of a turn; nothing of one that the chunk step had to set aside as well."""
+    try:
+        return [indexed_text(chunk, zone) for chunk in chunks_of(turn)]
+    except Exception as error:  # noqa: BLE001 - it stops neither the night nor this forgetting: its words go with its line
+        reason_of(error)
+        return []
+
+
+def _remove_damaged(night: Night, archive: Archive) -> int:
+    """What was put aside and nobody can read: damaged copies of files that are sound now, imports that failed their own hash."""
+    folder = night.archive_dir / DAMAGED
+    found = [path for path in folder.iterdir() if path.stem in archive.segments] if folder.is_dir() else []
+    found += imports_dir(night.settings).glob("*.bad")
+    for path in found:
+        path.unlink()
+    return len(found)

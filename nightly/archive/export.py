@@ -1,0 +1,335 @@
+"""Everything out of the archive: as JSONL that can be brought back (`hmem-night backfill jsonl`), and as Markdown to read, per chat.
+
+    <folder>/README.txt, index.json
+    <folder>/<name of the chat>/turns.jsonl         every version of every turn: in order of time, versions in order of the runs
+    <folder>/<name of the chat>/conversation.md     the last version of each
+    <folder>/_archive/tombstones.jsonl, quarantine.jsonl, texts.jsonl, erased.jsonl     where there are any
+
+No chat's folder begins with `_` (shared.system.files.safe_name). What a tombstone covers stays out; the tombstones come along.
+
+The archive is read once, segment by segment, and each record put down by its chat; then each chat is put in order. In memory there is one
+segment, or where each turn of one chat stands. No lock is taken: a night replaces whole files, which is noticed, and then it is begun anew.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import IO, Any
+
+import orjson
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from nightly.archive.segments import (
+    Archive,
+    ArchivedTurn,
+    RawRecord,
+    parse_turn,
+    read_segment,
+)
+from nightly.night.progress import Reporter
+from shared.config.settings import Settings
+from shared.errors import ArchiveDamaged, InvalidInput, NightRunning
+from shared.system.archive_folder import archive_files
+from shared.system.export_folder import README, export_folder, private_file
+from shared.system.files import make_dir, remove_tree, safe_name, sha256_file
+from shared.text.format import time_text
+from shared.turns.conversation import conversation
+from shared.turns.records import RecordRefused, Tombstone, Turn
+from shared.turns.speakers import Speaker, namesakes
+from shared.turns.turn_line import bare_line
+
+FORMAT = 1
+#: Folder of what is no chat's own, and of what is put down on the way.
+REST, WORK = "_archive", "_work"
+
+_TEMPLATES = Environment(
+    loader=PackageLoader("nightly.archive", "."),
+    undefined=StrictUndefined,
+    autoescape=False,
+    keep_trailing_newline=True,
+)
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """Which chats (none named: all), and from when to when (POSIX seconds; `until` itself no more)."""
+
+    chats: frozenset[str] = frozenset()
+    since: float | None = None
+    until: float | None = None
+
+    @property
+    def part(self) -> bool:
+        return bool(self.chats) or self.since is not None or self.until is not None
+
+    def has(self, chat_id: str) -> bool:
+        return not self.chats or chat_id in self.chats
+
+    def in_time(self, timestamp: float) -> bool:
+        return (self.since is None or timestamp >= self.since) and (self.until is None or timestamp < self.until)
+
+
+@dataclass
+class Chat:
+    """What was exported of one chat; the times are its first and its last turn's."""
+
+    folder: str
+    turns: int = 0
+    versions: int = 0
+    forgotten: int = 0
+    first: float | None = None
+    last: float | None = None
+
+    def took(self, turn: Turn, versions: int) -> None:
+        self.turns, self.versions = self.turns + 1, self.versions + versions
+        self.first = turn.timestamp if self.first is None else self.first
+        self.last = turn.timestamp
+
+
+@dataclass
+class Read:
+    """What was come upon in the archive beside the turns, which are put down by chat."""
+
+    #: Its versions have no text: they say which chat a turn belongs to.
+    archive: Archive = field(default_factory=Archive)
+    #: Chat → number of the file that its records are put down in.
+    chats: dict[str, int] = field(default_factory=dict)
+    counts: dict[str, int] = field(
+        default_factory=lambda: dict.fromkeys(("tombstones", "quarantined", "texts", "erased"), 0)
+    )
+
+    def stones(self, chat_id: str) -> list[Tombstone]:
+        return [stone for stone in self.archive.tombstones.values() if stone.chat_id == chat_id]
+
+
+def export_archive(
+    settings: Settings, out: Path, wanted: Wanted, report: Reporter, *, force: bool = False
+) -> dict[str, Any]:
+    """Write the export; what index.json says of it. If the archive changes meanwhile, it is read once more."""
+    try:
+        return _Export(settings, wanted, report).write(out, force=force)
+    except (ArchiveDamaged, NightRunning):  # a segment that a night has just replaced is missing, or another one
+        return _Export(settings, wanted, report).write(out, force=force)
+
+
+class _Export:
+    """One attempt."""
+
+    def __init__(self, settings: Settings, wanted: Wanted, report: Reporter) -> None:
+        self._directory, self._zone = settings.hmem_night_dir / "archive", settings.timezone
+        self._wanted, self._report = wanted, report
+        self._files = archive_files(self._directory)
+        self._read = Read()
+
+    def write(self, out: Path, *, force: bool) -> dict[str, Any]:
+        if not self._files:
+            raise InvalidInput(
+                f"There is no archive in {self._directory} yet, so there is nothing to export. Run hmem-night run once, or set HMEM_NIGHT_DIR."
+            )
+        with export_folder(out, force=force) as folder:
+            before = self._stamps()
+            self._put_down(folder)
+            segments = {name: sha256_file(self._directory / name) for _, name in self._files}
+            if self._stamps() != before:
+                raise NightRunning(
+                    "A night rewrote the archive while it was exported. Nothing was written; try again when it has ended."
+                )
+            chats = self._write_chats(folder)
+            self._refuse_unknown(chats)
+            remove_tree(folder / WORK)
+            index = self._index(chats, segments)
+            with private_file(folder / "index.json") as handle:
+                handle.write(orjson.dumps(index, option=orjson.OPT_INDENT_2) + b"\n")
+            with private_file(folder / README) as handle:
+                handle.write(self._readme(index).encode())
+        stones = [stone for chat_id in sorted(self._wanted.chats) for stone in self._read.stones(chat_id)]
+        return index | {"tombstones": [orjson.loads(stone.to_json()) for stone in stones]}
+
+    def _stamps(self) -> dict[str, tuple[int, int, int] | None]:
+        """What changes when a segment is replaced. One that came since is not read: the export is of the moment it began."""
+        found: dict[str, tuple[int, int, int] | None] = {}
+        for _, name in self._files:
+            try:
+                status = (self._directory / name).stat()
+                found[name] = status.st_ino, status.st_mtime_ns, status.st_size
+            except FileNotFoundError:
+                found[name] = None
+        return found
+
+    # Reading: records are put down by chat, in the order of the runs.
+
+    def _put_down(self, folder: Path) -> None:
+        make_dir(folder / WORK)
+        ordered = sorted(self._files, key=lambda file: file[1].startswith("texts-"))  # when all tombstones are known
+        with ExitStack() as held:
+            rest = _Rest(None if self._wanted.part else folder / REST, held)
+            for run, name in self._report.track(ordered, len(ordered), "reading the archive"):
+                by_chat: dict[str, list[bytes]] = defaultdict(list)
+                for line in read_segment(self._directory / name):
+                    self._take(line, run, by_chat, rest)
+                for chat_id, lines in by_chat.items():
+                    number = self._read.chats.setdefault(chat_id, len(self._read.chats))
+                    with (folder / WORK / str(number)).open("ab") as handle:
+                        handle.writelines(lines)
+
+    def _take(self, line: dict[str, Any], run: int, by_chat: dict[str, list[bytes]], rest: _Rest) -> None:
+        archive, counts = self._read.archive, self._read.counts
+        kind = line["kind"]
+        if kind == "tombstone":
+            stone = Tombstone.parse(orjson.dumps(line["tombstone"]))
+            if stone.tombstone_id not in archive.tombstones:
+                rest.add("tombstones", line)
+                counts["tombstones"] += 1
+            archive.tombstones[stone.tombstone_id] = stone
+            archive.stone_runs.setdefault(stone.tombstone_id, run)
+        elif kind == "text":
+            if not self._may_hold_forgotten(line["chat_id"], run):
+                rest.add("texts", line)
+                counts["texts"] += 1
+        elif kind == "erased":
+            rest.add("erased", line)
+            counts["erased"] += 1
+            archive.note_erased(line, run)
+        else:
+            self._take_record(RawRecord.from_json(line), run, by_chat, rest)
+
+    def _take_record(self, raw: RawRecord, run: int, by_chat: dict[str, list[bytes]], rest: _Rest) -> None:
+        try:  # whatever the line says of itself, as whoever builds from the archive does
+            turn = parse_turn(raw, self._read.archive)
+        except RecordRefused as error:
+            rest.add("quarantine", {"kind": "quarantine", **raw.to_json(), "reason": str(error)})
+            self._read.counts["quarantined"] += 1
+            return
+        self._read.archive.versions[turn.turn_id] = ArchivedTurn(replace(turn, content="", extra={}), run, raw.sha256)
+        if self._wanted.has(turn.chat_id):
+            by_chat[turn.chat_id].append(orjson.dumps({"kind": "turn", **raw.to_json()}) + b"\n")
+
+    def _may_hold_forgotten(self, chat_id: str, run: int) -> bool:
+        """Whether a text was written before something in its chat was forgotten: a night writes its texts after it took the tombstones."""
+        stone_runs = self._read.archive.stone_runs
+        return any(run < stone_runs[stone.tombstone_id] for stone in self._read.stones(chat_id))
+
+    # Writing: each chat in order of time.
+
+    def _write_chats(self, folder: Path) -> dict[str, Chat]:
+        found: dict[str, Chat] = {}
+        numbered = sorted(self._read.chats.items())
+        for chat_id, number in self._report.track(numbered, len(numbered), "writing chats"):
+            path = folder / WORK / str(number)
+            found[chat_id] = self._write_chat(chat_id, path, folder)
+            path.unlink()
+        return found
+
+    def _write_chat(self, chat_id: str, path: Path, folder: Path) -> Chat:
+        chat = Chat(safe_name(chat_id))
+        stones = self._read.stones(chat_id)
+        with path.open("rb") as source, ExitStack() as held:
+            places, speakers = self._places(source, stones, chat)
+            if not places:
+                return chat
+            lines = held.enter_context(private_file(folder / chat.folder / "turns.jsonl"))
+            document = held.enter_context(private_file(folder / chat.folder / "conversation.md"))
+            told = _write_turns(places, source, lines, chat)
+            for piece in conversation(chat_id, told, self._zone, namesakes(speakers)):
+                document.write(piece.encode())
+        return chat
+
+    def _places(self, source: IO[bytes], stones: list[Tombstone], chat: Chat) -> tuple[list[list[int]], set[Speaker]]:
+        """Where the versions of each turn stand that are wanted, in the order of time, and who spoke.
+
+        A turn whose last version is forgotten is forgotten.
+        """
+        found: dict[str, tuple[Turn, bool, list[int]]] = {}
+        at = 0
+        for line in source:
+            turn = _turn(_raw(line))
+            covered = any(stone.covers(turn) for stone in stones)
+            earlier = found[turn.turn_id][2] if turn.turn_id in found else []
+            found[turn.turn_id] = (replace(turn, content="", extra={}), covered, earlier + ([] if covered else [at]))
+            at += len(line)
+        chat.forgotten = sum(covered for _, covered, _ in found.values())
+        last = self._read.archive.versions  # a turn whose last version was erased is in here no more
+        kept = [
+            one
+            for one in found.values()
+            if not one[1] and one[0].turn_id in last and self._wanted.in_time(one[0].timestamp)
+        ]
+        kept.sort(key=lambda one: (one[0].timestamp, one[0].task_id, one[0].role != "user"))
+        return [places for _, _, places in kept], {turn.person for turn, _, _ in kept}
+
+    def _refuse_unknown(self, chats: dict[str, Chat]) -> None:
+        """A chat of which only tombstones are left is known."""
+        unknown = sorted(chat_id for chat_id in self._wanted.chats - set(chats) if not self._read.stones(chat_id))
+        if unknown and len(unknown) == len(self._wanted.chats):
+            raise InvalidInput(
+                f"The archive has nothing of chat {', '.join(unknown)}, so nothing was written. hmem-night status --chats shows the chats."
+            )
+        for chat_id in unknown:
+            self._report.say(f"  The archive has nothing of chat {chat_id}.")
+
+    def _index(self, chats: dict[str, Chat], segments: dict[str, str]) -> dict[str, Any]:
+        with_turns = [chat for chat in chats.values() if chat.turns]
+        totals = {
+            name: sum(getattr(chat, name) for chat in chats.values()) for name in ("turns", "versions", "forgotten")
+        }
+        asked = {"chats": sorted(self._wanted.chats), "since": self._wanted.since, "until": self._wanted.until}
+        return {
+            "format": FORMAT,
+            "made": datetime.now(UTC).isoformat(timespec="seconds"),
+            "part": self._wanted.part,
+            "asked": asked,
+            "chats": {chat_id: vars(chat) for chat_id, chat in chats.items() if chat.turns},
+            "counts": {"chats": len(with_turns), **totals, **({} if self._wanted.part else self._read.counts)},
+            "segments": segments,
+        }
+
+    def _readme(self, index: dict[str, Any]) -> str:
+        told = [f"chat {chat_id}" for chat_id in sorted(self._wanted.chats)]
+        for word, at in (("since", self._wanted.since), ("until", self._wanted.until)):
+            if at is not None:
+                told.append(f"{word} {time_text(at, self._zone)}")
+        made = time_text(datetime.fromisoformat(index["made"]).timestamp(), self._zone)
+        return _TEMPLATES.get_template("export_readme.txt.j2").render(
+            index=index, asked=", ".join(told), made=made, archive=self._directory, zone=self._zone.key
+        )
+
+
+class _Rest:
+    """The files of `_archive`, each made when its first line comes; without a folder, nowhere."""
+
+    def __init__(self, folder: Path | None, held: ExitStack) -> None:
+        self._folder, self._held = folder, held
+        self._open: dict[str, IO[bytes]] = {}
+
+    def add(self, name: str, line: dict[str, Any]) -> None:
+        if self._folder is None:
+            return
+        if name not in self._open:
+            self._open[name] = self._held.enter_context(private_file(self._folder / f"{name}.jsonl"))
+        self._open[name].write(orjson.dumps(line) + b"\n")
+
+
+def _write_turns(places: list[list[int]], source: IO[bytes], lines: IO[bytes], chat: Chat) -> Iterator[Turn]:
+    """Every version into turns.jsonl; the last one of each turn is handed on."""
+    for versions in places:
+        for at in versions:
+            source.seek(at)
+            line = source.readline()
+            raw = _raw(line)
+            lines.write((bare_line(raw.key, raw.value) or line.rstrip(b"\n")) + b"\n")
+        turn = _turn(raw)
+        chat.took(turn, len(versions))
+        yield turn
+
+
+def _raw(line: bytes) -> RawRecord:
+    return RawRecord.from_json(orjson.loads(line))
+
+
+def _turn(raw: RawRecord) -> Turn:
+    return Turn.parse(raw.key, raw.value)

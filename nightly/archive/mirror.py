@@ -1,0 +1,228 @@
+"""ARCHIVE_MIRROR: a second place that holds every file of the archive, on another disk or, through rsync and ssh, another host.
+
+Files of the archive never change, and the mirror is never made worse: a night adds what is missing there, it overwrites and deletes nothing.
+What it added is then proven by reading all bytes on both sides (rsync --checksum, writing nothing). A file that differs has been
+damaged on one side: that stops the night and is named. Only `hmem-night verify --repair` replaces anything, and keeps what it replaces.
+
+One thing goes through: what was erased here for good is erased there. A file of the mirror is replaced, and not kept, if it proves itself and
+is what ours was before something was erased from it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import subprocess
+import tempfile
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from nightly.archive.segments import erased_since, header_of
+from nightly.night.folder import FETCHED
+from shared.config.settings import Settings, names_a_host
+from shared.errors import ArchiveDamaged, MirrorFailed, SettingsError
+from shared.system.archive_folder import archive_files, run_of
+from shared.system.files import fresh_dir, fsync_dir, remove_tree
+from shared.system.processes import run_bounded
+
+#: Seconds for one call of rsync, and without a byte over the network: proving reads the whole archive before it says a word.
+CALL_TIMEOUT_SECONDS = 7200
+SILENCE_SECONDS = 900
+
+#: Nothing but files of the archive: no temporary ones, nothing that the owner keeps beside them.
+_ALL = ("--include=/seg-[0-9]*.jsonl", "--include=/texts-[0-9]*.jsonl", "--exclude=*")
+#: Damaged files that `replace` kept.
+_PUT_ASIDE = ("--include=/seg-[0-9]*.jsonl.damaged-*", "--include=/texts-[0-9]*.jsonl.damaged-*", "--exclude=*")
+#: What rsync leaves when it is killed.
+_LEFT_OVER = re.compile(r"\.(?:seg|texts)-[0-9.]+\.jsonl\.[A-Za-z0-9]{6}\Z")
+
+
+class MirrorDiffers(MirrorFailed):
+    """The mirror answers, and holds a file otherwise than the archive: damage, not a disk that is away."""
+
+    exit_code = MirrorFailed.exit_code
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Of the archive's files: `same` byte for byte in the mirror, `missing` there, or `different` there."""
+
+    same: list[str]
+    missing: list[str]
+    different: list[str]
+
+
+class Mirror:
+    """A directory here, or `[user@]host:path` through `rsh`. It must exist: an empty mount point is no mirror."""
+
+    def __init__(self, place: str, rsh: str | None) -> None:
+        self.place, self._rsh = place, rsh
+        self._local = None if rsh else Path(place)
+
+    def names(self) -> set[str]:
+        """The files of the archive that it holds; MirrorFailed if it is not there."""
+        lines = self._rsync("--list-only", *_ALL, self._root).splitlines()
+        listed = (line.split(maxsplit=4)[-1] for line in lines if line.startswith("-"))  # no links, no directories
+        return {name for name in listed if run_of(name) is not None}
+
+    def compare(self, archive_dir: Path, names: list[str]) -> Comparison:
+        """Read these files on both sides. What rsync does not call the same is missing or different."""
+        out = self._rsync("--checksum", "--dry-run", "-ii", *_only(names), f"{archive_dir}/", self._root)
+        changes = {line[12:]: line[2:11] for line in out.splitlines() if line[1:2] == "f"}
+        same = [name for name in names if name in changes and not changes[name].strip()]
+        missing = [name for name in names if changes.get(name, "+").startswith("+")]
+        return Comparison(same, missing, sorted({*names} - {*same, *missing}))
+
+    def add(self, archive_dir: Path, names: list[str]) -> None:
+        """Copy these files there; one that is there already stays as it is."""
+        self._sweep()
+        self._send(archive_dir, names, "--ignore-existing")
+
+    def replace(self, archive_dir: Path, names: list[str], suffix: str) -> None:
+        """Copy these files there, over ones with other bytes; those are kept beside them under `suffix`."""
+        self._send(archive_dir, names, "--checksum", "--backup", f"--suffix={suffix}")
+
+    def supersede(self, archive_dir: Path, names: list[str]) -> None:
+        """Copy these files there, over ones from before something was forgotten; those are not kept."""
+        self._send(archive_dir, names, "--checksum")
+
+    def empty_put_aside(self) -> None:
+        """Make the files that `replace` put aside empty: nobody can tell what they hold. (A key that may write there may not delete.)"""
+        lines = self._rsync("--list-only", *_PUT_ASIDE, self._root).splitlines()
+        full = [line.split(maxsplit=4) for line in lines if line.startswith("-")]
+        names = [name for _, size, *_, name in full if size != "0"]
+        if names:
+            with tempfile.TemporaryDirectory(prefix="hmem-mirror-") as folder:
+                for name in names:
+                    (Path(folder) / name).touch()
+                self._rsync("--ignore-times", *_only(names), f"{folder}/", self._root)
+
+    def fetch(self, names: list[str], into: Path) -> None:
+        """Copy these files from there."""
+        if names:
+            self._rsync(*_only(names), self._root, f"{into}/")
+
+    def _send(self, archive_dir: Path, names: list[str], *how: str) -> None:
+        if not names:
+            return
+        durable = ["--fsync"] if _knows_fsync() else []
+        self._rsync("--times", "--omit-dir-times", *durable, *how, *_only(names), f"{archive_dir}/", self._root)
+        if self._local:
+            _make_durable(self._local, names)
+
+    def _sweep(self) -> None:
+        """Half files of a killed rsync, where we can see them."""
+        with contextlib.suppress(OSError):
+            for path in list(self._local.iterdir()) if self._local else ():
+                if _LEFT_OVER.match(path.name):
+                    path.unlink(missing_ok=True)
+
+    @property
+    def _root(self) -> str:
+        return self.place if self.place.endswith((":", "/")) else f"{self.place}/"
+
+    def _rsync(self, *arguments: str) -> str:
+        """One call; its output, or MirrorFailed."""
+        through = ["--rsh", self._rsh, f"--timeout={SILENCE_SECONDS}"] if self._rsh else []
+        try:
+            done = run_bounded(["rsync", "--recursive", *through, *arguments], CALL_TIMEOUT_SECONDS)
+        except subprocess.TimeoutExpired as error:
+            raise _away(self.place, f"rsync did not end within {CALL_TIMEOUT_SECONDS} s") from error
+        except FileNotFoundError as error:
+            raise MirrorFailed("rsync is not installed. Install it (scripts/setup does).") from error
+        if done.returncode != 0:
+            raise _away(self.place, f"rsync ended with code {done.returncode}: {_first_line(done)}")
+        return done.stdout
+
+
+def open_mirror(settings: Settings) -> Mirror | None:
+    """The mirror that is configured, if any; whether it is there shows when it is used."""
+    place = settings.archive_mirror
+    if not place:
+        return None
+    if names_a_host(place):
+        return Mirror(place, settings.publish_ssh)
+    path = Path(place).expanduser().absolute()
+    if path.resolve() == (settings.hmem_night_dir / "archive").resolve():
+        raise SettingsError(f"ARCHIVE_MIRROR={place} is the archive itself. Name a directory on another disk or host.")
+    return Mirror(str(path), None)
+
+
+def missing_there(mirror: Mirror, archive_dir: Path) -> list[str]:
+    """What the mirror lacks; ArchiveDamaged if it is the archive that lacks something: files were lost here, or this is a fresh host."""
+    here, there = {name for _, name in archive_files(archive_dir)}, mirror.names()
+    if lost := sorted(there - here, key=_by_run):
+        raise ArchiveDamaged(
+            f"The mirror holds {len(lost)} files of the archive that are not here (first: {lost[0]}). Nothing was deleted; "
+            "hmem-night verify --repair brings them back, then run the night again."
+        )
+    return sorted(here - there, key=_by_run)
+
+
+def bring_up_to_date(mirror: Mirror, archive_dir: Path) -> int:
+    """Add what the mirror lacks, then prove that it holds every file of the archive byte for byte; their number."""
+    mirror.add(archive_dir, missing_there(mirror, archive_dir))
+    names = [name for _, name in archive_files(archive_dir)]
+    found = mirror.compare(archive_dir, names)
+    if any("original" in header_of(archive_dir / name) for name in names):
+        mirror.empty_put_aside()
+    if found.different and (outdated := _from_before_erasing(mirror, archive_dir, found.different)):
+        mirror.supersede(archive_dir, outdated)
+        found = mirror.compare(archive_dir, names)
+    if wrong := [*found.different, *found.missing]:
+        raise MirrorDiffers(
+            f"The mirror {mirror.place} holds {wrong[0]} differently ({len(wrong)} files in all). Nothing was deleted; "
+            "hmem-night verify --repair asks both copies for their own hashes and mends the damaged one."
+        )
+    return len(found.same)
+
+
+def _from_before_erasing(mirror: Mirror, archive_dir: Path, names: list[str]) -> list[str]:
+    """Of these files, those that are what ours were before something was erased from them."""
+    folder = fresh_dir(archive_dir.parent / FETCHED)
+    try:
+        mirror.fetch(names, folder)
+        return [name for name in names if erased_since(folder / name, archive_dir / name)]
+    finally:
+        remove_tree(folder)
+
+
+def _by_run(name: str) -> tuple[int, str]:
+    return run_of(name) or 0, name
+
+
+def _only(names: list[str]) -> list[str]:
+    return [*(f"--include=/{name}" for name in names), "--exclude=*"]
+
+
+@cache
+def _knows_fsync() -> bool:
+    """rsync can make what it writes durable since 3.2.4."""
+    with contextlib.suppress(OSError, subprocess.TimeoutExpired):
+        return "--fsync" in run_bounded(["rsync", "--help"], 60).stdout
+    return False
+
+
+def _make_durable(directory: Path, names: list[str]) -> None:
+    try:
+        for path in (directory / name for name in names):
+            if path.is_file() and not path.is_symlink():  # else it was there before, and the comparison says so
+                with path.open("rb") as handle:
+                    os.fsync(handle.fileno())
+        fsync_dir(directory)
+    except OSError as error:
+        raise _away(str(directory), f"it cannot be made durable ({error.strerror})") from error
+
+
+def _away(place: str, why: str) -> MirrorFailed:
+    return MirrorFailed(
+        f"The archive's mirror {place} cannot be used: {why}. Mount or start it, make room, or correct ARCHIVE_MIRROR; then run the night again."
+    )
+
+
+def _first_line(done: subprocess.CompletedProcess[str]) -> str:
+    """What went wrong first: rsync's last line only repeats its exit code."""
+    lines = [line.strip() for line in done.stderr.splitlines() if line.strip() and not line.startswith("Warning: ")]
+    return lines[0].rstrip(".") if lines else "it said nothing"

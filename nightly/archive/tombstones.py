@@ -1,0 +1,59 @@
+"""Which tombstones a night obeys: those that hide, and those that erase with the owner's signature. The others are refused and named."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+from shared.config.settings import Settings
+from shared.system.owner_key import is_signed, trusted_key
+from shared.turns.records import RecordRefused, Tombstone
+
+UNSIGNED = "it would erase, and the owner's key has not signed it"
+
+
+@dataclass
+class Judged:
+    """`refused`: reason → how many; `only_hide`: how many would erase, but this night knows no owner's key."""
+
+    obeyed: list[Tombstone] = field(default_factory=list)
+    refused: Counter[str] = field(default_factory=Counter)
+    only_hide: int = 0
+
+
+def judge(values: Iterable[bytes], settings: Settings, archived: Mapping[str, Tombstone]) -> Judged:
+    """Tombstones as they stand in Redis. Somebody else may have pushed them, so none of them may stop a night.
+
+    `archived`: by id. What an earlier night has obeyed is not judged again: the owner may have another key since.
+    """
+    judged, trusted = Judged(), trusted_key(settings)
+    for value in values:
+        try:
+            tombstone = Tombstone.parse(value)
+        except RecordRefused as error:
+            judged.refused[f"it cannot be read: {error}"] += 1
+            continue
+        known = archived.get(tombstone.tombstone_id)
+        if known is not None and known.erase:
+            judged.obeyed.append(known)
+        elif not tombstone.erase:
+            judged.obeyed.append(tombstone)
+        elif trusted is None:
+            judged.obeyed.append(only_hiding(tombstone))
+            judged.only_hide += 1
+        elif is_signed(tombstone, trusted):
+            judged.obeyed.append(tombstone)
+        else:
+            judged.refused[UNSIGNED] += 1
+    return judged
+
+
+def imported(tombstone: Tombstone, settings: Settings) -> Tombstone:
+    """One from a file, which the owner has agreed to: it erases only if the owner's key has signed it, and hides otherwise."""
+    trusted = trusted_key(settings)
+    return tombstone if trusted and is_signed(tombstone, trusted) else only_hiding(tombstone)
+
+
+def only_hiding(tombstone: Tombstone) -> Tombstone:
+    return replace(tombstone, erase=False, signature=None)

@@ -1,0 +1,158 @@
+"""Backfill: the whole archive made into a release again, with another embedding model, or by the program as it is now.
+
+It is a night that builds although nothing is new: the same steps, lock, lease and refusals, and what stands in Redis meanwhile is archived
+and released with the rest. So a killed one is gone on with, by `hmem-night run` too, and its vectors are cached by model: none is made twice.
+The release in use stays until the switch. Which model is meant is said by the settings alone, as in any night: a release holds vectors of one.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+from nightly import pipeline
+from nightly.index.chunk_file import read_chunks
+from nightly.night.folder import CACHE, Lease, Night, connect
+from nightly.night.progress import Reporter
+from nightly.night.target import open_target
+from nightly.steps import chunk
+from nightly.steps.export import turn_keys
+from shared.config.credentials import for_child
+from shared.config.settings import Settings
+from shared.embedding.models import Embedder, EmbeddingIdentity, known_model, open_embedder
+from shared.errors import InvalidInput
+from shared.release.manifest import Manifest
+from shared.system.files import make_dir
+from shared.system.processes import module_command
+
+#: Texts that a dry run embeds to see how long one takes: a request's worth, spread over all of them.
+SAMPLE_TEXTS = 32
+
+
+def rebuild_archive(
+    settings: Settings, reporter: Reporter, *, reembed: bool, accept: bool = False
+) -> list[dict[str, Any]]:
+    """Build and publish a release of the whole archive; the summaries of the nights that it took, as `run_nights` gives them.
+
+    With `reembed` only if the release in use has other vectors than the embedder of the settings makes.
+    """
+    wanted = identity_of(settings) if reembed else None
+    return pipeline.run_nights(settings, reporter, accept=accept, rebuild=_differs_from(wanted))
+
+
+def _differs_from(wanted: EmbeddingIdentity | None) -> Callable[[Manifest | None], bool]:
+    def differs(current: Manifest | None) -> bool:
+        return wanted is None or current is None or current.embedding != wanted
+
+    return differs
+
+
+def identity_of(settings: Settings) -> EmbeddingIdentity:
+    """What vectors the settings ask for, version of the weights included: the embedder is asked."""
+    embedder = open_embedder(settings) if settings.indexes else None
+    if embedder is None:
+        raise InvalidInput(
+            "EMBEDDER or NIGHT_INDEXES is none, so there is nothing to embed with. Set both, or name a model with --model."
+        )
+    with closing(embedder):
+        return embedder.identity
+
+
+def start_again_with(model: str, arguments: list[str]) -> None:
+    """This command from its beginning, its settings naming the model: every process that it starts must read the same ones.
+
+    The release is tried out in a process of its own, by the settings of the day host. Does not return.
+    """
+    known_model(model, "ollama")  # a typo is said before anything else
+    settings = ["EMBEDDER=ollama", f"EMBED_MODEL={model}"]
+    sys.stderr.flush()
+    with for_child() as (environment, descriptors):
+        for descriptor in descriptors:
+            os.set_inheritable(descriptor, True)
+        command = ["env", *settings, *module_command("nightly", *arguments)]
+        os.execvpe("env", command, environment)  # noqa: S606 - no shell is meant
+
+
+def plan(settings: Settings, reporter: Reporter) -> dict[str, Any]:
+    """What a backfill would do, and about how long it would embed: a few texts are embedded to see. Nothing is written."""
+    with closing(connect(settings)) as client, tempfile.TemporaryDirectory(prefix="hmem-plan-") as folder:
+        night = Night(settings, Path(folder), client, Lease(client, settings.hmem_night_dir), reporter)
+        current = open_target(settings, client).current()
+        counts = chunk.run(night, make_dir(night.output("chunk")))
+        texts = list(dict.fromkeys(text for _, text in read_chunks(night.output("chunk"))))
+        found = {
+            "current": _shown(current.embedding) if current else None,
+            "turns": counts["turns"],
+            "chunks": counts["chunks"],
+            "texts": len(texts),
+            "keys": len(turn_keys(client)),
+        }
+    embedder = open_embedder(settings) if settings.indexes else None
+    if embedder is None:
+        return found | {"wanted": None, "cached": 0, "to_embed": 0, "texts_per_second": None, "seconds": 0.0}
+    with closing(embedder):
+        return found | {"wanted": _shown(embedder.identity)} | _to_embed(settings, embedder, texts)
+
+
+def _shown(identity: EmbeddingIdentity | None) -> dict[str, Any] | None:
+    if identity is None:
+        return None
+    return {name: value for name, value in identity.to_json().items() if name != "probes"}
+
+
+def _to_embed(settings: Settings, embedder: Embedder, texts: list[str]) -> dict[str, Any]:
+    from nightly.index.vector_cache import known_texts
+    from shared.embedding.probes import prove
+
+    prove(embedder)  # and so it is loaded before anything is timed
+    known = known_texts(settings.hmem_night_dir / CACHE, embedder.identity, texts)
+    missing = [text for text in texts if text not in known]
+    counts = {"cached": len(texts) - len(missing), "to_embed": len(missing)}
+    if not missing:
+        return counts | {"texts_per_second": None, "seconds": 0.0}
+    sample = missing[:: math.ceil(len(missing) / SAMPLE_TEXTS)]
+    started = time.perf_counter()
+    embedder.embed_documents(sample)
+    rate = len(sample) / max(time.perf_counter() - started, 1e-6)
+    return counts | {"texts_per_second": round(rate, 1), "seconds": round(len(missing) / rate, 1)}
+
+
+def plan_sentence(found: dict[str, Any], step_timeout: float) -> str:
+    """A plan for people."""
+    wanted, current = found["wanted"], found["current"]
+    in_use = f"vectors of {current['family']} ({current['provider']})" if current else "no vectors"
+    text = f"{found['turns']} turns make {found['chunks']} chunks; the release in use has {in_use}. "
+    if wanted is None:
+        text += "EMBEDDER or NIGHT_INDEXES is none: nothing would be embedded."
+    else:
+        text += f"With {wanted['family']} ({wanted['provider']}): {found['to_embed']} texts to embed, {found['cached']} are cached"
+        text += (
+            f", about {_duration(found['seconds'])} at {found['texts_per_second']} texts/s" if found["to_embed"] else ""
+        )
+        text += "."
+    if found["seconds"] > step_timeout:
+        text += " That is longer than STEP_TIMEOUT: raise it, or run the backfill again, which goes on where it was."
+    if found["keys"]:
+        text += f" {found['keys']} keys in Redis would come in addition."
+    return f"{text} Nothing was written."
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 90:
+        return f"{max(1, round(seconds))} s"
+    return f"{round(seconds / 60)} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+
+
+def model_warning(model: str) -> str:
+    """What an owner must do besides, in one sentence."""
+    return (
+        f"Set EMBEDDER=ollama and EMBED_MODEL={model} in the settings of the night host and of the day host too, and restart the dispatcher: "
+        "until then it looks up by words alone, and the next night goes back to the model that the settings name."
+    )

@@ -1,0 +1,298 @@
+"""A backfill from files: read, stage, run the night, say what became of it. The same command again goes on, or finds all known."""
+
+from __future__ import annotations
+
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, cast
+from zoneinfo import ZoneInfo
+
+import orjson
+
+from nightly import pipeline
+from nightly.archive.segments import parse_turn, read_archive
+from nightly.archive.tombstones import imported, judge
+from nightly.imports import audit, chunks, jsonl, telegram
+from nightly.imports.candidates import Read, Wanted, files_of
+from nightly.imports.sieve import Sieve, Tally
+from nightly.imports.staging import (
+    Staging,
+    adopt,
+    imports_dir,
+    read_staged,
+    sift_by_unit,
+    stage,
+    staged_files,
+    stones_of,
+)
+from nightly.night.folder import RESULT, connect, nights_dir
+from nightly.night.progress import Reporter
+from nightly.steps import export
+from shared.config.settings import Settings
+from shared.errors import InvalidInput, NightRunning
+from shared.text.format import date_text, shorten
+from shared.text.times import given_moment
+from shared.turns.records import RecordRefused, chat_id_of
+from shared.wire import keys
+
+#: Places that are shown of what cannot be read; `--json` has all.
+SHOWN_PLACES = 20
+#: Chats that are shown.
+SHOWN_CHATS = 20
+
+#: Why a tombstone of an import is left out.
+WITHOUT_TOMBSTONES = "a tombstone, which would take turns away (--with-tombstones takes it)"
+
+#: Whether the owner agrees to tombstones, given what `covered_by` says of them.
+Agreed = Callable[[list[dict[str, Any]]], bool]
+Reader = Callable[[Path, int], Iterator[Read]]
+
+
+@dataclass(frozen=True)
+class Request:
+    """What is asked for on the command line."""
+
+    source: str
+    paths: list[Path]
+    wanted: Wanted
+    bot: str | None = None
+    with_tombstones: bool = False
+
+
+@dataclass
+class Findings:
+    """What the files held."""
+
+    turns: int = 0
+    others: int = 0  # tombstones, model-written texts, and bytes that are no turn
+    unreadable: list[dict[str, str]] = field(default_factory=list)
+    left_out: Counter[str] = field(default_factory=Counter)
+
+    def add(self, read: Read) -> None:
+        if read.unreadable is not None:
+            self.unreadable.append({"place": read.place, "reason": read.unreadable})
+        elif read.left_out is not None:
+            self.left_out[read.left_out] += 1
+        elif read.candidate is not None:
+            self.turns += read.candidate.turn is not None
+            self.others += read.candidate.turn is None
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "found": self.turns,
+            "other_records": self.others,
+            "unreadable": len(self.unreadable),
+            "unreadable_places": self.unreadable,
+            "left_out": dict(self.left_out),
+        }
+
+
+def wanted_of(since: str | None, until: str | None, chat: str | None, zone: ZoneInfo) -> Wanted:
+    """Of the command line's words; InvalidInput if one cannot be used."""
+    try:
+        chat_id = None if chat is None else chat_id_of(chat)
+    except RecordRefused as error:
+        raise InvalidInput(
+            f"--chat cannot be used: {error}. Give the number that the bot knows the chat by."
+        ) from error
+    return Wanted(given_moment("--since", since, zone), given_moment("--until", until, zone), chat_id)
+
+
+def bring_in(
+    settings: Settings, request: Request, reporter: Reporter, agreed: Agreed | None = None, *, accept: bool = False
+) -> dict[str, Any]:
+    """The whole backfill; its report, with the summaries of the nights that it took.
+
+    `agreed` is asked before tombstones are taken, with what they would take away; InvalidInput, and nothing is staged, if it says no.
+    """
+    with ExitStack() as held:
+        aside = (
+            held.enter_context(tempfile.TemporaryDirectory(prefix="hmem-plan-")) if request.with_tombstones else None
+        )
+        staged, findings = _stage(
+            Path(aside, "imports") if aside else imports_dir(settings), settings, request, reporter
+        )
+        report = {"source": request.source, **findings.to_json()}
+        if staged is None:
+            return report | Tally().to_json() | {"nights": []}
+        if aside:
+            _ask(settings, staged, agreed)
+            staged = adopt(staged, imports_dir(settings))
+    try:
+        nights = pipeline.run_nights(settings, reporter, accept=accept)
+    except NightRunning as error:
+        raise NightRunning(
+            f"{error} {findings.turns} turns are staged in {staged.parent}: the next night takes them, or this command again."
+        ) from error
+    return report | _fate(settings, staged.name, nights) | {"nights": nights}
+
+
+def _ask(settings: Settings, staged: Path, agreed: Agreed | None) -> None:
+    covered = covered_by(settings, staged)
+    if covered and not (agreed and agreed(covered)):
+        raise InvalidInput(
+            "The tombstones of this import were not agreed to, so nothing was taken. Give --yes with --with-tombstones, or leave both out."
+        )
+
+
+def covered_by(settings: Settings, staged: Path) -> list[dict[str, Any]]:
+    """What new tombstones of a staged import are there, and which turns of archive and Redis each would take away."""
+    archive = read_archive(settings.hmem_night_dir / "archive")
+    new = [stone for stone in stones_of([read_staged(staged)]) if stone.tombstone_id not in archive.tombstones]
+    turns = [version.turn for version in archive.versions.values()]
+    with connect(settings) as client:
+        for batch in export.in_batches(export.turn_keys(client)):
+            for record in export.read_records(client, batch):
+                with suppress(RecordRefused):
+                    turns.append(parse_turn(record, archive))
+    return [
+        {
+            "tombstone_id": stone.tombstone_id,
+            "chat_id": stone.chat_id,
+            "erases": stone.erase,
+            "turns": sorted({turn.turn_id for turn in turns if stone.covers(turn)}),
+        }
+        for stone in new
+    ]
+
+
+def plan(settings: Settings, request: Request, reporter: Reporter) -> dict[str, Any]:
+    """What the backfill would do, by the night's own rules; nothing is written but in a temporary folder."""
+    tally, covered = Tally(), list[dict[str, Any]]()
+    with tempfile.TemporaryDirectory(prefix="hmem-plan-") as folder:
+        staged, findings = _stage(Path(folder, "imports"), settings, request, reporter)
+        if staged is not None:
+            _tally(settings, staged, tally)
+            covered = covered_by(settings, staged)
+    return {"source": request.source, **findings.to_json(), **tally.to_json(), "covered": covered}
+
+
+def _tally(settings: Settings, staged: Path, tally: Tally) -> None:
+    """Count the import's verdicts, after those that wait for the night already."""
+    waiting = [path for path in staged_files(imports_dir(settings)) if path.name != staged.name]
+    imports = [read_staged(path) for path in [*waiting, staged]]
+    with connect(settings) as client:
+        batches = export.in_batches(export.turn_keys(client))
+        exported = (record for batch in batches for record in export.read_records(client, batch))
+        archive = read_archive(settings.hmem_night_dir / "archive")
+        values = cast(list[bytes], client.lrange(keys.TOMBSTONES, 0, -1))
+        stones = [*judge(values, settings, archive.tombstones).obeyed, *stones_of(imports)]
+        sieve = Sieve(archive, exported, stones)
+    for number, candidates in enumerate(imports, start=1):
+        for candidate, verdict in sift_by_unit(sieve, candidates):
+            if number == len(imports):
+                tally.count(candidate, verdict)
+
+
+def _stage(directory: Path, settings: Settings, request: Request, reporter: Reporter) -> tuple[Path | None, Findings]:
+    findings = Findings()
+    with stage(directory, request.source) as staging:
+        reporter.amounts(_reading(settings, request, staging, findings), "read")
+    return staging.path, findings
+
+
+def _reading(
+    settings: Settings, request: Request, staging: Staging, findings: Findings
+) -> Iterator[tuple[str, int, int]]:
+    """Put down all that the files hold, in order; (what is read, bytes read, bytes in all) on the way."""
+    read = _reader(settings, request)
+    files = files_of(request.paths, _patterns()[request.source])
+    sizes = [path.stat().st_size if path.is_file() else 0 for path in files]
+    what = f"{len(files)} files" if len(files) > 1 else files[0].name
+    for unit, path in enumerate(files):
+        for found in read(path, unit):
+            one = _as_agreed(found, settings, request)
+            findings.add(one)
+            if one.candidate is not None:
+                staging.add(one.candidate)
+            yield what, sum(sizes[:unit]) + one.done, sum(sizes)
+
+
+def _as_agreed(read: Read, settings: Settings, request: Request) -> Read:
+    """A tombstone comes with an import only if that is asked for, and erases only with the owner's signature."""
+    candidate = read.candidate
+    if candidate is None or candidate.tombstone is None:
+        return read
+    if not request.with_tombstones:
+        return replace(read, candidate=None, left_out=WITHOUT_TOMBSTONES)
+    return replace(read, candidate=replace(candidate, tombstone=imported(candidate.tombstone, settings)))
+
+
+def _patterns() -> dict[str, str]:
+    return {"jsonl": jsonl.PATTERN, "chunks": chunks.PATTERN, "audit": audit.PATTERN, "telegram": "result.json"}
+
+
+def _reader(settings: Settings, request: Request) -> Reader:
+    wanted = request.wanted
+    if request.source == audit.SOURCE:
+        return audit.Log(files_of(request.paths, audit.PATTERN), wanted).read
+    if request.source == telegram.SOURCE:
+        secret = settings.telegram_bot_token
+        token = secret.get_secret_value().partition(":")[0] if secret else None
+        return lambda path, unit: telegram.read(path, unit, wanted, settings.timezone, request.bot, token)
+    reader = jsonl.read if request.source == "jsonl" else chunks.read
+    return lambda path, unit: reader(path, unit, wanted)
+
+
+def _fate(settings: Settings, name: str, nights: list[dict[str, Any]]) -> dict[str, Any]:
+    """What became of a staged import in the first of the nights that took it."""
+    for night in nights:
+        result = orjson.loads((nights_dir(settings) / str(night["run"]) / "export" / RESULT).read_bytes())
+        fate: dict[str, Any] | None = result.get("imports", {}).get("files", {}).get(name)
+        if fate is not None:
+            return fate
+    return Tally().to_json()
+
+
+def covered_lines(covered: list[dict[str, Any]]) -> list[str]:
+    """What tombstones would take away, for people."""
+    if not covered:
+        return []
+    told = [f"{len(covered)} tombstones are new:"]
+    for one in covered[:SHOWN_PLACES]:
+        turns = one["turns"]
+        what = "erases for good" if one["erases"] else "hides for ever"
+        named = f" ({', '.join(turns[:3])}{', …' if len(turns) > 3 else ''})" if turns else ""
+        told.append(f"  {one['tombstone_id']} {what} {len(turns)} turns of chat {shorten(one['chat_id'], 40)}{named}")
+    if (more := len(covered) - SHOWN_PLACES) > 0:
+        told.append(f"  and {more} more tombstones; --dry-run --json has them all")
+    return told
+
+
+def lines(report: dict[str, Any], zone: ZoneInfo, *, dry: bool = False) -> list[str]:
+    """A report for people."""
+    span = (
+        f", from {date_text(report['first'], zone)} to {date_text(report['last'], zone)}"
+        if report["first"] is not None
+        else ""
+    )
+    told = [
+        f"{report['found']} turns found: {report['new']} {'would be ' if dry else ''}new{span}; {report['known']} known, {report['differs']} "
+        f"recorded with other bytes and left so, {report['forgotten']} forgotten and left out; {report['unreadable']} places cannot be read."
+    ]
+    if others := [f"{report[name]} {name}" for name in ("tombstones", "texts") if report[name]]:
+        told.append(f"  new besides: {', '.join(others)}")
+    told += [f"  left out: {count} × {reason}" for reason, count in report["left_out"].items()]
+    for chat, counts in [*report["chats"].items()][:SHOWN_CHATS]:
+        told.append(f"  chat {shorten(chat, 40)}: " + ", ".join(f"{count} {name}" for name, count in counts.items()))
+    if (more := len(report["chats"]) - SHOWN_CHATS) > 0:
+        told.append(f"  and {more} more chats; --json has them all")
+    told += covered_lines(report.get("covered", []))
+    places = report["unreadable_places"]
+    told += [f"  {one['place']}: {one['reason']}" for one in places[:SHOWN_PLACES]]
+    if (more := len(places) - SHOWN_PLACES) > 0:
+        told.append(f"  and {more} more places; --json has them all")
+    return [*told, "Nothing was written."] if dry else told
+
+
+def nothing_read(report: dict[str, Any]) -> InvalidInput | None:
+    """The error of an import of which nothing at all could be read."""
+    if report["found"] or report["other_records"] or report["left_out"]:
+        return None
+    return InvalidInput(
+        "Nothing in these files could be read, so nothing was taken. Check that they are of this format."
+    )

@@ -1,0 +1,181 @@
+"""`hmem-night backfill`: old history into memory, or all of it once more."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from shared.errors import InvalidInput
+from shared.system.command import print_json, start_night
+
+app = typer.Typer(no_args_is_help=True, help="Old history into memory, or all of it made once more.")
+
+Files = Annotated[list[Path], typer.Argument(help="Files, or directories that hold them.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would come, and what not; write nothing.")]
+Since = Annotated[
+    str | None, typer.Option("--since", help="Only turns from then on: ISO 8601 (in CHAT_TIMEZONE) or POSIX seconds.")
+]
+Until = Annotated[str | None, typer.Option("--until", help="Only turns before then.")]
+Chat = Annotated[
+    str | None, typer.Option("--chat", help="Only this chat; where the files name none, the chat they are of.")
+]
+Json = Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")]
+
+
+@app.callback()
+def backfill() -> None:
+    """A group of commands, also as long as it holds one."""
+
+
+@app.command()
+def archive(
+    reembed: Annotated[
+        bool, typer.Option("--reembed", help="Only if the release in use has vectors of another model.")
+    ] = False,
+    model: Annotated[
+        str | None, typer.Option("--model", help="With --reembed: this Ollama model instead of the settings' embedder.")
+    ] = None,
+    accept: Annotated[
+        bool, typer.Option("--accept", help="Publish also what finds far less than the current release.")
+    ] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say what would be embedded, and about how long; write nothing.")
+    ] = False,
+    json: Json = False,
+) -> None:
+    """Make a new release of the whole archive, by the present program and settings; the one in use stays until then."""
+    from nightly.backfill import archive as backfill
+    from nightly.night.progress import Reporter
+
+    settings = start_night()
+    if model is not None:
+        if not reembed:
+            raise InvalidInput("--model says what to embed with. Give --reembed too.")
+        if (settings.embedder, settings.embed_model) != ("ollama", model):
+            typer.echo(backfill.model_warning(model), err=True)
+            backfill.start_again_with(model, sys.argv[1:])
+    report = Reporter(quiet=json or settings.log_json)
+    if dry_run:
+        plan = backfill.plan(settings, report)
+        print_json(plan) if json else typer.echo(backfill.plan_sentence(plan, settings.step_timeout))
+        return
+    summaries = backfill.rebuild_archive(settings, report, reembed=reembed, accept=accept)
+    if json:
+        print_json(summaries)
+    _say_nights(summaries, quiet=json)
+
+
+@app.command(
+    help="Turns as JSON lines, byte for byte: what hmem-night export-archive wrote, or turns as Redis holds them. - is standard input."
+)
+def jsonl(
+    files: Files,
+    dry_run: DryRun = False,
+    since: Since = None,
+    until: Until = None,
+    chat: Chat = None,
+    with_tombstones: Annotated[
+        bool,
+        typer.Option("--with-tombstones", help="Take tombstones too: they take turns away. Shows which, and asks."),
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="With --with-tombstones: take them without asking.")] = False,
+    json: Json = False,
+) -> None:
+    if yes and not with_tombstones:
+        raise InvalidInput("--yes agrees to tombstones, and goes with --with-tombstones. Leave it out.")
+    _from_files(
+        "jsonl", files, since, until, chat, dry_run=dry_run, json=json, with_tombstones=with_tombstones, yes=yes
+    )
+
+
+def _file_command(source: str, what: str) -> None:
+    """A command for a format that is read from files and asks for nothing of its own."""
+
+    def command(
+        files: Files,
+        dry_run: DryRun = False,
+        since: Since = None,
+        until: Until = None,
+        chat: Chat = None,
+        json: Json = False,
+    ) -> None:
+        _from_files(source, files, since, until, chat, dry_run=dry_run, json=json)
+
+    app.command(source, help=what)(command)
+
+
+_file_command("chunks", "h-cli's session files, chunk_<UTC>.txt.")
+_file_command(
+    "audit", "h-cli's audit log. It names no chat: give --chat; of a private chat, only what its person asked is taken."
+)
+
+
+@app.command()
+def telegram(
+    file: Annotated[Path, typer.Argument(help="result.json, or the directory that holds it.")],
+    bot: Annotated[
+        str | None, typer.Option("--bot", help="Who is the bot: its name as Telegram shows it, or its number.")
+    ] = None,
+    dry_run: DryRun = False,
+    since: Since = None,
+    until: Until = None,
+    chat: Chat = None,
+    json: Json = False,
+) -> None:
+    """What Telegram Desktop exports as JSON: one chat, or an account, of which the chats with the bot are taken."""
+    _from_files("telegram", [file], since, until, chat, bot=bot, dry_run=dry_run, json=json)
+
+
+def _from_files(
+    source: str,
+    files: list[Path],
+    since: str | None,
+    until: str | None,
+    chat: str | None,
+    *,
+    dry_run: bool,
+    json: bool,
+    bot: str | None = None,
+    with_tombstones: bool = False,
+    yes: bool = False,
+) -> None:
+    from nightly.backfill import files as intake
+    from nightly.night.progress import Reporter
+
+    settings = start_night()
+    if source != "jsonl" and Path("-") in files:
+        raise InvalidInput(f"Standard input is read for jsonl only. Name the file for backfill {source}.")
+    wanted = intake.wanted_of(since, until, chat, settings.timezone)
+    request = intake.Request(source, files, wanted, bot, with_tombstones)
+    progress = Reporter(quiet=json or settings.log_json)
+
+    def agreed(covered: list[dict[str, Any]]) -> bool:
+        if yes:
+            return True
+        typer.echo("\n".join(intake.covered_lines(covered)), err=True)
+        return sys.stdin.isatty() and typer.confirm("Take these tombstones?", err=True)
+
+    report = (
+        intake.plan(settings, request, progress) if dry_run else intake.bring_in(settings, request, progress, agreed)
+    )
+    if json:
+        print_json(report)
+    else:
+        typer.echo("\n".join(intake.lines(report, settings.timezone, dry=dry_run)))
+    if error := intake.nothing_read(report):
+        raise error
+    _say_nights(report.get("nights", []), quiet=json)
+
+
+def _say_nights(summaries: list[dict[str, Any]], *, quiet: bool) -> None:
+    from nightly import pipeline
+    from nightly.cli.status import sentence
+
+    if not quiet:
+        for summary in summaries:
+            typer.echo(sentence(summary))
+    if summaries and (alarm := pipeline.alarm_of(summaries[-1])):
+        raise alarm

@@ -1,0 +1,178 @@
+"""`hmem-night`: the batch that turns the day's turns into tomorrow's memory."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from typing import Annotated
+from zoneinfo import ZoneInfo
+
+import typer
+
+from nightly.cli.backfill import app as backfill_app
+from nightly.cli.export import export_archive
+from shared.config.credentials import for_child
+from shared.errors import InvalidInput, SettingsError
+from shared.system.command import end_with, print_json, run_command, start_night
+from shared.system.processes import module_command
+from shared.text.format import zoned_text
+
+app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False, add_completion=False, help=__doc__)
+app.add_typer(backfill_app, name="backfill")
+app.command("export-archive")(export_archive)
+
+Json = Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")]
+
+
+def main() -> None:
+    run_command(app)
+
+
+@app.command()
+def run(
+    json: Json = False,
+    from_step: Annotated[
+        str | None, typer.Option("--from", help="Redo the unfinished night from this step on.")
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be done; write nothing.")] = False,
+    pull: Annotated[bool, typer.Option("--pull", help="First fetch the models that the Ollama server lacks.")] = False,
+    accept: Annotated[
+        bool, typer.Option("--accept", help="Publish also what finds far less than the current release.")
+    ] = False,
+) -> None:
+    """The whole night; finishes an unfinished one first."""
+    from nightly import pipeline
+    from nightly.cli.pull import pull_missing
+    from nightly.cli.status import sentence
+    from nightly.night.progress import Reporter
+
+    settings = start_night()
+    if from_step is not None and from_step not in pipeline.step_names():
+        raise InvalidInput(f"--from {from_step}: no such step. Steps are {', '.join(pipeline.step_names())}.")
+    if dry_run:
+        plan = pipeline.dry_run(settings)
+        if json:
+            print_json(plan)
+        else:
+            typer.echo(
+                f"{plan['keys']} keys in Redis, {plan['not_archived']} of them not archived; "
+                f"unfinished night: {plan['unfinished_night'] or 'none'}. Nothing was written."
+            )
+        return
+    report = Reporter(quiet=json or settings.log_json)
+    if pull:
+        pipeline.refuse_without_packages(settings)  # before gigabytes are fetched
+        pull_missing(settings, report)
+    summaries = pipeline.run_nights(settings, report, from_step, accept=accept)
+    if json:
+        print_json(summaries)
+    else:
+        for summary in summaries:
+            typer.echo(sentence(summary))
+    if alarm := pipeline.alarm_of(summaries[-1]):
+        raise alarm
+
+
+@app.command()
+def schedule() -> None:
+    """Run the night on NIGHT_CRON, for hosts without cron or systemd. Each night is a process of its own."""
+    from apscheduler.schedulers.blocking import BlockingScheduler
+    from apscheduler.triggers.cron import CronTrigger
+
+    settings = start_night()
+    try:
+        trigger = CronTrigger.from_crontab(named_weekdays(settings.night_cron), timezone=settings.timezone)
+    except ValueError as error:
+        raise SettingsError(
+            f"NIGHT_CRON={settings.night_cron!r} is no cron expression: {error}. Write one like '0 3 * * *'."
+        ) from error
+    scheduler = BlockingScheduler(timezone=settings.timezone)
+    scheduler.add_job(
+        _one_night, trigger, args=[settings.timezone], coalesce=True, max_instances=1, misfire_grace_time=None
+    )
+    typer.echo(f"Nights run at {settings.night_cron} ({settings.chat_timezone}). Stop with Ctrl-C.", err=True)
+    try:
+        scheduler.start()
+    except (KeyboardInterrupt, SystemExit):
+        typer.echo("Stopped.", err=True)
+
+
+def named_weekdays(expression: str) -> str:
+    """A cron expression with its weekdays as names: APScheduler counts from Monday = 0, cron from Sunday = 0 (or 7)."""
+    *others, weekdays = expression.split() or [""]
+    names = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
+    days: list[str] = []
+    for part in weekdays.split(","):
+        first, dash, last = part.partition("-")
+        if not (first.isdigit() and (not dash or last.isdigit())):
+            return expression  # names, * and steps mean the same to both
+        days += [names[day % 7] for day in range(int(first), int(last or first) + 1)]
+    return " ".join([*others, ",".join(dict.fromkeys(days))])
+
+
+def _one_night(zone: ZoneInfo) -> None:
+    """A night that fails (or crashes) says so and leaves the schedule running; the next one finishes it first."""
+    with for_child() as (environment, descriptors):
+        night = module_command("nightly", "run")
+        code = subprocess.run(night, env=environment, pass_fds=descriptors, check=False).returncode
+    typer.echo(f"{zoned_text(time.time(), zone)} night ended with exit code {code}", err=True)
+
+
+@app.command()
+def status(
+    json: Json = False,
+    chats: Annotated[bool, typer.Option("--chats", help="Also the last night's ledger chat by chat.")] = False,
+) -> None:
+    """Nights, their steps and ledgers, and where one stopped. Exit code 14 or 15 when archive or night directory cannot be used."""
+    from nightly.cli.status import SHOWN_NIGHTS, night_lines, print_chats, read_nights
+    from shared.system.archive_folder import condition
+
+    settings = start_night()
+    nights = read_nights(settings)
+    if json:
+        print_json(nights)
+    elif not nights:
+        typer.echo("No night has run on this host yet. Run hmem-night run.")
+    else:
+        for night in nights[-SHOWN_NIGHTS:]:
+            typer.echo("\n".join(night_lines(night, settings.timezone)))
+        if chats:
+            print_chats(nights)
+    end_with(condition(settings.hmem_night_dir))
+
+
+@app.command()
+def turns(
+    chat: Annotated[list[str] | None, typer.Option(help="Of this chat only; repeatable.")] = None,
+) -> None:
+    """Every turn in the archive as JSON lines, every version, also what is only hidden."""
+    from nightly.archive.listing import archived_turns
+    from shared.turns.records import dumps
+
+    found = archived_turns(start_night().hmem_night_dir / "archive", chat or ())
+    sys.stdout.buffer.writelines(dumps(turn) + b"\n" for turn in found)
+
+
+@app.command()
+def verify(
+    json: Json = False,
+    repair: Annotated[
+        bool, typer.Option("--repair", help="Mend archive and ARCHIVE_MIRROR from each other's sound copies.")
+    ] = False,
+) -> None:
+    """Re-hash the whole archive, record by record, and compare it with ARCHIVE_MIRROR; what is damaged is named."""
+    from nightly.cli import verify as verification
+    from nightly.night.progress import Reporter
+
+    settings, report = start_night(), Reporter(quiet=json)
+    counts = verification.repair(settings, report) if repair else verification.verify(settings, report)
+    if json:
+        print_json(counts)
+        return
+    told = [f"{count} {name}" for name, count in counts.items() if name != "repaired"]
+    typer.echo("The archive is sound: " + ", ".join(told) + ".")
+    if repair:
+        typer.echo(
+            f"Repaired: {len(counts['repaired'])} files." if counts["repaired"] else "There was nothing to repair."
+        )

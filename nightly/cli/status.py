@@ -1,0 +1,232 @@
+"""What the nights of this host have done, as an owner reads it: `hmem-night status`, and the last sentence of a night."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import orjson
+
+from nightly.ledger import ENDS
+from shared.config.settings import Settings
+from shared.text.format import shorten, size_text, zoned_text
+
+#: Nights that are shown, and chats in the table of one.
+SHOWN_NIGHTS, SHOWN_CHATS, SHOWN_PLACES = 10, 50, 3
+#: Longest chat id in a table.
+CHAT_CHARACTERS = 40
+
+_COLUMNS = ("chat", "turns", "in chunks", "forgotten", "without text", "chunks", "keywords", "vectors", "not embedded")
+
+
+def read_nights(settings: Settings) -> list[dict[str, Any]]:
+    """All nights of this host, ascending: `run`, `steps` (name → result), `summary` of a finished one, `failed`, `ledger`."""
+    from nightly.night.failure import FAILED
+    from nightly.night.folder import DONE, RESULT, night_runs, nights_dir
+    from nightly.pipeline import step_names
+
+    nights = []
+    for number in night_runs(settings):
+        folder = nights_dir(settings) / str(number)
+        results = {name: _read(folder / name / RESULT) for name in step_names()}
+        steps = {name: result for name, result in results.items() if result is not None}
+        night = {"run": number, "steps": steps, "summary": _read(folder / DONE), "failed": _read(folder / FAILED)}
+        nights.append(night | {"ledger": totals(steps)})
+    return nights
+
+
+def _read(path: Path) -> dict[str, Any] | None:
+    try:
+        record: dict[str, Any] = orjson.loads(path.read_bytes())
+    except FileNotFoundError:
+        return None
+    return record
+
+
+def totals(steps: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The ledger of a night's turns, chunks and index in sums; None for a night that has not come so far, or built nothing."""
+    accounts = steps.get("chunk", {}).get("accounts")
+    if accounts is None:
+        return None
+    rows = chat_rows(steps)
+    sums = {name: sum(row[name] or 0 for row in rows) for name in ("archived", *ENDS, "chunks")}
+    indexed = {}
+    if "indexed" in steps.get("build", {}):
+        indexed = {name: sum(row[name] or 0 for row in rows) for name in ("keywords", "vectors", "not_embedded")}
+        if not steps["build"]["indexes"]:
+            indexed["vectors"] = None
+    return sums | indexed
+
+
+def chat_rows(steps: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The accounts of a night chat by chat, the largest first; what is not known yet is None."""
+    accounts, indexed = steps["chunk"]["accounts"], steps.get("build", {}).get("indexed", {})
+    unknown = dict.fromkeys(("keywords", "vectors", "not_embedded"))
+    rows = [{"chat": chat, **account, **indexed.get(chat, unknown)} for chat, account in accounts.items()]
+    return sorted(rows, key=lambda row: (-row["archived"], row["chat"]))
+
+
+def ledger_line(steps: Mapping[str, Any]) -> str | None:
+    """`turns: 240 archived = 238 in 251 chunks + 1 forgotten + 1 without text; index: 251 keywords, 250 vectors + 1 not embedded`."""
+    if (sums := totals(steps)) is None:
+        return f"turns: {steps['archive']['turns']} archived" if "turns" in steps.get("archive", {}) else None
+    line = (
+        f"turns: {sums['archived']} archived = {sums['with_chunks']} in {sums['chunks']} chunks + {sums['forgotten']} forgotten + "
+        f"{sums['without_text']} without text"
+    )
+    if "keywords" not in sums:
+        return line
+    vectors = (
+        "no vectors" if sums["vectors"] is None else f"{sums['vectors']} vectors + {sums['not_embedded']} not embedded"
+    )
+    return f"{line}; index: {sums['keywords']} keywords, {vectors}"
+
+
+def night_lines(night: Mapping[str, Any], zone: ZoneInfo) -> list[str]:
+    """One night for `hmem-night status`: its sentence, its ledger, and where it stopped."""
+    summary, failed = night["summary"], night["failed"]
+    ledger = ledger_line(night["steps"])
+    if summary is None:
+        return [*_unfinished(night, zone), *([f"  {ledger}"] if ledger else [])]
+    lines = [f"{zoned_text(summary['finished_at'], zone)}  {sentence(summary)}"]
+    if ledger:
+        lines.append(f"  {ledger}")
+    if failed and failed["at"] >= summary["finished_at"]:
+        lines.append(f"  alarm at {_stop(failed, zone)}")
+    elif failed:
+        how = "then it was given up" if "abandoned" in summary else "it was finished later"
+        lines.append(f"  had stopped at {_stop(failed, zone)}\n  {how}")
+    return lines
+
+
+def _unfinished(night: Mapping[str, Any], zone: ZoneInfo) -> list[str]:
+    failed, done = night["failed"], ", ".join(night["steps"]) or "nothing"
+    if failed and failed["step"] not in night["steps"]:
+        first = f"Night {night['run']} is unfinished, stopped at {_stop(failed, zone)}"
+    else:
+        first = f"Night {night['run']} is unfinished: it was cut off, or runs now."
+    return [first, f"  done: {done}; hmem-night run goes on there"]
+
+
+def _stop(failed: Mapping[str, Any], zone: ZoneInfo) -> str:
+    return f"{failed['step']}, {zoned_text(failed['at'], zone)}: {failed['error']} ({failed['exit_code']}): {failed['sentence']}"
+
+
+def sentence(summary: Mapping[str, Any]) -> str:
+    """What a finished night has done."""
+    if "abandoned" in summary:
+        return f"Night {summary['run']} was given up: {summary['abandoned']}."
+    seconds = sum(summary["seconds"].values())
+    text = (
+        f"Night {summary['run']} done in {seconds:.1f} s: {summary['exported']} exported = {summary['new']} new + "
+        f"{summary['new_versions']} new versions + {summary['already_archived']} already archived + {summary['quarantined']} quarantined; "
+        f"{summary['deleted']} deleted from Redis, {summary['changed_since']} changed since and kept; "
+        + (f"{summary['unproven']} not in the release in use and kept; " if summary["unproven"] else "")
+        + _released(summary)
+    )
+    if warning := (gate := summary.get("gate") or {}).get("warn") or gate.get("refuse"):
+        text += f"\n  {warning}"
+    if imported := summary.get("imported"):
+        text += f"\n  of these, {imported} turns were imported"
+    for told in _forgotten(summary):
+        text += f"\n  {told}"
+    for reason, count in summary["reasons"].items():
+        text += f"\n  quarantined: {count} × {reason}"
+    for told in _set_aside(summary):
+        text += f"\n  {told}"
+    for reason, count in summary.get("not_embedded", {}).items():
+        text += f"\n  not embedded, found by keyword only: {count} × {reason}"
+    for reason, count in summary.get("without_model", {}).items():
+        text += f"\n  summary without the model, sentences instead: {count} × {reason}"
+    return text
+
+
+def _set_aside(summary: Mapping[str, Any]) -> Iterator[str]:
+    """What could not be carried, by chat: it is archived, and every build tries it again."""
+    chats = Counter((one["chat_id"], one["reason"]) for one in summary.get("set_aside", {}).values())
+    for (chat, reason), count in chats.items():
+        name = shorten(chat, CHAT_CHARACTERS)
+        yield f"set aside in chat {name}: {count} × a turn that cannot be cut ({reason}); it stays archived. Please report it."
+    for chat, reason in summary.get("without_summary", {}).items():
+        yield f"no summary of chat {shorten(chat, CHAT_CHARACTERS)} ({reason}); its turns are found. Please report it."
+
+
+def _forgotten(summary: Mapping[str, Any]) -> Iterator[str]:
+    """What a night did, and could not do, for what is to be gone for good."""
+    for reason, count in summary.get("refused_tombstones", {}).items():
+        yield (
+            f"refused: {count} × a tombstone in Redis ({reason}); nothing was forgotten by it. Find out who may write to "
+            "hcli:mem:tombstones, then remove it there; a forgetting of yours is given again by hmem forget"
+        )
+    if count := summary.get("only_hiding_tombstones"):
+        yield (
+            f"hidden, not erased: {count} × what is to be forgotten for good, since this night knows no owner's key. "
+            "Run hmem owner-key, and put the OWNER_PUBLIC_KEY that it prints into the night's settings"
+        )
+    if erased := summary.get("erased"):
+        yield f"forgotten for good: {erased} records erased from the archive"
+    if found := summary.get("still_found"):
+        more = f" and {len(found) - SHOWN_PLACES} more" if len(found) > SHOWN_PLACES else ""
+        yield f"forgotten words are still in {', '.join(found[:SHOWN_PLACES])}{more}: look there"
+    if why := summary.get("not_pruned"):
+        yield f"releases from before something was forgotten are still there; the next night tries again: {why}"
+    if why := summary.get("not_swept"):
+        yield f"indexes of releases that are gone may still be on a server; the next night tries again: {why}"
+    for run in summary.get("held_by_readers", ()):
+        yield f"release {run} holds forgotten words and is still read; the next night removes it"
+
+
+def _released(summary: Mapping[str, Any]) -> str:
+    if not summary["published"]:
+        return "nothing new to release."
+    if (pinned := summary.get("pinned")) is not None:
+        return f"published beside release {pinned}, which is pinned (hmem release unpin lifts that)."
+    moved = summary.get("moved")
+    return f"released. {size_text(moved)} sent." if moved is not None else "released."
+
+
+def print_chats(nights: Iterable[Mapping[str, Any]]) -> None:
+    """The accounts of the last night that built something, chat by chat: a table on a terminal, plain columns elsewhere."""
+    last = next((night for night in reversed([*nights]) if night["ledger"]), None)
+    if last is None:
+        sys.stdout.write("No night has made chunks on this host yet.\n")
+        return
+    rows = chat_rows(last["steps"])
+    cells = [_cells(row) for row in rows[:SHOWN_CHATS]]
+    title = f"Night {last['run']}, {len(rows)} chats"
+    if sys.stdout.isatty():
+        _print_table(title, cells)
+    else:
+        _print_columns(title, cells)
+    if len(rows) > SHOWN_CHATS:
+        sys.stdout.write(f"{len(rows) - SHOWN_CHATS} smaller chats are left out; --json has them all.\n")
+
+
+def _cells(row: Mapping[str, Any]) -> list[str]:
+    names = ("archived", *ENDS, "chunks", "keywords", "vectors", "not_embedded")
+    return [shorten(row["chat"], CHAT_CHARACTERS), *("-" if row[name] is None else str(row[name]) for name in names)]
+
+
+def _print_table(title: str, rows: list[list[str]]) -> None:
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.table import Table
+
+    table = Table(title=title)
+    for number, column in enumerate(_COLUMNS):
+        table.add_column(column, justify="right" if number else "left")
+    for chat, *counts in rows:
+        table.add_row(escape(chat), *counts)
+    Console().print(table)
+
+
+def _print_columns(title: str, rows: list[list[str]]) -> None:
+    widths = [max(map(len, column)) for column in zip(_COLUMNS, *rows, strict=True)]
+    sys.stdout.write(f"{title}\n")
+    for chat, *counts in ([*_COLUMNS], *rows):
+        padded = [cell.rjust(width) for cell, width in zip(counts, widths[1:], strict=True)]
+        sys.stdout.write("  ".join([chat.ljust(widths[0]), *padded]) + "\n")

@@ -1,0 +1,249 @@
+"""`hmem-night verify`: every hash of the archive anew, against what earlier nights saw there, and against the mirror. `--repair` mends.
+
+A file is sound if its own last line proves it; missing or changed if an earlier night saw it, or saw it otherwise. Repair takes a copy only if
+that copy proves itself: here or in the mirror, whichever is sound replaces the other, and what it replaces is kept. Two sound copies that
+differ are two histories: then nothing is touched, the owner must decide.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from nightly.archive.mirror import Comparison, Mirror, open_mirror
+from nightly.archive.segments import DAMAGED, Archive, add_segment, erased_since
+from nightly.cli.status import read_nights
+from nightly.night.folder import REPAIRING, night_lock
+from nightly.night.progress import Reporter
+from shared.config.settings import Settings
+from shared.errors import ArchiveDamaged, MirrorFailed, SettingsError
+from shared.system.archive_folder import archive_files, run_of
+from shared.system.files import fresh_dir, fsync_dir, make_dir, remove_tree, write_atomic
+
+#: So many files are named in a sentence.
+NAMED = 5
+
+
+@dataclass
+class Findings:
+    """The archive of this host: what is sound, and of what is not, the sentence that says why."""
+
+    archive: Archive = field(default_factory=Archive)
+    known: dict[str, str] = field(default_factory=dict)  # name -> hash that an earlier night saw
+    damaged: dict[str, str] = field(default_factory=dict)
+    missing: dict[str, str] = field(default_factory=dict)
+    changed: dict[str, str] = field(default_factory=dict)  # sound by itself, but not what an earlier night saw
+    originals: dict[str, str] = field(
+        default_factory=dict
+    )  # name -> what it was before something was erased, as a night saw it
+
+    def is_known(self, archive: Archive, name: str) -> bool:
+        """Whether a sound file is what a night saw, or differs from that by what was erased alone."""
+        now = archive.segments.get(name)
+        if now is None or name not in self.known or now == self.known[name]:
+            return now is not None
+        return bool({now, archive.originals.get(name)} & {self.known[name], self.originals.get(name)} - {None})
+
+    @property
+    def sentences(self) -> list[str]:
+        return [*self.damaged.values(), *self.missing.values(), *self.changed.values()]
+
+
+def verify(settings: Settings, report: Reporter) -> dict[str, Any]:
+    """Counts of a sound archive (and mirror); ArchiveDamaged or MirrorFailed names what is not."""
+    findings, mirror = _look(settings, report), open_mirror(settings)
+    if sentences := findings.sentences:
+        raise ArchiveDamaged("\n".join(_few(sentences)))
+    archive = findings.archive
+    counts = {
+        "segments": len(archive.segments),
+        "records": len(archive.hashes),
+        "turns": len(archive.versions),
+        "quarantined": len(archive.quarantined),
+        "erased": len(archive.erased),
+        "tombstones": len(archive.tombstones),
+        "texts": len(archive.texts),
+    }
+    return counts | ({"mirrored": _verify_mirror(mirror, settings)} if mirror else {})
+
+
+def _look(settings: Settings, report: Reporter) -> Findings:
+    directory, found = _archive_dir(settings), Findings()
+    files = archive_files(directory)
+    for run, name in report.track(files, len(files), "verify"):
+        try:
+            add_segment(found.archive, directory, run, name)
+        except ArchiveDamaged as error:
+            found.damaged[name] = str(error)
+    found.known, found.originals = _seen_before(settings)
+    for name in found.known:
+        if name in found.damaged or found.is_known(found.archive, name):
+            continue
+        kind, what = (found.changed, "is another") if name in found.archive.segments else (found.missing, "is missing")
+        kind[name] = f"Archive segment {name} {what}: an earlier night saw it. Restore it from a copy."
+    return found
+
+
+def _seen_before(settings: Settings) -> tuple[dict[str, str], dict[str, str]]:
+    """What each night saw in the archive, and what rewritten files had been: a whole file may be gone without a trace."""
+    seen: dict[str, str] = {}
+    originals: dict[str, str] = {}
+    for night in read_nights(settings):
+        steps = night["steps"]
+        seen |= steps.get("archive", {}).get("segments", {}) | steps.get("summarise", {}).get("texts", {})
+        originals |= steps.get("archive", {}).get("originals", {})
+    return seen, originals
+
+
+def _verify_mirror(mirror: Mirror, settings: Settings) -> int:
+    directory = _archive_dir(settings)
+    lost = sorted(mirror.names() - {name for _, name in archive_files(directory)})
+    if lost:
+        raise ArchiveDamaged(
+            f"The mirror holds what is not here: {_names(lost)}. hmem-night verify --repair brings it back."
+        )
+    found = mirror.compare(directory, [name for _, name in archive_files(directory)])
+    if found.different:
+        raise MirrorFailed(
+            f"The mirror {mirror.place} holds {_names(found.different)} differently. hmem-night verify --repair mends the damaged copy."
+        )
+    if found.missing:
+        raise MirrorFailed(
+            f"The mirror {mirror.place} lacks {_names(found.missing)}. The next night copies that; so does hmem-night verify --repair."
+        )
+    return len(found.same)
+
+
+def repair(settings: Settings, report: Reporter) -> dict[str, Any]:
+    """Mend archive and mirror from each other, saying each change, then verify both; the counts, and what was done."""
+    mirror = open_mirror(settings)
+    if mirror is None:
+        raise SettingsError(
+            "There is nothing to repair from: ARCHIVE_MIRROR is not set. Set it, or restore the segments that hmem-night verify names."
+        )
+    with night_lock(settings):  # without Redis: the archive may be all that is left
+        fetched = fresh_dir(settings.hmem_night_dir / REPAIRING)
+        try:
+            done = _mend(mirror, settings, fetched, report)
+        finally:
+            remove_tree(fetched)
+        return verify(settings, report) | {"repaired": done}
+
+
+def _mend(mirror: Mirror, settings: Settings, fetched: Path, report: Reporter) -> list[str]:
+    """What was done; ArchiveDamaged, after all that can be done, if a file has no sound copy left."""
+    directory = make_dir(_archive_dir(settings))
+    findings, there = _look(settings, report), mirror.names()
+    compared = mirror.compare(directory, list(findings.archive.segments))
+    wanted = {*findings.damaged, *findings.missing, *(there - set(findings.archive.segments))}
+    mirror.fetch(sorted((wanted | {*compared.different}) & there), fetched)
+    sound = _proven(fetched, report)
+    erased = _follow_erasing(directory, mirror, fetched, compared.different, report)
+    compared = replace(compared, different=[name for name in compared.different if name not in erased])
+    _refuse_two_histories(findings, compared, sound)
+    done = {
+        **erased,
+        **_mend_here(directory, fetched, findings, sound, report),
+        **_mend_there(directory, mirror, findings, compared, sound, report),
+    }
+    if lost := wanted - set(done):
+        raise ArchiveDamaged(
+            f"{_names([*lost])}: no sound copy, neither here nor in the mirror. Restore it from another one; all else is mended."
+        )
+    return [f"{name}: {what}" for name, what in done.items()]
+
+
+def _proven(folder: Path, report: Reporter) -> Archive:
+    """The fetched files that prove themselves."""
+    archive = Archive()
+    for run, name in archive_files(folder):
+        try:
+            add_segment(archive, folder, run, name)
+        except ArchiveDamaged as error:
+            report.say(f"  {name} in the mirror is damaged: {error.__cause__ or error}")
+    return archive
+
+
+def _follow_erasing(
+    directory: Path, mirror: Mirror, fetched: Path, names: list[str], report: Reporter
+) -> dict[str, str]:
+    """Of two sound copies one of which lost forgotten words, that one is taken on both sides; name → what was done."""
+    there = [name for name in names if erased_since(fetched / name, directory / name)]
+    if there:
+        mirror.supersede(directory, there)
+    here = [name for name in names if name not in there and erased_since(directory / name, fetched / name)]
+    for name in here:
+        write_atomic(directory / name, (fetched / name).read_bytes())
+    done = dict.fromkeys(there, "erased in the mirror too") | dict.fromkeys(here, "erased here too, as in the mirror")
+    for name, what in done.items():
+        report.say(f"  {name}: {what}")
+    return done
+
+
+def _refuse_two_histories(findings: Findings, compared: Comparison, sound_there: Archive) -> None:
+    here = findings.archive.segments
+    if both := [name for name in compared.different if name in here and name in sound_there.segments]:
+        raise ArchiveDamaged(
+            f"{_names(both)}: the copy here and the copy in the mirror are both sound, and differ: two histories. Nothing was changed; "
+            "decide which one is yours, and put the other away by hand."
+        )
+
+
+def _mend_here(directory: Path, fetched: Path, findings: Findings, sound: Archive, report: Reporter) -> dict[str, str]:
+    """Put the mirror's sound copies in the place of what is damaged or missing here; name → what was done."""
+    done: dict[str, str] = {}
+    for name in sound.segments:
+        if name in findings.archive.segments:
+            continue
+        if not findings.is_known(sound, name):
+            report.say(f"  {name} in the mirror is sound, but not what an earlier night saw; it is left alone")
+            continue
+        kept = _put_aside(directory, name) if name in findings.damaged else None
+        write_atomic(directory / name, (fetched / name).read_bytes())
+        done[name] = "taken from the mirror" + (f"; the damaged one is {kept}" if kept else "")
+        report.say(f"  {name}: {done[name]}")
+    return done
+
+
+def _put_aside(directory: Path, name: str) -> str:
+    """Move a damaged file where no night looks; it may be all that is left of something."""
+    aside = make_dir(directory / DAMAGED)
+    number = 1
+    while (aside / f"{name}.{number}").exists():
+        number += 1
+    (directory / name).rename(aside / f"{name}.{number}")
+    fsync_dir(aside)
+    fsync_dir(directory)
+    return f"{DAMAGED}/{name}.{number}"
+
+
+def _mend_there(
+    directory: Path, mirror: Mirror, findings: Findings, compared: Comparison, sound_there: Archive, report: Reporter
+) -> dict[str, str]:
+    """Send what is sound here and damaged or missing there; name → what was done."""
+    ours = [name for name in findings.archive.segments if name not in findings.changed]
+    lacking = [name for name in ours if name in compared.missing]
+    damaged = [name for name in ours if name in compared.different and name not in sound_there.segments]
+    suffix = f".damaged-{time.time_ns()}"
+    mirror.replace(directory, [*lacking, *damaged], suffix)
+    done = dict.fromkeys(lacking, "sent to the mirror")
+    done |= {name: f"sent to the mirror; the damaged one there is {name}{suffix}" for name in damaged}
+    for name, what in done.items():
+        report.say(f"  {name}: {what}")
+    return done
+
+
+def _archive_dir(settings: Settings) -> Path:
+    return settings.hmem_night_dir / "archive"
+
+
+def _few(sentences: list[str]) -> list[str]:
+    more = len(sentences) - NAMED
+    return [*sentences[:NAMED], *([f"{more} more are damaged, missing or changed."] if more > 0 else [])]
+
+
+def _names(names: list[str]) -> str:
+    ordered = sorted(names, key=lambda name: (run_of(name) or 0, name))
+    return ", ".join(ordered[:NAMED]) + (f" and {len(names) - NAMED} more" if len(names) > NAMED else "")

@@ -1,0 +1,110 @@
+"""The audit log of h-cli, JSON lines: `task_started` with what was asked, `task_completed` with the answer, joined by the task's id.
+
+The ids are the wire's own, so what was recorded is recognised. Some versions of h-cli write no name of the event: then the fields tell, a
+`user_message` or an `output`. Of several lines with one task's message (queued, started) the first counts. The log names no chat, only the
+user: in a private chat, both have the same number, so lines of other users are left out where `--chat` names a private chat.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from nightly.imports.candidates import Read, Wanted, lines_of, taken_or_left, turn_candidate
+from shared.errors import InvalidInput
+from shared.text.times import moment
+from shared.turns.records import RecordRefused, Turn, chat_id_of, loads_object, task_id_of, timestamp_of, user_id_of
+
+SOURCE = "audit"
+PATTERN = "*.jsonl"
+
+_ASKED = ("task_queued", "task_started")
+_DONE = "task_completed"
+#: What h-cli puts in place of an answer that it has not got.
+_NO_ANSWER = re.compile(r"\(no output from Claude\)|\(error: [^\n]*\)|Error: [^\n]*|Task cancelled\.")
+
+
+class Log:
+    """The tasks of all lines of an import: a log that was cut into several files may have an answer before its question."""
+
+    def __init__(self, paths: list[Path], wanted: Wanted) -> None:
+        self._wanted = wanted
+        self._chats: dict[str, str | None] = {}  # task id → its chat; None for another person's task
+        self._seen: set[tuple[str, str]] = set()
+        for path in paths:
+            for _, line, _ in lines_of(path):
+                with contextlib.suppress(RecordRefused):
+                    self._learn(loads_object(line))
+
+    def read(self, path: Path, unit: int) -> Iterator[Read]:
+        for number, line, done in lines_of(path):
+            place = f"{path}:{number}"
+            try:
+                yield self.entry(loads_object(line), unit, place, done)
+            except RecordRefused as error:
+                yield Read(done, unreadable=str(error), place=place)
+
+    def _learn(self, record: dict[str, Any]) -> None:
+        task_id, user, chat = record.get("task_id"), record.get("user_id"), self._wanted.chat
+        if not isinstance(task_id, str):
+            return
+        if record.get("chat_id") is not None:
+            self._chats[task_id] = chat_id_of(record["chat_id"])
+        elif chat is not None and chat.isdecimal() and user is not None:
+            self._chats.setdefault(task_id, chat if str(user) == chat else None)
+
+    def entry(self, record: dict[str, Any], unit: int, place: str, done: int) -> Read:
+        event, role, said = _event(record)
+        if event not in (*_ASKED, _DONE) or role is None:
+            return Read(done, left_out="an event without a message or an answer")
+        task_id = task_id_of(record.get("task_id"))
+        chat_id = self._chat(task_id, place)
+        if chat_id is None:
+            return Read(done, left_out="not known to be of the person whose chat --chat names")
+        if (task_id, role) in self._seen:
+            return Read(done, left_out="a message that an earlier line has")
+        if not isinstance(said, str):
+            raise RecordRefused("the message or output is no text")
+        if not said.strip() or (role == "asst" and (_failed(record) or _NO_ANSWER.fullmatch(said.strip()))):
+            return Read(done, left_out="an error or nothing instead of an answer" if role == "asst" else "without text")
+        user = user_id_of(record.get("user_id")) if role == "user" else None
+        turn = Turn(task_id, role, chat_id, said, _time(record), user_id=user)
+        self._seen.add((task_id, role))
+        return taken_or_left(self._wanted, done, turn_candidate(SOURCE, unit, turn))
+
+    def _chat(self, task_id: str, place: str) -> str | None:
+        """A private chat's task is one that its person is known to have asked; a group's, any."""
+        if task_id in self._chats:
+            return self._chats[task_id]
+        if self._wanted.chat is None:
+            raise InvalidInput(f"{place} does not say which chat it is of. Name it with --chat; nothing was taken.")
+        return None if self._wanted.chat.isdecimal() else self._wanted.chat
+
+
+def _event(record: dict[str, Any]) -> tuple[object, str | None, object]:
+    """(event, role, what was said); the fields name the event where nothing else does."""
+    names = (record.get(field) for field in ("event", "message", "msg", "action"))
+    named = next((name for name in names if isinstance(name, str)), None)
+    if record.get("user_message") is not None and named in (None, *_ASKED):
+        return _ASKED[-1], "user", record["user_message"]
+    if record.get("output") is not None and named in (None, _DONE):
+        return _DONE, "asst", record["output"]
+    return named, None, None
+
+
+def _failed(record: dict[str, Any]) -> bool:
+    return bool(record.get("is_error") or record.get("error")) or record.get("status") in ("error", "failed")
+
+
+def _time(record: dict[str, Any]) -> float:
+    said = next((record[field] for field in ("timestamp", "time", "ts") if record.get(field) is not None), None)
+    try:
+        return timestamp_of(moment(said, ZoneInfo("UTC")))
+    except ValueError as error:
+        if isinstance(error, RecordRefused):
+            raise
+        raise RecordRefused("the timestamp is no time") from error

@@ -1,0 +1,169 @@
+"""What a reader of old history yields: candidates for the archive, and what it left and why. Never judged here against what is known.
+
+A candidate is a Redis record as the wire would have written it (a turn, or bytes that are in no form), a tombstone, or a text that a model
+wrote. `unit` numbers the file of the import: within one file, two equal turns are two; across files they may be one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from nightly.archive.segments import RawRecord, WrittenText
+from shared.errors import InvalidInput
+from shared.turns.records import RecordRefused, Tombstone, Turn, dumps
+from shared.wire import keys
+
+BOM = b"\xef\xbb\xbf"
+
+#: The one source whose bytes are what stood in Redis. Of the others only the words are what was said.
+VERBATIM = "jsonl"
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One of `record`, `tombstone`, `text`."""
+
+    source: str
+    unit: int = 0
+    record: RawRecord | None = None
+    tombstone: Tombstone | None = None
+    text: WrittenText | None = None
+    #: Its archive could not take it for a turn; perhaps because the turn is of another chat, so it must not come before that one.
+    quarantined: bool = False
+
+    @cached_property
+    def turn(self) -> Turn | None:
+        """The turn of a record; None for a record that is none, and for anything else."""
+        if self.record is None or self.record.redis_type != "string":
+            return None
+        try:
+            return Turn.parse(self.record.key, self.record.value)
+        except RecordRefused:
+            return None
+
+    @property
+    def verbatim(self) -> bool:
+        return self.source == VERBATIM
+
+    @property
+    def chat_id(self) -> str | None:
+        """Whose it is; None for bytes that do not say it."""
+        holder = self.turn or self.tombstone or self.text
+        return holder.chat_id if holder else None
+
+    def to_json(self) -> dict[str, Any]:
+        head: dict[str, Any] = {"source": self.source, "unit": self.unit}
+        if self.record is not None:
+            kind = "quarantine" if self.quarantined else "record"
+            return head | {"kind": kind, **self.record.to_json()}
+        if self.tombstone is not None:
+            return head | {"kind": "tombstone", "tombstone": orjson.loads(self.tombstone.to_json())}
+        assert self.text is not None  # noqa: S101 - one of the three is there
+        return head | self.text.to_json()
+
+    @classmethod
+    def from_json(cls, line: dict[str, Any]) -> Candidate:
+        """As `to_json` wrote it; ValueError, KeyError or TypeError for anything else."""
+        made = cls(line["source"], line["unit"])
+        if line["kind"] == "tombstone":
+            return replace(made, tombstone=Tombstone.parse(orjson.dumps(line["tombstone"])))
+        if line["kind"] == "text":
+            return replace(made, text=WrittenText.from_json(line))
+        record = RawRecord.from_json(line)
+        if line["kind"] not in ("record", "quarantine") or record.sha256 != line["sha256"]:
+            raise ValueError("a record does not fit its hash")
+        return replace(made, record=record, quarantined=line["kind"] == "quarantine")
+
+
+def turn_candidate(source: str, unit: int, turn: Turn) -> Candidate:
+    """A turn of a format that is not the wire's, as the wire would have written it; `source` is kept in it."""
+    marked = replace(turn, extra={**turn.extra, "source": source})
+    return Candidate(source, unit, RawRecord(keys.turn(turn.task_id, turn.role).encode(), "string", marked.to_json()))
+
+
+def made_up_id(prefix: str, *parts: object) -> str:
+    """A task id that follows from these parts alone: the same words of the same moment get the same one from every file."""
+    return f"{prefix}-{hashlib.sha256(dumps([*map(str, parts)])).hexdigest()[:32]}"
+
+
+@dataclass(frozen=True)
+class Read:
+    """What one place of a file gave: a candidate, or why it cannot be read, or why it is left out. `done`: bytes of the file so far."""
+
+    done: int
+    candidate: Candidate | None = None
+    unreadable: str | None = None
+    left_out: str | None = None
+    place: str = ""
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What is asked for: turns from `since` up to, not including, `until` (POSIX seconds), of one chat."""
+
+    since: float | None = None
+    until: float | None = None
+    chat: str | None = None
+
+    def refuses(self, candidate: Candidate) -> str | None:
+        """Why it is left out, or None."""
+        if self.chat is not None and candidate.chat_id != self.chat:
+            return "of another chat than --chat"
+        if candidate.tombstone or (self.since is None and self.until is None):
+            return None
+        turn = candidate.turn
+        if turn is None:
+            return "without a time that --since and --until could be held against"
+        if (self.since is not None and turn.timestamp < self.since) or (
+            self.until is not None and turn.timestamp >= self.until
+        ):
+            return "outside --since and --until"
+        return None
+
+
+def taken_or_left(wanted: Wanted, done: int, candidate: Candidate) -> Read:
+    why = wanted.refuses(candidate)
+    return Read(done, left_out=why) if why else Read(done, candidate)
+
+
+def lines_of(path: Path) -> Iterator[tuple[int, bytes, int]]:
+    """(number from 1, line without its end, bytes read so far) of a file, blank lines left out; `-` is standard input."""
+    done = 0
+    with open_input(path) as handle:
+        for number, line in enumerate(handle, start=1):
+            done += len(line)
+            bare = (line.removeprefix(BOM) if number == 1 else line).removesuffix(b"\n").removesuffix(b"\r")
+            if bare.strip():
+                yield number, bare, done
+
+
+def open_input(path: Path) -> Any:
+    """A binary stream; InvalidInput if there is none. Standard input is what was inherited: another user's file cannot be opened anew by its name."""
+    try:
+        return os.fdopen(0, "rb", closefd=False) if str(path) == "-" else path.open("rb")
+    except OSError as error:
+        raise InvalidInput(f"{path} cannot be read: {error.strerror}. Check its name and its rights.") from error
+
+
+def files_of(given: list[Path], pattern: str) -> list[Path]:
+    """The files that are meant: each file as it is, each directory with all files below it that fit the pattern, sorted."""
+    found: list[Path] = []
+    for path in given:
+        if str(path) != "-" and not path.exists():
+            raise InvalidInput(f"{path} does not exist. Check the path.")
+        inside = [path]
+        if path.is_dir():  # what an archive refused comes after the chats, as it did there
+            files = (inner for inner in path.rglob(pattern) if inner.is_file())
+            inside = sorted(files, key=lambda inner: (inner.parent.name == "_archive", inner))
+        if not inside:
+            raise InvalidInput(f"There is no {pattern} in {path} or below it. Name the directory that holds the files.")
+        found += inside
+    return list(dict.fromkeys(found))

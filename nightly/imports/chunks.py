@@ -1,0 +1,145 @@
+"""Session files of h-cli, `chunk_<UTC>.txt`: lines such as `Chat: 9912`, then blocks, each closed by a line `---`.
+
+    [2026-02-09 17:33:20 UTC] USER:
+    what was said
+
+    ---
+
+A `---` that no block follows belongs to what was said. Such a file knows no task ids: a turn's is made of chat, time, role, words, and its
+number among equal ones, so that the same block has the same id in every file. An answer right after a question shares the question's.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from nightly.imports.candidates import BOM, Read, Wanted, made_up_id, open_input, taken_or_left, turn_candidate
+from shared.errors import InvalidInput
+from shared.turns.records import RecordRefused, Turn, chat_id_of
+
+SOURCE = "chunks"
+PATTERN = "chunk_*.txt"
+
+_HEAD = re.compile(rb"\[(\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d)(?: ?(?:UTC|Z))?\] +(\w+):[ \t]*\Z")
+_CHAT = re.compile(rb"[\s#]*chat(?:[ _-]?id)?\s*[:=]\s*(\S+)\s*\Z", re.IGNORECASE)
+_ROLES = {"user": "user", "asst": "asst", "assistant": "asst"}
+
+
+@dataclass(frozen=True)
+class Block:
+    """`line`: number of its first line. `done`: bytes up to its end."""
+
+    line: int
+    moment: str
+    role: str
+    content: bytes
+    done: int
+
+
+def read(path: Path, unit: int, wanted: Wanted) -> Iterator[Read]:
+    with open_input(path) as handle:
+        content: bytes = handle.read().removeprefix(BOM)
+    preamble, blocks = split(content)
+    if not blocks:
+        yield Read(len(content), unreadable="no block [YYYY-MM-DD HH:MM:SS UTC] ROLE: in it", place=f"{path}:1")
+        return
+    chat_id = _chat_of(preamble)
+    if chat_id is None and wanted.chat is None:
+        raise InvalidInput(f"{path} does not say which chat it is of. Name it with --chat; nothing was taken.")
+    yield from _turns(path, unit, wanted, chat_id or wanted.chat or "", blocks)
+
+
+def split(content: bytes) -> tuple[list[bytes], list[Block]]:
+    """The lines before the first block, and the blocks."""
+    lines = content.split(b"\n")
+    if lines[0].endswith(b"\r"):  # written, or brought here, by a system that ends lines so
+        lines = [line.removesuffix(b"\r") for line in lines]
+    heads = [number for number in range(len(lines)) if _HEAD.match(lines[number])]
+    if not heads:
+        return lines, []
+    starts = [heads[0], *(number for number in heads[1:] if _closed_before(lines, number))]
+    ends = [*starts[1:], len(lines)]
+    done = 0
+    blocks = []
+    for start, end in zip(starts, ends, strict=True):
+        head = _HEAD.match(lines[start])
+        assert head  # noqa: S101 - it is one of `heads`
+        done += sum(len(line) + 1 for line in lines[start:end])
+        said = _content(lines[start + 1 : end])
+        blocks.append(Block(start + 1, head[1].decode("ascii"), head[2].decode("utf-8", "replace"), said, done))
+    return lines[: heads[0]], blocks
+
+
+def _closed_before(lines: list[bytes], number: int) -> bool:
+    """Whether only blank lines are between a line and a `---` above it."""
+    above = number - 1
+    while above >= 0 and not lines[above].strip():
+        above -= 1
+    return above >= 0 and lines[above].rstrip() == b"---"
+
+
+def _content(lines: list[bytes]) -> bytes:
+    """Without the closing line, and the one blank line that is written before it; a file that was cut off has neither."""
+    last = len(lines)
+    while last and not lines[last - 1].strip():
+        last -= 1
+    if not last or lines[last - 1].rstrip() != b"---":
+        return b"\n".join(lines[:last])
+    said = lines[: last - 1]
+    return b"\n".join(said[:-1] if said and not said[-1] else said)
+
+
+def _chat_of(preamble: list[bytes]) -> str | None:
+    for line in preamble:
+        if found := _CHAT.match(line):
+            try:
+                return chat_id_of(found[1].decode("utf-8"))
+            except (RecordRefused, UnicodeDecodeError):
+                return None
+    return None
+
+
+def _turns(path: Path, unit: int, wanted: Wanted, chat_id: str, blocks: list[Block]) -> Iterator[Read]:
+    equal, asked = Counter[str](), None
+    for block in blocks:
+        place = f"{path}:{block.line}"
+        try:
+            turn = _turn(chat_id, block, equal)
+        except RecordRefused as error:
+            asked = None
+            yield Read(block.done, unreadable=str(error), place=place)
+            continue
+        if turn is None:
+            asked = None
+            yield Read(block.done, left_out="without text")
+            continue
+        if turn.role == "asst" and asked:
+            turn = Turn(asked, "asst", chat_id, turn.content, turn.timestamp)
+        asked = turn.task_id if turn.role == "user" else None
+        yield taken_or_left(wanted, block.done, turn_candidate(SOURCE, unit, turn))
+
+
+def _turn(chat_id: str, block: Block, equal: Counter[str]) -> Turn | None:
+    role = _ROLES.get(block.role.lower())
+    if role is None:
+        raise RecordRefused("the role is neither USER nor ASSISTANT")
+    try:
+        content = block.content.decode("utf-8")
+        moment = datetime.fromisoformat(block.moment).replace(tzinfo=UTC).timestamp()
+    except UnicodeDecodeError as error:
+        raise RecordRefused(f"not UTF-8 at byte {error.start} of the block") from error
+    except ValueError as error:
+        raise RecordRefused("the block's time is no time") from error
+    if not content.strip():
+        return None
+    if moment < 0:
+        raise RecordRefused("the block's time is before 1970")
+    same = made_up_id("chunk", chat_id, moment, role, content)
+    equal[same] += 1
+    task_id = same if equal[same] == 1 else made_up_id("chunk", chat_id, moment, role, content, equal[same])
+    return Turn(task_id, role, chat_id, content, moment)

@@ -1,0 +1,80 @@
+"""JSON lines: turns as the wire writes them, and lines of an archive, as `hmem-night export-archive` and the archive itself write them.
+
+A bare turn is archived byte for byte as its line stands, under the key that its task id and role make. A line of an archive carries its key
+and its hash, which must fit. What tells them apart: only a bare turn has `content` or `role`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from nightly.archive.segments import RawRecord, WrittenText
+from nightly.imports.candidates import VERBATIM, Candidate, Read, Wanted, lines_of, taken_or_left
+from shared.turns.records import ROLES, RecordRefused, Tombstone, Turn, dumps, loads_object, task_id_of
+from shared.wire import keys
+
+PATTERN = "*.jsonl"
+#: First and last line of an archive's files.
+_FRAME = ("segment", "texts", "end")
+
+
+def read(path: Path, unit: int, wanted: Wanted) -> Iterator[Read]:
+    for number, line, done in lines_of(path):
+        place = f"{path}:{number}"
+        try:
+            record = loads_object(line)
+            if "content" in record or "role" in record:
+                yield taken_or_left(wanted, done, _bare(line, record, unit))
+            elif record.get("kind") in _FRAME:
+                yield Read(done)
+            elif record.get("kind") == "erased":
+                yield Read(done, left_out="erased in the archive that it comes from")
+            else:
+                yield taken_or_left(wanted, done, _archived(record, unit))
+        except RecordRefused as error:
+            yield Read(done, unreadable=str(error), place=place)
+
+
+def _bare(line: bytes, record: dict[str, Any], unit: int) -> Candidate:
+    role = record.get("role")
+    if role not in ROLES:
+        raise RecordRefused("role must be user or asst")
+    key = keys.turn(task_id_of(record.get("task_id")), role).encode()
+    Turn.parse(key, line)
+    return Candidate(VERBATIM, unit, RawRecord(key, "string", line))
+
+
+def _archived(record: dict[str, Any], unit: int) -> Candidate:
+    try:
+        if record.get("kind") == "tombstone":
+            return Candidate(VERBATIM, unit, tombstone=Tombstone.parse(dumps(record["tombstone"])))
+        if record.get("kind") == "text":
+            return Candidate(VERBATIM, unit, text=_text(record))
+        if record.get("kind") in ("turn", "quarantine"):
+            return Candidate(VERBATIM, unit, _raw(record), quarantined=record["kind"] == "quarantine")
+    except (KeyError, TypeError, ValueError) as error:
+        if isinstance(error, RecordRefused):
+            raise
+        raise RecordRefused("a line of an archive lacks a field, or holds one of another type") from error
+    raise RecordRefused("neither a turn nor a line of an archive")
+
+
+def _text(record: dict[str, Any]) -> WrittenText:
+    text = WrittenText.from_json(record)
+    if not all(isinstance(value, str) for value in (text.key, text.model, text.digest, text.chat_id, text.text)):
+        raise TypeError("text")
+    orjson.dumps(text.to_json())  # a lone surrogate: TypeError
+    return text
+
+
+def _raw(record: dict[str, Any]) -> RawRecord:
+    raw = RawRecord.from_json(record)
+    if raw.sha256 != record["sha256"]:
+        raise RecordRefused("the record does not fit its hash")
+    if not raw.key.startswith(keys.MEMORY_PREFIX.encode()):
+        raise RecordRefused("the key is not that of a turn")
+    return raw

@@ -1,0 +1,168 @@
+"""What of an import is new: decided in one place, for the night that takes it and for the dry run that only says what would come.
+
+    known      recorded already: the same bytes, the same turn id, or (of formats without the wire's bytes) the same words at about that time
+    differs    a turn that is recorded with other bytes: what was recorded stays, an import never replaces it
+    forgotten  a tombstone covers it, it was erased, or it is of an erased turn's time: the erased words are gone, so their time speaks for them
+
+Several versions of a turn in one file of JSON lines are all taken, in order, if none of them was recorded.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from nightly.archive.segments import Archive, RawRecord, parse_turn
+from nightly.imports.candidates import Candidate
+from nightly.imports.matching import Moments, Recorded
+from shared.turns.records import RecordRefused, Tombstone, Turn
+
+NO_CHAT = "?"
+
+
+class Verdict(StrEnum):
+    NEW = "new"
+    KNOWN = "known"
+    DIFFERS = "differs"
+    FORGOTTEN = "forgotten"
+
+
+@dataclass
+class Tally:
+    """What became of an import, in sums and by chat; `first` and `last` are of the turns that are new."""
+
+    sums: Counter[str] = field(default_factory=Counter)
+    chats: dict[str, Counter[str]] = field(default_factory=dict)
+    tombstones: int = 0
+    texts: int = 0
+    first: float | None = None
+    last: float | None = None
+
+    def count(self, candidate: Candidate, verdict: Verdict) -> None:
+        if candidate.record is None:
+            new = verdict is Verdict.NEW
+            self.tombstones += new and candidate.tombstone is not None
+            self.texts += new and candidate.text is not None
+            return
+        self.sums[verdict] += 1
+        self.chats.setdefault(candidate.chat_id or NO_CHAT, Counter())[verdict] += 1
+        if verdict is Verdict.NEW and candidate.turn:
+            said_at = candidate.turn.timestamp
+            self.first = said_at if self.first is None else min(self.first, said_at)
+            self.last = said_at if self.last is None else max(self.last, said_at)
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            **{str(verdict): self.sums[verdict] for verdict in Verdict},
+            "tombstones": self.tombstones,
+            "texts": self.texts,
+            "first": self.first,
+            "last": self.last,
+            "chats": {
+                chat: {str(verdict): n for verdict, n in counts.items()} for chat, counts in sorted(self.chats.items())
+            },
+        }
+
+
+class Sieve:
+    """Holds candidates against what is known. `exported`: what this night took from Redis; `stones`: all tombstones, staged ones too."""
+
+    def __init__(self, archive: Archive, exported: Iterable[RawRecord], stones: Iterable[Tombstone]) -> None:
+        self._archive = archive
+        self._stones: dict[str, list[Tombstone]] = {}
+        for stone in {s.tombstone_id: s for s in (*stones, *archive.tombstones.values())}.values():
+            self._stones.setdefault(stone.chat_id, []).append(stone)
+        self._known_stones = set(archive.tombstones)
+        self._texts = set(archive.texts)
+        self._hashes = set(archive.hashes)
+        self._known = {turn_id: version.turn for turn_id, version in archive.versions.items()}
+        for record in exported:
+            self._hashes.add(record.sha256)
+            if turn := _turn_of(record, archive):
+                self._known[turn.turn_id] = turn
+        self._recorded = Recorded(self._known.values())
+        self._erased = Moments()
+        for turn_id, erased in archive.erased.items():
+            self._erased.add(erased.chat_id, turn_id, erased.timestamp)
+        for stone in (stone for stones in self._stones.values() for stone in stones if stone.erase):
+            for turn_id, said_at in stone.said_at.items():  # one that was never archived
+                self._erased.add(stone.chat_id, turn_id, said_at)
+        self._taken: dict[str, tuple[int, str, str]] = {}  # turn id → (file, chat, last version's hash)
+        self._file = 0
+
+    def sift(self, candidates: Iterable[Candidate]) -> Iterator[tuple[Candidate, Verdict]]:
+        """Verdicts on one file's candidates, in order. Across files, equal words at about one time are one turn; within a file, two."""
+        self._file += 1
+        here, twins, taken = list(candidates), set[str](), list[Turn]()
+        own = {candidate.turn.turn_id for candidate in here if candidate.turn}
+        for candidate in here:
+            verdict = self._verdict(candidate, own, twins)
+            if verdict is Verdict.NEW and candidate.turn:
+                taken.append(candidate.turn)
+            yield candidate, verdict
+        self._recorded.add(taken)
+
+    def _verdict(self, candidate: Candidate, own: set[str], twins: set[str]) -> Verdict:
+        if candidate.tombstone:
+            return _once(candidate.tombstone.tombstone_id, self._known_stones)
+        if candidate.text:
+            if any(stone.erase for stone in self._stones.get(candidate.text.chat_id, [])):
+                return Verdict.FORGOTTEN  # it may hold the words
+            return _once(candidate.text.key, self._texts)
+        assert candidate.record  # noqa: S101 - one of the three is there
+        if candidate.turn is None or (candidate.quarantined and self._of_another_chat(candidate.turn)):
+            return _once(candidate.record.sha256, self._hashes)
+        return self._turn(candidate, candidate.turn, candidate.record.sha256, own, twins)
+
+    def _of_another_chat(self, turn: Turn) -> bool:
+        """Whether a turn of this id is known in another chat: then these bytes are quarantined again."""
+        known, taken = self._known.get(turn.turn_id), self._taken.get(turn.turn_id)
+        return (known is not None and known.chat_id != turn.chat_id) or (taken is not None and taken[1] != turn.chat_id)
+
+    def _turn(self, candidate: Candidate, turn: Turn, sha256: str, own: set[str], twins: set[str]) -> Verdict:
+        if any(stone.covers(turn) for stone in self._stones.get(turn.chat_id, [])):
+            return Verdict.FORGOTTEN
+        erased = self._archive.erased.get(turn.turn_id)
+        if erased and erased.chat_id == turn.chat_id and turn.turn_id not in self._known:
+            return Verdict.FORGOTTEN
+        if sha256 in self._hashes:
+            return Verdict.KNOWN
+        if turn.turn_id in self._known:
+            return Verdict.DIFFERS if candidate.verbatim else Verdict.KNOWN
+        if turn.turn_id in self._taken:
+            return self._version(candidate, turn, sha256)
+        if not candidate.verbatim:
+            if twin := self._recorded.twin(turn, own, twins):
+                twins.add(twin)
+                return Verdict.KNOWN
+            if self._erased.near(turn):
+                return Verdict.FORGOTTEN
+        self._taken[turn.turn_id] = (self._file, turn.chat_id, sha256)
+        return Verdict.NEW
+
+    def _version(self, candidate: Candidate, turn: Turn, sha256: str) -> Verdict:
+        """Of a turn that this import has brought already."""
+        file, chat_id, last = self._taken[turn.turn_id]
+        if sha256 == last or not candidate.verbatim:
+            return Verdict.KNOWN
+        if file != self._file or chat_id != turn.chat_id:
+            return Verdict.DIFFERS
+        self._taken[turn.turn_id] = (file, chat_id, sha256)
+        return Verdict.NEW
+
+
+def _once(name: str, known: set[str]) -> Verdict:
+    if name in known:
+        return Verdict.KNOWN
+    known.add(name)
+    return Verdict.NEW
+
+
+def _turn_of(record: RawRecord, archive: Archive) -> Turn | None:
+    try:
+        return parse_turn(record, archive)
+    except RecordRefused:
+        return None

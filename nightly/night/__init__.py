@@ -1,0 +1,1 @@
+"""One night: its folder, target host, time limit, progress and failure report."""

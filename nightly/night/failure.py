@@ -1,0 +1,73 @@
+"""Why a night stopped, written where people look: in its folder for `hmem-night status`, in Redis for `hmem status` and the dispatcher's log."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from typing import Any
+
+import orjson
+import redis
+import structlog
+
+from nightly.night.folder import Night
+from shared.errors import HmemError, LeaseLost
+from shared.system.command import translate
+from shared.system.files import write_atomic
+from shared.wire import keys
+
+log = structlog.get_logger()
+
+FAILED = "failed.json"
+
+
+#: In place of a step: the night was refused before its folder was made.
+BEGIN = "begin"
+
+
+def note(night: Night, step: str, error: Exception) -> None:
+    """Best effort: a full disk or a Redis that is away must not hide the error itself. Kept when the night is finished later."""
+    record = _record(night.run, step, error)
+    with contextlib.suppress(OSError):
+        write_atomic(night.folder / FAILED, orjson.dumps(record, option=orjson.OPT_INDENT_2))
+    if not isinstance(error, LeaseLost):  # the night that took over speaks for itself
+        _tell(night.redis, record)
+
+
+def note_refused(client: redis.Redis, run: int, error: HmemError) -> None:
+    """The same of a night that was not begun: it has no folder."""
+    _tell(client, _record(run, BEGIN, error))
+
+
+def _record(run: int, step: str, error: Exception) -> dict[str, Any]:
+    ours = translate(error)
+    record = {
+        "run": run,
+        "step": step,
+        "error": type(ours or error).__name__,
+        "sentence": str(ours) if ours else f"A defect of ours: {error!r}. Please report it with the traceback.",
+        "exit_code": ours.exit_code if ours else 1,
+        "at": time.time(),
+    }
+    log.error("night failed", step=step, error=record["error"], exit_code=record["exit_code"])
+    return record
+
+
+def _tell(client: redis.Redis, record: dict[str, Any]) -> None:
+    with contextlib.suppress(redis.RedisError):
+        client.set(keys.NIGHT_FAILED, orjson.dumps(record))
+
+
+def code_of(night: Night) -> int | None:
+    """Exit code that this night ended with last, or None."""
+    try:
+        record: dict[str, int] = orjson.loads((night.folder / FAILED).read_bytes())
+    except (OSError, orjson.JSONDecodeError):
+        return None
+    return record.get("exit_code")
+
+
+def forget(night: Night) -> None:
+    """A good night has come."""
+    with contextlib.suppress(redis.RedisError):
+        night.redis.delete(keys.NIGHT_FAILED)

@@ -1,0 +1,241 @@
+"""Where releases go: the day host's directory here, or on another host through rsync and ssh. Both do the same five verbs.
+
+Elsewhere means two keys: rsync writes with one, whose forced command is rrsync into `incoming/`; RELEASE_COMMAND asks with the other,
+whose forced command knows begin, verify, switch, rollback and prune (shared/delivery/receiver.py). Neither key can do anything else.
+"""
+
+from __future__ import annotations
+
+import shlex
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import orjson
+from redis import Redis
+from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_exponential
+
+from shared import errors
+from shared.config.settings import Settings
+from shared.delivery.receiver import Receiver
+from shared.delivery.transfer import copy_command, moved_bytes
+from shared.errors import HmemError, PublishFailed, ReleaseRefused, SettingsError
+from shared.release.manifest import MANIFEST, Manifest, parse_manifest
+from shared.system.files import sha256_file
+from shared.system.processes import last_line, run_bounded
+
+#: Seconds for the transfer, and for one verb.
+TRANSFER_TIMEOUT_SECONDS = 3600
+VERB_TIMEOUT_SECONDS = 600
+#: Seconds without a byte after which a transfer over the network is given up.
+SILENCE_SECONDS = 120
+#: rsync's exit codes for a connection that broke: worth another try at once.
+_CONNECTION_CODES = frozenset({10, 12, 30, 35, 255})
+
+
+class ConnectionBroken(PublishFailed):
+    """The network, not the release."""
+
+    exit_code = PublishFailed.exit_code
+
+
+class Target(Protocol):
+    def current(self) -> Manifest | None:
+        """Manifest of the release in use."""
+        ...
+
+    def standing(self) -> tuple[Manifest | None, int]:
+        """Manifest of the release in use, and the highest run that has a place there, current or not (0 for none)."""
+        ...
+
+    def check(self, run: int) -> None:
+        """ReleaseRefused if the release as it lies there is not whole any more."""
+        ...
+
+    def bring(self, stage: Path, run: int, *, accept: bool) -> Brought:
+        """The release in its place on the day host, verified and tried; not in use yet."""
+        ...
+
+    def switch(self, run: int, token: int) -> tuple[int | None, str | None]:
+        """(None, or the run that the owner has pinned: then nothing is switched; why an alias of an index on a server did not follow)."""
+        ...
+
+    def rollback(self, run: int) -> None: ...
+
+    def prune(self) -> list[int]:
+        """Remove releases that may hold what the current one has forgotten for good; the runs that somebody still reads."""
+        ...
+
+    def served(self) -> list[str]:
+        """The names of all indexes on servers that a release there reads; ReleaseRefused if that cannot be told."""
+        ...
+
+
+@dataclass(frozen=True)
+class Brought:
+    """The recall gate's record (shared/delivery/gate.py), and the bytes that went over the network, both ways; None on this host."""
+
+    gate: dict[str, Any]
+    moved: int | None = None
+
+
+class LocalTarget:
+    """A directory of this host, or mounted here."""
+
+    def __init__(self, settings: Settings, memory_dir: Path, client: Redis) -> None:
+        self._receiver, self._dir, self._redis = Receiver(settings, memory_dir), memory_dir, client
+
+    def current(self) -> Manifest | None:
+        return self._receiver.current()
+
+    def standing(self) -> tuple[Manifest | None, int]:
+        return self._receiver.current(), self._receiver.newest()
+
+    def check(self, run: int) -> None:
+        self._receiver.verify(run, 0)
+
+    def bring(self, stage: Path, run: int, *, accept: bool) -> Brought:
+        attempt = self._receiver.begin(run)
+        transfer(stage, f"{self._dir}/incoming/{run}.{attempt}/")
+        return Brought(self._receiver.verify(run, attempt, sealed=sha256_file(stage / MANIFEST), accept=accept))
+
+    def switch(self, run: int, token: int) -> tuple[int | None, str | None]:
+        return self._receiver.switch(run, token, self._redis)
+
+    def rollback(self, run: int) -> None:
+        self._receiver.rollback(run)
+
+    def prune(self) -> list[int]:
+        return self._receiver.prune()
+
+    def served(self) -> list[str]:
+        return self._receiver.served()
+
+
+class SshTarget:
+    """`[user@]host:path`: HMEM_MEMORY_DIR over there, or nothing after the colon where the key's forced command is rrsync."""
+
+    def __init__(self, settings: Settings, place: str) -> None:
+        if not settings.release_command:
+            raise SettingsError(
+                "PUBLISH_TARGET is on another host, so RELEASE_COMMAND must be set (ssh with the key for the verbs)."
+            )
+        self._incoming, self._beside = _incoming(place)
+        self._command, self._rsh = shlex.split(settings.release_command), settings.publish_ssh
+
+    def current(self) -> Manifest | None:
+        return self.standing()[0]
+
+    def standing(self) -> tuple[Manifest | None, int]:
+        answer = self._ask("begin")
+        record = answer["current"]
+        current = parse_manifest(orjson.dumps(record), "of the current release over there") if record else None
+        return current, int(answer["newest"])
+
+    def check(self, run: int) -> None:
+        self._ask("verify", run, 0)
+
+    @retry(
+        retry=retry_if_exception_type(ConnectionBroken),
+        stop=stop_after_attempt(3),
+        wait=wait_exponential(2, max=30),
+        reraise=True,
+    )
+    def bring(self, stage: Path, run: int, *, accept: bool) -> Brought:
+        answer = self._ask("begin", run)
+        attempt = answer["attempt"]
+        base = f"{self._beside}{run}.{attempt}.base" if answer.get("base") else None  # an older day host lays none
+        moved = transfer(stage, f"{self._incoming}{run}.{attempt}/", self._rsh, base)
+        sealed = sha256_file(stage / MANIFEST)  # what the transfer's key has written meanwhile is not taken for it
+        return Brought(self._ask("verify", run, attempt, sealed, *(["accept"] if accept else [])), moved)
+
+    def switch(self, run: int, token: int) -> tuple[int | None, str | None]:
+        answer = self._ask("switch", run, token)
+        return answer["pinned"], answer.get("alias")
+
+    def rollback(self, run: int) -> None:
+        self._ask("rollback", run)
+
+    def prune(self) -> list[int]:
+        held: list[int] = self._ask("prune")["held"]
+        return held
+
+    def served(self) -> list[str]:
+        answer = self._ask("begin")
+        if answer.get("served") is None:
+            raise ReleaseRefused(
+                "The day host cannot tell which indexes its releases read: it is older than this program, or a release there is damaged."
+            )
+        served: list[str] = answer["served"]
+        return served
+
+    def _ask(self, verb: str, *words: int | str) -> dict[str, Any]:
+        """One verb over ssh; its error there is our error here, with the same exit code."""
+        try:
+            done = run_bounded([*self._command, " ".join([verb, *map(str, words)])], VERB_TIMEOUT_SECONDS)
+        except subprocess.TimeoutExpired as error:
+            raise ConnectionBroken(
+                f"The day host did not answer {verb!r} within {VERB_TIMEOUT_SECONDS} s. Is it up?"
+            ) from error
+        except FileNotFoundError as error:
+            raise SettingsError(f"RELEASE_COMMAND: {self._command[0]} is not installed.") from error
+        if done.returncode == 255:
+            raise ConnectionBroken(
+                f"ssh to the day host failed: {last_line(done)}. Is it up, and does RELEASE_COMMAND name the right key?"
+            )
+        if done.returncode != 0:
+            raise _error_of(done.returncode)(f"The day host refused {verb!r}: {last_line(done)}")
+        try:
+            answer: dict[str, Any] = orjson.loads(done.stdout)
+        except orjson.JSONDecodeError as error:
+            raise PublishFailed(
+                f"The day host answered {verb!r} with something else. Does the key's forced command run deploy/hmem-receive?"
+            ) from error
+        return answer
+
+
+def _incoming(place: str) -> tuple[str, str]:
+    """The receiving directory as rsync names it, and what leads from a directory in it to its neighbours.
+
+    rrsync is rooted there already: it takes names relative to it, and refuses `..` but not a path from its root.
+    """
+    host, _, path = place.partition(":")
+    return (f"{host}:{path.rstrip('/')}/incoming/", "../") if path.strip("/") else (f"{host}:", "/")
+
+
+def _error_of(code: int) -> type[HmemError]:
+    name = errors.exit_codes().get(code)
+    return getattr(errors, name) if name else PublishFailed
+
+
+def transfer(source: Path, destination: str, rsh: str | None = None, base: str | None = None) -> int:
+    """Copy a release with rsync (shared/delivery/transfer.py). Returns the bytes that went over, both ways."""
+    shell = ["--rsh", rsh, f"--timeout={SILENCE_SECONDS}"] if rsh else []
+    try:
+        done = run_bounded(copy_command(source, destination, base, *shell), TRANSFER_TIMEOUT_SECONDS)
+    except subprocess.TimeoutExpired as error:
+        raise ConnectionBroken(
+            f"rsync did not end within {TRANSFER_TIMEOUT_SECONDS} s. Look at disk and network."
+        ) from error
+    except FileNotFoundError as error:
+        raise PublishFailed("rsync is not installed. Install it (scripts/setup does).") from error
+    if done.returncode != 0:
+        kind = ConnectionBroken if done.returncode in _CONNECTION_CODES else PublishFailed
+        hint = " Behind rrsync PUBLISH_TARGET ends with the colon." if rsh and done.returncode == 11 else ""
+        raise kind(
+            f"rsync ended with code {done.returncode}: {_complaint(done)}. Mend that and run the night again.{hint}"
+        )
+    return moved_bytes(done.stdout)
+
+
+def _complaint(done: subprocess.CompletedProcess[str]) -> str:
+    """The first thing that rsync says went wrong; its last line only counts."""
+    said = [line for line in done.stderr.splitlines() if line.startswith(("rsync: ", "ERROR: "))]
+    return said[0] if said else last_line(done)
+
+
+def open_target(settings: Settings, client: Redis) -> Target:
+    if settings.remote_target:
+        return SshTarget(settings, settings.remote_target)
+    return LocalTarget(settings, settings.target_dir, client)

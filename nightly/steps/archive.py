@@ -1,0 +1,157 @@
+"""Archive: what was exported and is not archived yet goes into one new segment; then the disk is asked whether all of it is there.
+
+Each record is a turn, or it is quarantined: kept with its bytes and the reason, so that it can leave Redis without being lost. The
+counts must add up (exported = new + new version + already archived + quarantined), or the night stops here.
+
+What a tombstone with `erase` covers is never written: a line without its words is. Then the older segments lose it too (nightly/archive/erasing.py).
+
+With ARCHIVE_MIRROR the new segment goes there too. A mirror that is away is a warning: memory is published all the same, and flush deletes
+nothing before the mirror is proven. One that holds more than the archive, or holds a file differently, stops the night: something was lost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from nightly.archive import erasing
+from nightly.archive.mirror import Mirror, MirrorDiffers, bring_up_to_date, missing_there, open_mirror
+from nightly.archive.segments import (
+    Archive,
+    RawRecord,
+    WrittenText,
+    parse_turn,
+    read_archive,
+    read_texts,
+    segment_name,
+    stored_records,
+    write_segment,
+    write_texts,
+)
+from nightly.archive.tombstones import Judged, judge
+from nightly.imports.staging import TEXTS, TOMBSTONES, clear
+from nightly.ledger import Ledger
+from nightly.night.folder import Night
+from shared.errors import LedgerMismatch, MirrorFailed
+from shared.system.files import make_dir
+from shared.turns.records import RecordRefused, Tombstone
+
+
+def run(night: Night, out: Path) -> dict[str, Any]:
+    del out  # the segment itself is the output; it lies in the archive
+    make_dir(night.archive_dir)
+    earlier = read_archive(night.archive_dir, before=night.run)
+    # Before the first write: a host that has lost its archive must not begin another one beside the mirror.
+    mirror = _unless_away(night, lambda mirror: {"lacks": len(missing_there(mirror, night.archive_dir))})
+    exported = list(stored_records(night.output("export") / "records.jsonl"))
+    judged = judge(
+        (record.value for record in stored_records(night.output("export") / TOMBSTONES)),
+        night.settings,
+        earlier.tombstones,
+    )
+    stones = _new_tombstones(earlier, judged)
+    eraser = erasing.eraser_of(earlier, stones, night.run)
+    ledger, fresh = Ledger(), list[dict[str, Any]]()
+    for record in exported:
+        line = _classify(record, earlier, ledger)
+        if line:
+            fresh.append((eraser and eraser.erased(record, night.run)) or line)
+    _write(night, [*fresh, *({"kind": "tombstone", "tombstone": orjson.loads(stone.to_json())} for stone in stones)])
+    night.crash_point("archive:segment-written")
+    _bring_texts(night, eraser)
+    archive = _prove(night, exported)
+    erased = erasing.apply(night, archive)
+    if erased.get("segments"):
+        archive = _prove(night, exported)
+    if mirror and "error" not in mirror:
+        mirror = _unless_away(night, lambda mirror: {"proven": bring_up_to_date(mirror, night.archive_dir)})
+    night.crash_point("archive:mirrored")
+    clear(night)
+    return {
+        "ledger": ledger.to_json(night.result("export")["records"]),
+        "new_records": len(fresh),
+        "new_tombstones": len(stones),
+        "refused_tombstones": dict(judged.refused),
+        "only_hiding_tombstones": judged.only_hide,
+        "segments": archive.segments,
+        "turns": sum(archive.turns_per_chat().values()),
+        "forgotten": sum(archive.forgotten_per_chat().values()),
+        "erased": erased,
+        "originals": archive.originals,
+        "mirror": mirror,
+    }
+
+
+def _unless_away(night: Night, ask: Callable[[Mirror], dict[str, Any]]) -> dict[str, Any] | None:
+    """What the mirror answers, None without one, or the reason why it cannot be asked: tonight's memory need not wait for a disk."""
+    mirror = open_mirror(night.settings)
+    try:
+        return ask(mirror) if mirror else None
+    except MirrorDiffers:
+        raise
+    except MirrorFailed as error:
+        night.report.say(f"  Warning: {error} Until then nothing is deleted from Redis.")
+        return {"error": str(error)}
+
+
+def _bring_texts(night: Night, eraser: erasing.Eraser | None) -> None:
+    """What a model wrote elsewhere and an import has brought; nothing of a chat of which something was forgotten for good."""
+    path = night.output("export") / TEXTS
+    known = read_texts(night.archive_dir).texts
+    brought = (
+        [WrittenText.from_json(orjson.loads(line)) for line in path.read_bytes().splitlines()] if path.exists() else []
+    )
+    forgotten = {stone.chat_id for stone in eraser.stones} if eraser else set()
+    if new := [text for text in brought if text.key not in known and text.chat_id not in forgotten]:
+        write_texts(night.archive_dir, night.run, new)
+
+
+def _classify(record: RawRecord, earlier: Archive, ledger: Ledger) -> dict[str, Any] | None:
+    """The archive's line for a record, or None if it is archived already."""
+    try:
+        turn = parse_turn(record, earlier)
+    except RecordRefused as error:
+        known = record.sha256 in earlier.hashes
+        ledger.count("?", "already_archived" if known else "quarantined")
+        if known:
+            return None
+        ledger.reasons[str(error)] += 1
+        return {"kind": "quarantine", **record.to_json(), "reason": str(error)}
+    last = earlier.versions.get(turn.turn_id)
+    same = last.record_sha256 == record.sha256 if last else record.sha256 in earlier.hashes  # erased
+    if same:  # an older version that comes back is a new version: it is what was said last
+        ledger.count(turn.chat_id, "already_archived")
+        return None
+    ledger.count(turn.chat_id, "new_version" if last else "new")
+    return {"kind": "turn", **record.to_json()}
+
+
+def _new_tombstones(earlier: Archive, judged: Judged) -> list[Tombstone]:
+    """The tombstones not archived yet; of two under one id that which erases."""
+    stones: dict[str, Tombstone] = {}
+    for stone in judged.obeyed:
+        known = stones.get(stone.tombstone_id) or earlier.tombstones.get(stone.tombstone_id)
+        if known is None or (stone.erase and not known.erase):  # it was archived as one that only hides
+            stones[stone.tombstone_id] = stone
+    return list(stones.values())
+
+
+def _write(night: Night, lines: list[dict[str, Any]]) -> None:
+    """The segment, unless there is nothing to write or a killed attempt of this run has written it already."""
+    path = night.archive_dir / segment_name(night.run)
+    if lines and not path.exists():
+        write_segment(path, night.run, lines)
+
+
+def _prove(night: Night, exported: list[RawRecord]) -> Archive:
+    """Read all segments back from the disk and find every exported record in them."""
+    archive = read_archive(night.archive_dir)
+    missing = {record.sha256 for record in exported} - set(archive.hashes)
+    if missing:
+        raise LedgerMismatch(
+            f"{len(missing)} exported records are not in the archive. Nothing was deleted; report this."
+        )
+    return archive

@@ -1,0 +1,155 @@
+"""Build: `lexical/` and the vector indexes, in a new directory, closed and then proven. A crash discards all of it.
+
+What the last night's indexes hold and is still wanted is taken over (nightly/index/previous.py), the rest is written; either way an index holds the
+same ids, texts and vectors. What is written tonight is asked after closing; what is taken over was, and its hash is still the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from nightly.index.chunk_file import Columns, read_chunks, read_columns
+from nightly.index.previous import Digests, IdsByChat, IdsOf, Last, digest_of, hash_files, part_record
+from nightly.index.rows import Rows, read_rows
+from nightly.index.servers import make_room
+from nightly.night.folder import Night
+from shared.release.integrity import refuse_leftovers
+from shared.release.manifest import LEXICAL, PLACES
+from shared.release.parts import part_files
+from shared.search import lexical
+from shared.system.files import make_dir, remove_tree
+from shared.turns.chunking import CHUNKER_VERSION
+from shared.vectors.base import Builder, Checked, Earlier
+from shared.vectors.builders import SERVED, builder_of
+
+#: Private copies that the proofs are made on, and indexes that are taken over whole; gone before the step is committed.
+PROOF, EARLIER = "proof", "earlier"
+
+
+@dataclass(frozen=True)
+class _Index:
+    """One vector index of tonight."""
+
+    name: str
+    place: str
+    builder: Builder
+    made_with: dict[str, Any]
+    earlier: Earlier | None
+
+
+def run(night: Night, out: Path) -> dict[str, Any]:
+    names = night.settings.indexes if night.result("embed")["embedding"] else ()
+    builders = {name: builder_of(name, night.settings, night.run) for name in names}
+    for builder in builders.values():
+        builder.refuse_unless_usable()
+    last, places, columns = Last(night), dict[str, dict[str, Any]](), read_columns(night.output("chunk"))
+    keywords = _build_lexical(night, out, last, places, columns)
+    night.crash_point("build:lexical-built")
+    if not builders:
+        night.crash_point("build:closed")
+        proven = _digests(out, places, last)
+        return {"indexes": [], "places": places, "proven": proven, "indexed": _indexed(keywords, None)}
+    rows = read_rows(night, columns)
+    make_room(night, names)
+    indexes = [_take(night, name, builder, rows, last, out) for name, builder in builders.items()]
+    for one in indexes:
+        one.builder.build(out / one.place, rows.corpus, one.earlier)
+    night.crash_point("build:closed")
+    checked = [
+        one.builder.check(out / one.place, make_dir(out / PROOF) / one.name, rows.corpus, one.earlier)
+        for one in indexes
+    ]
+    remove_tree(out / PROOF)
+    remove_tree(out / EARLIER)
+    refuse_leftovers(out)
+    places |= {one.place: _record(out, one, rows, last) for one in indexes if one.name not in SERVED}
+    copied = rows.among(indexes[0].earlier.held) if indexes[0].earlier else 0
+    return {
+        "indexes": list(names),
+        "copied_forward": copied,
+        "added": rows.total - copied,
+        "unreached": sum(one.unreached for one in checked),
+        "places": places,
+        "proven": _digests(out, [LEXICAL, *(one.place for one in indexes)], last),
+        "indexed": _indexed(keywords, rows, checked),
+    }
+
+
+def _build_lexical(
+    night: Night, out: Path, last: Last, places: dict[str, dict[str, Any]], columns: Columns
+) -> dict[str, int]:
+    """`lexical/`, proven; how many chunks of each chat are found by keyword."""
+    made_with = {"chunker": CHUNKER_VERSION, "words": lexical.version()}
+    wanted = columns.by_chat()
+    earlier = last.parts(LEXICAL, made_with, wanted, lexical.part_ids)
+    held = set[str]().union(*earlier.held.values()) if earlier else set[str]()
+    new = {row for row, chunk_id in enumerate(columns.chunk_ids) if chunk_id not in held}
+    lexical.build(out / LEXICAL, night.run, read_chunks(night.output("chunk"), new), earlier)
+    places[LEXICAL] = {"made_with": made_with, "parts": _parts(out, LEXICAL, wanted, lexical.part_ids, last)}
+    expected = {chat: count for chat, count in night.result("chunk")["chunks_per_chat"].items() if count}
+    return lexical.check(out / LEXICAL, expected, earlier)
+
+
+def _take(night: Night, name: str, builder: Builder, rows: Rows, last: Last, out: Path) -> _Index:
+    """An index and what of the last one it starts from."""
+    place = PLACES[name]
+    embedding = {key: value for key, value in night.result("embed")["embedding"].items() if key != "probes"}
+    # Probes are evidence of the model, not part of it.
+    made_with = {"version": builder.version(), "embedding": embedding}
+    if name == "sqlite":
+        earlier = last.parts(place, made_with, rows.wanted, _vector_ids())
+    elif name in SERVED:
+        earlier = None
+    else:
+        earlier = last.whole(place, made_with, rows.digests, out / EARLIER / place)
+    return _Index(name, place, builder, made_with, earlier)
+
+
+def _record(out: Path, index: _Index, rows: Rows, last: Last) -> dict[str, Any]:
+    """What the next night must know of an index to take it over."""
+    if index.name == "sqlite":
+        return {"made_with": index.made_with, "parts": _parts(out, index.place, rows.wanted, _vector_ids(), last)}
+    return {"made_with": index.made_with, "rows": rows.digests}
+
+
+def _parts(out: Path, place: str, wanted: Digests, ids_of: IdsOf, last: Last) -> dict[str, Any]:
+    taken = last.taken_parts.get(place, {})
+    return {path.name: taken.get(path.name) or part_record(ids_of(path), wanted) for path in part_files(out / place)}
+
+
+def _vector_ids() -> IdsOf:
+    from shared.vectors.sqlite.files import read_content  # numpy, late
+
+    def ids_of(path: Path) -> IdsByChat:
+        content = read_content(path)
+        return {
+            chat: [*content.ids.get(chat, ()), *content.repeats.get(chat, ())]
+            for chat in {**content.ids, **content.repeats}
+        }
+
+    return ids_of
+
+
+def _digests(out: Path, places: Iterable[str], last: Last) -> dict[str, str]:
+    """A hash of each index as it was proven."""
+    return {place: digest_of(hash_files(out / place, last.taken_files.get(place))) for place in places}
+
+
+def _indexed(keywords: dict[str, int], rows: Rows | None, checked: Iterable[Checked] = ()) -> dict[str, dict[str, Any]]:
+    """What each chat has in the indexes: of several the least that one of them holds (each proof refuses another than was asked for)."""
+    if rows is None:
+        nothing = {"vectors": None, "not_embedded": 0}
+        return {chat: {"keywords": count, **nothing} for chat, count in keywords.items()}
+    found = {chat: min(one.vectors.get(chat, 0) for one in checked) for chat in rows.corpus.chats}
+    return {
+        chat: {
+            "keywords": count,
+            "vectors": found.get(chat, 0) + rows.repeated(chat),
+            "repeated": rows.repeated(chat),
+            "not_embedded": rows.not_embedded[chat],
+        }
+        for chat, count in keywords.items()
+    }

@@ -1,0 +1,100 @@
+"""Embed: one vector a chunk, in the order of the chunks. Only text that the cache does not know is embedded.
+
+Before anything else the embedder is proven to be the model it should be; export and archive are done by then, so whatever is wrong
+with it, no turn is lost. A text that it refuses stays without a vector (its row is zeros, `build` leaves it out): it is found by keyword,
+named in the result with the reason, and tried again at the next build.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from nightly.index.chunk_file import read_chunks
+from nightly.night.folder import CACHE, Night
+from shared.embedding.models import Embedder, open_embedder
+from shared.errors import EmbeddingError
+
+if TYPE_CHECKING:
+    from nightly.index.vector_cache import VectorCache
+    from shared.embedding.models import Vectors
+
+VECTORS = "vectors.npy"
+#: Texts between two commits of the cache.
+BATCH_TEXTS = 256
+#: Above this share of the archive's texts (if they are so many) it is the model that is wrong, not the texts.
+REFUSED_SHARE, FEWEST_TEXTS = 0.1, 20
+
+
+def run(night: Night, out: Path) -> dict[str, Any]:
+    embedder = open_embedder(night.settings) if night.settings.indexes else None
+    if embedder is None:
+        return {"embedding": None, "embedded": 0, "cached": 0, "not_embedded": 0, "refused": {}}
+    try:
+        return _embed(night, out, embedder)
+    finally:
+        embedder.close()
+
+
+def _embed(night: Night, out: Path, embedder: Embedder) -> dict[str, Any]:
+    import numpy as np
+
+    from nightly.index.vector_cache import VectorCache
+    from shared.embedding.probes import prove
+
+    identity = replace(embedder.identity, probes=prove(embedder))
+    chunks = [(chunk.chunk_id, text) for chunk, text in read_chunks(night.output("chunk"))]
+    texts = len({text for _, text in chunks})
+    cache = VectorCache(night.settings.hmem_night_dir / CACHE, embedder.identity)
+    try:
+        vectors = np.zeros((len(chunks), identity.dimensions), dtype=np.float32)
+        missing = _known(cache, [text for _, text in chunks], vectors)
+        refused = _fill(night, embedder, cache, list(missing), texts)
+        for text, rows in missing.items():
+            if (vector := cache.get(text)) is not None:
+                vectors[rows] = vector
+        np.save(out / VECTORS, vectors)
+    finally:
+        cache.close()
+    reasons = {chunk_id: refused[text] for chunk_id, text in chunks if text in refused}
+    return {
+        "embedding": identity.to_json(),
+        "embedded": len(missing) - len(refused),
+        "cached": texts - len(missing),
+        "vectors": len(chunks) - len(reasons),
+        "not_embedded": len(reasons),
+        "refused": reasons,
+    }
+
+
+def _fill(night: Night, embedder: Embedder, cache: VectorCache, missing: list[str], total: int) -> dict[str, str]:
+    """Embed what is missing into the cache; text → reason of what was refused."""
+    refused: dict[str, str] = {}
+    batches = [missing[start : start + BATCH_TEXTS] for start in range(0, len(missing), BATCH_TEXTS)]
+    for batch in night.report.track(batches, len(batches), "embed"):
+        answer = embedder.embed_documents(batch)
+        good = [row for row in range(len(batch)) if row not in answer.refused]
+        cache.put([batch[row] for row in good], answer.vectors[good])
+        refused |= {batch[row]: reason for row, reason in answer.refused.items()}
+        night.crash_point("embed:batch-cached")
+        if total >= FEWEST_TEXTS and len(refused) > REFUSED_SHARE * total:
+            reason, _ = Counter(refused.values()).most_common(1)[0]
+            raise EmbeddingError(
+                f"The model refused {len(refused)} of {total} texts ({reason}): more than a few odd ones. "
+                "Take a model that fits them (EMBED_MODEL=bge-m3 takes long ones), or EMBEDDER=local."
+            )
+    return refused
+
+
+def _known(cache: VectorCache, texts: list[str], into: Vectors) -> dict[str, list[int]]:
+    """Put in the vectors that the cache has, one a text; the other texts, each with its rows, which stay zeros."""
+    missing: dict[str, list[int]] = {}
+    for row, text in enumerate(texts):
+        vector = None if text in missing else cache.get(text)
+        if vector is None:
+            missing.setdefault(text, []).append(row)
+        else:
+            into[row] = vector
+    return missing

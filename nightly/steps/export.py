@@ -1,0 +1,67 @@
+"""Export: what stands under `hcli:memory:*` now, byte for byte, into the night's folder. Nothing is judged and nothing deleted here.
+
+SCAN returns every key that is there throughout, some twice (hence the set), and says nothing of keys that come later: those stay for
+the next night. A key that is no string is taken as DUMP gives it. What a backfill has staged is taken too, as if it stood in Redis.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, cast
+
+import orjson
+from redis import Redis
+
+from nightly.archive.segments import RawRecord
+from nightly.imports.staging import RECORDS, TOMBSTONES, take
+from nightly.night.folder import Night
+from shared.system.files import atomic_writer
+from shared.wire import keys
+
+#: Keys of one round trip; turns may be large.
+BATCH_KEYS = 200
+
+
+def run(night: Night, out: Path) -> dict[str, Any]:
+    names = turn_keys(night.redis)
+    batches = in_batches(names)
+    written = 0
+    with atomic_writer(out / RECORDS) as handle:
+        for batch in night.report.track(batches, len(batches), "export"):
+            for record in read_records(night.redis, batch):
+                handle.write(orjson.dumps(record.to_json()) + b"\n")
+                written += 1
+    stones = cast(list[bytes], night.redis.lrange(keys.TOMBSTONES, 0, -1))
+    with atomic_writer(out / TOMBSTONES) as handle:
+        for stone in stones:
+            handle.write(orjson.dumps(RawRecord(keys.TOMBSTONES.encode(), "string", stone).to_json()) + b"\n")
+    imports = take(night, out)
+    return {
+        "keys": len(names),
+        "records": written + imports["records"],
+        "vanished": len(names) - written,
+        "tombstones": len(stones) + sum(one["tombstones"] for one in imports["files"].values()),
+        "imports": imports,
+    }
+
+
+def turn_keys(client: Redis) -> list[bytes]:
+    """All keys under `hcli:memory:`, each once, sorted."""
+    return sorted({cast(bytes, key) for key in client.scan_iter(match=f"{keys.MEMORY_PREFIX}*", count=5000)})
+
+
+def in_batches(names: list[bytes]) -> list[list[bytes]]:
+    return [names[start : start + BATCH_KEYS] for start in range(0, len(names), BATCH_KEYS)]
+
+
+def read_records(client: Redis, names: list[bytes]) -> Iterator[RawRecord]:
+    """The values of the keys; one that vanished meanwhile (the bot or the owner deleted it) yields nothing."""
+    for name, value in zip(names, cast(list[bytes | None], client.mget(names)), strict=True):
+        if value is not None:
+            yield RawRecord(name, "string", value)
+            continue
+        kind = cast(bytes, client.type(name)).decode("ascii")
+        dumped = client.dump(name)
+        if dumped is not None:
+            yield RawRecord(name, kind, dumped)

@@ -1,0 +1,83 @@
+"""Flush: delete from Redis what is proven safe, by name and by value, and nothing else.
+
+Proof, read anew from both disks: the record's bytes stand in an archive segment, and the release in use was built from that very segment
+(same hash in its manifest). With ARCHIVE_MIRROR every file of the archive must be proven there, too: else nothing is deleted (MirrorFailed).
+A key that was rewritten since, or came later, stays for the next night.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, cast
+
+import orjson
+import redis
+
+from nightly.archive.mirror import bring_up_to_date, open_mirror
+from nightly.archive.segments import RawRecord, read_archive, stored_records
+from nightly.night.folder import Night
+from shared.errors import LeaseLost, MirrorFailed, ReleaseRefused
+from shared.wire import keys
+
+#: Bounds of one script call, so that Redis is never blocked for long.
+BATCH_KEYS = 500
+BATCH_BYTES = 4 << 20
+
+
+def run(night: Night, out: Path) -> dict[str, Any]:
+    """`mirror_failed` says why nothing was deleted though the night is done: its turns stay in Redis, and the next night finds them archived."""
+    del out
+    exported = list(stored_records(night.output("export") / "records.jsonl"))
+    try:
+        mirror = open_mirror(night.settings)
+        mirrored = bring_up_to_date(mirror, night.archive_dir) if mirror else None  # texts came after the archive step
+    except MirrorFailed as error:
+        nothing = {"deleted": 0, "changed_since": 0, "unproven": len(exported)}
+        return {"exported": len(exported), **nothing, "mirror_failed": str(error)}
+    script = night.redis.register_script((Path(__file__).parent / "flush.lua").read_text(encoding="utf-8"))
+    proven = _proven_records(night) if exported else set()
+    safe = [record for record in exported if record.sha256 in proven]
+    deleted = kept = 0
+    for batch in night.report.track(_batches(safe), len(safe) // BATCH_KEYS + 1, "flush"):
+        arguments: list[Any] = [night.lease.value]
+        for record in batch:
+            arguments += [record.redis_type, record.value]
+        try:
+            gone, changed = cast(list[int], script(keys=[keys.NIGHT_OWNER, *(r.key for r in batch)], args=arguments))
+        except redis.ResponseError as error:
+            if "FENCED" in str(error):
+                raise LeaseLost(
+                    "Another night took the lease before the flush; nothing more was deleted. Run the night again."
+                ) from error
+            raise
+        deleted, kept = deleted + gone, kept + changed
+        night.crash_point("flush:batch-deleted")
+    last = {"run": night.run, "finished_at": time.time()}
+    night.redis.set(keys.NIGHT_LAST, orjson.dumps(last))
+    counts = {"deleted": deleted, "changed_since": kept, "unproven": len(exported) - len(safe)}
+    return {"exported": len(exported), **counts, "mirrored": mirrored, "mirror_failed": None}
+
+
+def _proven_records(night: Night) -> set[str]:
+    """Hashes of the records in segments that the release in use was built from."""
+    current = night.target.current()
+    if current is None:
+        raise ReleaseRefused("There is no current release, so nothing may be deleted. Run the night again.")
+    published = current.segments
+    archive = read_archive(night.archive_dir)
+    return {record for record, name in archive.hashes.items() if published.get(name) == archive.segments[name]}
+
+
+def _batches(records: list[RawRecord]) -> Iterator[list[RawRecord]]:
+    batch: list[RawRecord] = []
+    size = 0
+    for record in records:
+        if batch and (len(batch) >= BATCH_KEYS or size + len(record.value) > BATCH_BYTES):
+            yield batch
+            batch, size = [], 0
+        batch.append(record)
+        size += len(record.value)
+    if batch:
+        yield batch

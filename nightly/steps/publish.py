@@ -1,0 +1,131 @@
+"""Publish: bring the release to the day host, prove it there, try it, switch to it in one step, and see that it is served.
+
+    seal ─ rsync to incoming/<run>.<attempt> ─ verify ─ try in a throw-away process ─ rename to releases/<run> ─ switch ─ served?
+
+Up to the switch a failure leaves `current` as it was; after it, `current` is put back. The release must descend from the current one
+(same parent as when the night began, all of its segments) and may shrink a chat only where a tombstone says so. A killed attempt is
+repeated in a new incoming directory; one that was killed after the switch only asks again whether the release is served.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from pathlib import Path
+from typing import Any
+
+from nightly.index.previous import digest_of, keep
+from nightly.ledger import whole_ledger
+from nightly.night.folder import RESULT, Night
+from nightly.night.target import Brought
+from shared.delivery.receiver import refuse_unless_descendant
+from shared.embedding.models import EmbeddingIdentity
+from shared.errors import PublishFailed, ReleaseRefused, StepTimeout
+from shared.ranking.extractive_summary import SUMMARY_VERSION
+from shared.release.manifest import Manifest, seal
+from shared.system.files import fresh_dir
+from shared.turns.chunking import CHUNKER_VERSION
+from shared.wire import keys
+from shared.wire.values import living, shown
+
+SERVED_POLL_SECONDS = 0.2
+
+
+def run(night: Night, out: Path) -> dict[str, Any]:
+    stage = out / "release"
+    _gather(night, stage)
+    manifest = seal(stage, _manifest(night))
+    _refuse_what_was_not_proven(manifest, night.result("build").get("proven", {}))
+    current, brought = night.target.current(), Brought({})
+    if current is None or current.run != night.run:
+        refuse_unless_descendant(manifest, current)  # before the transfer; the day host asks again
+        brought = night.target.bring(stage, night.run, accept=night.accept)
+        night.crash_point("publish:brought")
+    if warning := brought.gate.get("warn") or brought.gate.get("refuse"):  # refused, and accepted by the owner
+        night.report.say(f"  {warning}")
+    pinned, alias = night.target.switch(night.run, night.lease.token)
+    if alias:
+        night.report.say(f"  {alias}")
+    night.crash_point("publish:switched")
+    if pinned is None:
+        try:
+            _wait_until_served(night)
+        except (PublishFailed, StepTimeout):
+            night.target.rollback(night.run)
+            raise
+    keep(night)
+    night.crash_point("publish:index-kept")
+    size = sum(file["size"] for file in manifest.files.values())
+    return {"files": len(manifest.files), "bytes": size, "moved": brought.moved, "pinned": pinned, "gate": brought.gate}
+
+
+def _gather(night: Night, stage: Path) -> None:
+    """The release in one directory, as links to the files that the steps have made (nobody writes to those again)."""
+    fresh_dir(stage)
+    for step in ("build", "summarise"):
+        shutil.copytree(
+            night.output(step),
+            stage,
+            copy_function=os.link,
+            dirs_exist_ok=True,
+            ignore=shutil.ignore_patterns(RESULT),
+        )
+
+
+def _refuse_what_was_not_proven(manifest: Manifest, proven: dict[str, str]) -> None:
+    """The hashes of the manifest are those of the indexes that were asked after closing."""
+    for index, digest in proven.items():
+        ahead = f"{index}/"  # or the index is one file
+        files = {
+            name.removeprefix(ahead): file
+            for name, file in manifest.files.items()
+            if name == index or name.startswith(ahead)
+        }
+        if digest_of(files) != digest:
+            raise ReleaseRefused(
+                f"The {index} index was changed after it had been proven; look at the disk. The next run makes it anew."
+            )
+
+
+def _manifest(night: Night) -> Manifest:
+    chunks, embedded, summaries = night.result("chunk"), night.result("embed"), night.result("summarise")
+    embedding, built = embedded["embedding"], night.result("build")
+    written = summaries.get("texts", {})  # what a model wrote tonight was archived after chunking
+    return Manifest(
+        run=night.run,
+        parent=night.parent,
+        segments=chunks["segments"] | written,
+        chunker_version=CHUNKER_VERSION,
+        summary_version=SUMMARY_VERSION,
+        timezone=chunks["timezone"],
+        indexes=built["indexes"],
+        embedding=EmbeddingIdentity.from_json(embedding) if embedding else None,
+        turns_per_chat=chunks["turns_per_chat"],
+        chunks_per_chat=chunks["chunks_per_chat"],
+        forgotten_per_chat=chunks["forgotten_per_chat"],
+        tombstones=chunks["tombstones"],
+        originals=chunks.get("originals", {}),
+        erasing=chunks.get("erasing", []),
+        ledger=whole_ledger(night.result("archive")["ledger"], chunks, built, embedded),
+        summary_model=summaries.get("model"),
+    )
+
+
+def _wait_until_served(night: Night) -> None:
+    """Every dispatcher that lives must report this run."""
+    deadline = time.monotonic() + night.settings.publish_wait
+    while late := _behind(night):
+        if time.monotonic() > deadline:
+            name, run = next(iter(late.items()))
+            raise PublishFailed(
+                f"Dispatcher {shown(name)} did not take up release {night.run} within {night.settings.publish_wait:g} s; switched back. "
+                + ("" if run is not None else f"What {keys.RELEASE} holds for it is no run. ")
+                + "Look at its log, and that its HMEM_MEMORY_DIR is the night's PUBLISH_TARGET. If there is no such dispatcher, somebody else has "
+                f"written its name: redis-cli SREM {keys.WORKERS} NAME, and DEL {keys.lease('NAME')}."
+            )
+        time.sleep(SERVED_POLL_SECONDS)
+
+
+def _behind(night: Night) -> dict[str, int | None]:
+    return {name: run for name, run in living(night.redis).items() if run != night.run}

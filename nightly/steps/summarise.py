@@ -1,0 +1,165 @@
+"""Summarise: one text file a chat, from the whole archive, with absolute dates, bounded.
+
+Sentences are picked word for word (extract.py). With SUMMARY_MODEL a model writes notes from them and from the newest turns, and what it
+left out is put back; where it fails, the picked sentences are the summary. A model never stops the night.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from nightly.index.chunk_file import read_chunks
+from nightly.night.containment import reason_of
+from nightly.night.folder import Night
+from nightly.summaries.missing_facts import put_back
+from nightly.summaries.model_writer import WRITTEN_CHARACTERS, SummaryWriter
+from shared.ranking.extractive_summary import KINDS, Sentence, summarise
+from shared.release.manifest import summary_file
+from shared.search.lexical import Chunk
+from shared.system.files import make_dir, write_atomic
+from shared.text.format import date_text, one_line, shorten
+from shared.text.marks import harmless
+from shared.turns.origin_words import replying
+from shared.turns.speakers import label, namesakes
+
+if TYPE_CHECKING:
+    from zoneinfo import ZoneInfo
+
+#: What a model is shown of a chat's newest turns beside the picked sentences, and of one passage, in characters.
+RECENT_CHARACTERS, PASSAGE_CHARACTERS = 4000, 600
+#: Bound of what is put back.
+PUT_BACK_CHARACTERS = 700
+#: Those who speak most are named in the first line.
+SPEAKERS_NAMED = 6
+#: What stands over each kind of sentence (shared/ranking/extractive_summary.py).
+TITLES = {
+    "who": "Who is who:",
+    "settled": "Done and settled:",
+    "open": "Planned or open on that day:",
+    "said": "Also said:",
+}
+
+#: Before a line of a model's; the template has its own.
+_BULLET = re.compile(r"^(?:[-*•]\s+|[-*•]$)")
+
+_TEMPLATES = Environment(
+    loader=PackageLoader("nightly.summaries"),
+    undefined=StrictUndefined,
+    autoescape=False,
+    keep_trailing_newline=True,
+)
+
+
+@dataclass
+class PutBack:
+    """Counts of one night: sentences put back, and facts that had no room."""
+
+    sentences: int = 0
+    no_room: int = 0
+
+
+def run(night: Night, out: Path) -> dict[str, Any]:
+    chats: dict[str, list[Chunk]] = {}
+    for chunk, _ in read_chunks(night.output("chunk")):
+        chats.setdefault(chunk.chat_id, []).append(chunk)
+    writer, counts = _writer(night), PutBack()
+    without: dict[str, str] = {}
+    try:
+        for chat_id, chunks in night.report.track(chats.items(), len(chats), "summarise"):
+            try:
+                text = (_written(night, writer, chunks, counts) if writer else None) or _text(night, chunks)
+            except Exception as error:  # noqa: BLE001 - whatever it is about this chat, the others get their summaries
+                without[chat_id] = reason_of(error)
+                continue
+            path = summary_file(out, chat_id)
+            make_dir(path.parent)
+            write_atomic(path, text.encode("utf-8"))
+        made = {"summaries": len(chats) - len(without), "without_summary": without}
+        if writer is None:
+            return made
+        writer.archive()
+        return {**made, "put_back": counts.sentences, "no_room": counts.no_room, **writer.result()}
+    finally:
+        if writer:
+            writer.close()
+
+
+def _writer(night: Night) -> SummaryWriter | None:
+    model = night.settings.summary_model
+    return SummaryWriter(night, model) if model else None
+
+
+def _text(night: Night, chunks: list[Chunk]) -> str:
+    """The extractive summary."""
+    zone = night.settings.timezone
+    chosen, topics = summarise(chunks)
+    parts = [
+        {
+            "title": TITLES[kind],
+            "lines": [_line(s.timestamp, s.speaker, s.text, zone) for s in reversed(chosen) if s.kind == kind],
+        }
+        for kind in KINDS
+    ]
+    template = _TEMPLATES.get_template("summary.txt.j2")
+    return template.render(**_extent(chunks, zone), topics=topics, parts=[part for part in parts if part["lines"]])
+
+
+def _written(night: Night, writer: SummaryWriter, chunks: list[Chunk], counts: PutBack) -> str | None:
+    """The model's summary with what it left out; None if it has not written one."""
+    zone = night.settings.timezone
+    chosen, _ = summarise(chunks)
+    text = writer.write(chunks[0].chat_id, [chunk.chunk_id for chunk in chunks], _prompt(chosen, chunks, zone))
+    if text is None:
+        return None
+    back, no_room = put_back(chosen, text, PUT_BACK_CHARACTERS)
+    counts.sentences += len(back)
+    counts.no_room += no_room
+    notes = [note for line in text.split("\n") if (note := _BULLET.sub("", line))]
+    also = [_line(s.timestamp, s.speaker, s.text, zone) for s in back]
+    template = _TEMPLATES.get_template("written.txt.j2")
+    return template.render(**_extent(chunks, zone), model=night.settings.summary_model, notes=notes, also=also)
+
+
+def _prompt(chosen: list[Sentence], chunks: list[Chunk], zone: ZoneInfo) -> str:
+    """What a model is asked: rules, and the chat as data inside a fence that is a hash of it."""
+    said = [_line(s.timestamp, s.speaker, s.text, zone) for s in chosen]
+    record = harmless(
+        "\n".join(["Picked from the whole chat:", *said, "", "The newest turns:", *_recent(chunks, zone)])
+    )
+    fence = hashlib.sha256(record.encode("utf-8", "replace")).hexdigest()[:16]
+    return _TEMPLATES.get_template("prompt.txt.j2").render(characters=WRITTEN_CHARACTERS, fence=fence, record=record)
+
+
+def _recent(chunks: list[Chunk], zone: ZoneInfo) -> list[str]:
+    lines: list[str] = []
+    room, marks = RECENT_CHARACTERS, namesakes({chunk.person for chunk in chunks})
+    for chunk in reversed(chunks):
+        who = f"{chunk.who(marks.get(chunk.person, ''))}{replying(chunk.origin)}"
+        line = _line(chunk.started_at, who, shorten(one_line(chunk.text), PASSAGE_CHARACTERS), zone)
+        room -= len(line) + 1
+        if room < 0:
+            break
+        lines.append(line)
+    return lines[::-1]
+
+
+def _line(timestamp: float, speaker: str, text: str, zone: ZoneInfo) -> str:
+    return f"{date_text(timestamp, zone)} {speaker}: {text}"
+
+
+def _extent(chunks: list[Chunk], zone: ZoneInfo) -> dict[str, Any]:
+    """What the first line of a summary says."""
+    dates = [date_text(chunk.started_at, zone) for chunk in chunks]
+    turns = {turn_id: label(chunk.role, chunk.speaker) for chunk in chunks for turn_id in chunk.turn_ids}
+    by_turns = sorted(Counter(turns.values()).items(), key=lambda pair: (-pair[1], pair[0]))
+    speakers = [f"{name} ({count})" for name, count in by_turns[:SPEAKERS_NAMED]] + ["others"] * (
+        len(by_turns) > SPEAKERS_NAMED
+    )
+    return {"turns": len(turns), "days": len(set(dates)), "first": min(dates), "last": max(dates), "speakers": speakers}

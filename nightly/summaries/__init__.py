@@ -1,0 +1,1 @@
+"""Summaries that a model writes, and the facts that it left out."""

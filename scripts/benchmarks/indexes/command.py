@@ -1,0 +1,82 @@
+"""`scripts/bench indexes`: the vector indexes that a release may have, compared on this host."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import orjson
+import typer
+
+from dispatcher.cli.arguments import Json
+from shared.config.packages import how_to_add
+from shared.config.settings import INDEXES
+from shared.errors import InvalidInput
+from shared.system.command import print_json, start
+from shared.system.files import make_dir, write_atomic
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from scripts.benchmarks.indexes.measure import Row
+
+
+def indexes(
+    turns: Annotated[list[int] | None, typer.Option(help="Turns to measure with; may be given several times.")] = None,
+    chats: Annotated[int | None, typer.Option(help="Chats they are in, of one size; 20 if not given.")] = None,
+    backends: Annotated[str, typer.Option(help="Backends to measure, with commas.")] = ",".join(INDEXES),
+    new: Annotated[int, typer.Option(help="New turns of the next night.")] = 1000,
+    queries: Annotated[int, typer.Option(help="Questions.")] = 200,
+    limit: Annotated[float, typer.Option(help="Seconds that one build may take.")] = 600.0,
+    seed: Annotated[int, typer.Option(min=0, help="Turns and questions follow from it.")] = 0,
+    out: Annotated[Path | None, typer.Option(help="Directory for bench.json, bench.md and bench.svg.")] = None,
+    json: Json = False,
+) -> None:
+    """Build, open and ask every vector index that can be built here, on the same made-up turns; nothing of yours is read or changed."""
+    from scripts.benchmarks.indexes import report
+    from scripts.benchmarks.indexes.measure import Bench, Plan
+
+    settings = start()
+    named = tuple(dict.fromkeys(one.strip() for one in backends.split(",") if one.strip()))
+    plan = Plan(tuple(turns or [1000]), named, chats, new, queries, seed, limit)
+    plan.refuse_unless_possible()
+    if out is not None:
+        _refuse_unless_writable(out)
+    rows = Bench(settings, plan, say=lambda line: typer.echo(line, err=True)).run()
+    told = report.document(plan, rows)
+    if json:
+        print_json(told)
+    elif sys.stdout.isatty():
+        report.show(told, rows)
+    else:
+        typer.echo(report.markdown(told, rows), nl=False)
+    if out is not None:
+        _write(out, told, rows, report.markdown(told, rows))
+
+
+def _refuse_unless_writable(out: Path) -> None:
+    """InvalidInput before an hour of measuring, not after it."""
+    there = next(path for path in (out.absolute(), *out.absolute().parents) if path.exists())
+    if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK):
+        raise InvalidInput(
+            f"--out {out} cannot be written: {there} is no directory that you may write to. Name another one."
+        )
+    make_dir(out)
+
+
+def _write(out: Path, told: dict[str, Any], rows: Sequence[Row], text: str) -> None:
+    from scripts.benchmarks.indexes.plot import plot
+
+    make_dir(out)
+    write_atomic(out / "bench.json", orjson.dumps(told, option=orjson.OPT_INDENT_2) + b"\n")
+    write_atomic(out / "bench.md", text.encode())
+    try:
+        write_atomic(out / "bench.svg", plot(rows))
+    except ModuleNotFoundError as error:
+        typer.echo(
+            f"note: bench.svg is not written: {error.name} is not installed. To add it, {how_to_add('plot')}.",
+            err=True,
+        )
+    typer.echo(f"Written to {out}.", err=True)

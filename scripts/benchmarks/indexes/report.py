@@ -1,0 +1,215 @@
+"""How `scripts/bench indexes` is told: the machine, two tables (by night, by day), one JSON document."""
+
+from __future__ import annotations
+
+import os
+import platform
+import sqlite3
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import rich.table
+from rich.console import Console
+
+from scripts.benchmarks.indexes.corpus import CHATS_ASKED
+from scripts.benchmarks.indexes.measure import K, Plan, Row
+
+LIBRARIES = ("hcli-memory", "numpy", "chromadb", "lancedb", "qdrant-client", "redis", "redisvl", "onnxruntime")
+#: The last column by night.
+REMARK = "remark"
+
+
+@dataclass(frozen=True)
+class Table:
+    title: str
+    columns: tuple[str, ...]
+    rows: list[tuple[str, ...]]
+
+
+def machine() -> dict[str, Any]:
+    """What the numbers were measured on."""
+    return {
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+        "cpu": _field(Path("/proc/cpuinfo"), "model name") or platform.processor() or platform.machine(),
+        "cores": len(os.sched_getaffinity(0)),
+        "memory_gb": round(int((_field(Path("/proc/meminfo"), "MemTotal") or "0 kB").split()[0]) / 1e6, 1),
+        "python": platform.python_version(),
+        "sqlite": sqlite3.sqlite_version,
+        "libraries": {name: version for name in LIBRARIES if (version := _version(name))},
+    }
+
+
+def _field(path: Path, name: str) -> str | None:
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return None
+    return next((line.partition(":")[2].strip() for line in lines if line.partition(":")[0].strip() == name), None)
+
+
+def _version(name: str) -> str | None:
+    try:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def document(plan: Plan, rows: Sequence[Row]) -> dict[str, Any]:
+    """All of it, for programs."""
+    return {
+        "machine": machine(),
+        "plan": asdict(plan) | {"k": K},
+        "notes": notes(plan, rows),
+        "rows": [asdict(row) for row in rows],
+    }
+
+
+def heading(about: dict[str, Any]) -> list[str]:
+    """The lines above the tables."""
+    libraries = ", ".join(f"{name} {version}" for name, version in about["libraries"].items())
+    return [
+        f"Measured {about['date']} on {about['cores']} cores ({about['cpu']}), {about['memory_gb']:g} GB of memory.",
+        f"Python {about['python']}, SQLite {about['sqlite']}, {libraries}.",
+    ]
+
+
+def notes(plan: Plan, rows: Sequence[Row]) -> list[str]:
+    """How the numbers are meant."""
+    kinds = {
+        "embedded": "made-up sentences, embedded with the model of the settings",
+        "seeded": "seeded vectors around seeded centres, since embedding so many takes too long or EMBEDDER=none",
+    }
+    used = {kind: sorted({row.turns for row in rows if row.vectors == kind}) for kind in kinds}
+    made = [
+        f"{', '.join(f'{turns:,}' for turns in used[kind])} turns: {text}."
+        for kind, text in kinds.items()
+        if used[kind]
+    ]
+    chats = ", ".join(f"{turns:,} turns in {plan.chats_of(turns):,} chats" for turns in sorted(set(plan.turns)))
+    return [
+        *made,
+        f"Chats are of one size: {chats}. {plan.queries} questions, each near a turn, go to {CHATS_ASKED} chats (or all), one after the other.",
+        "p50 / p99: half of the answers, and 99 of 100, were as fast. recall@10: share of the ten nearest of an exact search that were found. "
+        "RSS: memory of the process that asks. ratio: next night over from nothing; at small sizes it is the start of a library that is measured.",
+        f"search: the {K} nearest; whole chat: the similarity of every chunk of the chat, as a lookup asks; told: the share of them that has one. "
+        "Both without the embedding of the question, and warm but for the first search.",
+        f"next night: {plan.new:,} new turns, the index of before being there; moved: the bytes of rsync for that release (index and manifest). "
+        "≥: the vectors that are uploaded to a server. Files are in the cache of the system; a server's own size and memory are not counted.",
+    ]
+
+
+def tables(rows: Sequence[Row]) -> list[Table]:
+    night = (
+        "turns",
+        "backend",
+        "build s",
+        "MB",
+        "files",
+        "next night s",
+        "from nothing s",
+        "ratio",
+        "moved MB",
+        REMARK,
+    )
+    day = (
+        "turns",
+        "backend",
+        "open s",
+        "first ms",
+        "search p50 / p99 ms",
+        "whole chat p50 / p99 ms",
+        "told",
+        f"recall@{K}",
+        "RSS MB",
+    )
+    asked = [row for row in rows if row.search_ms is not None]
+    return [
+        Table("By night", night, [_night(row) for row in rows]),
+        *([Table("By day", day, [_day(row) for row in asked])] if asked else []),
+    ]
+
+
+def _night(row: Row) -> tuple[str, ...]:
+    ratio = row.next_build_seconds / row.rebuild_seconds if row.next_build_seconds and row.rebuild_seconds else None
+    moved = _mega(row.moved_bytes)
+    return (
+        f"{row.turns:,}",
+        row.backend,
+        _seconds(row.build_seconds),
+        _mega(row.bytes),
+        "" if row.files is None else f"{row.files:,}",
+        _seconds(row.next_build_seconds),
+        _seconds(row.rebuild_seconds),
+        _number(ratio, 2),
+        f"≥ {moved}" if row.moved_at_least else moved,
+        _remark(row),
+    )
+
+
+def _remark(row: Row) -> str:
+    return "" if row.status == "measured" else f"{row.status}: {row.why}"
+
+
+def _day(row: Row) -> tuple[str, ...]:
+    return (
+        f"{row.turns:,}",
+        row.backend,
+        _seconds(row.open_seconds),
+        _number(row.first_ms, 1),
+        _both(row.search_ms),
+        _both(row.whole_chat_ms),
+        "" if row.told is None else f"{row.told:.0%}",
+        _number(row.recall, 3),
+        "" if row.rss_bytes is None else f"{row.rss_bytes / 1e6:.0f}",
+    )
+
+
+def _number(value: float | None, decimals: int) -> str:
+    return "" if value is None else f"{value:,.{decimals}f}"
+
+
+def _seconds(value: float | None) -> str:
+    return _number(value, 3 if value is not None and value < 1 else 1)
+
+
+def _mega(size: int | None) -> str:
+    return "" if size is None else f"{size / 1e6:,.2f}"
+
+
+def _both(pair: tuple[float, float] | None) -> str:
+    return "" if pair is None else f"{pair[0]:.2f} / {pair[1]:.2f}"
+
+
+def markdown(told: dict[str, Any], rows: Sequence[Row]) -> str:
+    """Heading, tables and notes."""
+    blocks = ["\n".join(heading(told["machine"]))]
+    for table in tables(rows):
+        lines = [table.columns, ("---",) * len(table.columns), *table.rows]
+        cells = (" | ".join(one.replace("|", "\\|") for one in line) for line in lines)
+        blocks += [f"**{table.title}**", "\n".join(f"| {line} |" for line in cells)]
+    blocks.append("\n".join(f"* {note}" for note in told["notes"]))
+    return "\n\n".join(blocks) + "\n"
+
+
+def show(told: dict[str, Any], rows: Sequence[Row]) -> None:
+    """The same on a terminal; remarks stand below, where they have room."""
+    console = Console(highlight=False, markup=False)
+    for line in heading(told["machine"]):
+        console.print(line)
+    for table in tables(rows):
+        columns = [column for column in table.columns if column != REMARK]
+        shown = rich.table.Table(title=table.title, title_justify="left")
+        for column in columns:
+            shown.add_column(column, justify="left" if column == "backend" else "right")
+        for cells in table.rows:
+            shown.add_row(*cells[: len(columns)])
+        console.print(shown)
+    for row in rows:
+        if row.status != "measured":
+            console.print(f"{row.turns:,} turns, {row.backend}: {_remark(row)}")
+    for note in told["notes"]:
+        console.print(f"* {note}")

@@ -1,0 +1,383 @@
+"""Measurements. Each prints the machine and the versions, medians and ratios; run it twice before you believe it.
+
+A set is a folder with `turns.jsonl` (turns as they lie in Redis) and, for recall, `questions.jsonl`.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import itertools
+import json
+import os
+import platform
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from redis import Redis, RedisError
+
+from scripts.benchmarks.indexes.command import indexes
+
+app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False, add_completion=False, help=__doc__)
+app.command()(indexes)
+BINARIES = Path(sys.executable).parent
+STAND_IN = Path(__file__).parent.parent / "stand_in_claude.py"
+
+Set = Annotated[Path, typer.Option("--set", help="Folder with turns.jsonl.", exists=True, file_okay=False)]
+
+
+@contextmanager
+def own_world() -> Iterator[dict[str, str]]:
+    """A temporary installation with a Redis of its own; yields its environment."""
+    with tempfile.TemporaryDirectory(prefix="hmem-bench-") as folder, socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+        probe.close()
+        command = ["redis-server", "--port", str(port), "--save", "", "--dir", folder, "--loglevel", "warning"]
+        with subprocess.Popen(command, stdout=subprocess.DEVNULL) as server:
+            environment = os.environ | {
+                "REDIS_URL": f"redis://127.0.0.1:{port}/0",
+                "RESULT_HMAC_KEY": "a-key-for-measurements",
+                "HMEM_MEMORY_DIR": f"{folder}/memory",
+                "HMEM_STATE_DIR": f"{folder}/state",
+                "HMEM_NIGHT_DIR": f"{folder}/night",
+                "CLAUDE_BIN": str(STAND_IN),
+                "HOME": folder,
+            }
+            try:
+                _wait_for_redis(environment["REDIS_URL"])
+                yield environment
+            finally:
+                server.terminate()
+
+
+def _wait_for_redis(url: str) -> None:
+    with Redis.from_url(url) as client:
+        for _ in range(200):
+            try:
+                client.ping()
+            except RedisError:
+                time.sleep(0.05)
+            else:
+                return
+    raise SystemExit("bench: redis-server did not start")
+
+
+def describe_machine() -> None:
+    versions = ", ".join(f"{name} {importlib.metadata.version(name)}" for name in ("numpy", "onnxruntime", "redis"))
+    cpu = next(
+        (x.split(":")[1].strip() for x in Path("/proc/cpuinfo").read_text().splitlines() if "model name" in x), "?"
+    )
+    typer.echo(f"machine: {os.cpu_count()} cores ({cpu}), Python {platform.python_version()}, {versions}")
+
+
+def load_turns(folder: Path, url: str, *, names: bool = True) -> int:
+    """Write a set's turns as `hcli:memory:*` keys, with the speakers' names or without; how many."""
+    with (
+        Redis.from_url(url) as client,
+        client.pipeline(transaction=False) as pipe,
+        (folder / "turns.jsonl").open("rb") as lines,
+    ):
+        count = 0
+        for line in lines:
+            turn = json.loads(line)
+            body = line.strip() if names else json.dumps({key: turn[key] for key in turn if key != "name"})
+            pipe.set(f"hcli:memory:{turn['task_id']}:{turn['role']}", body)
+            count += 1
+        pipe.execute()
+    return count
+
+
+def hmem(environment: dict[str, str], *arguments: str) -> str:
+    done = subprocess.run(
+        [BINARIES / arguments[0], *arguments[1:]], env=environment, capture_output=True, text=True, check=False
+    )
+    if done.returncode != 0:
+        raise SystemExit(f"{' '.join(arguments)} ended with {done.returncode}\n{done.stderr}")
+    return done.stdout
+
+
+@app.command()
+def load(folder: Set) -> None:
+    """Write a set's turns into the Redis that REDIS_URL names."""
+    url = os.environ.get("REDIS_URL")
+    if not url:
+        raise SystemExit("bench: set REDIS_URL to the Redis that the turns shall go to (not the one in use).")
+    typer.echo(f"{load_turns(folder, url)} turns written")
+
+
+@app.command()
+def recall(
+    folder: Set,
+    out: Annotated[Path | None, typer.Option(help="Keep the results here.")] = None,
+    questions: Annotated[int, typer.Option(help="Show so many questions with their first hits.")] = 3,
+    no_names: Annotated[bool, typer.Option("--no-names", help="Take the speakers' names away first.")] = False,
+) -> None:
+    """A set through the real night (Redis to release), then its questions; scored where a score.py lies beside the set."""
+    describe_machine()
+    with own_world() as environment, tempfile.TemporaryDirectory() as scratch:
+        count = load_turns(folder, environment["REDIS_URL"], names=not no_names)
+        started = time.perf_counter()
+        (night,) = json.loads(hmem(environment, "hmem-night", "run", "--json"))
+        seconds = time.perf_counter() - started
+        typer.echo(f"night: {count} turns, {night['chunks']} chunks, {seconds:.1f} s ({count / seconds:.0f} turns/s)")
+        typer.echo("  " + ", ".join(f"{step} {value:.2f} s" for step, value in night["seconds"].items()))
+        results = out or Path(scratch) / "results.jsonl"
+        batch = str(folder / "questions.jsonl")
+        hits = {
+            line["qid"]: line
+            for line in map(json.loads, hmem(environment, "hmem", "search", "--batch", batch, "-k", "50").splitlines())
+        }
+        contexts = map(json.loads, hmem(environment, "hmem", "context", "--batch", batch).splitlines())
+        results.write_text("".join(json.dumps({**line, **hits[line["qid"]]}) + "\n" for line in contexts))
+        _show(environment, folder, questions)
+        _score(folder, results)
+
+
+def _show(environment: dict[str, str], folder: Path, count: int) -> None:
+    for line in (folder / "questions.jsonl").read_text().splitlines()[:count]:
+        question = json.loads(line)
+        found = json.loads(
+            hmem(environment, "hmem", "search", question["chat_id"], question["question"], "-k", "3", "--json")
+        )
+        typer.echo(f"Q {question['question']}   (evidence {', '.join(question['evidence'])})")
+        for hit in found["hits"]:
+            mark = "*" if set(hit["turn_ids"]) & set(question["evidence"]) else " "
+            typer.echo(f" {mark} {hit['score']:.2f} {hit['speaker']}: {hit['text'][:110]}")
+
+
+def _score(folder: Path, results: Path) -> None:
+    scorer = folder.parent / "score.py"
+    if not scorer.exists():
+        typer.echo("no score.py beside the set: not scored")
+        return
+    subprocess.run([sys.executable, str(scorer), str(folder), str(results)], check=False)
+    # A baseline holds hits only, so hits alone are compared with it.
+    bare = results.with_suffix(".hits")
+    lines = map(json.loads, results.read_text().splitlines())
+    bare.write_text("".join(json.dumps({name: line[name] for name in ("qid", "hits", "ms")}) + "\n" for line in lines))
+    for baseline in sorted((folder / "baselines").glob("*.jsonl")):
+        command = [sys.executable, str(scorer), str(folder), str(bare), "--baseline", str(baseline)]
+        told = subprocess.run(command, capture_output=True, text=True, check=False).stdout
+        typer.echo(f"against {baseline.name}: " + "; ".join(x for x in told.splitlines() if "points [" in x))
+    bare.unlink()
+
+
+@app.command()
+def placement(turns: int = 20) -> None:
+    """What each SESSION_MODE and RECALL_PLACEMENT sends for one conversation, by the real Claude CLI to a loopback API.
+
+    Tokens are characters / 4 of system and messages. `kept` is the share of a request that stands identical at the start of the next
+    one, which a provider's prompt cache could serve (the real cache works in blocks and by its own rules).
+    """
+    from tests.servers.messages_api import MessagesApi
+
+    describe_machine()
+    sample = [
+        json.loads(line) for line in (Path(__file__).parent.parent / "demo_sample.jsonl").read_text().splitlines()
+    ]
+    talk = [line for line in sample if line["kind"] == "exchange"]
+    for mode in ("resume", "replay"):
+        for place in ("system", "message"):
+            with (
+                own_world() as environment,
+                MessagesApi(lambda request: f"Noted. ({len(json.dumps(request))} bytes.)") as api,
+            ):
+                environment |= {"SESSION_MODE": mode, "RECALL_PLACEMENT": place, "CLAUDE_BIN": str(BINARIES / "claude")}
+                environment |= {
+                    "ANTHROPIC_BASE_URL": api.url,
+                    "ANTHROPIC_API_KEY": "bench",
+                    "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+                }
+                _remember(environment, talk)
+                with _dispatcher(environment):
+                    for number in range(turns):
+                        hmem(environment, "hmem", "ask", "1", talk[number % len(talk)]["message"])
+                sent = [_sent(request) for request in api.requests[1:]]  # without the warm-up, in another chat
+                sizes, kept = [len(text) for text in sent], [_kept(*pair) for pair in itertools.pairwise(sent)]
+                share = 100 * sum(kept) / sum(sizes[:-1])
+                typer.echo(
+                    f"{mode:7} {place:8} {len(sizes)} requests, {sum(sizes) // 4:8} tokens in all, first {sizes[0] // 4}, "
+                    f"last {sizes[-1] // 4}; kept at the start of the next: {sum(kept)} bytes in all ({share:.0f} %), "
+                    f"median {statistics.median(kept):.0f}"
+                )
+
+
+def _remember(environment: dict[str, str], talk: list[dict[str, str]]) -> None:
+    """A night over the sample, all in one chat."""
+    with Redis.from_url(environment["REDIS_URL"]) as client:
+        for number, line in enumerate(talk):
+            for role, name in (("user", "message"), ("asst", "answer")):
+                turn = {"chat_id": "1", "role": role, "content": line[name], "timestamp": 1.7e9 + number}
+                client.set(f"hcli:memory:d{number}:{role}", json.dumps(turn))
+    hmem(environment, "hmem-night", "run")
+
+
+def _sent(request: dict[str, Any]) -> str:
+    """System and messages in the order in which a provider reads them."""
+    blocks = (
+        [block["text"] for block in request["system"]] if isinstance(request["system"], list) else [request["system"]]
+    )
+    said = (block for block in blocks if not block.startswith("x-anthropic-billing-header"))  # a fingerprint, no prompt
+    return "\n".join(said) + json.dumps(request["messages"], ensure_ascii=False)
+
+
+def _kept(one: str, other: str) -> int:
+    """Length of what both begin with."""
+    return next(
+        (place for place, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other))
+    )
+
+
+@contextmanager
+def _dispatcher(environment: dict[str, str]) -> Iterator[subprocess.Popen[bytes]]:
+    with subprocess.Popen([BINARIES / "hmem", "run"], env=environment, stderr=subprocess.DEVNULL) as process:
+        try:
+            hmem(environment, "hmem", "ask", "warm-up", "hello")
+            time.sleep(2.5)  # the vectors are loaded in the background
+            yield process
+        finally:
+            process.terminate()
+
+
+@app.command()
+def copy_forward(
+    existing: int = 20_000,
+    new: int = 1_000,
+    chats: int = 20,
+    touched: Annotated[int, typer.Option(help="Chats that the new vectors are in; 0: all.")] = 0,
+    rounds: int = 5,
+) -> None:
+    """A vector index that is added to a copy of the last night's, against one that is written from nothing."""
+    from scripts.benchmarks.build import compare
+
+    describe_machine()
+    compare(existing, new, chats, touched or chats, rounds)
+
+
+@app.command()
+def night(
+    turns: int = 100_000,
+    new: int = 1_000,
+    chats: int = 20,
+    indexes: Annotated[str, typer.Option(help="Of sqlite, chroma, lancedb; each by itself.")] = "sqlite",
+) -> None:
+    """A night with new turns on a history, against one that builds the same from nothing: seconds by step, bytes that rsync moves."""
+    from scripts.benchmarks.night import compare
+
+    describe_machine()
+    for index in indexes.split(","):
+        with own_world() as environment:
+            compare(environment, hmem, turns, new, chats, index)
+
+
+@app.command()
+def layouts(
+    chats: str = "20,1000,10000",
+    vectors: int = 100_000,
+    ways: Annotated[str, typer.Option(help="Of sqlite, collections, shards.")] = "sqlite,collections,shards",
+) -> None:
+    """Ways to keep the vectors of so many chats: time to build, size, opening, lookups, memory, and how much of an exact search is found."""
+    from scripts.benchmarks import layouts as chat_layouts
+
+    describe_machine()
+    chat_layouts.compare([int(number) for number in chats.split(",")], vectors, ways.split(","))
+
+
+@app.command()
+def start(rounds: int = 5) -> None:
+    """The dispatcher: seconds from start to the first answered task, and its memory, without and with a release."""
+    describe_machine()
+    with own_world() as environment:
+        for label, more in (("keywords only", {"EMBEDDER": "none", "NIGHT_INDEXES": "none"}), ("default", {})):
+            with Redis.from_url(environment["REDIS_URL"]) as client:
+                for number in range(200):
+                    turn = {
+                        "chat_id": "1",
+                        "role": "user",
+                        "content": f"note {number} {label}",
+                        "timestamp": 1.7e9 + number,
+                    }
+                    client.set(f"hcli:memory:{label.split()[0]}{number}:user", json.dumps(turn))
+            hmem(environment | more, "hmem-night", "run")
+            figures = [_one_start(environment | more) for _ in range(rounds)]
+            seconds, megabytes = (statistics.median(column) for column in zip(*figures, strict=True))
+            typer.echo(f"{label}: first answer after {seconds:.2f} s, RSS {megabytes:.0f} MB (medians of {rounds})")
+
+
+@app.command()
+def memory(
+    chats: int = 1000,
+    turns: int = 100,
+    index: Annotated[str, typer.Option(help="NIGHT_INDEXES; none given: the default.")] = "",
+) -> None:
+    """A release of many chats: the dispatcher's memory, the first lookup after a switch, warm lookups; with vectors and by words alone."""
+    from scripts.benchmarks.memory import make_release, measure, measure_dispatcher
+
+    describe_machine()
+    typer.echo(f"{chats} chats of {turns} turns, seeded vectors")
+    words = {"EMBEDDER": "none", "MEMORY_BACKEND": "none"}
+    with own_world() as environment:
+        environment |= {"NIGHT_INDEXES": index} if index else {}
+        make_release(environment, chats, turns)
+        for label, more in ((index or "default", {}), ("keywords only", words)):
+            measure(environment | more, label)
+            measure_dispatcher(environment | more, label, min(200, chats))
+
+
+@app.command()
+def day(chats: int = 1000, turns: int = 200, memories: int = 5000, day_turns: int = 300) -> None:
+    """Whole contexts by day: a release of many chats, typed memories and turns of today in one of them; and the same in one large chat."""
+    from scripts.benchmarks.day import measure
+    from scripts.benchmarks.memory import make_release
+
+    describe_machine()
+    for number, length in ((chats, turns), (1, chats * turns)):
+        label = f"{number} chats of {length} turns, {memories} memories and {day_turns} turns of today in one"
+        with own_world() as environment:
+            environment |= {"MEMORY_DEADLINE_MS": "5000"}
+            make_release(environment, number, length)
+            measure(environment, label, memories, day_turns, "chat-0")
+
+
+@app.command()
+def overhead(tasks: int = 600, chats: int = 60, turns: int = 200, single: int = 300, concurrent: int = 4) -> None:
+    """What the dispatcher adds to Claude's own time, beside h-cli's way."""
+    from scripts.benchmarks.overhead import measure
+
+    describe_machine()
+    with own_world() as environment:
+        measure(environment, tasks, chats, turns, single, concurrent)
+
+
+@app.command()
+def typed() -> None:
+    """The thresholds of typed memories, on made-up data with the shipped model."""
+    from scripts.benchmarks.typed import measure
+
+    describe_machine()
+    measure()
+
+
+def _one_start(environment: dict[str, str]) -> tuple[float, float]:
+    started = time.perf_counter()
+    with subprocess.Popen([BINARIES / "hmem", "run"], env=environment, stderr=subprocess.DEVNULL) as process:
+        hmem(environment, "hmem", "ask", "1", "note 7")
+        seconds = time.perf_counter() - started
+        time.sleep(2.5)  # the vectors are loaded in the background
+        hmem(environment, "hmem", "ask", "1", "note 8")
+        pages = int(Path(f"/proc/{process.pid}/statm").read_text().split()[1])
+        process.terminate()
+    return seconds, pages * os.sysconf("SC_PAGE_SIZE") / 1e6
+
+
+if __name__ == "__main__":
+    app()

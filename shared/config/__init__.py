@@ -1,0 +1,1 @@
+"""Settings, secrets and who may read them."""

@@ -1,0 +1,174 @@
+"""Secrets that stand in no environment: a TOML file of the same form as the settings file, read from a descriptor or a file.
+
+`HMEM_CREDENTIALS` names it: a path, or `fd:0` for a descriptor that whoever starts us has opened (systemd: `StandardInput=file:…`); that one is
+read once and closed, so no child of ours inherits it. Unset, it is what systemd's `LoadCredential=hmem.toml:…` gives, or else the part's own file in
+/etc/hmem/secrets, if this user may read it: that is how the owner's commands find theirs. Children of ours get it by a pipe (`for_child`).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tomllib
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from shared.config.ownership import refuse_changeable
+from shared.errors import SettingsError
+
+VARIABLE, DESCRIPTOR = "HMEM_CREDENTIALS", "fd:"
+#: One file for each part: dispatcher.toml, night.toml, bot.toml, owner.toml.
+SECRETS_DIR = Path("/etc/hmem/secrets")
+#: The name under which systemd's LoadCredential= hands it over.
+SYSTEMD_NAME = "hmem.toml"
+#: More is no such file; a pipe holds twice as much without a reader.
+MOST_BYTES = 32_768
+
+
+@dataclass(frozen=True)
+class Credentials:
+    """`place` is for sentences; `content` is TOML."""
+
+    place: str
+    content: bytes
+
+
+class _Process:
+    """What this process has read: a descriptor can be read once, and a file perhaps not any more after a change of user."""
+
+    part: str | None = None
+    from_descriptor: Credentials | None = None
+    handed_to: dict[str | None, Credentials | None] = {}  # noqa: RUF012 - there is one process
+
+
+def begin_as(part: str, *children: str) -> None:
+    """From here on this process is that part, for which secrets may stand in SECRETS_DIR; those of `children` are read now, while this user may."""
+    _Process.part = part
+    named = os.environ.get(VARIABLE, "")
+    # Where our own are named by a path, those of a child lie beside them under its name, or nowhere.
+    beside = Path(named).parent if named and not named.startswith(DESCRIPTOR) else SECRETS_DIR
+    for child in children:
+        _Process.handed_to[child] = _of_file(beside / f"{child}.toml")
+
+
+def read() -> Credentials | None:
+    """The credentials of this process, or None if it has none; SettingsError if they are named and cannot be read."""
+    found = _named() or _found()
+    _Process.handed_to[None] = found
+    return found
+
+
+def _named() -> Credentials | None:
+    named = os.environ.get(VARIABLE, "")
+    if named.startswith(DESCRIPTOR):
+        if _Process.from_descriptor is None:
+            _Process.from_descriptor = _of_descriptor(named)
+        return _Process.from_descriptor
+    if named and (found := _of_file(Path(named), named=True)):
+        return found
+    return None
+
+
+def _found() -> Credentials | None:
+    directory = os.environ.get("CREDENTIALS_DIRECTORY")
+    places = [Path(directory) / SYSTEMD_NAME] if directory else []
+    places += [SECRETS_DIR / f"{_Process.part}.toml"] if _Process.part else []
+    return next((found for place in places if (found := _of_file(place))), None)
+
+
+def places() -> list[Path]:
+    """Where credentials may lie on this host, whether this process has read them or not."""
+    named, directory = os.environ.get(VARIABLE, ""), os.environ.get("CREDENTIALS_DIRECTORY")
+    found = [SECRETS_DIR, *([Path(directory)] if directory else [])]
+    return found + ([Path(named).absolute()] if named and not named.startswith(DESCRIPTOR) else [])
+
+
+def _of_file(path: Path, *, named: bool = False) -> Credentials | None:
+    """None if it is not there, or another user's; where it was named, that is an error."""
+    try:
+        with path.open("rb") as file:
+            refuse_changeable(f"The credentials file {path}", os.fstat(file.fileno()))
+            content = file.read(MOST_BYTES + 1)
+    except OSError as error:
+        if named or not isinstance(error, FileNotFoundError | PermissionError):
+            raise SettingsError(
+                f"The credentials file {path} cannot be read: {error.strerror}. Name another one in {VARIABLE}, or correct its path and rights."
+            ) from error
+        return None
+    return _bounded(str(path), content)
+
+
+def _of_descriptor(named: str) -> Credentials:
+    try:
+        number = int(named.removeprefix(DESCRIPTOR))
+        with os.fdopen(number, "rb", closefd=False) as file:
+            refuse_changeable(f"The credentials file that {named} leads to", os.fstat(number))
+            content = file.read(MOST_BYTES + 1)
+        _close(number)
+    except (OSError, ValueError) as error:
+        raise SettingsError(
+            f"{VARIABLE}={named} names no open descriptor of a file ({error}). Start this as its unit does, or name a path."
+        ) from error
+    return _bounded(named, content)
+
+
+def _close(number: int) -> None:
+    """Standard input is replaced: whatever is opened next would else become it."""
+    if number == 0:
+        null = os.open(os.devnull, os.O_RDONLY)
+        os.dup2(null, 0)
+        os.close(null)
+    else:
+        os.close(number)
+
+
+def _bounded(place: str, content: bytes) -> Credentials:
+    if len(content) > MOST_BYTES:
+        raise SettingsError(f"The credentials {place} are larger than {MOST_BYTES} bytes. That is no such file.")
+    return Credentials(place, content)
+
+
+@contextmanager
+def for_child(
+    part: str | None = None, only: Collection[str] | None = None
+) -> Iterator[tuple[dict[str, str], tuple[int, ...]]]:
+    """(environment, descriptors to pass on) by which a child of ours reads the same credentials, or those of another part that were kept for it.
+
+    `only`: no others than these names.
+    """
+    kept = _Process.handed_to.get(part) or _Process.handed_to.get(None)
+    if kept is None:
+        yield dict(os.environ), ()
+        return
+    values = tomllib.loads(kept.content.decode("utf-8"))
+    with by_pipe({name: value for name, value in values.items() if only is None or name in only}) as reading:
+        yield os.environ | {VARIABLE: f"{DESCRIPTOR}{reading}"}, (reading,)
+
+
+def redis_url_of(part: str, ours: str) -> str:
+    """The REDIS_URL by which a child of that part goes; `ours` is this process's."""
+    if kept := None if os.environ.get("REDIS_URL") else _Process.handed_to.get(part):
+        return str(tomllib.loads(kept.content.decode("utf-8")).get("REDIS_URL", ""))  # "": as its settings file says
+    return ours
+
+
+@contextmanager
+def by_pipe(values: Mapping[str, Any]) -> Iterator[int]:
+    """A descriptor from which these settings can be read, once."""
+    content = "".join(f"{name} = {json.dumps(value, ensure_ascii=False)}\n" for name, value in values.items()).encode()
+    reading, writing = os.pipe()
+    try:
+        os.write(writing, content)
+        os.close(writing)
+        yield reading
+    finally:
+        os.close(reading)
+
+
+def variables_set(names: list[str]) -> list[str]:
+    """Which of these settings stand in the environment."""
+    there = {name.upper() for name, value in os.environ.items() if value}
+    return [name for name in names if name in there]

@@ -1,0 +1,69 @@
+"""Python packages that not every installation has: which part brings them, and how a part is added. Nothing is imported to find out what is there.
+
+A part is an extra of pyproject.toml. In a checkout `scripts/setup --with PART` adds it; a container's image is built again with it.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from shared.config.settings import Settings
+
+#: Part -> the packages that it brings, as they are imported.
+PACKAGES: dict[str, tuple[str, ...]] = {
+    "chroma": ("chromadb",),
+    "fastembed": ("fastembed",),
+    "lancedb": ("lancedb",),
+    "local": ("onnxruntime", "tokenizers"),
+    "mcp": ("mcp",),
+    "metrics": ("prometheus_client",),
+    "ollama": ("ollama",),
+    "plot": ("matplotlib",),
+    "postgresql": ("psycopg",),
+    "qdrant": ("qdrant_client",),
+    "redis-search": ("redisvl",),
+    "telegram": ("aiogram", "telegramify_markdown"),
+}
+#: Index (NIGHT_INDEXES) -> the part that it needs; one that is not here needs none.
+INDEX_PARTS = {"chroma": "chroma", "lancedb": "lancedb", "qdrant": "qdrant", "redis": "redis-search"}
+#: Embedder (EMBEDDER) -> the part that it needs.
+EMBEDDER_PARTS = {"local": "local", "fastembed": "fastembed", "ollama": "ollama"}
+
+_CHECKOUT = Path(__file__).resolve().parent.parent.parent
+
+
+def how_to_add(part: str, checkout: Path = _CHECKOUT) -> str:
+    """What to do, without the full stop: "run scripts/setup --with chroma in /opt/hcli-memory"."""
+    if (checkout / "scripts" / "setup").is_file():
+        return f"run scripts/setup --with {part} in {checkout}"
+    return (
+        f"in containers add {part} to HMEM_PARTS in deploy/.env and build the images again, "
+        f"elsewhere run scripts/setup --with {part} in the checkout"
+    )
+
+
+def part_of(module: str) -> str | None:
+    """The part that brings a module, or None."""
+    package = module.partition(".")[0]
+    return next((part for part, packages in PACKAGES.items() if package in packages), None)
+
+
+def missing_package(part: str) -> str | None:
+    """The first of a part's packages that is not installed, or None."""
+    return next((package for package in PACKAGES[part] if importlib.util.find_spec(package) is None), None)
+
+
+def missing_for_night(settings: Settings) -> list[str]:
+    """What a night with these settings would lack, a sentence each without the full stop: for its indexes, and for what embeds."""
+    if not settings.indexes or settings.embedder == "none":  # nothing is embedded, so no index is built
+        return []
+    wanted = [(f"EMBEDDER={settings.embedder}", EMBEDDER_PARTS.get(settings.embedder))]
+    wanted += [(f"NIGHT_INDEXES={index}", INDEX_PARTS.get(index)) for index in settings.indexes]
+    return [
+        f"{named} needs the Python package {package}, which is not installed: {how_to_add(part)}"
+        for named, part in wanted
+        if part and (package := missing_package(part))
+    ]

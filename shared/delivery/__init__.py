@@ -1,0 +1,1 @@
+"""How a release comes to the day host: received, verified, tried, switched."""

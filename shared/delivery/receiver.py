@@ -1,0 +1,376 @@
+"""What the day host does with a release that is brought to it. Five verbs; each may be repeated.
+
+    begin [RUN]                    says which release is current, which run is the highest, and which indexes on servers are read; with a run,
+                                   makes an empty incoming/<run>.<attempt>, and beside it a copy of the current release: what both hold
+                                   need not be sent
+    verify RUN ATTEMPT [SHA256] [accept]    takes it over into files of our own, hashed on the way (takeover.py), refuses what may not follow
+                                   the current release, tries it out, compares what is found in it with what is found in the current one
+                                   (shared/delivery/gate.py), renames it into releases/; the hash is that of the manifest which the night has sealed;
+                                   attempt 0 re-hashes releases/<run> where it stands
+    switch RUN TOKEN               points `current` at it, if the night that asks still holds the lease and the owner has not pinned another
+    rollback RUN                   points `current` back at that release's parent, if it is current
+    prune                          removes every release, and every copy on its way, from before something was forgotten for good
+
+One verb at a time, by a lock on the directory. `current` moves only here and by the owner's `hmem release rollback`. A night on this host
+calls the functions; one elsewhere comes through ssh, where a forced command hands the request to
+`python -m shared.delivery.receiver "$SSH_ORIGINAL_COMMAND"` (deploy/hmem-receive): the whole line must match one verb.
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from functools import wraps
+from pathlib import Path
+from typing import Any, TypeVar, cast
+
+import orjson
+from redis import Redis
+
+from shared.config.credentials import begin_as, for_child
+from shared.config.ownership import INCOMING, OURS, VERIFYING
+from shared.config.settings import Settings, load_settings
+from shared.delivery.takeover import take_over
+from shared.errors import InvalidInput, LeaseLost, ReleaseRefused
+from shared.release import retention
+from shared.release.manifest import MANIFEST, RELEASES, Manifest, current_release, read_manifest, release_dir, verify
+from shared.system.command import translate
+from shared.system.files import (
+    fresh_dir,
+    fsync_dir,
+    fsync_tree,
+    locked_dir,
+    make_dir,
+    modes_of,
+    own_dir,
+    own_root,
+    remove_halves,
+    remove_tree,
+    switch_link,
+)
+from shared.system.privileges import close_to_others
+from shared.system.processes import last_line, module_command, run_bounded
+from shared.vectors.aliases import follow, named_in
+from shared.wire import keys
+from shared.wire.values import open_redis
+
+#: Seconds for the throw-away process.
+TRYOUT_TIMEOUT_SECONDS = 300
+TRYOUT_MODULE = "shared.delivery.trial"
+#: The only credentials that it gets: the way to an index on a server.
+TRYOUT_NEEDS = ("REDIS_URL", "REDIS_STACK_URL", "QDRANT_URL", "QDRANT_API_KEY")
+#: Bytes above which a copy of the current release takes longer than a verb may; and how often it must have room: for itself and for the new
+#: release as it is brought, or for that and what is taken over of it.
+BASE_LIMIT_BYTES, BASE_ROOM = 50_000_000_000, 2.2
+
+_REQUEST = re.compile(
+    r"(begin)(?: ([0-9]{1,9}))?"
+    r"|(verify) ([0-9]{1,9}) ([0-9]{1,12})( sha256:[0-9a-f]{64})?( accept)?"
+    r"|(switch) ([0-9]{1,9}) ([0-9]{1,12})|(rollback) ([0-9]{1,9})|(prune)"
+)
+
+
+Method = TypeVar("Method", bound=Callable[..., Any])
+
+
+def _one_at_a_time(method: Method) -> Method:
+    """Hold the lock of the memory directory while a verb runs: a second caller waits. StorageError if it or one of ours in it must not be used."""
+
+    @wraps(method)
+    def locked(self: Receiver, *arguments: Any, **named: Any) -> Any:
+        with locked_dir(own_root(self.directory, OURS["hmem_memory_dir"])):
+            return method(self, *arguments, **named)
+
+    return cast(Method, locked)
+
+
+class Receiver:
+    """The verbs, on one memory directory."""
+
+    def __init__(self, settings: Settings, memory_dir: Path) -> None:
+        self._settings, self._dir = settings, memory_dir
+
+    @property
+    def directory(self) -> Path:
+        return self._dir
+
+    def current(self) -> Manifest | None:
+        path = current_release(self._dir)
+        return read_manifest(path) if path else None
+
+    @_one_at_a_time
+    def begin(self, run: int, *, base: bool = False) -> int:
+        """Attempt number of an empty incoming directory; the place of this run in releases/ is cleared.
+
+        `base`: lay a copy of the current release beside it. Not links: whoever holds the transfer's key could write through them.
+        """
+        current = self.current()
+        if current is not None and run <= current.run:
+            raise ReleaseRefused(f"Run {run} is not above the current release's {current.run}. Run the night again.")
+        modes_of(self._dir).apply_to_dir(own_dir(self._dir, RELEASES))
+        remove_halves(self._dir)
+        retention.take_away(release_dir(self._dir, run))  # never current, by the line above
+        retention.prune(self._dir, self._settings.releases_kept, coming=run)
+        parent = own_dir(self._dir, INCOMING)
+        parent.chmod(0o700)  # whatever the group may read elsewhere
+        self._clear()
+        attempt = secrets.randbelow(10**12 - 1) + 1  # never a name that a stray rsync may still write to; 0 is taken
+        make_dir(parent / f"{run}.{attempt}")
+        if base:
+            self._lay_base(base_of(parent, run, attempt))
+        return attempt
+
+    def _clear(self, but: Path | None = None) -> None:
+        """Remove whatever was brought (but `but`), and what an attempt that was killed has taken over of it."""
+        for folder in (INCOMING, VERIFYING):
+            for left in (self._dir / folder).glob("*"):
+                if left != but:
+                    remove_tree(left)
+
+    def _lay_base(self, path: Path) -> None:
+        """Without a current release, or room for it beside the whole new one, the transfer brings all."""
+        release = current_release(self._dir)
+        if release is None:
+            return
+        size = sum(int(file["size"]) for file in read_manifest(release).files.values())
+        if size > BASE_LIMIT_BYTES or shutil.disk_usage(self._dir).free < BASE_ROOM * size:
+            return
+        making = own_dir(self._dir, VERIFYING) / path.name  # where nobody else can put a link in its way
+        try:
+            shutil.copytree(release, making, ignore=shutil.ignore_patterns(MANIFEST), copy_function=_private_copy)
+            making.rename(path)
+        except (OSError, shutil.Error):
+            remove_tree(making)
+
+    def served(self) -> list[str]:
+        """The names of all indexes on servers that a release here reads; ReleaseRefused if one cannot be told."""
+        return named_in([release_dir(self._dir, run) for run in retention.release_runs(self._dir)])
+
+    def newest(self) -> int:
+        """The highest run that has a directory, current or not; 0 for none."""
+        return max(retention.release_runs(self._dir), default=0)
+
+    @_one_at_a_time
+    def verify(self, run: int, attempt: int, *, sealed: str | None = None, accept: bool = False) -> dict[str, Any]:
+        """The release under its name, ours, whole, allowed and tried; nothing is switched yet. Returns the gate's record (shared/delivery/gate.py).
+
+        `sealed`: the sha256 of the manifest that the night made; without it (an older night) whoever may write to incoming/ may bring another.
+        `accept`: a recall that is far below the current release's is no reason to refuse.
+        """
+        if attempt == 0:
+            verify(release_dir(self._dir, run))
+            return {}
+        brought, release = self._dir / INCOMING / f"{run}.{attempt}", release_dir(self._dir, run)
+        self._clear(but=brought)
+        taken = fresh_dir(own_dir(self._dir, VERIFYING) / str(run))
+
+        def allow(manifest: Manifest) -> None:
+            if manifest.run != run:
+                raise ReleaseRefused(
+                    f"The release that was brought as run {run} calls itself {manifest.run}. Run the night again."
+                )
+            refuse_unless_descendant(manifest, self.current())
+
+        try:
+            take_over(brought, taken, modes_of(self._dir), allow, sealed)
+            record = try_out(
+                taken, current_release(self._dir), accept=accept
+            )  # only what passed may be named a release
+            fsync_tree(taken)
+            taken.rename(release)
+        except BaseException:
+            remove_tree(taken)
+            raise
+        fsync_dir(release.parent)
+        fsync_dir(taken.parent)
+        self._clear()
+        return record
+
+    @_one_at_a_time
+    def switch(self, run: int, token: int, client: Redis) -> tuple[int | None, str | None]:
+        """The commit point. Returns (None, or the run that the owner has pinned: then nothing is switched; why an alias did not follow)."""
+        release = release_dir(self._dir, run)
+        refuse_unless_descendant(read_manifest(release), self.current())
+        owner = cast(bytes | None, client.get(keys.NIGHT_OWNER)) or b""
+        if owner.split(b" ")[0] != str(token).encode():
+            raise LeaseLost(
+                "Another night took the lease while this one was stopped; not switched. Run the night again."
+            )
+        pin = retention.read_pin(self._dir)
+        if pin is not None and pin.run != run:
+            return pin.run, None
+        switch_link(self._dir / "current", f"releases/{run}")
+        return None, follow(self._settings, release)
+
+    @_one_at_a_time
+    def rollback(self, run: int) -> None:
+        """Undo a switch to this run; nothing if it is not current."""
+        current = self.current()
+        if current is None or current.run != run:
+            return
+        if current.parent is None:
+            (self._dir / "current").unlink()
+            fsync_dir(self._dir)
+        else:
+            parent = release_dir(self._dir, current.parent)
+            read_manifest(parent)  # better the new one than none
+            switch_link(self._dir / "current", f"releases/{current.parent}")
+            follow(self._settings, parent)
+
+    @_one_at_a_time
+    def prune(self) -> list[int]:
+        """Remove what may hold words that the current release has forgotten for good; the runs that somebody still reads."""
+        self._clear()
+        return retention.prune_outdated(self._dir)[1]
+
+
+def _private_copy(source: str, destination: str) -> None:
+    """With the time and the mode of the files that a night sends: rsync links only what is equal in these, too."""
+    shutil.copy2(source, destination)
+    Path(destination).chmod(0o600)
+
+
+def base_of(incoming: Path, run: int, attempt: int) -> Path:
+    """Where the copy of the current release lies that a transfer starts from."""
+    return incoming / f"{run}.{attempt}.base"
+
+
+class ReaderDied(ReleaseRefused):
+    """The release takes its reader with it: nobody may open it."""
+
+    exit_code = ReleaseRefused.exit_code
+
+
+def try_out(release: Path, current: Path | None, *, accept: bool = False) -> dict[str, Any]:
+    """Open the release and ask it something in a process that may die of it (a damaged index ends in a segmentation fault).
+
+    Returns what the process found; ReleaseRefused if it failed, ReaderDied if it died or took too long.
+    """
+    with tempfile.TemporaryDirectory(prefix="hmem-tryout-") as state:
+        command = module_command(TRYOUT_MODULE, str(release), state, *([str(current)] if current else []))
+        try:
+            with for_child(only=TRYOUT_NEEDS) as (environment, descriptors):
+                done = run_bounded(command, TRYOUT_TIMEOUT_SECONDS, environment=environment, descriptors=descriptors)
+        except subprocess.TimeoutExpired as error:
+            raise ReaderDied(f"Release {release.name} did not answer within {TRYOUT_TIMEOUT_SECONDS} s.") from error
+    tried = f"Release {release.name} was tried on the day host and failed"
+    if done.returncode < 0:
+        raise ReaderDied(f"{tried}: the process died by signal {-done.returncode}.")
+    if done.returncode != 0:
+        raise ReleaseRefused(f"{tried}: {last_line(done).rstrip('.')}.")
+    record: dict[str, Any] = orjson.loads(done.stdout.strip().splitlines()[-1])
+    if record.get("refuse") and not accept:
+        raise ReleaseRefused(f"{record['refuse']} If that is meant, hmem-night run --accept publishes it all the same.")
+    return record
+
+
+def refuse_unless_descendant(new: Manifest, current: Manifest | None) -> None:
+    """The refusals that keep memory from shrinking by accident. A release follows itself (a switch that is repeated)."""
+    if current is not None and current.run == new.run:
+        return
+    if (current.run if current else None) != new.parent:
+        raise ReleaseRefused(
+            f"The current release is {current.run if current else 'none'}, but this night began from {new.parent or 'none'}. "
+            "Another night host published meanwhile. Run the night again; it starts from what is current."
+        )
+    if current is None:
+        return
+    if new.run <= current.run:
+        raise ReleaseRefused(f"Run {new.run} is not above the current release's {current.run}. Run the night again.")
+    for name, sha256 in current.segments.items():
+        if new.segments.get(name) != sha256 and not _erased_since(name, new, current):
+            raise ReleaseRefused(
+                f"The current release holds {name}, which this night host's archive lacks or holds differently. "
+                "Restore the archive from its copy before the next night; nothing was published."
+            )
+    if lost := set(current.tombstones) - set(new.tombstones):
+        raise ReleaseRefused(
+            f"The current release forgets what this one would bring back ({len(lost)} tombstones are missing). "
+            "Restore the archive from its copy before the next night; nothing was published."
+        )
+    _refuse_shrinking(new, current)
+
+
+def _erased_since(name: str, new: Manifest, current: Manifest) -> bool:
+    """Whether a segment differs because something was erased from it for good; that it has become no smaller is counted by chat."""
+    original = new.originals.get(name)
+    return original is not None and original in (current.segments[name], current.originals.get(name))
+
+
+def _refuse_shrinking(new: Manifest, current: Manifest) -> None:
+    """Turns that may be recalled plus turns that a tombstone covers never become fewer, chat by chat."""
+    for chat, turns in current.turns_per_chat.items():
+        before = turns + current.forgotten_per_chat.get(chat, 0)
+        now = new.turns_per_chat.get(chat, 0) + new.forgotten_per_chat.get(chat, 0)
+        if now < before:
+            raise ReleaseRefused(
+                f"A chat would shrink from {before} to {now} turns though nothing was forgotten. "
+                "Verify the archive (hmem-night verify); nothing was published."
+            )
+
+
+def handle(settings: Settings, request: str) -> dict[str, Any]:
+    """Carry out one request of the night host; anything but a verb with its numbers is refused."""
+    match = _REQUEST.fullmatch(request)
+    if match is None:
+        raise InvalidInput(
+            "This key may ask for: begin [RUN], verify RUN ATTEMPT [SHA256] [accept], switch RUN TOKEN, rollback RUN, prune. Nothing else."
+        )
+    verb, *words = [group.strip() for group in match.groups() if group is not None]
+    accept = words[-1:] == ["accept"]
+    sealed = next((word for word in words if word.startswith("sha256:")), None)
+    arguments = [int(number) for number in words if number.isdigit()]
+    receiver = Receiver(settings, settings.hmem_memory_dir)
+    if verb == "begin":
+        current = receiver.current()
+        attempt = receiver.begin(arguments[0], base=True) if arguments else None
+        based = attempt is not None and base_of(settings.hmem_memory_dir / INCOMING, arguments[0], attempt).is_dir()
+        return {
+            "current": orjson.loads(current.to_json()) if current else None,
+            "attempt": attempt,
+            "newest": receiver.newest(),
+            "base": based,
+            "served": _told(receiver),
+        }
+    if verb == "verify":
+        return receiver.verify(*arguments, sealed=sealed, accept=accept)
+    if verb == "switch":
+        with open_redis(settings.redis_url, socket_timeout=30, socket_connect_timeout=10) as client:
+            pinned, alias = receiver.switch(arguments[0], arguments[1], client)
+            return {"pinned": pinned, "alias": alias}
+    if verb == "prune":
+        return {"held": receiver.prune()}
+    receiver.rollback(*arguments)
+    return {}
+
+
+def _told(receiver: Receiver) -> list[str] | None:
+    """None where it cannot be told: that keeps indexes on servers, and no night from coming."""
+    try:
+        return receiver.served()
+    except ReleaseRefused:
+        return None
+
+
+def main() -> int:
+    """Answers JSON on standard output; an error is its sentence on standard error and its exit code."""
+    close_to_others()
+    begin_as("night")
+    try:
+        sys.stdout.buffer.write(orjson.dumps(handle(load_settings(), sys.argv[1] if len(sys.argv) == 2 else "")))
+    except Exception as error:
+        ours = translate(error)
+        if ours is None:
+            raise
+        sys.stderr.write(f"{ours}\n")
+        return ours.exit_code
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

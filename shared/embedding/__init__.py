@@ -1,0 +1,1 @@
+"""Embedding models and the servers that run them."""

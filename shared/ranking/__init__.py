@@ -1,0 +1,1 @@
+"""Scores: how well an item answers a question, and what a summary keeps."""

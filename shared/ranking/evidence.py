@@ -1,0 +1,83 @@
+"""The evidence that a lookup has of a message (shared/ranking/injection.py), out of a chat's arrays. Pure, numpy only."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from shared.ranking.injection import Evidence, Message
+from shared.ranking.scoring import Array, Posting
+
+#: In a chat of fewer items than this no word is common.
+FEW_ITEMS = 20
+
+
+def coverage(words: Sequence[Sequence[str]], postings: Mapping[str, Posting], n: int) -> tuple[float, float, int]:
+    """(greatest share of these words, each by its rarity, that stand in one of n items or beside it, that rarity, how many stand anywhere).
+
+    Each word is given as its terms. What stands nowhere is as rare as a word can be.
+    """
+    held, weight, found, many = np.zeros(n, np.float32), 0.0, 0, max(n, FEW_ITEMS)
+    for terms in words:
+        there = np.zeros(n, bool)
+        for term in terms:
+            if term in postings:
+                there[postings[term][0]] = True
+        often = int(np.count_nonzero(there))
+        rarity = math.log(1 + (many - often + 0.5) / (often + 0.5))
+        weight += rarity
+        if often:
+            found += 1
+            beside = there.copy()
+            beside[1:] |= there[:-1]
+            beside[:-1] |= there[1:]
+            held[beside] += rarity
+    most = float(held.max()) if n else 0.0
+    return most / weight if weight else 0.0, most / math.log(2 + 2 * many), found
+
+
+def lead(cosines: Array | None) -> tuple[float | None, float]:
+    """(the best cosine, its distance from the mean in standard deviations); None where there are none, or not for nearly all items.
+
+    A few may wait for their vector: up to two items and a quarter of a small chat, of a large one a tenth.
+    """
+    if cosines is None or not len(cosines):
+        return None, 0.0
+    known = cosines[~np.isnan(cosines)]
+    missing = len(cosines) - len(known)
+    if 4 * missing > len(cosines) or missing > max(2, len(cosines) // 10):
+        return None, 0.0
+    cosines = known
+    best, spread = float(cosines.max()), float(cosines.std())
+    return best, (best - float(cosines.mean())) / spread if spread > 0 else 0.0
+
+
+def standing(postings: Mapping[str, Posting], n: int) -> Array:
+    """How many of these terms stand in each item."""
+    out = np.zeros(n, np.float32)
+    for ordinals, _ in postings.values():
+        out[ordinals] += 1
+    return out
+
+
+def middle(totals: Array) -> float:
+    """The score of the item in the middle."""
+    return float(np.partition(totals, len(totals) // 2)[len(totals) // 2]) if len(totals) else 0.0
+
+
+def weigh(
+    message: Message,
+    words: Sequence[Sequence[str]],
+    postings: Mapping[str, Posting],
+    cosines: Array | None,
+    n: int,
+    then: int,
+    **more: Any,
+) -> Evidence:
+    """`words` are the terms of each telling word, `then` how many items were said in the times that are named, `more` fields as they are."""
+    share, rarity, found = coverage(words, postings, n)
+    best, above = lead(cosines)
+    return Evidence(message, n, share, rarity, found, best, above, then, **more)

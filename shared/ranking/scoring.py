@@ -1,0 +1,283 @@
+"""The arithmetic of the ranking: every item of one chat gets a score, from words, meaning and what surrounds it. Pure, numpy only.
+
+An item is a chunk; items are in the order of time, n of them. An array is float32 of shape (n,), one value an item, unless it says otherwise.
+
+    tf'_i = Σ_j w_ij tf_j      w_ij = exp(-|c_i - c_j| / reach), c the centres in characters, j in the session of i, w_ii = 1
+    bm25  = Σ_terms idf · tf' (k1 + 1) / (tf' + k1 (1 - b + b dl' / mean dl'))      idf = ln(1 + (n - df + .5) / (df + .5)), df = #(tf' > 0)
+    score = .55 unit(bm25) + .15 unit(cos) + .30 unit(Σ_j w_ij unit(cos)_j / Σ_j w_ij) + what shared/ranking/question.py adds
+
+What people are shown is of another kind, comparable from one question to the next (`words_share`): it decides no order.
+
+BM25 as Robertson and Zaragoza (2009) write it, over the chat alone; unit(x) = (x - min) / (max - min) over all items, which keeps how much
+better a match is (ranks alone lose 3.4 to 5.6 points of recall@10). A chat is its own collection: what is rare in it is rare.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from copy import copy
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shared.ranking.question import WEIGHTS, Weights
+
+Array = NDArray[np.float32]
+#: Two equal vectors' cosines differ by their places in a matrix product (1.5e-8); all that is scaled is of the order of 1 or above.
+ROUNDING = 1e-6
+Integers = NDArray[np.int32]
+#: Where one term stands: ordinals of items, each once (in a file ascending), and how often in each.
+Posting = tuple[Integers, NDArray[np.uint16]]
+
+
+class Neighbours:
+    """The kernel w of one chat: what stands near an item in its session, by distance in characters."""
+
+    def __init__(self, lengths: Array, starts: NDArray[np.float64], weights: Weights = WEIGHTS) -> None:
+        """`lengths` in characters, `starts` in POSIX seconds, both (n,) in the order of time."""
+        self.n, self._weights = len(lengths), weights
+        session = np.cumsum(np.diff(starts, prepend=starts[:1]) > weights.session_gap_seconds)
+        # Running sums of a long chat need more than float32's 24 bits.
+        ends = np.cumsum(lengths.astype(np.float64) + 1)
+        centres = ends - (lengths + 1) / 2
+        self._rows: list[tuple[int, Array]] = []
+        for distance in range(1, min(weights.reach_items, self.n - 1) + 1):
+            near = np.exp((centres[:-distance] - centres[distance:]) / weights.reach_characters)
+            same = session[distance:] == session[:-distance]
+            self._rows.append((distance, np.where(same, near, 0).astype(np.float32)))
+        self.total = self.spread(np.ones(self.n, np.float32))
+        self.continues = np.concatenate([[False], session[1:] == session[:-1]])[: self.n]
+
+    def longer(self, lengths: Array, starts: NDArray[np.float64]) -> Neighbours:
+        """The kernel where more items follow; `lengths` and `starts` are those of all. Of 100,000 items in a tenth of the time."""
+        reach = self._weights.reach_items
+        first = self.n - 2 * reach
+        if first < 0:
+            return Neighbours(lengths, starts, self._weights)
+        border = Neighbours(lengths[first:], starts[first:], self._weights)
+        out = copy(self)
+        out.n = len(lengths)
+        out._rows = [
+            (distance, np.concatenate([near, beyond[2 * reach - distance :]]))
+            for (distance, near), (_, beyond) in zip(self._rows, border._rows, strict=True)
+        ]
+        # The last `reach` items of before have neighbours among the new ones.
+        out.total = np.concatenate([self.total[:-reach], border.total[reach:]])
+        out.continues = np.concatenate([self.continues, border.continues[2 * reach :]])
+        return out
+
+    @property
+    def nbytes(self) -> int:
+        return sum(row.nbytes for _, row in self._rows) + self.total.nbytes + self.continues.nbytes
+
+    def spread(self, values: Array) -> Array:
+        """Each item's value and its neighbours', weighted."""
+        out = values.astype(np.float32)
+        for distance, near in self._rows:
+            out[distance:] += near * values[:-distance]
+            out[:-distance] += near * values[distance:]
+        return out
+
+    def scatter(self, ordinals: Integers, values: Array) -> Array:
+        """The same for values at few items, zero elsewhere: work by their number, not by that of the chat."""
+        out = np.zeros(self.n, np.float32)
+        out[ordinals] = values
+        for distance, near in self._rows:
+            after = ordinals < self.n - distance
+            to = ordinals[after]
+            out[to + distance] += near[to] * values[after]
+            before = ordinals >= distance
+            to = ordinals[before] - distance
+            out[to] += near[to] * values[before]
+        return out
+
+
+#: A term in fewer than one of so many items is scattered: there both ways take the same time at 100,000 items.
+SPARSE = 15
+
+
+@dataclass(frozen=True)
+class Question:
+    """What is asked of a chat: where its terms stand, and what else is known of the answer."""
+
+    postings: list[Posting]
+    speaker: Array  # 1 for items of the speaker that is meant
+    when: bool
+    said_then: Array | None = None  # 1 for items of the time that is named
+    from_now: bool = False  # that time was counted from the day of asking
+    parts: list[Posting] = field(default_factory=list)  # a term each that stands nowhere: where words hold it
+    missing: int = 0  # terms that stand nowhere, not even within a word
+
+
+@dataclass(frozen=True)
+class Features:
+    """What is known of a chat's items before anybody asks."""
+
+    tokens: Array
+    lengths: Array  # characters
+    asks: Array  # 1: ends as a question
+    timed: Array  # 1: names a time
+    neighbours: Neighbours
+
+
+@dataclass(frozen=True)
+class Scored:
+    """Scores of all items, the parts that add up to them by name, and the raw signals (None: it was not asked; NaN: the item has no vector)."""
+
+    total: Array
+    parts: dict[str, Array]
+    bm25: Array
+    cosine: Array | None
+    words: Array | None = None  # share of the question's words in each item; None of a question without any
+
+    def explain(self, items: Integers) -> list[dict[str, float]]:
+        """Of each of these items the total, every part of it, the raw signals, and the share of the words; no `cosine` of one without a vector."""
+        named = {"total": self.total, **self.parts, "bm25": self.bm25}
+        if self.cosine is not None:
+            named["cosine"] = self.cosine
+        if self.words is not None:
+            named["words"] = self.words
+        columns = [values[items].tolist() for values in named.values()]
+        rows = [dict(zip(named, row, strict=True)) for row in zip(*columns, strict=True)]
+        for row in rows:
+            if math.isnan(row.get("cosine", 0.0)):
+                del row["cosine"]
+        return rows
+
+
+def unit(values: Array) -> Array:
+    """Scaled to 0..1; zeros if all are equal, up to ROUNDING: else noise would decide as if it were a difference."""
+    if not len(values):
+        return values
+    low, high = values.min(), values.max()
+    return (values - low) / (high - low) if high - low > ROUNDING else np.zeros_like(values)
+
+
+def bm25(postings: Iterable[Posting], features: Features, weights: Weights = WEIGHTS) -> Array:
+    """Okapi BM25 over items with their neighbours; 0 where none of the terms is near."""
+    near, n = features.neighbours, features.neighbours.n
+    out = np.zeros(n, np.float32)
+    if not n:
+        return out
+    lengths = near.spread(features.tokens)
+    norm = weights.k1 * (1 - weights.b + weights.b * lengths / (lengths.mean() or 1))
+    for ordinals, counts in postings:
+        tf = _counts(ordinals, counts.astype(np.float32), near)
+        found = np.flatnonzero(tf)
+        idf = rarity(n, len(found))
+        there = tf[found]
+        out[found] += idf * there * (weights.k1 + 1) / (there + norm[found])
+    return out
+
+
+def rarity(n: int, df: int) -> np.float64:
+    """idf of a term that `df` of `n` items have."""
+    return np.float64(np.log(1 + (n - df + 0.5) / (df + 0.5)))
+
+
+#: What a word that holds a term of the question counts for, beside one that is the term: in the share that people are shown, and in the ranking.
+#: There .5 takes .7 points of BEAM's recall@10 [-2.5, .5] and .1 none: an ordinary question's unheard words are in many others.
+PART, PART_BESIDE = 0.5, 0.1
+
+
+def by_words(question: Question, features: Features, weights: Weights = WEIGHTS) -> Array:
+    """BM25 of the question's terms; beside it, at most PART_BESIDE of the best, that of the words which hold a term that stands nowhere."""
+    whole = bm25(question.postings, features, weights)
+    if not question.parts:
+        return whole
+    within = bm25(question.parts, features, weights)
+    best_whole, best_within = float(whole.max(initial=0)), float(within.max(initial=0))
+    if not best_whole or not best_within:
+        return whole + within  # one of them is zero everywhere
+    return whole + np.float32(PART_BESIDE * best_whole / best_within) * within
+
+
+def words_share(question: Question, n: int) -> Array | None:
+    """Share (0 to 1) of the question's terms that stand in each of `n` items, each counted by its rarity; None for a question without terms.
+
+    A term that stands nowhere counts as the rarest: what was never said is not found, however well the rest is.
+    """
+    known = [(rarity(n, len(posting[0])), posting[0], 1.0) for posting in question.postings]
+    known += [(rarity(n, len(posting[0])), posting[0], PART) for posting in question.parts]
+    whole = sum(weight for weight, _, _ in known) + question.missing * rarity(n, 0)
+    if not whole:  # no term at all: even one that all items have is counted
+        return None
+    out = np.zeros(n, np.float32)
+    for weight, ordinals, share in known:
+        out[ordinals] += weight * share / whole
+    return np.minimum(out, 1.0)
+
+
+def _counts(ordinals: Integers, counts: Array, near: Neighbours) -> Array:
+    if len(ordinals) * SPARSE < near.n:
+        return near.scatter(ordinals, counts)
+    dense = np.zeros(near.n, np.float32)
+    dense[ordinals] = counts
+    return near.spread(dense)
+
+
+def joined(postings: Sequence[Posting]) -> Posting:
+    """Of several terms as of one: where any of them stands, and how often all of them."""
+    ordinals, at = np.unique(np.concatenate([one for one, _ in postings]), return_inverse=True)
+    counts = np.bincount(at, np.concatenate([many for _, many in postings]), minlength=len(ordinals))
+    return ordinals.astype(np.int32), np.minimum(counts, 65535).astype(np.uint16)
+
+
+def known(similarities: Array) -> Array | None:
+    """Similarities without holes: an item that has none (NaN) does not widen their range; None if there is none at all."""
+    missing = np.isnan(similarities)
+    if missing.all():
+        return None
+    return np.where(missing, np.nanmin(similarities), similarities).astype(np.float32)
+
+
+def score(question: Question, features: Features, similarities: Array | None, weights: Weights = WEIGHTS) -> Scored:
+    """Score every item; `similarities` are cosines (NaN: unknown), None where there are no vectors."""
+    near = features.neighbours
+    words = by_words(question, features, weights)
+    parts = {"lexical": weights.lexical * unit(words)}
+    cosine = None if similarities is None else known(similarities)
+    if similarities is not None and cosine is not None:
+        meaning = np.where(np.isnan(similarities), unit(words), unit(cosine))  # without a vector its words speak for it
+        parts["vector"] = weights.vector * meaning
+        parts["context_vector"] = weights.context_vector * unit(near.spread(meaning) / near.total)
+    parts |= _priors(features, weights)
+    parts["speaker"] = weights.speaker * question.speaker
+    if question.when:
+        parts["when"] = weights.when * features.timed
+    if question.said_then is not None:
+        weight = weights.said_when_asked if question.from_now else weights.said_then
+        parts["said_then"] = weight * question.said_then
+    total = np.zeros(near.n, np.float32)
+    for part in parts.values():
+        total += part
+    share = words_share(question, near.n)
+    return Scored(total, parts, words, similarities if cosine is not None else None, share)
+
+
+def _priors(features: Features, weights: Weights) -> dict[str, Array]:
+    """What speaks for an item whatever is asked."""
+    after_question = np.zeros_like(features.asks)
+    after_question[1:] = features.asks[:-1]
+    return {
+        "length": weights.length * np.log1p(np.minimum(features.lengths, weights.length_cap)),
+        "asks": -weights.asks * features.asks,
+        "answers": weights.answers * after_question * features.neighbours.continues,
+    }
+
+
+def best(scored: Scored, k: int, *, only_found: bool, inside: NDArray[np.bool_] | None = None) -> Integers:
+    """Ordinals of the `k` best items, best first, the newer one of equals; `only_found`: of those that a term of the question is near.
+
+    `inside`, of shape (n,): of those that are true there.
+    """
+    among = np.flatnonzero(scored.bm25) if only_found else np.arange(len(scored.total))
+    if inside is not None:
+        among = among[inside[among]]
+    totals = scored.total[among]
+    if k < len(among):
+        border = np.partition(totals, len(totals) - k)[len(totals) - k]
+        among, totals = among[totals >= border], totals[totals >= border]
+    return among[np.lexsort((-among, -totals))][:k].astype(np.int32)

@@ -1,0 +1,1 @@
+"""A release on disk: its manifest, its parts, which are kept."""

@@ -1,0 +1,276 @@
+"""A release: one directory, written once, verified by hash, named only when whole.
+
+    HMEM_MEMORY_DIR/
+      current -> releases/<run>     the one commit point
+      releases/<run>/manifest.json  what the release is made of, and every other file with size and sha256
+      releases/<run>/summaries/chat_<id>_summary.txt
+      releases/<run>/lexical/<run>.sqlite     the texts and what they are found by, in parts, each named after the night that wrote it
+      releases/<run>/vectors/<run>.sqlite     or chroma/, lancedb/, qdrant.json, redis.json
+      incoming/<run>.<attempt>/     where rsync writes
+      verifying/<run>/              what was taken over of that (shared/delivery/takeover.py); renamed into releases/ once it is verified
+
+A release is a function of (archive, tombstones, model, parameters): the manifest names all of these, so that two releases can be
+compared without opening them. Files that two releases have in common (a part that was taken over) may be one file on the disk.
+`created_at` is for people; nothing is ordered by it. A manifest newer than this code is refused, and so is
+one that was changed: like PostgreSQL's backup manifest it holds a checksum of itself.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import asdict, dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from shared.embedding.models import EmbeddingIdentity
+from shared.errors import ReleaseRefused
+from shared.release.shape import MOST_BYTES, check
+from shared.system.files import safe_name, sha256_bytes, sha256_file, write_atomic
+
+#: 1: no checksum of its own in the manifest. 2: no ranked items beside the texts. Manifests of these are still read, their indexes are not.
+#: 3: `lexical.sqlite` and `vectors.sqlite` of one part each; still read, so that an update takes no memory away and a rollback is possible.
+FORMAT_VERSION, OLDEST_READ = 4, 3
+CHECKSUM = "checksum"
+MANIFEST = "manifest.json"
+LEXICAL = "lexical"
+VECTORS, CHROMA, LANCEDB = "vectors", "chroma", "lancedb"
+QDRANT, REDIS = "qdrant.json", "redis.json"
+#: Where each vector index stands in a release.
+PLACES = {"sqlite": VECTORS, "chroma": CHROMA, "lancedb": LANCEDB, "qdrant": QDRANT, "redis": REDIS}
+SUMMARIES = "summaries"
+RELEASES = "releases"
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """What a release says of itself."""
+
+    run: int
+    parent: int | None
+    segments: dict[str, str]  # archive segment name -> sha256:…
+    chunker_version: int
+    summary_version: int
+    timezone: str  # of the dates in indexed text and summaries
+    indexes: list[str]
+    embedding: EmbeddingIdentity | None
+    turns_per_chat: dict[str, int]
+    chunks_per_chat: dict[str, int]
+    forgotten_per_chat: dict[str, int]  # turns that a tombstone covers
+    tombstones: dict[str, str]  # those applied: id -> chat
+    ledger: dict[str, Any] = field(default_factory=dict)
+    created_at: str = ""
+    format_version: int = FORMAT_VERSION
+    files: dict[str, dict[str, Any]] = field(default_factory=dict)  # path -> {"size", "sha256"}
+    summary_model: str | None = None  # that wrote the summaries; none: extractive
+    originals: dict[str, str] = field(
+        default_factory=dict
+    )  # segment from which something was erased -> what it was before
+    erasing: list[str] = field(default_factory=list)  # of the tombstones, those that leave no bytes
+
+    def recipe(self) -> dict[str, Any]:
+        """What the contents follow from: equal recipes, equal contents."""
+        names = (
+            "segments",
+            "chunker_version",
+            "summary_version",
+            "timezone",
+            "indexes",
+            "tombstones",
+            "format_version",
+            "summary_model",
+        )
+        recipe: dict[str, Any] = {name: getattr(self, name) for name in names}
+        embedding = replace(self.embedding, probes=()) if self.embedding else None  # evidence, not content
+        return recipe | {"embedding": embedding.to_json() if embedding else None}
+
+    def to_json(self) -> bytes:
+        record = asdict(self) | {"embedding": self.embedding.to_json() if self.embedding else None}
+        for name in ("originals", "erasing"):  # releases from before these fields were known hold none
+            if not record[name]:
+                del record[name]
+        return _canonical(record | {CHECKSUM: sha256_bytes(_canonical(record))})
+
+
+def _canonical(record: dict[str, Any]) -> bytes:
+    return orjson.dumps(record, option=orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS) + b"\n"
+
+
+def read_manifest(release: Path) -> Manifest:
+    """The manifest of a release directory, or ReleaseRefused."""
+    path = release / MANIFEST
+    try:
+        if path.is_symlink() or (path.exists() and not path.is_file()):  # a pipe would keep us waiting
+            raise ReleaseRefused(f"The manifest {path} is no plain file. {_REPAIR}")
+        with path.open("rb") as handle:
+            content = handle.read(MOST_BYTES + 1)
+    except OSError as error:
+        raise ReleaseRefused(f"The manifest {path} cannot be read ({error!r}). {_REPAIR}") from error
+    return written_manifest(content, str(path))
+
+
+def written_manifest(content: bytes, source: str) -> Manifest:
+    """A manifest from the bytes of its file, which are those that this program writes; ReleaseRefused."""
+    manifest = parse_manifest(content, source)
+    if manifest.format_version > 1 and content != manifest.to_json():
+        raise ReleaseRefused(f"The manifest {source} is damaged (it is not as it was written). {_REPAIR}")
+    return manifest
+
+
+_REPAIR = "Go back to another release (hmem release list, hmem release rollback RUN), then run the night."
+
+
+def parse_manifest(content: bytes, source: str) -> Manifest:
+    """A manifest from its bytes, or ReleaseRefused: every field has its type and bounds (shared/release/shape.py)."""
+    if len(content) > MOST_BYTES:
+        raise ReleaseRefused(
+            f"The manifest {source} is larger than {MOST_BYTES // 1_000_000} MB, so it was not read. {_REPAIR}"
+        )
+    try:
+        record = orjson.loads(content)
+        version, checksum = record["format_version"], record.pop(CHECKSUM, None)
+        if isinstance(version, int) and version > FORMAT_VERSION:
+            raise ReleaseRefused(
+                f"{source} has format {version}, this program knows {FORMAT_VERSION}. Update hcli-memory on this host."
+            )
+        if checksum != sha256_bytes(_canonical(record)) and not (version == 1 and checksum is None):
+            raise ValueError("it does not fit its own checksum")
+        _refuse_odd_fields(record, source)
+        embedding = record["embedding"]
+        record["embedding"] = EmbeddingIdentity.from_json(embedding) if embedding else None
+        return Manifest(**record)
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise ReleaseRefused(f"The manifest {source} is damaged ({error!r}). {_REPAIR}") from error
+
+
+def _refuse_odd_fields(record: dict[str, Any], source: str) -> None:
+    try:
+        check(record)
+    except ValueError as error:
+        raise ReleaseRefused(f"The manifest {source} cannot be used: {error}. {_REPAIR}") from error
+
+
+def list_files(release: Path) -> list[str]:
+    """Relative paths of all files but the manifest, sorted; a link or another special file is refused."""
+    return _entries(release)[0]
+
+
+def _entries(release: Path) -> tuple[list[str], list[str]]:
+    """Relative paths of all files but the manifest, and of all directories; a link or another special file is refused."""
+    if release.is_symlink():
+        raise ReleaseRefused(f"{release} is a link. A release is a directory of its own; publish it again.")
+    files: list[Path] = []
+    directories: list[Path] = []
+    for folder, folders, names in os.walk(release):
+        for name in [*folders, *names]:
+            path = Path(folder) / name
+            if path.is_symlink() or not (path.is_file() or path.is_dir()):
+                raise ReleaseRefused(
+                    f"{path} is no plain file. A release holds files and directories only; publish it again."
+                )
+        files += [Path(folder) / name for name in names]
+        directories += [Path(folder) / name for name in folders]
+    named, inside = (sorted(path.relative_to(release).as_posix() for path in paths) for paths in (files, directories))
+    return [name for name in named if name != MANIFEST], inside
+
+
+def seal(release: Path, manifest: Manifest) -> Manifest:
+    """Write the manifest of a finished release directory: last of all files, naming all of them."""
+    files = {
+        name: {"size": (release / name).stat().st_size, "sha256": sha256_file(release / name)}
+        for name in list_files(release)
+    }
+    created = datetime.now(UTC).isoformat(timespec="seconds")
+    sealed = Manifest(**(vars(manifest) | {"files": files, "created_at": created}))
+    write_atomic(release / MANIFEST, sealed.to_json())
+    return sealed
+
+
+def verify(release: Path) -> Manifest:
+    """Re-hash every file of a release against its manifest; the first that differs is named in a ReleaseRefused."""
+    manifest = _own_manifest(release)
+    files, directories = _entries(release)
+    present = set(files)
+    for name in sorted(present ^ set(manifest.files)):
+        what = "is not in the manifest" if name in present else "is missing"
+        raise ReleaseRefused(f"Release {release.name}: {name} {what}. {_REPAIR}")
+    needed = {parent.as_posix() for name in files for parent in Path(name).parents} | {SUMMARIES}  # there may be none
+    if extra := [name for name in directories if name not in needed]:
+        raise ReleaseRefused(f"Release {release.name}: {extra[0]}/ is not in the manifest. {_REPAIR}")
+    for name, expected in manifest.files.items():
+        _compare(release, name, expected)
+    return manifest
+
+
+def _own_manifest(release: Path) -> Manifest:
+    manifest = read_manifest(release)
+    if release.parent.name == RELEASES and release.name != str(manifest.run):
+        raise ReleaseRefused(f"Release {release.name} calls itself {manifest.run}: it was put there by hand. {_REPAIR}")
+    return manifest
+
+
+def prove_file(release: Path, manifest: Manifest, name: str) -> None:
+    """Re-hash one file of a release; ReleaseRefused if it is not there, or not as it was built."""
+    if name not in manifest.files:
+        raise ReleaseRefused(f"Release {release.name}: {name} is not in the manifest. {_REPAIR}")
+    if not (release / name).is_file():  # a pipe would keep us waiting
+        raise ReleaseRefused(f"Release {release.name}: {name} is missing. {_REPAIR}")
+    _compare(release, name, manifest.files[name])
+
+
+def prove_folder(release: Path, manifest: Manifest, folder: str) -> None:
+    """Re-hash what a release has in a directory of its own, and see that nothing else is in there; ReleaseRefused."""
+    if manifest.format_version < FORMAT_VERSION:
+        prove_file(release, manifest, f"{folder}.sqlite")
+        return
+    named = {name for name in manifest.files if name.startswith(f"{folder}/")}
+    present = {path.relative_to(release).as_posix() for path in (release / folder).rglob("*")}
+    for name in sorted(named | present) or [folder]:
+        prove_file(release, manifest, name)
+
+
+def _compare(release: Path, name: str, expected: dict[str, Any]) -> None:
+    path = release / name
+    if path.stat().st_size != expected["size"] or sha256_file(path) != expected["sha256"]:
+        raise ReleaseRefused(f"Release {release.name}: {name} was changed after it was built. {_REPAIR}")
+
+
+def parts_of(release: Path, place: str) -> Path:
+    """Where an index in parts stands: its directory, or the one file that it was before format 4."""
+    old = release / f"{place}.sqlite"
+    return old if old.is_file() else release / place
+
+
+def current_release(memory_dir: Path) -> Path | None:
+    """Real path of the release in use; None before the first. A link that leads nowhere is a ReleaseRefused."""
+    link = memory_dir / "current"
+    if not link.is_symlink():
+        return None
+    try:
+        return link.resolve(strict=True)
+    except PermissionError as error:
+        raise ReleaseRefused(
+            f"{link} may not be read by this user. Run dispatcher and night as the same one."
+        ) from error
+    except OSError as error:
+        raise ReleaseRefused(
+            f"{link} points to {link.readlink()}, which is not there. "
+            "hmem release rollback RUN points it at a release again; hmem release list names them."
+        ) from error
+
+
+def no_release(memory_dir: Path) -> str:
+    """Why there is no current release, and what to do: none was made, or the link is gone."""
+    if any((memory_dir / RELEASES).glob("[0-9]*")):
+        return f"{memory_dir / 'current'} is missing though there are releases. Point it at one: hmem release list, hmem release rollback RUN."
+    return f"There is no release in {memory_dir} yet; the first night makes it. Run hmem-night run once, or set HMEM_MEMORY_DIR."
+
+
+def release_dir(memory_dir: Path, run: int) -> Path:
+    return memory_dir / RELEASES / str(run)
+
+
+def summary_file(release: Path, chat_id: str) -> Path:
+    return release / SUMMARIES / f"chat_{safe_name(chat_id)}_summary.txt"

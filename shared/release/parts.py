@@ -1,0 +1,82 @@
+"""Which files of an index in parts the next one takes over: the small ones of one size are written together once there are FANOUT of them.
+
+This is the tiered merging of log-structured stores and of Lucene (O'Neil et al., "The Log-Structured Merge-Tree", 1996): from LEAST_ROWS rows on
+a row is written again once a level, so log_8(n / 512) times, and below that the small parts are, every seventh night; most nights write,
+and send, what is new and nothing else. A part is never changed: it is in the next index too, as the same file, or it is not.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from shared.errors import StorageError
+from shared.system.files import make_dir
+
+if TYPE_CHECKING:
+    from shared.vectors.base import Earlier
+
+#: Parts of one level that become one of the next, and the rows below which all parts are of the lowest level.
+FANOUT, LEAST_ROWS = 8, 4096
+SUFFIX = ".sqlite"
+
+
+def level(rows: int) -> int:
+    """0 below LEAST_ROWS; then one more each time it grows by FANOUT."""
+    found = 0
+    while rows >= LEAST_ROWS:
+        rows //= FANOUT
+        found += 1
+    return found
+
+
+def absorbed(rows: Mapping[str, int], new: int) -> set[str]:
+    """Of the parts with so many rows each, those that are to be written anew together with `new` rows; none if nothing is new."""
+    gone = set[str]()
+    size = new
+    while new:
+        same = {name for name, count in rows.items() if name not in gone and level(count) <= level(size)}
+        if len(same) < FANOUT - 1:
+            break
+        gone |= same
+        size += sum(rows[name] for name in same)
+    return gone
+
+
+def part_files(place: Path) -> list[Path]:
+    """The parts in the order in which they were made; of an index that is one file, that one."""
+    return [place] if place.is_file() else sorted(place.glob(f"*{SUFFIX}"), key=_made)
+
+
+def _made(path: Path) -> tuple[int, int, str]:
+    run, _, attempt = path.stem.partition("-")
+    return int(run) if run.isdecimal() else 0, int(attempt) if attempt.isdecimal() else 0, path.name
+
+
+def new_part(place: Path, run: int) -> Path:
+    """A name for the part that this run writes: `<run>.sqlite`, unless one that is taken over has it (the night was built twice)."""
+    path, attempt = place / f"{run}{SUFFIX}", 1
+    while path.exists():
+        attempt += 1
+        path = place / f"{run}-{attempt}{SUFFIX}"
+    return path
+
+
+def begin(place: Path, earlier: Earlier | None) -> None:
+    """The directory of a new index, with the parts of the earlier one in it."""
+    make_dir(place)
+    if earlier:
+        for name in earlier.parts:
+            take_over(earlier.path / name, place)
+
+
+def take_over(part: Path, place: Path) -> None:
+    """The same file in the new index; nobody writes to either again."""
+    try:
+        os.link(part, place / part.name)
+    except OSError as error:
+        raise StorageError(
+            f"{part} could not be linked into {place}: {error}. Look at the disk, then run the night again."
+        ) from error

@@ -1,0 +1,1 @@
+"""Recall: from a question to the items of one chat that answer it."""

@@ -1,0 +1,392 @@
+"""The ranked items of each chat in a part of `lexical/`: two tables, written once, read by chat, and kept in memory while they are asked for.
+
+    items      a row a chat: the arrays that ranking needs, one value an item, in the order of time
+    postings   a row for each chat and term: in which of the chat's items the term stands, and how often
+
+The chat's number leads both keys: what another chat said is in other rows, and its terms count in no statistic of this one. Terms are FTS5's
+own tokens (porter over unicode61, case and accents folded) of items and questions alike; an FTS5 table in memory makes them, of texts whose
+Cyrillic words have been replaced by their Russian stems (shared/text/stemming.py): porter stems English only.
+
+A chat may have rows in several parts. They are ranked as one: put in the order of time again, each posting counted among all of them.
+"""
+
+from __future__ import annotations
+
+import itertools
+import sqlite3
+import threading
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from operator import itemgetter
+from typing import Any
+
+import numpy as np
+import orjson
+from numpy.typing import NDArray
+
+from shared.ranking.question import asks, tells_time
+from shared.ranking.scoring import Array, Features, Neighbours, Posting
+from shared.text.stemming import KEPT_WORDS, stemmed
+from shared.text.time_words import Span
+from shared.turns.speakers import Speaker, namesakes
+
+SCHEMA = """
+CREATE TABLE items (
+  chat_no INTEGER PRIMARY KEY, chunk_ids BLOB NOT NULL, speakers BLOB NOT NULL, starts BLOB NOT NULL, lengths BLOB NOT NULL,
+  tokens BLOB NOT NULL, said_by BLOB NOT NULL, flags BLOB NOT NULL, users BLOB
+);
+CREATE TABLE postings (
+  chat_no INTEGER NOT NULL, term TEXT NOT NULL, ordinals BLOB NOT NULL, counts BLOB NOT NULL, PRIMARY KEY (chat_no, term)
+) WITHOUT ROWID;
+"""
+_TOKENISE = "CREATE VIRTUAL TABLE texts USING fts5(body, content='', tokenize='porter unicode61 remove_diacritics 2')"
+_COLUMNS = "chunk_ids, speakers, starts, lengths, tokens, said_by, flags, users"
+
+ASKS, TIMED = 1, 2
+#: Bytes of chats in memory. An item takes 145 or more: so some 200,000 items, 300 chats of 600, stay at hand.
+CACHE_BYTES = 32_000_000
+#: Bytes of an id beside its characters (a Python string), and of what holds it.
+_ID_BYTES = 57
+
+
+#: So few texts are put together from pieces that are known: of a day, two are new at a time.
+FEW_TEXTS = 64
+
+
+class Tokeniser:
+    """FTS5's tokens of texts. May be used from several threads.
+
+    A token never goes across white space, so the tokens of a text are those of its pieces; the pieces seen last are kept.
+    """
+
+    def __init__(self) -> None:
+        # A nameless database lies in memory and moves to the disk if it grows large.
+        self._connection = sqlite3.connect("", check_same_thread=False, isolation_level=None)
+        self._connection.execute(_TOKENISE)
+        self._connection.execute("CREATE VIRTUAL TABLE tokens USING fts5vocab(texts, instance)")
+        self._known: OrderedDict[str, tuple[str, ...]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def terms(self, text: str) -> list[str]:
+        """The distinct tokens of one text, in their order."""
+        with self._lock:
+            return sorted({term for terms in self._pieces([text])[0] for term in terms})
+
+    def postings(self, texts: Sequence[str]) -> Iterator[tuple[str, Posting]]:
+        """Each token with the places, among these texts, where it stands."""
+        with self._lock:
+            if len(texts) <= FEW_TEXTS:
+                yield from self._few(texts)
+                return
+            for term, rows in itertools.groupby(self._tokens(texts), key=itemgetter(0)):
+                places = np.fromiter((row[1] for row in rows), np.int32)
+                ordinals, counts = np.unique(places, return_counts=True)
+                yield term, (ordinals.astype(np.int32), np.minimum(counts, 65535).astype(np.uint16))
+
+    def _few(self, texts: Sequence[str]) -> Iterator[tuple[str, Posting]]:
+        found: dict[str, Counter[int]] = {}
+        for place, pieces in enumerate(self._pieces(texts)):
+            for term in itertools.chain.from_iterable(pieces):
+                found.setdefault(term, Counter())[place] += 1
+        for term in sorted(found):
+            counts = np.fromiter(found[term].values(), np.int64)
+            yield term, (np.fromiter(found[term], np.int32), np.minimum(counts, 65535).astype(np.uint16))
+
+    def _pieces(self, texts: Sequence[str]) -> list[list[tuple[str, ...]]]:
+        """Of each text the tokens of each of its pieces."""
+        pieces = [text.split() for text in texts]
+        new = list({piece for some in pieces for piece in some if piece not in self._known})
+        made: dict[str, list[str]] = {piece: [] for piece in new}
+        for term, place in self._tokens(new) if new else ():
+            made[new[place]].append(term)
+        self._known |= {piece: tuple(terms) for piece, terms in made.items()}
+        told = [[self._known[piece] for piece in some] for some in pieces]
+        for piece in itertools.chain.from_iterable(pieces):
+            self._known.move_to_end(piece)
+        while len(self._known) > KEPT_WORDS:
+            self._known.popitem(last=False)
+        return told
+
+    def _tokens(self, texts: Sequence[str]) -> Iterator[tuple[str, int]]:
+        """(token, place) for each token of each text; equal tokens follow each other."""
+        self._connection.execute("INSERT INTO texts (texts) VALUES ('delete-all')")
+        self._connection.execute("BEGIN")
+        self._connection.executemany("INSERT INTO texts (rowid, body) VALUES (?,?)", enumerate(map(stemmed, texts)))
+        self._connection.execute("COMMIT")
+        return self._connection.execute("SELECT term, doc FROM tokens")
+
+    def close(self) -> None:
+        with self._lock:
+            self._known.clear()
+            self._connection.close()
+
+
+def write_chat(connection: sqlite3.Connection, chat_no: int, entries: Sequence[Any], tokeniser: Tokeniser) -> None:
+    """Write one chat's items; entries are (chunk_id, role, speaker, user id, text, started_at, indexed text) in the order of time."""
+    n = len(entries)
+    tokens = np.zeros(n, np.int32)
+    rows = []
+    for term, (ordinals, counts) in tokeniser.postings([entry[6] for entry in entries]):
+        tokens[ordinals] += counts
+        rows.append((chat_no, term, ordinals.astype("<i4").tobytes(), counts.astype("<u2").tobytes()))
+    connection.executemany("INSERT INTO postings (chat_no, term, ordinals, counts) VALUES (?,?,?,?)", rows)
+    speakers: dict[Speaker, int] = {}
+    said_by = [speakers.setdefault((role, name, user), len(speakers)) for _, role, name, user, *_ in entries]
+    texts = [entry[4] for entry in entries]
+    arrays = (
+        np.array([entry[5] for entry in entries], "<f8"),
+        np.array([len(text) for text in texts], "<i4"),
+        tokens.astype("<i4"),
+        np.array(said_by, "<i4"),
+        np.array([ASKS * asks(text) + TIMED * tells_time(text) for text in texts], "u1"),
+    )
+    connection.execute(
+        f"INSERT INTO items (chat_no, {_COLUMNS}) VALUES (?,?,?,?,?,?,?,?,?)",  # noqa: S608 - constants
+        (
+            chat_no,
+            orjson.dumps([entry[0] for entry in entries]),
+            orjson.dumps([speaker[:2] for speaker in speakers]),  # as a program from before `users` reads it
+            *(array.tobytes() for array in arrays),
+            orjson.dumps([user for _, _, user in speakers]),
+        ),
+    )
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Items:
+    """Items of one chat in memory, in the order of time; arrays of shape (n,)."""
+
+    chat_id: str
+    speakers: list[Speaker]
+    starts: NDArray[np.float64]  # POSIX seconds
+    said_by: NDArray[np.int32]  # index into speakers
+    features: Features
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+    @property
+    def nbytes(self) -> int:
+        return self._array_bytes
+
+    @cached_property
+    def _array_bytes(self) -> int:
+        features = self.features
+        arrays = (
+            self.starts,
+            self.said_by,
+            features.tokens,
+            features.lengths,
+            features.asks,
+            features.timed,
+        )
+        return sum(array.nbytes for array in arrays) + features.neighbours.nbytes
+
+    @cached_property
+    def namesakes(self) -> dict[Speaker, str]:
+        """The marks of speakers that share a name (shared/turns/speakers.py)."""
+        return namesakes(self.speakers)
+
+    def of_speakers(self, numbers: Sequence[int]) -> Array:
+        """1 for items of these speakers."""
+        return np.isin(self.said_by, numbers).astype(np.float32)
+
+    def said_in(self, spans: Sequence[Span]) -> Array:
+        """1 for items that were said in one of these times."""
+        inside = np.zeros(len(self), np.float32)
+        for first, end in spans:
+            inside[np.searchsorted(self.starts, first) : np.searchsorted(self.starts, end)] = 1
+        return inside
+
+
+@dataclass(frozen=True, eq=False)
+class Stretch:
+    """A chat's rows in one part of the index: its number there, and their places among all items of the chat."""
+
+    part: int
+    chat_no: int
+    places: NDArray[np.int32]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ChatItems(Items):
+    """The items of one chat in a release."""
+
+    stretches: tuple[Stretch, ...]
+    chunk_ids: tuple[str, ...]
+
+    @property
+    def nbytes(self) -> int:
+        places = sum(one.places.nbytes for one in self.stretches)
+        return super().nbytes + places + sum(map(len, self.chunk_ids)) + (_ID_BYTES + 8) * len(self)
+
+
+@dataclass(frozen=True, eq=False)
+class ChatRows:
+    """A chat's row in one part, as it is stored; arrays of shape (n,)."""
+
+    part: int
+    chat_no: int
+    chunk_ids: list[str]
+    speakers: list[Speaker]
+    starts: NDArray[np.float64]
+    lengths: NDArray[np.int32]
+    tokens: NDArray[np.int32]
+    said_by: NDArray[np.int32]
+    flags: NDArray[np.uint8]
+
+
+def read_rows(connection: sqlite3.Connection, chat_id: str, part: int = 0) -> ChatRows | None:
+    """None if the chat has none in this part; sqlite3.DatabaseError if the row is not whole."""
+    row = connection.execute(
+        f"SELECT c.chat_no, {_COLUMNS} FROM chats AS c JOIN items USING (chat_no) WHERE c.chat_id = ?",  # noqa: S608 - constants
+        (chat_id,),
+    ).fetchone()
+    if row is None:
+        return None
+    chat_no, ids, speakers, *blobs, users = row
+    chunk_ids = orjson.loads(ids)
+    dtypes = ("<f8", "<i4", "<i4", "<i4", "u1")
+    starts, lengths, tokens, said_by, flags = map(np.frombuffer, blobs, dtypes)
+    if any(len(array) != len(chunk_ids) for array in (starts, lengths, tokens, said_by, flags)):
+        raise sqlite3.DatabaseError(f"the items of chat number {chat_no} are not whole")
+    pairs = orjson.loads(speakers)
+    named = zip(pairs, orjson.loads(users) if users else [None] * len(pairs), strict=True)
+    said = [(role, name, user) for (role, name), user in named]
+    return ChatRows(part, chat_no, chunk_ids, said, starts, lengths, tokens, said_by, flags)
+
+
+def chat_items(chat_id: str, parts: Sequence[ChatRows]) -> ChatItems:
+    """A chat's items of all parts as one: in the order of time, as if they had been written together."""
+    ids = [chunk_id for part in parts for chunk_id in part.chunk_ids]
+    starts = np.concatenate([part.starts for part in parts])
+    order = np.arange(len(ids)) if len(parts) == 1 else _order(ids, starts)
+    places = np.empty(len(ids), np.int32)
+    places[order] = np.arange(len(ids), dtype=np.int32)
+    lengths = np.concatenate([part.lengths for part in parts])[order].astype(np.float32)
+    flags = np.concatenate([part.flags for part in parts])[order]
+    speakers: dict[Speaker, int] = {}
+    said_by = [_numbers(part, speakers)[part.said_by] for part in parts]
+    ends = np.cumsum([len(part.chunk_ids) for part in parts]).tolist()
+    return ChatItems(
+        chat_id=chat_id,
+        stretches=tuple(
+            Stretch(part.part, part.chat_no, places[end - len(part.chunk_ids) : end])
+            for part, end in zip(parts, ends, strict=True)
+        ),
+        chunk_ids=tuple(ids[row] for row in order.tolist()),
+        speakers=list(speakers),
+        starts=starts[order],
+        said_by=np.concatenate(said_by)[order],
+        features=Features(
+            tokens=np.concatenate([part.tokens for part in parts])[order].astype(np.float32),
+            lengths=lengths,
+            asks=(flags & ASKS > 0).astype(np.float32),
+            timed=(flags & TIMED > 0).astype(np.float32),
+            neighbours=Neighbours(lengths, starts[order]),
+        ),
+    )
+
+
+def _order(ids: Sequence[str], starts: NDArray[np.float64]) -> NDArray[np.intp]:
+    """By time; what was said in the same instant as one part would have it."""
+    order = np.argsort(starts, kind="stable")
+    same = starts[order[1:]] == starts[order[:-1]]
+    tied = np.zeros(len(ids), bool)
+    tied[1:] |= same
+    tied[:-1] |= same
+    places = np.flatnonzero(tied)
+    order[places] = sorted(order[places].tolist(), key=lambda row: (starts[row], turn_order(ids[row])))
+    return order
+
+
+def turn_order(chunk_id: str) -> tuple[str, bool, int]:
+    """What chunks of the same instant are ordered by: task id, the question before the answer, passage."""
+    turn_id, _, passage = chunk_id.rpartition("#")
+    task_id, _, role = turn_id.rpartition(":")
+    return task_id, role != "user", int(passage) if passage.isdecimal() else 0
+
+
+def _numbers(part: ChatRows, speakers: dict[Speaker, int]) -> NDArray[np.int32]:
+    """The number, among all speakers of the chat, of each of this part's."""
+    return np.array([speakers.setdefault(pair, len(speakers)) for pair in part.speakers], np.int32)
+
+
+def read_postings(connection: sqlite3.Connection, stretch: Stretch, terms: Sequence[str]) -> dict[str, Posting]:
+    """Where these terms stand in a chat's stretch, those that do, as places among all of its items; sqlite3.DatabaseError if a row is not whole."""
+    marks = ",".join("?" * len(terms))
+    rows = connection.execute(
+        f"SELECT term, ordinals, counts FROM postings WHERE chat_no = ? AND term IN ({marks})",  # noqa: S608 - marks only
+        (stretch.chat_no, *terms),
+    )
+    found = {term: (np.frombuffer(ordinals, "<i4"), np.frombuffer(counts, "<u2")) for term, ordinals, counts in rows}
+    if any(len(one) != len(two) or not len(one) or one[-1] >= len(stretch.places) for one, two in found.values()):
+        raise sqlite3.DatabaseError(f"the postings of chat number {stretch.chat_no} are not whole")
+    return {term: (stretch.places[ordinals], counts) for term, (ordinals, counts) in found.items()}
+
+
+def read_vocabulary(connection: sqlite3.Connection, stretch: Stretch) -> str:
+    """The terms of a chat's stretch, a line each, with an empty one ahead and behind."""
+    rows = connection.execute("SELECT term FROM postings WHERE chat_no = ?", (stretch.chat_no,))
+    return "\n".join(["", *(term for (term,) in rows), ""])
+
+
+def containing(vocabulary: str, part: str) -> Iterator[str]:
+    """The lines that a part of a word stands in."""
+    at = vocabulary.find(part)
+    while at >= 0:
+        end = vocabulary.index("\n", at)
+        yield vocabulary[vocabulary.rindex("\n", 0, at) + 1 : end]
+        at = vocabulary.find(part, end)
+
+
+def read_terms(connection: sqlite3.Connection, stretch: Stretch, beginning: str) -> list[str]:
+    """The terms of a chat's stretch that begin so."""
+    sql = "SELECT term FROM postings WHERE chat_no = ? AND term >= ? AND term < ?"
+    return [term for (term,) in connection.execute(sql, (stretch.chat_no, beginning, beginning + "\U0010ffff"))]
+
+
+def joined_postings(found: Sequence[dict[str, Posting]]) -> dict[str, Posting]:
+    """The postings of a chat's stretches together, the terms in their order."""
+    terms = sorted({term for postings in found for term in postings})
+    return {term: _joined([postings[term] for postings in found if term in postings]) for term in terms}
+
+
+def _joined(parts: Sequence[Posting]) -> Posting:
+    if len(parts) == 1:
+        return parts[0]
+    return np.concatenate([ordinals for ordinals, _ in parts]), np.concatenate([counts for _, counts in parts])
+
+
+class ChatCache:
+    """The chats asked for last, up to a number of bytes; one that is larger than that is kept alone. May be used from several threads."""
+
+    def __init__(self, read: Callable[[str], ChatItems | None], limit: int = CACHE_BYTES) -> None:
+        self._read = read
+        self._limit = limit
+        self._held: OrderedDict[str, tuple[ChatItems, int]] = OrderedDict()
+        self._bytes = 0
+        self._lock = threading.Lock()
+
+    def get(self, chat_id: str) -> ChatItems | None:
+        with self._lock:
+            if chat_id in self._held:
+                self._held.move_to_end(chat_id)
+                return self._held[chat_id][0]
+        items = self._read(chat_id)
+        if items is not None:
+            self._keep(chat_id, items)
+        return items
+
+    def _keep(self, chat_id: str, items: ChatItems) -> None:
+        size = items.nbytes
+        with self._lock:
+            if chat_id in self._held:  # another thread was quicker
+                return
+            self._held[chat_id] = items, size
+            self._bytes += size
+            while self._bytes > self._limit and len(self._held) > 1:
+                _, (_, gone) = self._held.popitem(last=False)
+                self._bytes -= gone

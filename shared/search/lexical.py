@@ -1,0 +1,358 @@
+"""`lexical/`: the chunks of a release, and what they are ranked by (shared/search/chat_items.py), scoped by chat, in parts (shared/release/parts.py).
+
+A part is built closed (`journal_mode=DELETE`, nothing beside it), never written again, and read with `mode=ro&immutable=1`, which works on a
+read-only mount. There is no full-text index over all chats: each chat has rows of its own, and every chunk's chat id is compared again on
+the way out. Each chunk is in one part.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import sqlite3
+import threading
+from collections import Counter, OrderedDict
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import closing, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from shared.errors import LedgerMismatch
+from shared.ranking.question import Match, query_terms, query_words
+from shared.release.integrity import check_database, damage_named, open_closed
+from shared.release.parts import begin, new_part, part_files
+from shared.turns.chunk import COLUMNS, chunk_of, values_of
+from shared.turns.chunk import Chunk as Chunk
+
+if TYPE_CHECKING:
+    from shared.ranking.scoring import Posting
+    from shared.search.chat_items import ChatCache, ChatItems, Stretch, Tokeniser
+    from shared.vectors.base import Earlier
+
+#: Raise it when a part is laid out in another way, or would hold other rows of the same chunks.
+LAYOUT = 3
+SCHEMA = """
+CREATE TABLE chats (chat_no INTEGER PRIMARY KEY, chat_id TEXT NOT NULL UNIQUE);
+CREATE TABLE chunks (
+  chunk_no INTEGER PRIMARY KEY, chunk_id TEXT NOT NULL UNIQUE, chat_id TEXT NOT NULL, exchange TEXT NOT NULL,
+  turn_ids TEXT NOT NULL, role TEXT NOT NULL, speaker TEXT NOT NULL, text TEXT NOT NULL,
+  started_at REAL NOT NULL, ended_at REAL NOT NULL, passage INTEGER NOT NULL, passages INTEGER NOT NULL, user_id TEXT,
+  origin TEXT
+);
+CREATE INDEX chunks_by_exchange ON chunks (chat_id, exchange, role, passage);
+"""
+
+#: Ids in one statement; SQLite takes 32,766.
+IDS_AT_ONCE = 1000
+#: Chunks that are kept once they were read: a chat's best ones come again from question to question. One takes a kilobyte beside its text.
+CHUNKS_KEPT = 16_384
+#: Chats' vocabularies that are kept, of those asked last for a part of a word: 10 bytes a term.
+VOCABULARIES_KEPT = 64
+
+
+def version() -> str:
+    """What a part follows from beside its chunks: only parts of the same are taken over."""
+    stemmer = importlib.metadata.version("snowballstemmer")
+    return f"layout {LAYOUT}, SQLite {sqlite3.sqlite_version}, snowballstemmer {stemmer}"
+
+
+def build(place: Path, run: int, rows: Iterable[tuple[Chunk, str]], earlier: Earlier | None = None) -> None:
+    """Write `lexical/` from (chunk, indexed text) pairs, in any order, and close it; `check` proves it.
+
+    The parts of `earlier` are taken over; what they do not hold becomes a part of its own.
+    """
+    begin(place, earlier)
+    held = set[str]().union(*earlier.held.values()) if earlier else set[str]()
+    path = new_part(place, run)
+    if not _write_part(path, (row for row in rows if row[0].chunk_id not in held)) and len(part_files(place)) > 1:
+        path.unlink()
+
+
+def _write_part(path: Path, rows: Iterable[tuple[Chunk, str]]) -> int:
+    """How many chunks the new file holds."""
+    from shared.search import chat_items as chat_index
+
+    number = 0
+    with closing(sqlite3.connect(path)) as connection, closing(sqlite3.connect("")) as indexed:
+        connection.execute("PRAGMA journal_mode=DELETE")
+        connection.executescript(SCHEMA + chat_index.SCHEMA)
+        indexed.execute("CREATE TABLE texts (chunk_no INTEGER PRIMARY KEY, body TEXT)")
+        chats: dict[str, int] = {}
+        for number, (chunk, text) in enumerate(rows, start=1):
+            chats.setdefault(chunk.chat_id, len(chats) + 1)
+            connection.execute(
+                f"INSERT INTO chunks (chunk_no, {COLUMNS}) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?)",  # noqa: S608 - constants
+                (number, *values_of(chunk)),
+            )
+            indexed.execute("INSERT INTO texts VALUES (?,?)", (number, text))
+        connection.executemany("INSERT INTO chats (chat_no, chat_id) VALUES (?,?)", [(n, c) for c, n in chats.items()])
+        _write_items(connection, indexed, chats)
+        connection.commit()
+    return number
+
+
+def open_part(path: Path) -> sqlite3.Connection:
+    """A part to read from. In one of an earlier layout, of a release from before, nobody's id (1), and nobody's quote and forward (2) are known: its
+    tables are read as if it had them empty."""
+    connection = open_closed(path)
+    with suppress(sqlite3.DatabaseError):  # a damaged one says so when it is asked
+        there = {name for (name,) in connection.execute("SELECT name FROM pragma_table_info('chunks')")}
+        if missing := [f"NULL AS {name}" for name in ("user_id", "origin") if name not in there]:
+            connection.execute(f"CREATE TEMP VIEW chunks AS SELECT *, {', '.join(missing)} FROM main.chunks")  # noqa: S608 - constants
+        if "user_id" not in there:
+            connection.execute("CREATE TEMP VIEW items AS SELECT *, NULL AS users FROM main.items")
+    return connection
+
+
+def part_ids(path: Path) -> dict[str, list[str]]:
+    """The chunk ids of one part by chat, in the order of time, as its items name them: `check` has proven that these are its chunks."""
+    sql = "SELECT c.chat_id, i.chunk_ids FROM chats AS c JOIN items AS i USING (chat_no) ORDER BY chat_no"
+    with damage_named(path), closing(open_closed(path)) as connection:
+        return {chat_id: orjson.loads(ids) for chat_id, ids in connection.execute(sql)}
+
+
+def _write_items(connection: sqlite3.Connection, indexed: sqlite3.Connection, chats: Mapping[str, int]) -> None:
+    """What each chat is ranked by; `indexed` holds the text that is searched, by chunk number."""
+    from shared.search.chat_items import Tokeniser, write_chat
+
+    sql = "SELECT chunk_no, chunk_id, role, speaker, user_id, text, started_at FROM chunks WHERE chat_id = ? ORDER BY started_at, chunk_no"
+    with closing(Tokeniser()) as tokeniser:
+        for chat_id, chat_no in chats.items():
+            entries = [
+                (*entry, *indexed.execute("SELECT body FROM texts WHERE chunk_no = ?", (number,)).fetchone())
+                for number, *entry in connection.execute(sql, (chat_id,))
+            ]
+            write_chat(connection, chat_no, entries, tokeniser)
+
+
+def check(place: Path, chunks_per_chat: Mapping[str, int], earlier: Earlier | None = None) -> dict[str, int]:
+    """Prove the closed files: rows by keyword of each chat, as the index answers; the files stay as they are.
+
+    A part that was taken over was proven by the night that wrote it, and its hash is still the same: its rows are only counted.
+    LedgerMismatch if a chat's chunks are not all there, or others are; StorageError if a file is damaged.
+    """
+    stored, found = Counter[str](), Counter[str]()
+    others = 0
+    for path in part_files(place):
+        proven = earlier is not None and path.name in earlier.parts
+        if not proven:
+            check_database(path)
+        with damage_named(path), closing(open_closed(path)) as connection:
+            rows = dict(connection.execute("SELECT chat_id, count(*) FROM chunks GROUP BY chat_id").fetchall())
+            told, more = (rows, 0) if proven else _found_in(connection)
+        stored.update(rows)
+        found.update(told)
+        others += more
+    if not stored == found == Counter(chunks_per_chat) or others:
+        raise LedgerMismatch(
+            f"{place} holds {stored.total()} chunks of {len(stored)} chats and finds {found.total()} by keyword; "
+            f"{sum(chunks_per_chat.values())} of {len(chunks_per_chat)} were made. Nothing was published; run the night again."
+        )
+    return dict(found)
+
+
+def _found_in(connection: sqlite3.Connection) -> tuple[dict[str, int], int]:
+    """Of one part: the items of each chat, and how many rows belong to no chat."""
+    chats = [chat_id for (chat_id,) in connection.execute("SELECT chat_id FROM chats")]
+    (items,) = connection.execute("SELECT count(*) FROM items").fetchone()
+    (others,) = connection.execute(
+        "SELECT count(*) FROM postings WHERE chat_no NOT IN (SELECT chat_no FROM chats)"
+    ).fetchone()
+    return {chat_id: _own_items(connection, chat_id) for chat_id in chats}, others + abs(items - len(chats))
+
+
+def _own_items(connection: sqlite3.Connection, chat_id: str) -> int:
+    """How many items the chat has; -1 if they are not its own chunks, or its postings do not add up to the tokens of each of them."""
+    import numpy as np
+
+    from shared.search.chat_items import read_rows
+
+    items = read_rows(connection, chat_id)
+    own = [row[0] for row in connection.execute("SELECT chunk_id FROM chunks WHERE chat_id = ?", (chat_id,))]
+    if items is None or sorted(own) != sorted(items.chunk_ids):
+        return -1
+    rows = connection.execute("SELECT ordinals, counts FROM postings WHERE chat_no = ?", (items.chat_no,)).fetchall()
+    ordinals = np.frombuffer(b"".join(row[0] for row in rows), "<i4")
+    counts = np.frombuffer(b"".join(row[1] for row in rows), "<u2")
+    if len(ordinals) != len(counts) or (len(ordinals) and not 0 <= ordinals.min() <= ordinals.max() < len(own)):
+        return -1
+    sums = np.bincount(ordinals, counts, minlength=len(own))
+    return len(own) if np.array_equal(sums, items.tokens) else -1
+
+
+@dataclass(frozen=True)
+class Ranked:
+    """The tokeniser of questions, and the chats in memory."""
+
+    tokeniser: Tokeniser
+    cache: ChatCache
+
+
+class LexicalIndex:
+    """Reader of one release's `lexical/`, or of one part. May be used from several threads."""
+
+    def __init__(self, place: Path) -> None:
+        paths = part_files(place)
+        if not paths:
+            raise sqlite3.OperationalError(f"{place} holds no part")
+        self._connections = [open_part(path) for path in paths]
+        self._lock = threading.Lock()
+        self._ranked: Ranked | None = None
+        self._kept: OrderedDict[str, Chunk] = OrderedDict()
+        self._keeping = threading.Lock()
+        self._vocabularies: OrderedDict[tuple[int, int], str] = OrderedDict()
+
+    def close(self) -> None:
+        with self._keeping:
+            self._kept.clear()
+        with self._lock:
+            self._vocabularies.clear()
+            for connection in self._connections:
+                connection.close()
+            if self._ranked:
+                self._ranked.tokeniser.close()
+
+    def items(self, chat_id: str) -> ChatItems | None:
+        """The chat's items, kept in memory from the first time on; None for an unknown chat."""
+        return self._ranking().cache.get(chat_id)
+
+    def terms(self, words: Sequence[str]) -> list[str]:
+        """What is looked for, given the words of a question."""
+        return self._ranking().tokeniser.terms(" ".join(query_terms(words)))
+
+    def postings(self, items: ChatItems, terms: Sequence[str]) -> dict[str, Posting]:
+        """Where these terms stand in a chat, those that do."""
+        from shared.search.chat_items import joined_postings, read_postings
+
+        with self._lock:
+            return joined_postings([read_postings(self._connections[one.part], one, terms) for one in items.stretches])
+
+    def containing(self, items: ChatItems, parts: Sequence[str]) -> list[str]:
+        """The terms of a chat that one of these parts of words stands in."""
+        from shared.search.chat_items import containing
+
+        told = [self._vocabulary(one) for one in items.stretches]
+        return list(dict.fromkeys(term for terms in told for part in parts for term in containing(terms, part)))
+
+    def _vocabulary(self, stretch: Stretch) -> str:
+        """Kept: of 50,000 terms it takes 30 ms to read, and 1 ms to look through."""
+        from shared.search.chat_items import read_vocabulary
+
+        key = stretch.part, stretch.chat_no
+        with self._lock:
+            terms = self._vocabularies.get(key)
+            if terms is None:
+                self._vocabularies[key] = terms = read_vocabulary(self._connections[stretch.part], stretch)
+            self._vocabularies.move_to_end(key)
+            while len(self._vocabularies) > VOCABULARIES_KEPT:
+                self._vocabularies.popitem(last=False)
+        return terms
+
+    def beginning(self, items: ChatItems, letters: str) -> set[str]:
+        """The terms of a chat that begin so."""
+        from shared.search.chat_items import read_terms
+
+        with self._lock:
+            return {term for one in items.stretches for term in read_terms(self._connections[one.part], one, letters)}
+
+    def search(self, query: str, chat_id: str, k: int) -> list[Match]:
+        """The chat's chunks that hold one of the words, best first; score is BM25 with what stands near (higher is better)."""
+        import numpy as np
+
+        from shared.ranking.scoring import bm25
+
+        items = self.items(chat_id)
+        if items is None or not (postings := self.postings(items, self.terms(query_words(query)))):
+            return []
+        scores = bm25(postings.values(), items.features)
+        holding = np.unique(np.concatenate([ordinals for ordinals, _ in postings.values()]))
+        ranked = holding[np.lexsort((-holding, -scores[holding]))][:k]
+        return [Match(items.chunk_ids[at], float(scores[at])) for at in ranked]
+
+    def _ranking(self) -> Ranked:
+        """What ranking needs beside the file; made when somebody asks, since numpy is slow to load."""
+        with self._lock:
+            if self._ranked is None:
+                from shared.search.chat_items import ChatCache, Tokeniser
+
+                self._ranked = Ranked(Tokeniser(), ChatCache(self._read_items))
+            return self._ranked
+
+    def _read_items(self, chat_id: str) -> ChatItems | None:
+        from shared.search.chat_items import chat_items, read_rows
+
+        with self._lock:
+            rows = [read_rows(connection, chat_id, part) for part, connection in enumerate(self._connections)]
+        parts = [one for one in rows if one]
+        return chat_items(chat_id, parts) if parts else None
+
+    def chunks(self, chunk_ids: Sequence[str], chat_id: str) -> dict[str, Chunk]:
+        """Chunks by id, of this chat only: an id of another chat is not found."""
+        with self._keeping:
+            found = {name: chunk for name in chunk_ids if (chunk := self._kept.get(name)) and chunk.chat_id == chat_id}
+            for name in found:
+                self._kept.move_to_end(name)
+        if missing := [name for name in chunk_ids if name not in found]:
+            found |= self._read_chunks(missing, chat_id)
+        return found
+
+    def _read_chunks(self, chunk_ids: Sequence[str], chat_id: str) -> dict[str, Chunk]:
+        marks = ",".join("?" * len(chunk_ids))
+        # `+`: else SQLite walks through the whole chat for them (50 of 65 ms in a chat of 100,000).
+        sql = f"SELECT {COLUMNS} FROM chunks WHERE chunk_id IN ({marks}) AND +chat_id = ?"  # noqa: S608 - marks only
+        read = {chunk.chunk_id: chunk for chunk in map(chunk_of, self._rows(sql, (*chunk_ids, chat_id)))}
+        with self._keeping:
+            self._kept |= read
+            while len(self._kept) > CHUNKS_KEPT:
+                self._kept.popitem(last=False)
+        return read
+
+    def holding(self, chat_id: str, turn_ids: Iterable[str]) -> set[str]:
+        """Which of these turns the chat has chunks of."""
+        firsts = [f"{turn_id}#1" for turn_id in turn_ids]
+        found = set[str]()
+        for start in range(0, len(firsts), IDS_AT_ONCE):
+            part = firsts[start : start + IDS_AT_ONCE]
+            marks = ",".join("?" * len(part))
+            sql = f"SELECT chunk_id FROM chunks WHERE chunk_id IN ({marks}) AND +chat_id = ?"  # noqa: S608 - marks only
+            found |= {chunk_id.removesuffix("#1") for (chunk_id,) in self._rows(sql, (*part, chat_id))}
+        return found
+
+    def questions_of(self, chunks: Sequence[Chunk], chat_id: str) -> dict[str, str]:
+        """Texts of the questions that these answers belong to, by exchange; of this chat only, and none where there was no question."""
+        asked = {chunk.exchange for chunk in chunks if chunk.role == "asst" and chunk.chat_id == chat_id}
+        marks = ",".join("?" * len(asked))
+        sql = (
+            f"SELECT passage, exchange, text FROM chunks WHERE chat_id = ? AND exchange IN ({marks}) AND role = 'user'"  # noqa: S608 - marks only
+        )
+        rows = sorted(self._rows(sql, (chat_id, *asked)), reverse=True)
+        return {exchange: text for _, exchange, text in rows}  # that of the first passage comes last
+
+    def chunks_per_chat(self) -> dict[str, int]:
+        counted = Counter[str]()
+        for chat_id, count in self._rows("SELECT chat_id, count(*) FROM chunks GROUP BY chat_id", ()):
+            counted[chat_id] += count
+        return dict(counted)
+
+    def first_texts(self, chats: int) -> list[tuple[str, str]]:
+        """(chat id, text of its first chunk that holds a word) of so many chats, spread over all."""
+        rows = self._rows(
+            "SELECT chat_id, min(chunk_no), text FROM chunks WHERE text GLOB '*[A-Za-z]*' GROUP BY chat_id", ()
+        )
+        texts = {str(chat_id): str(text) for chat_id, _, text in reversed(rows)}  # of the oldest part that has one
+        step = max(1, len(texts) // chats)
+        return sorted(texts.items())[::step][:chats]
+
+    def all_chunks(self) -> list[Chunk]:
+        """Every chunk in order of chat and time: for verification and rebuild comparisons, not for recall."""
+        from shared.search.chat_items import turn_order
+
+        chunks = [chunk_of(row) for row in self._rows(f"SELECT {COLUMNS} FROM chunks", ())]  # noqa: S608 - constants
+        return sorted(chunks, key=lambda chunk: (chunk.chat_id, chunk.started_at, turn_order(chunk.chunk_id)))
+
+    def _rows(self, sql: str, parameters: Sequence[object]) -> list[tuple[Any, ...]]:
+        """Of all parts, one after the other."""
+        with self._lock:
+            return [row for one in self._connections for row in one.execute(sql, tuple(parameters))]

@@ -1,0 +1,271 @@
+"""A chat's items of the release and of the day as one, so that all are ranked on one scale; and what must not be seen taken out of both.
+
+The items stand in the order of time, whichever side they come from: as they would in a release that held them all. So the statistics of the
+words, what stands beside an item, and how alike the best one is are those of the whole chat (shared/ranking/scoring.py).
+"""
+
+from __future__ import annotations
+
+import threading
+from bisect import bisect_left
+from collections import OrderedDict
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shared.ranking.scoring import Array, Features, Integers, Neighbours, Posting
+from shared.search.chat_items import ChatItems, Items
+from shared.search.day_items import DayItems, order_of
+from shared.search.lexical import Chunk
+from shared.search.lookup import Hidden
+from shared.turns.speakers import Speaker
+
+#: Merged chats that are kept: those asked for last, up to so many bytes and chats. One of 100,000 items takes 7 MB, one of 600 takes 45 KB.
+CACHE_BYTES, CACHE_CHATS = 16_000_000, 64
+
+#: Which of these turns the release has chunks of, in one chat.
+Holding = Callable[[str, Iterable[str]], Collection[str]]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Merged(Items):
+    """What is ranked. A source's rows are the release's (0, 1, …), then the day's; `order` and `places` are None where the release stands alone."""
+
+    release: ChatItems | None
+    day: DayItems | None
+    hidden: Hidden
+    gone: Integers  # rows of the release that are hidden by name
+    order: Integers | None = None  # (n,): the row of each item
+    places: Integers | None = None  # (rows,): the item of each row, -1 for none
+    appended: bool = False  # all of the release stands first, as it is
+
+    @property
+    def nbytes(self) -> int:
+        if self.order is None or self.places is None:
+            return 0
+        return super().nbytes + self.order.nbytes + self.places.nbytes
+
+    def rows(self, items: Integers) -> list[int]:
+        """The rows of these items."""
+        rows: list[int] = (items if self.order is None else self.order[items]).tolist()
+        return rows
+
+    def chunk_id(self, row: int) -> str:
+        return self.release.chunk_ids[row] if self.release and row < len(self.release) else self.of_day(row).chunk_id
+
+    def of_day(self, row: int) -> Chunk:
+        """The chunk of a row of the day."""
+        if self.day is None:
+            raise IndexError(f"row {row} is none of the release, and there is no day")
+        return self.day.turns[row - self.first_of_day].chunk
+
+    @property
+    def first_of_day(self) -> int:
+        return len(self.release) if self.release else 0
+
+    @property
+    def has_day(self) -> bool:
+        """Whether anything of the day is ranked."""
+        return self.places is not None and bool((self.places[self.first_of_day :] >= 0).any())
+
+    def day_questions(self, exchanges: Collection[str]) -> dict[str, str]:
+        """The day's own questions, by exchange: of a long one its first passage. Hidden ones, and those that the release holds, are left out."""
+        if self.day is None or self.places is None:
+            return {}
+        found: dict[str, str] = {}
+        for turn, item in zip(self.day.turns, self.places[self.first_of_day :], strict=True):
+            chunk = turn.chunk
+            if item >= 0 and chunk.role == "user" and chunk.exchange in exchanges and chunk.chat_id == self.chat_id:
+                found.setdefault(chunk.exchange, chunk.text)
+        return found
+
+    def postings(self, of_release: Mapping[str, Posting], of_day: Mapping[str, Posting]) -> dict[str, Posting]:
+        """Where terms stand among the items, those that do, in the order of the terms."""
+        if self.places is None:
+            return dict(of_release)
+        found: dict[str, Posting] = {}
+        for term in sorted(of_release.keys() | of_day.keys()):
+            parts = [self._moved(posting, 0) for posting in (of_release.get(term),) if posting]
+            parts += [self._moved(posting, self.first_of_day) for posting in (of_day.get(term),) if posting]
+            ordinals, counts = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
+            if len(ordinals):
+                found[term] = ordinals, counts
+        return found
+
+    def inside(self, since: float | None, until: float | None) -> NDArray[np.bool_] | None:
+        """The items that were said from `since` on and before `until` (POSIX seconds); None for all."""
+        if since is None and until is None:
+            return None
+        after = np.ones(len(self), bool) if since is None else self.starts >= since
+        return after if until is None else after & (self.starts < until)
+
+    def _moved(self, posting: Posting, first: int) -> Posting:
+        if self.places is None or (self.appended and not first):
+            return posting
+        ordinals = self.places[posting[0] + first]
+        there = ordinals >= 0
+        return (ordinals, posting[1]) if there.all() else (ordinals[there], posting[1][there])
+
+    def cosines(self, of_release: Array | None, of_day: Array | None) -> Array | None:
+        """Similarities of the items; NaN for those of a side that was not asked, None if neither was."""
+        if of_release is None and of_day is None:
+            return None
+        if self.order is None:
+            return of_release
+        one = np.full(self.first_of_day, np.nan, np.float32) if of_release is None else of_release
+        two = np.full(len(self.day or ()), np.nan, np.float32) if of_day is None else of_day
+        return np.concatenate([one, two]).astype(np.float32, copy=False)[self.order]
+
+
+def merge(
+    chat_id: str,
+    release: ChatItems | None,
+    day: DayItems | None,
+    hidden: Hidden,
+    holding: Holding,
+    earlier: Merged | None = None,
+) -> Merged:
+    """One chat's items together, of which there is at least one side; a turn that the release holds is taken from there alone.
+
+    `earlier` is what was merged of this chat before: what follows from the same parts is taken over.
+    """
+    same_gone = earlier is not None and earlier.release is release and earlier.hidden == hidden
+    gone = earlier.gone if earlier and same_gone else _named(release, hidden.turn_ids)
+    if release and not day and not hidden:
+        same = {name: getattr(release, name) for name in ("chat_id", "speakers", "starts", "said_by", "features")}
+        return Merged(**same, release=release, day=None, hidden=hidden, gone=gone)
+    order = _order(release, _rows_of_day(chat_id, day, hidden, release, holding), day, hidden, gone)
+    first = len(release) if release else 0
+    places = np.full(first + len(day or ()), -1, np.int32)
+    places[order] = np.arange(len(order), dtype=np.int32)
+    speakers, said_by = _speakers(release, day, order)
+    appended = release is not None and np.array_equal(order[:first], np.arange(first))
+    starts = np.concatenate([side.starts for side in (release, day) if side is not None])[order]
+    return Merged(
+        chat_id=chat_id,
+        speakers=speakers,
+        starts=starts,
+        said_by=said_by,
+        features=_features(release, day, order, starts, appended=appended),
+        release=release,
+        day=day,
+        hidden=hidden,
+        gone=gone,
+        order=order,
+        places=places,
+        appended=appended,
+    )
+
+
+def _named(release: ChatItems | None, turn_ids: Collection[str]) -> Integers:
+    """Rows of the release that belong to these turns."""
+    if not turn_ids or release is None:
+        return np.zeros(0, np.int32)
+    rows = [row for row, name in enumerate(release.chunk_ids) if name.rpartition("#")[0] in turn_ids]
+    return np.array(rows, np.int32)
+
+
+def _rows_of_day(
+    chat_id: str, day: DayItems | None, hidden: Hidden, release: ChatItems | None, holding: Holding
+) -> list[int]:
+    """Rows of the day that are ranked: neither hidden nor of a turn that the release holds."""
+    if not day:
+        return []
+    turn_ids = dict.fromkeys(turn_id for turn in day.turns for turn_id in turn.chunk.turn_ids)
+    held = frozenset(holding(chat_id, turn_ids)) if release else frozenset()
+    return [
+        row
+        for row, turn in enumerate(day.turns)
+        if held.isdisjoint(turn.chunk.turn_ids) and not hidden.covers(turn.chunk)
+    ]
+
+
+def _order(
+    release: ChatItems | None, rows: list[int], day: DayItems | None, hidden: Hidden, gone: Integers
+) -> Integers:
+    """The rows that are ranked, in the order of time."""
+    first = len(release) if release else 0
+    kept = np.ones(first, bool)
+    kept[gone] = False
+    order = np.arange(first, dtype=np.int32)
+    if release and hidden.before is not None:
+        kept[: np.searchsorted(release.starts, hidden.before)] = False
+    if day and rows:
+        before = _positions(release, day, rows) if release else np.zeros(len(rows), np.int64)
+        order = np.insert(order, before, np.array(rows, np.int32) + first)
+        kept = np.insert(kept, before, np.ones(len(rows), bool))
+    return order[kept].astype(np.int32)
+
+
+def _positions(release: ChatItems, day: DayItems, rows: list[int]) -> NDArray[np.int64]:
+    """Before which item of the release each of these rows belongs; items of the same second are ordered as the night orders them."""
+    times = day.starts[rows]
+    low, high = (np.searchsorted(release.starts, times, side) for side in ("left", "right"))
+    found = low.astype(np.int64)
+    for at in np.flatnonzero(low < high):
+        key = order_of(day.turns[rows[at]].chunk.chunk_id)
+        found[at] = bisect_left(release.chunk_ids, key, int(low[at]), int(high[at]), key=order_of)
+    return found
+
+
+def _speakers(
+    release: ChatItems | None, day: DayItems | None, order: Integers
+) -> tuple[list[Speaker], NDArray[np.int32]]:
+    """Those who said an item that is ranked (whoever is forgotten is no speaker), and who said each."""
+    numbers = {speaker: number for number, speaker in enumerate(release.speakers)} if release else {}
+    turns = day.turns if day else ()
+    said = [numbers.setdefault(turn.chunk.person, len(numbers)) for turn in turns]
+    rows = np.array(said, np.int32)
+    said_by = (rows if release is None else np.concatenate([release.said_by, rows]))[order]
+    there = np.flatnonzero(np.bincount(said_by, minlength=len(numbers)))
+    again = np.zeros(len(numbers), np.int32)
+    again[there] = np.arange(len(there))
+    named = list(numbers)
+    return [named[number] for number in there], again[said_by]
+
+
+def _features(
+    release: ChatItems | None, day: DayItems | None, order: Integers, starts: NDArray[np.float64], *, appended: bool
+) -> Features:
+    old = release.features if release else None
+    sides: list[Features | DayItems] = [side for side in (old, day) if side is not None]
+
+    def both(name: str) -> Array:
+        return np.concatenate([getattr(side, name) for side in sides])[order].astype(np.float32)
+
+    lengths = both("lengths")
+    near = old.neighbours.longer(lengths, starts) if old and appended else Neighbours(lengths, starts)
+    return Features(tokens=both("tokens"), lengths=lengths, asks=both("asks"), timed=both("timed"), neighbours=near)
+
+
+class MergedCache:
+    """What was merged last, a chat once. One release has one; it may be used from several threads."""
+
+    def __init__(self, bytes_: int = CACHE_BYTES, chats: int = CACHE_CHATS) -> None:
+        self._bytes, self._chats = bytes_, chats
+        self._held: OrderedDict[str, Merged] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def get(
+        self, chat_id: str, release: ChatItems | None, day: DayItems | None, hidden: Hidden, holding: Holding
+    ) -> Merged:
+        """These together; made only if one of them is another than last time. `day` is compared by identity: a revision is an object."""
+        if release and not day and not hidden:  # nothing to keep: it is the release's own arrays
+            return merge(chat_id, release, day, hidden, holding)
+        with self._lock:
+            held = self._held.get(chat_id)
+        if held and held.release is release and held.day is day and held.hidden == hidden:
+            return held
+        made = merge(chat_id, release, day, hidden, holding, held)
+        with self._lock:
+            self._held[chat_id] = made
+            self._held.move_to_end(chat_id)
+            while len(self._held) > 1 and (len(self._held) > self._chats or self.nbytes > self._bytes):
+                self._held.popitem(last=False)
+        return made
+
+    @property
+    def nbytes(self) -> int:
+        return sum(one.nbytes for one in self._held.values())

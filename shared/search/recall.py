@@ -1,0 +1,300 @@
+"""Recall: the one way to what a chat said. `OpenRelease.recall(chat_id, …)`, and `DayRecall.recall` before the first night, are the only searches
+there are, and both are scoped. What a lookup does stands in shared/search/lookup.py.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+import time
+from collections.abc import Collection, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, closing
+from dataclasses import replace
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from shared.config.settings import Settings
+from shared.errors import ReleaseRefused
+from shared.ranking.question import query_terms
+from shared.release.manifest import (
+    LEXICAL,
+    OLDEST_READ,
+    Manifest,
+    parts_of,
+    prove_file,
+    prove_folder,
+    read_manifest,
+    summary_file,
+)
+from shared.release.retention import reading
+from shared.search.lexical import LexicalIndex
+from shared.search.lookup import Asked, Hidden, Hit, Recalled, Sources, VectorOf, look_up
+from shared.turns.records import Turn
+from shared.vectors.base import MemoryBackend
+from shared.vectors.choose import backend_of
+from shared.vectors.null import NullBackend
+
+if TYPE_CHECKING:
+    from shared.search.chat_items import Tokeniser
+    from shared.search.day_items import DayItems, DayTurn
+    from shared.search.merge import MergedCache
+
+__all__ = ["DayRecall", "Hit", "OpenRelease", "Recalled"]
+
+
+class OpenRelease:
+    """A release opened for reading: keywords and summaries at once, vectors once `open_vectors` has run. Until it is closed it is not pruned.
+
+    No file is read that is not as it was built: without its keywords it has summaries only, and `text_missing` says why. With
+    MEMORY_BACKEND=summary its index is opened only if somebody asks for more than summaries.
+    """
+
+    def __init__(self, settings: Settings, path: Path) -> None:
+        self.path = path
+        with ExitStack() as held:
+            held.enter_context(reading(path))
+            self.manifest: Manifest = read_manifest(path)
+            if self.manifest.format_version < OLDEST_READ:
+                raise ReleaseRefused(
+                    f"Release {self.manifest.run} has format {self.manifest.format_version}; this program reads {OLDEST_READ} and newer. "
+                    "Run the night (hmem-night run): it builds the memory anew from the archive."
+                )
+            self._lexical: LexicalIndex | None = None
+            self.text_missing: str | None = None
+            self._opened, self._opening = False, threading.Lock()
+            self._on_purpose = settings.without_vectors
+            if settings.memory_backend != "summary":
+                self.open_texts()
+            self._backend: MemoryBackend = backend_of(settings, path, self.manifest)
+            self._zone = settings.timezone
+            self._pool = ThreadPoolExecutor(settings.max_concurrent_tasks, thread_name_prefix="vectors")
+            self._merged: MergedCache | None = None
+            self._held = held.pop_all()
+
+    @property
+    def run(self) -> int:
+        return self.manifest.run
+
+    @property
+    def vectors_missing(self) -> str | None:
+        """Why there is no vector search at present, or None."""
+        return None if self._backend.is_available() else self._backend.why_not
+
+    @property
+    def has_vectors(self) -> bool:
+        """Whether there is anything for `open_vectors` to open."""
+        return not isinstance(self._backend, NullBackend)
+
+    def open_texts(self) -> None:
+        """Open keywords and texts, once; `text_missing` says why they are not there."""
+        with self._opening:
+            if not self._opened:
+                self._lexical, self.text_missing = _open_lexical(self.path, self.manifest)
+                self._opened = True
+
+    def open_vectors(self) -> None:
+        """Slow; runs in the background by day."""
+        self._backend.open()
+
+    def without_vectors(self, why: str) -> None:
+        """Never open them: `why` is what every lookup says from now on."""
+        refused, self._backend = self._backend, NullBackend(why)
+        refused.close()
+
+    def close(self) -> None:
+        with self._held:
+            self._pool.shutdown(wait=True)
+            self._backend.close()
+            if self._lexical:
+                self._lexical.close()
+
+    def summary(self, chat_id: str) -> str | None:
+        """The chat's summary file, if it has one; ReleaseRefused if that is not as it was built."""
+        name = _summary_name(chat_id)
+        if name not in self.manifest.files:
+            return None
+        prove_file(self.path, self.manifest, name)
+        return (self.path / name).read_text(encoding="utf-8")
+
+    def holds(self, chat_id: str, turn_ids: Iterable[str]) -> set[str]:
+        """Which of these turns this release can recall. Not those of which nothing readable is left: they have no chunk anywhere.
+
+        ReleaseRefused if the file cannot be read.
+        """
+        self.open_texts()
+        if self._lexical is None:
+            raise ReleaseRefused(str(self.text_missing))
+        try:
+            return self._lexical.holding(chat_id, turn_ids)
+        except sqlite3.Error as error:
+            raise ReleaseRefused(
+                f"{self.path / LEXICAL} cannot be read: {error}. Go back to another (hmem release rollback), or run the night again."
+            ) from error
+
+    def turns(self, chat_id: str, turn_ids: Sequence[str]) -> dict[str, Turn]:
+        """What these turns of the chat said, by id, put together from their chunks; those that the release does not hold are left out."""
+        if self._lexical is None:
+            return {}
+        found: dict[str, Turn] = {}
+        firsts = self._lexical.chunks([f"{turn_id}#1" for turn_id in turn_ids], chat_id)
+        for chunk in firsts.values():
+            more = [f"{chunk.turn_ids[0]}#{number}" for number in range(2, chunk.passages + 1)]
+            passages = [chunk, *(self._lexical.chunks(more, chat_id).values() if more else ())]
+            name = None if chunk.speaker in ("user", "assistant") else chunk.speaker
+            text = "\n".join(one.text for one in sorted(passages, key=lambda one: one.passage))
+            found[chunk.turn_ids[0]] = Turn(
+                chunk.exchange, chunk.role, chat_id, text, chunk.started_at, name, extra=chunk.origin.to_json()
+            )
+        return found
+
+    def expect(self, query: str) -> None:
+        """Begin to embed a question that `recall` is going to be asked: by then its vector may be there."""
+        if self._backend.is_available():
+            self._pool.submit(self._backend.vector, query)
+
+    def recall(
+        self,
+        chat_id: str,
+        query: str,
+        k: int,
+        deadline_seconds: float | None = None,
+        now: float | None = None,
+        *,
+        day: DayItems | None = None,
+        hidden: Collection[str] = (),
+        hidden_before: float | None = None,
+        known: Collection[str] = (),
+        vector_of: VectorOf | None = None,
+        since: float | None = None,
+        until: float | None = None,
+    ) -> Recalled:
+        """The `k` chunks of this chat that say most about `query`; `now` (POSIX seconds, else the clock) is what "last week" counts from.
+
+        `day` are turns that are not in the release yet; those that are count once. `hidden` (turn ids) and all before `hidden_before` (POSIX
+        seconds) are forgotten: as if never said. `known` (turn ids) are ranked and not returned. `vector_of` embeds the question for the day's
+        turns where the release's own index is not open. What was not said from `since` on and before `until` (POSIX seconds) is ranked and not
+        returned. ValueError if `day` is another chat's.
+        """
+        self.open_texts()
+        self._merged = self._merged or _cache()
+        sources = Sources(self._lexical, self._terms, self._backend, self._merged, self._pool, self._zone)
+        forgotten = Hidden(frozenset(hidden), hidden_before)
+        moment = time.time() if now is None else now
+        found = look_up(
+            sources,
+            Asked(
+                chat_id, query, k, moment, deadline_seconds, day, forgotten, frozenset(known), vector_of, since, until
+            ),
+        )
+        if self.text_missing:
+            return replace(found, degraded=[f"no recalled text: {self.text_missing}"])
+        return _as_meant(found, self._on_purpose)
+
+    def _terms(self, words: Sequence[str]) -> list[str]:
+        """As the release was tokenised; a release without its texts still asks the day's turns."""
+        if self._lexical:
+            return self._lexical.terms(words)
+        from shared.search.chat_items import Tokeniser
+
+        with closing(Tokeniser()) as tokeniser:
+            return tokeniser.terms(" ".join(query_terms(words)))
+
+
+class DayRecall:
+    """Recall of the day's turns alone, where there is no release yet, and the maker of every chat's `DayItems`. Thread-safe."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._zone = settings.timezone
+        self._pool = ThreadPoolExecutor(settings.max_concurrent_tasks, thread_name_prefix="day-vectors")
+        self._on_purpose = settings.without_vectors
+        self._backend = NullBackend(self._on_purpose or "there is no release yet, and no embedder by day")
+        self._made: tuple[Tokeniser, MergedCache] | None = None
+        self._lock = threading.Lock()
+
+    def close(self) -> None:
+        self._pool.shutdown(wait=True)
+        with self._lock:
+            if self._made:
+                self._made[0].close()
+
+    def items(self, chat_id: str, turns: Iterable[DayTurn], earlier: DayItems | None = None) -> DayItems:
+        """One chat's turns for `recall`, as `DayItems.of` makes them. Keep the object while nothing changes: what is merged is kept by it."""
+        from shared.search.day_items import DayItems
+
+        return DayItems.of(chat_id, turns, self._own()[0], earlier)
+
+    def recall(
+        self,
+        chat_id: str,
+        query: str,
+        k: int,
+        deadline_seconds: float | None = None,
+        now: float | None = None,
+        *,
+        day: DayItems | None,
+        hidden: Collection[str] = (),
+        hidden_before: float | None = None,
+        known: Collection[str] = (),
+        vector_of: VectorOf | None = None,
+        since: float | None = None,
+        until: float | None = None,
+    ) -> Recalled:
+        """As `OpenRelease.recall`."""
+        tokeniser, merged = self._own()
+
+        def terms(words: Sequence[str]) -> list[str]:
+            return tokeniser.terms(" ".join(query_terms(words)))
+
+        sources = Sources(None, terms, self._backend, merged, self._pool, self._zone)
+        forgotten = Hidden(frozenset(hidden), hidden_before)
+        moment = time.time() if now is None else now
+        found = look_up(
+            sources,
+            Asked(
+                chat_id, query, k, moment, deadline_seconds, day, forgotten, frozenset(known), vector_of, since, until
+            ),
+        )
+        return _as_meant(found, self._on_purpose)
+
+    def _own(self) -> tuple[Tokeniser, MergedCache]:
+        """Made when somebody asks, since numpy is slow to load."""
+        with self._lock:
+            if self._made is None:
+                from shared.search.chat_items import Tokeniser
+
+                self._made = Tokeniser(), _cache()
+            return self._made
+
+
+def _as_meant(found: Recalled, on_purpose: str | None) -> Recalled:
+    """Without the reason that is a setting: nothing has failed."""
+    if on_purpose is None:
+        return found
+    return replace(found, degraded=[why for why in found.degraded if why != f"no vector search: {on_purpose}"])
+
+
+@lru_cache(1024)
+def _summary_name(chat_id: str) -> str:
+    return summary_file(Path(), chat_id).as_posix()
+
+
+def _cache() -> MergedCache:
+    from shared.search.merge import MergedCache  # numpy, late
+
+    return MergedCache()
+
+
+def _open_lexical(path: Path, manifest: Manifest) -> tuple[LexicalIndex | None, str | None]:
+    """The keywords and texts of a release, once the file is proven to be as it was built; or None and why."""
+    try:
+        prove_folder(path, manifest, LEXICAL)
+        return LexicalIndex(parts_of(path, LEXICAL)), None
+    except ReleaseRefused as error:
+        return None, str(error)
+    except (OSError, sqlite3.Error) as error:
+        return (
+            None,
+            f"{path / LEXICAL} cannot be opened: {error}. Go back to another release (hmem release rollback), or run the night again.",
+        )

@@ -1,0 +1,1 @@
+"""Files, processes, privileges, keys of this machine."""

@@ -1,0 +1,146 @@
+"""A look at the night's directory that takes no longer than a person waits: can it be written, is the archive whole as far as is read quickly.
+
+`hmem-night verify` reads every byte; this reads the newest files up to a bound, and of the others the last line, which a file that was cut has not.
+What each file should be is said by that line (nightly/archive/segments.py), which files there should be by the last night.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import orjson
+
+from shared.config.ownership import OURS, user_name
+from shared.errors import ArchiveDamaged, HmemError, StorageError
+from shared.system.files import sha256_bytes
+
+#: A file of the archive: `seg-<run>.jsonl` or `texts-<run>.jsonl`. A second file of texts in one run (settings were changed between two attempts
+#: at it) is `texts-<run>.2.jsonl`.
+_NAME = re.compile(r"(?:seg-([0-9]+)|texts-([0-9]+)(?:\.[0-9]+)?)\.jsonl\Z")
+#: Bytes that are read and hashed, the newest files first, and of each other file its end.
+READ_BYTES, END_BYTES = 64 << 20, 4096
+_REPAIR = "Restore it from a copy; with ARCHIVE_MIRROR set, hmem-night verify --repair does that (hmem-night verify names all that is damaged)"
+
+
+@dataclass(frozen=True)
+class Look:
+    """What a look has found sound: all files, and how many of them were read to the end."""
+
+    files: int
+    read: int
+
+    @property
+    def sentence(self) -> str:
+        if self.read == self.files:
+            return f"The archive is sound: all of its {self.files} files were read."
+        return (
+            f"The archive looks sound: {self.files} files, the newest {self.read} of them read; "
+            "hmem-night verify reads all of it."
+        )
+
+
+def run_of(name: str) -> int | None:
+    """The run that a file of the archive is named after; None for any other name."""
+    match = _NAME.match(name)
+    return int(match[1] or match[2]) if match else None
+
+
+def archive_files(directory: Path) -> list[tuple[int, str]]:
+    """(run, name) of all files of the archive, in order of the runs."""
+    names = [path.name for path in directory.iterdir()] if directory.is_dir() else []
+    return sorted((run, name) for name in names if (run := run_of(name)) is not None)
+
+
+def is_proven(content: bytes) -> bool:
+    """Whether the last line of a file of the archive fits all before it."""
+    head, _, last = content.removesuffix(b"\n").rpartition(b"\n")
+    body = head + b"\n"
+    try:
+        end = orjson.loads(last)
+        return bool(end["kind"] == "end" and end["sha256"] == sha256_bytes(body) and end["lines"] == body.count(b"\n"))
+    except (ValueError, KeyError, TypeError):
+        return False
+
+
+def look(night_dir: Path) -> Look:
+    """ArchiveDamaged names the first file that is missing, cut or changed; PermissionError if this user may not read there."""
+    directory = night_dir / "archive"
+    names = [name for _, name in archive_files(directory)]
+    for name in sorted(_seen_by_the_last_night(night_dir) - {*names}):
+        raise _damaged(directory / name, "is missing, and an earlier night saw it")
+    left, read = READ_BYTES, 0
+    for name in reversed(names):
+        path = directory / name
+        left -= path.stat().st_size
+        if left >= 0 or not read:  # the newest one whatever its size
+            read += 1
+            if not is_proven(path.read_bytes()):
+                raise _damaged(path, "is damaged (its last line does not fit its content)")
+        elif not _has_an_end(path):
+            raise _damaged(path, "is damaged (its end is missing)")
+    return Look(len(names), read)
+
+
+def _damaged(path: Path, what: str) -> ArchiveDamaged:
+    return ArchiveDamaged(f"Archive segment {path} {what}, so the next night stops there. {_REPAIR}.")
+
+
+def _seen_by_the_last_night(night_dir: Path) -> set[str]:
+    """Names of the segments that the newest night with an archive step has written down; none where that cannot be read as one."""
+    nights = night_dir / "nights"
+    runs = (
+        sorted((int(path.name) for path in nights.iterdir() if path.name.isdigit()), reverse=True)
+        if nights.is_dir()
+        else []
+    )
+    for run in runs:
+        try:
+            return set(orjson.loads((nights / str(run) / "archive" / "result.json").read_bytes())["segments"])
+        except FileNotFoundError:
+            continue
+        except (ValueError, KeyError, TypeError):
+            return set()
+    return set()
+
+
+def _has_an_end(path: Path) -> bool:
+    with path.open("rb") as handle:
+        handle.seek(-min(END_BYTES, path.stat().st_size), os.SEEK_END)
+        last = handle.read().rpartition(b"\n")[0].rpartition(b"\n")[2]
+    return last.startswith(b'{"kind":"end"')
+
+
+def unwritable(night_dir: Path) -> str | None:
+    """Why no night can write here, as the beginning of a sentence; None if it can as far as this user may see, or if it is not there."""
+    for path in (night_dir, *(night_dir / name for name in OURS["hmem_night_dir"])):
+        try:
+            found = path.stat()
+        except (FileNotFoundError, PermissionError):  # another user's is closed to us
+            continue
+        if os.statvfs(path).f_flag & os.ST_RDONLY:
+            return f"{path} lies on a file system that is mounted read-only"
+        mine = found.st_uid == os.geteuid()
+        if not (os.access(path, os.W_OK | os.X_OK, effective_ids=True) if mine else found.st_mode & 0o200):
+            return f"{path} cannot be written by {user_name(found.st_uid)}, whose it is (mode {found.st_mode & 0o7777:04o})"
+    return None
+
+
+def cannot_write(why: str) -> HmemError:
+    """The error for what `unwritable` has found."""
+    return StorageError(
+        f"{why}, so the next night fails. Mount it for writing, or give that right back (chmod u+rwx as its user or root)."
+    )
+
+
+def condition(night_dir: Path) -> Iterator[HmemError]:
+    """What is wrong with a night's directory, for its own user."""
+    if why := unwritable(night_dir):
+        yield cannot_write(why)
+    try:
+        look(night_dir)
+    except ArchiveDamaged as error:
+        yield error

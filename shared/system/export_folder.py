@@ -1,0 +1,72 @@
+"""The folder that an export is written to: it gets its name when it is whole, so that a half one cannot be taken for history."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from datetime import datetime
+from pathlib import Path
+from typing import IO
+from zoneinfo import ZoneInfo
+
+from shared.errors import InvalidInput
+from shared.system.files import PrivateDir, commit_dir, make_dir, remove_tree
+
+README = "README.txt"
+#: First line of every export's README.txt: what has it may be replaced.
+MARK = "Export of hcli-memory"
+
+
+def default_folder(zone: ZoneInfo, *names: str) -> Path:
+    """`hmem-export[-name]-<date>` in the current directory; the date is today's in the zone."""
+    return Path("-".join(["hmem-export", *names, datetime.now(zone).strftime("%Y-%m-%d")]))
+
+
+@contextmanager
+def export_folder(out: Path, *, force: bool = False) -> Iterator[Path]:
+    """A private folder beside `out` to write to; it becomes `out` at the end, or is removed if the block raises.
+
+    InvalidInput if `out` is there and holds anything; with `force`, if what it holds is no export. What a killed export to the same
+    place has left is removed.
+    """
+    final = out.resolve()
+    _refuse_unless_free(final, force=force)
+    beside = make_dir(final.parent) / f".{final.name}.tmp"
+    work = PrivateDir(beside)
+    try:
+        yield work.path
+        if force and final.exists():
+            final.rename(beside / "replaced")
+        commit_dir(work.path, final)
+        remove_tree(beside / "replaced")
+    finally:
+        work.remove()
+        with suppress(OSError):  # another export to the same place is at work
+            beside.rmdir()
+
+
+def _refuse_unless_free(final: Path, *, force: bool) -> None:
+    if final.is_dir():
+        if not any(final.iterdir()) or (force and _is_export(final)):
+            return
+        advice = "It is no export, so --force does not replace it either. Name another" if force else "Name another"
+    elif not final.exists():
+        return
+    else:
+        advice = "It is no directory. Name another"
+    raise InvalidInput(f"{final} is there and not empty, so nothing was written. {advice} with --out.")
+
+
+def _is_export(folder: Path) -> bool:
+    try:
+        with (folder / README).open("rb") as handle:
+            return handle.readline().rstrip() == MARK.encode()
+    except OSError:
+        return False
+
+
+def private_file(path: Path) -> IO[bytes]:
+    """A new file for its owner alone, open for writing; its directory is made if it is missing."""
+    make_dir(path.parent)
+    return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb")

@@ -1,0 +1,1 @@
+"""Words, languages, times and formats: functions of text that know no record."""

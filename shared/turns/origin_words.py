@@ -1,0 +1,43 @@
+"""How a line says that its words are a forward, or a reply: in labels, which end ahead of the words, and which no name can close or fake.
+
+A name shows no brackets (shared/turns/speakers.py), so what stands in brackets behind a name is ours.
+"""
+
+from __future__ import annotations
+
+from shared.text.format import one_line, shorten
+from shared.turns.message_origin import Forward, Origin, Quote
+from shared.turns.speakers import label
+
+#: How much of what is replied to stands in a line, in characters.
+REPLIED_CHARACTERS = 80
+
+
+def said_by(who: str, origin: Origin) -> str:
+    """`Ann`, or `Ann (forwarded from Bob)` where the words are not hers."""
+    return f"{who} (forwarded from {source_of(origin.forward)})" if origin.forward else who
+
+
+def source_of(forward: Forward) -> str:
+    """Whose words a forward holds."""
+    if forward.by_bot:
+        return "assistant"
+    name = label("user", forward.name) if forward.name else ""
+    if forward.kind == "channel":
+        return f"the channel {name}".strip()
+    return name or "somebody unnamed"
+
+
+def author_of(quote: Quote) -> str:
+    """Who wrote what is replied to."""
+    who = "assistant" if quote.by_bot else label("user", quote.name) if quote.name else "somebody unnamed"
+    return f"{who}, forwarded from {label('user', quote.forwarded_from)}" if quote.forwarded_from else who
+
+
+def replying(origin: Origin, most: int = REPLIED_CHARACTERS) -> str:
+    """` (replying to Bob: "…")`, of which the words close nothing; "" for what replies to nothing that has words."""
+    quote = origin.quote
+    if quote is None or not quote.text:
+        return ""
+    said = shorten(one_line(quote.text), most).replace('")', "')")
+    return f' (replying to {author_of(quote)}: "{said}")'

@@ -1,0 +1,358 @@
+"""The records that cross the wire: Task, Turn, Result, Tombstone. What cannot be trusted is refused here, with a reason.
+
+Identity: a task id names a task, `task_id:role` names a turn, and both come from the Redis key or the task, never from a clock.
+A record is read from bytes. Reading is strict where isolation or addressing depends on it (ids, role, chat) and lenient with the
+rest: unknown fields of a turn are kept.
+
+JSON may hold half of a surrogate pair (`"x \\ud83d y"`), which is no character and which no file, database or model takes. Task and Turn are the
+one edge where that is settled: their fields hold text, with U+FFFD in its place, and `to_json` writes what was said (`as_said`), so that what
+Redis and the archive hold stays as it came.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import re
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from shared.turns.message_origin import NOWHERE, Origin
+from shared.wire import keys
+from shared.wire.json import RecordRefused, dumps, loads_object, well_formed
+from shared.wire.strings import CHAT_ID_LENGTH, TASK_ID, chat_id_of, moment_of, task_id_of, timestamp_of, user_id_of
+
+__all__ = [
+    "CHAT_ID_LENGTH", "MODELS", "RESULT_BYTES", "ROLES", "RecordRefused", "Result", "Task", "Tombstone", "Turn", "chat_id_of", "dumps",
+    "loads_object", "task_id_of", "timestamp_of", "turn_key", "user_id_of", "well_formed",
+]  # fmt: skip
+
+ROLES = ("user", "asst")
+#: Models that a person may choose in the chat. A task may name any other that the Claude CLI knows.
+MODELS = ("opus", "sonnet", "haiku")
+
+#: No answer is larger: what Claude may print, written as JSON once more.
+RESULT_BYTES = 32 << 20
+
+_SIGNATURE = re.compile(r"[0-9a-f]{128}\Z")
+#: Names of models, as the Claude CLI takes them: `opus`, `claude-opus-4-5`, `sonnet[1m]`, those of Bedrock and Vertex. No option begins like this.
+_MODEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@\[\]-]{0,127}\Z")
+#: What `datetime.now(UTC).isoformat()` writes, on both sides of the wire.
+_COMPLETED_AT = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{6})?\+00:00")
+
+
+def _make_well_formed(record: Task | Turn, *names: str) -> None:
+    """Settle these fields of a record that is being made; those that change are kept in `as_said`."""
+    for name in names:
+        said = getattr(record, name)
+        if said is not None and (text := well_formed(said)) != said:
+            object.__setattr__(record, name, text)
+            record.as_said[name] = said
+
+
+def _text_of(record: dict[str, Any], name: str) -> str:
+    value = record.get(name)
+    if not isinstance(value, str):
+        raise RecordRefused(f"{name} is missing" if value is None else f"{name} has type {type(value).__name__}")
+    return value
+
+
+@dataclass(frozen=True)
+class Task:
+    """One message to answer, as the bot enqueued it."""
+
+    task_id: str
+    chat_id: str
+    message: str
+    user_id: str | None = None
+    submitted_at: float | None = None  # POSIX seconds; None where missing or unreadable
+    model: str | None = None
+    name: str | None = None  # the speaker's display name
+    origin: Origin = NOWHERE
+    as_said: dict[str, str] = field(default_factory=dict, init=False, compare=False)  # what held a lone surrogate
+
+    def __post_init__(self) -> None:
+        _make_well_formed(self, "message", "name")
+
+    @property
+    def said(self) -> str:
+        """The message as it came: what is stored."""
+        return self.as_said.get("message", self.message)
+
+    @property
+    def words(self) -> str:
+        """All that it holds of anybody's words: the message, and what that replies to or came with."""
+        return "\n".join((self.message, *self.origin.texts))
+
+    @property
+    def digest(self) -> str:
+        """What tells a repeated task from another one under the same id."""
+        content = f"{self.chat_id}\x00{self.said}".encode("utf-8", "surrogatepass")
+        return hashlib.sha256(content).hexdigest()
+
+    @classmethod
+    def parse(cls, raw: bytes) -> Task:
+        record = loads_object(raw)
+        message = _text_of(record, "message" if "message" in record else "command")
+        if not message.strip():
+            raise RecordRefused("message is empty")
+        model = record.get("model")
+        if model is not None and not (isinstance(model, str) and _MODEL.match(model)):
+            raise RecordRefused(f"model is no name of a model, such as {', '.join(MODELS)}")
+        speaker = record.get("name")
+        return cls(
+            task_id=task_id_of(record.get("task_id")),
+            chat_id=chat_id_of(record.get("chat_id")),
+            message=message,
+            user_id=user_id_of(record.get("user_id")),
+            submitted_at=moment_of(record.get("submitted_at")),
+            model=model,
+            name=speaker if isinstance(speaker, str) and speaker.strip() else None,
+            origin=Origin.parse(record),
+        )
+
+
+@dataclass(frozen=True)
+class Turn:
+    """One side of an exchange, exactly what was said. `user_id` is its task's: of the person who spoke, None for an answer or where none is known.
+
+    A `user_id` that is no text, as a task of h-cli's has it, is in `extra` too: so it is written as it came. What the words reply to, or whose they
+    are, stands in `extra` as it came, too; `origin` is what is read of it, for questions only.
+    """
+
+    task_id: str
+    role: str
+    chat_id: str
+    content: str
+    timestamp: float  # POSIX seconds
+    name: str | None = None
+    session: str | None = None
+    extra: dict[str, Any] = field(default_factory=dict, compare=False)
+    user_id: str | None = None
+    as_said: dict[str, str] = field(default_factory=dict, init=False, compare=False)  # what held a lone surrogate
+    origin: Origin = field(default=NOWHERE, init=False)
+
+    def __post_init__(self) -> None:
+        _make_well_formed(self, "content", "name", "session")
+        if self.extra and self.role == "user":
+            object.__setattr__(self, "origin", Origin.parse(self.extra))
+
+    @property
+    def words(self) -> str:
+        """All that it holds of anybody's words: what was said, and what that replies to or came with."""
+        return "\n".join((self.content, *self.origin.texts))
+
+    @property
+    def turn_id(self) -> str:
+        return f"{self.task_id}:{self.role}"
+
+    @property
+    def speaker(self) -> str:
+        """What the turn is labelled with where a person or the model reads it."""
+        return self.name or {"user": "user", "asst": "assistant"}[self.role]
+
+    @property
+    def person(self) -> tuple[str, str, str | None]:
+        """Who said it: role, name and id (shared/turns/speakers.py)."""
+        return self.role, self.speaker, self.user_id
+
+    def to_json(self) -> bytes:
+        record: dict[str, Any] = {
+            "chat_id": self.chat_id,
+            "role": self.role,
+            "content": self.content,
+            "timestamp": self.timestamp,
+            "task_id": self.task_id,
+        }
+        optional = {"name": self.name, "session": self.session, "user_id": self.user_id}
+        return dumps(record | {k: v for k, v in optional.items() if v is not None} | self.as_said | self.extra)
+
+    @classmethod
+    def parse(cls, key: bytes, raw: bytes) -> Turn:
+        """A turn from its Redis key and value, or RecordRefused."""
+        task_id, role = turn_key(key)
+        record = loads_object(raw)
+        for field_name, expected in (("task_id", task_id), ("role", role)):
+            if record.get(field_name, expected) != expected:
+                raise RecordRefused(f"{field_name} in the value differs from the key's")
+        name, session = record.get("name"), record.get("session")
+        known = {"task_id", "role", "chat_id", "content", "timestamp", "name", "session"}
+        user = user_id_of(record.get("user_id")) if role == "user" else None
+        if user is not None and user == record["user_id"]:
+            known.add("user_id")
+        return cls(
+            task_id=task_id,
+            role=role,
+            chat_id=chat_id_of(record.get("chat_id")),
+            content=_text_of(record, "content"),
+            timestamp=timestamp_of(record.get("timestamp")),
+            name=name if isinstance(name, str) and name.strip() else None,
+            session=session if isinstance(session, str) else None,
+            extra={k: v for k, v in record.items() if k not in known},
+            user_id=user,
+        )
+
+
+def turn_key(key: bytes) -> tuple[str, str]:
+    """(task id, role) of a key `hcli:memory:<task_id>:<role>`, or RecordRefused."""
+    text = key.decode("utf-8", "replace")
+    task_id, separator, role = text.removeprefix(keys.MEMORY_PREFIX).rpartition(":")
+    if not text.startswith(keys.MEMORY_PREFIX) or not separator or role not in ROLES:
+        raise RecordRefused("the key is not hcli:memory:<task_id>:user or …:asst")
+    return task_id_of(task_id), role
+
+
+def _is_turn_id(value: object) -> bool:
+    task_id, _, role = value.rpartition(":") if isinstance(value, str) else ("", "", "")
+    return role in ROLES and bool(TASK_ID.match(task_id))
+
+
+@dataclass(frozen=True)
+class Tombstone:
+    """What is to be forgotten: a whole chat up to a time, or turns by id. Applied by every build, for ever.
+
+    JSON: `{"tombstone_id", "chat_id", "before": POSIX seconds | null, "turn_ids": [...] | null, "created_at"[, "erase": true][, "said_at":
+    {...}]}`. `before` null with no turn ids means: everything that the chat said up to `created_at`. `erase`: the bytes go too, out of the
+    archive, its mirror and every release, and do not come back; without it they are only never recalled (what a model took for a wish
+    cannot destroy the archive).
+    `said_at`: turn id → POSIX seconds, as far as it is known, by which an import under other ids is recognised.
+    `signature`: of the owner's key over `signed_bytes()`, as hex digits; the night erases by no other (shared/system/owner_key.py).
+    """
+
+    tombstone_id: str
+    chat_id: str
+    created_at: float
+    before: float | None = None
+    turn_ids: frozenset[str] | None = None  # None: the whole chat
+    erase: bool = False
+    said_at: dict[str, float] = field(default_factory=dict, hash=False)
+    signature: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.turn_ids is not None and not self.turn_ids:
+            # Without ids it covers the whole chat: whoever selected nothing did not mean that.
+            raise ValueError("a tombstone of turns must name at least one")
+
+    @property
+    def named(self) -> frozenset[str]:
+        """The ids of the turns that it names; of a whole chat none."""
+        return self.turn_ids or frozenset()
+
+    def covers(self, turn: Turn) -> bool:
+        if turn.chat_id != self.chat_id:
+            return False
+        if self.turn_ids is not None:
+            return turn.turn_id in self.turn_ids
+        return turn.timestamp < (self.created_at if self.before is None else self.before)
+
+    def signed_bytes(self) -> bytes:
+        """What a signature is over: all of it, in one spelling."""
+        record = json.loads(replace(self, signature=None).to_json())
+        return b"hcli-memory tombstone\n" + json.dumps(record, sort_keys=True, separators=(",", ":")).encode("ascii")
+
+    def to_json(self) -> bytes:
+        record = {
+            "tombstone_id": self.tombstone_id,
+            "chat_id": self.chat_id,
+            "created_at": self.created_at,
+            "before": self.before,
+            "turn_ids": sorted(self.named) or None,
+        }
+        more: dict[str, Any] = {"erase": True} if self.erase else {}
+        more |= {"said_at": dict(sorted(self.said_at.items()))} if self.said_at else {}
+        return dumps(record | more | ({"signature": self.signature} if self.signature else {}))
+
+    @classmethod
+    def parse(cls, raw: bytes) -> Tombstone:
+        record = loads_object(raw)
+        before, turn_ids, erase = record.get("before"), record.get("turn_ids"), record.get("erase", False)
+        if turn_ids is not None and not (isinstance(turn_ids, list) and turn_ids and all(map(_is_turn_id, turn_ids))):
+            raise RecordRefused("turn_ids must be a list of task_id:role, or null for the whole chat")
+        said_at, signature = record.get("said_at", {}), record.get("signature")
+        if signature is not None and not (isinstance(signature, str) and _SIGNATURE.match(signature)):
+            raise RecordRefused("signature must be 128 hex digits")
+        if not isinstance(erase, bool):
+            raise RecordRefused("erase must be true or false")
+        if not (isinstance(said_at, dict) and all(map(_is_turn_id, said_at))):
+            raise RecordRefused("said_at must be an object of turn ids and times")
+        return cls(
+            tombstone_id=task_id_of(record.get("tombstone_id")),
+            chat_id=chat_id_of(record.get("chat_id")),
+            created_at=timestamp_of(record.get("created_at")),
+            before=None if before is None else timestamp_of(before),
+            turn_ids=None if turn_ids is None else frozenset(turn_ids),
+            erase=erase,
+            said_at={turn_id: timestamp_of(at) for turn_id, at in said_at.items()},
+            signature=signature,
+        )
+
+
+@dataclass(frozen=True)
+class Result:
+    """An answer on its way to the bot, signed so that nobody else with Redis access can speak for us.
+
+    What is signed, `task_id:output:completed_at`, has colons in all its parts, so a signature alone does not say where the answer ends.
+    `completed_at` is therefore taken only as `YYYY-MM-DDTHH:MM:SS[.ffffff]+00:00`. No text of that form ends with another one, and a task
+    id has no colon, so there is one way at most to split what was signed, whatever the answer ends with.
+
+    `error`: the output says why there is no answer. It stands beside what is signed, like `usage`, and is left out where it is false: whoever can
+    write to Redis may change how `hmem ask` ends by it, and never what is shown.
+    """
+
+    output: str
+    completed_at: str
+    signature: str
+    usage: dict[str, Any] | None = None
+    error: bool = False
+
+    @classmethod
+    def sign(
+        cls,
+        key: str,
+        task_id: str,
+        output: str,
+        completed_at: str,
+        usage: dict[str, Any] | None = None,
+        *,
+        error: bool = False,
+    ) -> Result:
+        return cls(output, completed_at, _signature(key, task_id, output, completed_at), usage, error)
+
+    @classmethod
+    def verified(cls, key: str, task_id: str, raw: bytes) -> Result:
+        """The result that was signed for this task; RecordRefused for anything else."""
+        if len(raw) > RESULT_BYTES:
+            raise RecordRefused(f"{len(raw)} bytes are more than any answer has")
+        result = cls.parse(raw)
+        if not result.verify(key, task_id):
+            raise RecordRefused("its signature is wrong")
+        return result
+
+    def verify(self, key: str, task_id: str) -> bool:
+        """Whether exactly this answer was signed for this task."""
+        if not _COMPLETED_AT.fullmatch(self.completed_at):
+            return False
+        expected = _signature(key, task_id, self.output, self.completed_at)
+        return hmac.compare_digest(expected.encode("ascii"), self.signature.encode("utf-8", "surrogatepass"))
+
+    def to_json(self) -> bytes:
+        record: dict[str, Any] = {"output": self.output, "completed_at": self.completed_at, "hmac": self.signature}
+        return dumps(record | ({"usage": self.usage} if self.usage else {}) | ({"error": True} if self.error else {}))
+
+    @classmethod
+    def parse(cls, raw: bytes) -> Result:
+        record = loads_object(raw)
+        usage = record.get("usage")
+        return cls(
+            _text_of(record, "output"),
+            _text_of(record, "completed_at"),
+            _text_of(record, "hmac"),
+            usage if isinstance(usage, dict) else None,
+            record.get("error") is True,
+        )
+
+
+def _signature(key: str, task_id: str, output: str, completed_at: str) -> str:
+    message = f"{task_id}:{output}:{completed_at}".encode("utf-8", "surrogatepass")
+    return hmac.new(key.encode("utf-8"), message, hashlib.sha256).hexdigest()

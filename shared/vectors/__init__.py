@@ -1,0 +1,1 @@
+"""The vector index: one interface, one builder for each kind of store."""

@@ -1,0 +1,55 @@
+"""The aliases of indexes on servers follow `current`, for programs beside ours; our readers go by the name in their release. And what goes there."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from pathlib import Path
+
+from shared.config.settings import Settings
+from shared.errors import HmemError
+from shared.release.manifest import PLACES
+from shared.vectors.base import ServedBuilder
+from shared.vectors.builders import SERVED, served_builder_of
+from shared.vectors.on_server import served_names
+
+#: In HMEM_NIGHT_DIR: where indexes of ours are (nightly/index/servers.py).
+SERVERS_FILE = "servers.json"
+
+
+def follow(settings: Settings, release: Path) -> str | None:
+    """Point them at the indexes of this release; why one could not be, or None. A release without such indexes moves none."""
+    for name in SERVED:
+        if (release / PLACES[name]).is_file():
+            try:
+                _builder(settings, name).follow(release / PLACES[name])
+            except (HmemError, ImportError) as error:
+                return f"Release {release.name} has its vectors on the {name} server, whose alias {settings.index_name} could not follow: {error}"
+    return None
+
+
+def servers(settings: Settings, releases: Sequence[Path] = ()) -> list[str]:
+    """The servers that the settings know of, or one of these releases reads."""
+    known = {"qdrant": settings.qdrant_url, "redis": settings.redis_stack_url}
+    read = {name for name in SERVED for release in releases if (release / PLACES[name]).is_file()}
+    return [name for name in SERVED if name in settings.indexes or known[name] or name in read]
+
+
+def named_in(releases: Sequence[Path]) -> list[str]:
+    """The names of all indexes on servers that these releases read; ReleaseRefused if one cannot be told."""
+    return [name for release in releases for name in served_names(release)]
+
+
+def sweep(settings: Settings, server: str, named: Collection[str], newest: int | None = None) -> list[str]:
+    """Remove what no release names, of runs up to `newest`; the names of what went. HmemError if the server does not answer."""
+    return _builder(settings, server).sweep(named, newest)
+
+
+def left_over(settings: Settings, server: str, named: Collection[str], newest: int | None = None) -> list[str]:
+    """The names of what `sweep` would remove."""
+    return _builder(settings, server).left_over(named, newest)
+
+
+def _builder(settings: Settings, server: str) -> ServedBuilder:
+    builder = served_builder_of(server, settings, 0)
+    builder.refuse_unless_usable()
+    return builder

@@ -1,0 +1,130 @@
+"""What a vector index must do: by night it is built and proven by a `Builder`, by day a release's index is searched by a `MemoryBackend`."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from shared.ranking.question import Match
+
+if TYPE_CHECKING:
+    from shared.embedding.models import Vectors
+
+
+class MemoryBackend(Protocol):
+    """Vector lookup in one release. The chat id is required: there is no unscoped search."""
+
+    def search(self, query: str, chat_id: str, k: int) -> list[Match]:
+        """The chat's nearest chunks, best first; score is the cosine similarity. Empty for an unknown chat."""
+        ...
+
+    def similarities(self, query: str, chat_id: str, chunk_ids: Sequence[str]) -> Vectors:
+        """Cosine similarity of each of these chunks, shape (n,); NaN where the chat's index has no vector for it, or does not tell."""
+        ...
+
+    def vector(self, query: str) -> Vectors | None:
+        """The question's unit vector, shape (dimensions,), embedded as the release was, and once for all methods; None where nothing is open."""
+        ...
+
+    def is_available(self) -> bool:
+        """Whether a search would be answered; `why_not` says what is missing."""
+        ...
+
+    @property
+    def why_not(self) -> str | None: ...
+
+    def open(self) -> None:
+        """Do what is slow (imports, loading a model, opening files) before the first search. Never raises: see `why_not`."""
+        ...
+
+    def close(self) -> None: ...
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """What an index is built from: of each chat the distinct vectors, each under the id of the first chunk that has it.
+
+    The ids of a chat are distinct, and so are its vectors (float32, unit length, shape (n, dimensions)). Two chats may have equal ids.
+    """
+
+    chats: Mapping[str, tuple[Sequence[str], Vectors]]  # chat id -> (chunk ids, their vectors)
+    repeats: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  # chat -> chunk -> the one with that vector
+    said_at: Mapping[str, Sequence[float]] = field(default_factory=dict)  # chat -> POSIX seconds of each of its ids
+
+    @property
+    def dimensions(self) -> int:
+        """0 for a corpus of nothing."""
+        return next((int(vectors.shape[1]) for _, vectors in self.chats.values()), 0)
+
+    def __len__(self) -> int:
+        return sum(len(ids) for ids, _ in self.chats.values())
+
+
+@dataclass(frozen=True)
+class Earlier:
+    """An index of an earlier night, whole and as it was proven, that a new one may take over. Its files are never written to again.
+
+    `held` are the chunks in it by chat, all of them still wanted with the same vector. An index in parts has them in `parts` (names of
+    files; others may lie beside them); any other is taken over whole or not at all.
+    """
+
+    path: Path
+    held: Mapping[str, AbstractSet[str]]
+    parts: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Checked:
+    """What a closed index was found to hold: vectors by chat, and how many of those asked for are stored but not reached by a search."""
+
+    vectors: dict[str, int]
+    unreached: int = 0
+
+
+class Builder(Protocol):
+    """The night's side of one index of one release. `place` is where it stands, as a path that does not exist yet: a file or a directory."""
+
+    def refuse_unless_usable(self) -> None:
+        """SettingsError if a library or a setting is missing, IndexServerAway if a server does not answer. Cheap: asked before all else."""
+        ...
+
+    def version(self) -> str:
+        """What the stored form follows from beside the vectors: only an index of the same version may be taken over."""
+        ...
+
+    def build(self, place: Path, corpus: Corpus, earlier: Earlier | None = None) -> None:
+        """Write the index and close it; `check` proves it. StorageError if it cannot be written. A crash discards all of it."""
+        ...
+
+    def check(self, place: Path, scratch: Path, corpus: Corpus, earlier: Earlier | None = None) -> Checked:
+        """Ask the closed index, whose files stay as they are, for all that was given to it: every chat and no other, each with its rows.
+
+        `scratch` is a directory that does not exist yet, for whoever needs a copy. ReleaseRefused if something is missing or too much,
+        StorageError if a file is damaged.
+        """
+        ...
+
+
+class ServedBuilder(Builder, Protocol):
+    """The builder of an index on a server, where each release has one under a name of its own; `place` is a small file with that name.
+
+    Readers go by the name in their release, so a switch of `current` is a switch of the index. The alias follows, for other programs.
+    """
+
+    def follow(self, place: Path) -> None:
+        """Point the alias at the index of this release, in one step."""
+        ...
+
+    def left_over(self, named: Collection[str], newest: int | None = None) -> list[str]:
+        """The names of the indexes of ours that are not among these, of runs up to `newest` (a later night may be building one now).
+
+        Also one that the alias still leads to: no reader of ours goes by that.
+        """
+        ...
+
+    def sweep(self, named: Collection[str], newest: int | None = None) -> list[str]:
+        """Remove those; the names of those that went."""
+        ...

@@ -1,0 +1,278 @@
+"""Chroma: one collection per chat, cosine distance, vectors and ids only (texts stand in `lexical/`).
+
+Measured traps this file is written around (chromadb 1.5.9): opening a directory writes to its `chroma.sqlite3`, and querying a
+collection that is smaller than its sync threshold writes its vectors into the segment files (also through links to them), so a release
+is read, and a new index is checked, through a private copy of the whole index; the client caches by path, so every copy has a path of its
+own; missing or truncated segment files give wrong answers instead of errors, so the release is verified before it is opened; a collection
+name cannot hold a chat id, so it is a hash of it; `add` ignores an existing id, so the check counts; some hundred equal vectors in a
+collection cut others off from every search, so equal ones are given once.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.metadata
+import struct
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from shared.config.settings import Settings
+from shared.embedding.models import EmbeddingIdentity
+from shared.errors import ReleaseRefused, StorageError
+from shared.ranking.question import Match
+from shared.release.integrity import check_database, damage_named, open_closed, private_copy, refuse_leftovers
+from shared.release.manifest import CHROMA, verify
+from shared.system.files import PrivateDir, make_dir
+from shared.vectors.base import Checked, Corpus, Earlier
+from shared.vectors.libraries import refuse_without_library
+from shared.vectors.searching import AskingBackend
+
+if TYPE_CHECKING:
+    import chromadb
+
+    from shared.embedding.models import Vectors
+
+DATABASE = "chroma.sqlite3"
+#: Where the header of a segment says how many vectors it holds, and the bytes of each (hnswlib's saveIndex, as Chroma has it).
+HEADER_COUNT = 20
+#: In HMEM_STATE_DIR: a private copy for each reader.
+VIEWS = "views"
+#: Raise it when the same vectors would be stored in another way: an index of another layout is not added to.
+LAYOUT = 1
+#: Chroma's own defaults: vectors of a collection that wait until they are written to its files, or are searched one by one.
+SYNC_THRESHOLD, BATCH_SIZE = 1000, 100
+#: Cosine distance up to which two vectors are the same.
+SAME = 1e-3
+#: Every k-th vector must find itself after building.
+SELF_CHECK_EVERY = 50
+
+
+def collection_name(chat_id: str) -> str:
+    return "chat-" + hashlib.sha256(chat_id.encode("utf-8")).hexdigest()[:48]
+
+
+def _client(path: Path) -> Any:
+    import chromadb
+    from chromadb.config import Settings as ChromaSettings
+
+    return chromadb.PersistentClient(path=str(path), settings=ChromaSettings(anonymized_telemetry=False))
+
+
+@contextmanager
+def _opened(path: Path, doing: str) -> Iterator[Any]:
+    """A client on a directory of our own; whatever Chroma raises (also a panic of its Rust part) as a StorageError."""
+    from chromadb.errors import ChromaError
+
+    client = None
+    try:
+        client = _client(path)
+        yield client
+    except BaseException as error:
+        # A panic is no Exception; a client that cannot open its database may say so with a ValueError.
+        panicked = type(error).__name__ == "PanicException"
+        if not (panicked or isinstance(error, ChromaError) or (client is None and isinstance(error, ValueError))):
+            raise
+        raise StorageError(
+            f"Chroma could not {doing} the index in {path}: {error}. Look at the disk, then run the night again."
+        ) from error
+    finally:
+        if client is not None:
+            client.close()
+
+
+class ChromaBuilder:
+    """Builds `chroma/`."""
+
+    def refuse_unless_usable(self) -> None:
+        refuse_without_library("chroma")
+
+    def version(self) -> str:
+        return f"chromadb {importlib.metadata.version('chromadb')}, layout {LAYOUT}"
+
+    def build(self, place: Path, corpus: Corpus, earlier: Earlier | None = None) -> None:
+        """As in `Builder`. An earlier index is copied: what it holds is not written again."""
+        if earlier:
+            private_copy(earlier.path, place)
+        else:
+            make_dir(place)
+        with _opened(place, "write") as client:
+            for chat_id, (ids, vectors) in corpus.chats.items():
+                known = earlier.held.get(chat_id, ()) if earlier else ()
+                rows = [row for row, chunk_id in enumerate(ids) if chunk_id not in known]
+                if rows:
+                    collection = _collection_to_fill(client, chat_id, len(rows), exists=bool(known))
+                    for start in range(0, len(rows), batch := client.get_max_batch_size()):
+                        part = rows[start : start + batch]
+                        collection.add(ids=[ids[row] for row in part], embeddings=vectors[part])
+        _blank_unused(place)
+
+    def check(self, place: Path, scratch: Path, corpus: Corpus, earlier: Earlier | None = None) -> Checked:  # noqa: ARG002 - all is asked again
+        """As in `Builder`. Opening writes, so Chroma is asked on a copy in `scratch`.
+
+        HNSW is approximate: in a crowd of nearly equal vectors (thousands of status lines) it misses a few in a thousand. One in twenty asked
+        is forgiven, if there are ten or more and the vector itself is there: a night must not fail for ever because of what somebody says.
+        """
+        _check_files(place)
+        private_copy(place, scratch)
+        chats = corpus.chats
+        with _opened(scratch, "read") as client:
+            names, wanted = sorted(one.name for one in client.list_collections()), sorted(map(collection_name, chats))
+            if names != wanted:
+                raise ReleaseRefused(
+                    f"The index has {len(set(wanted) - set(names))} chats too few and {len(set(names) - set(wanted))} collections that belong "
+                    "to no chat. Run the night again."
+                )
+            found = {chat_id: _check_chat(client, chat_id, ids, vectors) for chat_id, (ids, vectors) in chats.items()}
+        unreached = sum(missed for _, missed in found.values())
+        return Checked({chat: count for chat, (count, _) in found.items()}, unreached)
+
+
+def _collection_to_fill(client: Any, chat_id: str, size: int, *, exists: bool) -> chromadb.Collection:
+    name = collection_name(chat_id)
+    if exists:
+        found: chromadb.Collection = client.get_collection(name, embedding_function=None)
+        return found
+    # Written to the index files at once: else a small chat's vectors stay in a queue that every first touch of a chat reads through
+    # (500 chats of 40: 14 ms a chat against 3, 129 MB against 90, and twice the time to build).
+    threshold = max(2, min(size, SYNC_THRESHOLD))
+    hnsw = {"space": "cosine", "sync_threshold": threshold, "batch_size": min(threshold, BATCH_SIZE)}
+    made: chromadb.Collection = client.create_collection(
+        name, metadata={"chat_id": chat_id}, configuration={"hnsw": hnsw}, embedding_function=None
+    )
+    return made
+
+
+def _blank_unused(path: Path) -> None:
+    """Zeros where no vector stands: hnswlib saves all the memory that it has reserved, with whatever this process had in it before (seen: ids
+    that the night had just erased)."""
+    for header in path.glob("*/header.bin"):
+        count, size = struct.unpack_from("<QQ", header.read_bytes(), HEADER_COUNT)
+        for name, used in (("data_level0.bin", count * size), ("length.bin", 4 * count)):
+            with (header.parent / name).open("r+b") as file:
+                unused = file.seek(0, 2) - used
+                file.seek(used)
+                file.write(bytes(max(0, unused)))
+
+
+def _check_files(path: Path) -> None:
+    """The database is sound and closed, every directory beside it is a segment that it knows, and none was cut short."""
+    refuse_leftovers(path)
+    check_database(path / DATABASE)
+    with damage_named(path / DATABASE), closing(open_closed(path / DATABASE)) as connection:
+        segments = {str(segment) for (segment,) in connection.execute("SELECT id FROM segments")}
+    for entry in path.iterdir():
+        if entry.name != DATABASE and entry.name not in segments:
+            raise ReleaseRefused(f"{entry} belongs to no collection of the index. Run the night again.")
+        if entry.is_dir() and not _is_whole(entry):
+            raise ReleaseRefused(f"{entry} was not written to its end. Look at the disk, then run the night again.")
+
+
+def _is_whole(segment: Path) -> bool:
+    """Whether the files have room for as many vectors as their header counts.
+
+    Of a file that was cut short Chroma reads the rest from memory that was never written: by chance (here, where the same vectors were
+    written a moment ago) the right ones, or it dies.
+    """
+    try:
+        count, size = struct.unpack_from("<QQ", (segment / "header.bin").read_bytes(), HEADER_COUNT)
+        least = {"data_level0.bin": count * size, "length.bin": 4 * count, "link_lists.bin": 4 * count}
+        return all((segment / name).stat().st_size >= bytes_ for name, bytes_ in least.items())
+    except (OSError, struct.error):
+        return False
+
+
+def _check_chat(client: Any, chat_id: str, ids: Sequence[str], vectors: Vectors) -> tuple[int, int]:
+    """How many vectors the chat's collection holds, and how many of those asked for are not reached."""
+    collection = client.get_collection(collection_name(chat_id), embedding_function=None)
+    count = collection.count()
+    if (collection.metadata or {}).get("chat_id") != chat_id or count != len(ids):
+        raise ReleaseRefused(f"Chroma holds {count} of {len(ids)} vectors of a chat. Run the night again.")
+    rows = range(0, len(ids), SELF_CHECK_EVERY)
+    answer = collection.query(query_embeddings=vectors[rows.start : rows.stop : rows.step], n_results=1)
+    missed = [
+        row
+        for row, found, distances in zip(rows, answer["ids"], answer["distances"], strict=True)
+        if not found or distances[0] > SAME
+    ]
+    lost = [row for row in missed if not _is_stored(collection, ids[row], vectors[row])]
+    if lost or len(missed) > (len(rows) + 10) // 20:
+        raise ReleaseRefused(
+            f"Chroma does not find the vector of chunk {ids[(lost or missed)[0]]}. Run the night again."
+        )
+    return count, len(missed)
+
+
+def _is_stored(collection: chromadb.Collection, chunk_id: str, vector: Vectors) -> bool:
+    stored = collection.get(ids=[chunk_id], include=["embeddings"])["embeddings"]
+    return stored is not None and len(stored) == 1 and bool(1.0 - float(stored[0] @ vector) <= SAME)
+
+
+def open_view(release: Path, views: Path) -> PrivateDir:
+    """A private copy of a release's index, to be removed after use."""
+    view = PrivateDir(views)
+    private_copy(release / CHROMA, view.path)
+    return view
+
+
+class ChromaBackend(AskingBackend):
+    """Searches the index of one release. The import alone takes 1.5 s."""
+
+    name = "chroma"
+
+    def __init__(self, settings: Settings, release: Path, indexed_with: EmbeddingIdentity | None) -> None:
+        super().__init__(settings, release, indexed_with)
+        self._client: Any = None
+        self._view: PrivateDir | None = None
+        self._collections: dict[str, Any] = {}
+
+    def _has_index(self) -> bool:
+        return (self._release / CHROMA).is_dir()
+
+    def _open_index(self) -> None:
+        verify(self._release)
+        self._view = open_view(self._release, self._settings.hmem_state_dir / VIEWS)
+        self._client = _client(self._view.path)
+
+    def search(self, query: str, chat_id: str, k: int) -> list[Match]:
+        asker = self._asker
+        if self._why is not None or asker is None or k < 1:
+            return []
+        vector = asker.vector(query)
+        with self._lock:
+            collection = self._collection(chat_id)
+            if collection is None:
+                return []
+            answer = collection.query(query_embeddings=[vector], n_results=k, include=["distances"])
+        ids, distances = answer["ids"][0], answer["distances"][0]
+        return [Match(chunk_id, 1.0 - float(distance)) for chunk_id, distance in zip(ids, distances, strict=True)]
+
+    def similarities(self, query: str, chat_id: str, chunk_ids: Sequence[str]) -> Vectors:
+        return self.of_nearest(query, chat_id, chunk_ids)
+
+    def _collection(self, chat_id: str) -> Any:
+        """The chat's collection, or None; its own record of the chat id is compared, whatever its name says."""
+        from chromadb.errors import NotFoundError
+
+        if self._client is None:
+            return None
+        name = collection_name(chat_id)
+        if name not in self._collections:
+            try:
+                collection = self._client.get_collection(name, embedding_function=None)
+            except NotFoundError:
+                return None
+            if (collection.metadata or {}).get("chat_id") != chat_id:
+                return None
+            self._collections[name] = collection
+        return self._collections[name]
+
+    def _close_index(self) -> None:
+        self._collections.clear()
+        if self._client is not None:
+            self._client.close()
+            self._client = None
+        if self._view is not None:
+            self._view.remove()
+            self._view = None

@@ -1,0 +1,317 @@
+"""LanceDB, embedded: two tables in `lancedb/` (shared/vectors/lancedb/tables.py). A search is exact: an index of the chat's number leads to its rows,
+and these are compared one by one.
+
+Data files are never written to again: the next night links them and adds one with what is new, until there are MOST_FRAGMENTS (a search then
+takes twice as long as in one file), when all is written anew. Lance's own `optimize` would write all of them anew each time.
+
+Lance opens data files when it needs them, so a reader has a directory of links to them: what is removed meanwhile can still be read. Its
+threads belong to the process and stay when an index is closed.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+import os
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import orjson
+
+from shared.config.settings import Settings
+from shared.embedding.models import EmbeddingIdentity
+from shared.errors import HmemError, StorageError
+from shared.ranking.question import Match
+from shared.release.manifest import LANCEDB, verify
+from shared.system.files import PrivateDir, make_dir
+from shared.vectors.base import Checked, Corpus, Earlier
+from shared.vectors.lancedb.tables import (
+    BLOCK_ROWS,
+    CHATS,
+    LAYOUT,
+    TABLE,
+    LanceIndex,
+    connect,
+    data_files,
+    manifest_stem,
+    refused,
+    stored_vectors,
+    table_dir,
+)
+from shared.vectors.libraries import refuse_without_library
+from shared.vectors.searching import AskingBackend
+from shared.vectors.sqlite.files import STORED
+
+if TYPE_CHECKING:
+    from shared.embedding.models import Vectors
+
+#: Data files of an index, one a night, from which on it is written anew.
+MOST_FRAGMENTS = 64
+#: Cosine distance up to which two vectors are the same.
+SAME = 1e-3
+#: Every k-th vector must find itself after building, at most so many a chat: the bytes of all are compared besides.
+SELF_CHECK_EVERY, SELF_CHECKS_PER_CHAT = 50, 100
+#: In HMEM_STATE_DIR: a directory of links for each reader.
+VIEWS = "views"
+
+
+class LanceBuilder:
+    """Builds `lancedb/`."""
+
+    def refuse_unless_usable(self) -> None:
+        refuse_without_library("lancedb")
+
+    def version(self) -> str:
+        return f"lancedb {importlib.metadata.version('lancedb')}, layout {LAYOUT}"
+
+    def build(self, place: Path, corpus: Corpus, earlier: Earlier | None = None) -> None:
+        """As in `Builder`. The data files of an earlier index are linked, and what is new becomes one more."""
+        make_dir(place)
+        with _named(place, "written"):
+            held = _held(earlier.path, corpus) if earlier else {}
+            numbers = {chat_id: number for chat_id, (number, _) in held.items()}
+            new = [chat_id for chat_id in {**corpus.chats, **corpus.repeats} if chat_id not in numbers]
+            numbers |= {chat_id: number for number, chat_id in enumerate(new, max(numbers.values(), default=0) + 1)}
+            if earlier and held:
+                _link_tree(table_dir(earlier.path), table_dir(place))
+            _write_chats(place, corpus, numbers)
+            _write_vectors(place, corpus, numbers, {chat_id: ids for chat_id, (_, ids) in held.items()})
+
+    def check(self, place: Path, scratch: Path, corpus: Corpus, earlier: Earlier | None = None) -> Checked:  # noqa: ARG002 - read in place, all of it
+        """As in `Builder`. Every vector is compared byte for byte, and every chat is counted through the index that a search goes by."""
+        with _named(place, "read"):
+            index = LanceIndex(place, corpus.dimensions, cache_bytes=0)
+            counted = {chat_id: chat.count for chat_id, chat in index.chats.items() if chat.count}
+            wanted = {chat_id: len(ids) for chat_id, (ids, _) in corpus.chats.items() if len(ids)}
+            if counted != wanted:
+                wrong = sum(counted.get(chat) != wanted.get(chat) for chat in {*counted, *wanted})
+                raise refused(place, f"has {wrong} chats that are not as they were given to it")
+            if index.repeats() != {chat_id: dict(again) for chat_id, again in corpus.repeats.items() if again}:
+                raise refused(place, "repeats other chunks than were given to it")
+            _check_files(place, index)
+            _check_rows(place, index, corpus)
+            _check_searches(place, index, corpus)
+        return Checked(counted)
+
+
+@contextmanager
+def _named(place: Path, what: str) -> Iterator[None]:
+    """Whatever LanceDB raises (also a panic of its Rust part) as a StorageError."""
+    try:
+        yield
+    except HmemError:
+        raise
+    except BaseException as error:
+        if not (isinstance(error, Exception) or type(error).__name__ == "PanicException"):
+            raise
+        raise StorageError(
+            f"The LanceDB index {place} could not be {what} ({error!r}). Look at the disk, then run the night again."
+        ) from error
+
+
+def _link_tree(source: Path, target: Path) -> None:
+    """The same files in another directory; copies where a link cannot be (another file system, or another user's files)."""
+    for folder, _, names in os.walk(source):
+        into = target / Path(folder).relative_to(source)
+        into.mkdir(mode=0o700, exist_ok=True)  # the source's own modes may forbid to remove what is in it
+        for name in names:
+            _link_or_copy(Path(folder) / name, into / name)
+
+
+def _link_or_copy(source: Path, target: Path) -> None:
+    try:
+        os.link(source, target)
+    except OSError:
+        shutil.copyfile(source, target)
+
+
+def _held(path: Path, corpus: Corpus) -> dict[str, tuple[int, set[str]]]:
+    """Number and rows of each chat of an earlier index; nothing if it is not to be added to: it has many files, or a row that is not wanted
+    (also one whose vector is now another chunk's as well, which was said before it)."""
+    if not 0 < len(data_files(path)) < MOST_FRAGMENTS:
+        return {}
+    index = LanceIndex(path, corpus.dimensions, cache_bytes=0)
+    held = {chat_id: (chat.number, set[str]()) for chat_id, chat in index.chats.items()}
+    for batch in index.batches(["chat_id", "chunk_id"]):
+        for chat_id, chunk_id in zip(*(batch[name].to_pylist() for name in ("chat_id", "chunk_id")), strict=True):
+            held[chat_id][1].add(chunk_id)
+    wanted = all(
+        ids <= set(corpus.chats[chat_id][0] if chat_id in corpus.chats else ()) for chat_id, (_, ids) in held.items()
+    )
+    return held if wanted and held.keys() <= {*corpus.chats, *corpus.repeats} else {}
+
+
+def _write_chats(place: Path, corpus: Corpus, numbers: Mapping[str, int]) -> None:
+    import pyarrow as pa  # type: ignore[import-untyped]
+
+    counts = [len(corpus.chats[chat_id][0]) if chat_id in corpus.chats else 0 for chat_id in numbers]
+    repeated = [orjson.dumps(dict(corpus.repeats.get(chat_id, {}))) for chat_id in numbers]
+    fields = [("chat", pa.int64()), ("chat_id", pa.string()), ("vectors", pa.int64()), ("repeated", pa.binary())]
+    schema = pa.schema(fields, metadata={"layout": str(LAYOUT)})
+    rows = pa.table([list(numbers.values()), list(numbers), counts, repeated], schema=schema)
+    connect(place).create_table(CHATS, rows)
+
+
+def _write_vectors(place: Path, corpus: Corpus, numbers: Mapping[str, int], held: Mapping[str, set[str]]) -> None:
+    """Add what is not held, and index all of it; what an earlier night needed and this one does not is gone afterwards."""
+    import pyarrow as pa
+    from lancedb.index import Bitmap
+
+    new = len(corpus) - sum(map(len, held.values()))
+    if not new:
+        return
+    vector = pa.list_(pa.float16(), corpus.dimensions)
+    schema = pa.schema([("chat", pa.int64()), ("chat_id", pa.string()), ("chunk_id", pa.string()), ("vector", vector)])
+
+    def batches() -> Iterator[Any]:
+        for owners, ids, vectors in _blocks(corpus, held):
+            stored = pa.FixedSizeListArray.from_arrays(pa.array(vectors.astype(STORED).reshape(-1)), corpus.dimensions)
+            yield pa.record_batch([[numbers[owner] for owner in owners], owners, ids, stored], schema=schema)
+
+    rows = pa.RecordBatchReader.from_batches(schema, batches())
+    database, before = connect(place), _old_files(place)
+    if held:
+        table = database.open_table(TABLE)
+        table.add(rows)
+    else:
+        table = database.create_table(TABLE, rows)
+    table.create_index("chat", config=Bitmap(), replace=True)
+    _drop_old_versions(place, table.version, before)
+
+
+def _blocks(corpus: Corpus, held: Mapping[str, set[str]]) -> Iterator[tuple[list[str], list[str], Vectors]]:
+    """(chat ids, chunk ids, vectors) of all rows that are not held, some BLOCK_ROWS at a time, of as many chats as it takes."""
+    owners, names, parts = list[str](), list[str](), list["Vectors"]()
+    for chat_id, (ids, vectors) in corpus.chats.items():
+        known = held.get(chat_id, set())
+        rows = [row for row, chunk_id in enumerate(ids) if chunk_id not in known]
+        for start in range(0, len(rows), BLOCK_ROWS):
+            block = rows[start : start + BLOCK_ROWS]
+            owners += [chat_id] * len(block)
+            names += [ids[row] for row in block]
+            parts.append(vectors[block])
+            if len(names) >= BLOCK_ROWS:
+                yield owners, names, np.concatenate(parts)
+                owners, names, parts = [], [], []
+    if names:
+        yield owners, names, np.concatenate(parts)
+
+
+def _old_files(place: Path) -> list[Path]:
+    """What belongs to the version that is there: its indexes, and the record of how it came about."""
+    return [path for name in ("_indices", "_transactions") for path in (table_dir(place) / name).glob("*")]
+
+
+def _drop_old_versions(place: Path, version: int, before: Sequence[Path]) -> None:
+    """Leave one version: Lance keeps what each write has replaced. `optimize` would also write the data files anew, each night."""
+    for path in before:
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+    for manifest in (table_dir(place) / "_versions").glob("*.manifest"):
+        if manifest.stem != manifest_stem(version):
+            manifest.unlink()
+
+
+def _check_files(place: Path, index: LanceIndex) -> None:
+    """One version, and no file of another one, in which there might be what is not wanted."""
+    if index.table is None:
+        if table_dir(place).exists():
+            raise refused(place, "has vectors though no chat has any")
+        return
+    fragments = index.table.stats()["fragment_stats"]["num_fragments"]
+    indexed = index.table.index_stats("chat_idx")
+    if (
+        indexed is None
+        or indexed.num_unindexed_rows
+        or indexed.num_indexed_rows != sum(c.count for c in index.chats.values())
+    ):
+        raise refused(place, "has rows that its index does not know")
+    manifests = [path.stem for path in (table_dir(place) / "_versions").glob("*.manifest")]
+    indexes = list((table_dir(place) / "_indices").iterdir())
+    if len(data_files(place)) != fragments or manifests != [manifest_stem(index.table.version)] or len(indexes) != 1:
+        raise refused(place, "has files that do not belong to it")
+
+
+def _check_rows(place: Path, index: LanceIndex, corpus: Corpus) -> None:
+    """Each row that was given is there, under its chat's number, byte for byte; `_check_files` has proven that there are no more."""
+    rows = {chat_id: {one: row for row, one in enumerate(ids)} for chat_id, (ids, _) in corpus.chats.items()}
+    seen = {chat_id: np.zeros(len(ids), np.bool_) for chat_id, (ids, _) in corpus.chats.items()}
+    for batch in index.batches(["chat", "chat_id", "chunk_id", "vector"]):
+        stored, chunk_ids = stored_vectors(batch), batch["chunk_id"].to_pylist()
+        for part, number, chat_id in _runs(batch):
+            known = rows.get(chat_id, {})
+            at = np.array([known.get(one, -1) for one in chunk_ids[part]])
+            if at.min() < 0 or index.chats[chat_id].number != number:
+                raise refused(place, "holds other chunks of a chat than were given to it")
+            if not np.array_equal(stored[part], corpus.chats[chat_id][1][at].astype(STORED)):
+                raise refused(place, "holds other vectors of a chat than were given to it")
+            seen[chat_id][at] = True
+    if not all(those.all() for those in seen.values()):
+        raise refused(place, "holds too few chunks of a chat")
+
+
+def _runs(batch: Any) -> Iterator[tuple[slice, int, str]]:
+    """(rows, chat's number, chat id) of each stretch of rows of one chat."""
+    numbers, names = batch["chat"].to_numpy(), batch["chat_id"].to_pylist()
+    start = 0
+    for end in range(1, len(names) + 1):
+        if end == len(names) or names[end] != names[start] or numbers[end] != numbers[start]:
+            yield slice(start, end), int(numbers[start]), names[start]
+            start = end
+
+
+def _check_searches(place: Path, index: LanceIndex, corpus: Corpus) -> None:
+    """The index leads to all rows of each chat, and every SELF_CHECK_EVERY-th row of all finds itself."""
+    passed = 0
+    for chat_id, (ids, vectors) in corpus.chats.items():
+        if index.indexed(chat_id) != len(ids):
+            raise refused(place, "has an index that does not lead to all rows of a chat")
+        step = max(SELF_CHECK_EVERY, -(-len(ids) // SELF_CHECKS_PER_CHAT))
+        asked = vectors[-passed % step :: step]
+        found = index.best(asked, chat_id)
+        if len(found) != len(asked) or any(score < 1 - SAME for score in found):
+            raise refused(place, "does not find a vector that it holds")
+        passed += len(ids)
+
+
+class LanceBackend(AskingBackend):
+    """Searches the index of one release. The import alone takes 2 s and 130 MB."""
+
+    name = "lancedb"
+
+    def __init__(self, settings: Settings, release: Path, indexed_with: EmbeddingIdentity | None) -> None:
+        super().__init__(settings, release, indexed_with)
+        self._index: LanceIndex | None = None
+        self._view: PrivateDir | None = None
+
+    def search(self, query: str, chat_id: str, k: int) -> list[Match]:
+        asker, index = self._asker, self._index
+        if self._why is not None or asker is None or index is None:
+            return []
+        return index.nearest(asker.vector(query), chat_id, k)
+
+    def similarities(self, query: str, chat_id: str, chunk_ids: Sequence[str]) -> Vectors:
+        """Of all chunks, repeated ones too, compared in memory."""
+        asker, index = self._asker, self._index
+        chat = index.chat(chat_id) if index and self._why is None else None
+        if asker is None or chat is None:
+            return np.full(len(chunk_ids), np.nan, dtype=np.float32)
+        return chat.compare(asker.vector(query), chunk_ids)
+
+    def _has_index(self) -> bool:
+        return (self._release / LANCEDB).is_dir()
+
+    def _open_index(self) -> None:
+        verify(self._release)
+        self._view = PrivateDir(self._settings.hmem_state_dir / VIEWS)
+        _link_tree(self._release / LANCEDB, self._view.path)
+        self._index = LanceIndex(self._view.path, self._indexed_with.dimensions if self._indexed_with else 0)
+
+    def _close_index(self) -> None:
+        self._index = None
+        if self._view is not None:
+            self._view.remove()
+            self._view = None

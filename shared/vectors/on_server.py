@@ -1,0 +1,138 @@
+"""What indexes on a server share: each release has one of its own there, under a name that stands in a small file of the release.
+
+    qdrant.json, redis.json    {"name": "hmem-17-5f0c2a91", "vectors": 101000, "dimensions": 384}
+
+The file is in the manifest with its hash, so the release says which index is its own; the alias (INDEX_NAME) is for other programs. A server that
+does not answer makes the lookup poorer, never later: the first failure closes the index, every lookup says so at once, and it is opened
+again by whoever opens vectors that are missing.
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+from abc import abstractmethod
+from collections.abc import Collection, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
+
+import orjson
+
+from shared.errors import IndexServerAway, ReleaseRefused
+from shared.ranking.question import Match
+from shared.release.manifest import PLACES, prove_file, read_manifest
+from shared.system.files import write_atomic
+from shared.vectors.searching import AskingBackend
+
+if TYPE_CHECKING:
+    from shared.embedding.models import Vectors
+
+#: Seconds that a server has for one answer by day, and by night, where thousands of rows go in one request.
+DAY_SECONDS, NIGHT_SECONDS = 2.0, 60.0
+#: Every k-th vector must find itself after building.
+SELF_CHECK_EVERY = 50
+
+
+@dataclass(frozen=True)
+class Served:
+    """The index of one release on a server."""
+
+    name: str
+    vectors: int
+    dimensions: int
+
+
+def new_name(index_name: str, run: int) -> str:
+    """A name that no attempt has used before."""
+    return f"{index_name}-{run}-{secrets.token_hex(4)}"
+
+
+def is_ours(name: str, index_name: str) -> bool:
+    """Whether `new_name` may have made it."""
+    head, _, token = name.rpartition("-")
+    prefix, _, run = head.rpartition("-")
+    return prefix == index_name and run.isdecimal() and bool(re.fullmatch(r"[0-9a-f]{8}", token))
+
+
+def is_left_over(name: str, index_name: str, named: Collection[str], newest: int | None) -> bool:
+    """Whether it is one of ours that nobody names, and of a run up to `newest`."""
+    return is_ours(name, index_name) and name not in named and (newest is None or int(name.rsplit("-", 2)[1]) <= newest)
+
+
+def write_served(place: Path, served: Served) -> None:
+    write_atomic(place, orjson.dumps(asdict(served), option=orjson.OPT_INDENT_2) + b"\n")
+
+
+def read_served(place: Path) -> Served:
+    """ReleaseRefused if the file is not there or not as it was written."""
+    try:
+        record = orjson.loads(place.read_bytes())
+        return Served(str(record["name"]), int(record["vectors"]), int(record["dimensions"]))
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise ReleaseRefused(f"{place} cannot be read ({error!r}). Run the night again.") from error
+
+
+def served_names(release: Path) -> list[str]:
+    """The names of a release's indexes on servers."""
+    places = (release / name for name in PLACES.values() if name.endswith(".json"))
+    return [read_served(place).name for place in places if place.is_file()]
+
+
+class ServedBackend(AskingBackend):
+    """Searches the index of one release on a server. `errors`: what its client raises if the server is away or refuses."""
+
+    errors: ClassVar[tuple[type[Exception], ...]]
+
+    @abstractmethod
+    def _connect(self, served: Served) -> None:
+        """Find the index; IndexServerAway, or ReleaseRefused if it is gone or holds something else. One of `errors` is mapped."""
+
+    @abstractmethod
+    def _nearest(self, vector: Vectors, chat_id: str, k: int) -> list[Match]:
+        """The chat's k nearest, best first, each proven to be of this chat; may raise one of `errors`. k is 1 or more."""
+
+    @property
+    def _place(self) -> Path:
+        return self._release / PLACES[self.name]
+
+    def _has_index(self) -> bool:
+        return self._place.is_file()
+
+    def _open_index(self) -> None:
+        prove_file(
+            self._release, read_manifest(self._release), PLACES[self.name]
+        )  # nothing else of the release is read here
+        served = read_served(self._place)
+        try:
+            self._connect(served)
+        except self.errors as error:
+            raise self._away(error) from error
+
+    def search(self, query: str, chat_id: str, k: int) -> list[Match]:
+        asker = self._asker
+        if self._why is not None or asker is None or k < 1:
+            return []
+        vector = asker.vector(query)
+        try:
+            return self._nearest(vector, chat_id, k)
+        except self.errors as error:
+            away = self._away(error)
+            if self._asker is not asker:  # closed meanwhile, and perhaps opened again
+                return []
+            self._why = str(away)
+            raise away from error
+
+    def similarities(self, query: str, chat_id: str, chunk_ids: Sequence[str]) -> Vectors:
+        return self.of_nearest(query, chat_id, chunk_ids)
+
+    def _away(self, error: Exception) -> IndexServerAway:
+        return IndexServerAway(
+            f"the {self.name} server does not answer as it should ({type(error).__name__}: {first_line(error)}). "
+            "Look whether it runs and whether its address is right; until then there are keywords"
+        )
+
+
+def first_line(error: Exception) -> str:
+    """What an error of a client library says, short enough for a sentence."""
+    return (str(error).strip().splitlines() or [""])[0][:200]

@@ -1,0 +1,389 @@
+"""Qdrant: a collection for each release, all chats in it, told apart by the payload's `chat_id`; vectors and ids only, never a text.
+
+    point     uuid5 of (chat id, chunk id); cosine; payload {chat_id, chunk_id, channel, said_at}
+    indexes   chat_id (keyword, is_tenant), channel (keyword), said_at (float), made before the first point
+
+The graph is one for each chat (m=0, payload_m), as Qdrant's guide to multitenancy says: every search is within a chat. `is_tenant` stores a
+chat's vectors side by side, so they are left on disk: as many collections stand as there are releases, one of them is asked, and the page
+cache keeps what of it is read. `said_at` is a float because it is one here, POSIX seconds, with nothing to lose in writing and reading a
+date; it is no principal key, because no search of ours goes by it, and neither it nor `channel` gets links of its own in the graph.
+
+`points_count` is an estimate, a count is not. What is deleted from a collection may stay in its segments for a while, so nothing is ever
+deleted from one: a forget is a new collection, and the old one goes as a whole.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+import uuid
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from shared.config.settings import Settings
+from shared.embedding.models import EmbeddingIdentity
+from shared.errors import IndexServerAway, ReleaseRefused, SettingsError
+from shared.ranking.question import Match
+from shared.vectors import on_server
+from shared.vectors.base import Checked, Corpus, Earlier
+from shared.vectors.libraries import refuse_without_library
+from shared.vectors.on_server import SELF_CHECK_EVERY, Served, ServedBackend, is_left_over, read_served
+from shared.vectors.qdrant.server import NoAnswer, SharedClient, answered, client_of, patiently
+
+if TYPE_CHECKING:
+    from qdrant_client import models
+
+    from shared.embedding.models import Vectors
+
+    #: (chat id, chunk id, POSIX seconds or None, its vector)
+    Row = tuple[str, str, float | None, Sequence[float]]
+
+#: Raise it when the same vectors would be stored in another way.
+LAYOUT = 1
+#: What Qdrant answers where a collection of the name exists.
+CONFLICT = 409
+#: Links of a vector in the graph of its chat; the graph over all chats is not made.
+CHAT_LINKS = 16
+#: Of a request that writes points; Qdrant takes 32 MB. A number of a vector is about 20 characters, 22 with what stands between them.
+REQUEST_BYTES, NUMBER_BYTES, POINT_BYTES = 8_000_000, 22, 300
+#: Searches in one request of the proof.
+ASKED_AT_ONCE = 100
+#: Cosine distance up to which two vectors are the same, and how far two times may be apart that were written as one.
+SAME, SAME_SECONDS = 1e-3, 1e-3
+#: Seconds that Qdrant has for the graph of a new collection, and between two looks at it.
+INDEXING_SECONDS, LOOK_SECONDS = 600.0, 0.2
+#: Of the ids of points: never change it.
+NAMESPACE = uuid.UUID("0b7c2f0e-5d0a-4c53-9f3b-6a1d8e0f4c21")
+
+
+@contextmanager
+def _night(settings: Settings, seconds: float) -> Iterator[Any]:
+    """A client; what is not answered is an IndexServerAway."""
+    client = None
+    try:
+        client = client_of(settings, seconds)
+        yield client
+    except NoAnswer as error:
+        raise IndexServerAway(
+            f"Qdrant does not answer as it should ({error}). Look whether it runs and whether QDRANT_URL and QDRANT_API_KEY are right, "
+            "then run the night again."
+        ) from error
+    finally:
+        if client is not None:
+            client.close()
+
+
+def point_id(chat_id: str, chunk_id: str) -> str:
+    """The length keeps ("a", "bc") and ("ab", "c") apart, whatever characters they have."""
+    return str(uuid.uuid5(NAMESPACE, f"{len(chat_id)}:{chat_id}{chunk_id}"))
+
+
+def channel_of(chat_id: str) -> str:
+    """As Telegram numbers chats: `private` above zero, `group` below; `other` for what is no number."""
+    if not re.fullmatch(r"-?[0-9]+", chat_id, re.ASCII):
+        return "other"
+    return "group" if chat_id.startswith("-") else "private"
+
+
+def payload_of(chat_id: str, chunk_id: str, said_at: float | None) -> dict[str, Any]:
+    payload = {"chat_id": chat_id, "chunk_id": chunk_id, "channel": channel_of(chat_id)}
+    return payload if said_at is None else {**payload, "said_at": said_at}
+
+
+def _indexed() -> dict[str, Any]:
+    from qdrant_client import models
+
+    keyword = models.KeywordIndexType.KEYWORD
+    return {
+        "chat_id": models.KeywordIndexParams(type=keyword, is_tenant=True),
+        "channel": models.KeywordIndexParams(type=keyword, enable_hnsw=False),
+        "said_at": models.FloatIndexParams(type=models.FloatIndexType.FLOAT, enable_hnsw=False),
+    }
+
+
+def ensure(client: Any, name: str, dimensions: int) -> None:
+    """The collection with its indexes, whatever of it is there already; what is there and differs is a ReleaseRefused, and stays as it is."""
+    from qdrant_client import models
+
+    if not patiently(lambda: client.collection_exists(name)):
+        # `on_disk` rather than `memory`, which replaces it: older servers know only the one.
+        vectors = models.VectorParams(size=max(1, dimensions), distance=models.Distance.COSINE, on_disk=True)
+        hnsw = models.HnswConfigDiff(m=0, payload_m=CHAT_LINKS)
+        try:
+            patiently(lambda: client.create_collection(name, vectors_config=vectors, hnsw_config=hnsw))
+        except NoAnswer as error:
+            if error.status != CONFLICT:  # else it was made by a request whose answer was lost
+                raise
+    found = patiently(lambda: client.get_collection(name))
+    refuse_other(name, found, dimensions)
+    for field, wanted in _indexed().items():
+        if field not in found.payload_schema:
+            patiently(partial(client.create_payload_index, name, field, field_schema=wanted, wait=True))
+        elif found.payload_schema[field].data_type != wanted.type.value:
+            raise ReleaseRefused(
+                f"The Qdrant collection {name} has an index of another kind on {field}. Remove the collection, then run the night again."
+            )
+
+
+def refuse_other(name: str, found: Any, dimensions: int) -> None:
+    """ReleaseRefused unless the collection is of this size (Qdrant has none of size 0; that of no vectors has 1) and compares by cosine."""
+    vectors = found.config.params.vectors
+    distance = getattr(vectors, "distance", None)
+    has = (getattr(vectors, "size", None), distance and distance.value)
+    if has != (max(1, dimensions), "Cosine"):
+        raise ReleaseRefused(
+            f"The Qdrant collection {name} holds vectors of {has[0]} dimensions, compared by {has[1]}; {max(1, dimensions)} and Cosine were "
+            "expected. Run the night again."
+        )
+
+
+def _of_chat(chat_id: str) -> models.Filter:
+    from qdrant_client import models
+
+    return models.Filter(must=[models.FieldCondition(key="chat_id", match=models.MatchValue(value=chat_id))])
+
+
+class QdrantBuilder:
+    """Builds the collection of one release, always whole: Qdrant cannot copy one within a server, and what it had deleted it would carry along.
+
+    So each night sends every vector: of 384 dimensions about 8 KB, 0.8 GB for 100,000. An attempt that fails leaves a collection that no
+    release names; `sweep` removes it.
+    """
+
+    def __init__(self, settings: Settings, run: int) -> None:
+        self._settings, self._run = settings, run
+
+    def refuse_unless_usable(self) -> None:
+        refuse_without_library("qdrant")
+        if self._settings.qdrant_url is None:
+            raise SettingsError(
+                "NIGHT_INDEXES names qdrant, but QDRANT_URL is not set. Set it, or change NIGHT_INDEXES."
+            )
+        with _night(self._settings, on_server.DAY_SECONDS) as client, answered():
+            client.get_collections()
+
+    def version(self) -> str:
+        return f"qdrant, layout {LAYOUT}"
+
+    def build(self, place: Path, corpus: Corpus, earlier: Earlier | None = None) -> None:  # noqa: ARG002 - see the class
+        served = Served(on_server.new_name(self._settings.index_name, self._run), len(corpus), corpus.dimensions)
+        with _night(self._settings, on_server.NIGHT_SECONDS) as client:
+            ensure(client, served.name, served.dimensions)
+            for batch in _batches(corpus):
+                patiently(partial(client.upsert, served.name, batch, wait=True))
+        on_server.write_served(place, served)
+
+    def check(self, place: Path, scratch: Path, corpus: Corpus, earlier: Earlier | None = None) -> Checked:  # noqa: ARG002
+        """As in `Builder`. HNSW is approximate: one in twenty of those asked may be missed by a search if it is stored, as with Chroma."""
+        served = read_served(place)
+        if (served.vectors, served.dimensions) != (len(corpus), corpus.dimensions):
+            raise ReleaseRefused(f"{place} was written for other vectors than these. Run the night again.")
+        with _night(self._settings, on_server.NIGHT_SECONDS) as client:
+            _wait_until_indexed(client, served)
+            unreached = sum(_Chat.of(served.name, corpus, chat_id).check(client) for chat_id in corpus.chats)
+            total = patiently(lambda: client.count(served.name, exact=True).count)
+        if total != len(corpus):
+            raise ReleaseRefused(
+                f"The Qdrant collection {served.name} holds {total} vectors, {len(corpus)} were given to it. Run the night again."
+            )
+        return Checked({chat: len(ids) for chat, (ids, _) in corpus.chats.items()}, unreached)
+
+    def follow(self, place: Path) -> None:
+        """Deleting an alias that is not there is no error to Qdrant, and both steps are one request: nobody finds the name unused."""
+        from qdrant_client import models
+
+        alias, name = self._settings.index_name, read_served(place).name
+        gone = models.DeleteAliasOperation(delete_alias=models.DeleteAlias(alias_name=alias))
+        made = models.CreateAliasOperation(create_alias=models.CreateAlias(collection_name=name, alias_name=alias))
+        with _night(self._settings, on_server.NIGHT_SECONDS) as client:
+            patiently(lambda: client.update_collection_aliases([gone, made]))
+
+    def left_over(self, named: Collection[str], newest: int | None = None) -> list[str]:
+        with _night(self._settings, on_server.NIGHT_SECONDS) as client:
+            names = [one.name for one in patiently(client.get_collections).collections]
+        return sorted(name for name in names if is_left_over(name, self._settings.index_name, named, newest))
+
+    def sweep(self, named: Collection[str], newest: int | None = None) -> list[str]:
+        gone = self.left_over(named, newest)
+        with _night(self._settings, on_server.NIGHT_SECONDS) as client:
+            for name in gone:
+                patiently(partial(client.delete_collection, name))
+        return gone
+
+
+def _rows(corpus: Corpus) -> Iterator[Row]:
+    for chat_id, (ids, vectors) in corpus.chats.items():
+        said_at = corpus.said_at.get(chat_id)
+        for row, chunk_id in enumerate(ids):
+            yield chat_id, chunk_id, float(said_at[row]) if said_at is not None else None, vectors[row].tolist()
+
+
+def _batches(corpus: Corpus) -> Iterator[models.Batch]:
+    """All points, in requests of a bounded size."""
+    rows: list[Row] = []
+    size = 0
+    for row in _rows(corpus):
+        own = NUMBER_BYTES * len(row[3]) + 6 * (len(row[0]) + len(row[1])) + POINT_BYTES  # 6: an escaped character
+        if rows and size + own > REQUEST_BYTES:
+            yield _batch(rows)
+            rows, size = [], 0
+        rows.append(row)
+        size += own
+    if rows:
+        yield _batch(rows)
+
+
+def _batch(rows: Sequence[Row]) -> models.Batch:
+    from qdrant_client import models
+
+    return models.Batch(
+        ids=[point_id(chat_id, chunk_id) for chat_id, chunk_id, _, _ in rows],
+        vectors=[list(vector) for *_, vector in rows],
+        payloads=[payload_of(chat_id, chunk_id, said_at) for chat_id, chunk_id, said_at, _ in rows],
+    )
+
+
+def _wait_until_indexed(client: Any, served: Served) -> None:
+    """Until Qdrant says that the collection is done; it must be of the right kind."""
+    ends = time.monotonic() + INDEXING_SECONDS
+    while True:
+        found = patiently(lambda: client.get_collection(served.name))
+        refuse_other(served.name, found, served.dimensions)
+        status = found.status.value
+        if status == "green":
+            return
+        if status == "red" or time.monotonic() > ends:
+            error = getattr(found.optimizer_status, "error", "it has not finished its graph")
+            raise IndexServerAway(
+                f"The Qdrant collection {served.name} is {status}, not green: {error}. Look at the server's log, its disk and its memory, "
+                "then run the night again."
+            )
+        time.sleep(LOOK_SECONDS)
+
+
+@dataclass(frozen=True)
+class _Chat:
+    """What a chat must have in a collection."""
+
+    collection: str
+    chat_id: str
+    ids: Sequence[str]
+    vectors: Vectors
+    times: Mapping[str, float | None]
+
+    @classmethod
+    def of(cls, collection: str, corpus: Corpus, chat_id: str) -> _Chat:
+        ids, vectors = corpus.chats[chat_id]
+        times = [float(one) for one in corpus.said_at[chat_id]] if chat_id in corpus.said_at else [None] * len(ids)
+        return cls(collection, chat_id, ids, vectors, dict(zip(ids, times, strict=True)))
+
+    def check(self, client: Any) -> int:
+        """ReleaseRefused if its vectors are not all there; how many of those asked for are stored but not reached by a search."""
+        count = patiently(lambda: client.count(self.collection, count_filter=_of_chat(self.chat_id), exact=True).count)
+        if count != len(self.ids):
+            raise ReleaseRefused(f"Qdrant holds {count} of {len(self.ids)} vectors of a chat. Run the night again.")
+        asked = range(0, len(self.ids), SELF_CHECK_EVERY)
+        missed = self._missed(client, asked, exact=False)  # as the day asks
+        lost = self._missed(client, missed, exact=True)
+        if lost or len(missed) > (len(asked) + 10) // 20:
+            raise ReleaseRefused(
+                f"Qdrant does not find the vector of chunk {self.ids[(lost or missed)[0]]}. Run the night again."
+            )
+        return len(missed)
+
+    def _missed(self, client: Any, rows: Sequence[int], *, exact: bool) -> list[int]:
+        """The rows whose vectors do not find themselves; ReleaseRefused if one finds what was not stored like that."""
+        missed: list[int] = []
+        for start in range(0, len(rows), ASKED_AT_ONCE):
+            part = rows[start : start + ASKED_AT_ONCE]
+            answers = self._ask(client, part, exact=exact)
+            for row, answer in zip(part, answers, strict=True):
+                hit = answer.points[0] if answer.points else None
+                if hit is None or hit.score < 1 - SAME:
+                    missed.append(row)
+                elif not self._has(hit):
+                    raise ReleaseRefused(
+                        f"Qdrant has chunk {self.ids[row]} under another name than it was given. Run the night again."
+                    )
+        return missed
+
+    def _ask(self, client: Any, rows: Sequence[int], *, exact: bool) -> list[Any]:
+        from qdrant_client import models
+
+        requests = [
+            models.QueryRequest(
+                query=self.vectors[row].tolist(),
+                filter=_of_chat(self.chat_id),
+                limit=1,
+                with_payload=True,
+                params=models.SearchParams(exact=exact),
+            )
+            for row in rows
+        ]
+        answers: list[Any] = patiently(lambda: client.query_batch_points(self.collection, requests))
+        return answers
+
+    def _has(self, hit: Any) -> bool:
+        """Whether a point is one of the chat's, with all that stands in its payload. A number may come back with its last digit changed."""
+        payload = dict(hit.payload or {})
+        chunk_id, has = payload.get("chunk_id", ""), payload.pop("said_at", None)
+        if chunk_id not in self.times or hit.id != point_id(self.chat_id, chunk_id):
+            return False
+        wanted = self.times[chunk_id]
+        same = has == wanted if has is None or wanted is None else abs(has - wanted) < SAME_SECONDS
+        return same and payload == payload_of(self.chat_id, chunk_id, None)
+
+
+class QdrantBackend(ServedBackend):
+    """Searches the collection of one release. The import alone takes over a second."""
+
+    name = "qdrant"
+    errors = (NoAnswer,)
+
+    def __init__(self, settings: Settings, release: Path, indexed_with: EmbeddingIdentity | None) -> None:
+        super().__init__(settings, release, indexed_with)
+        self._shared: SharedClient | None = None
+        self._served: Served | None = None
+
+    def _connect(self, served: Served) -> None:
+        client = client_of(self._settings, on_server.DAY_SECONDS)
+        self._shared = SharedClient(client)
+        with answered():
+            if not client.collection_exists(served.name):
+                raise ReleaseRefused(
+                    f"The Qdrant collection {served.name} of release {self._release.name} is gone. Run the night again."
+                )
+            found = client.get_collection(served.name)
+            count = client.count(served.name, exact=True).count
+        refuse_other(served.name, found, served.dimensions)
+        if count != served.vectors:
+            raise ReleaseRefused(
+                f"The Qdrant collection {served.name} holds {count} vectors, release {self._release.name} has {served.vectors}. Run the night again."
+            )
+        self._served = served
+
+    def _nearest(self, vector: Vectors, chat_id: str, k: int) -> list[Match]:
+        shared, served = self._shared, self._served
+        if shared is None or served is None or not served.vectors:
+            return []
+        with shared.use() as client, answered():
+            if client is None:
+                return []
+            answer = client.query_points(
+                served.name,
+                query=vector.tolist(),
+                query_filter=_of_chat(chat_id),
+                limit=k,
+                with_payload=["chat_id", "chunk_id"],
+            )
+            found = [(hit.payload or {}, float(hit.score)) for hit in answer.points]
+        return [Match(payload["chunk_id"], score) for payload, score in found if payload.get("chat_id") == chat_id]
+
+    def _close_index(self) -> None:
+        shared, self._shared, self._served = self._shared, None, None
+        if shared is not None:
+            shared.close()

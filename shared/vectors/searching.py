@@ -1,0 +1,208 @@
+"""What backends with vectors share: the vector of a question, and being opened late, in the background, without ever raising."""
+
+from __future__ import annotations
+
+import threading
+from abc import ABC, abstractmethod
+from collections import OrderedDict
+from collections.abc import Sequence
+from concurrent.futures import Future
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
+from weakref import WeakKeyDictionary
+
+from shared.config.settings import Settings
+from shared.embedding.models import Embedder, EmbeddingIdentity, open_embedder
+from shared.errors import HmemError
+from shared.ranking.question import Match
+from shared.vectors.libraries import how_to_install
+
+if TYPE_CHECKING:
+    from shared.embedding.models import Vectors
+
+#: Questions whose vectors are kept: one lookup asks for its vector more than once, and as many lookups as that run at the same time.
+KEPT = 64
+#: Chunks of a chat that `of_nearest` knows of: more would take longer than a lookup may.
+MOST_COMPARED = 1000
+
+
+class _Known:
+    """What an embedder was asked lately: the vectors, and those that are being made."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.kept: OrderedDict[str, Vectors] = OrderedDict()
+        self.begun: dict[str, Future[Vectors]] = {}
+
+
+#: By embedder: a release and the day ask the shipped one, which the process has once, the same question.
+_KNOWN: WeakKeyDictionary[Embedder, _Known] = WeakKeyDictionary()
+_KNOWN_LOCK = threading.Lock()
+
+
+class Asker:
+    """Embeds questions as a release's texts were embedded, once each: who asks while it is being done waits for it. Threads may share it."""
+
+    def __init__(self, embedder: Embedder) -> None:
+        self._embedder = embedder
+        with _KNOWN_LOCK:
+            self._known = _KNOWN.setdefault(embedder, _Known())
+
+    def vector(self, query: str) -> Vectors:
+        """Unit vector of shape (dimensions,), float32; EmbeddingError if the embedder is away."""
+        known = self._known
+        with known.lock:
+            if query in known.kept:
+                known.kept.move_to_end(query)
+                return known.kept[query]
+            another = known.begun.get(query)
+            own: Future[Vectors] = Future()
+            if another is None:
+                known.begun[query] = own
+        return another.result() if another else self._embed(query, own)
+
+    def _embed(self, query: str, made: Future[Vectors]) -> Vectors:
+        known = self._known
+        try:
+            vector = self._embedder.embed_query(query)
+        except BaseException as error:
+            with known.lock:
+                del known.begun[query]
+            made.set_exception(error)
+            raise
+        with known.lock:
+            del known.begun[query]
+            known.kept[query] = vector
+            while len(known.kept) > KEPT:
+                known.kept.popitem(last=False)
+        made.set_result(vector)
+        return vector
+
+    def close(self) -> None:
+        self._embedder.close()
+
+
+def forget_questions() -> None:
+    """Askers that are made from now on know nothing that was asked before."""
+    with _KNOWN_LOCK:
+        _KNOWN.clear()
+
+
+def open_asker(settings: Settings, release: str, indexed_with: EmbeddingIdentity | None) -> Asker | str:
+    """The asker for a release of this name, or why its vectors may not be compared with any of ours. HmemError if the embedder is away."""
+    from shared.embedding import probes  # numpy, late
+
+    if indexed_with is None:
+        return f"release {release} does not say how it was embedded"
+    embedder = open_embedder(settings)
+    if embedder is None:
+        return "EMBEDDER=none: no vector of the question"
+    try:
+        why = _why_not(embedder, indexed_with) or probes.difference(embedder, indexed_with)
+        if why is None:
+            embedder.embed_query("first call")
+            return Asker(embedder)
+    except BaseException:
+        embedder.close()
+        raise
+    embedder.close()
+    return why
+
+
+def _why_not(embedder: Embedder, indexed_with: EmbeddingIdentity) -> str | None:
+    if difference := embedder.identity.difference(indexed_with):
+        return f"the release was embedded differently ({difference}); set EMBEDDER and EMBED_MODEL as on the night host"
+    return None
+
+
+class AskingBackend(ABC):
+    """A backend of one release that embeds questions. `open` is slow and belongs in the background."""
+
+    name: ClassVar[str]
+
+    def __init__(self, settings: Settings, release: Path, indexed_with: EmbeddingIdentity | None) -> None:
+        self._settings, self._release, self._indexed_with = settings, release, indexed_with
+        self._asker: Asker | None = None
+        self._why: str | None = "the vector index is still being opened"
+        self._lock = threading.Lock()
+
+    @abstractmethod
+    def _has_index(self) -> bool:
+        """Whether the release has files for this backend."""
+
+    @abstractmethod
+    def _open_index(self) -> None:
+        """Open them, once they are proven; whatever it raises is the reason why there is no search."""
+
+    @abstractmethod
+    def _close_index(self) -> None:
+        """Give back whatever has been opened so far, perhaps by an attempt that failed half-way."""
+
+    @abstractmethod
+    def search(self, query: str, chat_id: str, k: int) -> list[Match]:
+        """As in `MemoryBackend`."""
+
+    @abstractmethod
+    def similarities(self, query: str, chat_id: str, chunk_ids: Sequence[str]) -> Vectors:
+        """As in `MemoryBackend`."""
+
+    def of_nearest(self, query: str, chat_id: str, chunk_ids: Sequence[str]) -> Vectors:
+        """`similarities` of what searches and does not compare: of the chat's nearest MOST_COMPARED only, and of no repeated chunk."""
+        import numpy as np
+
+        found = {match.chunk_id: match.score for match in self.search(query, chat_id, MOST_COMPARED)}
+        return np.array([found.get(chunk_id, np.nan) for chunk_id in chunk_ids], dtype=np.float32)
+
+    def vector(self, query: str) -> Vectors | None:
+        """As in `MemoryBackend`."""
+        asker = self._asker
+        return asker.vector(query) if asker else None
+
+    @property
+    def why_not(self) -> str | None:
+        return self._why
+
+    def is_available(self) -> bool:
+        return self._why is None
+
+    def open(self) -> None:
+        with self._lock:
+            if self._why is None:
+                return
+            try:
+                self._give_back()
+                self._why = self._open()
+            except HmemError as error:
+                self._why = str(error)
+            except Exception as error:  # noqa: BLE001 - a library raises anything; no index is no reason to stop answering
+                self._why = f"the {self.name} index of release {self._release.name} cannot be opened: {error!r}"
+
+    def open_with(self, embedder: Embedder) -> None:
+        """As `open`, with an embedder that needs no proof, for measurements; it raises what is wrong."""
+        with self._lock:
+            self._asker = Asker(embedder)
+            self._open_index()
+            self._why = None
+
+    def _open(self) -> str | None:
+        if not self._has_index():
+            return f"release {self._release.name} has no {self.name} index"
+        if how := how_to_install(self.name):
+            return f"the {self.name} index needs a package that is not installed; {how}"
+        asker = open_asker(self._settings, self._release.name, self._indexed_with)
+        if isinstance(asker, str):
+            return asker
+        self._asker = asker
+        self._open_index()
+        return None
+
+    def close(self) -> None:
+        with self._lock:
+            self._why = "closed"
+            self._give_back()
+
+    def _give_back(self) -> None:
+        self._close_index()
+        if self._asker is not None:
+            self._asker.close()
+            self._asker = None

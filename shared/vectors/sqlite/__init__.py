@@ -1,0 +1,1 @@
+"""The default index: exact search over files that SQLite lists."""

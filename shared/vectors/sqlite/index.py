@@ -1,0 +1,157 @@
+"""SQLite: all vectors of a release in the files of `vectors/`; a chat's are compared one by one, so a search is exact.
+
+The files are never written again (shared/vectors/sqlite/files.py says what stands in them), so they are read in place (`immutable`: no lock, no
+journal, also on a read-only mount), after their hashes were verified. The connections hold them open: a release that is removed meanwhile
+can still be read. A night adds a part with what is new and takes the others over as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from shared.config.settings import Settings
+from shared.embedding.models import EmbeddingIdentity
+from shared.errors import ReleaseRefused
+from shared.ranking.question import Match
+from shared.release.integrity import check_database, damage_named
+from shared.release.manifest import VECTORS, parts_of, verify
+from shared.release.parts import begin, new_part, part_files
+from shared.vectors.base import Checked, Corpus, Earlier
+from shared.vectors.searching import AskingBackend
+from shared.vectors.sqlite.chats import ChatVectors
+from shared.vectors.sqlite.files import (
+    LAYOUT,
+    STORED,
+    VectorFile,
+    read_content,
+    read_part,
+    write_part,
+)
+
+if TYPE_CHECKING:
+    from shared.embedding.models import Vectors
+
+#: A cosine below which a stored vector is not itself.
+SAME = 0.999
+#: Every k-th vector must find itself after building, at most so many a chat: the bytes of all are compared besides.
+SELF_CHECK_EVERY, SELF_CHECKS_PER_CHAT = 50, 100
+
+
+class SqliteBuilder:
+    """Builds `vectors/` for the release of this run."""
+
+    def __init__(self, run: int) -> None:
+        self._run = run
+
+    def refuse_unless_usable(self) -> None:
+        """SQLite is always there."""
+
+    def version(self) -> str:
+        return f"vectors layout {LAYOUT}"
+
+    def build(self, place: Path, corpus: Corpus, earlier: Earlier | None = None) -> None:
+        """As in `Builder`. The parts of `earlier` are taken over; what they do not hold becomes a part of its own."""
+        begin(place, earlier)
+        rest = _without(corpus, earlier)
+        if len(rest) or rest.repeats or not part_files(place):
+            write_part(new_part(place, self._run), rest)
+
+    def check(self, place: Path, scratch: Path, corpus: Corpus, earlier: Earlier | None = None) -> Checked:  # noqa: ARG002 - read in place
+        """As in `Builder`. A part that was taken over was proven by the night that wrote it, and its hash is still the same."""
+        new = [path for path in part_files(place) if earlier is None or path.name not in earlier.parts]
+        for path in new:
+            check_database(path)
+        with damage_named(place), closing(VectorFile(place, corpus.dimensions)) as file:
+            counted = file.chats()
+        wanted = {chat_id: len(ids) for chat_id, (ids, _) in corpus.chats.items()}
+        if {chat: count for chat, count in counted.items() if count} != wanted:
+            wrong = sum(counted.get(chat, 0) != wanted.get(chat, 0) for chat in {*counted, *wanted})
+            raise ReleaseRefused(
+                f"{place} has {wrong} chats that are not as they were given to it. Run the night again."
+            )
+        given = _without(corpus, earlier)
+        for path in new:
+            with damage_named(path):
+                _check_part(path, given)
+        return Checked(wanted)
+
+
+def _without(corpus: Corpus, earlier: Earlier | None) -> Corpus:
+    """What the earlier index does not hold."""
+    if earlier is None:
+        return corpus
+    chats, repeats = {}, {}
+    for chat_id, (ids, vectors) in corpus.chats.items():
+        held = earlier.held.get(chat_id, ())
+        if rows := [row for row, chunk_id in enumerate(ids) if chunk_id not in held]:
+            chats[chat_id] = ([ids[row] for row in rows], vectors[rows])
+    for chat_id, again in corpus.repeats.items():
+        held = earlier.held.get(chat_id, ())
+        if more := {one: first for one, first in again.items() if one not in held}:
+            repeats[chat_id] = more
+    return Corpus(chats, repeats)
+
+
+def _check_part(path: Path, given: Corpus) -> None:
+    """There are these chats, each with its rows, each with its id and its vector, byte for byte; every SELF_CHECK_EVERY-th finds itself; each
+    repeated chunk leads to its first."""
+    if read_content(path).repeats != {chat_id: dict(again) for chat_id, again in given.repeats.items() if again}:
+        raise ReleaseRefused("SQLite repeats other chunks of a chat than were given to it. Run the night again.")
+    others = {*given.chats, *given.repeats}
+    for chat_id, ids, vectors in read_part(path, given.dimensions):
+        others ^= {chat_id}
+        wanted, exact = given.chats.get(chat_id, ((), vectors[:0]))
+        if ids != list(wanted):
+            raise ReleaseRefused("SQLite holds other chunks of a chat than were given to it. Run the night again.")
+        if not np.array_equal(vectors, exact.astype(STORED).astype(np.float32)):
+            raise ReleaseRefused("SQLite holds other vectors of a chat than were given to it. Run the night again.")
+        stored = ChatVectors(ids, vectors, {})
+        for row in range(0, len(ids), max(SELF_CHECK_EVERY, -(-len(ids) // SELF_CHECKS_PER_CHAT))):
+            (best,) = stored.nearest(exact[row], 1)
+            if best.score < SAME:
+                raise ReleaseRefused(f"SQLite does not find the vector of chunk {ids[row]}. Run the night again.")
+    if others:
+        raise ReleaseRefused("SQLite holds other chats than were given to it. Run the night again.")
+
+
+class SqliteBackend(AskingBackend):
+    """Searches the vectors of one release, in place."""
+
+    name = "sqlite"
+
+    def __init__(self, settings: Settings, release: Path, indexed_with: EmbeddingIdentity | None) -> None:
+        super().__init__(settings, release, indexed_with)
+        self._file: VectorFile | None = None
+
+    def search(self, query: str, chat_id: str, k: int) -> list[Match]:
+        asker, chat = self._asker, self._chat(chat_id)
+        return chat.nearest(asker.vector(query), k) if asker and chat else []
+
+    def similarities(self, query: str, chat_id: str, chunk_ids: Sequence[str]) -> Vectors:
+        asker, chat = self._asker, self._chat(chat_id)
+        if asker is None or chat is None:
+            return np.full(len(chunk_ids), np.nan, dtype=np.float32)
+        return chat.compare(asker.vector(query), chunk_ids)
+
+    def _chat(self, chat_id: str) -> ChatVectors | None:
+        file = self._file
+        return file.chat(chat_id) if file and self._why is None else None
+
+    def _has_index(self) -> bool:
+        return bool(part_files(parts_of(self._release, VECTORS)))
+
+    def _open_index(self) -> None:
+        verify(self._release)
+        self._file = VectorFile(
+            parts_of(self._release, VECTORS), self._indexed_with.dimensions if self._indexed_with else 0
+        )
+
+    def _close_index(self) -> None:
+        if self._file is not None:
+            self._file.close()
+            self._file = None

@@ -1,0 +1,1 @@
+"""What goes over Redis: keys, users, values, JSON."""

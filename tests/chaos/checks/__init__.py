@@ -1,0 +1,1 @@
+"""The chaos checks: each breaks one kind of thing."""

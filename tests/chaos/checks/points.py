@@ -1,0 +1,153 @@
+"""SIGKILL at every named point of every step, and at pairs of them: A in the first run, B in the one that should have mended it.
+
+Each history begins from the same installation (a copy of a template), with turns that are new, rewritten and unreadable, and one that is to be
+forgotten for good; something more is said after each death. A point that an ordinary night does not pass (vectors, a model's texts, a mirror) is
+tried in an installation that has all.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+import shutil
+import signal
+from contextlib import ExitStack
+from pathlib import Path
+
+from nightly.night.folder import unfinished_run
+from nightly.pipeline import step_names
+from shared.turns.records import Tombstone
+from tests.chaos.harness.forked import night
+from tests.chaos.harness.oracle import Shadow, judge
+from tests.chaos.harness.report import Bench, Outcome, chaos
+from tests.conftest import World
+from tests.servers.ollama_api import DIGEST, OllamaApi
+
+NIGHTLY = Path(__file__).parent.parent.parent.parent / "nightly"
+INNER = sorted(
+    set(re.findall(r'crash_point\("([\w:-]+)"\)', "".join(p.read_text() for p in sorted(NIGHTLY.rglob("*.py")))))
+)
+#: Every point at which a night can be made to kill itself.
+POINTS = [f"{step}:{at}" for step in step_names() for at in ("begun", "before-commit", "after-commit")] + INNER
+#: Where the truth changes hands: pairs of these are tried on real parts, the others in the model.
+PAIRED = [point for point in POINTS if point.split(":")[0] in ("archive", "publish", "flush")]
+
+#: What an installation consists of beside Redis.
+PLACES = ("night", "memory", "mirror")
+
+
+class Stage:
+    """One installation that is put back to the same state before each history: one night old."""
+
+    def __init__(self, bench: Bench, name: str, *, light: bool = True) -> None:
+        self.world = bench.world(name, light=light)
+        self._template = self.world.root / "template"
+        self._before = Shadow()
+
+    def prepare(self) -> Stage:
+        self._before.say(self.world, "t0", "the heron stood at pond number0x")
+        self._before.say(self.world, "t1", "the stork flew to pond number1x", chat_id="-100123")
+        self._before.say_and_forget(self.world, "f1", "the crane hid at pond number3z", chat_id="-100123")
+        undisturbed(self.world)
+        for name in (name for name in PLACES if (self.world.root / name).is_dir()):
+            shutil.copytree(self.world.root / name, self._template / name, symlinks=True)
+        return self
+
+    def fresh(self) -> tuple[World, Shadow]:
+        """The installation as it was after its first night, and one day's turns."""
+        for name in PLACES:
+            shutil.rmtree(self.world.root / name, ignore_errors=True)
+        shutil.copytree(self._template, self.world.root, symlinks=True, dirs_exist_ok=True)
+        self.world.redis.flushall()
+        said, tried = (
+            {key: list(values) for key, values in kept.items()} for kept in (self._before.said, self._before.tried)
+        )
+        shadow = Shadow(said, tried, forgotten=dict(self._before.forgotten))
+        stone = Tombstone("s1", "-100123", 1_800_000_000.0, turn_ids=frozenset(shadow.forgotten), erase=True)
+        self.world.push_tombstone(stone)
+        shadow.say(self.world, "t1", "no, the stork stayed at pond number1y", chat_id="-100123")
+        shadow.say(self.world, "t2", "said on the second day at pond number2x")
+        shadow.put(self.world, b"hcli:memory:bad:user", b"{")
+        return self.world, shadow
+
+
+def undisturbed(world: World) -> None:
+    """A night that nobody disturbs ends well, or the check stops."""
+    code, output = night(world)
+    if code != 0:
+        raise AssertionError(f"an undisturbed night ended with {code}:\n{output[-2000:]}")
+
+
+def die_at(stage: Stage, points: tuple[str, ...]) -> Outcome | None:
+    """One history: die at each point in turn, then finish. None if a point was not passed."""
+    world, shadow = stage.fresh()
+    outcome = Outcome(rounds=1)
+    for number, point in enumerate(points):
+        code, output = night(world, HMEM_CRASH_AT=point)
+        if code == 0:
+            return None
+        if code != -signal.SIGKILL:
+            raise AssertionError(f"{' then '.join(points)}: a night ended with {code}:\n{output[-2000:]}")
+        outcome.faults += 1
+        outcome.add(judge(world, shadow))
+        shadow.say(world, f"after{number}", f"said after death number{number}a")
+        shadow.say(world, "t0", f"and rewritten after it, number{number}b")
+    undisturbed(world)
+    outcome.add(judge(world, shadow, at_rest=True))
+    if (left := unfinished_run(world.settings())) is not None:
+        outcome.found("torn", f"night {left} is not finished")
+    if not outcome.clean:
+        outcome.notes.append(f"by dying at {' then '.join(points)}")
+    return outcome
+
+
+class Stages:
+    """A light installation, and one with vectors, a mirror and a model that writes summaries, made when it is needed."""
+
+    def __init__(self, bench: Bench, stack: ExitStack) -> None:
+        self._bench, self._stack = bench, stack
+        self._light = Stage(bench, "light").prepare()
+        self._whole: Stage | None = None
+
+    def die_at(self, points: tuple[str, ...]) -> Outcome:
+        outcome = die_at(self._light, points) or die_at(self.whole, points)
+        if outcome is None:
+            raise AssertionError(f"no night passes {' then '.join(points)}")
+        return outcome
+
+    @property
+    def whole(self) -> Stage:
+        if self._whole is None:
+            api = self._stack.enter_context(OllamaApi({"llama3.2:latest": DIGEST}))
+            stage = Stage(self._bench, "whole", light=False)
+            stage.world.environment |= {
+                "SUMMARY_MODEL": "llama3.2", "OLLAMA_URL": api.url, "ARCHIVE_MIRROR": str(stage.world.root / "mirror"),
+            }  # fmt: skip
+            (stage.world.root / "mirror").mkdir()
+            self._whole = stage.prepare()
+        return self._whole
+
+
+def _histories(bench: Bench, histories: list[tuple[str, ...]], what: str) -> Outcome:
+    """As many of them as there are rounds, drawn by the seed; all if there are enough rounds."""
+    chosen = histories
+    if bench.rounds < len(histories):
+        chosen = bench.random(what).sample(histories, bench.rounds)
+    outcome = Outcome(notes=[f"{len(chosen)} of {len(histories)} {what}"])
+    with ExitStack() as stack:
+        stages = Stages(bench, stack)
+        for number, points in enumerate(chosen, start=1):
+            outcome.add(stages.die_at(points))
+            if number % 20 == 0:
+                bench.say(f"{what}: {number} of {len(chosen)}")
+    return outcome
+
+
+@chaos("points", "SIGKILL at each named point of each step, then the night is finished")
+def points(bench: Bench) -> Outcome:
+    return _histories(bench, [(point,) for point in POINTS], "single points")
+
+
+@chaos("pairs", "SIGKILL twice, around archive, publish and flush: the second time in the run that mends the first")
+def pairs(bench: Bench) -> Outcome:
+    return _histories(bench, list(itertools.product(PAIRED, repeat=2)), "pairs of points")

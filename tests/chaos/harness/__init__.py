@@ -1,0 +1,1 @@
+"""What the chaos checks are made of: worlds, damage, the oracle."""

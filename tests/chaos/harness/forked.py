@@ -1,0 +1,102 @@
+"""A night in a forked process (tests/support/forked.py): it may be killed at any moment, and harms nobody else."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tests.conftest import World
+from tests.support.forked import ForkedProcess
+
+NIGHT = ("hmem-night", "run")
+
+
+@dataclass
+class ForkedNight:
+    """A night under way. `gated`: it waits for `open_gate` (a tracer may be put on it first). `clock`: seconds that its clock is off."""
+
+    world: World
+    variables: dict[str, str] = field(default_factory=dict)
+    arguments: tuple[str, ...] = NIGHT
+    gated: bool = False
+    clock: float = 0.0
+
+    def __post_init__(self) -> None:
+        self.log = self.world.root / "forked.log"
+        self.log.write_bytes(b"")
+        environment = self.world.variables(**self.variables)
+        self._process = ForkedProcess(
+            list(self.arguments), environment, self.log, self.log, gated=self.gated, clock=self.clock
+        )
+        self.started = self._process.started
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def open_gate(self) -> None:
+        self._process.open_gate()
+
+    @property
+    def running(self) -> bool:
+        return self._process.poll() is None
+
+    def wait(self, seconds: float = 120.0) -> int | None:
+        """Its exit code (negative: the signal that ended it); None if it still runs then."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(seconds)
+        return self._process.poll()
+
+    def kill(self, *, family: bool = True) -> int | None:
+        """SIGKILL now; with `family` its descendants too, else they live on as orphans (an rsync that still writes)."""
+        victims = [self.pid, *(descendants(self.pid) if family else [])]
+        for pid in victims:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        return self.wait()
+
+    def output(self) -> str:
+        return self.log.read_text(encoding="utf-8", errors="replace")
+
+    def close(self) -> None:
+        self._process.close()
+
+
+def night(world: World, *, clock: float = 0.0, arguments: tuple[str, ...] = NIGHT, **variables: str) -> tuple[int, str]:
+    """One command (a whole night) to its end; exit code and what it printed."""
+    forked = ForkedNight(world, variables, arguments, clock=clock)
+    try:
+        code = forked.wait(600)
+        if code is None:
+            forked.kill()
+            raise TimeoutError(f"a night did not end within 600 s:\n{forked.output()}")
+        return code, forked.output()
+    finally:
+        forked.close()
+
+
+def descendants(pid: int) -> list[int]:
+    """All children of a process, and theirs."""
+    found: list[int] = []
+    for task in Path(f"/proc/{pid}/task").glob("*"):
+        with contextlib.suppress(OSError):
+            for child in (task / "children").read_text().split():
+                found += [int(child), *descendants(int(child))]
+    return found
+
+
+def under_way(world: World) -> str:
+    """The step that a night was in when it died, by what it has left; "between" outside of all."""
+    from nightly.pipeline import step_names
+
+    nights = sorted((p for p in (world.night_dir / "nights").glob("*") if p.name.isdigit()), key=lambda p: int(p.name))
+    if not nights or (nights[-1] / "done.json").exists():
+        return "between"
+    for step in step_names():
+        if not (nights[-1] / step).is_dir():
+            return step
+    return "between"

@@ -1,0 +1,203 @@
+"""What a check of chaos is, what it is given, and what it answers.
+
+A check is a function `(Bench) -> Outcome` under the decorator `@chaos(name, description)`; `load_all` imports the modules that hold them.
+`Bench` gives it fresh installations (each with a redis-server of its own), the number of rounds and a seed; `prove` runs one in a test.
+"""
+
+from __future__ import annotations
+
+import importlib
+import random
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from redis import Redis, RedisError
+
+from tests.conftest import World, free_port, wait_for
+
+#: An installation without vectors: a night takes a fraction of a second.
+LIGHT = {"EMBEDDER": "none", "NIGHT_INDEXES": "none"}
+#: One with both vector indexes, of which Chroma is asked: it is the one that more can happen to.
+WHOLE = {"NIGHT_INDEXES": "sqlite,chroma", "MEMORY_BACKEND": "chroma"}
+
+
+@dataclass
+class Outcome:
+    """Counts of a check. `lost`, `doubled` and `torn` must be 0; a note says what was found, or what was covered."""
+
+    rounds: int = 0
+    faults: int = 0
+    lost: int = 0
+    doubled: int = 0
+    torn: int = 0
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def clean(self) -> bool:
+        return self.lost == self.doubled == self.torn == 0
+
+    def add(self, other: Outcome) -> Outcome:
+        """Count another outcome in; this one."""
+        self.rounds += other.rounds
+        self.faults += other.faults
+        self.lost += other.lost
+        self.doubled += other.doubled
+        self.torn += other.torn
+        self.notes += other.notes
+        return self
+
+    def found(self, kind: str, note: str) -> None:
+        """One more violation: `lost`, `doubled` or `torn`."""
+        setattr(self, kind, getattr(self, kind) + 1)
+        self.notes.append(f"{kind}: {note}")
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "rounds": self.rounds, "faults": self.faults,
+            "lost": self.lost, "doubled": self.doubled, "torn": self.torn, "notes": self.notes,
+        }  # fmt: skip
+
+
+class RedisServer:
+    """A redis-server process on its own free port, with an append-only file in its directory; it may be killed and started again."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory, self.port = directory, free_port()
+        directory.mkdir(parents=True, exist_ok=True)
+        self.url = f"redis://127.0.0.1:{self.port}/0"
+        self.process: subprocess.Popen[bytes] | None = None
+        self.start()
+
+    def start(self) -> None:
+        command = [
+            "redis-server", "--port", str(self.port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "yes",
+            "--maxmemory-policy", "noeviction", "--dir", str(self.directory),
+        ]  # fmt: skip
+        self.process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        with Redis.from_url(self.url) as client:
+            wait_for(lambda: _answers(client), "redis-server to start")
+
+    def stop(self, *, kill: bool = False) -> None:
+        """End it (with `kill` by SIGKILL, as a crash would) and wait until it is gone."""
+        if self.process is not None:
+            self.process.kill() if kill else self.process.terminate()
+            self.process.wait(timeout=60)
+            self.process = None
+
+
+def _answers(client: Redis) -> bool:
+    try:
+        return bool(client.ping())
+    except RedisError:
+        return False
+
+
+@dataclass
+class Bench:
+    """Where a check works: a fresh directory, how many rounds it shall run, the seed of all that it draws."""
+
+    root: Path
+    rounds: int
+    seed: int
+    quiet: bool = False
+    servers: dict[str, RedisServer] = field(default_factory=dict)
+    worlds: dict[str, World] = field(default_factory=dict)
+
+    def random(self, name: str = "") -> random.Random:
+        """A generator that follows from the seed and the name alone."""
+        return random.Random(f"{self.seed}:{name}")
+
+    def world(self, name: str, *, light: bool = False) -> World:
+        """A fresh installation with a redis-server of its own (`servers[name]`)."""
+        root = self.root / name
+        root.mkdir(parents=True)
+        server = self.servers[name] = RedisServer(root / "redis")
+        made = World(root, Redis.from_url(server.url), server.url, dict(LIGHT if light else WHOLE))
+        self.worlds[name] = made
+        return made
+
+    def close_world(self, name: str) -> None:
+        """End the installation and remove its files: for checks that use many of them."""
+        for dispatcher in self.worlds[name].dispatchers:
+            dispatcher.stop()
+        self.worlds.pop(name).redis.close()
+        self.servers.pop(name).stop(kill=True)
+        shutil.rmtree(self.root / name, ignore_errors=True)
+
+    def close(self) -> None:
+        for world in self.worlds.values():
+            for dispatcher in world.dispatchers:
+                dispatcher.stop()
+            world.redis.close()
+        for server in self.servers.values():
+            server.stop(kill=True)
+
+    def say(self, text: str) -> None:
+        """A line of progress."""
+        if not self.quiet:
+            sys.stderr.write(f"  {text}\n")
+            sys.stderr.flush()
+
+
+@dataclass(frozen=True)
+class Check:
+    name: str
+    run: Callable[[Bench], Outcome]
+    description: str
+
+
+CHECKS: dict[str, Check] = {}
+
+
+def chaos(name: str, description: str) -> Callable[[Callable[[Bench], Outcome]], Callable[[Bench], Outcome]]:
+    """Register a check under its name."""
+
+    def register(run: Callable[[Bench], Outcome]) -> Callable[[Bench], Outcome]:
+        CHECKS[name] = Check(name, run, description)
+        return run
+
+    return register
+
+
+def load_all() -> dict[str, Check]:
+    """All checks, by name: every module of this package is imported, in order of their names."""
+    for module in sorted(
+        path.stem for path in (Path(__file__).parent.parent / "checks").glob("*.py") if not path.stem.startswith("_")
+    ):
+        importlib.import_module(f"{__package__}.{module}")
+    return CHECKS
+
+
+@contextmanager
+def bench(root: Path, rounds: int, seed: int, *, quiet: bool = False) -> Iterator[Bench]:
+    """A bench whose servers end with the block."""
+    root.mkdir(parents=True, exist_ok=True)
+    made = Bench(root, rounds, seed, quiet)
+    try:
+        yield made
+    finally:
+        made.close()
+
+
+def run_check(check: Check, root: Path, rounds: int, seed: int, *, quiet: bool = False) -> tuple[Outcome, float]:
+    """What the check found, and the seconds it took."""
+    started = time.perf_counter()
+    with bench(root / check.name, rounds, seed, quiet=quiet) as given:
+        found = check.run(given)
+    return found, time.perf_counter() - started
+
+
+def prove(name: str, root: Path, rounds: int, seed: int = 1) -> Outcome:
+    """For a test: run the check of that name; the test fails unless nothing was lost, doubled or torn."""
+    found, _ = run_check(load_all()[name], root, rounds, seed, quiet=True)
+    if not found.clean:
+        pytest.fail(f"{name} with seed {seed}: {found.to_json()}")
+    return found

@@ -1,0 +1,479 @@
+"""The wire contract, spoken by a client that does what h-cli's bot does, against a running `hmem run`."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, cast
+from uuid import uuid4
+
+import pytest
+from redis import Redis
+
+from shared.turns.records import RESULT_BYTES, Result
+from shared.wire import keys
+from tests.conftest import BINARIES, SECRET, Dispatcher, World, wait_for
+from tests.servers.faulty_api import Fault, FaultyApi
+
+
+class Bot:
+    """RPUSH, poll, verify, delete; /new and /cancel. Own JSON and own HMAC: nothing of ours is used to check ours."""
+
+    def __init__(self, redis: Redis) -> None:
+        self.redis = redis
+
+    def send(self, message: str, chat_id: int | str, **more: Any) -> str:
+        task_id = str(uuid4())
+        task = {"task_id": task_id, "message": message, "chat_id": chat_id, "user_id": 7,
+                "submitted_at": datetime.now(UTC).isoformat(), "model": "sonnet"}  # fmt: skip
+        self.redis.rpush("hcli:tasks", json.dumps(task | more))
+        self.redis.rpush(f"hcli:pending:{chat_id}", task_id)
+        return task_id
+
+    def receive(self, task_id: str, seconds: float = 30.0) -> dict[str, Any]:
+        wait_for(lambda: self.redis.get(f"hcli:results:{task_id}"), "a result", seconds)
+        result: dict[str, Any] = json.loads(self.redis.get(f"hcli:results:{task_id}") or b"")
+        self.redis.delete(f"hcli:results:{task_id}")
+        assert self.sign(task_id, result["output"], result["completed_at"]) == result["hmac"]
+        return result
+
+    def sign(self, task_id: str, output: str, completed_at: str) -> str:
+        return hmac.new(SECRET.encode(), f"{task_id}:{output}:{completed_at}".encode(), hashlib.sha256).hexdigest()
+
+    def ask(self, message: str, chat_id: int | str, **more: Any) -> str:
+        return str(self.receive(self.send(message, chat_id, **more))["output"])
+
+    def new(self, chat_id: int | str) -> None:
+        for name in ("session", "session_history", "session_size"):
+            self.redis.delete(f"hcli:{name}:{chat_id}")
+
+    def cancel(self, chat_id: int | str) -> list[str]:
+        cancelled = []
+        for raw in self.redis.lrange("hcli:tasks", 0, -1):
+            task = json.loads(raw)
+            if str(task["chat_id"]) == str(chat_id) and self.redis.lrem("hcli:tasks", 1, cast(str, raw)):
+                moment = datetime.now(UTC).isoformat()
+                result = {
+                    "output": "Cancelled.",
+                    "completed_at": moment,
+                    "hmac": self.sign(task["task_id"], "Cancelled.", moment),
+                }
+                self.redis.set(f"hcli:results:{task['task_id']}", json.dumps(result), ex=600)
+                cancelled.append(task["task_id"])
+        return cancelled
+
+    def turn(self, task_id: str, role: str) -> dict[str, Any]:
+        raw = self.redis.get(f"hcli:memory:{task_id}:{role}")
+        assert raw is not None
+        turn: dict[str, Any] = json.loads(raw)
+        return turn
+
+
+@pytest.fixture
+def bot(redis: Redis) -> Bot:
+    return Bot(redis)
+
+
+@pytest.fixture
+def dispatcher(light: World) -> Iterator[Dispatcher]:
+    running = light.start_dispatcher()
+    yield running
+    assert running.stop() == 0
+
+
+def script(world: World, body: str) -> str:
+    """A CLI of the test's own; `$MESSAGE` holds what came on stdin, `$SESSION` the session that was asked for."""
+    path = world.root / "claude.sh"
+    session = (
+        'for ARGUMENT in "$@"; do case $NAME in --session-id|--resume) SESSION=$ARGUMENT;; esac; NAME=$ARGUMENT; done'
+    )
+    path.write_text(f'#!/bin/bash\n[ "$1" = --help ] && exit\n{session}\nMESSAGE=$(cat)\n{body}\n')
+    path.chmod(0o755)
+    return str(path)
+
+
+SAY = """printf '{"result": "%s", "is_error": false, "session_id": "'$SESSION'", "total_cost_usd": 0.25, "num_turns": 1, \
+"usage": {"input_tokens": 3, "output_tokens": 4, "cache_read_input_tokens": 5}}' """
+
+
+def test_both_sides_are_logged_as_said(dispatcher: Dispatcher, bot: Bot) -> None:
+    moment = "2024-02-09T17:33:20+00:00"
+    task_id = bot.send("scan 192.168.1.1 with nmap", 9912, submitted_at=moment, name="Dana")
+    result = bot.receive(task_id)
+    user, asst = bot.turn(task_id, "user"), bot.turn(task_id, "asst")
+    session = cast(bytes, bot.redis.get("hcli:session:9912")).decode()
+    assert user == {"chat_id": "9912", "role": "user", "content": "scan 192.168.1.1 with nmap", "timestamp": 1707500000.0,
+                    "task_id": task_id, "name": "Dana", "session": session, "user_id": "7"}  # fmt: skip
+    assert (asst["role"], asst["content"], asst["chat_id"]) == ("asst", result["output"], "9912")
+    assert asst["timestamp"] >= user["timestamp"]
+    assert bot.redis.ttl(f"hcli:memory:{task_id}:user") == -1
+    history = [json.loads(entry) for entry in bot.redis.lrange("hcli:session_history:9912", 0, -1)]
+    assert [(entry["role"], set(entry)) for entry in history] == [
+        ("user", {"role", "content", "timestamp", "name", "user_id"}), ("assistant", {"role", "content", "timestamp"})
+    ]  # fmt: skip
+    assert int(bot.redis.get("hcli:session_size:9912") or 0) == len(user["content"]) + len(asst["content"])
+    assert 0 < bot.redis.ttl("hcli:session:9912") <= 14_400
+    assert 0 < bot.redis.ttl("hcli:session_history:9912") <= 86_400
+    stats = bot.redis.hgetall(f"hcli:stats:{datetime.now(UTC):%Y-%m-%d}")
+    assert {b"tasks", b"errors", b"input_tokens", b"output_tokens", b"cost_usd", b"duration_ms", b"num_turns"} <= set(
+        stats
+    )
+    assert bot.redis.hlen("hcli:mem:busy") == 0
+
+
+def sessions(world: World) -> dict[str, int]:
+    """Session id -> messages in it, as the stand-in has filed them."""
+    return {path.stem: len(path.read_text().splitlines()) for path in world.root.rglob(".claude/projects/*/*.jsonl")}
+
+
+def test_two_chats_resume_their_own_session_and_new_starts_afresh(
+    light: World, dispatcher: Dispatcher, bot: Bot
+) -> None:
+    for _ in range(3):
+        bot.ask("hello", 9912)
+        bot.ask("hello", -100123)
+    assert sorted(sessions(light).values()) == [3, 3]
+    bot.new(9912)
+    bot.ask("hello", 9912)
+    assert sorted(sessions(light).values()) == [1, 3, 3]
+
+
+def test_an_unknown_session_falls_back_once_to_a_fresh_one(light: World, dispatcher: Dispatcher, bot: Bot) -> None:
+    lost = str(uuid4())
+    bot.redis.set("hcli:session:9912", lost, ex=100)
+    assert "stand-in" in bot.ask("hello", 9912)
+    session = cast(bytes, bot.redis.get("hcli:session:9912")).decode()
+    assert session != lost
+    assert sessions(light) == {session: 1}
+
+
+def test_new_during_an_answer_is_not_undone(light: World, bot: Bot) -> None:
+    running = light.start_dispatcher(CLAUDE_BIN=script(light, f"sleep 0.6; {SAY} late"))
+    for chat in (9912, 77):  # the first message of a chat, and a later one
+        if chat == 77:
+            bot.ask("before", chat)
+        task_id = bot.send("hello", chat)
+        wait_for(lambda: bot.redis.hlen("hcli:mem:busy"), "the claim")
+        time.sleep(0.2)
+        bot.new(chat)
+        bot.receive(task_id)
+        assert not bot.redis.exists(f"hcli:session:{chat}", f"hcli:session_history:{chat}")
+        assert bot.turn(task_id, "asst")["content"] == "late"
+    running.stop()
+
+
+def test_a_hundred_tasks_keep_their_order_within_each_chat(light: World, bot: Bot) -> None:
+    order = light.root / "order"
+    path = light.root / "claude.py"
+    path.write_text(
+        "#!/usr/bin/env python3\nimport sys, time, random, json\nif '--help' in sys.argv: sys.exit()\n"
+        "session = sys.argv[sys.argv.index('--resume' if '--resume' in sys.argv else '--session-id') + 1]\n"
+        "message = sys.stdin.read().rpartition('\\n\\n')[2]\ntime.sleep(random.random() * .05)\n"
+        f"open({str(order)!r}, 'a').write(message + '\\n')\nprint(json.dumps({{'result': 'ok ' + message, 'session_id': session}}))\n"
+    )
+    path.chmod(0o755)
+    running = [light.start_dispatcher(CLAUDE_BIN=str(path)) for _ in range(2)]
+    sent = {
+        f"{chat} {number}": bot.send(f"{chat} {number}", chat) for number in range(25) for chat in ("a", "b", "c", -5)
+    }
+    outputs = {message: bot.receive(task_id, 120)["output"] for message, task_id in sent.items()}
+    assert outputs == {message: f"ok {message}" for message in sent}
+    answered = order.read_text().splitlines()
+    assert len(answered) == 100
+    for chat in ("a", "b", "c", "-5"):
+        assert [line for line in answered if line.startswith(f"{chat} ")] == [
+            f"{chat} {number}" for number in range(25)
+        ]
+    history = [json.loads(e)["content"] for e in bot.redis.lrange("hcli:session_history:a", 0, -1)]
+    assert history[::2] == [f"a {number}" for number in range(25)]
+    assert [dispatcher.stop() for dispatcher in running] == [0, 0]
+    assert bot.redis.llen("hcli:tasks") == 0
+
+
+def test_cancel_removes_a_queued_task_and_its_own_result_stands(light: World, bot: Bot) -> None:
+    running = light.start_dispatcher(CLAUDE_BIN=script(light, f"sleep 0.8; {SAY} done"))
+    first = bot.send("long", 9912)
+    wait_for(lambda: bot.redis.hlen("hcli:mem:busy"), "the claim")
+    second = bot.send("never", 9912)
+    assert bot.cancel(9912) == [second], "a task of a busy chat stays where the bot can take it back"
+    assert bot.receive(second)["output"] == "Cancelled."
+    moment = datetime.now(UTC).isoformat()
+    early = {"output": "Stopped.", "completed_at": moment, "hmac": bot.sign(first, "Stopped.", moment)}
+    bot.redis.set(f"hcli:results:{first}", json.dumps(early))
+    wait_for(lambda: bot.redis.exists(f"hcli:mem:done:{first}"), "the end of the running task")
+    assert bot.receive(first)["output"] == "Stopped."
+    assert not bot.redis.exists(f"hcli:memory:{second}:user")
+    running.stop()
+
+
+@pytest.mark.parametrize(
+    ("raw", "reason"),
+    [
+        (b"{", "not JSON"),
+        (b'{"task_id":"ok","message":"x"}', "chat_id is missing"),
+        (b'{"task_id":"ok","message":"x","chat_id":[1]}', "chat_id has type list"),
+        (b'{"task_id":"a:b","message":"x","chat_id":1}', "task_id must match"),
+        (b'{"task_id":"ok","message":"  ","chat_id":1}', "message is empty"),
+        (b'{"task_id":"ok","message":"x","chat_id":1,"model":"--model"}', "model is no name"),
+        (b'{"task_id":"ok","message":"x","chat_id":1,"model":"opus --verbose"}', "model is no name"),
+        (b'{"task_id":"ok","message":"x","chat_id":1,"model":7}', "model is no name"),
+        (b"\xff\xfe", "not UTF-8"),
+    ],
+)
+def test_malformed_tasks_are_dead_lettered_with_a_reason(
+    dispatcher: Dispatcher, bot: Bot, raw: bytes, reason: str
+) -> None:
+    bot.redis.rpush("hcli:tasks", raw)
+    wait_for(lambda: bot.redis.llen("hcli:mem:dead"), "the dead letter")
+    letter = json.loads(bot.redis.lindex("hcli:mem:dead", 0) or b"")
+    assert reason in letter["reason"]
+    assert "task" in letter or "task_base64" in letter
+    if b'"ok"' in raw:
+        assert reason in bot.receive("ok")["output"]
+    assert bot.ask("still there?", 9912)
+
+
+@pytest.mark.parametrize(
+    "model",
+    ["claude-opus-4-5-20251101", "sonnet[1m]", "us.anthropic.claude-sonnet-4-5-v1:0", "claude-sonnet-4@20250514"],
+)
+def test_any_name_of_a_model_is_passed_on(light: World, bot: Bot, model: str) -> None:
+    running = light.start_dispatcher(CLAUDE_BIN=script(light, f'printf "%s\\n" "$@" >> {light.root}/seen; {SAY} ok'))
+    result = bot.receive(bot.send("hello", 9912, model=model))
+    assert (result["output"], result["usage"]["model"]) == ("ok", model)
+    assert f"--model\n{model}\n" in (light.root / "seen").read_text()
+    running.stop()
+
+
+def test_the_chat_is_told_of_a_model_that_is_not_there(light: World, bot: Bot) -> None:
+    """By the real CLI: the provider does not know it."""
+    fault = Fault(404, "not_found_error", "model: claude-nothing-1")
+    with FaultyApi(fault) as api:
+        running = light.start_dispatcher(
+            CLAUDE_BIN=str(BINARIES / "claude"), ANTHROPIC_BASE_URL=api.url, ANTHROPIC_API_KEY="test",
+            CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC="1",
+        )  # fmt: skip
+        said = bot.ask("hello", 9912, model="claude-nothing-1")
+        assert "the model I should use is not available" in said
+        assert "tell my owner" in said
+        running.stop()
+
+
+def test_new_of_our_bot_leaves_the_end_to_the_dispatcher(light: World, dispatcher: Dispatcher, bot: Bot) -> None:
+    """The mark ends what was said before the next answer, once, and not what another dispatcher has begun since."""
+    for number in range(2):
+        bot.ask("The code is 4711.", 9912)
+        if number == 0:
+            bot.redis.delete("hcli:session:9912")
+        bot.redis.set(keys.bot_new("9912"), "1")
+        if number == 0:
+            assert "4711" not in light.command("hmem", "context", "9912", "What is it?", MEDIUM_URL="none").stdout
+        bot.ask("What is it?", 9912)
+        told = [json.loads(raw)["content"] for raw in bot.redis.lrange("hcli:session_history:9912", 0, -1)]
+        assert ("The code is 4711." in told) == (number == 1), "a session that was there is a new conversation"
+        assert int(bot.redis.get("hcli:session_size:9912") or 0) == sum(map(len, told))
+        assert not bot.redis.exists(keys.bot_new("9912"))
+
+
+def test_an_error_is_answered_and_not_stored_as_said(light: World, bot: Bot) -> None:
+    running = light.start_dispatcher(CLAUDE_BIN=script(light, "echo 'it is broken' >&2; exit 3"))
+    task_id = bot.send("hello", 9912)
+    assert "the Claude CLI failed" in bot.receive(task_id)["output"]
+    assert "it is broken" in running.log.read_text(), "its own words are for the owner"
+    assert bot.turn(task_id, "user")["content"] == "hello"
+    assert not bot.redis.exists(f"hcli:memory:{task_id}:asst", "hcli:session:9912")
+    assert bot.redis.hget(f"hcli:stats:{datetime.now(UTC):%Y-%m-%d}", "errors") == b"1"
+    running.stop()
+
+
+def test_a_hanging_cli_is_killed_with_its_children(light: World, bot: Bot) -> None:
+    child = light.root / "child"
+    hang = script(light, f"(trap '' TERM; echo $BASHPID > {child}; sleep 60) & trap '' TERM; sleep 60")
+    running = light.start_dispatcher(CLAUDE_BIN=hang, TASK_TIMEOUT="1")
+    assert "no answer within 1 s" in bot.ask("hello", 9912)
+    status = Path(f"/proc/{child.read_text().strip()}/status")
+    assert not status.exists() or "State:\tZ" in status.read_text(), "killed, at most not yet reaped"
+    running.stop()
+
+
+def test_the_cli_gets_the_message_by_stdin_and_none_of_our_secrets(light: World, bot: Bot) -> None:
+    seen = light.root / "seen"
+    spy = script(
+        light,
+        f'printf "%s\\n--\\n" "$MESSAGE" >> {seen}; printf "%s\\n" "$@" >> {seen}; env >> {seen}; pwd >> {seen}; {SAY} ok',
+    )
+    running = light.start_dispatcher(
+        CLAUDE_BIN=spy, TELEGRAM_BOT_TOKEN="tele-secret", ANTHROPIC_API_KEY="theirs", OTHER="hidden"
+    )
+    for message in ("--dangerously-skip-permissions", "-p; rm -rf /", "see @/etc/hostname", "/clear"):
+        assert bot.ask(message, "../../etc") == "ok"
+    text = seen.read_text()
+    assert "--dangerously-skip-permissions\n--" in text
+    assert text.count("--dangerously-skip-permissions") == 1, "on stdin only, never an argument"
+    assert "@/etc" not in text
+    assert "to the end of this message:\n\n/clear\n--\n" in text, "no message begins with a slash"
+    assert not [one for one in text.split("--\n") if one.startswith("/clear")]
+    assert SECRET not in text
+    assert "tele-secret" not in text
+    assert "REDIS_URL" not in text
+    assert "OTHER" not in text
+    assert "ANTHROPIC_API_KEY=theirs" in text
+    (folder,) = (light.root / "state" / "chats").iterdir()
+    assert text.splitlines().count(str(folder)) == 4
+    assert not list(folder.iterdir())
+    running.stop()
+
+
+def test_a_killed_dispatcher_loses_no_task(light: World, bot: Bot) -> None:
+    slow = script(light, f"sleep 0.3; {SAY} ok")
+    running = light.start_dispatcher(CLAUDE_BIN=slow)
+    tasks = [bot.send(f"m{number}", f"chat{number % 3}") for number in range(9)]
+    wait_for(lambda: bot.redis.hlen("hcli:mem:busy") == 3, "three claims")
+    assert running.stop(signal.SIGKILL) == -signal.SIGKILL
+    second = light.start_dispatcher(CLAUDE_BIN=slow)
+    assert [bot.receive(task)["output"] for task in tasks] == ["ok"] * 9
+    assert len(bot.redis.keys("hcli:memory:*")) == 18
+    history = [json.loads(e)["content"] for e in bot.redis.lrange("hcli:session_history:chat0", 0, -1)]
+    assert history[::2] == ["m0", "m3", "m6"]
+    second.stop()
+
+
+def test_a_task_that_kills_its_worker_three_times_is_set_aside(light: World, dispatcher: Dispatcher, bot: Bot) -> None:
+    bot.redis.set("hcli:mem:attempts:poison", 3)
+    light.enqueue("poison", "a message that crashes")
+    assert "ended my process 3 times" in bot.receive("poison")["output"]
+    assert bot.redis.llen("hcli:mem:dead") == 1
+    assert bot.turn("poison", "user")["content"] == "a message that crashes"
+    assert bot.ask("next", 9912)
+
+
+def test_a_graceful_stop_finishes_the_running_task(light: World, bot: Bot) -> None:
+    running = light.start_dispatcher(CLAUDE_BIN=script(light, f"sleep 1; {SAY} finished"))
+    first = bot.send("one", 9912)
+    wait_for(lambda: bot.redis.hlen("hcli:mem:busy"), "the claim")
+    second = bot.send("two", 9912)
+    assert running.stop() == 0
+    assert bot.receive(first)["output"] == "finished"
+    assert bot.redis.llen("hcli:tasks") == 1
+    assert not bot.redis.exists(f"hcli:results:{second}")
+
+
+def test_a_second_signal_puts_the_running_task_back(light: World, bot: Bot) -> None:
+    running = light.start_dispatcher(CLAUDE_BIN=script(light, "sleep 60"))
+    bot.send("one", 9912)
+    wait_for(lambda: bot.redis.hlen("hcli:mem:busy"), "the claim")
+    os.kill(running.process.pid, signal.SIGTERM)
+    time.sleep(0.3)
+    assert running.stop() == 0
+    assert bot.redis.llen("hcli:tasks") == 1
+    assert not bot.redis.exists("hcli:mem:busy")
+    assert not bot.redis.keys("hcli:mem:inflight:*")
+
+
+def test_the_morning_after_the_dispatcher_gives_what_was_said(light: World, bot: Bot) -> None:
+    running = light.start_dispatcher()
+    bot.ask("The boiler code is 4711.", 9912)
+    bot.ask("Our secret word is heron.", 77)
+    light.night()
+    answer = bot.ask("What is the boiler code?", 9912)
+    assert "The boiler code is 4711." in answer, "served without a restart: the stand-in prints what it was given"
+    assert "heron" not in answer
+    assert bot.redis.hvals("hcli:mem:release") == [b"1"]
+    assert not list((light.root / "state" / "prompts").rglob("*.md"))
+    running.stop()
+
+
+def test_a_broken_release_does_not_stop_the_answers(light: World, bot: Bot) -> None:
+    light.say("t1", "something")
+    light.night()
+    (light.memory_dir / "current" / "lexical" / "1.sqlite").write_bytes(b"no database")
+    running = light.start_dispatcher()
+    assert bot.ask("something?", 9912)
+    (light.memory_dir / "current").unlink()
+    (light.memory_dir / "current").symlink_to("releases/99")
+    assert bot.ask("something?", 9912)
+    running.stop()
+
+
+def test_hmem_ask_is_the_bot_in_one_line(light: World, dispatcher: Dispatcher) -> None:
+    done = light.command("hmem", "ask", "-100123", "hello", "--json")
+    assert "stand-in" in json.loads(done.stdout)["output"]
+    done = light.command(
+        "hmem", "ask", "9912", "x", "--timeout", "5", check=False, RESULT_HMAC_KEY="another-key-of-another-bot"
+    )
+    assert done.returncode == 23
+    assert "Give both sides the same RESULT_HMAC_KEY" in done.stderr
+
+
+def test_hmem_ask_waits_past_junk_for_the_true_answer(light: World, bot: Bot) -> None:
+    asking = subprocess.Popen(
+        [str(BINARIES / "hmem"), "ask", "9912", "hello", "--timeout", "60"],
+        env=light.variables(), stdout=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    wait_for(lambda: bot.redis.llen("hcli:tasks"), "the message")
+    task = json.loads(bot.redis.lindex("hcli:tasks", 0) or b"")["task_id"]
+    bot.redis.rpush(keys.result(task), "a list")
+    time.sleep(1)
+    bot.redis.delete(keys.result(task))
+    bot.redis.set(keys.result(task), b"x" * (RESULT_BYTES + 1))
+    time.sleep(1)
+    bot.redis.set(
+        keys.result(task), Result.sign(SECRET, task, "No: too high", "a tail:2026-11-22T10:00:00+00:00").to_json()
+    )
+    time.sleep(1)
+    assert asking.poll() is None, "it still waits"
+    running = light.start_dispatcher()
+    assert "stand-in" in asking.communicate(timeout=60)[0]
+    assert asking.returncode == 0
+    assert not bot.redis.exists(keys.result(task))
+    running.stop()
+
+
+def test_hmem_ask_refuses_what_is_too_long_before_it_is_queued(light: World) -> None:
+    done = light.command("hmem", "ask", "9912", "x" * 5000, check=False, TASK_BYTES="4096")
+    assert done.returncode == 24
+    assert "at most 4096 are taken (TASK_BYTES)" in done.stderr
+    assert light.redis.llen("hcli:tasks") == 0
+
+
+def test_asking_nobody_times_out_with_a_sentence(light: World) -> None:
+    done = light.command("hmem", "ask", "9912", "x", "--timeout", "0.3", check=False)
+    assert done.returncode == 22
+    assert "Is the dispatcher running" in done.stderr
+
+
+def test_the_dispatcher_says_what_is_missing(light: World) -> None:
+    assert light.command("hmem", "run", check=False, CLAUDE_BIN="/no/claude").returncode == 12
+    assert light.command("hmem", "run", check=False, RESULT_HMAC_KEY="").returncode == 10
+    done = light.command("hmem", "run", check=False, REDIS_URL="redis://127.0.0.1:1/0")
+    assert done.returncode == 11
+    assert "Redis does not answer" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_what_a_session_adds_up_is_stored_as_differences(light: World, bot: Bot) -> None:
+    """Newer CLIs say what the whole session has cost. A new session counts from zero, and nothing is ever negative."""
+    total = light.root / "total"
+    sums = '"modelUsage": {"m": {"inputTokens": 30, "outputTokens": 40}}, '
+    says = (
+        SAY.replace("0.25", "'$(cat TOTAL)'").replace("TOTAL", str(total)).replace('"num_turns"', sums + '"num_turns"')
+    )
+    running = light.start_dispatcher(CLAUDE_BIN=script(light, f"{says} ok"))
+    costs = []
+    for said in ("0.25", "0.40", "0.40", "0.10", "0.30"):
+        total.write_text(said)
+        costs.append(round(bot.receive(bot.send("hello", 9912))["usage"]["cost_usd"], 6))
+    bot.new(9912)
+    costs.append(round(bot.receive(bot.send("hello", 9912))["usage"]["cost_usd"], 6))
+    assert costs == [0.25, 0.15, 0, 0.10, 0.20, 0.30]
+    counted = float(bot.redis.hget(f"hcli:stats:{datetime.now(UTC):%Y-%m-%d}", "cost_usd") or 0)
+    assert round(counted, 6) == round(sum(costs), 6)
+    running.stop()

@@ -1,0 +1,480 @@
+"""The Dreamer under fire: dispatchers killed in mid-consolidation, a store and an embedder that go and come back. Nothing lost, nothing doubled."""
+
+from __future__ import annotations
+
+import json
+import signal
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dispatcher.answering.consolidation import MOST_TRIES, Dreamer
+from dispatcher.memory import embedder
+from dispatcher.memory.day import Day
+from dispatcher.memory.store.database import Database
+from dispatcher.memory.store.memories import Memories, Memory, MemoryType
+from dispatcher.memory.store.summaries import SessionSummary, Summaries
+from dispatcher.memory.store.turns import Turns
+from dispatcher.prompt.assemble import assemble
+from dispatcher.prompt.budget import Context
+from shared.config.settings import Settings
+from tests.conftest import Dispatcher, World, free_port, wait_for
+from tests.servers.ollama_api import OllamaApi
+from tests.support.stores import PostgreSQL, postgresql_server
+from tests.support.talking import CHAT, Talk, quick_talk
+
+FACTS, SO_FAR, RECALLED = (
+    "Facts and goals",
+    "This conversation so far",
+    "Earlier turns that may bear on the present message",
+)
+GOAL = "I must call the bank."
+GOAL_TAG = "Yes.\n[GOAL CODE: call the bank | DEADLINE: today]"
+
+
+@pytest.fixture
+def talk(light: World) -> Talk:
+    return quick_talk(light)
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[PostgreSQL]:
+    with postgresql_server() as running:
+        yield running
+
+
+def store(world: World) -> Database:
+    settings = world.settings()
+    return Database(settings.medium_url, settings.hmem_state_dir)
+
+
+def stored(world: World, chat: str = CHAT) -> list[tuple[str, str]]:
+    """(turn id, content) of all turns in the medium store."""
+    with closing(store(world)) as database:
+        return [
+            (one.turn.turn_id, one.turn.content) for one in Turns(database).get_by_date_range(chat, 0, 1e12, 10_000)
+        ]
+
+
+def kept(world: World, chat: str = CHAT) -> list[tuple[MemoryType, str]]:
+    with closing(store(world)) as database:
+        return [(memory.type, memory.text) for memory in Memories(database).list(chat)]
+
+
+def summaries(world: World, chat: str = CHAT) -> list[SessionSummary]:
+    with closing(store(world)) as database:
+        return Summaries(database).list(chat, 100)
+
+
+def owe(world: World, text: str) -> None:
+    """A goal that was made two days ago and is due in half an hour: it is time for its reminder."""
+    with closing(store(world)) as database:
+        goal = Memory(CHAT, MemoryType.GOAL, text, time.time() - 2 * 86_400, deadline=time.time() + 1_800)
+        Memories(database).add(CHAT, goal)
+
+
+def outbox(world: World) -> list[dict[str, Any]]:
+    return [json.loads(raw) for raw in world.redis.lrange("hcli:mem:outbox", 0, -1)]
+
+
+def in_redis(world: World) -> list[str]:
+    """Turn ids of what the night will archive."""
+    names: Any = world.redis.keys("hcli:memory:*")
+    return sorted(name.decode().removeprefix("hcli:memory:") for name in names)
+
+
+def dies(dispatcher: Dispatcher) -> None:
+    wait_for(lambda: dispatcher.process.poll() is not None, "the dispatcher to die at its crash point")
+    assert dispatcher.stop() == -signal.SIGKILL
+
+
+def leases_run_out(world: World) -> None:
+    """What passes after 30 and 60 seconds."""
+    for key in (*world.redis.keys("hcli:mem:lease:*"), *world.redis.keys("hcli:mem:dream:*")):
+        world.redis.delete(key)
+
+
+def sound(dispatcher: Dispatcher) -> None:
+    assert dispatcher.stop() == 0
+    assert b"Traceback" not in dispatcher.log.read_bytes(), dispatcher.log.read_text()
+
+
+POINTS = ["dreamer:stored", "dreamer:summarised", "dreamer:reminded", "answering:acted"]
+
+
+@pytest.mark.parametrize("point", POINTS)
+def test_a_death_at_any_point_loses_and_doubles_nothing(talk: Talk, point: str) -> None:
+    world = talk.world
+    talk.will_answer(GOAL, GOAL_TAG)
+    owe(world, "water the plants")
+    dispatcher = world.start_dispatcher(HMEM_CRASH_AT=point, SESSION_TOKENS="12")
+    tasks = [talk.send(message) for message in (GOAL, "The bank has its counter in Mill Street.")]
+    dies(dispatcher)
+    leases_run_out(world)
+    dispatcher = world.start_dispatcher(SESSION_TOKENS="12")
+    assert [talk.reply(task) for task in tasks] == ["Yes.", "All right."]
+    talk.consolidated()
+    wait_for(lambda: not world.redis.exists(f"hcli:session:{CHAT}"), "the session to end")
+    wait_for(lambda: outbox(world), "the reminder")
+    time.sleep(0.5)  # several rounds more, which must change nothing
+    sound(dispatcher)
+    ids = [f"{task}:{role}" for task in tasks for role in ("asst", "user")]
+    assert Counter(name for name, _ in stored(world)) == Counter(ids)
+    assert in_redis(world) == sorted(ids)
+    assert kept(world) == [(MemoryType.GOAL, "water the plants"), (MemoryType.GOAL, "call the bank")]
+    assert [message["chat_id"] for message in outbox(world)] == [CHAT]
+    assert "water the plants" in outbox(world)[0]["text"]
+    told = [turn for summary in summaries(world) for turn in summary.turn_ids]
+    assert sorted(told) == sorted(set(told)), "a turn is in one summary"
+    assert set(ids) == set(told)
+    assert world.redis.llen("hcli:mem:tags") == 0
+    assert world.redis.hgetall("hcli:mem:busy") == {}
+
+
+def test_killed_again_and_again_while_people_talk(talk: Talk) -> None:
+    world, tasks = talk.world, []
+    for number in range(5):
+        message = f"Number {number}: keep this, please."
+        talk.will_answer(message, f"Kept.\n[REMEMBER CODE: the locker of week {number} is {number}{number}7]")
+        dispatcher = world.start_dispatcher(SESSION_TOKENS="20")
+        tasks += [talk.send(message), talk.send(f"Number {number} was the locker.")]
+        time.sleep(0.15 + 0.17 * number)
+        dispatcher.stop(signal.SIGKILL)
+        leases_run_out(world)
+        for key in world.redis.keys("hcli:mem:attempts:*"):
+            world.redis.delete(key)  # three such deaths set a task aside, and these are not its fault
+    dispatcher = world.start_dispatcher()
+    replies = [talk.reply(task) for task in tasks]
+    assert replies == ["Kept.", "All right."] * 5
+    talk.consolidated()
+    sound(dispatcher)
+    ids = [f"{task}:{role}" for task in tasks for role in ("user", "asst")]
+    assert Counter(name for name, _ in stored(world)) == Counter(ids)
+    assert in_redis(world) == sorted(ids)
+    assert sorted(text for _, text in kept(world)) == [f"the locker of week {n} is {n}{n}7" for n in range(5)]
+
+
+def test_two_dispatchers_keep_off_one_chat(talk: Talk) -> None:
+    world = talk.world
+    world.redis.set(f"hcli:mem:dream:{CHAT}", "another:1", ex=60)
+    running = [world.start_dispatcher(SESSION_TOKENS="30") for _ in range(2)]
+    others = [Talk(world, f"77{number}") for number in range(4)]
+    for number in range(6):
+        for one in others:
+            one.say(f"Chat {one.chat_id} says number {number}.")
+    talk.say(GOAL)
+    owe(world, "call the bank")
+    for one in others:
+        one.consolidated()
+    assert world.redis.lrange(f"hcli:mem:unconsolidated:{CHAT}", 0, -1) == [
+        f"{CHAT}-1:{r}".encode() for r in ("user", "asst")
+    ]
+    assert world.redis.get(f"hcli:mem:dream:{CHAT}") == b"another:1", "the lease is its holder's"
+    assert stored(world) == []
+    leases_run_out(world)
+    talk.consolidated()
+    wait_for(lambda: outbox(world), "the reminder")
+    time.sleep(0.5)
+    for dispatcher in running:
+        sound(dispatcher)
+    for one in others:
+        assert Counter(name for name, _ in stored(world, one.chat_id)) == Counter(
+            f"{one.chat_id}-{number + 1}:{role}" for number in range(6) for role in ("user", "asst")
+        )
+        told = [turn for summary in summaries(world, one.chat_id) for turn in summary.turn_ids]
+        assert len(told) == len(set(told))
+        assert told, "a session has passed the threshold"
+    assert len(outbox(world)) == 1
+
+
+def test_a_store_that_goes_and_comes_back(talk: Talk, server: PostgreSQL) -> None:
+    world = talk.world
+    world.environment["MEDIUM_URL"] = server.database().replace("postgresql://", "postgresql+psycopg://")
+    dispatcher = world.start_dispatcher()
+    talk.say("My safe opens with 4711.", "Kept.\n[REMEMBER CODE: the safe opens with 4711]")
+    talk.say("My dog is called Alba.", "Kept.\n[REMEMBER CODE: the dog is called Alba]")
+    talk.consolidated()
+    server.stop()
+    try:
+        assert talk.say(GOAL, GOAL_TAG) == "Yes."
+        assert talk.say("What opens my safe?", "It opens with 4711.") == "It opens with 4711."
+        reply = talk.say("Forget that.", "As you wish.\n[FORGET CODE: the safe opens with 4711]")
+        assert reply.startswith("As you wish.")
+        assert "as soon as it does" in reply, "it says that this comes later"
+        assert "Sorry" in talk.say("/memory")
+        assert world.redis.llen("hcli:mem:tags") == 2
+        assert world.redis.llen(f"hcli:mem:unconsolidated:{CHAT}") == 6
+    finally:
+        server.start()
+    wait_for(lambda: not world.redis.llen("hcli:mem:tags"), "the tags to be acted on")
+    talk.consolidated()
+    owe(world, "water the plants")
+    wait_for(lambda: outbox(world), "the reminder")
+    after = talk.asked("What do you know about my safe?")
+    assert not after.resumed, "the conversation that tells it has ended"
+    assert "4711" not in after.whole
+    assert "the dog is called Alba" in after.part(FACTS)
+    assert "call the bank (by" in after.part(FACTS)
+    time.sleep(0.5)
+    sound(dispatcher)
+    assert kept(world) == [
+        (MemoryType.FACT, "the dog is called Alba"),
+        (MemoryType.GOAL, "call the bank"),
+        (MemoryType.GOAL, "water the plants"),
+    ]
+    assert not [text for _, text in stored(world) if "4711" in text]
+    assert len(outbox(world)) == 1
+    assert world.redis.llen("hcli:mem:dead") == 0
+
+
+def test_a_death_while_late_tags_are_acted_on(talk: Talk, server: PostgreSQL) -> None:
+    world = talk.world
+    world.environment["MEDIUM_URL"] = server.database().replace("postgresql://", "postgresql+psycopg://")
+    server.stop()
+    try:
+        dispatcher = world.start_dispatcher(HMEM_CRASH_AT="dreamer:acted")
+        assert talk.say(GOAL, GOAL_TAG) == "Yes."
+    finally:
+        server.start()
+    dies(dispatcher)
+    leases_run_out(world)
+    assert world.redis.llen("hcli:mem:tags") == 1
+    dispatcher = world.start_dispatcher()
+    wait_for(lambda: not world.redis.llen("hcli:mem:tags"), "the tags to be acted on")
+    talk.consolidated()
+    sound(dispatcher)
+    assert kept(world) == [(MemoryType.GOAL, "call the bank")]
+
+
+def test_a_store_file_that_vanishes(talk: Talk) -> None:
+    world = talk.world
+    dispatcher = world.start_dispatcher()
+    talk.say(GOAL)
+    owe(world, "call the bank")
+    wait_for(lambda: len(outbox(world)) == 1, "the first reminder")
+    talk.consolidated()
+    path = store(world).path
+    assert path is not None
+    for file in path.parent.glob(f"{path.name}*"):
+        file.unlink()
+    assert talk.say("I must feed the cat.", "Yes.\n[GOAL CODE: feed the cat | DEADLINE: today]") == "Yes."
+    owe(world, "water the plants")
+    wait_for(lambda: len(outbox(world)) == 2, "the reminder of a goal with the number of the first one")
+    talk.consolidated()
+    request = talk.asked("What are my plans?")
+    assert "water the plants" in request.part(FACTS)
+    assert "call the bank" not in request.part(FACTS)
+    sound(dispatcher)
+    assert [name for name, _ in stored(world)][:2] == [f"{CHAT}-2:user", f"{CHAT}-2:asst"]
+
+
+def test_what_was_said_a_moment_ago_is_forgotten_too(talk: Talk) -> None:
+    """An answer that told it again is not in the store yet when it is to be forgotten."""
+    world = talk.world
+    dispatcher = world.start_dispatcher(DREAMER_INTERVAL="3600")
+    wait_for(lambda: not world.redis.exists(f"hcli:mem:dream:{CHAT}"), "the first round")
+    talk.say("My safe opens with 4711.", "Kept.\n[REMEMBER CODE: the safe opens with 4711]")
+    talk.say("Tell me again.", "The safe opens with 4711.")
+    assert "Forgotten." in talk.say("Forget it.", "Yes.\n[FORGET CODE: the safe opens with 4711]")
+    sound(dispatcher)
+    dispatcher = world.start_dispatcher()
+    talk.consolidated()
+    assert "4711" not in talk.asked("What opens the safe?").whole
+    sound(dispatcher)
+    assert not [text for _, text in stored(world) if "4711" in text]
+    world.night()
+    release = (world.memory_dir / "current").resolve()
+    assert not [path for path in release.rglob("*") if path.is_file() and b"4711" in path.read_bytes()]
+
+
+def test_without_a_store_there_are_no_tags_and_no_sql(talk: Talk) -> None:
+    def loaded(running: Dispatcher) -> bool:
+        return "sqlalchemy" in Path(f"/proc/{running.process.pid}/maps").read_text(encoding="utf-8")
+
+    world = talk.world
+    answer = "Yes. [REMEMBER CODE: the dog is called Alba]"
+    dispatcher = world.start_installed_dispatcher(MEDIUM_URL="none")
+    assert talk.say("My dog is called Alba.", answer) == answer, "no tag: it was not asked for"
+    request = talk.asked("And my cat?")
+    assert "REMEMBER" not in request.system
+    assert "Nothing is kept here" in talk.say("/memory")
+    assert not loaded(dispatcher)
+    sound(dispatcher)
+    dispatcher = world.start_installed_dispatcher()
+    assert talk.say("My cat is called Minka.", "Yes. [REMEMBER CODE: the cat is called Minka]") == "Yes."
+    assert "REMEMBER" in talk.requests()[-1].system
+    talk.consolidated()
+    assert loaded(dispatcher), "the test would see it"
+    sound(dispatcher)
+    assert [text for _, text in kept(world)] == ["the cat is called Minka"]
+
+
+def test_a_stop_is_graceful_in_the_middle_of_a_round(talk: Talk) -> None:
+    world = talk.world
+    world.environment |= {"EMBEDDER": "local", "DREAMER_INTERVAL": "0.1"}
+    for number in range(400):
+        waiting(
+            world, f"t{number}", f"the heron of day {number} came to the pond and stood there", chat_id=f"c{number % 8}"
+        )
+    dispatcher = world.start_dispatcher()
+    wait_for(lambda: any(stored(world, f"c{number}") for number in range(8)), "the first chat to be stored", 60)
+    began = time.monotonic()
+    sound(dispatcher)
+    assert time.monotonic() - began < 20
+    done = sum(len(stored(world, f"c{number}")) for number in range(8))
+    left = sum(world.redis.llen(f"hcli:mem:unconsolidated:c{number}") for number in range(8))
+    assert done < 400, "it was in the middle"
+    assert done + left == 400
+    assert world.redis.keys("hcli:mem:dream:*") == [], "no lease stays behind"
+    dispatcher = world.start_dispatcher(EMBEDDER="none")
+    wait_for(lambda: not world.redis.smembers("hcli:mem:chats"), "the rest")
+    sound(dispatcher)
+    assert sum(len(stored(world, f"c{number}")) for number in range(8)) == 400
+
+
+def waiting(world: World, task_id: str, content: str, *, chat_id: str = CHAT, **more: Any) -> None:
+    """A turn that waits for consolidation, as finish.lua leaves it."""
+    world.say(task_id, content, chat_id=chat_id, timestamp=time.time() - 3600, **more)
+    world.redis.rpush(f"hcli:mem:unconsolidated:{chat_id}", f"{task_id}:user")
+    world.redis.sadd("hcli:mem:chats", chat_id)
+
+
+@pytest.fixture
+def dreaming(world: World) -> Iterator[tuple[Day, Dreamer]]:
+    """The Dreamer in this process, a round at a time."""
+    with closing(Day(settings_of(world))) as day:
+        yield day, Dreamer(day, world.redis, "worker")
+
+
+def settings_of(world: World) -> Settings:
+    return world.settings(memory_deadline_ms=10_000)
+
+
+def asked(day: Day, question: str) -> Context:
+    return assemble(None, CHAT, question, day.settings, None, None, day, None)
+
+
+def test_an_embedder_that_is_down_costs_vectors_only(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(embedder, "RETRY_SECONDS", 0.0)
+    port = free_port()
+    world.environment |= {"EMBEDDER": "ollama", "OLLAMA_URL": f"http://127.0.0.1:{port}", "OLLAMA_TIMEOUT": "5"}
+    with closing(Day(settings_of(world))) as day:
+        dreamer = Dreamer(day, world.redis, "worker")
+        waiting(world, "t1", "My daughter's recital is in the Saint Cecilia chapel.")
+        dreamer.round()
+        assert not world.redis.llen(f"hcli:mem:unconsolidated:{CHAT}")
+        assert "Saint Cecilia" in asked(day, "When is the recital in the chapel?").text
+        assert "Saint Cecilia" not in asked(day, "Where does my kid play her concert?").text, "no word in common"
+        with OllamaApi(port=port) as api:
+            dreamer.round()
+            assert "Saint Cecilia" in asked(day, "Where does my kid play her concert?").text
+            for number in range(3):
+                waiting(world, f"n{number}", f"The plumber of street {number} fixed the leaking tap.")
+            api.faults = ["500"] * 50
+            dreamer.round()
+            dreamer.round()
+            assert "plumber of street 1" in asked(day, "Which plumber of which street fixed it?").text
+            api.faults = []
+            dreamer.round()
+            dreamer.round()
+        vectors = {one.turn.task_id: one.embedding for one in day.turns.get_by_date_range(CHAT, 0, 1e12, 10)}
+        assert all(vectors.values()), "what failed was asked for again"
+        assert len(vectors) == 4
+
+
+def test_nobody_is_reminded_of_a_goal_that_was_replaced(world: World, dreaming: tuple[Day, Dreamer]) -> None:
+    day, dreamer = dreaming
+    soon, made = time.time() + 1800, time.time() - 2 * 86_400
+    for at, text in enumerate(("goal is to weigh 70 kg", "goal is to weigh 65 kg")):
+        day.remembering.add(CHAT, MemoryType.GOAL, text, now=made + at, deadline=soon)
+    dreamer.round()
+    (reminder,) = outbox(world)
+    assert "65 kg" in json.dumps(reminder)
+    old, new = day.memories.list(CHAT)
+    assert (old.reminded_at, bool(new.reminded_at)) == (None, True)
+    day.memories.delete(CHAT, new.memory_id)
+    dreamer.round()
+    assert "70 kg" in json.dumps(outbox(world)), "valid again before its time"
+
+
+def test_reminders_that_no_bot_fetches_do_not_stay_for_ever(world: World, dreaming: tuple[Day, Dreamer]) -> None:
+    day = 86_400.0
+    now = time.time()
+    for name, created in (
+        ("old", now - 4 * day),
+        ("odd", "yesterday"),
+        ("ahead", now + 400 * day),
+        ("new", now - 2 * day),
+    ):
+        world.redis.rpush(
+            "hcli:mem:outbox", json.dumps({"id": name, "chat_id": CHAT, "text": "x", "created_at": created})
+        )
+    world.redis.rpush("hcli:mem:outbox", json.dumps({"id": "newer", "chat_id": CHAT, "text": "x", "created_at": now}))
+    dreaming[1].round()
+    assert [message["id"] for message in outbox(world)] == ["new", "newer"]
+
+
+def test_what_can_never_be_done_holds_nothing_up(light: World) -> None:
+    with closing(Day(settings_of(light))) as day:
+        dreamer = Dreamer(day, light.redis, "worker")
+        good = {"task_id": "t1", "chat_id": CHAT, "session": "s", "said_at": 1.0}
+        tag = {"number": 1, "kind": "REMEMBER", "text": "the dog is called Alba", "deadline": None}
+        light.redis.rpush("hcli:mem:tags", "{", json.dumps(good), json.dumps(good | {"tags": [tag]}))
+        light.redis.hset("hcli:mem:spent:odd", mapping={"session": "s", "tokens": "many"})
+        waiting(light, "odd", "something", chat_id="odd")
+        waiting(light, "even", "The heron came.", chat_id="even")
+        for _ in range(2 * MOST_TRIES):
+            dreamer.round()
+        assert [text for _, text in kept(light)] == ["the dog is called Alba"]
+        assert light.redis.llen("hcli:mem:tags") == 0
+        dead = [json.loads(raw) for raw in light.redis.lrange("hcli:mem:dead", 0, -1)]
+        assert [letter["task"] for letter in dead] == ["{", json.dumps(good)]
+        assert stored(light, "even") == [("even:user", "The heron came.")]
+        assert stored(light, "odd") == [("odd:user", "something")]
+        assert light.redis.smembers("hcli:mem:chats") == set(), "and is not tried for ever"
+
+
+def test_an_old_summary_is_found_until_the_release_has_its_turns(light: World) -> None:
+    with closing(Day(settings_of(light))) as day:
+        dreamer = Dreamer(day, light.redis, "worker")
+        ago = time.time() - 2 * 86_400
+        for number in range(12):
+            summary = SessionSummary(
+                CHAT,
+                f"s{number}",
+                f"- the wedding talk number{number} of Paula",
+                ago,
+                ago + number,
+                ago,
+                (f"w{number}:user",),
+            )
+            day.summaries.store(summary)
+        dreamer.round()
+        assert {summary.tier for summary in summaries(light)} == {"long"}
+        found = asked(day, "What about the wedding talk number7 of Paula?")
+        assert "the wedding talk number7 of Paula" in found.text
+        assert found.used[0].chunk.turn_ids == ("w7:user",)
+
+
+def test_a_lease_is_one_dreamers_at_a_time_and_given_back_by_its_holder_only(light: World) -> None:
+    key = f"hcli:mem:dream:{CHAT}"
+    with closing(Day(settings_of(light))) as day:
+        one, other = (Dreamer(day, light.redis, name) for name in ("one", "other"))
+        with one._lease(CHAT) as mine:
+            with other._lease(CHAT) as theirs, other._lease("77") as elsewhere:
+                assert (mine, theirs, elsewhere) == (True, False, True)
+            raw: Any = light.redis.get(key)
+            assert raw.startswith(b"one:")
+            assert 0 < light.redis.ttl(key) <= 60
+        assert not light.redis.exists(key)
+        with one._lease(CHAT):
+            light.redis.delete(key)  # it took too long
+            with other._lease(CHAT) as theirs:
+                assert theirs
+                light.redis.set(key, raw := b"other:2")
+        assert light.redis.get(key) == raw

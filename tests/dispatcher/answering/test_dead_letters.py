@@ -1,0 +1,272 @@
+"""`hmem dead`: what the dispatcher could not take is listed, tried again or removed; and a forgetting finds it there."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import closing
+from typing import Any
+
+import pytest
+
+from dispatcher.answering.dead_letters import DeadLetter
+from dispatcher.memory.typed.actions import later_tags
+from dispatcher.memory.typed.tags import Tag, TagKind
+from dispatcher.queue.refused import USED_ID, dead_letter
+from shared.turns.records import Task
+from shared.wire import keys
+from tests.conftest import World, wait_for
+from tests.end_to_end.test_redis_users import guarded_redis
+from tests.support.telegram_bot import Stage, staged
+
+
+@pytest.fixture
+def answering(light: World) -> World:
+    """The stand-in answers the question of these tests in two words."""
+    sample = light.root / "sample.jsonl"
+    sample.write_text(json.dumps({"kind": "exchange", "message": "Where is the key?", "answer": "At last."}))
+    light.environment |= {
+        "CLAUDE_STAND_IN_SAMPLE": str(sample),
+        "CLAUDE_ENV": "CLAUDE_STAND_IN_SAMPLE",
+        "DREAMER_INTERVAL": "0.1",
+    }
+    return light
+
+
+def poison(world: World, task_id: str = "t1", message: str = "Where is the key?") -> None:
+    """A task over which three workers died: the dispatcher sets it aside, and apologises."""
+    world.redis.set(keys.attempts(task_id), 3)
+    world.enqueue(task_id, message, submitted_at="2026-11-22T10:00:00+00:00")
+    running = world.start_dispatcher()
+    wait_for(lambda: world.redis.llen(keys.DEAD), "the dead letter")
+    running.stop()
+
+
+def listed(world: World) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = json.loads(world.command("hmem", "dead", "list", "--json").stdout)
+    return found
+
+
+def raw_letter(world: World, content: bytes, reason: str = "message is empty") -> str:
+    world.redis.rpush(keys.DEAD, dead_letter(content, reason))
+    return DeadLetter.parse(dead_letter(content, reason)).name
+
+
+# ── looking ──────────────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_they_are_listed_and_shown_with_why(light: World) -> None:
+    assert listed(light) == []
+    assert "no dead letter" in light.command("hmem", "dead", "list").stderr
+    assert "(hmem dead list)" not in light.status().stdout
+    task = b'{"task_id": "t1", "chat_id": 9912, "message": "Where is the key?"}'
+    light.redis.rpush(
+        keys.DEAD,
+        json.dumps({"reason": "its worker died 3 times", "at": "2026-11-22T10:00:00+00:00", "task": task.decode()}),
+    )
+    light.redis.rpush(keys.DEAD, b"no letter at all \xff", dead_letter(b"\xff{", "not UTF-8"))
+    first, second, third = listed(light)
+    assert (first["chat_id"], first["task_id"], first["kind"], first["text"]) == (
+        "9912",
+        "t1",
+        "task",
+        "Where is the key?",
+    )
+    assert (second["kind"], second["chat_id"], third["reason"]) == ("unreadable", None, "not UTF-8")
+    lines = light.command("hmem", "dead", "list", CHAT_TIMEZONE="Europe/Berlin").stdout.splitlines()
+    assert lines[0] == f"{first['id']}  2026-11-22 11:00  chat 9912  its worker died 3 times: Where is the key?"
+    shown = light.command("hmem", "dead", "show", first["id"][:5]).stdout
+    assert f"hmem dead retry {first['id']}" in shown
+    assert shown.endswith("\n\nWhere is the key?\n")
+    assert json.loads(light.command("hmem", "dead", "show", second["id"], "--json").stdout)["content"].startswith(
+        "no letter"
+    )
+    assert "3 dead letters (hmem dead list)" in light.status().stdout
+    unknown = light.command("hmem", "dead", "show", "ffff", check=False)
+    assert (unknown.returncode, "the id of no dead letter" in unknown.stderr) == (24, True)
+
+
+def test_a_strangers_letter_neither_breaks_the_list_nor_moves_the_cursor(light: World) -> None:
+    content = json.dumps({"chat_id": "\x1b[2J\nx", "message": "\x1b]0;title\x07 and more"})
+    light.redis.rpush(
+        keys.DEAD, json.dumps({"reason": "\x1b[31m odd", "at": "0001-01-01T00:00:00+14:00", "task": content})
+    )
+    done = light.command("hmem", "dead", "list")
+    (line,) = done.stdout.splitlines()
+    assert "unknown time" in line
+    shown = light.command("hmem", "dead", "show", line.split()[0]).stdout
+    assert not {"\x1b", "\x07"} & set(done.stdout + shown)
+    assert light.command("hmem", "dead", "drop", "--all", "--yes").returncode == 0
+
+
+# ── trying again ─────────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_task_that_was_set_aside_is_answered_when_it_is_retried(answering: World) -> None:
+    world = answering
+    poison(world)
+    (letter,) = listed(world)
+    assert world.redis.get(keys.done("t1"))
+    done = world.command("hmem", "dead", "retry", letter["id"])
+    assert "is back in the queue" in done.stdout
+    assert "is not sent to the chat" in done.stdout, "no bot of ours has asked it"
+    assert listed(world) == []
+    assert not world.redis.exists(keys.done("t1"), keys.attempts("t1"), keys.result("t1"))
+    assert world.redis.hgetall(keys.BOT_WAITING) == {}
+    world.start_dispatcher()
+    wait_for(lambda: world.redis.get(keys.result("t1")), "the answer")
+    assert json.loads(world.redis.get(keys.result("t1")) or b"")["output"] == "At last."
+    assert json.loads(world.redis.get(keys.turn("t1", "asst")) or b"")["content"] == "At last."
+
+
+def test_a_cancellation_of_before_does_not_end_what_is_retried(answering: World) -> None:
+    poison(answering)
+    answering.redis.set(keys.cancel("t1"), 1)
+    answering.command("hmem", "dead", "retry", "--all")
+    answering.start_dispatcher()
+    wait_for(lambda: answering.redis.get(keys.result("t1")), "the answer")
+    assert json.loads(answering.redis.get(keys.result("t1")) or b"")["output"] == "At last."
+
+
+def test_tags_go_back_to_the_dispatcher(answering: World) -> None:
+    record = later_tags(
+        Task("t1", "9912", ""), "s", [Tag(1, TagKind.REMEMBER, "The key is under the mat")], 1_795_000_000.0
+    )
+    name = raw_letter(answering, record, "its tags could not be acted on: a reason")
+    (letter,) = listed(answering)
+    assert (letter["kind"], letter["text"]) == ("tags", "REMEMBER: The key is under the mat")
+    assert "next round" in answering.command("hmem", "dead", "retry", name).stdout
+    assert answering.redis.lrange(keys.TAGS, 0, -1) == [record]
+    answering.start_dispatcher()
+    wait_for(lambda: not answering.redis.llen(keys.TAGS), "the dreamer")
+    assert "under the mat" in answering.command("hmem", "memory", "list", "9912").stdout
+
+
+@pytest.mark.parametrize(
+    ("content", "reason", "why"),
+    [
+        (b'{"task_id": "t1", "chat_id": "9912"}', "message is missing", "it is no task that could be answered"),
+        (b"\xff", "it is no UTF-8", "it is no task that could be answered"),
+        (
+            b'{"task_id": "t1", "chat_id": "9912", "message": "hello"}',
+            USED_ID,
+            "its task_id belongs to another message",
+        ),
+        (b'{"task_id": "t1", "chat_id": "9912", "message": "' + b"x" * 5000 + b'"}', "too large", "Raise TASK_BYTES"),
+    ],
+)
+def test_what_cannot_be_answered_is_not_retried(light: World, content: bytes, reason: str, why: str) -> None:
+    name = raw_letter(light, content, reason)
+    done = light.command("hmem", "dead", "retry", name, check=False, TASK_BYTES="4096")
+    assert (done.returncode, why in done.stderr) == (24, True), done.stderr
+    assert "1 of 1 dead letters were not retried" in done.stderr
+    assert (light.redis.llen(keys.DEAD), light.redis.llen(keys.TASKS)) == (1, 0)
+
+
+def test_an_id_that_is_another_messages_by_now_stays_that_ones(light: World) -> None:
+    name = raw_letter(light, b'{"task_id": "t1", "chat_id": "9912", "message": "hello"}', "its worker died 3 times")
+    light.redis.set(keys.done("t1"), Task("t1", "9912", "another one").digest)
+    light.redis.set(keys.result("t1"), b"its answer")
+    done = light.command("hmem", "dead", "retry", name, check=False)
+    assert (done.returncode, "belongs to another message" in done.stderr) == (24, True)
+    assert light.redis.get(keys.result("t1")) == b"its answer"
+    assert light.redis.llen(keys.DEAD) == 1
+
+
+def test_all_are_retried_that_can_be(light: World) -> None:
+    good = raw_letter(light, b'{"task_id": "t1", "chat_id": "9912", "message": "hello"}', "its worker died 3 times")
+    bad = raw_letter(light, b"{}")
+    light.redis.lpush(keys.DEAD, light.redis.lindex(keys.DEAD, 0) or b"")  # the same letter twice is one task
+    done = light.command("hmem", "dead", "retry", "--all", "--json", check=False)
+    assert {one["id"]: one["retried"] for one in json.loads(done.stdout)} == {good: True, bad: False}
+    assert done.returncode == 24
+    assert [letter["id"] for letter in listed(light)] == [bad]
+    assert light.redis.llen(keys.TASKS) == 1
+    assert light.command("hmem", "dead", "retry", check=False).returncode == 24
+    assert light.command("hmem", "dead", "retry", bad, "--all", check=False).returncode == 24
+
+
+# ── the late answer ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.fixture
+def stage(redis_url: str, answering: World) -> Iterator[Stage]:
+    with staged(redis_url, answering.root) as made:
+        made.world.environment |= answering.environment
+        yield made
+
+
+def test_the_person_gets_the_late_answer(stage: Stage) -> None:
+    """The bot has brought the apology and waits no more; the retry has it wait again."""
+    bot = stage.bot()
+    chat = stage.new_chat()
+    update = stage.api.say(chat, "Where is the key?")
+    task_id = f"tg-4242-{update}"
+    wait_for(lambda: stage.redis.llen(keys.TASKS), "the question")
+    stage.redis.set(keys.attempts(task_id), 3)
+    running = stage.world.start_dispatcher()
+    stage.shows(
+        chat, "Sorry, this message ended my process 3 times, so I have set it aside. Please put it differently."
+    )
+    wait_for(lambda: not stage.redis.hgetall(keys.BOT_WAITING), "the bot, which waits for nothing")
+    (letter,) = listed(stage.world)
+    done = stage.world.command("hmem", "dead", "retry", letter["id"])
+    assert "our bot brings the answer into the chat" in done.stdout
+    wait_for(lambda: stage.api.messages(chat)[-1].text == "At last.", "the late answer")
+    running.stop()
+    bot.stop()
+
+
+# ── removing ─────────────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_nothing_is_dropped_without_a_yes(light: World) -> None:
+    first, second = raw_letter(light, b"{1"), raw_letter(light, b"{2")
+    refused = light.command("hmem", "dead", "drop", first, check=False)
+    assert (refused.returncode, "Nothing was dropped. Give --yes." in refused.stderr, first in refused.stdout) == (
+        24,
+        True,
+        True,
+    )
+    assert len(listed(light)) == 2
+    light.command("hmem", "dead", "drop", first, "--yes")
+    assert [letter["id"] for letter in listed(light)] == [second]
+    assert json.loads(light.command("hmem", "dead", "drop", "--all", "--yes", "--json").stdout) == {"dropped": [second]}
+    assert listed(light) == []
+
+
+def test_a_forgetting_finds_them_in_the_list_and_in_the_queue(light: World) -> None:
+    content = b'{"task_id": "t1", "chat_id": "9912", "message": "The safe code is 4711"}'
+    raw_letter(light, content, "its worker died 3 times")
+    other = raw_letter(
+        light, b'{"task_id": "t2", "chat_id": "7", "message": "Mind the dog"}', "its worker died 3 times"
+    )
+    light.command("hmem", "forget", "--chat=9912", "--yes")
+    assert [letter["id"] for letter in listed(light)] == [other]
+    light.command("hmem", "dead", "retry", other)
+    light.command("hmem", "forget", "--chat=7", "--yes")
+    assert light.redis.llen(keys.TASKS) == 0
+
+
+def test_the_owners_redis_user_may_do_it(light: World) -> None:
+    with guarded_redis(light.root / "guarded") as running, closing(running.client("tester")) as admin:
+        for number, content in enumerate(
+            (
+                b'{"task_id": "of-h-cli", "chat_id": "9912", "message": "hello"}',
+                b'{"task_id": "tg-1-2", "chat_id": "9912", "message": "hello"}',
+                b"{}",
+            )
+        ):
+            admin.rpush(keys.DEAD, dead_letter(content, str(number)))
+        record = later_tags(Task("t1", "9912", ""), "s", [Tag(1, TagKind.REMEMBER, "x")], 1_795_000_000.0)
+        admin.rpush(keys.DEAD, dead_letter(record, "its tags could not be acted on"))
+        url = {"REDIS_URL": running.urls["owner"]}
+        done = light.command("hmem", "dead", "retry", "--all", check=False, **url)
+        assert "1 of 4 dead letters were not retried" in done.stderr, done.stderr
+        assert (
+            admin.llen(keys.TASKS),
+            admin.llen(keys.TAGS),
+            admin.hlen(keys.BOT_WAITING),
+        ) == (2, 1, 1)
+        light.command("hmem", "dead", "drop", "--all", "--yes", check=True, **url)
+        assert admin.llen(keys.DEAD) == 0

@@ -1,0 +1,214 @@
+"""`/memory` as a message: answered by the dispatcher itself, never sent to Claude, never stored as said."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dispatcher.answering.explanation import CHARACTERS, LINES, why_text
+from dispatcher.answering.memory_command import USAGE, Command, parse
+from shared.turns.records import dumps
+from tests.conftest import Dispatcher, World
+
+
+@pytest.mark.parametrize(("message", "command"), [
+    ("/memory", Command("show")),
+    ("  /memory \n", Command("show")),
+    ("/memory@hcli_bot", Command("show")),
+    ("/memory@hcli_bot why", Command("why")),
+    ("/memory why", Command("why")),
+    ("/memory add The code is\n7731", Command("add", "The code is\n7731")),
+    ("/memory  add   x", Command("add", "x")),
+    ("/memory forget 12", Command("forget", number=12)),
+    ("/memory forget 0012", Command("forget", number=12)),
+    ("/memory why not", Command("usage")),
+    ("/memory add", Command("usage")),
+    ("/memory forget", Command("usage")),
+    ("/memory forget the cat", Command("usage")),
+    ("/memory forget -1", Command("usage")),
+    ("/memory forget 1234567890", Command("usage")),
+    ("/memory help", Command("usage")),
+    ("/Memory", Command("show")),
+    ("/MEMORY ADD x", Command("add", "x")),
+    ("/memory\nwhy", Command("why")),
+    ("/memory add\nlikes tea", Command("add", "likes tea")),
+    ("memory", None),
+    ("/memoryless", None),
+    ("what does /memory do?", None),
+    ("/memory@", None),
+    ("", None),
+])  # fmt: skip
+def test_what_is_a_command(message: str, command: Command | None) -> None:
+    assert parse(message) == command
+
+
+@given(st.text())
+def test_no_other_message_is_one(message: str) -> None:
+    found = parse(message)
+    assert found is None or message.strip().lower().startswith("/memory")
+    shown = parse(f"/memory add x{message}")
+    assert shown == Command("add", f"x{message}".strip())
+
+
+def test_why_is_told_in_sentences() -> None:
+    assert "within the last day" in why_text(None)
+    for odd in (
+        b"",
+        b"{}",
+        b"\xff",
+        b'{"parts": 7, "tokens": []}',
+        b'{"parts": [1], "tokens": 1, "hits": [], "degraded": []}',
+    ):
+        assert "cannot be read" in why_text(odd)
+    hit = {
+        "date": "2026-11-20T00:30:00+13:00",
+        "score": 0.5,
+        "speaker": "anna",
+        "because": "words and meaning",
+        "text": "word " * 100,
+    }
+    record = {
+        "tokens": 40,
+        "parts": [{"name": "facts", "tokens": 9}, {"name": "summary", "tokens": 9}],
+        "facts": ["the dog is called Alba", *map(str, range(LINES + 1))],
+        "summary_at": "2026-11-22T03:00:00+01:00",
+        "hits": [hit] * (LINES + 3),
+        "nothing_plain": None,
+        "missing": ["vectors", "day"],
+        "degraded": ["no vector search: /srv/x is gone"],
+    }
+    lines = why_text(dumps(record)).splitlines()
+    assert lines[:3] == [
+        "For my last answer I was told this from memory.",
+        "Facts and goals:",
+        "- the dog is called Alba",
+    ]
+    assert lines[2 + LINES] == "… and 2 more"
+    assert lines[3 + LINES] == "Summary of earlier conversations: as of 22 November 2026."
+    assert lines[5 + LINES].startswith("- 20 November 2026, anna: word word")
+    assert lines[5 + LINES].endswith("… (words and meaning)")
+    assert lines[-2:] == [
+        "… and 3 more",
+        "Not available just then: the search by meaning, so I went by words alone; what was noted or said since last night.",
+    ]
+    assert all(len(line) < CHARACTERS + 60 for line in lines)
+    bare: dict[str, object] = {
+        "parts": [],
+        "facts": [],
+        "summary_at": None,
+        "hits": [],
+        "nothing_plain": "nothing is near",
+        "missing": [],
+    }
+    assert why_text(dumps(bare)).splitlines() == [
+        "For my last answer I was told this from memory.",
+        "Facts and goals: none.",
+        "Summary of earlier conversations: none.",
+        "Earlier messages: none, since nothing is near.",
+    ]
+
+
+@pytest.fixture
+def dispatcher(light: World) -> Iterator[Dispatcher]:
+    running = light.start_dispatcher()
+    yield running
+    assert running.stop() == 0
+
+
+def ask(world: World, message: str, chat: str = "9912") -> str:
+    return world.command("hmem", "ask", chat, message).stdout.rstrip("\n")
+
+
+def requests(world: World) -> list[dict[str, str]]:
+    """What reached the stand-in for Claude."""
+    files = world.root.rglob(".claude/projects/*/*.jsonl")
+    return [json.loads(line) for path in files for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def test_commands_are_answered_here_and_nothing_of_them_is_stored(light: World, dispatcher: Dispatcher) -> None:
+    assert ask(light, "/memory") == "Facts:\n(none)\n\nActive Goals:\n(none)\n\nPreferences:\n(none)"
+    assert "There is nothing to explain" in ask(light, "/memory why")
+    assert ask(light, "/memory add The garage code is 7731") == "Kept as number 1: The garage code is 7731"
+    assert (
+        ask(light, "/memory@hcli_bot add the garage code is 7731")
+        == "Known already as number 1: The garage code is 7731"
+    )
+    assert ask(light, "/memory add The user likes tea") == "Kept as number 2: The user likes tea"
+    assert (
+        ask(light, "/memory")
+        == "Facts:\n1. The garage code is 7731\n2. The user likes tea\n\nActive Goals:\n(none)\n\nPreferences:\n(none)"
+    )
+    assert ask(light, "/memory forget the cat") == USAGE
+    assert ask(light, "/memory forget 9") == "There is no memory number 9. /memory shows the numbers."
+    assert ask(light, "/memory forget 1", chat="77").startswith("There is no memory number 1")
+    assert "7731" not in ask(light, "/memory", chat="77")
+    assert requests(light) == [], "nothing was sent to Claude"
+    left = {
+        key
+        for key in light.redis.scan_iter()
+        if not key.startswith((b"hcli:mem:done:", b"hcli:stats:", b"hcli:mem:stats:"))
+    }
+    assert {key for key in left if b"9912" in key or key.startswith(b"hcli:memory:")} == set()
+
+
+def test_why_tells_the_facts_the_summary_and_what_was_recalled_in_plain_words(light: World) -> None:
+    light.environment["CHAT_TIMEZONE"] = "Pacific/Auckland"
+    light.say("t1", "The boiler stopped, its display shows F28.", timestamp=1_795_000_000.0)
+    for number in range(45):
+        light.say(f"n{number}", f"Errand {number} took us to street {number * 7}.", timestamp=1_795_000_100.0 + number)
+    light.night(memory_summary=True)
+    running = light.start_dispatcher()
+    ask(light, "/memory add The garage code is 7731")
+    ask(light, "What does the display of the boiler show?")
+    told = ask(light, "/memory why").splitlines()
+    ask(light, "Hello!")
+    bare = ask(light, "/memory why")
+    assert running.stop() == 0
+    assert told[:3] == [
+        "For my last answer I was told this from memory.",
+        "Facts and goals:",
+        "- The garage code is 7731",
+    ]
+    assert re.fullmatch(r"Summary of earlier conversations: as of \d+ \w+ \d{4}\.", told[3])
+    assert told[4] == "Earlier messages, and what each was found by:"
+    assert any(line.startswith("- 19 November 2026, ") and "shows F28. (words" in line for line in told[5:]), told
+    assert "Earlier messages: none, since your message names nothing that I could look up." in bare
+    for text in ("\n".join(told), bare):
+        assert str(light.root) not in text
+        assert not re.search(r"token|release|MEMORY_|strength|\b0\.\d", text)
+
+
+def test_forgetting_ends_the_conversation_that_knows_it(light: World, dispatcher: Dispatcher) -> None:
+    ask(light, "/memory add The garage code is 7731")
+    ask(light, "/memory add The user likes tea")
+    assert "The garage code is 7731" in ask(light, "hello")
+    told = ask(light, "/memory why")
+    assert told.splitlines()[1] == "Facts and goals:"
+    assert {"- The garage code is 7731", "- The user likes tea"} <= set(told.splitlines())
+    assert light.redis.exists("hcli:session:9912", "hcli:session_history:9912") == 2
+    assert ask(light, "/memory forget 1") == "Forgotten. I shall not bring it up again."
+    assert (
+        light.redis.exists(
+            "hcli:session:9912", "hcli:session_history:9912", "hcli:session_size:9912", "hcli:mem:why:9912"
+        )
+        == 0
+    )
+    answer = ask(light, "hello again")
+    assert "7731" not in answer
+    assert "The user likes tea" in answer
+    assert len(list(light.root.rglob(".claude/projects/*/*.jsonl"))) == 2, "another session"
+    assert ask(light, "/memory forget 1").startswith("There is no memory number 1")
+
+
+def test_where_nothing_is_kept_it_says_so(light: World) -> None:
+    light.environment["MEDIUM_URL"] = "none"
+    dispatcher = light.start_dispatcher()
+    for message in ("/memory", "/memory add x", "/memory forget 1"):
+        assert ask(light, message) == "Nothing is kept here: MEDIUM_URL or MEMORY_TOKENS switches it off."
+    assert requests(light) == []
+    assert dispatcher.stop() == 0

@@ -1,0 +1,55 @@
+"""A stop: running tasks get STOP_TIMEOUT, the rest goes back to the head of the queue in its order, and nobody is blamed."""
+
+from __future__ import annotations
+
+import json
+import signal
+
+import pytest
+from redis import Redis
+
+from shared.wire import keys
+from tests.conftest import World, wait_for
+from tests.dispatcher.answering.test_bot_contract import SAY, Bot, script
+
+
+@pytest.fixture
+def bot(redis: Redis) -> Bot:
+    return Bot(redis)
+
+
+def queued(redis: Redis) -> list[str]:
+    return [json.loads(raw)["message"] for raw in redis.lrange(keys.TASKS, 0, -1)]
+
+
+def test_what_does_not_end_in_time_goes_back_in_order(light: World, bot: Bot) -> None:
+    """Three run, one of them ends in time; two more wait."""
+    gate, begun = light.root / "gate", light.root / "begun"
+    hangs = f'echo >> {begun}; case "$MESSAGE" in *quick*) while [ ! -e {gate} ]; do sleep 0.05; done; {SAY} ok;; *) sleep 600;; esac'
+    running = light.start_dispatcher(CLAUDE_BIN=script(light, hangs), STOP_TIMEOUT="1.5")
+    tasks = {message: bot.send(message, chat) for message, chat in
+             (("first", 1), ("quick", 2), ("second", 3), ("third", 4), ("after first", 1))}  # fmt: skip
+    wait_for(lambda: begun.exists() and len(begun.read_text().splitlines()) == 3, "three calls")
+    running.process.send_signal(signal.SIGTERM)
+    wait_for(lambda: "finishing running tasks" in running.log.read_text(), "the stop")
+    gate.touch()
+    assert running.stop(0) == 0
+    assert bot.receive(tasks["quick"])["output"] == "ok"
+    assert queued(bot.redis) == ["first", "second", "third", "after first"]
+    assert not bot.redis.keys("hcli:mem:attempts:*"), "a stop is no death"
+    assert not bot.redis.exists("hcli:mem:busy")
+    assert not bot.redis.keys("hcli:mem:inflight:*")
+    second = light.start_dispatcher(CLAUDE_BIN=script(light, f"{SAY} ok"))
+    assert {bot.receive(task)["output"] for message, task in tasks.items() if message != "quick"} == {"ok"}
+    history = [json.loads(entry)["content"] for entry in bot.redis.lrange("hcli:session_history:1", 0, -1)]
+    assert history == ["first", "ok", "after first", "ok"]
+    assert second.stop() == 0
+
+
+def test_without_time_a_stop_is_at_once(light: World, bot: Bot) -> None:
+    begun = light.root / "begun"
+    running = light.start_dispatcher(CLAUDE_BIN=script(light, f"echo > {begun}; sleep 600"), STOP_TIMEOUT="0")
+    bot.send("one", 1)
+    wait_for(begun.exists, "the call")
+    assert running.stop() == 0
+    assert queued(bot.redis) == ["one"]

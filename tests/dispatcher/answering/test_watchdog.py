@@ -1,0 +1,360 @@
+"""What systemd is told: on a real datagram socket, by the protocol alone, and by a dispatcher that works, hangs and stops."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import socket
+import subprocess
+import threading
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from redis import Redis
+
+import dispatcher.answering.worker
+from dispatcher.answering import watchdog
+from dispatcher.answering.watchdog import Supervisor
+from dispatcher.answering.worker import Worker
+from dispatcher.queue.cancellation import Run
+from shared.wire.values import open_async_redis
+from tests.conftest import World, free_port, wait_for
+from tests.dispatcher.answering.test_bot_contract import SAY, Bot, script
+
+
+@dataclass
+class Systemd:
+    """The socket that NOTIFY_SOCKET names, and what came in on it: (seconds, message)."""
+
+    address: str
+    heard: list[tuple[float, str]] = field(default_factory=list)
+
+    def messages(self, since: float = 0.0) -> list[str]:
+        return [message for moment, message in self.heard if moment >= since]
+
+    def count(self, message: str, since: float = 0.0) -> int:
+        return self.messages(since).count(message)
+
+    @property
+    def variables(self) -> dict[str, str]:
+        """As systemd sets them for WatchdogSec=0.4."""
+        return {"NOTIFY_SOCKET": self.address, "WATCHDOG_USEC": "400000"}
+
+
+@pytest.fixture
+def systemd(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Systemd]:
+    address = getattr(request, "param", None) or str(tmp_path / "notify")
+    listening = Systemd(address)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as receiver:
+        receiver.bind("\0" + address[1:] if address.startswith("@") else address)
+        receiver.settimeout(0.1)
+        ended = threading.Event()
+
+        def listen() -> None:
+            while not ended.is_set():
+                with suppress(TimeoutError):
+                    listening.heard.append((time.monotonic(), receiver.recv(1000).decode()))
+
+        thread = threading.Thread(target=listen)
+        thread.start()
+        yield listening
+        ended.set()
+        thread.join()
+
+
+@pytest.mark.parametrize("systemd", [None, f"@hmem-test-{os.getpid()}"], indirect=True, ids=["path", "abstract"])
+def test_every_message_arrives_as_the_protocol_wants_it(systemd: Systemd) -> None:
+    supervisor = Supervisor.from_environment(dict(systemd.variables))
+    assert supervisor.watchdog_seconds == pytest.approx(0.4)
+    for _ in range(2):
+        supervisor.ready()
+        supervisor.alive()
+    supervisor.stopping()
+    supervisor.stopping()
+    wait_for(lambda: len(systemd.heard) >= 4, "the messages")
+    assert systemd.messages() == ["READY=1", "WATCHDOG=1", "WATCHDOG=1", "STOPPING=1"]
+
+
+@pytest.mark.parametrize("address", [None, "", "@", "relative", "vsock:2:1"])
+def test_without_a_socket_of_ours_nothing_happens(address: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        pytest.fail("a socket was opened")
+
+    monkeypatch.setattr(socket, "socket", refuse)
+    variables = {"WATCHDOG_USEC": "400000"} | ({} if address is None else {"NOTIFY_SOCKET": address})
+    supervisor = Supervisor.from_environment(variables)
+    supervisor.ready()
+    supervisor.alive()
+    supervisor.stopping()
+    assert supervisor.watchdog_seconds is None
+
+
+def test_the_variables_do_not_stay_for_our_children(systemd: Systemd, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in (systemd.variables | {"WATCHDOG_PID": str(os.getpid())}).items():
+        monkeypatch.setenv(name, value)
+    assert Supervisor.from_environment().watchdog_seconds == pytest.approx(0.4)
+    assert not {"NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID"} & set(os.environ)
+
+
+@pytest.mark.parametrize(
+    "more", [{"WATCHDOG_PID": "1"}, {"WATCHDOG_USEC": "0"}, {"WATCHDOG_USEC": "soon"}, {"WATCHDOG_USEC": ""}]
+)
+def test_a_watchdog_that_is_not_ours_is_not_fed(systemd: Systemd, more: dict[str, str]) -> None:
+    assert Supervisor.from_environment(systemd.variables | more).watchdog_seconds is None
+
+
+def test_a_supervisor_that_is_gone_or_does_not_read_is_no_reason_to_fail(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(watchdog, "SEND_SECONDS", 0.05)
+    Supervisor(str(tmp_path / "nobody")).ready()
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as deaf:
+        deaf.bind(str(tmp_path / "deaf"))
+        supervisor, began = Supervisor(str(tmp_path / "deaf")), time.monotonic()
+        for _ in range(2000):  # the kernel keeps only so many; after that each would block
+            supervisor.alive()
+            if time.monotonic() - began > 0.3:
+                break
+        assert time.monotonic() - began < 2
+
+
+def test_a_dispatcher_is_ready_alive_and_stopping(light: World, systemd: Systemd) -> None:
+    bot, seen = Bot(light.redis), light.root / "seen"
+    claude = script(light, f"env > {seen}; sleep 1.2; {SAY} done")
+    running = light.start_dispatcher(CLAUDE_BIN=claude, **systemd.variables)
+    wait_for(lambda: systemd.count("READY=1"), "READY=1")
+    began = time.monotonic()
+    assert bot.ask("hello", 9912) == "done"
+    assert systemd.count("WATCHDOG=1", began) >= 5, "while it waits and while it works"
+    assert not [line for line in seen.read_text().splitlines() if line.startswith(("NOTIFY", "WATCHDOG"))]
+    task_id = bot.send("the last one", 9912)
+    wait_for(lambda: light.redis.hlen("hcli:mem:busy"), "the claim")
+    os.kill(running.process.pid, signal.SIGTERM)
+    wait_for(lambda: systemd.count("STOPPING=1"), "STOPPING=1")
+    told = time.monotonic()
+    assert running.process.wait(timeout=30) == 0
+    assert systemd.count("WATCHDOG=1", told) >= 2, "alive to the end of the running task"
+    assert bot.receive(task_id)["output"] == "done"
+    assert (systemd.count("READY=1"), systemd.count("STOPPING=1")) == (1, 1)
+    assert set(systemd.messages()) == {"READY=1", "WATCHDOG=1", "STOPPING=1"}
+
+
+def test_a_dispatcher_that_may_not_claim_is_not_ready(light: World, systemd: Systemd) -> None:
+    light.redis.acl_setuser("weak", enabled=True, nopass=True, keys=["*"], commands=["+@all", "-evalsha"], reset=True)
+    try:
+        url = light.url.replace("redis://", "redis://weak:x@")
+        running = light.start_dispatcher(REDIS_URL=url, **systemd.variables)
+        wait_for(lambda: b"the queue cannot be read" in running.log.read_bytes(), "the refusal")
+        assert systemd.count("READY=1") == 0
+        light.redis.acl_setuser("weak", commands=["+evalsha"])
+        wait_for(lambda: systemd.count("READY=1"), "READY=1")
+        assert running.stop() == 0
+    finally:
+        light.redis.acl_deluser("weak")
+
+
+def test_a_dispatcher_that_is_frozen_is_silent(light: World, systemd: Systemd) -> None:
+    running = light.start_dispatcher(**systemd.variables)
+    wait_for(lambda: systemd.count("WATCHDOG=1"), "a sign of life")
+    os.kill(running.process.pid, signal.SIGSTOP)
+    time.sleep(0.2)
+    frozen = time.monotonic()
+    time.sleep(1)
+    assert systemd.messages(frozen) == []
+    os.kill(running.process.pid, signal.SIGCONT)
+    wait_for(lambda: systemd.count("WATCHDOG=1", frozen), "a sign of life")
+    assert running.stop() == 0
+
+
+class Still:
+    """Stands for memory, answering and queue where a test needs none: never moves, never answers."""
+
+    worker = "w"
+    served_run = None
+    cache_dropper = SimpleNamespace(dropped_for="", seen="", due=False)
+
+    def next_token(self) -> str:
+        return "w:1"
+
+    def moved(self) -> bool:
+        return False
+
+    def close(self) -> None: ...
+
+    def signed(self, task_id: str, raw: bytes) -> bool:
+        return False
+
+    async def beat(self, run: int | None, dropped_for: str = "") -> str:
+        return ""
+
+    async def recover(self) -> int:
+        return 0
+
+    async def living_elsewhere(self) -> list[str]:
+        return []
+
+    async def leave(self) -> int:
+        return 0
+
+    async def claim(self, token: str, running: int) -> None: ...
+
+    async def wait(self, seconds: int) -> bool:
+        await asyncio.sleep(0.05)
+        return False
+
+
+class Deaf(Still):
+    """Its third claim never ends and cannot be cancelled: what a defect in the loop or in a library would look like."""
+
+    def __init__(self) -> None:
+        self.claims, self.release = 0, asyncio.Event()
+
+    async def claim(self, token: str, running: int) -> None:
+        self.claims += 1
+        while self.claims >= 3 and not self.release.is_set():
+            with suppress(asyncio.CancelledError):
+                await self.release.wait()
+
+
+class Blocking(Still):
+    """Its third claim holds the whole event loop for a while."""
+
+    claims = 0
+
+    async def claim(self, token: str, running: int) -> None:
+        self.claims += 1
+        if self.claims == 3:
+            time.sleep(1.5)
+
+
+def worker(light: World, monkeypatch: pytest.MonkeyPatch, systemd: Systemd, queue: object | None = None) -> Worker:
+    for name, value in systemd.variables.items():
+        monkeypatch.setenv(name, value)
+    made = Worker(light.settings(), open_async_redis(light.url), cast(Any, Still()), cast(Any, Still()))
+    if queue is not None:
+        made._queue = cast(Any, queue)
+    return made
+
+
+@asynccontextmanager
+async def at_work(made: Worker) -> AsyncIterator[Worker]:
+    task = asyncio.create_task(made.run())
+    try:
+        yield made
+    finally:
+        made.stop()
+        await task
+        await made._redis.aclose()
+
+
+async def until(condition: Any, what: str) -> None:
+    await asyncio.to_thread(wait_for, condition, what, 10)
+
+
+def test_a_claim_loop_that_hangs_is_not_fed(light: World, monkeypatch: pytest.MonkeyPatch, systemd: Systemd) -> None:
+    monkeypatch.setattr(dispatcher.answering.worker, "TURN_SECONDS", 0.5)
+
+    async def hang() -> None:
+        queue = Deaf()
+        async with at_work(worker(light, monkeypatch, systemd, queue)):
+            try:
+                await until(lambda: queue.claims == 3, "the hang")
+                await until(lambda: systemd.count("WATCHDOG=1"), "a sign of life")
+                await asyncio.sleep(0.8)
+                hung = time.monotonic()
+                await asyncio.sleep(1)
+                assert systemd.messages(hung) == [], "the event loop lives and feeds nothing"
+            finally:
+                queue.release.set()
+            await until(lambda: systemd.count("WATCHDOG=1", hung), "a sign of life once it turns again")
+
+    asyncio.run(hang())
+
+
+def test_an_event_loop_that_hangs_is_not_fed(light: World, monkeypatch: pytest.MonkeyPatch, systemd: Systemd) -> None:
+    async def hang() -> None:
+        queue = Blocking()
+        async with at_work(worker(light, monkeypatch, systemd, queue)):
+            await until(lambda: queue.claims > 3, "the end of the hang")
+
+    asyncio.run(hang())
+    moments = [moment for moment, message in systemd.heard if message == "WATCHDOG=1"]
+    assert max(after - before for before, after in pairwise(moments)) > 1.4
+
+
+def test_a_redis_that_hangs_is_no_hang_of_ours(
+    light: World, monkeypatch: pytest.MonkeyPatch, systemd: Systemd, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(dispatcher.answering.worker, "PATIENCE_SECONDS", 0.5)
+    monkeypatch.setattr(dispatcher.answering.worker, "TURN_SECONDS", 3)
+    port = free_port()
+    server = subprocess.Popen(
+        ["redis-server", "--port", str(port), "--save", "", "--dir", str(tmp_path)], stdout=subprocess.DEVNULL
+    )
+    light.url = f"redis://127.0.0.1:{port}/0"
+    client: Redis = Redis.from_url(light.url)
+
+    async def outlive() -> None:
+        made = worker(light, monkeypatch, systemd)
+        async with at_work(made):
+            await until(lambda: systemd.count("READY=1"), "READY=1")
+            os.kill(server.pid, signal.SIGSTOP)
+            away = time.monotonic()
+            await asyncio.sleep(5)
+            assert made._redis_failed > away
+            assert systemd.count("WATCHDOG=1", away + 4) >= 5, "it is tried again, so it lives"
+            os.kill(server.pid, signal.SIGCONT)
+            client.rpush("hcli:tasks", b"{")
+            await until(lambda: client.llen("hcli:mem:dead"), "the task that came meanwhile")
+            assert client.llen("hcli:tasks") == 0
+
+    with server:
+        try:
+            wait_for(lambda: _pings(client), "redis-server")
+            asyncio.run(outlive())
+        finally:
+            os.kill(server.pid, signal.SIGCONT)
+            client.close()
+            server.terminate()
+
+
+def _pings(client: Redis) -> bool:
+    with suppress(Exception):
+        return bool(client.ping())
+    return False
+
+
+def test_what_counts_as_a_hang(light: World, monkeypatch: pytest.MonkeyPatch, systemd: Systemd) -> None:
+    async def judge() -> None:
+        made = worker(light, monkeypatch, systemd, Still())
+        now = time.monotonic()
+        assert made._hang(now) is None
+        assert made._hang(now + 91) == "the claim loop does not turn"
+        made._turned = now + 1_000_000
+        task = asyncio.create_task(asyncio.sleep(0))
+        made._running[task] = Run()
+        limit = 2 * 600 + 120
+        assert made._hang(now + limit - 1) is None, "a lost session is asked anew, so a task may take twice its time"
+        assert made._hang(now + limit + 1) == "a task does not end"
+        made._redis_failed = now + 1000
+        assert made._hang(now + limit + 1) is None, "it waits for Redis with its answer in hand"
+        assert made._hang(now + 1000 + limit + 1) == "a task does not end"
+        made._running.clear()
+        await task
+        made._background = [task]
+        assert made._hang(now) == "the heartbeat or the watch over the release has ended"
+        made._background = []
+        made._turned = now
+        made.stop()
+        assert made._hang(now + 500) is None, "after a stop it is TimeoutStopSec that counts"
+        await made._redis.aclose()
+
+    asyncio.run(judge())

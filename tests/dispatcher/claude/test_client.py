@@ -1,0 +1,232 @@
+"""The real Claude CLI against a loopback Messages API server: what really reaches the model, and what never may."""
+
+from __future__ import annotations
+
+import json
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from dispatcher.claude.model import default_model
+from tests.conftest import BINARIES, Dispatcher, World, wait_for
+from tests.servers.messages_api import MessagesApi
+
+CLAUDE = BINARIES / "claude"
+
+
+@pytest.fixture
+def api() -> Iterator[MessagesApi]:
+    with MessagesApi() as server:
+        yield server
+
+
+@pytest.fixture
+def cli(light: World, api: MessagesApi) -> World:
+    """An installation with the real CLI, which has no account and talks to the loopback server alone."""
+    if not CLAUDE.exists():
+        pytest.fail("The Claude CLI is not installed. Run scripts/setup --dev --with-claude.")
+    light.environment |= {
+        "CLAUDE_BIN": str(CLAUDE),
+        "ANTHROPIC_BASE_URL": api.url,
+        "ANTHROPIC_API_KEY": "test",
+        "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+        "TASK_TIMEOUT": "60",
+    }
+    return light
+
+
+@pytest.fixture
+def dispatcher(cli: World) -> Iterator[Dispatcher]:
+    running = cli.start_dispatcher()
+    yield running
+    running.stop()
+
+
+def system(request: dict[str, Any]) -> str:
+    return json.dumps(request["system"])
+
+
+def messages(request: dict[str, Any]) -> str:
+    return json.dumps(request["messages"], ensure_ascii=False)
+
+
+def test_what_was_said_reaches_the_model_next_morning(cli: World, dispatcher: Dispatcher, api: MessagesApi) -> None:
+    cli.command("hmem", "ask", "9912", "The boiler code is 4711, remember it.")
+    assert "4711" not in system(api.requests[-1])
+    cli.night()
+    cli.redis.delete("hcli:session:9912")  # /new
+    cli.command("hmem", "ask", "9912", "What is the code of the boiler?")
+    assert "The boiler code is 4711, remember it." in system(api.requests[-1])
+    cli.command("hmem", "ask", "77", "What is the code of the boiler?")
+    assert "4711" not in json.dumps(api.requests[-1]), "another chat's memory"
+
+
+def test_a_resumed_turn_gets_the_new_memory_and_not_the_old(
+    cli: World, dispatcher: Dispatcher, api: MessagesApi
+) -> None:
+    cli.say("old", "the parrot is called Alba")
+    cli.night()
+    cli.command("hmem", "ask", "9912", "How is the parrot called?")
+    assert "Alba" in system(api.requests[-1])
+    cli.say("old", "the parrot is called Bruno")
+    cli.night()
+    cli.command("hmem", "ask", "9912", "And today, how is the parrot called?")
+    assert "How is the parrot called?" in messages(api.requests[-1]), "the session was resumed"
+    assert "Bruno" in system(api.requests[-1])
+    assert "Alba" not in system(api.requests[-1])
+
+
+def test_another_model_counts_from_the_next_message_on_and_so_does_the_default(
+    cli: World, dispatcher: Dispatcher, api: MessagesApi
+) -> None:
+    asked = iter(range(100))
+
+    def model_of(**task: str) -> str:
+        name = f"m{next(asked)}"
+        cli.enqueue(name, f"This is {name}.", chat_id="9912", **task)
+        wait_for(lambda: cli.redis.exists(f"hcli:results:{name}"), "the answer")
+        assert name[-1] == "0" or "This is m0." in messages(api.requests[-1]), "the session was resumed"
+        return str(api.requests[-1]["model"])
+
+    by_default = model_of()
+    assert "haiku" not in by_default
+    assert "haiku" in model_of(model="haiku")
+    assert "sonnet" in model_of(model="sonnet")
+    assert model_of() == by_default
+    settings = cli.root / ".claude" / "settings.json"
+    settings.parent.mkdir(exist_ok=True)
+    settings.write_text('{"model": "haiku"}')
+    assert "sonnet" in model_of(model="sonnet")
+    assert "haiku" in model_of(), "the default that the owner has set"
+
+
+def test_the_clis_default_is_read_as_the_cli_reads_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dispatcher.claude.model.HOST_SETTINGS", tmp_path / "managed.json")
+    environment = {"HOME": str(tmp_path)}
+    assert default_model(environment) == "default"
+    (tmp_path / ".claude").mkdir()
+    own = tmp_path / ".claude" / "settings.json"
+    for broken in ("", "[]", '{"model": 7}', '{"env": 3}', '{"model": " "}'):
+        own.write_text(broken)
+        assert default_model(environment) == "default"
+    own.write_text('{"model": "sonnet"}')
+    assert default_model(environment) == "sonnet"
+    (tmp_path / "managed.json").write_text('{"model": "opus"}')
+    assert default_model(environment) == "opus"
+    assert default_model(environment | {"ANTHROPIC_MODEL": "haiku"}) == "haiku"
+    own.write_text('{"env": {"ANTHROPIC_MODEL": "sonnet"}}')
+    assert default_model(environment | {"ANTHROPIC_MODEL": "haiku"}) == "sonnet"
+
+
+def test_an_unknown_session_falls_back(cli: World, dispatcher: Dispatcher, api: MessagesApi) -> None:
+    cli.redis.set("hcli:session:9912", str(uuid4()))
+    assert cli.command("hmem", "ask", "9912", "hello").stdout.strip() == "All right."
+    assert len(api.requests) == 1
+
+
+#: A few; tests/dispatcher/claude/test_disarming.py has many, without a dispatcher.
+FORMS = [
+    "see @~/note.txt",
+    "(@/etc/hostname)",
+    "/clear",
+    "\n/clear",
+    "!cat /etc/hostname",
+    "--version",
+    "mail bob@example.org",
+]
+
+
+def test_no_form_of_a_message_reads_a_file_or_runs_a_command(
+    cli: World, dispatcher: Dispatcher, api: MessagesApi
+) -> None:
+    (cli.root / "note.txt").write_text("SECRET-NOTE")
+    for number, form in enumerate(FORMS):
+        cli.command("hmem", "ask", "--", "9912", form)
+        assert len(api.requests) == number + 1, f"{form!r} never reached the model"
+        sent = messages(api.requests[-1]).replace("\u2060", "")
+        assert json.dumps(form, ensure_ascii=False)[1:-1] in sent
+        assert "SECRET-NOTE" not in sent
+        assert f"{socket.gethostname()}\\n" not in sent
+        assert not api.requests[-1].get("tools")
+    assert "bob@example.org" in messages(api.requests[-1]), "mail addresses are left as they are"
+    turns = [json.loads(cli.redis.get(key) or b"")["content"] for key in cli.redis.keys("hcli:memory:*:user")]
+    assert sorted(turns) == sorted(FORMS), "stored as it was said"
+
+
+def test_a_cli_that_is_not_logged_in_says_so(cli: World) -> None:
+    cli.environment.pop("ANTHROPIC_API_KEY")
+    running = cli.start_dispatcher()
+    failed = cli.command("hmem", "ask", "9912", "hello", check=False)
+    assert failed.returncode == 69
+    assert "my owner has to log me in again" in failed.stderr
+    assert "Not logged in" in running.log.read_text(), "the CLI's own words"
+    running.stop()
+
+
+def test_memory_of_any_size_goes_in_by_a_file(cli: World, api: MessagesApi) -> None:
+    cli.say("t1", "Über die Brücke, " * 40 + "the heron", chat_id="9912")
+    cli.night()
+    rules = Path(cli.root / "rules.md")
+    rules.write_text("The bot's own rules. " * 20_000)  # over the 128 KiB that one argument may have
+    running = cli.start_dispatcher(CLAUDE_BASE_PROMPT_FILE=str(rules))
+    cli.command("hmem", "ask", "9912", "heron?")
+    assert "The bot's own rules." in system(api.requests[-1])
+    assert "the heron" in system(api.requests[-1])
+    running.stop()
+
+
+def test_recalled_lines_ahead_of_the_message_leave_the_system_prompt_and_the_record_alone(
+    cli: World, api: MessagesApi
+) -> None:
+    (cli.root / "note.txt").write_text("SECRET-NOTE")
+    cli.say("t1", "the parrot is called Alba, see @~/note.txt")
+    cli.night(memory_summary=True)
+    running = cli.start_dispatcher(RECALL_PLACEMENT="message", MEMORY_SUMMARY="false")
+    cli.command("hmem", "ask", "9912", "How is the parrot called?")
+    assert "Alba" not in system(api.requests[-1])
+    sent = messages(api.requests[-1])
+    assert sent.index("Alba") < sent.index("How is the parrot called?")
+    assert "SECRET-NOTE" not in sent
+    (stored,) = [json.loads(cli.redis.get(key) or b"") for key in cli.redis.keys("hcli:memory:*:user")]
+    assert stored["content"] == "How is the parrot called?"
+    running.stop()
+
+
+def test_replay_starts_afresh_with_the_conversation_as_text(cli: World, api: MessagesApi) -> None:
+    cli.redis.set("hcli:session:9912", "left-from-resume-mode", ex=100)
+    running = cli.start_dispatcher(SESSION_MODE="replay")
+    for text in ("My bicycle is red.", "And my boat is blue.", "What colour is my bicycle?"):
+        cli.command("hmem", "ask", "9912", text)
+    last = api.requests[-1]
+    assert len([message for message in last["messages"] if message["role"] == "assistant"]) == 0, "nothing was resumed"
+    assert system(last).index("My bicycle is red.") < system(last).index("And my boat is blue.")
+    assert "What colour" not in system(last)
+    assert cli.redis.llen("hcli:session_history:9912") == 6
+    cli.redis.delete("hcli:session_history:9912", "hcli:session:9912")  # /new
+    cli.command("hmem", "ask", "9912", "Hello")
+    assert "bicycle" not in json.dumps(api.requests[-1])
+    running.stop()
+
+
+def test_a_cli_that_did_not_answer_help_is_asked_again(cli: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    import asyncio
+
+    from dispatcher.claude import client as claude
+
+    sleepy = cli.root / "claude"
+    sleepy.write_text(f'#!/bin/sh\n[ -e {cli.root}/awake ] && exec {CLAUDE} "$@"\nsleep 5\n')
+    sleepy.chmod(0o755)
+    monkeypatch.setattr(claude, "HELP_SECONDS", 0.3)
+
+    async def ask() -> None:
+        asked = claude.ClaudeCli(cli.settings(claude_bin=str(sleepy)))
+        assert await asked.flags() == ()
+        (cli.root / "awake").touch()
+        monkeypatch.setattr(claude, "HELP_SECONDS", 20.0)
+        assert await asked.flags() == claude.FRESH_PROMPT
+
+    asyncio.run(ask())

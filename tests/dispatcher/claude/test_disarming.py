@@ -1,0 +1,368 @@
+"""The real Claude CLI as this program calls it: what a message, a directory or a fault of the service can make it do, and what not."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from dispatcher.claude import client as claude
+from dispatcher.claude.client import Answer, ClaudeCli, Question, as_plain_text, built_in_tools
+from dispatcher.claude.reply import spent
+from dispatcher.health.checks.claude import TESTED_CLAUDE, check_claude
+from dispatcher.health.findings import Setup
+from tests.conftest import BINARIES, REPOSITORY, World
+from tests.servers.faulty_api import Fault, FaultyApi
+from tests.servers.messages_api import MessagesApi
+
+CLAUDE = BINARIES / "claude"
+#: Calls at once: more would not be quicker on two cores.
+AT_ONCE = 3
+
+
+class Host:
+    """The CLI of a user whose HOME is `home`, called in `chat`, with an API server that records what it is asked."""
+
+    def __init__(self, world: World, api: MessagesApi, monkeypatch: pytest.MonkeyPatch) -> None:
+        if not CLAUDE.exists():
+            pytest.fail("The Claude CLI is not installed. Run scripts/setup --dev --with-claude.")
+        self.home, self.api, self._world, self._patch = world.root, api, world, monkeypatch
+        self.chat = world.root / "state" / "chat"
+        self.chat.mkdir(parents=True)
+        self.environment(ANTHROPIC_API_KEY="test", ANTHROPIC_BASE_URL=api.url)
+        self.environment(HOME=str(world.root), CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC="1")
+
+    def environment(self, **variables: str) -> None:
+        for name, value in variables.items():
+            self._patch.setenv(name, value)
+
+    def without(self, name: str) -> None:
+        self._patch.delenv(name)
+
+    def question(self, message: str, session: str = "", **more: Any) -> Question:
+        return Question(message, session or str(uuid4()), bool(session), None, self.chat, None, **more)
+
+    def ask(self, *questions: Question, **settings: Any) -> list[Answer]:
+        """Some at once, in one event loop."""
+
+        async def ask_all() -> list[Answer]:
+            cli = ClaudeCli(self._world.settings(claude_bin=str(CLAUDE), task_timeout=60, **settings))
+            free = asyncio.Semaphore(AT_ONCE)
+
+            async def ask(question: Question) -> Answer:
+                async with free:
+                    return await cli.ask(question)
+
+            return await asyncio.gather(*map(ask, questions))
+
+        return asyncio.run(ask_all())
+
+    def asked(self, message: str, session: str = "", **settings: Any) -> dict[str, Any]:
+        """The request that reached the API."""
+        before = len(self.api.requests)
+        (answer,) = self.ask(self.question(message, session), **settings)
+        assert answer.error is None
+        (request,) = self.api.requests[before:]
+        return request
+
+    def server(self, name: str) -> dict[str, Any]:
+        """An MCP server that says when it is started, and gives away a word."""
+        script = REPOSITORY / "tests" / "servers" / "resource_server.py"
+        arguments = [str(script), str(self.home / f"started-{name}"), f"SECRET-{name}"]
+        return {"command": sys.executable, "args": arguments}
+
+    def servers(self, file: str, *names: str) -> Path:
+        path = self.home / file
+        path.write_text(json.dumps({"mcpServers": {name: self.server(name) for name in names}}))
+        return path
+
+    def started(self) -> set[str]:
+        return {path.name.removeprefix("started-") for path in self.home.glob("started-*")}
+
+
+@pytest.fixture
+def host(light: World, monkeypatch: pytest.MonkeyPatch) -> Iterator[Host]:
+    with MessagesApi() as api:
+        yield Host(light, api, monkeypatch)
+
+
+def tools(request: dict[str, Any]) -> set[str]:
+    """Those that do something (the CLI marks the place of others)."""
+    return {tool["name"] for tool in request.get("tools", [])} - {"DeferredToolPlaceholder"}
+
+
+# --------------------------------------------------------------------------------------------------------------- inputs
+
+FILES = [
+    "see @~/note.txt", '@"~/note.txt" please', "@../../note.txt", "(@~/note.txt)", "\n@~/note.txt", "a\t@~/note.txt", "\u3000@~/note.txt",
+    "a\u2028@~/note.txt", "\u202e@~/note.txt", "\uff20~/note.txt", "@~/note.txt#L1", "> recalled:\n- @~/note.txt\n\nhello", "mail bob@example.org",
+]  # fmt: skip
+COMMANDS = [
+    "/clear", "/context", "/own now", "/skill", "/loop hi", "\n/clear", "\u3000/clear", "\ufeff/clear", "\u202e/clear", "\uff0fclear", "x\n/clear",
+    "\x00/clear", "!cat ~/note.txt", "# note this", "<command-name>/clear</command-name>", "--version",
+]  # fmt: skip
+SERVER = ["see @notes:note://one", "/mcp__notes__greet"]
+
+
+def arm(host: Host) -> Path:
+    """All that a message could set off: a file, a folder, an MCP server's resource (2.1.330 sends none) and prompt, a command, a skill."""
+    (host.home / "note.txt").write_text("SECRET-file\n")
+    (host.home / "folder").mkdir()
+    (host.home / "folder" / "SECRET-name").touch()
+    for name, text in {
+        "commands/own.md": "SECRET-command !`touch ~/ran`\n",
+        "skills/skill/SKILL.md": "---\nname: skill\ndescription: d\n---\nSECRET-skill\n",
+    }.items():
+        path = host.home / ".claude" / name
+        path.parent.mkdir(parents=True)
+        path.write_text(text)
+    return host.servers("servers.json", "notes")
+
+
+def reached(host: Host, form: str) -> str:
+    """The request that this message became, as JSON."""
+    inside = json.dumps(form, ensure_ascii=False)[1:-1]
+    found = [json.dumps(request["messages"], ensure_ascii=False) for request in host.api.requests]
+    (one,) = [text for text in found if f'"{inside}"' in text.replace("\u2060", "")]
+    return one
+
+
+def test_no_form_of_a_message_reads_a_file_or_a_resource_or_runs_a_command(host: Host) -> None:
+    servers = arm(host)
+    forms = FILES + COMMANDS + SERVER
+    questions = [host.question(form, mcp_config_files=(servers,) if form in SERVER else ()) for form in forms]
+    answers = host.ask(*questions)
+    assert [answer.error for answer in answers] == [None] * len(questions), "each reached the model"
+    assert len(host.api.requests) == len(questions)
+    for form in forms:
+        assert "SECRET" not in reached(host, form), form
+    assert not (host.home / "ran").exists()
+    assert host.started() == {"notes"}, "the server was there to be asked"
+    assert "bob@example.org" in reached(host, "mail bob@example.org"), "mail addresses are left as they are"
+
+
+@pytest.mark.parametrize(
+    ("form", "layers"),
+    [
+        ("see @{home}/note.txt", ("as_plain_text", "DENY_READING", "NO_FILE_MENTIONS", "NO_ATTACHMENTS")),
+        ('see @"{home}/note.txt#L1"', ("as_plain_text", "DENY_READING", "NO_FILE_MENTIONS", "NO_ATTACHMENTS")),
+        ("see @{home}/folder", ("as_plain_text", "DENY_READING", "NO_FILE_MENTIONS", "NO_ATTACHMENTS")),
+        ("/skill", ("as_plain_text", "NO_COMMANDS")),
+        ("/mcp__notes__greet", ("as_plain_text",)),
+    ],
+)
+def test_each_layer_alone_keeps_it_in_and_without_any_it_leaks(
+    host: Host, monkeypatch: pytest.MonkeyPatch, form: str, layers: tuple[str, ...]
+) -> None:
+    servers = arm(host)
+    given = (servers,) if form in SERVER else ()
+    message = form.format(home=host.home)
+    off: dict[str, Any] = {
+        "as_plain_text": lambda text: text, "DENY_READING": "{}", "NO_COMMANDS": "--no-chrome", "NO_FILE_MENTIONS": {}, "NO_ATTACHMENTS": {},
+    }  # fmt: skip
+
+    def leaks() -> bool:
+        host.ask(host.question(message, mcp_config_files=given))
+        return "SECRET" in json.dumps(host.api.requests[-1]["messages"])
+
+    for alone in layers:
+        with monkeypatch.context() as patch:
+            for layer in layers:
+                if layer != alone:
+                    patch.setattr(claude, layer, off[layer])
+            assert not leaks(), alone
+    for layer in layers:
+        monkeypatch.setattr(claude, layer, off[layer])
+    assert leaks(), "the test would see it"
+
+
+def test_the_switches_are_not_the_owners_to_forget_and_take_nothing_from_servers_and_skills(
+    host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The older one also takes an MCP server's instructions and the list of skills away."""
+    for name in (*claude.NO_FILE_MENTIONS, *claude.NO_ATTACHMENTS):
+        monkeypatch.setenv(name, "")
+    servers = arm(host)
+
+    def switches(question: Question, **settings: Any) -> set[str]:
+        cli = ClaudeCli(host._world.settings(claude_bin=str(CLAUDE), **settings))
+        given = cli._environment_for(question)
+        return {name for name in (*claude.NO_FILE_MENTIONS, *claude.NO_ATTACHMENTS) if given[name] == "1"}
+
+    always, both = set(claude.NO_FILE_MENTIONS), {*claude.NO_FILE_MENTIONS, *claude.NO_ATTACHMENTS}
+    bare = host.question("hello")
+    assert switches(bare) == both
+    assert switches(host.question("hello", mcp_config_files=(servers,))) == always
+    assert switches(bare, claude_mcp_config=servers) == always
+    assert switches(bare, claude_allowed_tools="Skill") == always
+    assert switches(bare, claude_allowed_tools="mcp__core__*") == both
+    assert "skill: d" in json.dumps(host.asked("hello", claude_allowed_tools="Skill"))
+
+
+def test_sentences_numbers_and_lists_are_left_as_they_are() -> None:
+    for text in ("Hello", "Über", "語", "5 + 3", "-5", "- a list", "(by the way)", '"quoted"', "bob@example.org"):
+        assert as_plain_text(text) == text
+
+
+def test_an_empty_message_and_a_session_that_is_none_start_nothing(host: Host) -> None:
+    empty, odd = host.ask(host.question(" \n "), host.question("hello", "--dangerously-skip-permissions"))
+    assert empty.error == "the message is empty"
+    assert odd.session_lost
+    assert host.api.requests == []
+
+
+# ------------------------------------------------------------------------------------------------ files around the call
+
+
+def plant(folder: Path, mark: str, home: Path) -> None:
+    """Instructions and hooks as a project or a user may have them; a hook leaves a file."""
+    own = folder / ".claude"
+    own.mkdir(parents=True, exist_ok=True)
+    events = ("SessionStart", "UserPromptSubmit", "Stop")
+    hook = {"type": "command", "command": f"touch {home}/hook-{mark}; echo HOOK-{mark}"}
+    settings = {"hooks": {event: [{"hooks": [hook]}] for event in events}, "permissions": {"allow": ["Bash"]}}
+    (own / "settings.json").write_text(json.dumps(settings))
+    (own / "settings.local.json").write_text(json.dumps(settings))
+    for path in (folder / "CLAUDE.md", folder / "CLAUDE.local.md", own / "CLAUDE.md", own / "rules" / "rule.md"):
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(f"TEXT-{mark}\n")
+
+
+def test_a_working_directory_brings_nothing_and_the_owner_of_home_is_heeded(host: Host) -> None:
+    plant(host.chat, "chat", host.home)
+    plant(host.chat.parent, "parent", host.home)
+    plant(host.home, "home", host.home)
+    project = host.servers("state/chat/.mcp.json", "project")
+    login = {"enabledMcpjsonServers": ["project"], "hasTrustDialogAccepted": True}
+    mine = {"mcpServers": {"mine": host.server("mine")}, "projects": {str(host.chat): login}}
+    (host.home / ".claude.json").write_text(json.dumps(mine))
+    memory = host.home / ".claude" / "projects" / re.sub(r"[^A-Za-z0-9]", "-", str(host.chat)) / "memory"
+    memory.mkdir(parents=True)
+    (memory / "MEMORY.md").write_text("TEXT-memory\n")
+    request = json.dumps(host.asked("hello"))
+    assert set(re.findall("(?:TEXT|HOOK)-[a-z]+", request)) == {"TEXT-home", "HOOK-home"}
+    assert {path.name for path in host.home.glob("hook-*")} == {"hook-home"}
+    assert "auto memory" not in request.lower(), "no second memory"
+    assert project.exists()
+    assert host.started() == set()
+
+
+# ---------------------------------------------------------------------------------------------------- tools and servers
+
+
+def test_servers_and_tools_are_those_that_are_named(host: Host) -> None:
+    own, more = host.servers("own.json", "core"), host.servers("more.json", "memory", "other")
+    question = host.question("hello", mcp_config_files=(more,), more_tools=("mcp__memory__look_up",))
+    (answer,) = host.ask(question, claude_mcp_config=own, claude_allowed_tools="mcp__core__*")
+    assert answer.error is None
+    assert host.started() == {"core", "memory", "other"}
+    assert tools(host.api.requests[-1]) == {f"mcp__{name}__look_up" for name in ("core", "memory", "other")}
+
+
+@pytest.mark.parametrize(
+    ("allowed", "offered"),
+    [(None, set()), ("mcp__core__*", set()), ("WebFetch, mcp__core__*", {"WebFetch"}), ("Bash(git log *)", {"Bash"})],
+)
+def test_built_in_tools_are_there_only_if_named(host: Host, allowed: str | None, offered: set[str]) -> None:
+    assert tools(host.asked("hello", claude_allowed_tools=allowed)) == offered
+
+
+def test_tools_are_read_out_of_permissions() -> None:
+    assert built_in_tools("") == ()
+    assert built_in_tools("Bash(git log *) Edit,Bash(echo (Write), Read),mcp__a__*") == ("Bash", "Edit")
+
+
+# --------------------------------------------------------------------------------------------------------------- faults
+
+RESET = {
+    "anthropic-ratelimit-unified-status": "rejected",
+    "anthropic-ratelimit-unified-reset": str(int(time.time()) // 3600 * 3600 + 7200),
+    "anthropic-ratelimit-unified-representative-claim": "five_hour",
+    "retry-after": "7200",
+}
+FAULTS = [
+    (Fault(429, "rate_limit_error"), "too much is asked", False),
+    (Fault(529, "overloaded_error", "Overloaded"), "overloaded", False),
+    (Fault(500), "out of order", False),
+    (Fault(401, "authentication_error", "invalid x-api-key"), "log me in again", False),
+    (Fault(403, "permission_error", "Your API key does not have permission"), "log me in again", False),
+    (Fault(404, "not_found_error", "model: claude-nowhere"), "model I should use", False),
+    (Fault(400, "invalid_request_error", "Your credit balance is too low to access the API."), "no credit", False),
+    (Fault(400, "invalid_request_error", "messages.1: odd"), "refused the request", True),
+    (Fault(413, "request_too_large", "Request exceeds the maximum size"), "too large", True),
+    (Fault(400, "invalid_request_error", "prompt is too long: 210000 tokens > 200000 maximum"), "too long", True),
+    (Fault(0), "cannot be reached", False),
+]
+
+
+@pytest.mark.parametrize(("fault", "words", "lost"), FAULTS, ids=lambda value: str(getattr(value, "message", value)))
+def test_a_fault_of_the_service_in_plain_words(host: Host, fault: Fault, words: str, lost: bool) -> None:
+    host.environment(CLAUDE_CODE_MAX_RETRIES="0")
+    with FaultyApi(fault) as api:
+        host.environment(ANTHROPIC_BASE_URL=api.url)
+        (answer,) = host.ask(host.question("hello"))
+        assert api.requests, "it was the service that said so"
+    assert answer.error is not None
+    assert words in answer.error
+    assert answer.session_lost is lost
+
+
+def test_a_subscription_that_is_used_up_says_until_when(host: Host) -> None:
+    host.without("ANTHROPIC_API_KEY")
+    host.environment(CLAUDE_CODE_OAUTH_TOKEN="nobody's", CLAUDE_CODE_MAX_RETRIES="0")
+    with FaultyApi(Fault(429, "rate_limit_error", headers=RESET)) as api:
+        host.environment(ANTHROPIC_BASE_URL=api.url)
+        (answer,) = host.ask(host.question("hello"))
+    assert re.fullmatch(r"I am over my usage limit until \d+(:\d\d)?[ap]m \(\w+\)", answer.error or "")
+
+
+def test_a_session_outlives_a_limit_and_its_cost_adds_up(host: Host) -> None:
+    first = host.question("My boat is blue.")
+    total, costs = 0.0, []
+    for number in range(4):
+        again = host.question(f"What colour, {number}?", first.session)
+        with FaultyApi(Fault(429, "rate_limit_error")) as refusing:
+            host.environment(
+                ANTHROPIC_BASE_URL=refusing.url if number == 2 else host.api.url, CLAUDE_CODE_MAX_RETRIES="0"
+            )
+            (answer,) = host.ask(again if number else first)
+        cost, total = spent(answer, total)
+        costs.append(cost)
+        assert (answer.error is not None) is (number == 2)
+        assert not answer.session_lost
+    assert costs == pytest.approx([costs[0], costs[0], 0.0, costs[0]])
+    assert costs[0] > 0
+    assert total == pytest.approx(3 * costs[0])
+    assert "My boat is blue." in json.dumps(host.api.requests[-1]["messages"])
+    (gone,) = host.ask(host.question("hello", str(uuid4())))
+    assert gone.session_lost
+
+
+def test_the_cli_gives_up_within_a_minute_by_itself(host: Host) -> None:
+    """Its default is ten tries in three minutes; ours is said in its environment, and the owner's word counts."""
+    assert claude.DEFAULTS["CLAUDE_CODE_MAX_RETRIES"] == "6"
+    host.environment(CLAUDE_CODE_MAX_RETRIES="1")
+    with FaultyApi(Fault(429, "rate_limit_error")) as api:
+        host.environment(ANTHROPIC_BASE_URL=api.url)
+        host.ask(host.question("hello"))
+    assert api.requests == 2
+
+
+def test_the_doctor_says_what_to_do_about_a_version_that_was_not_tested(light: World) -> None:
+    newer = light.root / "newer"
+    newer.write_text("#!/bin/sh\necho '2.9.1 (Claude Code)'\n")
+    newer.chmod(0o755)
+    found = check_claude(Setup(light.settings(claude_bin=str(newer)), light.redis))
+    assert found.state == "ok"
+    assert f"2.9.1 is installed, newer than {TESTED_CLAUDE}" in found.sentence
+    assert "scripts/setup --with-claude" in found.sentence
+    found = check_claude(Setup(light.settings(claude_bin=str(CLAUDE)), light.redis))
+    assert found.sentence == f"The Claude CLI {TESTED_CLAUDE} is installed, which is the version that was tested."

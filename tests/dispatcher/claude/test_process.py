@@ -1,0 +1,201 @@
+"""One run of a program: whatever it does, it ends, and nothing of it is left: no process, no zombie, no pipe."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import Callable, Coroutine, Iterator
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pytest
+
+from dispatcher.claude import process as claude_process
+from dispatcher.claude.process import Ended, OutputTooLarge, run
+from tests.conftest import wait_for
+
+MEGABYTE = 1 << 20
+Value = TypeVar("Value")
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(claude_process, "KILL_GRACE_SECONDS", 0.3)
+    monkeypatch.setattr(claude_process, "PIPE_GRACE_SECONDS", 0.3)
+
+
+@pytest.fixture
+def nothing_left() -> Iterator[None]:
+    """No child, alive or dead, and no descriptor more than before."""
+    before = _children(), _descriptors()
+    yield
+    wait_for(lambda: _children() == before[0], "the last child")
+    wait_for(lambda: _descriptors() == before[1], "the last descriptor to be closed")
+
+
+def _children() -> set[str]:
+    """Alive or dead, of any thread; those of fixtures among them."""
+    return {child for task in Path("/proc/self/task").iterdir() for child in (task / "children").read_text().split()}
+
+
+def _descriptors() -> int:
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
+def script(folder: Path, body: str) -> str:
+    path = folder / "program"
+    path.write_text(f"#!/bin/bash\n{body}\n")
+    path.chmod(0o755)
+    return str(path)
+
+
+def ran(folder: Path, body: str, message: bytes = b"", seconds: float = 20.0, most_bytes: int = MEGABYTE) -> Ended:
+    return asyncio.run(settled(started(folder, body, message, seconds, most_bytes)))
+
+
+async def settled(call: Coroutine[Any, Any, Value]) -> Value:
+    """Its value, when the loop has closed all that it opened: one that ends first, as no dispatcher's does, could not see a child's end any more."""
+    before = _descriptors()
+    try:
+        return await call
+    finally:
+        while _descriptors() > before:
+            await asyncio.sleep(0.02)
+
+
+async def started(
+    folder: Path, body: str, message: bytes = b"", seconds: float = 20.0, most_bytes: int = MEGABYTE
+) -> Ended:
+    environment = {"PATH": os.environ["PATH"]}
+    program = script(folder, body)
+    return await run(
+        [program], message, directory=folder, environment=environment, seconds=seconds, most_bytes=most_bytes
+    )
+
+
+def ids(path: Path, count: int) -> list[int]:
+    """The process ids that the program wrote down, when it has."""
+    wait_for(lambda: path.exists() and len(path.read_text().split()) == count, "the program's processes")
+    return [int(word) for word in path.read_text().split()]
+
+
+def gone(process: int) -> bool:
+    """Dead; one that was not ours may wait for its reaper."""
+    try:
+        return "State:\tZ" in Path(f"/proc/{process}/status").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return True
+
+
+def until_gone(process: int) -> None:
+    wait_for(lambda: gone(process), "the end of what it started")
+
+
+#: A program that ignores TERM, with a child and a grandchild that do so too; all of them hold the pipes.
+STUBBORN = """trap '' TERM; echo $$ >> ids
+(trap '' TERM; echo $BASHPID >> ids; (trap '' TERM; echo $BASHPID >> ids; while :; do sleep 1; done) & while :; do sleep 1; done) &
+while :; do sleep 1; done"""
+
+
+@pytest.mark.usefixtures("nothing_left")
+def test_both_outputs_and_the_message_go_through_whole(tmp_path: Path) -> None:
+    ended = ran(tmp_path, "head -c 300000 /dev/zero >&2; cat; exit 7", b"x" * (MEGABYTE // 2))
+    assert (ended.exit_code, len(ended.output), len(ended.errors)) == (7, MEGABYTE // 2, 300_000)
+
+
+@pytest.mark.usefixtures("nothing_left")
+def test_a_message_that_nobody_reads(tmp_path: Path) -> None:
+    assert ran(tmp_path, "echo answered", b"x" * MEGABYTE).output == b"answered\n"
+    assert ran(tmp_path, "exec <&-; sleep 0.2; echo answered", b"x" * MEGABYTE).output == b"answered\n"
+
+
+@pytest.mark.usefixtures("nothing_left")
+def test_a_signal_is_told_from_an_exit(tmp_path: Path) -> None:
+    assert ran(tmp_path, "kill -SEGV $$").exit_code == -signal.SIGSEGV
+
+
+@pytest.mark.usefixtures("nothing_left")
+def test_too_much_output_is_cut_off_while_it_is_still_written(tmp_path: Path) -> None:
+    with pytest.raises(OutputTooLarge):
+        ran(tmp_path, "echo $$ > ids; (echo $BASHPID >> ids; exec cat /dev/zero) & wait")
+    with pytest.raises(OutputTooLarge):
+        ran(tmp_path, "exec cat /dev/zero >&2")
+    for process in ids(tmp_path / "ids", 2):
+        until_gone(process)
+
+
+@pytest.mark.usefixtures("nothing_left")
+def test_out_of_time_ends_all_of_it_whether_it_heeds_term_or_not(tmp_path: Path) -> None:
+    with pytest.raises(TimeoutError):
+        ran(tmp_path, STUBBORN, b"x" * MEGABYTE, seconds=0.5)
+    for process in ids(tmp_path / "ids", 3):
+        until_gone(process)
+
+
+def cancelled(folder: Path, body: str, processes: int, times: int = 1) -> list[int]:
+    """Cancel the call so many times when its processes run; their ids."""
+
+    async def cancel() -> list[int]:
+        task = asyncio.create_task(started(folder, body, b"x" * MEGABYTE))
+        found = await asyncio.to_thread(ids, folder / "ids", processes)
+        for _ in range(times):
+            task.cancel()
+            await asyncio.sleep(0)
+            await asyncio.sleep(0)
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        return found
+
+    return asyncio.run(settled(cancel()))
+
+
+@pytest.mark.usefixtures("nothing_left")
+@pytest.mark.parametrize("times", [1, 2])
+def test_a_cancelled_call_takes_its_grandchildren_along(tmp_path: Path, times: int) -> None:
+    """Also if it is cancelled once more while it waits for them to heed TERM."""
+    for process in cancelled(tmp_path, STUBBORN, 3, times):
+        until_gone(process)
+
+
+@pytest.mark.usefixtures("nothing_left")
+def test_a_program_that_ends_at_term_is_not_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(claude_process, "KILL_GRACE_SECONDS", 60.0)
+    body = "trap 'echo ended > ended; exit' TERM; echo $$ > ids; while :; do sleep 0.05; done"
+    cancelled(tmp_path, body, 1)
+    assert (tmp_path / "ended").exists()
+
+
+@pytest.fixture
+def escaped(tmp_path: Path) -> Iterator[Callable[[], int]]:
+    """The id of a process that has left the group; it is ended with the test."""
+    path = tmp_path / "ids"
+    yield lambda: ids(path, 1)[0]
+    if path.exists():
+        os.kill(ids(path, 1)[0], signal.SIGKILL)
+
+
+#: A daemon in a session of its own that keeps the pipes of the program that started it.
+DAEMON = "setsid bash -c 'echo $$ > ids; exec sleep 600' &\nwhile ! [ -s ids ]; do sleep 0.02; done\n"
+
+
+def test_a_daemon_that_holds_the_pipes_does_not_hold_the_answer(tmp_path: Path, escaped: Callable[[], int]) -> None:
+    assert ran(tmp_path, f"{DAEMON} echo answered").output == b"answered\n"
+    assert not gone(escaped())
+
+
+def test_a_daemon_that_holds_the_pipes_does_not_hold_up_a_cancelled_call(
+    tmp_path: Path, escaped: Callable[[], int]
+) -> None:
+    cancelled(tmp_path, f"{DAEMON} sleep 600", 1)
+    assert not gone(escaped())
+
+
+def test_what_cannot_be_started_says_so(tmp_path: Path) -> None:
+    async def attempt(directory: Path) -> None:
+        await run(["/no/such"], b"", directory=directory, environment={}, seconds=1, most_bytes=1)
+
+    with pytest.raises(FileNotFoundError):
+        asyncio.run(attempt(tmp_path))
+    with pytest.raises(FileNotFoundError):
+        asyncio.run(attempt(tmp_path / "gone"))

@@ -1,0 +1,195 @@
+"""What the Claude CLI printed: only one well-formed answer is taken for one, and a fault is told in plain words."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from dispatcher.claude.process import Ended
+from dispatcher.claude.reply import Answer, read_answer, spent
+
+SESSION = "6f1e1c9e-53a1-4a51-9d05-30f1a4c3b1a7"
+
+
+def printed(**changes: Any) -> bytes:
+    """A record as 2.1.330 prints it."""
+    record = {
+        "type": "result",
+        "subtype": "success",
+        "is_error": False,
+        "result": "All right.",
+        "session_id": SESSION,
+        "num_turns": 1,
+        "duration_ms": 120,
+        "total_cost_usd": 0.00014,
+        "usage": {"input_tokens": 10, "output_tokens": 5, "cache_read_input_tokens": 7},
+        "modelUsage": {"claude-opus-5-5": {"inputTokens": 10, "outputTokens": 5, "costUSD": 0.00014}},
+    }
+    return json.dumps(record | changes).encode()
+
+
+def read(output: bytes, exit_code: int = 0, errors: bytes = b"", *, resumed: bool = False) -> Answer:
+    return read_answer(Ended(exit_code, output, errors), SESSION, resumed=resumed)
+
+
+def test_an_answer() -> None:
+    answer = read(printed())
+    assert (answer.text, answer.error, answer.session_lost) == ("All right.", None, False)
+    assert answer.usage == {
+        "input_tokens": 10, "output_tokens": 5, "cache_read": 7, "duration_ms": 120, "num_turns": 1, "cost_usd": 0.00014,
+        "model": "claude-opus-5-5",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("by_model", "asked", "named"),
+    [
+        ({"claude-haiku-4-5": {}, "claude-opus-5-5": {}}, "opus", "claude-opus-5-5"),
+        ({"claude-haiku-4-5": {}, "claude-opus-5-5": {}}, None, "claude-haiku-4-5"),
+        ({"claude-haiku-4-5": {}}, "claude-opus-5-5", "claude-haiku-4-5"),
+        ({}, "opus", "opus"),
+        ([], None, None),
+        (None, "opus", "opus"),
+        ({"": {}}, None, None),
+    ],
+)
+def test_the_model_that_answered_is_named(by_model: object, asked: str | None, named: str | None) -> None:
+    answer = read_answer(Ended(0, printed(modelUsage=by_model), b""), SESSION, resumed=False, model=asked)
+    assert answer.usage.get("model") == named
+
+
+@pytest.mark.parametrize(
+    ("output", "words"),
+    [
+        (b"", "failed (exit 0)"),
+        (b" \n\t ", "failed (exit 0)"),
+        (b"Segmentation fault", "not one JSON object"),
+        (printed()[:-1], "not one JSON object"),
+        (printed() + printed(), "not one JSON object"),
+        (printed() + b"\nwarning: something", "not one JSON object"),
+        (b"\xef\xbb\xbf" + printed(), "not one JSON object"),
+        (b"[" + printed() + b"]", "not one JSON object"),
+        (b'"All right."', "not one JSON object"),
+        (b"null", "not one JSON object"),
+        (b"[" * 100_000, "nested too deep"),
+        (printed().replace(b"All right.", b"caf\xe9"), "not UTF-8"),
+        (printed()[:-1] + b', "result": "Another."}', "stands twice"),
+        (printed(duration_ms=float("nan")), "NaN is no number"),
+        (printed(result=None), "no text"),
+        (printed(result=["All right."]), "no text"),
+        (printed(result=""), "empty"),
+        (printed(result=" \n\u00a0"), "empty"),
+        (printed(result="", num_turns=0), "taken for a command"),
+        (printed(result="/help isn't available in this environment.", num_turns=0), "taken for a command"),
+        (printed(session_id="00000000-0000-0000-0000-000000000000"), "another conversation"),
+        (printed(is_error="false"), "reported an error"),
+        (printed(is_error=True, result="Something new"), "reported an error"),
+    ],
+)
+def test_what_is_no_answer_is_refused(output: bytes, words: str) -> None:
+    answer = read(output)
+    assert answer.text == ""
+    assert answer.error is not None
+    assert words in answer.error
+
+
+def test_what_the_cli_itself_says_stays_out_of_the_chat(capfd: pytest.CaptureFixture[str]) -> None:
+    answer = read(b"", 3, b"Claude configuration file at /home/hmem/.claude.json is corrupted")
+    assert answer.error == "the Claude CLI failed (exit 3)"
+    assert "/home/hmem/.claude.json" in "".join(capfd.readouterr())
+
+
+def test_what_no_database_takes_is_replaced_and_nothing_of_our_disarming_stays() -> None:
+    answer = read(printed(result="half \ud83d, whole \U0001f600, nul \x00, see @\u2060/etc and \u2060/clear"))
+    assert answer.text == "half \ufffd, whole \U0001f600, nul \ufffd, see @/etc and /clear"
+    assert answer.text.encode()
+
+
+LIMIT = "You've hit your 5-hour limit · resets 9:20am (UTC)"
+INVALID = "API Error: 400 messages.1: something odd"
+
+
+@pytest.mark.parametrize(
+    ("status", "own_words", "told", "advice", "lost"),
+    [
+        (429, LIMIT, "I am over my usage limit until 9:20am (UTC)", "later", False),
+        (
+            429,
+            "You've hit your weekly limit · resets Nov 25, 9am (UTC)",
+            "limit until Nov 25, 9am (UTC)",
+            "later",
+            False,
+        ),
+        (429, "API Error: Request rejected (429) · This request would exceed…", "too much is asked", "minutes", False),
+        (529, "API Error: 529 Overloaded. … check your inference gateway (10.0.0.7).", "overloaded", "minutes", False),
+        (500, "API Error: 500 Internal server error.", "out of order", "minutes", False),
+        (401, "Invalid API key · Fix external API key", "log me in again", "owner", False),
+        (401, "Failed to authenticate. API Error: 401 OAuth token has expired.", "log me in again", "owner", False),
+        (403, "Your account does not have access to Claude. Please login again", "log me in again", "owner", False),
+        (None, "Not logged in · Please run /login", "log me in again", "owner", False),
+        (400, "Credit balance is too low", "no credit", "owner", False),
+        (404, "There's an issue with the selected model (claude-x).", "model I should use", "owner", False),
+        (None, "API Error: Connection dropped (ECONNRESET).", "cannot be reached", "minutes", False),
+        (None, "API Error: Unable to connect to API (ECONNRESET)", "cannot be reached", "minutes", False),
+        (400, "Prompt is too long · the request is ~210000 tokens", "too long", "less", True),
+        (413, "Request too large (max 32MB).", "too large", "less", True),
+        (400, INVALID, "refused the request", "differently", True),
+        (None, f"No conversation found with session ID: {SESSION}", "reported an error", "again", True),
+    ],
+)
+def test_a_fault_is_told_in_plain_words_and_costs_the_session_only_where_it_must(
+    status: int | None, own_words: str, told: str, advice: str, lost: bool
+) -> None:
+    answer = read(printed(is_error=True, result=own_words, api_error_status=status), 1)
+    assert answer.error is not None
+    assert told in answer.error
+    assert advice in answer.advice
+    assert answer.session_lost is lost
+    assert not set("!·") & set(answer.error + answer.advice)
+    assert "10.0.0.7" not in answer.error
+
+
+@pytest.mark.parametrize(
+    ("exit_code", "errors", "lost"),
+    [
+        (1, b"No conversation found with session ID: x", True),
+        (1, b"Error: --resume requires a valid session ID or session title when used with --print.", True),
+        (1, b"words of a later version", True),
+        (-9, b"", False),
+        (-11, b"oh no", False),
+    ],
+)
+def test_a_killed_cli_does_not_cost_the_session(exit_code: int, errors: bytes, lost: bool) -> None:
+    assert read(b"", exit_code, errors, resumed=True).session_lost is lost
+
+
+def test_counters_that_are_no_numbers_are_left_out() -> None:
+    odd = {"input_tokens": True, "output_tokens": "5", "cache_read_input_tokens": -1}
+    assert read(printed(usage=odd, duration_ms=None, num_turns=[1], total_cost_usd="free", modelUsage=None)).usage == {}
+    assert read(printed(usage=[], modelUsage=[], total_cost_usd=0.5), resumed=True).usage["cost_usd"] == 0.5
+    assert read(printed().replace(b"0.00014", b"1e400")).usage.get("cost_usd") is None
+
+
+def turn(number: int, *, adds_up: bool) -> Answer:
+    """The n-th turn of a session, each of which costs 0.00014, as 2.1.330 and 2.1.197 report it."""
+    times = number if adds_up else 1
+    models = {"m": {"inputTokens": 10 * times, "outputTokens": 5 * times}}
+    return read(printed(total_cost_usd=0.00014 * times, modelUsage=models), resumed=number > 1)
+
+
+@pytest.mark.parametrize("adds_up", [True, False])
+def test_each_turn_costs_what_it_costs(adds_up: bool) -> None:
+    total = 0.0
+    for number in range(1, 5):
+        cost, total = spent(turn(number, adds_up=adds_up), total)
+        assert cost == pytest.approx(0.00014)
+    assert total == pytest.approx(0.00056)
+    assert (turn(3, adds_up=adds_up).session_cost is None) is not adds_up
+
+
+def test_a_cli_that_counts_anew_costs_what_it_says_and_never_less_than_nothing() -> None:
+    assert spent(turn(2, adds_up=True), 0.5) == pytest.approx((0.00028, 0.00028))
+    assert spent(turn(2, adds_up=True), 0.00028 + 1e-15)[0] == 0.0
+    assert spent(Answer("", error="x"), 0.25) == (0.0, 0.25)

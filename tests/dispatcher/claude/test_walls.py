@@ -1,0 +1,200 @@
+"""What surrounds a call of the CLI, tried by a process inside it: files that open something, a home with holes, directories that cannot be listed."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dispatcher.claude import confine
+from dispatcher.claude.walls import _PROBE, Walls
+from dispatcher.health.checks import walls as checks_apart
+from dispatcher.health.findings import Setup
+from shared.config.settings import Settings, load_settings
+from tests.conftest import REPOSITORY, STAND_IN
+from tests.support.as_user import command
+
+pytestmark = pytest.mark.skipif(confine.version() < 2, reason="this kernel has no Landlock")
+USER = 31_003
+
+
+class Home:
+    """One user's installation, as the README makes it, outside of /tmp, where nothing can be hidden."""
+
+    def __init__(self, root: Path) -> None:
+        self.root, self.home = root, root / "home"
+        self.key = self.home / ".config" / "hmem" / "owner.key"
+        for name in ("state/chats/7", "memory", "night", "home/.claude", "home/.config/hmem", "etc"):
+            (root / name).mkdir(parents=True)
+        for name in (
+            "state/medium.sqlite",
+            "memory/pinned",
+            "night/lock",
+            "etc/hmem.toml",
+            "etc/secrets.toml",
+            "etc/x",
+        ):
+            (root / name).write_text("")
+        for path in (self.key, self.home / ".claude.json", self.home / "notes"):
+            path.write_text("s3cret")
+
+    @property
+    def environment(self) -> dict[str, str]:
+        return {"PATH": "/usr/bin:/bin", "HOME": str(self.home)}
+
+    def settings(self, **more: Any) -> Settings:
+        places = {f"hmem_{name}_dir": self.root / name for name in ("memory", "state", "night")}
+        return load_settings(**{**places, "owner_key_file": self.key, "claude_bin": str(STAND_IN), **more})
+
+    def walls(self, **more: Any) -> Walls:
+        return Walls(self.settings(**more), self.environment, str(STAND_IN))
+
+    def seen(self, *paths: Path, walls: Walls | None = None) -> list[Path]:
+        """Which of them a tool of the CLI can open."""
+        around = (walls or self.walls()).around([self.root / "state" / "chats" / "7"])
+        words = [*around, sys.executable, "-I", "-S", "-c", _PROBE, *map(str, paths)]
+        done = subprocess.run(words, env=self.environment, capture_output=True, text=True, check=True)
+        assert done.stderr == ""
+        return [Path(path) for path in json.loads(done.stdout)]
+
+    def run(self, script: str) -> int:
+        """A tool of the CLI; its exit code."""
+        return subprocess.run(
+            [*self.walls().around([]), "/bin/sh", "-c", script], env=self.environment, check=False
+        ).returncode
+
+
+@pytest.fixture
+def one(monkeypatch: pytest.MonkeyPatch) -> Iterator[Home]:
+    root = Path(tempfile.mkdtemp(prefix="hmem-walls-", dir="/var/tmp"))
+    made = Home(root)
+    monkeypatch.setenv("HMEM_CONFIG", str(root / "etc" / "hmem.toml"))
+    monkeypatch.setenv("HMEM_CREDENTIALS", str(root / "etc" / "secrets.toml"))
+    yield made
+    shutil.rmtree(root)
+
+
+def test_tools_of_the_cli_read_no_key_no_settings_and_no_credentials(one: Home) -> None:
+    secret = [one.key, one.key.parent, *(one.root / "etc" / name for name in ("hmem.toml", "secrets.toml"))]
+    secret += [one.root / name for name in ("state/medium.sqlite", "memory/pinned", "night/lock")]
+    free = [one.home / ".claude", one.home / ".claude.json", one.home / "notes", one.root / "etc" / "x"]
+    free += [one.root / "state" / "chats" / "7"]
+    assert one.seen(*secret, *free) == free
+    assert one.walls().open_because is None
+    assert one.walls().found_open() is None
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_tools_of_the_cli_put_no_other_key_in_its_place(one: Home, *, there: bool) -> None:
+    """Nor one where none was made yet: who made it would know it."""
+    if not there:
+        shutil.rmtree(one.key.parent)
+    assert (
+        one.run(
+            f"mkdir -p {one.key.parent}; echo mine >{one.key}; rm -rf {one.key}; mv {one.key.parent} {one.home}/away"
+        )
+        != 0
+    )
+    assert (one.key.read_text() if there else one.key.exists()) == ("s3cret" if there else False)
+    assert (
+        one.run(f"cd {one.home} && echo more >>.claude.json && mkdir .claude/projects && echo x >.claude/projects/y")
+        == 0
+    )
+
+
+def test_a_key_that_is_a_link_is_hidden_with_what_it_leads_to(one: Home) -> None:
+    real = one.home / "keys" / "real.key"
+    real.parent.mkdir()
+    one.key.rename(real)
+    one.key.symlink_to(real)
+    assert one.seen(one.key, real) == []
+    assert one.run(f"ln -sfn /dev/null {one.key}") != 0
+    assert one.key.read_text() == "s3cret"
+
+
+def test_a_home_that_is_new_gets_the_directory_of_sessions(one: Home) -> None:
+    (one.home / ".claude").rmdir()
+    assert one.run("echo x >$HOME/.claude/session") == 0
+
+
+def test_where_nights_are_another_user_and_there_is_no_key_here_home_stays_whole(one: Home) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("giving a directory away needs root")
+    os.chown(one.root / "night", USER, USER)
+    one.key.unlink()
+    assert one.run("echo x >$HOME/new") == 0
+
+
+def test_what_lies_in_the_temporary_directory_is_not_hidden_and_doctor_says_so(
+    one: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one.environment["TMPDIR"] = "/tmp"
+    with tempfile.TemporaryDirectory(dir="/tmp") as place:
+        key = Path(place) / "owner.key"
+        key.write_text("k")
+        walls = one.walls(owner_key_file=key)
+        assert walls.open_because == f"{key} lies in /tmp, where the CLI makes its temporary files"
+        assert one.seen(key, one.root / "state" / "medium.sqlite", walls=walls) == [key], (
+            "all else is hidden none the less"
+        )
+        monkeypatch.setenv("HOME", str(one.home))
+        setup = Setup(one.settings(owner_key_file=key), None)  # type: ignore[arg-type]
+        said = checks_apart.check_isolation(setup).sentence
+    assert f"not kept from all of our files by Landlock: {key} lies in /tmp" in said
+    assert "Redis asks this host for no password" in said
+
+
+def as_user(one: Home, *words: str) -> subprocess.CompletedProcess[str]:
+    whole = command(USER, (USER,), *words)
+    return subprocess.run(
+        whole, env=os.environ | one.environment, cwd=REPOSITORY, capture_output=True, text=True, check=False
+    )
+
+
+@pytest.mark.parametrize("closed", ["", "home"])
+def test_a_parent_that_cannot_be_listed_breaks_no_answer(one: Home, closed: str) -> None:
+    """Mode 0711, as many a /home and /srv have it: what the CLI needs in there it has, and all else in there is hidden."""
+    if os.geteuid() != 0:
+        pytest.skip("a directory of somebody else needs root")
+    for path in [*one.root.rglob("*"), one.root]:
+        os.chown(path, USER, USER)
+    closed_one = one.root / closed
+    os.chown(closed_one, 0, 0)
+    closed_one.chmod(0o711)
+    secret = [
+        one.key,
+        one.root / "state" / "medium.sqlite",
+        one.root / "memory" / "pinned",
+        one.root / "night" / "lock",
+    ]
+    needed = [one.home / ".claude", one.home / ".claude.json", one.root / "state" / "chats" / "7"]
+    words = [*one.walls().around([one.root / "state" / "chats" / "7"]), sys.executable, "-I", "-S", "-c", _PROBE]
+    done = as_user(one, *words, *map(str, [*secret, *needed]))
+    assert (done.returncode, done.stderr) == (0, "")
+    assert json.loads(done.stdout) == [str(path) for path in needed]
+
+
+def test_a_fence_that_cannot_be_had_as_told_is_said_and_the_answer_comes(
+    one: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A ruleset of a version that the kernel does not know stands for whatever may fail."""
+    source = Path(confine.__file__).read_text().replace("(1 << 13) - 1", "(1 << 40) - 1")
+    broken = one.root / "confine.py"
+    broken.write_text(source)
+    monkeypatch.setattr(confine, "__file__", str(broken))
+    done = subprocess.run(
+        [*one.walls().around([]), "/bin/echo", "answered"], capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "answered\n"
+    assert done.stderr == "confine: the fence is not whole: [Errno 22] Invalid argument\n"
+    found = one.walls().found_open() or ""
+    assert str(one.key) in found
+    assert "in spite of Landlock (confine: the fence is not whole" in found

@@ -1,0 +1,64 @@
+"""A failed answer is a failure of `hmem ask`, too: an exit code of its own, and `error` in what scripts read."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from shared.turns.records import Result
+from tests.conftest import SECRET, World
+
+FAILING = "#!/bin/sh\necho 'API Error: 500 overloaded' >&2\nexit 1\n"
+
+
+def with_claude(light: World, script: str) -> World:
+    binary = light.root / "claude"
+    binary.write_text(script)
+    binary.chmod(0o755)
+    light.environment["CLAUDE_BIN"] = str(binary)
+    light.start_dispatcher()
+    return light
+
+
+def test_a_failed_answer_ends_with_its_own_code(light: World) -> None:
+    with_claude(light, FAILING)
+    done = light.command("hmem", "ask", "9912", "are you there?", check=False)
+    assert (done.returncode, done.stdout) == (69, "")
+    assert done.stderr.startswith("AnswerFailed: Sorry, I could not answer that: ")
+    done = light.command("hmem", "ask", "9912", "and now?", "--json", check=False)
+    answer = json.loads(done.stdout)
+    assert (done.returncode, answer["error"]) == (69, True)
+    assert "could not answer" in answer["output"]
+
+
+def test_a_good_answer_ends_with_0(light: World) -> None:
+    light.start_dispatcher()
+    done = light.command("hmem", "ask", "9912", "are you there?", "--json")
+    assert json.loads(done.stdout)["error"] is False
+
+
+def test_what_is_refused_or_forgotten_is_no_answer(light: World) -> None:
+    light.redis.rpush("hcli:tasks", json.dumps({"task_id": "t1", "chat_id": "9912", "message": 7}))
+    light.start_dispatcher()
+    assert light.command("hmem", "ask", "9912", "first the other one").returncode == 0
+    result = json.loads(light.redis.get("hcli:results:t1") or b"{}")
+    assert result["error"] is True
+    assert "error" not in result["output"]
+
+
+@pytest.mark.parametrize(
+    ("field", "error"), [({}, False), ({"error": True}, True), ({"error": "yes"}, False), ({"error": None}, False)]
+)
+def test_the_field_changes_neither_the_answer_nor_its_signature(field: dict[str, object], error: bool) -> None:
+    """h-cli's dispatcher writes none, h-cli's bot reads none; whoever puts one there changes only how `hmem ask` ends."""
+    signed = Result.sign(SECRET, "t1", "yes", "2026-01-01T00:00:00+00:00")
+    assert b"error" not in signed.to_json()
+    read = Result.verified(SECRET, "t1", json.dumps(json.loads(signed.to_json()) | field).encode())
+    assert (read.output, read.error) == ("yes", error)
+
+
+def test_nothing_is_not_asked(light: World) -> None:
+    done = light.command("hmem", "ask", "9912", " ", check=False)
+    assert (done.returncode, "nothing to ask" in done.stderr) == (24, True)
+    assert not light.redis.exists("hcli:tasks")

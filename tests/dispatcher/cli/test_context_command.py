@@ -1,0 +1,62 @@
+"""`hmem context` in a fresh process: nothing is left out because that is slow, and it says what a running dispatcher has time for."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from tests.conftest import REPOSITORY, World
+
+SLOW_STORE = """
+import time
+from dispatcher.memory.typed.memories import Remembering
+_held = Remembering.held
+Remembering.held = lambda self, *more: time.sleep(0.15) or _held(self, *more)
+"""
+
+
+def kept(world: World) -> World:
+    world.say("t1", "The boiler code is 4711.")
+    world.command("hmem-night", "run")
+    world.command("hmem", "memory", "add", "9912", "The cat is called Mimi.")
+    return world
+
+
+def test_no_fact_is_left_out_because_a_fresh_process_is_slow(world: World) -> None:
+    """1 ms is less than any first lookup takes, as 300 ms are on a busy machine."""
+    kept(world)
+    done = world.command("hmem", "context", "9912", "what is the boiler code?", MEMORY_DEADLINE_MS="1")
+    assert "Mimi" in done.stdout
+    assert "4711" in done.stdout
+    assert "did not answer" not in done.stderr.partition("a running dispatcher waits 1 ms (MEMORY_DEADLINE_MS)")[0]
+    assert "a running dispatcher waits 1 ms (MEMORY_DEADLINE_MS)" in done.stderr
+
+    shown = json.loads(world.command("hmem", "context", "9912", "what?", "--json", MEMORY_DEADLINE_MS="1").stdout)
+    assert "Mimi" in shown["text"]
+    assert not [reason for reason in shown["degraded"] if "within" in reason]
+    assert "waits 1 ms" in shown["notes"][0]
+
+
+def test_what_a_dispatcher_would_leave_out_is_said_where_it_was_tried(world: World) -> None:
+    """A store that takes longer than the limit takes longer for everybody."""
+    kept(world)
+    hook = world.root / "hook"
+    hook.mkdir()
+    (hook / "sitecustomize.py").write_text(SLOW_STORE)
+    slow: dict[str, Any] = {"PYTHONPATH": f"{hook}:{REPOSITORY}", "MEMORY_DEADLINE_MS": "100"}
+    done = world.command("hmem", "context", "9912", "what is the boiler code?", **slow)
+    assert "Mimi" in done.stdout
+    assert "it would have left out: no memory of the day: it did not answer within 100 ms" in done.stderr
+    patient = world.command("hmem", "context", "9912", "what?", "--json", MEMORY_DEADLINE_MS="59000")
+    assert json.loads(patient.stdout)["notes"] == []
+
+
+def test_it_shows_what_a_dispatcher_injects(world: World) -> None:
+    """Byte for byte: the stand-in answers with the prompt that it was given."""
+    kept(world)
+    asked = "what is the boiler code, and what is the cat called?"
+    shown = json.loads(world.command("hmem", "context", "9912", asked, "--json", MEMORY_DEADLINE_MS="1").stdout)["text"]
+    world.start_dispatcher(MEMORY_DEADLINE_MS="10000")
+    given = world.command("hmem", "ask", "9912", asked).stdout
+    assert "Mimi" in shown
+    assert shown in given

@@ -1,0 +1,223 @@
+"""`hmem memory`: the same store and the same words as `/memory`, while no dispatcher runs."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from dispatcher.memory.day import Day
+from dispatcher.memory.tombstones import Forgotten
+from shared.turns.records import Tombstone, Turn
+from tests.conftest import World
+
+
+def memory(world: World, *arguments: str, code: int = 0) -> str:
+    """What `hmem memory …` says: standard output, or the error's sentence."""
+    done = world.command("hmem", "memory", *arguments, check=False)
+    assert done.returncode == code, done.stderr
+    return done.stdout if code == 0 else done.stderr
+
+
+def listed(world: World, chat: str = "9912") -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = json.loads(memory(world, "list", chat, "--json"))["memories"]
+    return found
+
+
+def test_what_is_added_is_listed_done_and_forgotten(light: World) -> None:
+    assert memory(light, "list", "-100123") == "Facts:\n(none)\n\nActive Goals:\n(none)\n\nPreferences:\n(none)\n"
+    assert (
+        memory(light, "add", "-100123", " The boiler is a Vaillant ") == "Kept as number 1: The boiler is a Vaillant\n"
+    )
+    memory(
+        light, "add", "-100123", "paint the kitchen", "--type", "goal", "--deadline", "2031-12-01", "--importance", "5"
+    )
+    said = json.loads(memory(light, "add", "-100123", "short answers", "--type", "preference", "--json"))
+    assert (said["new"], said["said"]) == (True, "Kept as number 3: short answers")
+    again = json.loads(memory(light, "add", "-100123", "the boiler is a Vaillant", "--json"))
+    assert (again["new"], again["said"]) == (False, "Known already as number 1: The boiler is a Vaillant")
+    assert memory(light, "list", "-100123") == (
+        "Facts:\n1. The boiler is a Vaillant\n\nActive Goals:\n2. paint the kitchen (by Monday 1 December 2031)\n\n"
+        "Preferences:\n3. short answers\n"
+    )
+    found = {one["number"]: one for one in listed(light, "-100123")}
+    assert [(found[n]["type"], found[n]["importance"]) for n in (1, 2, 3)] == [
+        ("fact", 4),
+        ("goal", 5),
+        ("preference", 3),
+    ]
+    assert memory(light, "done", "-100123", "kitchen") == "Done: paint the kitchen\n"
+    assert "Completed goals:\n2. paint the kitchen (done" in memory(light, "list", "-100123")
+    assert memory(light, "forget", "-100123", "3").startswith("Forgotten.")
+    assert [one["number"] for one in listed(light, "-100123")] == [1, 2]
+    assert listed(light, "100123") == [], "another chat"
+
+
+def test_what_cannot_be_done_says_why_and_changes_nothing(light: World) -> None:
+    memory(light, "add", "9912", "The garage code is 7731")
+    memory(light, "add", "9912", "The cellar code is 1234")
+    before = listed(light)
+    ambiguous = memory(light, "forget", "9912", "code", code=24)
+    assert "1. The garage code is 7731; 2. The cellar code is 1234" in ambiguous
+    for arguments, reason in [
+        (("forget", "9912", "the dog"), 'No memory is like "the dog"'),
+        (("forget", "9912", "7"), "no memory number 7"),
+        (("forget", "77", "1"), "Chat 77 has no memory number 1"),
+        (("done", "9912", "1"), "no open goal number 1"),
+        (("add", "9912", " "), "TEXT is empty"),
+        (("add", "9912", "x", "--deadline", "Friday"), "A fact has no deadline"),
+        (("add", "9912", "x", "--type", "goal", "--deadline", "when it suits"), "no date that I understand"),
+        (("list", "0"), "cannot be a chat id"),
+    ]:
+        assert reason in memory(light, *arguments, code=24)
+    assert listed(light) == before
+    light.environment["MEDIUM_URL"] = "none"
+    assert "no memories are kept" in memory(light, "list", "9912", code=10)
+
+
+def test_forgetting_reaches_every_copy_of_the_day(light: World) -> None:
+    """The turn it came from, turns that repeat it, the conversation under way, and the night's list; other chats keep theirs."""
+    day = Day(light.settings())
+    said = [Turn("t1", "user", "9912", "Remember that the garage code is 7731", time.time() - 900),
+            Turn("t1", "asst", "9912", "Noted.", time.time() - 899),
+            Turn("t2", "user", "9912", "so the garage code is 7731, right?", time.time() - 60),
+            Turn("t3", "user", "9912", "the weather is nice", time.time() - 30),
+            Turn("t4", "user", "77", "the garage code is 7731", time.time() - 30)]  # fmt: skip
+    day.store_turns(said)
+    from dispatcher.memory.store.memories import MemoryType
+
+    day.remembering.add("9912", MemoryType.FACT, "The garage code is 7731", now=time.time(), source_turn="t1:user")
+    for name in ("session", "session_history", "session_size", "mem:spent", "mem:why"):
+        for chat in ("9912", "77"):
+            light.redis.set(f"hcli:{name}:{chat}", "x")
+    told = json.loads(memory(light, "forget", "9912", "1", "--json"))
+    assert (told["number"], set(told["forgotten_turns"]) >= {"t1:user", "t1:asst", "t2:user"}) == (1, True)
+    assert not any(turn in told["forgotten_turns"] for turn in ("t3:user", "t4:user"))
+    assert listed(light) == []
+    assert {turn for chat in ("9912", "77") for turn in day.turns.ids(chat)} == {"t3:user", "t4:user"}
+    assert sorted(key for key in light.redis.scan_iter() if b"9912" in key) == []
+    assert len([key for key in light.redis.scan_iter() if key.endswith(b":77")]) == 5
+    (stone,) = Forgotten(light.root / "state").of("9912")
+    assert [Tombstone.parse(cast(bytes, raw)) for raw in light.redis.lrange("hcli:mem:tombstones", 0, -1)] == [stone]
+    assert stone.turn_ids == frozenset(told["forgotten_turns"])
+    day.close()
+
+
+def test_without_redis_nothing_is_forgotten_and_the_rest_works(light: World) -> None:
+    memory(light, "add", "9912", "The garage code is 7731")
+    light.environment["REDIS_URL"] = "redis://127.0.0.1:1/0"
+    assert "Redis does not answer" in memory(light, "forget", "9912", "1", code=11)
+    assert [one["text"] for one in listed(light)] == ["The garage code is 7731"]
+    assert not (light.root / "state" / "forgotten.jsonl").exists()
+
+
+def test_why_tells_what_the_last_answer_was_given(light: World) -> None:
+    assert "There is nothing to explain" in memory(light, "why", "9912")
+    assert memory(light, "why", "9912", "--json").strip() == "null"
+    dispatcher = light.start_dispatcher()
+    memory(light, "add", "9912", "The garage code is 7731")
+    light.command("hmem", "ask", "9912", "hello")
+    assert "For my last answer I was told" in memory(light, "why", "9912")
+    record = json.loads(memory(light, "why", "9912", "--json"))
+    assert "facts" in [part["name"] for part in record["parts"]]
+    assert light.command("hmem", "ask", "9912", "/memory").stdout == memory(light, "list", "9912")
+    assert light.command("hmem", "ask", "9912", "/memory why").stdout == memory(light, "why", "9912")
+    assert dispatcher.stop() == 0
+
+
+def test_an_old_list_of_facts_is_taken_over_once(world: World) -> None:
+    memory(world, "add", "9912", "The user has a cat called Mishka")
+    file = world.root / "facts.jsonl"
+    lines = [
+        '"The user lives in Ghent"',
+        '{"fact": "The garage code is 7731", "created": 1700000000, "chat_id": "77"}',
+        '{"text": "The user has a cat named Mishka"}',
+        "",
+        '{"content": "The user plays the cello", "timestamp": "2024-02-09T12:00:00Z"}',
+        '"The garage code is 7732"',
+        '{"note": "no fact"}',
+        "plain words",
+        '{"fact": "x", "created": "soon"}',
+        '"User lives in Ghent"',
+    ]
+    file.write_text("\n".join(lines), encoding="utf-8")
+    done = world.command("hmem", "memory", "import", "9912", str(file), "--json", check=False)
+    assert done.returncode == 24
+    told = json.loads(done.stdout)
+    assert (told["added"], told["known"]) == (4, 2), "other words for one are no other one"
+    assert [one["line"] for one in told["refused"]] == [7, 8, 9]
+    assert "line 8: not JSON" in done.stderr
+    found = {one["text"]: one for one in listed(world)}
+    assert len(found) == 5
+    assert {one["type"] for one in found.values()} == {"fact"}
+    assert found["The garage code is 7731"]["created"] == 1_700_000_000.0
+    assert found["The user plays the cello"]["created"] == 1_707_480_000.0
+    assert all(one["embedding_model"] for one in found.values())
+    file.write_text(
+        "\n".join(line for line in lines if "note" not in line and "plain" not in line and "soon" not in line)
+    )
+    assert memory(world, "import", "9912", str(file)).splitlines()[-1] == "0 memories are new, 6 were known."
+    assert {one["text"]: one for one in listed(world)} == found, "what is known is left as it is"
+    assert listed(world, "77") == [], "the chat is the one that is named"
+    assert "cannot be read" in memory(world, "import", "9912", str(world.root / "none"), code=24)
+
+
+def test_the_rows_of_relay_keep_their_times_and_corrections_are_seen(light: World) -> None:
+    """Its rows have `content`, `type`, `priority`, `created_at` and `completed_at`."""
+    rows = [
+        {"type": "completed_goal", "content": "paint the kitchen", "created_at": "2024-02-09T12:00:00+00:00",
+         "completed_at": "2024-03-01T08:30:00+00:00", "deadline": None, "priority": 0, "metadata": {}},
+        {"type": "goal", "content": "run a marathon", "created_at": "2024-02-10T12:00:00+00:00", "completed_at": None, "priority": 2},
+        {"type": "fact", "content": "favourite colour is green", "created_at": "2024-02-12T12:00:00+00:00"},
+        {"type": "fact", "content": "favourite colour is blue", "created_at": "2024-02-11T12:00:00+00:00"},
+        {"type": "goal", "content": "x", "priority": "high"},
+    ]  # fmt: skip
+    file = light.root / "relay.jsonl"
+    file.write_text("\n".join(map(json.dumps, rows)))
+    assert "priority" in memory(light, "import", "9912", str(file), code=24)
+    found = {one["text"]: one for one in listed(light)}
+    done = found["paint the kitchen"]
+    assert (done["created"], done["completed_at"]) == (1_707_480_000.0, 1_709_281_800.0)
+    assert (found["run a marathon"]["priority"], found["run a marathon"]["completed_at"]) == (2, None)
+    blue, green = found["favourite colour is blue"], found["favourite colour is green"]
+    assert (blue["valid"], blue["superseded_by"], green["valid"]) == (False, green["number"], True), (
+        "the older one, though it came later"
+    )
+    assert f"replaced on Monday 12 February 2024, 12:00 by number {green['number']}" in memory(light, "list", "9912")
+    out = light.root / "out"
+    light.command("hmem", "export", "--chat=9912", "--out", str(out))
+    exported = {one["text"]: one for one in map(json.loads, (out / "memories.jsonl").read_text().splitlines())}
+    assert exported["run a marathon"]["priority"] == 2
+    assert (exported["favourite colour is blue"]["superseded_by"], exported["favourite colour is blue"]["superseded"]) == (
+        green["number"], "2024-02-12T12:00:00+00:00",
+    )  # fmt: skip
+    memory(light, "import", "77", str(out / "memories.jsonl"))
+    again = {one["text"]: (one["valid"], one["priority"], one["created"]) for one in listed(light, "77")}
+    assert again == {one["text"]: (one["valid"], one["priority"], one["created"]) for one in found.values()}
+    assert "A fact has no priority" in memory(light, "add", "9912", "x", "--priority", "2", code=24)
+    memory(light, "add", "9912", "learn to sail", "--type", "goal", "--priority", "3")
+    assert "learn to sail [priority 3]" in memory(light, "list", "9912")
+
+
+@pytest.mark.parametrize("command", ["list", "add", "done", "forget", "why", "import"])
+def test_every_command_explains_itself(light: World, command: str) -> None:
+    assert "--json" in memory(light, command, "--help")
+
+
+def test_what_is_forgotten_is_in_no_search_and_in_no_batch_until_the_night_too(light: World, tmp_path: Path) -> None:
+    light.say("t1", "My alarm code is ALRM5150 and the panel is in the hall")
+    light.say("t2", "The hall is painted green")
+    light.night()
+    memory(light, "add", "9912", "The alarm code is ALRM5150")
+    batch = tmp_path / "batch.jsonl"
+    batch.write_text('{"qid": 1, "chat_id": "9912", "question": "alarm code in the hall?"}\n')
+    looks = [("search", "9912", "alarm code"), ("context", "9912", "alarm code?"), ("context", "--batch", str(batch))]
+    assert all("ALRM5150" in light.command("hmem", *look).stdout for look in looks)
+    memory(light, "forget", "9912", "alarm code")
+    for look in looks:
+        done = light.command("hmem", *look).stdout
+        assert "ALRM5150" not in done, look
+    assert "t2:user" in light.command("hmem", "search", "--batch", str(batch)).stdout

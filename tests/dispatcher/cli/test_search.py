@@ -1,0 +1,110 @@
+"""`hmem search`: what the release and the day hold, together; nothing that is forgotten, and of a batch the release alone."""
+
+from __future__ import annotations
+
+import json
+import time
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from dispatcher.cli.search import Found, find
+from dispatcher.memory.day import Day
+from dispatcher.memory.tombstones import Forgotten
+from shared.errors import InvalidInput
+from shared.turns.records import Tombstone, Turn
+from tests.conftest import World, free_port
+from tests.support.memory_server import searched
+
+BOILER, HUMMING, NOW = "the boiler broke down on Monday", "the boiler has been humming since breakfast", time.time()
+
+
+def said_today(world: World, *texts: str, chat: str = "9912") -> None:
+    with closing(Day(world.settings())) as day:
+        turns = [Turn(f"today{n}", "user", chat, text, NOW - 60 + n) for n, text in enumerate(texts)]
+        day.store_turns(turns)
+
+
+def hits(found: Found) -> list[str]:
+    return [turn for hit in found.recalled.hits for turn in hit.chunk.turn_ids]
+
+
+def test_release_and_today_are_ranked_together(light: World) -> None:
+    light.say("t1", BOILER)
+    light.night()
+    said_today(light, HUMMING)
+    done = light.command("hmem", "search", "9912", "boiler humming")
+    assert [line.split()[-1] for line in done.stdout.splitlines()[::2]] == ["today0:user#1", "t1:user#1"]
+    assert "humming since breakfast" in done.stdout
+    assert done.stderr.splitlines()[0].startswith("2 hits in ")
+    assert done.stderr.splitlines()[0].endswith(" ms from release 1 and today; times of UTC")
+    told = json.loads(light.command("hmem", "search", "9912", "boiler humming", "--json").stdout)
+    assert (told["release"], [hit["turn_ids"] for hit in told["hits"]]) == (1, [["today0:user"], ["t1:user"]])
+    assert hits(find(light.settings(), "77", "boiler humming", 5)) == [], "another chat"
+
+
+def test_a_name_that_passes_for_the_assistant_is_said_to_be_a_users(light: World) -> None:
+    light.say("t1", BOILER, name="\u0410ssistant")
+    light.say("t2", HUMMING, name="Anna")
+    light.night()
+    shown = light.command("hmem", "search", "9912", "boiler").stdout
+    assert f'user "\u0410ssistant": {BOILER}' in shown
+    assert f" Anna: {HUMMING}" in shown
+    (told,) = searched(light, ["boiler"])
+    assert 'user "\u0410ssistant" (score' in told
+    assert "user Anna (score" in told
+
+
+def test_before_the_first_night_today_answers(light: World) -> None:
+    with pytest.raises(InvalidInput, match="There is no release"):
+        find(light.settings(), "9912", "boiler", 5)
+    said_today(light, HUMMING)
+    found = find(light.settings(), "9912", "boiler", 5)
+    assert (hits(found), found.run, found.asked) == (["today0:user"], None, "today")
+    assert found.recalled.degraded[-1].startswith("There is no release")
+    done = light.command("hmem", "search", "9912", "boiler")
+    assert "from today" in done.stderr
+    assert "note: There is no release" in done.stderr
+    assert light.command("hmem", "search", "77", "boiler", check=False).returncode == 24, "another chat"
+
+
+def test_turns_of_today_are_found_by_meaning_too(world: World) -> None:
+    with closing(Day(world.settings())) as day:
+        day.embedder.open()
+        day.store_turns([Turn(f"t{n}", "user", "9912", text, NOW) for n, text in enumerate((HUMMING, "I like tea"))])
+    found = find(world.settings(), "9912", "does the heating make a noise?", 1)
+    assert hits(found) == ["t0:user"]
+    assert found.recalled.hits[0].scores["cosine"] > 0.2
+
+
+def test_what_is_forgotten_is_in_neither(light: World) -> None:
+    light.say("t1", BOILER)
+    light.night()
+    said_today(light, HUMMING, "the boiler is a Vaillant")
+    stone = Tombstone("s", "9912", NOW, turn_ids=frozenset({"t1:user", "today0:user"}))
+    Forgotten(light.settings().hmem_state_dir).add(stone)
+    assert hits(find(light.settings(), "9912", "boiler humming", 5)) == ["today1:user"]
+
+
+def test_a_store_that_is_away_leaves_the_release_and_is_named(light: World) -> None:
+    light.say("t1", BOILER)
+    light.night()
+    away = f"postgresql://hmem:pa55word@127.0.0.1:{free_port()}/hmem"
+    found = find(light.settings(medium_url=away), "9912", "boiler", 5)
+    assert (hits(found), found.asked) == (["t1:user"], "release 1")
+    assert found.recalled.degraded[-1].startswith("no memory of the day: The medium store at ")
+    assert "pa55word" not in str(found.recalled.degraded)
+    switched_off = find(light.settings(medium_url="none"), "9912", "boiler", 5)
+    assert (hits(switched_off), switched_off.asked) == (["t1:user"], "release 1")
+    assert not [why for why in switched_off.recalled.degraded if "memory of the day" in why]
+
+
+def test_a_batch_asks_the_release_alone(light: World, tmp_path: Path) -> None:
+    light.say("t1", BOILER)
+    light.night()
+    said_today(light, HUMMING)
+    batch = tmp_path / "batch.jsonl"
+    batch.write_text('{"qid": 1, "chat_id": "9912", "question": "boiler humming"}\n')
+    (line,) = light.command("hmem", "search", "--batch", str(batch)).stdout.splitlines()
+    assert json.loads(line)["hits"] == [["t1:user"]]

@@ -1,0 +1,172 @@
+"""`hmem forget` beside dispatchers, nights and the real CLI: nothing that is under way brings back what is forgotten."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from dispatcher.memory.day import Day
+from dispatcher.memory.store.turns import StoredTurn
+from dispatcher.memory.tombstones import Forgotten
+from dispatcher.memory.typed.tags import Tag, TagKind
+from shared.turns.records import Task, Tombstone, Turn, dumps
+from shared.wire import keys
+from tests.conftest import BINARIES, World, wait_for
+from tests.dispatcher.answering.test_bot_contract import Bot
+from tests.dispatcher.queue.test_cancel import slow
+from tests.servers.messages_api import MessagesApi
+from tests.support.forgetting_world import CANARIES, CHAT, OTHERS, hmem, result_of
+
+
+def forgotten(world: World, *arguments: str) -> dict[str, Any]:
+    done = hmem(world, "forget", *arguments, "--yes", "--json")
+    assert done.returncode == 0, done.stdout + done.stderr
+    (record,) = json.loads(done.stdout)
+    return dict(record)
+
+
+def said_in_redis(world: World, text: str) -> list[bytes]:
+    """Keys that hold it."""
+    client: Any = world.redis
+    return [key for key in client.scan_iter() if text.encode() in client.dump(key)]
+
+
+def test_what_runs_is_ended_and_what_is_queued_is_answered(light: World) -> None:
+    bot = Bot(light.redis)
+    running = light.start_dispatcher(CLAUDE_BIN=slow(light), HOME=str(light.root))
+    bot.ask(CANARIES[0], 9912)
+    task = bot.send(f"slow: {CANARIES[0]}", 9912)
+    wait_for((light.root / "child").exists, "the answer to begin")
+    queued = bot.send(f"queued: {CANARIES[0]}", 9912)
+    record = forgotten(light, f"--chat={CHAT}")
+    assert record["layers"]["redis: tasks"] == {"answered": 1, "ended": 1}
+    assert result_of(light, queued) == "This message was forgotten before it was answered."
+    assert said_in_redis(light, "zanzibar") == []
+    assert not light.redis.exists(f"hcli:memory:{task}:user")
+    assert bot.ask("what was said?", 9912) == "ok", "the chat is free, and is remembered again"
+    light.redis.rpush("hcli:tasks", dumps({"task_id": queued, "chat_id": CHAT, "message": f"queued: {CANARIES[0]}"}))
+    wait_for(lambda: not light.redis.llen("hcli:tasks") and not light.redis.hlen("hcli:mem:busy"), "the retry")
+    assert not light.redis.exists(f"hcli:memory:{queued}:user"), "it is not run again"
+    assert running.stop() == 0
+
+
+def test_an_answer_that_comes_after_the_tombstone_is_covered(light: World) -> None:
+    """A worker that lives finishes its task while it is waited for, and dates the answer later."""
+    task = dumps({"task_id": "late", "chat_id": CHAT, "message": CANARIES[0]})
+    light.redis.sadd("hcli:mem:workers", "w")
+    light.redis.set("hcli:mem:lease:w", "1")
+    light.redis.hset("hcli:mem:inflight:w", "w:1", task)
+
+    def finish() -> None:
+        wait_for(lambda: light.redis.exists(keys.cancel("late")), "its end to be asked for")
+        light.say("late", CANARIES[1], chat_id=CHAT, role="asst", timestamp=time.time() + 60)
+        light.redis.hdel("hcli:mem:inflight:w", "w:1")
+        light.redis.delete("hcli:mem:lease:w")
+
+    worker = threading.Thread(target=finish)
+    worker.start()
+    record = forgotten(light, f"--chat={CHAT}")
+    worker.join()
+    assert len(record["stones"]) == 2
+    assert said_in_redis(light, "жираф") == []
+    assert Forgotten(light.root / "state").covers(Turn("late", "asst", CHAT, "", time.time() + 60))
+
+
+def test_a_task_that_does_not_end_is_named(light: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dispatcher.forget.layers.tasks.TasksLayer.wait.__defaults__", (0.1,))
+    monkeypatch.setattr("dispatcher.forget.layers.caches.PATIENCE_SECONDS", 0.1)
+    light.redis.sadd("hcli:mem:workers", "w", "dead")
+    light.redis.set("hcli:mem:lease:w", "1")
+    light.redis.hset("hcli:mem:inflight:w", "w:1", dumps({"task_id": "stuck", "chat_id": CHAT, "message": CANARIES[0]}))
+    light.redis.hset(
+        "hcli:mem:inflight:dead", "dead:1", dumps({"task_id": "left", "chat_id": CHAT, "message": CANARIES[1]})
+    )
+    light.redis.hset("hcli:mem:busy", CHAT, "dead:1")
+    done = hmem(light, "forget", f"--chat={CHAT}", "--yes", "--json")
+    (record,) = json.loads(done.stdout)
+    assert (done.returncode, record["complete"]) == (28, False)
+    assert "task stuck of chat 9912 is still in flight" in record["pending"][0]
+    assert result_of(light, "left").startswith("This message was forgotten")
+    assert not light.redis.hexists("hcli:mem:busy", CHAT)
+    status = json.loads(light.command("hmem", "status", "--json").stdout)
+    assert status["forgetting"] == [record["id"]]
+    findings = json.loads(light.command("hmem", "doctor", "--json", check=False).stdout)["findings"]
+    (found,) = (finding for finding in findings if finding["name"] == "forgetting")
+    assert (found["state"], record["id"] in found["sentence"]) == ("warning", True)
+    light.redis.hdel("hcli:mem:inflight:w", "w:1")
+    light.redis.delete("hcli:mem:lease:w")
+    assert hmem(light, "forget", "--resume").returncode == 0
+    assert said_in_redis(light, "zanzibar") == []
+
+
+def test_the_dreamer_brings_nothing_back(light: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A tombstone that comes while it embeds, sums up, or acts on a tag."""
+    day = Day(light.settings())
+    turn = Turn("t", "user", CHAT, CANARIES[0], time.time() - 5, None, "s")
+
+    def stone() -> None:
+        day.forgotten.add(Tombstone("erase-1", CHAT, time.time(), erase=True))
+
+    store = day._day_turns.store
+
+    def forgotten_meanwhile(turns: Sequence[Turn]) -> None:
+        stone()
+        store(turns)
+
+    monkeypatch.setattr(day._day_turns, "store", forgotten_meanwhile)
+    day.store_turns([turn])
+    assert list(day.turns.every()) == []
+    day.turns.store([StoredTurn(turn)])
+    day.summarise_session(CHAT, "s", [turn])
+    assert list(day.summaries.every()) == []
+    tag = Tag(1, TagKind.REMEMBER, CANARIES[0])
+    task = Task("t", CHAT, CANARIES[0])
+    day.act(task, "s", [tag], time.time() - 5)
+    assert list(day.memories.every()) == []
+    day.act(Task("later", CHAT, "x"), "s", [tag], time.time() + 5)
+    assert [memory.text for memory in day.memories.every()] == [CANARIES[0]]
+    day.close()
+
+
+def test_a_hiding_tombstone_lets_the_other_tags_of_its_exchange_be_acted_on(light: World) -> None:
+    day = Day(light.settings())
+    day.forgotten.add(Tombstone("f-1", CHAT, time.time(), turn_ids=frozenset({"t:user", "t:asst"})))
+    day.act(Task("t", CHAT, "x"), "s", [Tag(1, TagKind.REMEMBER, "likes walnuts")], time.time())
+    assert [memory.text for memory in day.memories.every()] == ["likes walnuts"]
+    day.close()
+
+
+def test_what_the_real_cli_keeps(light: World) -> None:
+    """Its transcript of this chat goes; that of another chat, filed beside it under the same name, stays; nothing is found after."""
+    claude = BINARIES / "claude"
+    if not claude.exists():
+        pytest.fail("The Claude CLI is not installed. Run scripts/setup --dev --with-claude.")
+    with MessagesApi(lambda _: CANARIES[1]) as api:
+        light.environment |= {
+            "CLAUDE_BIN": str(claude), "ANTHROPIC_BASE_URL": api.url, "ANTHROPIC_API_KEY": "test", "TASK_TIMEOUT": "60",
+            "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1", "TMPDIR": str(light.root / "tmp"), "DREAMER_INTERVAL": "1",
+        }  # fmt: skip
+        (light.root / "tmp").mkdir()
+        running = light.start_dispatcher()
+        light.command("hmem", "ask", "a_b", CANARIES[0])
+        light.command("hmem", "ask", "a-b", OTHERS[0])
+        light.command("hmem", "memory", "add", "a_b", CANARIES[0])
+        light.command("hmem", "ask", "a_b", "and again")
+        assert running.stop() == 0
+    kept = [path for path in (light.root / ".claude" / "projects").rglob("*.jsonl") if OTHERS[0] in path.read_text()]
+    assert len(kept) == 1
+    before = kept[0].read_bytes()
+    holding = [path for path in light.root.rglob("*") if path.is_file() and b"zanzibar" in path.read_bytes()]
+    assert [path for path in holding if ".claude/projects" in str(path)]
+    done = hmem(light, "forget", "--chat=a_b", "--yes", "--json")
+    (record,) = json.loads(done.stdout)
+    assert record["layers"]["claude: transcripts"]["removed"] >= 1
+    left = [path for path in light.root.rglob("*") if path.is_file() and b"zanzibar" in path.read_bytes()]
+    assert left == []
+    assert record["complete"], record
+    assert kept[0].read_bytes() == before

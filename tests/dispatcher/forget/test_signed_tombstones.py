@@ -1,0 +1,333 @@
+"""What erases comes from the owner alone: by his signature, by an import that he has agreed to, and by nothing that stands in Redis."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import stat
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dispatcher.forget.journal import FOLDER, Journal
+from dispatcher.forget.request import Asked, Scope
+from nightly.archive.segments import read_archive
+from nightly.cli.status import sentence
+from shared.errors import SettingsError
+from shared.system.byte_scan import Needles
+from shared.system.files import make_dir, write_atomic
+from shared.system.owner_key import TRUSTED, OwnerKey, Signing, is_signed, open_signing
+from shared.turns.records import RecordRefused, Tombstone
+from tests.conftest import BINARIES, World
+from tests.support.forgetting_world import hmem
+
+LATER = 1_900_000_000.0
+SECRET = "the locker opens with pelican"
+ERASE = Tombstone("forged", "7", LATER, erase=True)
+
+
+@pytest.fixture
+def talked(light: World) -> World:
+    """Two chats in the archive."""
+    light.say("t1", SECRET, chat_id="7")
+    light.say("t2", "the neighbours keep a tortoise", chat_id="8")
+    light.night()
+    return light
+
+
+def held(world: World) -> bool:
+    return any(SECRET.encode() in path.read_bytes() for path in (world.night_dir / "archive").glob("*.jsonl"))
+
+
+def found(world: World) -> bool:
+    return SECRET in world.command("hmem", "search", "7", "locker").stdout
+
+
+def key(path: Path) -> OwnerKey:
+    return OwnerKey.create(path)
+
+
+def test_a_signature_covers_every_field(tmp_path: Path) -> None:
+    owner, other = key(tmp_path / "a" / "owner.key"), key(tmp_path / "other.key")
+    assert stat.S_IMODE((tmp_path / "a" / "owner.key").stat().st_mode) == 0o600
+    signed = owner.sign(replace(ERASE, turn_ids=frozenset({"t1:user"}), said_at={"t1:user": 1.0}))
+    assert is_signed(signed, owner.public)
+    assert is_signed(Tombstone.parse(signed.to_json()), owner.public)
+    assert OwnerKey.load(tmp_path / "a" / "owner.key").sign(replace(signed, signature=None)) == signed
+    assert not is_signed(signed, other.public)
+    changes: list[dict[str, Any]] = [
+        {"tombstone_id": "x"}, {"chat_id": "8"}, {"created_at": 1.0}, {"before": 1.0}, {"turn_ids": None},
+        {"erase": False}, {"said_at": {}}, {"signature": None}, {"signature": "0" * 128},
+    ]  # fmt: skip
+    for change in changes:
+        assert not is_signed(replace(signed, **change), owner.public), change
+    assert not is_signed(signed, "zz"), "a key that is none"
+    with pytest.raises(RecordRefused, match="signature must be 128 hex digits"):
+        Tombstone.parse(json.dumps({**json.loads(signed.to_json()), "signature": "x"}).encode())
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.floats(0, 1e11), st.none() | st.floats(0, 1e11), st.sampled_from(["7", "-100", "Чат"]))
+def test_a_signature_survives_the_wire(created_at: float, before: float | None, chat_id: str) -> None:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+    owner = OwnerKey(Ed25519PrivateKey.generate())
+    signed = owner.sign(Tombstone("e", chat_id, created_at, before, erase=True))
+    assert is_signed(Tombstone.parse(signed.to_json()), owner.public)
+
+
+def test_a_forged_tombstone_is_refused_and_stops_nothing(talked: World) -> None:
+    talked.push_tombstone(
+        Tombstone("real", "8", LATER, turn_ids=frozenset({"nothing:user"}), erase=True)
+    )  # makes the key
+    foreign = key(talked.root / "foreign.key").sign(replace(ERASE, tombstone_id="foreign"))
+    for forged in (ERASE, foreign):
+        talked.redis.rpush("hcli:mem:tombstones", forged.to_json())
+    talked.say("t3", "said meanwhile", chat_id="8")
+    (night,) = talked.night()
+    assert night["refused_tombstones"] == {"it would erase, and the owner's key has not signed it": 2}
+    assert "refused: 2 × a tombstone in Redis (it would erase" in sentence(night)
+    assert (night["new"], night["deleted"]) == (1, 1)
+    assert held(talked)
+    assert found(talked)
+    assert "forged" not in read_archive(talked.night_dir / "archive").tombstones
+
+
+def test_without_a_key_what_would_erase_only_hides_until_the_key_is_known(talked: World) -> None:
+    owner = key(talked.root / "owner.key")
+    talked.redis.rpush("hcli:mem:tombstones", owner.sign(ERASE).to_json())
+    (night,) = talked.night()
+    assert night["only_hiding_tombstones"] == 1
+    assert "hidden, not erased: 1 ×" in sentence(night)
+    assert held(talked)
+    assert not found(talked)
+    (night,) = talked.night(owner_public_key=owner.public)
+    assert (night["only_hiding_tombstones"], night["erased"]) == (0, 1)
+    assert not held(talked)
+    (night,) = talked.night(owner_public_key=key(talked.root / "new.key").public)
+    assert not night["refused_tombstones"], "what was obeyed once is not judged by a new key"
+
+
+def test_forget_makes_the_key_and_gives_the_night_its_public_half(talked: World) -> None:
+    assert json.loads(hmem(talked, "forget", "--chat=7", "--json").stdout)["done"] is False
+    assert not (talked.root / "owner.key").exists(), "a preview changes nothing"
+    assert hmem(talked, "forget", "--chat=7", "--yes").returncode == 0
+    assert not held(talked)
+    public = OwnerKey.load(talked.root / "owner.key").public
+    assert (talked.night_dir / TRUSTED).read_text() == f"{public}\n"
+    assert json.loads(hmem(talked, "owner-key", "--json").stdout)["public"] == public
+    assert f'OWNER_PUBLIC_KEY = "{public}"' in hmem(talked, "owner-key").stdout
+
+
+def test_forget_without_the_key_hides_and_waits_for_it(talked: World) -> None:
+    owner = key(talked.root / "owner.key")
+    (talked.night_dir / TRUSTED).write_text(owner.public)
+    elsewhere = (talked.root / "owner.key").rename(talked.root / "elsewhere.key")
+    (record,) = json.loads(hmem(talked, "forget", "--chat=7", "--yes", "--json").stdout)
+    assert "there is no owner's key at" in record["pending"][0]
+    talked.night()
+    assert held(talked)
+    assert not found(talked)
+    elsewhere.rename(talked.root / "owner.key")
+    unsigned = hmem(talked, "forget", "--resume")
+    assert (unsigned.returncode, "It would forget: all of chat 7 so far." in unsigned.stderr) == (28, True)
+    assert held(talked), "begun without the key, so the owner is asked"
+    assert hmem(talked, "forget", "--resume", "--yes").returncode == 0
+    assert not held(talked)
+
+
+def test_a_forgetting_that_somebody_else_has_put_there_is_not_signed(talked: World) -> None:
+    """The directory is the dispatcher's: whoever takes that over must not erase by the owner's own command."""
+    forged = Journal(Scope(Asked("chat", "7"), [ERASE]), Needles())
+    write_atomic(make_dir(talked.root / "state" / FOLDER) / f"{forged.forget_id}.json", forged.to_json(Signing(None)))
+    done = hmem(talked, "forget", "--chat=8", "--yes")
+    assert done.returncode == 0, done.stderr
+    assert (
+        f"{forged.forget_id} has no signature of the owner's key. It would forget: all of chat 7 so far." in done.stderr
+    )
+    assert "if you did not begin it, remove its file" in done.stderr
+    talked.night()
+    assert held(talked)
+    assert found(talked), "it does not even hide"
+    other = OwnerKey.create(talked.root / "other.key")
+    forged_file = unfinished_file(talked, forged.forget_id)
+    forged_file.write_bytes(forged.to_json(Signing(other)))
+    assert hmem(talked, "forget", "--resume").returncode == 28
+    assert held(talked)
+
+
+def unfinished_file(world: World, name: str) -> Path:
+    return world.root / "state" / FOLDER / f"{name}.json"
+
+
+def test_with_a_key_that_cannot_be_used_forgetting_hides_all_the_same(talked: World) -> None:
+    key(talked.root / "owner.key")
+    (talked.root / "owner.key").chmod(0o644)
+    talked.night()
+    assert found(talked)
+    (record,) = json.loads(hmem(talked, "forget", "--chat=7", "--yes", "--json").stdout)
+    assert "chmod 600" in record["pending"][0]
+    assert not found(talked)
+    assert held(talked)
+
+
+def test_nothing_hidden_is_nothing_to_erase(talked: World) -> None:
+    """An empty selection must never become a tombstone without ids, which is one for the whole chat."""
+    done = hmem(talked, "forget", "--hidden", "--chat=7", "--yes")
+    assert (done.returncode, "Nothing of chat 7 is only hidden" in done.stderr) == (24, True)
+    assert held(talked)
+    with pytest.raises(ValueError, match="at least one"):
+        Tombstone("x", "7", 1.0, turn_ids=frozenset())
+
+
+def test_another_key_than_the_nights_erases_nothing(talked: World) -> None:
+    (talked.night_dir / TRUSTED).write_text(key(talked.root / "first.key").public)
+    key(talked.root / "owner.key")
+    done = hmem(talked, "forget", "--chat=7", "--yes")
+    assert done.returncode == 28
+    assert "goes by another key" in done.stdout
+    assert held(talked)
+
+
+def test_a_key_that_others_may_read_or_that_is_none_is_said(talked: World) -> None:
+    path = talked.root / "owner.key"
+    key(path)
+    path.chmod(0o644)
+    done = hmem(talked, "owner-key")
+    assert (done.returncode, "chmod 600" in done.stderr) == (10, True)
+    path.chmod(0o600)
+    path.write_text("no key")
+    assert hmem(talked, "owner-key").returncode == 10
+    path.unlink()
+    (talked.night_dir / TRUSTED).write_text("no key")
+    with pytest.raises(SettingsError, match="is no public key"):
+        open_signing(talked.settings())
+    assert Signing(None).signed(ERASE) == replace(ERASE, erase=False)
+
+
+def test_each_way_in_which_a_key_is_wrong_names_the_way_on(talked: World) -> None:
+    from cryptography.hazmat.primitives.asymmetric import rsa
+    from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+
+    path, trusted = talked.root / "owner.key", talked.night_dir / TRUSTED
+
+    def refused() -> str:
+        done = hmem(talked, "owner-key")
+        assert (done.returncode, "Traceback" in done.stderr) == (10, False)
+        return done.stderr
+
+    path.mkdir(mode=0o755)
+    assert "is no file. Move away what is there" in refused()
+    path.rmdir()
+    other = rsa.generate_private_key(65537, 2048).private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    path.write_bytes(other)
+    path.chmod(0o600)
+    trusted.write_text("ab" * 32)
+    recipe = "move the key file away, remove owner.pub in HMEM_NIGHT_DIR and OWNER_PUBLIC_KEY from the settings, then run hmem owner-key"
+    said = refused()
+    assert "is no Ed25519 key" in said
+    assert recipe in said
+    path.write_text("no key")
+    assert recipe in refused()
+    path.unlink()
+    said = refused()
+    assert "there is no owner's key at" in said
+    assert recipe in said
+    key(path)
+    said = refused()
+    assert "goes by another key" in said
+    assert recipe in said
+    path.rename(talked.root / "away.key")
+    trusted.unlink()
+    assert hmem(talked, "owner-key").returncode == 0, "the recipe works"
+
+
+def test_what_a_wish_in_a_chat_has_hidden_is_erased_by_the_owner(talked: World) -> None:
+    hmem(talked, "memory", "add", "7", "the locker opens with pelican")
+    assert hmem(talked, "memory", "forget", "7", "locker").returncode == 0
+    talked.night()
+    assert held(talked)
+    assert not found(talked)
+    assert "Turns of chat 7 are only hidden" in hmem(talked, "forget", "--list").stdout
+    done = hmem(talked, "forget", "--hidden", "--chat=7", "--yes")
+    assert done.returncode == 0, done.stdout
+    assert not held(talked)
+    assert "only hidden" not in hmem(talked, "forget", "--list").stdout
+    assert hmem(talked, "forget", "--hidden").returncode == 24
+
+
+# ---- imports
+
+
+def lines(world: World, *tombstones: Tombstone) -> str:
+    path = world.root / "import.jsonl"
+    path.write_text(
+        "".join(json.dumps({"kind": "tombstone", "tombstone": json.loads(one.to_json())}) + "\n" for one in tombstones)
+        + '{"task_id":"i1","role":"user","chat_id":"8","content":"an imported turn","timestamp":1.0}\n'
+    )
+    return str(path)
+
+
+def test_an_import_takes_no_tombstone_unasked(talked: World) -> None:
+    path = lines(talked, ERASE)
+    done = talked.command("hmem-night", "backfill", "jsonl", path)
+    assert "left out: 1 × a tombstone, which would take turns away" in done.stdout
+    assert "1 turns found: 1 new" in done.stdout
+    assert held(talked)
+    assert found(talked)
+
+
+def test_an_import_shows_what_its_tombstones_would_take_and_asks(talked: World) -> None:
+    path = lines(talked, ERASE)
+    command = ["hmem-night", "backfill", "jsonl", path, "--with-tombstones"]
+    dry = talked.command(*command, "--dry-run")
+    assert "forged hides for ever 1 turns of chat 7 (t1:user)" in dry.stdout
+    refused = talked.command(*command, check=False)
+    assert refused.returncode == 24
+    assert "forged hides for ever 1 turns of chat 7" in refused.stderr
+    assert not list((talked.night_dir / "imports").glob("*.jsonl")), "nothing waits for the next night"
+    assert answer(talked, command, "n") == 24
+    assert found(talked)
+    assert answer(talked, command, "y") == 0
+    assert not found(talked)
+    assert held(talked), "without the owner's signature it only hides"
+
+
+def test_an_imported_tombstone_erases_only_with_the_owners_signature(talked: World) -> None:
+    owner = open_signing(talked.settings()).key
+    assert owner
+    forged = replace(key(talked.root / "foreign.key").sign(ERASE), tombstone_id="foreign")
+    command = ["hmem-night", "backfill", "jsonl", "--with-tombstones", "--yes"]
+    talked.command(*command, lines(talked, forged))
+    assert held(talked)
+    talked.command(*command, lines(talked, owner.sign(ERASE)))
+    assert not held(talked)
+
+
+def test_yes_goes_with_tombstones(talked: World) -> None:
+    assert talked.command("hmem-night", "backfill", "jsonl", "x", "--yes", check=False).returncode == 24
+
+
+def answer(world: World, command: list[str], said: str) -> int:
+    """Run it on a terminal, and answer its question."""
+    ours, its = pty.openpty()
+    with subprocess.Popen(
+        [str(BINARIES / command[0]), *command[1:]], env=world.variables(), stdin=its, stdout=its, stderr=its
+    ) as child:
+        os.write(ours, f"{said}\n".encode())
+        os.close(its)
+        while True:
+            try:
+                if not os.read(ours, 4096):
+                    break
+            except OSError:  # the terminal is closed with the command
+                break
+        code = child.wait(timeout=120)
+    os.close(ours)
+    return code

@@ -1,0 +1,215 @@
+"""`hmem forget --turn` and `--matching`: these and nothing else; what is asked wrongly is refused before anything is done."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import Any
+
+import pytest
+
+from dispatcher.forget.layers.store import StoreLayer
+from dispatcher.forget.request import folded
+from dispatcher.forget.select import released_chunks
+from dispatcher.memory.store.memories import MemoryType, new_memory
+from dispatcher.memory.store.turns import StoredTurn
+from shared.turns.records import Tombstone, Turn, dumps
+from tests.conftest import World
+from tests.support.forgetting_world import CANARIES, CHAT, OTHER, OTHERS, hmem, keys_of, planted
+
+
+def forgotten(world: World, *arguments: str) -> dict[str, Any]:
+    """The receipt."""
+    (record,) = json.loads(hmem(world, "forget", *arguments, "--yes", "--json").stdout)
+    assert record["complete"], record
+    return dict(record)
+
+
+def memories(world: World) -> set[tuple[str, str]]:
+    store = StoreLayer(world.settings())
+    found = {(memory.chat_id, memory.text) for memory in store.memories.every()}
+    store.close()
+    return found
+
+
+def released(world: World) -> set[str]:
+    return {chunk.text for chunk in released_chunks(world.settings())}
+
+
+def tombstones(world: World) -> list[Tombstone]:
+    raws: Any = world.redis.lrange("hcli:mem:tombstones", 0, -1)
+    return [Tombstone.parse(raw) for raw in raws]
+
+
+def test_a_text_goes_and_the_rest_stays(light: World) -> None:
+    planted(light)
+    others = keys_of(light, OTHER)
+    record = forgotten(light, "--matching=ZANZIBAR   Lighthouse")
+    assert record["chats"] == [CHAT]
+    assert "zanzibar" not in json.dumps(record).casefold()
+    assert CANARIES[0] not in released(light)
+    assert {CANARIES[1], *OTHERS} <= released(light)
+    assert memories(light) == {(CHAT, CANARIES[1]), *((OTHER, text) for text in OTHERS)}
+    assert light.redis.llen("hcli:mem:outbox") == 3
+    assert light.redis.lrange("hcli:mem:unconsolidated:9912", 0, -1) == [b"new-9912-1:user"]
+    left: Any = light.redis.lrange("hcli:tasks", 0, -1)
+    assert not [raw for raw in left if b"zanzibar" in raw]
+    assert len(left) == 3
+    now = keys_of(light, OTHER)
+    assert {key: now[key] for key in others if not key.startswith(b"hcli:memory:")} == {
+        key: value for key, value in others.items() if not key.startswith(b"hcli:memory:")
+    }
+
+
+def test_a_memory_that_no_turn_says(light: World) -> None:
+    store = StoreLayer(light.settings())
+    for text in ("collects stamps from Madagascar", "likes walnuts"):
+        store.memories.add(CHAT, new_memory(CHAT, MemoryType.FACT, text, created=time.time()))
+    store.close()
+    light.redis.set(f"hcli:session:{CHAT}", "one")
+    shown = json.loads(hmem(light, "forget", "--matching=madagascar", "--json").stdout)["preview"]
+    assert (shown["turns"], [one["number"] for one in shown["memories"]]) == (0, [1])
+    assert forgotten(light, "--matching=madagascar")["layers"]["store: memories"] == {"removed": 1}
+    assert memories(light) == {(CHAT, "likes walnuts")}
+    assert not light.redis.exists(f"hcli:session:{CHAT}")
+
+
+def test_a_turn_by_its_id(light: World) -> None:
+    planted(light)
+    record = forgotten(light, "--turn=old-9912-1:user", "--turn=new-9912-1")
+    assert record["chats"] == [CHAT]
+    assert CANARIES[1] not in released(light)
+    assert CANARIES[0] in released(light)
+    assert memories(light) == {(CHAT, CANARIES[0]), *((OTHER, text) for text in OTHERS)}
+    stones = tombstones(light)
+    assert [(stone.erase, sorted(stone.named)) for stone in stones] == [(True, ["new-9912-1:user", "old-9912-1:user"])]
+
+
+def test_a_turn_that_nobody_knows_needs_its_chat(light: World) -> None:
+    refused = hmem(light, "forget", "--turn=nobodys:user", "--yes")
+    assert (refused.returncode, "Name the chat too" in refused.stderr) == (24, True)
+    forgotten(light, "--turn=nobodys", f"--chat={CHAT}")
+    (stone,) = tombstones(light)
+    assert stone.named == {"nobodys:user", "nobodys:asst"}
+
+
+def test_turns_of_a_clock_that_was_ahead_are_named(light: World) -> None:
+    light.say("ahead", "said in the year 2033", chat_id=CHAT, timestamp=2_000_000_000.0)
+    record = forgotten(light, f"--chat={CHAT}")
+    assert len(record["stones"]) == 2
+    assert not light.redis.exists("hcli:memory:ahead:user")
+    light.say("later", "said afterwards", chat_id=CHAT, timestamp=time.time())
+    light.night()
+    assert released(light) == {"said afterwards"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "why"),
+    [
+        (["--matching=ab"], 24, "at least 3 characters"),
+        (["--turn=t:user", "--matching=abc"], 24, "not both"),
+        (["--before=2024-01-01"], 24, "--before goes with --chat alone"),
+        ([], 24, "Say what is to be forgotten"),
+        (["--chat=9912", "--resume"], 24, "--resume or --list alone"),
+        (["--turn=a:b"], 24, "no turn's id"),
+        (["--chat=9912", "--before=someday"], 24, "is no time"),
+    ],
+)
+def test_what_is_asked_wrongly_is_refused(light: World, arguments: list[str], code: int, why: str) -> None:
+    refused = hmem(light, "forget", *arguments)
+    assert (refused.returncode, why in refused.stderr) == (code, True), refused.stderr
+
+
+def test_without_redis_nothing_is_done(light: World) -> None:
+    refused = hmem(light, "forget", "--chat=9912", "--yes", REDIS_URL="redis://127.0.0.1:1/0")
+    assert refused.returncode == 11
+    assert not (light.root / "state" / "forgetting").exists()
+
+
+def test_without_yes_nothing_is_done(light: World) -> None:
+    light.say("one", CANARIES[0], chat_id=CHAT)
+    asked = hmem(light, "forget", f"--chat={CHAT}")
+    assert "Nothing was done; run it again with --yes." in asked.stderr
+    assert "1 turns of chat 9912" in asked.stdout
+    assert light.redis.exists("hcli:memory:one:user")
+    assert light.redis.llen("hcli:mem:tombstones") == 0
+    nothing = hmem(light, "forget", "--matching=nowhere said", "--yes")
+    assert "Nothing holds that" in nothing.stderr
+
+
+def test_the_archives_part_may_be_left_to_the_next_night(light: World) -> None:
+    planted(light)
+    left = hmem(light, "forget", f"--chat={CHAT}", "--yes", "--later", "--json")
+    (record,) = json.loads(left.stdout)
+    assert (left.returncode, record["scan"]["found"]) == (28, [])
+    assert "left to the next night" in record["pending"][0]
+    light.night()
+    (record,) = json.loads(hmem(light, "forget", "--resume", "--json").stdout)
+    assert record["complete"], record
+    assert released(light) == set(OTHERS)
+
+
+def test_a_pin_is_lifted_and_that_is_said_before(light: World) -> None:
+    for number, text in enumerate(CANARIES):
+        light.say(f"t{number}", text, chat_id=CHAT)
+        light.night()
+    hmem(light, "release", "rollback", "1")
+    assert "The pin is lifted" in hmem(light, "forget", f"--chat={CHAT}").stdout
+    assert forgotten(light, f"--chat={CHAT}")["complete"]
+    assert not (light.memory_dir / "pinned").exists()
+
+
+def test_the_same_store_on_another_engine(light: World, stores: Any) -> None:
+    """No copy in a table, and the scan asks the tables."""
+    if stores.engine == "postgresql":
+        light.environment["MEDIUM_URL"] = stores.url
+    store = StoreLayer(light.settings())
+    store.turns.store([StoredTurn(Turn("t", "user", CHAT, CANARIES[1], time.time() - 5))])
+    store.turns.store([StoredTurn(Turn("t", "user", OTHER, OTHERS[1], time.time() - 5))])
+    record = forgotten(light, f"--chat={CHAT}")
+    assert record["layers"]["store: turns"] == {"removed": 1}
+    assert [stored.turn.content for stored in store.turns.every()] == [OTHERS[1]]
+    assert any("PostgreSQL" in one["what"] for one in record["stays"]) == (stores.engine == "postgresql")
+    store.close()
+
+
+def test_texts_are_compared_without_case_width_and_blanks() -> None:
+    assert folded("  Ｆｕｌｌ\n Width  ÉTÉ ") == "full width été"
+
+
+def test_chats_whose_name_is_a_pattern(light: World) -> None:
+    for chat in ("a*", "ab", "a[b]"):
+        light.redis.set(f"hcli:mem:bot:seen:{chat}-1", dumps({"task": f"t-{len(chat)}-{ord(chat[1])}"}))
+        light.say(f"t-{len(chat)}-{ord(chat[1])}", "said", chat_id=chat)
+    forgotten(light, "--chat=a*")
+    assert [bool(light.redis.exists(f"hcli:mem:bot:seen:{chat}-1")) for chat in ("a*", "ab", "a[b]")] == [
+        False,
+        True,
+        True,
+    ]
+
+
+def test_a_place_that_the_owner_has_looked_at_ends_it(light: World) -> None:
+    planted(light)
+    notes = light.root / "state" / "notes.txt"
+    notes.write_text(CANARIES[0])
+    done = hmem(light, "forget", f"--chat={CHAT}", "--yes", "--json")
+    (record,) = json.loads(done.stdout)
+    assert (done.returncode, record["complete"], [one["place"] for one in record["scan"]["found"]]) == (
+        28,
+        False,
+        [str(notes)],
+    )
+    assert hmem(light, "forget", "--accept").returncode == 24
+    (record,) = json.loads(hmem(light, "forget", "--resume", "--accept", "--json").stdout)
+    assert (record["complete"], record["accepted"]) == (True, True)
+    assert not list((light.root / "state" / "forgetting").glob("*.json"))
+
+
+def test_other_forms_of_a_word_and_names_are_no_traces(light: World) -> None:
+    """An index holds "striving" as "strive", and who spoke beside what was said."""
+    light.say("a", "Theodora and I strive for a кукушку", chat_id=CHAT)
+    light.say("b", "striving is good for кукушками", chat_id=OTHER, name="Theodora")
+    light.night()
+    (record,) = json.loads(hmem(light, "forget", f"--chat={CHAT}", "--yes", "--json").stdout)
+    assert record["complete"], record["scan"]

@@ -1,0 +1,166 @@
+"""`hmem forget --chat`: canaries in every layer of the day host are seen by the scan before, and gone after; nothing of others is touched."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import Any
+
+import pytest
+
+from dispatcher.forget.layers.store import StoreLayer
+from dispatcher.forget.request import Asked, Scope
+from dispatcher.forget.scan import Proof
+from dispatcher.forget.select import released_chunks
+from dispatcher.forget.steps import open_hands
+from dispatcher.memory.tombstones import FORGOTTEN
+from shared.system.byte_scan import Needles
+from tests.conftest import World
+from tests.support.forgetting_world import CANARIES, CHAT, OTHER, OTHERS, hmem, keys_of, planted, result_of
+
+
+@pytest.fixture
+def at_home(light: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """This process looks for Claude's files where the world's commands do."""
+    monkeypatch.setenv("HOME", str(light.root))
+    monkeypatch.setenv("TMPDIR", str(light.root / "tmp"))
+    light.environment["TMPDIR"] = str(light.root / "tmp")
+
+
+def found_places(world: World) -> set[str]:
+    """Where the scan finds a canary."""
+    with open_hands(world.settings(), world.redis, lambda _: None) as hands:
+        scope = Scope(Asked("chat", CHAT), [])
+        proof = Proof(hands.settings, hands.client, hands.store, hands.tasks, scope)
+        scanned = proof.look(Needles.of(CANARIES), archive=True)
+    return {one.place.replace(str(world.root), "") for one in scanned.found}
+
+
+def test_a_whole_chat_goes_from_every_layer(light: World, at_home: None) -> None:
+    others = planted(light)
+    before = found_places(light)
+    for place in (
+        "redis: hcli:memory:", "redis: hcli:results:", "redis: hcli:mem:dead", "redis: hcli:mem:tags", "redis: hcli:mem:outbox",
+        "redis: hcli:mem:bot:waiting", "redis: hcli:session_history:", "redis: hcli:mem:why:", "redis: hcli:tasks",
+        "/state/chats/9912/notes.txt",
+    ):  # fmt: skip
+        assert place in before, place
+    assert any(place.startswith("/state/medium.sqlite") for place in before)
+    assert any("/.claude/projects/" in place for place in before)
+    assert any(place.startswith("/state/prompts/") for place in before)
+    assert any(place.startswith("/night/archive/") for place in before)
+
+    asked = hmem(light, "forget", f"--chat={CHAT}", "--json")
+    assert json.loads(asked.stdout)["done"] is False
+    assert found_places(light) == before, "a preview changes nothing"
+
+    (record,) = json.loads(hmem(light, "forget", f"--chat={CHAT}", "--yes", "--json").stdout)
+    assert record["complete"], record
+    assert found_places(light) == set()
+    assert record["layers"] == {
+        "redis: tasks": {"answered": 2}, "redis: turns": {"removed": 2}, "redis: turns that cannot be read": {"removed": 1},
+        "redis: answers": {"removed": 2}, "redis: bot": {"removed": 4}, "redis: dead letters": {"removed": 4}, "redis: teaching": {"removed": 2},
+        "redis: tags": {"removed": 2}, "redis: outbox": {"removed": 2}, "redis: unconsolidated": {"removed": 2}, "redis: counters": {"removed": 2},
+        "store: turns": {"removed": 2}, "store: summaries": {"removed": 2}, "store: memories": {"removed": 2},
+        "store: actions": {"removed": 2}, "claude: transcripts": {"removed": 2}, "files": {"removed": 2},
+            "archive": {"records": 2}, "releases": {"removed": 1},
+    }  # fmt: skip
+    assert not any(word in json.dumps(record, ensure_ascii=False) for word in ("zanzibar", "жираф"))
+    assert list((light.root / "state" / "forgetting").glob("*.json")) == []
+    assert {result_of(light, f"queued-{CHAT}-{n}") for n in (0, 1)} == {FORGOTTEN}
+    left_alone(light, before=others)
+
+
+def test_the_preview_names_what_goes_whole_and_no_word_of_it(light: World, at_home: None) -> None:
+    planted(light)
+    light.command("hmem-night", "run")
+    light.command("hmem", "release", "rollback", "1")
+    shown = hmem(light, "forget", f"--chat={CHAT}", ARCHIVE_MIRROR="/mnt/mirror").stdout
+    rows = {line[2:36].strip(): line[37:] for line in shown.splitlines() if line.startswith("  ")}
+    runs = rows["releases"].partition(";")[0]
+    assert runs.startswith("2: 1 (current, pinned), "), shown
+    assert "the night that is run now builds one without it" in rows["releases"]
+    names = rows["claude: transcripts"]
+    assert names.startswith("2: .claude/projects/")
+    assert f"session-{CHAT}.jsonl" in names
+    assert f"earlier-{CHAT}.jsonl" in names
+    assert rows["files"] == f"1: chats/{CHAT}/notes.txt"
+    assert rows["mirror"].startswith("/mnt/mirror: ")
+    later = json.loads(hmem(light, "forget", f"--chat={CHAT}", "--later", "--json").stdout)["preview"]["places"]
+    assert (later["now"], later["releases"][0], later["current"], later["pinned"]) == (False, 1, 1, 1)
+    before = set(later["releases"])
+    (record,) = json.loads(hmem(light, "forget", f"--chat={CHAT}", "--yes", "--json").stdout)
+    assert record["layers"]["releases"] == {"removed": len(before)}, "as it was said"
+
+
+def left_alone(world: World, before: dict[bytes, bytes]) -> None:
+    """The other chat is as it was, but for its turns that the night has taken into the archive."""
+    archived = {key for key in before if key.startswith(b"hcli:memory:")}
+    now = keys_of(world, OTHER)
+    assert {key: now.get(key) for key in before if key not in archived} == {
+        key: value for key, value in before.items() if key not in archived
+    }
+    assert [text for text in OTHERS if text not in released(world)] == []
+    tasks: Any = world.redis.lrange("hcli:tasks", 0, -1)
+    assert [json.loads(raw)["message"] for raw in tasks] == OTHERS
+    assert world.redis.llen("hcli:mem:dead") == 4
+    store = StoreLayer(world.settings())
+    assert (len(list(store.turns.every())), store.memories.total(), len(list(store.summaries.every()))) == (2, 2, 2)
+    store.close()
+    assert (world.root / "state" / "chats" / OTHER / "notes.txt").read_text() == "\n".join(OTHERS)
+    assert len(list((world.root / ".claude" / "projects").rglob("*.jsonl"))) == 2
+
+
+def released(world: World) -> set[str]:
+    return {chunk.text for chunk in released_chunks(world.settings())}
+
+
+def test_later_talk_is_remembered_again_and_what_was_forgotten_does_not_come_back(light: World) -> None:
+    planted(light)
+    hmem(light, "forget", f"--chat={CHAT}", "--yes")
+    light.say("later", "a new thing about walnuts", chat_id=CHAT, timestamp=time.time())
+    light.say("old-9912-0", CANARIES[0], chat_id=CHAT)  # as a backfill of an old export would
+    light.night()
+    assert released(light) == {*OTHERS, "a new thing about walnuts"}
+
+
+def test_a_chat_up_to_a_time(light: World, at_home: None) -> None:
+    planted(light)
+    (record,) = json.loads(hmem(light, "forget", f"--chat={CHAT}", "--before=2025-01-01", "--yes", "--json").stdout)
+    assert record["complete"], record
+    assert record["scan"]["also_said_elsewhere"] > 0, "it was said again later"
+    assert light.redis.exists(f"hcli:memory:new-{CHAT}-0:user") == 0, "the night has archived what is younger"
+    assert CANARIES[0] in released(light)
+    assert light.redis.llen("hcli:mem:dead") == 8
+    again = hmem(light, "forget", f"--chat={CHAT}", "--before=4000000000", "--yes")
+    assert (again.returncode, "is not over yet" in again.stderr) == (24, True)
+
+
+STEPS = (
+    "journal",
+    "hidden",
+    "announced",
+    "ended",
+    "redis",
+    "store",
+    "claude",
+    "files",
+    "night",
+    "caches",
+    "scanned",
+    "receipt",
+)
+
+
+def test_killed_anywhere_it_goes_on(light: World, at_home: None) -> None:
+    others = planted(light)
+    arguments = ["forget", f"--chat={CHAT}", "--yes"]
+    for step in STEPS:
+        died = hmem(light, *arguments, HMEM_CRASH_AT=f"forget:{step}")
+        assert died.returncode == -9, (step, died.stderr)
+        assert "unfinished" in hmem(light, "forget", "--list").stdout
+        arguments = ["forget", "--resume"]
+    hmem(light, "forget", "--resume")
+    assert found_places(light) == set()
+    left_alone(light, others)
+    assert "Nothing is unfinished." in hmem(light, "forget", "--resume").stderr

@@ -1,0 +1,114 @@
+"""Everything of tests/support/broken_faults.py, really broken: doctor, status and chat name the fault and what to do; and what is sound is green."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import wait_for
+from tests.support.broken_faults import FAULTS, Answer, Fault, Unmakeable
+from tests.support.broken_installation import ANSWER, Installation, Said, after_nights, empty_installation, installation
+from tests.support.broken_on_purpose import PLACE, Outcome, asked, outcome, row
+
+WORDS = re.IGNORECASE | re.DOTALL
+
+
+@pytest.fixture(scope="module")
+def nights() -> Iterator[Path]:
+    with tempfile.TemporaryDirectory(prefix="hmem-nights-", dir=PLACE) as folder:
+        yield after_nights(Path(folder))
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    made = Path(tempfile.mkdtemp(prefix="hmem-broken-", dir=PLACE))
+    yield made
+    shutil.rmtree(made)
+
+
+@pytest.fixture
+def host(folder: Path, nights: Path) -> Iterator[Installation]:
+    with installation(folder, nights) as made:
+        yield made
+
+
+def holds(said: Said, expected: Answer) -> None:
+    assert "Traceback" not in said.text, said.text
+    assert said.code == expected.code, said.text
+    assert re.search(expected.pattern, said.text, WORDS), said.text
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name.replace(" ", "-"))
+def test_what_is_broken_is_named_with_what_to_do(fault: Fault, host: Installation) -> None:
+    try:
+        found = outcome(fault, host)
+    except Unmakeable as why:
+        pytest.skip(str(why))
+    (finding,) = [one for one in found.findings if one["name"] == fault.doctor.check]
+    assert (found.doctor, finding["code"]) == (fault.doctor.code, fault.doctor.code), found.problems
+    assert finding["state"] == ("problem" if fault.doctor.code else "ok"), finding
+    assert re.search(fault.doctor.sentence, finding["sentence"], WORDS), finding
+    assert re.search(fault.doctor.fix, finding["fix"], WORDS), finding
+    holds(found.status, fault.status)
+    holds(found.chat, fault.chat)
+    if found.command:
+        holds(found.command, fault.said)
+    assert row(fault, found, str(host.root)).count(" | ") == 3, "a line of the table"
+
+
+def green(found: Outcome, *, but: tuple[str, ...] = ()) -> None:
+    """No problem; nothing but what one user for all works, and `but`, is warned of."""
+    assert (found.doctor, found.problems) == (0, [])
+    warned = {one["name"] for one in found.findings if one["state"] not in ("ok", "skipped")}
+    assert warned <= {"isolation", *but}, [one for one in found.findings if one["name"] in warned]
+    assert (found.status.code, found.chat.code, found.chat.text.strip()) == (0, 0, ANSWER), found
+
+
+def test_a_sound_installation_is_green_with_whichever_bot(host: Installation) -> None:
+    """h-cli's bot sets no key of its own; ours holds a lease."""
+    assert host.start()
+    green(asked(host))
+    host.redis.set("hcli:mem:bot:owner", "a bot of ours")
+    host.environment |= {"TELEGRAM_BOT_TOKEN": "1:secret", "ALLOWED_CHATS": "9912"}
+    green(asked(host))
+
+
+def test_what_is_freshly_set_up_is_green_before_its_first_night(folder: Path) -> None:
+    with empty_installation(folder) as host:
+        assert host.start()
+        green(asked(host), but=("release", "night"))
+
+
+def test_the_day_host_of_two_is_green(host: Installation) -> None:
+    """Night directory and archive are on the other one, and so is the mirror."""
+    shutil.rmtree(host.night_dir)
+    host.environment["ARCHIVE_MIRROR"] = "/another/disk"
+    assert host.start()
+    green(asked(host))
+
+
+def test_a_dispatcher_at_work_is_no_queue_that_stands_still(host: Installation) -> None:
+    """Messages wait behind an answer that takes its time."""
+    slow = host.root / "slow-claude"
+    slow.write_text('#!/bin/sh\ncase "$1" in --help) exit 0 ;; esac\nsleep 600\n')
+    slow.chmod(0o755)
+    host.environment |= {"CLAUDE_BIN": str(slow), "MAX_CONCURRENT_TASKS": "1"}
+    assert host.start()
+    for number in range(3):
+        host.enqueue(f"q{number}", "is anybody there?")
+    wait_for(lambda: host.redis.llen("hcli:tasks") == 2, "the first message to be taken")
+    status = host.says("hmem", "status")
+    assert (status.code, "2 waiting, 1 in flight" in status.text) == (0, True), status.text
+
+
+def test_a_release_of_before_a_forgetting_leaves_the_archive_sound(host: Installation) -> None:
+    """A segment that was rewritten is no damage."""
+    assert host.says("hmem", "forget", "--matching", "4711", "--yes").code == 0
+    assert host.start()
+    green(asked(host))

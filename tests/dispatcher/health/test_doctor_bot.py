@@ -1,0 +1,55 @@
+"""`hmem doctor` and `hmem status` on the Telegram bot and the settings file."""
+
+from __future__ import annotations
+
+from tests.conftest import World
+from tests.dispatcher.health.test_doctor import after_a_night, durable, expect, host, looks
+
+__all__ = ["after_a_night", "durable", "host"]
+
+TOKEN = {"TELEGRAM_BOT_TOKEN": "1:secret", "ALLOWED_CHATS": "9912"}
+
+
+def test_a_bot_that_should_run_and_does_not_is_a_problem(host: World) -> None:
+    assert looks(host, "bot").state == "ok", "without a token another bot is expected"
+    found = expect(host, "bot", 41, "no bot runs", "hmem telegram", **TOKEN)
+    assert "secret" not in found["bot"].sentence
+    assert "none running" in host.status().stdout
+    host.redis.set("hcli:mem:bot:owner", "box-7-abc")
+    host.environment |= TOKEN
+    assert (looks(host, "bot").state, "box-7-abc" in looks(host, "bot").sentence) == ("ok", True)
+    assert "box-7-abc" in host.status().stdout
+    host.environment["ALLOWED_CHATS"] = ""
+    assert "answers nobody" in looks(host, "bot").sentence
+
+
+def test_a_group_without_an_owner_is_warned_of(host: World) -> None:
+    assert looks(host, "owners").state == "ok"
+    host.environment["ALLOWED_CHATS"] = "9912,-1001"
+    found = looks(host, "owners")
+    assert (found.state, "OWNERS is empty" in found.sentence, "user ids" in found.fix) == ("warning", True, True)
+    host.environment["OWNERS"] = "9912"
+    assert looks(host, "owners").state == "ok"
+
+
+def test_a_settings_file_that_others_may_read_is_named(host: World) -> None:
+    file = host.root / "hmem.toml"
+    file.write_text(
+        'ALLOWED_CHATS = [9912, -1001]\nCHAT_TIMEZONE = "Europe/Berlin"\nRESULT_HMAC_KEY = "a-key-of-sixteen-letters"\n'
+    )
+    for mode, words in (
+        (0o644, "every user of this host"),
+        (0o640, "others than its owner"),
+        (0o600, "RESULT_HMAC_KEY is set"),
+    ):
+        file.chmod(mode)
+        done = host.command("hmem", "doctor", check=False, HMEM_CONFIG=str(file))
+        assert words in done.stdout
+
+
+def test_a_settings_file_without_secrets_may_be_read_by_all(host: World) -> None:
+    file = host.root / "hmem.toml"
+    file.write_text('CHAT_TIMEZONE = "Europe/Berlin"\n')
+    file.chmod(0o644)
+    done = host.command("hmem", "doctor", check=False, HMEM_CONFIG=str(file))
+    assert "others than its owner" not in done.stdout

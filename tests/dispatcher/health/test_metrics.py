@@ -1,0 +1,288 @@
+"""The metrics endpoint over real HTTP, with a real Redis: what it tells, what it never tells, and what it does when something is away."""
+
+from __future__ import annotations
+
+import json
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from datetime import UTC, datetime
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+from redis import Redis
+from structlog.testing import capture_logs
+
+from dispatcher.health.gauges import GAUGES
+from dispatcher.health.metrics import OUTCOMES, Metrics, degraded_kind, open_metrics
+from dispatcher.prompt.assemble import assemble
+from dispatcher.prompt.budget import TITLES, Context
+from dispatcher.prompt.render import Part
+from shared.config.listening import listen_address
+from shared.errors import SettingsError
+from tests.conftest import REPOSITORY, SECRET, World, free_port
+
+CHAT, MESSAGE = "-100987654321", "the alarm code is ALRM5150"
+Sample = dict[tuple[str, ...], float]
+Opened = Callable[..., tuple[Metrics, str]]
+
+
+@pytest.fixture
+def opened(light: World) -> Iterator[Opened]:
+    """Metrics on a free port, and their URL; closed at the end."""
+    made: list[Metrics] = []
+
+    def open_them(host: str = "127.0.0.1", **more: Any) -> tuple[Metrics, str]:
+        place = f"{host}:{free_port()}"
+        made.append(open_metrics(light.settings(metrics_listen=place, **more)))
+        return made[-1], f"http://{place}/metrics"
+
+    yield open_them
+    for metrics in made:
+        metrics.close()
+
+
+def scraped(url: str) -> tuple[str, Sample]:
+    """The text, and every sample by its name and the values of its labels."""
+    with urllib.request.urlopen(url, timeout=60) as answer:
+        text = answer.read().decode()
+    families = list(text_string_to_metric_families(text))
+    assert all(family.documentation for family in families), "a help text for each"
+    return text, {(s.name, *s.labels.values()): s.value for family in families for s in family.samples}
+
+
+def fill(redis: Redis) -> None:
+    """A day in Redis, full of what nobody but the chat may know."""
+    waiting = {"task_id": "t1", "message": MESSAGE, "chat_id": CHAT, "user_id": 1}
+    for age in (90, 5):
+        stamp = datetime.fromtimestamp(time.time() - age, UTC).isoformat()
+        redis.rpush("hcli:tasks", json.dumps(waiting | {"submitted_at": stamp}))
+    redis.sadd("hcli:mem:workers", "alive", "dead")
+    redis.set("hcli:mem:lease:alive", "1")
+    redis.hset("hcli:mem:inflight:alive", mapping={"a:1": MESSAGE, "a:2": MESSAGE})
+    redis.hset("hcli:mem:inflight:dead", "d:1", MESSAGE)
+    redis.rpush("hcli:mem:dead", MESSAGE)
+    redis.rpush("hcli:mem:outbox", MESSAGE, MESSAGE)
+    redis.sadd("hcli:mem:chats", CHAT, "7")
+    redis.rpush(f"hcli:mem:unconsolidated:{CHAT}", "t1:user", "t1:asst")
+    redis.rpush("hcli:mem:unconsolidated:7", "t2:user")
+    redis.set("hcli:mem:night:last", json.dumps({"run": 7, "finished_at": 1_800_000_000.5}))
+    redis.set(
+        "hcli:mem:night:failed",
+        json.dumps({"run": 8, "step": "embed", "error": MESSAGE, "exit_code": 1, "at": 1_800_000_001.0}),
+    )
+
+
+def test_a_scrape_tells_how_it_stands_and_nothing_of_what_was_said(light: World, opened: Opened) -> None:
+    light.say("t0", MESSAGE, chat_id=CHAT)
+    light.night()
+    fill(light.redis)
+    metrics, url = opened()
+    metrics.task_finished("answered", 2.0)
+    metrics.task_finished("answered", 3.0)
+    metrics.task_finished("error", 0.2)
+    metrics.claude(1.5, "claude-sonnet-5")
+    metrics.claude(1.5, None)
+    metrics.usage({"input_tokens": 1000, "output_tokens": 20, "cost_usd": 0.25, "num_turns": 1})
+    metrics.usage({})
+    parts = [Part("facts", "Facts", MESSAGE), Part("recalled", "Turns", MESSAGE * 10)]
+    metrics.context(Context("text", parts, degraded=[f"no vector search: {MESSAGE}"], release_run=1, ms=12.0))
+    text, found = scraped(url)
+
+    standing = {name: found[(name,)] for name in GAUGES}
+    age = standing.pop("hmem_queue_oldest_seconds")
+    built = standing.pop("hmem_release_age_seconds")
+    assert 90 <= age < 300
+    assert 0 <= built < 300
+    assert standing == {
+        "hmem_redis_up": 1,
+        "hmem_queue_tasks": 2,
+        "hmem_tasks_in_flight": 3,
+        "hmem_dead_letters": 1,
+        "hmem_outbox_messages": 2,
+        "hmem_dispatchers": 1,
+        "hmem_unconsolidated_turns": 3,
+        "hmem_night_last_success_timestamp_seconds": 1_800_000_000.5,
+        "hmem_night_failed": 1,
+        "hmem_release_run": 1,
+    }
+    assert {outcome: found["hmem_tasks_total", outcome] for outcome in OUTCOMES} == {
+        "answered": 2, "error": 1, "refused": 0, "cancelled": 0, "dead_lettered": 0, "repeated": 0,
+    }  # fmt: skip
+    assert (found["hmem_task_seconds_count",], found["hmem_task_seconds_sum",]) == (3, 5.2)
+    assert (found["hmem_claude_seconds_count", "sonnet"], found["hmem_claude_seconds_count", "default"]) == (1, 1)
+    assert (found["hmem_claude_tokens_total", "input"], found["hmem_claude_tokens_total", "output"]) == (1000, 20)
+    assert found["hmem_claude_cost_dollars_total",] == 0.25
+    assert found["hmem_context_tokens_sum", "facts"] == -(-len(MESSAGE) // 4)
+    assert found["hmem_context_tokens_count", "recalled"] == 1
+    assert found["hmem_lookup_seconds_sum",] == 0.012
+    assert (found["hmem_context_degraded_total", "vectors"], found["hmem_context_degraded_total", "day"]) == (1, 0)
+    assert found["process_resident_memory_bytes",] > 0
+    for secret in (CHAT, CHAT.lstrip("-"), "alarm", "ALRM5150", SECRET, "t1:"):
+        assert secret not in text, secret
+
+
+def test_an_empty_installation_says_what_is_so_and_leaves_the_rest_out(opened: Opened) -> None:
+    _, found = scraped(opened()[1])
+    standing = {name: found[(name,)] for name in GAUGES if (name,) in found}
+    assert standing.pop("hmem_redis_up") == 1
+    assert "hmem_release_run" not in standing
+    assert "hmem_night_last_success_timestamp_seconds" not in standing
+    assert set(standing.values()) == {0}
+    assert len(standing) == len(GAUGES) - 4
+
+
+def test_no_label_takes_what_it_is_given(opened: Opened) -> None:
+    """Whatever comes in, the number of series stays the same, and none of it is shown."""
+    metrics, url = opened()
+
+    def count(number: int) -> None:
+        odd = f"{MESSAGE}-{number}\n"
+        metrics.task_finished(odd, 1.0)
+        metrics.claude(1.0, odd)
+        metrics.usage({odd: 5.0, "cost_usd": -1.0})
+        metrics.context(Context("", [Part(odd, odd, odd)], degraded=[odd], release_run=None, ms=1.0))
+        metrics.context(Context("", [], degraded=[odd], release_run=3, ms=1.0))
+
+    count(0)
+    series = set(scraped(url)[1])
+    for number in range(1, 50):
+        count(number)
+    text, found = scraped(url)
+    assert set(found) == series
+    assert "alarm" not in text
+    assert (found["hmem_tasks_total", "other"], found["hmem_claude_seconds_count", "other"]) == (50, 50)
+    assert (found["hmem_context_degraded_total", "release"], found["hmem_context_degraded_total", "other"]) == (50, 50)
+    assert found["hmem_claude_cost_dollars_total",] == 0
+
+
+@pytest.mark.parametrize(("reason", "run", "kind"), [
+    ("no vector search: not answered within 0.300 s", 1, "vectors"), ("no keyword search: disk I/O error", 1, "keywords"),
+    ("no recalled text: Release 1: lexical/1.sqlite was changed", 1, "text"), ("no summary: its share of 100 tokens holds none of it", 1, "summary"),
+    ("no memory of the day: the store", 1, "day"), ("no memory at all: forgotten.jsonl", None, "memory"),
+    ("memory did not answer in time", None, "memory"), ("memory failed: ValueError()", None, "memory"),
+    ("there is no release yet", None, "release"), ("Release 3: vectors/3.sqlite is missing", None, "release"),
+    ("something new", 1, "other"), ("MEMORY_TOKENS=0", None, None),
+])  # fmt: skip
+def test_reasons_have_kinds(reason: str, run: int | None, kind: str | None) -> None:
+    assert degraded_kind(reason, run) == kind
+
+
+def test_a_real_context_is_counted_by_its_parts(light: World, opened: Opened) -> None:
+    from shared.release.manifest import current_release
+    from shared.search.recall import OpenRelease
+
+    light.say("t0", "the boiler is a Vaillant and its code is 4711", chat_id=CHAT)
+    light.night()
+    path = current_release(light.memory_dir)
+    assert path is not None
+    metrics, url = opened()
+    with closing(OpenRelease(light.settings(), path)) as release:
+        context = assemble(release, CHAT, "what is the code of the boiler?", light.settings())
+    assert {part.name for part in context.parts} <= set(TITLES)
+    metrics.context(context)
+    _, found = scraped(url)
+    assert found["hmem_context_tokens_count", "summary"] == 1, "which tells the one turn"
+    assert {labels[0] for name, *labels in found if name == "hmem_context_tokens_count"} == {
+        part.name for part in context.parts
+    }
+
+
+def test_without_redis_its_own_figures_still_come(opened: Opened) -> None:
+    metrics, url = opened(redis_url=f"redis://:pa55word@127.0.0.1:{free_port()}/0")
+    metrics.task_finished("answered", 1.0)
+    text, found = scraped(url)
+    assert found["hmem_redis_up",] == 0
+    assert found["hmem_tasks_total", "answered"] == 1
+    assert ("hmem_queue_tasks",) not in found
+    assert "pa55word" not in text
+
+
+def test_a_redis_that_never_answers_ends_no_scrape(opened: Opened) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        _, url = opened(redis_url=f"redis://127.0.0.1:{silent.getsockname()[1]}/0")
+        assert scraped(url)[1]["hmem_redis_up",] == 0
+
+
+def test_what_redis_does_not_let_it_ask_is_left_out(light: World, opened: Opened) -> None:
+    fill(light.redis)
+    name = f"limited-{uuid4().hex[:8]}"
+    light.redis.acl_setuser(name, enabled=True, passwords=["+x"], keys=["*"], commands=["+ping", "+llen", "+get"])
+    try:
+        _, url = opened(redis_url=light.url.replace("redis://", f"redis://{name}:x@"))
+        _, found = scraped(url)
+        assert (found["hmem_redis_up",], found["hmem_queue_tasks",], found["hmem_night_failed",]) == (1, 2, 1)
+        assert ("hmem_queue_oldest_seconds",) not in found
+        assert ("hmem_unconsolidated_turns",) not in found
+    finally:
+        light.redis.acl_deluser(name)
+
+
+@pytest.mark.parametrize("head", [b"{", b'{"task_id": "t", "message": "m", "chat_id": 1}', b"\xff"])
+def test_a_task_that_does_not_say_when_has_no_age(light: World, opened: Opened, head: bytes) -> None:
+    light.redis.rpush("hcli:tasks", head)
+    _, found = scraped(opened()[1])
+    assert found["hmem_queue_tasks",] == 1
+    assert ("hmem_queue_oldest_seconds",) not in found
+
+
+def test_switched_off_it_costs_nothing(light: World) -> None:
+    look = (
+        "import sys; from shared.config.settings import load_settings; from dispatcher.health.metrics import open_metrics\n"
+        "m = open_metrics(load_settings()); m.task_finished('answered', 1.0); m.claude(1.0, None); m.usage({}); m.close()\n"
+        "assert not [name for name in sys.modules if name.startswith('prometheus_client')]"
+    )
+    subprocess.run([sys.executable, "-c", look], cwd=REPOSITORY, env=light.variables(), check=True)
+
+
+def test_a_port_that_is_taken_costs_the_figures_alone(light: World) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken, capture_logs() as said:
+        place = f"127.0.0.1:{taken.getsockname()[1]}"
+        metrics = open_metrics(light.settings(metrics_listen=place))
+        metrics.task_finished("answered", 1.0)
+        metrics.close()
+    assert [(line["listen"], line["log_level"]) for line in said] == [(place, "error")]
+
+
+def test_an_address_that_is_none_of_ours_is_said_at_the_start(light: World) -> None:
+    with pytest.raises(SettingsError, match=r"nobody can listen on no-such-host\.invalid:9464"):
+        open_metrics(light.settings(metrics_listen="no-such-host.invalid:9464"))
+
+
+def test_it_listens_on_ipv6(opened: Opened) -> None:
+    try:
+        socket.create_server(("::1", 0), family=socket.AF_INET6).close()
+    except OSError:
+        pytest.skip("this host has no IPv6")
+    assert scraped(opened("[::1]")[1])[1]["hmem_redis_up",] == 1
+
+
+def test_after_the_end_nobody_listens(light: World) -> None:
+    place = f"127.0.0.1:{free_port()}"
+    for _ in range(2):  # the same place is free again
+        open_metrics(light.settings(metrics_listen=place)).close()
+    with pytest.raises(OSError, match="refused"):
+        urllib.request.urlopen(f"http://{place}/metrics", timeout=10)
+
+
+@pytest.mark.parametrize(("written", "read"), [
+    ("127.0.0.1:9464", ("127.0.0.1", 9464)), ("[::1]:9464", ("::1", 9464)), ("[::]:1", ("::", 1)), ("9464", ("127.0.0.1", 9464)),
+    (":9464", ("127.0.0.1", 9464)), ("0.0.0.0:65535", ("0.0.0.0", 65535)), (" metrics.internal:80 ", ("metrics.internal", 80)),
+])  # fmt: skip
+def test_addresses_that_are_read(written: str, read: tuple[str, int]) -> None:
+    assert listen_address(written) == read
+
+
+@pytest.mark.parametrize(
+    "written",
+    ["", "127.0.0.1", "::1:9464", "host:0", "host:65536", "host:x", "http://host:80", "[::1]", "a b:80", "-1"],
+)
+def test_addresses_that_are_refused(written: str) -> None:
+    with pytest.raises(ValueError, match="write it like"):
+        listen_address(written)

@@ -1,0 +1,175 @@
+"""Reminders: at a decent hour by the chat's clock, once, and in the chat's language."""
+
+from __future__ import annotations
+
+import json
+import time as clock
+from collections.abc import Iterator
+from contextlib import closing
+from datetime import datetime, time, timedelta
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dispatcher.answering.consolidation import Dreamer
+from dispatcher.memory.dates.deadlines import resolve
+from dispatcher.memory.dates.reminders import EARLIEST_SECONDS, language_of_reminder, reminder_text, reminder_time
+from dispatcher.memory.day import Day
+from dispatcher.memory.store.memories import Memory, MemoryType
+from shared.turns.records import Turn
+from tests.conftest import World
+
+BERLIN = ZoneInfo("Europe/Berlin")
+CHAT = "9912"
+SIX = time(18)
+
+
+def at(said: str, zone: ZoneInfo = BERLIN) -> float:
+    return datetime.fromisoformat(said).replace(tzinfo=zone).timestamp()
+
+
+def reminded(words: str, made: str, remind_at: time = SIX, zone: ZoneInfo = BERLIN) -> str | None:
+    """When a goal is reminded of that was made at a time for what its words name."""
+    deadline = resolve(words, at(made, zone), zone)
+    assert deadline
+    found = reminder_time(deadline.at, at(made, zone), zone, remind_at)
+    return found and datetime.fromtimestamp(found, zone).strftime("%Y-%m-%dT%H:%M")  # type: ignore[return-value]
+
+
+@pytest.mark.parametrize(
+    ("words", "made", "when"),
+    [
+        # A day: the evening before, by the wall clock.
+        ("Thursday", "2026-11-23T10:00", "2026-11-25T18:00"),
+        ("Thursday", "2026-11-25T17:59", "2026-11-25T18:00"),
+        # Made later than that: the morning of the day, then its evening, then not at all.
+        ("tomorrow", "2026-11-25T20:00", "2026-11-26T09:00"),
+        ("today", "2026-11-26T08:00", "2026-11-26T09:00"),
+        ("today", "2026-11-26T09:30", "2026-11-26T18:00"),
+        ("today", "2026-11-26T18:00", None),
+        # A time of day: an hour before.
+        ("Thursday 15:00", "2026-11-23T10:00", "2026-11-26T14:00"),
+        ("Thursday 9:00", "2026-11-23T10:00", "2026-11-26T08:00"),
+        # That would be in the night: the evening before, if it was known by then.
+        ("Thursday 8:30", "2026-11-23T10:00", "2026-11-25T18:00"),
+        ("Thursday 06:00", "2026-11-25T22:00", "2026-11-26T05:00"),
+        ("Thursday 0:30", "2026-11-23T10:00", "2026-11-25T18:00"),
+        # Made within its last hour: when it is due.
+        ("today at 15:00", "2026-11-26T14:30", "2026-11-26T15:00"),
+        # Days of 23 and 25 hours.
+        ("2026-10-25", "2026-10-20T10:00", "2026-10-24T18:00"),
+        ("2026-10-26", "2026-10-20T10:00", "2026-10-25T18:00"),
+        ("2026-03-29", "2026-03-20T10:00", "2026-03-28T18:00"),
+        ("2026-03-30", "2026-03-20T10:00", "2026-03-29T18:00"),
+    ],
+)
+def test_when_a_goal_is_reminded_of(words: str, made: str, when: str | None) -> None:
+    assert reminded(words, made) == when
+
+
+def test_the_hour_is_the_owners_and_the_clock_the_chats() -> None:
+    assert reminded("Thursday", "2026-11-23T10:00", time(7, 30)) == "2026-11-25T07:30"
+    assert reminded("tomorrow", "2026-11-25T20:00", time(7, 30)) == "2026-11-26T07:30", "no later than the owner's hour"
+    assert reminded("Thursday", "2026-11-23T10:00", SIX, ZoneInfo("Asia/Tokyo")) == "2026-11-25T18:00"
+    # 2:30 is left out on that day: the reminder comes when the clock has got on.
+    assert reminded("2026-03-30", "2026-03-20T10:00", time(2, 30)) == "2026-03-29T03:30"
+
+
+@settings(deadline=None, max_examples=300)
+@given(
+    st.integers(1_704_067_200, 2_114_380_799).map(float),
+    st.integers(0, 40 * 24 * 60),
+    st.booleans(),
+    st.times(),
+    st.sampled_from(["UTC", "Europe/Berlin", "America/Santiago", "Asia/Kolkata", "Pacific/Apia"]).map(ZoneInfo),
+)
+def test_a_reminder_is_never_before_its_goal_nor_after_its_end(
+    made: float, minutes: int, whole_day: bool, remind_at: time, zone: ZoneInfo
+) -> None:
+    deadline = made + 60 * minutes
+    if whole_day:
+        day = datetime.fromtimestamp(deadline, zone).date()
+        deadline = datetime.combine(day + timedelta(1), time.min, zone).timestamp() - 1
+    when = reminder_time(deadline, made, zone, remind_at)
+    if when is not None:
+        assert made < when <= deadline
+        assert deadline - when <= EARLIEST_SECONDS
+
+
+@pytest.mark.parametrize(
+    ("language", "said"),
+    [
+        ("en", "Reminder: “Zahnarzt” is due Thursday 3 December 2026, 15:00 (tomorrow)."),
+        ("de", "Erinnerung: „Zahnarzt“ ist fällig am Donnerstag, 3. Dezember 2026, 15:00 (morgen)."),
+        ("fr", "Rappel : « Zahnarzt », pour le jeudi 3 décembre 2026, 15:00 (demain)."),
+        ("es", "Recordatorio: «Zahnarzt», para el jueves 3 de diciembre de 2026, 15:00 (mañana)."),
+        ("ru", "Напоминание: «Zahnarzt». Срок: четверг, 3 декабря 2026 года, 15:00 (завтра)."),
+    ],
+)
+def test_a_reminder_in_five_languages(language: str, said: str) -> None:
+    due = at("2026-12-03T15:00")
+    assert reminder_text("Zahnarzt", due, at("2026-12-02T18:00"), BERLIN, language) == said
+    over = reminder_text("Zahnarzt", due, at("2026-12-03T16:00"), BERLIN, language)
+    assert over != said.replace("tomorrow", "today")
+    assert "15:00" in over
+
+
+@pytest.mark.parametrize(
+    ("text", "recent", "language"),
+    [
+        ("call the dentist", ["de", "de", "en", None], "de"),
+        ("call the dentist", [], "en"),
+        ("позвонить зубному", [None], "ru"),
+        ("appeler le dentiste", ["xx"], "fr"),
+        ("llamar al dentista", [], "es"),
+        ("den Zahnarzt anrufen", [], "de"),
+        ("hammaslääkärille soittaminen", ["fi"], "en"),
+    ],
+)
+def test_the_language_is_that_of_the_chat_else_of_the_goal(text: str, recent: list[str | None], language: str) -> None:
+    assert language_of_reminder(text, recent) == language
+
+
+@pytest.fixture
+def berlin(world: World) -> Iterator[Day]:
+    with closing(Day(world.settings(chat_timezone="Europe/Berlin", memory_deadline_ms=10_000))) as day:
+        yield day
+
+
+def outbox(world: World) -> list[str]:
+    raws: Any = world.redis.lrange("hcli:mem:outbox", 0, -1)
+    return [json.loads(raw)["text"] for raw in raws]
+
+
+def test_a_goal_for_thursday_is_reminded_of_on_wednesday_evening_and_once(world: World, berlin: Day) -> None:
+    monday = at("2026-11-23T10:00")
+    for text, words in (("Steuererklärung abgeben", "Donnerstag"), ("den Zahnarzt anrufen", "Donnerstag um 15 Uhr")):
+        deadline = resolve(words, monday, BERLIN)
+        assert deadline
+        berlin.memories.add(CHAT, Memory(CHAT, MemoryType.GOAL, text, monday, deadline=deadline.at))
+    said: dict[str, list[str]] = {}
+    minute = datetime(2026, 11, 24, 12, tzinfo=BERLIN)
+    while minute < datetime(2026, 11, 27, tzinfo=BERLIN):
+        now = minute.timestamp()
+        before = len(outbox(world))
+        Dreamer(berlin, world.redis, "worker", lambda: now).round()  # noqa: B023 - run at once; a new one is a restart
+        if new := outbox(world)[before:]:
+            said[f"{minute:%a %H:%M}"] = new
+        minute += timedelta(minutes=30)
+    assert said == {
+        "Wed 18:00": ["Erinnerung: „Steuererklärung abgeben“ ist fällig am Donnerstag, 26. November 2026 (morgen)."],
+        "Thu 14:00": ["Erinnerung: „den Zahnarzt anrufen“ ist fällig am Donnerstag, 26. November 2026, 15:00 (heute)."],
+    }
+
+
+def test_the_language_of_the_last_questions_counts(world: World, berlin: Day) -> None:
+    now = clock.time()
+    said = "Пожалуйста, напомни мне об этом завтра вечером."
+    berlin.store_turns([Turn("t1", "user", CHAT, said, now - 60, None, None)])
+    goal = Memory(CHAT, MemoryType.GOAL, "call the bank", now - 2 * 86_400, deadline=now + 1_800)
+    berlin.memories.add(CHAT, goal)
+    Dreamer(berlin, world.redis, "worker").round()
+    assert outbox(world)[0].startswith("Напоминание: «call the bank».")

@@ -1,0 +1,385 @@
+"""Acting on tags: each effect once, whatever dies in between; clear, ambiguous and wrong search texts; forgetting comes first."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import closing, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dispatcher.memory.embedder import DayEmbedder
+from dispatcher.memory.store.actions import Actions
+from dispatcher.memory.store.database import Database
+from dispatcher.memory.store.memories import Memories, Memory, MemoryType
+from dispatcher.memory.tombstones import Forgotten
+from dispatcher.memory.typed.actions import LONGEST_ID, Acting, Outcome, later_tags, parse_later, tombstone_id
+from dispatcher.memory.typed.judging import Draft
+from dispatcher.memory.typed.memories import Remembering
+from dispatcher.memory.typed.tags import Tag, TagKind, parse
+from shared.config.settings import load_settings
+from shared.turns.records import RecordRefused, Task, Tombstone, loads_object
+from tests.conftest import wait_for
+from tests.servers.ollama_api import OllamaApi
+from tests.support.stores import Stores, at_once
+
+NOW = 1_800_000_000.0  # Friday 15 January 2027, 08:00 UTC
+DAY = 86_400.0
+BERLIN = ZoneInfo("Europe/Berlin")
+SAID = "9912"
+
+
+class Dies(BaseException):
+    """The process ends here."""
+
+
+class Mortal(Forgotten):
+    """A filter whose process dies right after (or before) a tombstone is durable."""
+
+    dies: str = ""
+
+    def add(self, stone: Tombstone) -> None:
+        if self.dies == "before":
+            raise Dies
+        super().add(stone)
+        if self.dies == "after":
+            raise Dies
+
+
+@dataclass
+class Host:
+    """A dispatcher's hands on a chat, on a real store; `repeats` are turns that say a memory again."""
+
+    root: Path
+    embedder: DayEmbedder
+    repeats: dict[str, list[str]] = field(default_factory=dict)
+    given: Database | None = None
+
+    def __post_init__(self) -> None:
+        self.database = self.given or Database(None, self.root / "state")
+        self.memories, self.actions = Memories(self.database), Actions(self.database)
+        self.forgotten = Mortal(self.root / "state")
+        self.kept = Remembering(self.memories, self.embedder, self.forgotten)
+        self.acting = Acting(
+            self.memories,
+            self.actions,
+            self.kept,
+            self.forgotten,
+            BERLIN,
+            lambda chat, text: self.repeats.get(text, []),
+        )
+
+    def answer(self, text: str, task: str = "t1", chat: str = SAID, now: float = NOW) -> list[str]:
+        """Act on an answer; what is said."""
+        return self.acting.on_tags(Task(task, chat, "hello"), "session-1", parse(text, "CODE").tags, now).said
+
+    def texts(self, chat: str = SAID) -> list[tuple[str, str]]:
+        return [(str(memory.type), memory.text) for memory in self.kept.held(chat).memories]
+
+
+@pytest.fixture
+def host(tmp_path: Path, embedder: DayEmbedder) -> Iterator[Host]:
+    made = Host(tmp_path, embedder)
+    yield made
+    made.database.close()
+
+
+def test_every_kind_of_tag_does_what_it_says(host: Host) -> None:
+    said = host.answer(
+        "[REMEMBER CODE: The user has a cat called Mishka]\n[PREFERENCE CODE: short answers]\n"
+        "[GOAL CODE: finish the tax return | DEADLINE: next Friday]"
+        "\n[GOAL CODE: paint the kitchen]"
+    )
+    assert said == [], "what is kept needs no words"
+    cat, short, tax, kitchen = host.memories.list(SAID)
+    assert [one.type for one in (cat, short, tax, kitchen)] == ["fact", "preference", "goal", "goal"]
+    assert (cat.text, cat.created, cat.session, cat.source_turn) == (
+        "The user has a cat called Mishka", NOW, "session-1", "t1:user",
+    )  # fmt: skip
+    assert tax.deadline == NOW + 7 * DAY + 15 * 3600 - 1, "the end of Friday 22 January, in the chat's zone"
+    assert kitchen.deadline is None
+    assert host.answer("[DONE CODE: taxes]", "t2", now=NOW + DAY) == ["Done: finish the tax return"]
+    done = host.memories.get(SAID, tax.memory_id)
+    assert done is not None
+    assert (done.type, done.completed_at) == ("completed_goal", NOW + DAY)
+    assert host.answer("[FORGET CODE: the cat]", "t3") == ["Forgotten. I shall not bring it up again."]
+    assert host.texts() == [("preference", "short answers"), ("completed_goal", tax.text), ("goal", kitchen.text)]
+    (stone,) = host.forgotten.of(SAID)
+    assert stone.named == {"t1:user", "t1:asst", "t3:user", "t3:asst"}
+
+
+def test_a_task_that_is_finished_again_changes_nothing_and_says_the_same(host: Host) -> None:
+    first = "[REMEMBER CODE: The boiler is a Vaillant]\n[GOAL CODE: swim | DEADLINE: when I feel like it]\n[GOAL CODE: paint the kitchen]"
+    second = "[DONE CODE: paint the kitchen]\n[FORGET CODE: boiler]\n[DONE CODE: fly to the moon]"
+    for text, task in ((first, "t1"), (second, "t2")):
+        once = host.answer(text, task)
+        before = host.memories.list(SAID), host.forgotten.all()
+        assert host.answer(text, task) == once
+        assert host.answer(text, task, now=NOW + 50) == once
+        assert (host.memories.list(SAID), host.forgotten.all()) == before
+    acted = host.acting.on_tags(Task("t2", SAID, ""), "", parse(second, "CODE").tags, NOW)
+    assert acted.forgotten == ["t1:user", "t1:asst", "t2:user", "t2:asst"], "the copies can be taken out again"
+    assert len(acted.said) == 3
+    host.answer("[GOAL CODE: paint the kitchen]", "t3")
+    host.answer("[DONE CODE: paint the kitchen]", "t2")
+    assert ("goal", "paint the kitchen") in host.texts(), "t2 has had its say"
+
+
+def test_the_same_task_id_in_another_chat_is_another_task(host: Host) -> None:
+    host.answer("[REMEMBER CODE: one]", chat="1")
+    host.answer("[REMEMBER CODE: two]", chat="2")
+    assert (host.texts("1"), host.texts("2")) == ([("fact", "one")], [("fact", "two")])
+    host.answer("[FORGET CODE: one]", "t2", chat="2")
+    assert host.texts("1") == [("fact", "one")]
+
+
+def test_what_is_not_clear_is_asked_and_changes_nothing(host: Host) -> None:
+    host.answer(
+        "[REMEMBER CODE: the garage door code is 7731]\n[REMEMBER CODE: the cellar door code is 1234]\n[GOAL CODE: learn to swim]"
+    )
+    before = host.memories.list(SAID)
+    (said,) = host.answer("[FORGET CODE: the code]", "t2")
+    assert said.startswith("Which one do you mean? ")
+    assert "1. the garage door code is 7731" in said
+    assert "2. the cellar door code is 1234" in said
+    assert host.answer("[FORGET CODE: the dog]\n[DONE CODE: garage code]", "t3") == [
+        'I found no memory like "the dog", so nothing was changed.',
+        'I found no goal like "garage code", so nothing was changed.',
+    ]
+    assert (host.memories.list(SAID), host.forgotten.all()) == (before, [])
+
+
+def test_what_comes_after_something_forgotten_is_not_taken_for_it(host: Host) -> None:
+    """In the same second, and though the forgotten one was the last that had a number."""
+    host.answer(
+        "[REMEMBER CODE: The car is a Volvo]\n[FORGET CODE: car Volvo]\n[REMEMBER CODE: The car is a brown Saab]"
+    )
+    assert host.texts() == [("fact", "The car is a brown Saab")]
+    (saab,) = host.memories.list(SAID)
+    host.answer("[FORGET CODE: brown Saab]", "t2")
+    host.answer("[REMEMBER CODE: The boat is blue]", "t3")
+    (boat,) = host.memories.list(SAID)
+    assert boat.number > saab.number > 1, "a number from an older list never means another memory"
+
+
+def test_to_forget_is_to_forget_every_turn_that_told_it(host: Host) -> None:
+    host.answer("[REMEMBER CODE: The dentist of the user is Dr. Zhukovskaya]", "t1")
+    host.answer("[REMEMBER CODE: The dentist of the user is Dr. Zhukovskaya]", "t2")
+    host.answer("[GOAL CODE: Buy an engagement ring | DEADLINE: next Friday]", "t3")
+    host.answer("[GOAL CODE: Buy an engagement ring | DEADLINE: 31 December]", "t4")
+    host.answer("[FORGET CODE: dentist]", "t5")
+    host.answer("[FORGET CODE: engagement ring]", "t6")
+    dentist, ring = host.forgotten.of(SAID)
+    assert dentist.named >= {"t1:user", "t2:user", "t5:user"}
+    assert ring.named >= {"t3:user", "t4:user", "t6:user"}
+
+
+def test_a_deadline_that_is_not_understood_keeps_the_goal_and_says_so(host: Host) -> None:
+    for deadline, words in (
+        (
+            "when the cows come home",
+            'I kept the goal without a date: "when the cows come home" is no date that I understand.',
+        ),
+        ("31. Februar", "Ich habe das Ziel ohne Datum gespeichert: „31. Februar“ ist kein Datum, das ich verstehe."),
+        ("31 février", "J'ai enregistré l'objectif sans date : « 31 février » n'est pas une date que je comprends."),
+        ("31 de febrero", "He guardado el objetivo sin fecha: «31 de febrero» no es una fecha que entienda."),
+        ("вчера", "Цель сохранена без срока: «вчера» уже в прошлом ("),
+        ("01/02/2050", 'I kept the goal without a date: "01/02/2050" is one day in America and another one in Europe.'),
+        (
+            "Montag 01/02/2050",
+            "Ich habe das Ziel ohne Datum gespeichert: „Montag 01/02/2050“ ist in Amerika ein anderer",
+        ),
+        ("к 01/02/2050", "Цель сохранена без срока: «к 01/02/2050» — в Америке и в Европе разные дни."),
+    ):
+        (said,) = host.answer(f"[GOAL CODE: {deadline} | DEADLINE: {deadline}]", f"t{deadline}")
+        assert words in said
+    goals = host.memories.list(SAID)
+    assert len(goals) == 8
+    assert not any(goal.deadline for goal in goals)
+
+
+def test_turns_that_said_it_again_are_forgotten_too(host: Host) -> None:
+    host.answer("[REMEMBER CODE: the garage door code is 7731]")
+    host.repeats["the garage door code is 7731"] = ["old:user", "t1:user", "old:asst"]
+    acted = host.acting.on_tags(Task("t2", SAID, ""), "", parse("[FORGET CODE: garage code]", "CODE").tags, NOW)
+    assert acted.forgotten == ["t1:user", "t1:asst", "t2:user", "t2:asst", "old:user", "old:asst"]
+
+
+class SlowOllama(OllamaApi):
+    """Embeds only while it is let; `asked` is set when somebody waits for it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.let, self.asked_for = threading.Event(), threading.Event()
+        self.let.set()
+
+    def embed(self, texts: list[str], fault: str) -> dict[str, Any]:
+        if not self.let.is_set():
+            self.asked_for.set()
+            self.let.wait()
+        return super().embed(texts, fault)
+
+
+@pytest.mark.parametrize("given", ["[REMEMBER CODE: {}]", "[FORGET CODE: {}]", "[DONE CODE: {}]", "/memory add"])
+def test_an_embedder_that_hangs_holds_no_writer_back(tmp_path: Path, given: str) -> None:
+    """And what another dispatcher writes meanwhile is seen before anything is written."""
+    mishka = "The user has a cat called Mishka"
+    ollama = SlowOllama()
+    with ollama, closing(DayEmbedder(load_settings(embedder="ollama", ollama_url=ollama.url))) as slow:
+        slow.open()
+        host = Host(tmp_path, slow)
+        host.answer("[REMEMBER CODE: The user drinks tea]\n[GOAL CODE: paint the kitchen]", "t0")
+        ollama.let.clear()
+
+        def act() -> None:
+            if given.startswith("/"):
+                host.acting.add(Task("t1", SAID, ""), mishka, NOW)
+            else:
+                host.answer(given.format("paint the kitchen" if "DONE" in given else mishka), "t1")
+
+        acting = threading.Thread(target=act)
+        acting.start()
+        wait_for(ollama.asked_for.is_set, "the embedder to be asked")
+        other = Database(None, tmp_path / "state")
+        Memories(other).add("77", Memory("77", MemoryType.FACT, "theirs", NOW))
+        Memories(other).add(SAID, Memory(SAID, MemoryType.FACT, mishka, NOW, source_turn="t9:user"))
+        ollama.let.set()
+        acting.join()
+        cats = [one for one in host.memories.list(SAID) if one.text == mishka]
+        if "FORGET" in given:
+            assert cats == []
+            assert host.forgotten.of(SAID)[0].named == {"t9:user", "t9:asst", "t1:user", "t1:asst"}
+        else:
+            assert [one.importance for one in cats] == [3 if "DONE" in given else 4], "one of them, said twice"
+            assert ("completed_goal" in dict(host.texts())) == ("DONE" in given)
+        other.close()
+        host.database.close()
+
+
+def test_what_changes_between_plan_and_write_is_planned_anew(host: Host, embedder: DayEmbedder) -> None:
+    """While the turns that say it again are looked for, another dispatcher hears it once more."""
+    host.answer("[REMEMBER CODE: the garage door code is 7731]")
+    other, looked = Host(host.root, embedder), list[str]()
+
+    def repeating(chat: str, text: str) -> list[str]:
+        looked.append(text)
+        if len(looked) == 1:
+            other.answer("[REMEMBER CODE: The garage door code is 7731]", "t5")
+        return []
+
+    acting = Acting(host.memories, host.actions, host.kept, host.forgotten, BERLIN, repeating)
+    assert acting.forget(Task("t2", SAID, ""), 1, NOW).forgotten == (
+        "t1:user", "t1:asst", "t5:user", "t5:asst", "t2:user", "t2:asst",
+    )  # fmt: skip
+    assert (len(looked), host.memories.list(SAID)) == (2, [])
+    assert [stone.named for stone in host.forgotten.of(SAID)] == [
+        {"t1:user", "t1:asst", "t5:user", "t5:asst", "t2:user", "t2:asst"}
+    ], "nothing of the first plan was written"
+    other.database.close()
+
+
+def test_many_dispatchers_that_hear_the_same_keep_it_once(stores: Stores, tmp_path: Path) -> None:
+    blind = DayEmbedder(load_settings(embedder="none"))
+    hosts = [Host(tmp_path, blind, given=stores.open()) for _ in range(4)]
+
+    def hear(number: int) -> list[str]:
+        for task in range(5):
+            hosts[number].answer("[REMEMBER CODE: The boiler is a Vaillant]", f"t{number}-{task}")
+        return hosts[number].answer("[REMEMBER CODE: The boiler is a Vaillant]", "same")
+
+    assert at_once(hear, len(hosts)) == [[]] * 4
+    (boiler,) = hosts[0].memories.list(SAID)
+    told = {f"t{number}-{task}:user" for number in range(4) for task in range(5)} | {"same:user"}
+    assert set((boiler.source_turn or "").split()) == told
+    assert (boiler.number, boiler.importance, boiler.access_count) == (1, 5, 20)
+
+
+@pytest.mark.parametrize("dies", ["before", "after"])
+def test_death_while_something_is_forgotten(host: Host, embedder: DayEmbedder, dies: str) -> None:
+    """Before the tombstone nothing has happened; after it the fact is out of sight, and the task's next worker finishes."""
+    host.answer("[REMEMBER CODE: the garage door code is 7731]\n[REMEMBER CODE: The user likes tea]")
+    host.forgotten.dies = dies
+    with suppress(Dies):
+        host.answer("[FORGET CODE: garage code]", "t2")
+        pytest.fail("it lived")
+    host.database.close()
+    after = Host(host.root, embedder)
+    shown = [text for _, text in after.texts()]
+    assert shown == (
+        ["The user likes tea"] if dies == "after" else ["the garage door code is 7731", "The user likes tea"]
+    )
+    assert after.memories.count(SAID) == 2, "the transaction was rolled back"
+    assert bool(after.forgotten.of(SAID)) == (dies == "after")
+    assert after.answer("[FORGET CODE: garage code]", "t2") == ["Forgotten. I shall not bring it up again."]
+    assert [memory.text for memory in after.memories.list(SAID)] == ["The user likes tea"]
+    assert len(after.forgotten.of(SAID)) == 1
+    after.database.close()
+
+
+def test_the_owners_commands(host: Host) -> None:
+    def task(name: str) -> Task:
+        return Task(name, SAID, "")
+
+    assert host.acting.add(task("a"), "likes tea", NOW) == Outcome("Kept as number 1: likes tea")
+    assert host.acting.add(task("a"), "likes tea", NOW).say == "Kept as number 1: likes tea", "the same task"
+    assert host.acting.add(task("b"), "Likes tea.", NOW).say == "Known already as number 1: likes tea"
+    assert host.acting.add(task("c"), "swim", NOW, kind="goal", deadline=NOW + DAY, importance=5).say.startswith(
+        "Kept as number 2"
+    )
+    assert host.acting.done(task("d"), 1, NOW).say == "There is no open goal number 1."
+    assert host.acting.done(task("e"), 2, NOW).say == "Done: swim"
+    assert host.acting.done(task("f"), 2, NOW).say == "There is no open goal number 2."
+    assert host.acting.forget(task("g"), 9, NOW) == Outcome("There is no memory number 9. /memory shows the numbers.")
+    assert host.acting.forget(Task("h", "77", ""), 1, NOW).forgotten == (), "another chat has no number 1"
+    assert host.acting.forget(task("i"), 1, NOW).forgotten == ("i:user", "i:asst")
+    assert [memory.text for memory in host.memories.list(SAID)] == ["swim"]
+    drafts = [Draft(text, Memory(SAID, MemoryType.FACT, text, NOW)) for text in ("one", "two", "three")]
+    host.acting.store_all(task("j"), drafts[:2], NOW)
+    host.acting.store_all(task("j"), drafts[2:], NOW)
+    assert [memory.text for memory in host.memories.list(SAID)] == ["swim", "one", "two"]
+
+
+names = st.from_regex(r"[A-Za-z0-9_-]{1,100}", fullmatch=True)
+
+
+@given(names, names, st.integers(0, 10**9), st.integers(1, 10**6), st.integers(0, 20))
+def test_a_tombstone_is_named_after_task_tag_and_memory(one: str, two: str, at: int, number: int, tag: int) -> None:
+    memory = Memory(SAID, MemoryType.FACT, "x", at + 0.5, memory_id=number)
+    name = tombstone_id(memory, one, tag)
+    assert len(name) <= LONGEST_ID
+    assert Tombstone.parse(Tombstone(name, SAID, NOW, turn_ids=frozenset({"t:user"})).to_json()).tombstone_id == name
+    assert (tombstone_id(memory, two, tag) == name) == (one == two)
+    assert tombstone_id(memory, one, tag + 1) != name
+
+
+words = st.text(st.characters(codec="utf-8"), min_size=1, max_size=50)
+some_tags = st.lists(
+    st.builds(Tag, st.integers(1, 20), st.sampled_from(list(TagKind)), words, st.none() | words), max_size=5
+)
+
+
+@settings(deadline=None)
+@given(names, st.sampled_from(["9912", "-100123", "кот"]), words, some_tags, st.floats(0, 2e9))
+def test_tags_that_wait_come_back_as_they_were(
+    task: str, chat: str, session: str, tags: list[Tag], said_at: float
+) -> None:
+    record = loads_object(later_tags(Task(task, chat, "message"), session, tags, said_at))
+    back, its_session, its_tags, its_time = parse_later(record)
+    assert (back.task_id, back.chat_id, its_session, its_tags, its_time) == (task, chat, session, tags, said_at)
+
+
+@pytest.mark.parametrize("change", [
+    {"task_id": "a:b"}, {"chat_id": None}, {"said_at": "now"}, {"tags": [{"number": 1, "kind": "LEARN", "text": "x", "deadline": None}]},
+    {"tags": [{"kind": "GOAL"}]},
+])  # fmt: skip
+def test_tags_that_cannot_be_read_are_refused(change: dict[str, object]) -> None:
+    record = loads_object(later_tags(Task("t1", SAID, ""), "s", [], NOW))
+    parse_later(record)
+    with pytest.raises((RecordRefused, KeyError, ValueError)):
+        parse_later(record | change)

@@ -1,0 +1,246 @@
+"""A newer fact in place of an older one: said, shown with dates, not told as valid, and undone with the newer one forgotten; facts with a date."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dispatcher.forget.layers.store import StoreLayer
+from dispatcher.forget.request import Asked, Scope
+from dispatcher.memory.dates.fact_dates import ends
+from dispatcher.memory.embedder import DayEmbedder
+from dispatcher.memory.store.memories import Memories, MemoryType
+from dispatcher.memory.tombstones import Forgotten
+from dispatcher.memory.typed.judging import store_drafts
+from dispatcher.memory.typed.memories import Remembering
+from dispatcher.memory.typed.text import line, listing, prompt_text
+from shared.config.settings import load_settings
+from shared.turns.records import Task
+from tests.dispatcher.memory.typed.test_actions import BERLIN, DAY, NOW, SAID, Dies, Host
+from tests.support.stores import Stores
+
+FACT, GOAL = MemoryType.FACT, MemoryType.GOAL
+BLUE, GREEN, RED = (f"The user's favourite colour is {colour}" for colour in ("blue", "green", "red"))
+
+
+@pytest.fixture
+def host(tmp_path: Path, embedder: DayEmbedder) -> Iterator[Host]:
+    made = Host(tmp_path, embedder)
+    yield made
+    made.database.close()
+
+
+def shown(host: Host, now: float = NOW) -> str:
+    held = host.kept.held(SAID)
+    every = {one.memory_id: one for one in held.every}
+    return listing(held.shown, now, BERLIN, {one: every[by] for one, by in held.superseded.items()})
+
+
+def test_a_correction_is_said_and_takes_the_place_of_what_it_corrects(host: Host) -> None:
+    assert host.answer(f"[REMEMBER CODE: {BLUE}]", "t1") == []
+    assert host.answer(f"[REMEMBER CODE: {GREEN}]", "t2", now=NOW + DAY) == [f"Noted; this replaces: {BLUE}"]
+    assert host.answer(f"[REMEMBER CODE: {GREEN}]", "t2", now=NOW + DAY) == [f"Noted; this replaces: {BLUE}"], "again"
+    assert host.texts() == [("fact", GREEN)]
+    held = host.kept.held(SAID)
+    assert BLUE not in prompt_text(held.memories, NOW, BERLIN)
+    assert [one.text for one, _ in host.kept.relevant(SAID, "favourite colour blue", 5, now=NOW)] == [GREEN]
+    assert shown(host, NOW + 9 * DAY).splitlines()[-2:] == [
+        "Superseded:",
+        f"1. {BLUE} (noted Friday 15 January 2027, 09:00; replaced on Saturday 16 January 2027, 09:00 by number 2)",
+    ]
+    said = host.acting.add(Task("t3", SAID, ""), RED, NOW + 2 * DAY).say
+    assert said == f"Kept as number 3: {RED}. This replaces number 2: {GREEN}"
+    assert host.texts() == [("fact", RED)]
+
+
+def test_what_was_replaced_comes_back_with_the_newer_one_forgotten(host: Host) -> None:
+    for at, text in enumerate((BLUE, GREEN, RED)):
+        host.answer(f"[REMEMBER CODE: {text}]", f"t{at}", now=NOW + at)
+    said = host.acting.forget(Task("f1", SAID, ""), 2, NOW).say
+    assert said == "Forgotten. I shall not bring it up again.", "nothing is valid again"
+    assert host.texts() == [("fact", RED)], "blue is still replaced, by red now"
+    (said,) = host.answer("[FORGET CODE: the favourite colour]", "f2")
+    assert said == f"Forgotten. I shall not bring it up again. What it had replaced is valid again: {BLUE}"
+    assert host.texts() == [("fact", BLUE)]
+
+
+def test_what_was_replaced_is_back_before_the_newer_one_is_removed(host: Host, embedder: DayEmbedder) -> None:
+    host.answer(f"[REMEMBER CODE: {BLUE}]", "t1")
+    host.answer(f"[REMEMBER CODE: {GREEN}]", "t2")
+    host.forgotten.dies = "after"
+    with pytest.raises(Dies):
+        host.acting.forget(Task("f1", SAID, ""), 2, NOW)
+    after = Host(host.root, embedder)
+    assert after.texts() == [("fact", BLUE)]
+    assert len(after.memories.list(SAID)) == 2
+    after.database.close()
+
+
+def test_other_words_are_kept_with_what_they_repeat_and_found(host: Host) -> None:
+    host.answer("[REMEMBER CODE: The user has a cat called Mishka]", "t1")
+    host.answer("[REMEMBER CODE: The user has a cat named Mishka]", "t2")
+    (cat,) = host.memories.list(SAID)
+    assert (cat.text, cat.wordings, cat.importance) == (
+        "The user has a cat called Mishka",
+        ("The user has a cat named Mishka",),
+        4,
+    )
+    assert "(also told as: The user has a cat named Mishka)" in shown(host)
+    assert prompt_text(host.kept.held(SAID).memories, NOW, BERLIN).count("Mishka") == 1
+    host.answer("[REMEMBER CODE: the user has a cat named mishka]", "t3")
+    (cat,) = host.memories.list(SAID)
+    assert len(cat.wordings) == 1
+    assert [one.text for one in host.memories.search(SAID, "named", 5)] == [cat.text]
+
+
+def test_a_memory_is_forgotten_by_any_of_its_wordings(host: Host) -> None:
+    """By a wish and by the owner's `hmem forget --matching`; the scan afterwards looks for all of them."""
+    host.answer("[REMEMBER CODE: The user lives in Lyon]", "t1")
+    (home,) = host.memories.list(SAID)
+    host.memories.told_also(SAID, home.memory_id, ["Her flat is in Rue Zanzibar"])
+    with closing(StoreLayer(load_settings(hmem_state_dir=host.root / "state"))) as layer:
+        found = layer.find(Scope(Asked("matching", text="Rue Zanzibar"), []))
+        assert [one.memory_id for one in found.memories] == [home.memory_id]
+        assert set(found.texts) == {"The user lives in Lyon", "Her flat is in Rue Zanzibar"}
+        assert "Her flat is in Rue Zanzibar" in list(layer.texts())
+    (said,) = host.answer("[FORGET CODE: her flat in Rue Zanzibar]", "f1")
+    assert said.startswith("Forgotten.")
+    assert host.memories.list(SAID) == []
+
+
+def test_a_goal_with_another_deadline_keeps_what_it_had_replaced_replaced(host: Host) -> None:
+    goals = [
+        ("goal is to weigh 70 kg", NOW + 5 * DAY),
+        ("goal is to weigh 65 kg", NOW + 5 * DAY),
+        ("goal is to weigh 65 kg", NOW + 9 * DAY),
+    ]
+    for at, (text, deadline) in enumerate(goals):
+        host.kept.add(SAID, GOAL, text, now=NOW + at, deadline=deadline)
+    assert host.texts() == [("goal", "goal is to weigh 65 kg")]
+    (goal,) = host.kept.held(SAID).memories
+    assert goal.deadline == NOW + 9 * DAY
+
+
+def test_a_list_that_is_imported_goes_by_the_times_in_it(host: Host) -> None:
+    host.answer(f"[REMEMBER CODE: {GREEN}]", "t1")
+    told: list[tuple[str, float | None, dict[str, Any]]] = [(BLUE, NOW - 5 * DAY, {}), (RED, NOW + DAY, {})]
+    told.append(("The user lives in Ghent", NOW - DAY, {}))
+    for _ in range(2):
+        drafts = host.kept.new_ones(SAID, FACT, told)
+        with host.memories.transaction() as connection:
+            store_drafts(host.memories, SAID, drafts, connection)
+        assert host.texts() == [("fact", RED), ("fact", "The user lives in Ghent")]
+        assert len(host.kept.held(SAID).shown) == 4, "a list may be imported again"
+    assert host.kept.new_ones(SAID, FACT, [(BLUE, None, {}), (GREEN, NOW, {})]) == []
+    (blue,) = host.kept.new_ones(SAID, FACT, [(BLUE, NOW + 2 * DAY, {})])
+    assert [one.text for one in blue.over] == [RED], "blue again, later"
+    assert [one.text for one in host.kept.held(SAID).shown if one.superseded_by] == [GREEN, BLUE]
+
+
+def test_superseding_on_both_engines(stores: Stores) -> None:
+    memories = Memories(stores.open())
+    kept = Remembering(memories, DayEmbedder(load_settings(embedder="none")))
+    made = [kept.add("1", FACT, text, now=NOW + at)[0] for at, text in enumerate((BLUE, GREEN))]
+    kept.add("2", FACT, BLUE, now=NOW)
+    blue, green = memories.list("1")
+    assert (blue.superseded_by, blue.superseded_at, green.superseded_by) == (green.memory_id, NOW + 1, None)
+    assert not memories.supersede("2", made[0].memory_id, made[1].memory_id, NOW), "another chat's"
+    assert not memories.supersede("1", green.memory_id, green.memory_id, NOW)
+    assert memories.told_also("1", green.memory_id, ["grün\x00"])
+    assert not memories.told_also("2", green.memory_id, ["x"])
+    assert memories.list("1")[1].wordings == ("grün\ufffd",)
+    assert memories.delete("1", green.memory_id)
+    assert [one.superseded_by for one in memories.list("1")] == [None]
+
+
+@pytest.mark.parametrize(("text", "day"), [
+    ("The engineer comes on Thursday", "Thursday 21 January 2027"),
+    ("The user flies to Lisbon on 3 March", "Wednesday 3 March 2027"),
+    ("Dentist appointment on 2027-02-01 at 10:00", "Monday 1 February 2027, 10:00"),
+    ("The passport expires on 5 May 2027", "Wednesday 5 May 2027"),
+    ("Anna arrives tomorrow", "Saturday 16 January 2027 (tomorrow)"),
+    ("Мастер придёт в четверг", "Thursday 21 January 2027"),
+    ("Der Monteur kommt am Donnerstag um 15 Uhr", "Thursday 21 January 2027, 15:00"),
+    ("Annas Hochzeit ist am 3. März", "Wednesday 3 March 2027"),
+    ("Annas Flug geht übermorgen", "Sunday 17 January 2027"),
+    ("Le plombier vient jeudi prochain", "Thursday 21 January 2027"),
+    ("Le mariage d'Anna est le 3 mars à 15h", "Wednesday 3 March 2027, 15:00"),
+    ("L'examen a lieu après-demain", "Sunday 17 January 2027"),
+    ("El fontanero viene el jueves", "Thursday 21 January 2027"),
+    ("La boda de Ana es el 3 de marzo de 2027", "Wednesday 3 March 2027"),
+    ("El vuelo es pasado mañana", "Sunday 17 January 2027"),
+    ("Der Monteur kommt jeden Donnerstag", None),
+    ("Der Monteur kommt donnerstags", None),
+    ("Der Monteur war am Donnerstag da, ein Termin", None),
+    ("Le plombier vient le jeudi", None),
+    ("Le plombier vient chaque jeudi", None),
+    ("El fontanero viene los jueves", None),
+    ("El fontanero viene cada jueves", None),
+    ("El autobús llega por la mañana", None),
+    ("Der Bus kommt am Morgen", None),
+    ("The engineer comes every Thursday", None),
+    ("The choir has its meeting on Thursdays", None),
+    ("The user's birthday is on 3 March", None),
+    ("The engineer came on Thursday", None),
+    ("The user plays chess on Thursday", None),
+    ("The user was born on 3 March 1990", None),
+    ("The meeting is on Thursday or on Friday", None),
+    ("The user will learn Spanish", None),
+    ("Frau Morgen kommt am Donnerstag", "Thursday 21 January 2027"),
+    ("Herr Freitag kommt aus Hamburg", None),
+    ("Herr Freitag kommt oft zu Besuch", None),
+    ("Der Besuch von Frau Morgen ist wichtig", None),
+    ("Der Termin mit Frau Dr. Sonntag ist geheim", None),
+    ("Anna kommt aus Bad Freitag", None),
+    ("Ana viene de Domingo Santana", None),
+    ("La boda de Domingo Santana es importante", None),
+    ("La cita con la señora Domingo es importante", None),
+    ("Il vient de Lyon", None),
+    ("Elle vient d'arriver lundi", None),
+    ("L'entretien avec Monsieur Lundi est confidentiel", None),
+    ("Mr. Friday comes from Leeds", None),
+    ("The meeting with Miss Friday is secret", None),
+    ("Он приехал из Москвы в пятницу", None),
+])  # fmt: skip
+def test_only_what_happens_once_has_an_end(text: str, day: str | None) -> None:
+    from dispatcher.memory.dates.reminders import when_text
+
+    at = ends(text, NOW, BERLIN)
+    assert (when_text(at, NOW, BERLIN, "en") if at else None) == day
+
+
+def test_a_fact_is_told_with_its_date_and_as_past_when_it_has_passed(host: Host) -> None:
+    host.answer("[REMEMBER CODE: The engineer comes on Thursday]", "t1")
+    (fact,) = host.memories.list(SAID)
+    assert line(fact, NOW, BERLIN) == "- The engineer comes on Thursday (on Thursday 21 January 2027)"
+    later = NOW + 8 * DAY
+    held = host.kept.held(SAID).memories
+    assert prompt_text(held, NOW, BERLIN) == "Facts:\n- The engineer comes on Thursday (on Thursday 21 January 2027)"
+    assert (
+        prompt_text(held, later, BERLIN) == "Facts:\n- The engineer comes on Thursday (was on Thursday 21 January 2027)"
+    )
+    assert shown(host, later).endswith("Past:\n1. The engineer comes on Thursday (was on Thursday 21 January 2027)")
+    assert host.memories.due(later, 9) == [], "nobody is reminded of a fact"
+    assert host.answer("[REMEMBER CODE: The engineer comes on Thursday]", "t2", now=later) == [
+        "Noted; this replaces: The engineer comes on Thursday"
+    ], "another Thursday"
+    assert line(host.kept.held(SAID).memories[0], later, BERLIN).endswith("(on Thursday 28 January 2027)")
+
+
+def test_a_goals_priority_is_kept_and_shown(host: Host) -> None:
+    host.answer("[GOAL CODE: finish the tax return | DEADLINE: Friday | PRIORITY: 2]\n[GOAL CODE: swim]")
+    assert [one.priority for one in host.memories.list(SAID)] == [2, 0]
+    assert "[priority 2]" in shown(host)
+    assert shown(host).count("priority") == 1
+
+
+def test_without_vectors_words_alone_correct(tmp_path: Path) -> None:
+    blind = Host(tmp_path, DayEmbedder(load_settings(embedder="none")))
+    blind.answer(f"[REMEMBER CODE: {BLUE}]\n[REMEMBER CODE: {GREEN}]")
+    assert blind.texts() == [("fact", GREEN)]
+    assert Forgotten(tmp_path / "state").all() == []
+    blind.database.close()

@@ -1,0 +1,354 @@
+"""Tags in the model's answer: what is one, what stays text, and what the answer looks like without them."""
+
+from __future__ import annotations
+
+import gc
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from dispatcher.memory.typed import tags
+from dispatcher.memory.typed.tags import (
+    CODE_LINE,
+    INSTRUCTIONS,
+    MOST_CHARACTERS,
+    MOST_TAGS,
+    Parsed,
+    Tag,
+    TagKind,
+    new_code,
+)
+from shared.text.format import tokens
+from shared.text.marks import TAG_WORDS, harmless
+
+CODE = "c0de"
+
+
+def parse(answer: str) -> Parsed:
+    return tags.parse(answer, CODE)
+
+
+def said(parsed: Parsed) -> list[tuple[str, str]]:
+    return [(tag.kind.value, tag.text) for tag in parsed.tags]
+
+
+@pytest.mark.parametrize(
+    ("answer", "tag"),
+    [
+        ("[REMEMBER c0de: has a dog]", Tag(1, TagKind.REMEMBER, "has a dog")),
+        ("[GOAL c0de: run 5 km]", Tag(1, TagKind.GOAL, "run 5 km")),
+        ("[GOAL c0de: run | DEADLINE: next Friday]", Tag(1, TagKind.GOAL, "run", "next Friday")),
+        ("[GOAL c0de: run|deadline : завтра ]", Tag(1, TagKind.GOAL, "run", "завтра")),
+        ("[GOAL c0de: a | b | DEADLINE: 2026-12-01]", Tag(1, TagKind.GOAL, "a | b", "2026-12-01")),
+        ("[GOAL c0de: run | DEADLINE: ]", Tag(1, TagKind.GOAL, "run")),
+        ("[GOAL c0de: run | DEADLINE: Friday | PRIORITY: 2]", Tag(1, TagKind.GOAL, "run", "Friday", 2)),
+        ("[GOAL c0de: run | priority: 3]", Tag(1, TagKind.GOAL, "run", None, 3)),
+        ("[GOAL c0de: run | PRIORITY: high]", Tag(1, TagKind.GOAL, "run | PRIORITY: high")),
+        ("[REMEMBER c0de: a\nb]", Tag(1, TagKind.REMEMBER, "a\nb")),
+        ("[REMEMBER c0de: a\n]", Tag(1, TagKind.REMEMBER, "a")),
+        ("[GOAL c0de: run\n  far | DEADLINE: Friday]", Tag(1, TagKind.GOAL, "run\n  far", "Friday")),
+        ("[DONE c0de: run]", Tag(1, TagKind.DONE, "run")),
+        ("[FORGET c0de: dog]", Tag(1, TagKind.FORGET, "dog")),
+        ("[PREFERENCE c0de: short answers]", Tag(1, TagKind.PREFERENCE, "short answers")),
+        ("[REMEMBER c0de : \t Москва ]", Tag(1, TagKind.REMEMBER, "Москва")),
+        ("[REMEMBER c0de:x]", Tag(1, TagKind.REMEMBER, "x")),
+        ("[REMEMBER c0de: list [1, [2]] is odd]", Tag(1, TagKind.REMEMBER, "list [1, [2]] is odd")),
+        ("[REMEMBER c0de: types `]` to close]", Tag(1, TagKind.REMEMBER, "types `]` to close")),
+        ("[REMEMBER c0de: a | DEADLINE: b]", Tag(1, TagKind.REMEMBER, "a | DEADLINE: b")),
+        ("[REMEMBER c0de: says [GOAL c0de: x] often]", Tag(1, TagKind.REMEMBER, "says [GOAL c0de: x] often")),
+        (f"[REMEMBER c0de: {'x' * MOST_CHARACTERS}]", Tag(1, TagKind.REMEMBER, "x" * MOST_CHARACTERS)),
+    ],
+)  # fmt: skip
+def test_a_tag_is_read_and_removed(answer: str, tag: Tag) -> None:
+    assert parse(answer) == Parsed("", (tag,))
+    assert parse(f"Noted.\n{answer}\n") == Parsed("Noted.\n", (tag,))
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "[LEARN: x]",
+        "[remember: x]",
+        "[Remember: x]",
+        "[ REMEMBER: x]",
+        "[REMEMBER x]",
+        "[REMEMBERS: x]",
+        "[REMEMBER c0de:]",
+        "[REMEMBER c0de:   ]",
+        "[GOAL c0de: | DEADLINE: tomorrow]",
+        "[REMEMBER c0de: x",
+        "REMEMBER: x]",
+        "[REMEMBER c0de: x\n\n]",
+        "[REMEMBER c0de: x\n> y]",
+        "[REMEMBER c0de: x\n```\ny]\n```",
+        "[see\nthere]",
+        "[REMEMBER c0de: x\r]",
+        "[REMEMBER c0de: x\u2028]",
+        "[REMEMBER c0de: a [ b]",
+        f"[REMEMBER c0de: {'x' * (MOST_CHARACTERS + 1)}]",
+        "[[REMEMBER c0de: x]]",
+        "[see [REMEMBER c0de: x] there]",
+        "[REMEMBER c0de: x](https://example.org)",
+    ],
+)
+def test_what_is_malformed_stays_text(answer: str) -> None:
+    for text in (answer, f"{answer} ", f"\n\n  one  two {answer}\n\n\n"):
+        assert parse(text) == Parsed(text)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "```\n[REMEMBER c0de: x]\n```",
+        "```\n[REMEMBER c0de: x]",
+        "``` text\n[REMEMBER c0de: x]\n~~~\n[REMEMBER c0de: x]\n```\n",
+        "~~~~\n[REMEMBER c0de: x]\n~~~\n[REMEMBER c0de: x]\n~~~~",
+        "- item\n  ```\n  [REMEMBER c0de: x]\n  ```",
+        "1. ```\n   [REMEMBER c0de: x]\n   ```",
+        "``` [REMEMBER c0de: x]\n```",
+        "`[REMEMBER c0de: x]`",
+        "``[REMEMBER c0de: x]``",
+        "`` ` [REMEMBER c0de: x] ``",
+        "a `code [REMEMBER c0de: x] code` b",
+        "`over\n[REMEMBER c0de: x]\nlines`",
+        "a ` `` b [REMEMBER c0de: x] `",
+        r"\` `[REMEMBER c0de: x]`",
+        "> [REMEMBER c0de: x]",
+        "> a\n> b [REMEMBER c0de: x]\n",
+        "  > [REMEMBER c0de: x]",
+        "- > [REMEMBER c0de: x]",
+        "    [REMEMBER c0de: x]",
+        "\t[REMEMBER c0de: x]",
+        "text\n\n    code\n\n    [REMEMBER c0de: x]",
+        "text\n\n\t[REMEMBER c0de: x]\n",
+        '"[REMEMBER c0de: x]"',
+        "“[REMEMBER c0de: x]”",
+        "„[REMEMBER c0de: x]“",
+        "«[REMEMBER c0de: x]»",
+        "'[REMEMBER c0de: x]'",
+        "‘[REMEMBER c0de: x]’",
+        'write "[REMEMBER c0de: x]."',
+        '"[REMEMBER c0de: x] [GOAL c0de: y]"',
+        r"\[REMEMBER c0de: x]",
+        r"\\\[REMEMBER c0de: x]",
+        r"[REMEMBER c0de: x\]",
+    ],
+)
+def test_what_is_shown_stays_text(answer: str) -> None:
+    assert parse(answer) == Parsed(answer)
+    assert parse(f"Before.\n\n{answer}") == Parsed(f"Before.\n\n{answer}")
+
+
+@pytest.mark.parametrize(
+    ("answer", "text"),
+    [
+        ("```\ncode\n```\n[REMEMBER c0de: x]", "```\ncode\n```"),
+        ("~~~\n```\n~~~\n[REMEMBER c0de: x]", "~~~\n```\n~~~"),
+        ("`code` [REMEMBER c0de: x] `code`", "`code` `code`"),
+        ("a ` alone [REMEMBER c0de: x]", "a ` alone"),
+        ("a ` alone\n\nb ` [REMEMBER c0de: x]", "a ` alone\n\nb `"),
+        (r"\`[REMEMBER c0de: x]`", r"\``"),
+        ("```a` no fence\n[REMEMBER c0de: x]", "```a` no fence"),
+        ("> quoted\n\n[REMEMBER c0de: x]", "> quoted"),
+        ("a list\n    [REMEMBER c0de: x]", "a list"),
+        ('say "hello" [REMEMBER c0de: x]', 'say "hello"'),
+        ('"[REMEMBER c0de: x] and', '" and'),
+        (r"\\[REMEMBER c0de: x]", r"\\"),
+        ("use [ and [REMEMBER c0de: x]", "use [ and"),
+        ("- [x] done [REMEMBER c0de: x]", "- [x] done"),
+    ],
+)
+def test_beside_code_and_quotes_it_is_a_tag(answer: str, text: str) -> None:
+    assert parse(answer) == Parsed(text, (Tag(1, TagKind.REMEMBER, "x"),))
+
+
+@pytest.mark.parametrize(
+    ("answer", "text"),
+    [
+        ("Done. [GOAL c0de: x]", "Done."),
+        ("Done.[GOAL c0de: x]", "Done."),
+        ("[GOAL c0de: x] Done.", "Done."),
+        ("I will [GOAL c0de: x] do it", "I will do it"),
+        ("I noted it [GOAL c0de: x].", "I noted it."),
+        ("好的[GOAL c0de: x]再见", "好的再见"),
+        ("two  spaces [GOAL c0de: x] stay  here\n\n\nand lines", "two  spaces stay  here\n\n\nand lines"),
+        ("a\n\n[GOAL c0de: x]\n\nb", "a\n\nb"),
+        ("a\n[GOAL c0de: x]\nb", "a\nb"),
+        ("a\n\n[GOAL c0de: x]\nb", "a\n\nb"),
+        ("a\r\n\r\n[GOAL c0de: x]\r\n\r\nb\r\n", "a\r\n\r\nb\r\n"),
+        ("[GOAL c0de: x]\n\na", "a"),
+        ("a\n\n\n[GOAL c0de: x]\n", "a\n"),
+        ("a\n\n\n[GOAL c0de: x]", "a"),
+        ("a\n\n[GOAL c0de: x]\n[GOAL c0de: y]\n\n[GOAL c0de: z]", "a"),
+        ("a\n\n- [GOAL c0de: x]\n* [GOAL c0de: y]\n3. [GOAL c0de: z]\n", "a\n"),
+        ("a\n**[GOAL c0de: x]**", "a"),
+        ("a [GOAL c0de: x] [GOAL c0de: y] b", "a b"),
+        ("a [GOAL c0de: x][GOAL c0de: y], b", "a, b"),
+        ("  [GOAL c0de: x] a", "  a"),
+    ],
+)
+def test_no_gap_is_left(answer: str, text: str) -> None:
+    assert parse(answer).text == text
+
+
+def test_tags_are_numbered_in_order() -> None:
+    parsed = parse("A [GOAL c0de: one] B\n[DONE c0de: two]\n`[GOAL c0de: no]`\n[REMEMBER c0de: three]")
+    assert [(tag.number, tag.text) for tag in parsed.tags] == [(1, "one"), (2, "two"), (3, "three")]
+    assert parsed.text == "A B\n`[GOAL c0de: no]`"
+
+
+def test_more_than_the_most_stay_text_and_are_named() -> None:
+    lines = [f"[REMEMBER c0de: fact {number}]" for number in range(1, MOST_TAGS + 4)]
+    parsed = parse("Hello\n" + "\n".join(lines))
+    assert [tag.number for tag in parsed.tags] == list(range(1, MOST_TAGS + 1))
+    assert [tag.text for tag in parsed.ignored] == ["fact 21", "fact 22", "fact 23"]
+    assert [tag.number for tag in parsed.ignored] == [21, 22, 23]
+    assert parsed.text == "Hello\n" + "\n".join(lines[MOST_TAGS:])
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "[GOAL c0de: a]```\n```\n[REMEMBER c0de: x]\n```",
+        "[GOAL c0de: a]> foo `\nbar [REMEMBER c0de: b] `",
+        "1[GOAL c0de: a]. ```\n```\n[REMEMBER c0de: x]\n```",
+    ],
+)
+def test_if_removing_would_make_a_tag_of_what_is_shown_nothing_is_removed(answer: str) -> None:
+    parsed = parse(answer)
+    assert (parsed.text, parsed.tags) == (answer, ())
+    assert [tag.text for tag in parsed.ignored] == ["a"]
+
+
+PIECES = st.sampled_from([
+    "[REMEMBER c0de: a]", "[GOAL c0de: b | DEADLINE: c]", "[DONE c0de: d]", "[REMEMBER", "[FORGET c0de:",
+    " c0de: e]", "[", "]", "`", "``", "```", "~~~", "> ", "    ",
+    "\t", "\n", "\n", "\n\n", "\r\n", " ", "text", '"', "“", "”", "'", "\\", "- ", "1. ", ".", "(", ")", "*", "é", "\u2028", "\x85",
+])  # fmt: skip
+ANSWERS = st.one_of(st.lists(PIECES, max_size=40).map("".join), st.text(max_size=60))
+
+
+@settings(max_examples=1500, deadline=None)
+@given(ANSWERS)
+@example("[REMEMBER [GOAL c0de: x] c0de: y]")
+@example("[REMEM[GOAL c0de: x]BER c0de: y]")
+@example("\n    code\n[GOAL c0de: x]\n    foo `\nbar [REMEMBER c0de: y] `")
+def test_nothing_is_left_to_parse(answer: str) -> None:
+    parsed = parse(answer)
+    again = parse(parsed.text)
+    assert [tag.text for tag in (*again.tags, *again.ignored)] == [tag.text for tag in parsed.ignored]
+    if not parsed.tags:
+        assert parsed.text == answer
+
+
+@settings(max_examples=500, deadline=None)
+@given(st.lists(st.sampled_from(["\n", " ", "word", "\n\n", "`code`", "> quote\n", ". "]), max_size=12))
+def test_the_texts_of_removed_tags_never_remain(words: list[str]) -> None:
+    answer = "".join(f"{word}[REMEMBER c0de: secret{number}x]" for number, word in enumerate(words))
+    parsed = parse(answer)
+    assert all(tag.text not in parsed.text for tag in parsed.tags)
+    seen = [number for number in range(len(words)) if f"secret{number}x" in parsed.text]
+    assert len(seen) + len(parsed.tags) == len(words)
+    kept = parsed.text
+    for number in seen:
+        kept = kept.replace(f"[REMEMBER c0de: secret{number}x]", "")
+    assert "".join(kept.split()) == "".join("".join(words).split())
+
+
+@given(st.text(st.characters(exclude_characters="[")))
+def test_text_without_a_bracket_is_unchanged(answer: str) -> None:
+    assert parse(answer) == Parsed(answer)
+
+
+HOSTILE: list[tuple[str, Callable[[int], str]]] = [
+    ("brackets", lambda n: "[" * n),
+    ("nested", lambda n: "[" * (n // 2) + "]" * (n // 2)),
+    ("openings", lambda n: "[REMEMBER c0de: " * (n // 11)),
+    ("backticks", lambda n: "`" * n),
+    ("rows", lambda n: "".join("`" * (1 + at % 40) + " " for at in range(n // 21))),
+    ("pairs", lambda n: "` " * (n // 2)),
+    ("backslashes", lambda n: "\\" * n + "["),
+    ("spaces", lambda n: "[GOAL c0de: x]" + " " * n + "x"),
+    ("spaces in a tag", lambda n: "[GOAL c0de" + " " * n + ": x]"),
+    ("bars", lambda n: "[GOAL c0de: " + "| " * (n // 2) + "]"),
+    ("fences", lambda n: "`" * (n // 2) + "a" * (n // 2) + "`"),
+    ("lists", lambda n: "- " * (n // 2)),
+    ("lines", lambda n: "\n" * n + "[GOAL c0de: x]" + "\n" * n),
+    ("quotes", lambda n: "“[GOAL c0de: x] " * (n // 11)),
+    ("adjacent", lambda n: "[GOAL c0de: x]" * (n // 9)),
+]
+
+
+@pytest.fixture
+def no_collector() -> Iterator[None]:
+    """No garbage collection: it walks the whole test run's objects, and more often for the longer answer."""
+    gc.disable()
+    yield
+    gc.enable()
+
+
+@pytest.mark.parametrize(("name", "make"), HOSTILE, ids=[name for name, _ in HOSTILE])
+def test_time_grows_with_the_length(name: str, make: Callable[[int], str], no_collector: None) -> None:
+    prefix = "[GOAL c0de: y]\n"  # or nothing would be looked at where there is no tag
+
+    def seconds(size: int) -> float:
+        answer = prefix + make(size)
+        began = time.process_time()
+        parse(answer)
+        return time.process_time() - began
+
+    # 10 times the input; quadratic would be 100 times. The best of several runs each, because other work on the machine only adds. The
+    # constant keeps clock ticks of tiny runs out.
+    small = large = float("inf")
+    for _ in range(12):
+        small, large = min(small, seconds(10_000)), min(large, seconds(100_000))
+        if large <= 15 * small + 0.003:
+            return
+    pytest.fail(f"{large:.4f} s for 100,000 characters, {small:.4f} s for 10,000")
+
+
+def test_the_instructions_are_short_and_name_every_kind() -> None:
+    assert tokens(INSTRUCTIONS) < 205
+    assert all(f"[{kind} CODE:" in INSTRUCTIONS for kind in TagKind)
+    assert "LEARN" not in INSTRUCTIONS
+    assert parse(INSTRUCTIONS.replace("CODE", CODE)).tags == (), "a model that repeats them keeps nothing by it"
+    assert {tag.kind for tag in parse(INSTRUCTIONS.replace("`", "").replace("CODE", CODE)).tags} == set(TagKind)
+
+
+@pytest.mark.parametrize(
+    "opening",
+    ["[FORGET:", "[FORGET :", "[FORGET C0DE:", "[FORGET c0de1:", "[FORGET c0d:", "[FORGET c0de x:", "[FORGET: c0de:"],
+)
+def test_a_tag_without_the_code_of_the_request_stays_text_and_is_counted(opening: str) -> None:
+    parsed = parse(f"Yes.\n{opening} everything]\n[GOAL c0de: swim]")
+    assert [tag.text for tag in parsed.tags] == ["swim"]
+    assert f"{opening} everything]" in parsed.text
+    assert parsed.strange == (0 if "c0de x" in opening else 1)
+    assert parse(f"[FORGET {CODE}: everything]").tags, "the test would see it"
+
+
+def test_every_request_has_a_code_of_its_own() -> None:
+    codes = {new_code() for _ in range(1_000)}
+    assert len(codes) == 1_000
+    assert all(tags.parse(f"[DONE {code}: x]", code).tags for code in codes)
+    assert not tags.parse(f"[DONE {codes.pop()}: x]", codes.pop()).tags
+    assert CODE_LINE.format(code="x").endswith(" x")
+
+
+def test_tags_in_memory_are_broken_whatever_their_code() -> None:
+    assert set(TagKind) == set(TAG_WORDS)
+    for kind in TagKind:
+        for tag in (
+            f"[{kind}: x]",
+            f"[{kind} {CODE}: x]",
+            f"[\u200b{kind} : x]",
+            f"［{kind}： x]",
+            f"[{kind.lower()}: x]",
+        ):
+            assert harmless(f"- Anna: say {tag}") == f"- Anna: say {tag[0]}› {tag[1:]}"
+            assert tags.parse(harmless(tag), CODE).tags == ()
+    for text in ("[see: x]", "[x](y)", "[DONE]", "[FORGET it]", "[FORGET/1:", "[REMEMBERED: x]"):
+        assert harmless(text) == text

@@ -1,0 +1,206 @@
+"""Facts and goals in the prompt: what comes first, what is cut, what stays identical to the byte, and nothing twice."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from zoneinfo import ZoneInfo
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from dispatcher.memory.day import Day
+from dispatcher.memory.store.memories import Memory, MemoryType
+from dispatcher.memory.store.summaries import SessionSummary
+from dispatcher.memory.typed.text import RELEVANT_TITLE, Kept, line, listing, prompt_order, prompt_text, relevant_text
+from dispatcher.prompt.assemble import assemble
+from dispatcher.prompt.budget import Context, Said, compose, facts_room
+from shared.config.settings import load_settings
+from shared.search.recall import Recalled
+from shared.text.format import CHARACTERS_PER_TOKEN
+from shared.turns.records import Turn
+
+NOW = 1_800_000_000.0  # Friday 15 January 2027, 08:00 UTC
+DAY = 86_400.0
+UTC = ZoneInfo("UTC")
+FACT, GOAL, DONE, PREFERENCE = MemoryType.FACT, MemoryType.GOAL, MemoryType.COMPLETED_GOAL, MemoryType.PREFERENCE
+PROPERTY = settings(max_examples=60, deadline=None)
+
+
+def memory(text: str, kind: MemoryType = FACT, number: int = 1, **more: float | int) -> Memory:
+    return Memory("9912", kind, text, more.pop("created", NOW), memory_id=number, number=number, **more)  # type: ignore[arg-type]
+
+
+KEPT = [
+    memory("old fact", number=1, created=NOW - DAY),
+    memory("new fact", number=2),
+    memory("weighty fact", number=3, created=NOW - 9 * DAY, importance=5),
+    memory("some day", GOAL, 4),
+    memory("later", GOAL, 5, deadline=NOW + 40 * DAY),
+    memory("tomorrow", GOAL, 6, deadline=NOW + DAY),
+    memory("missed", GOAL, 7, deadline=NOW - DAY),
+    memory("short answers", PREFERENCE, 8),
+    memory("swum", DONE, 9, completed_at=NOW - 2 * DAY),
+]
+
+
+def test_the_order_and_the_words_are_exactly_these() -> None:
+    assert prompt_text(KEPT, NOW, UTC) == (
+        "Preferences:\n- short answers\n"
+        "Active Goals:\n- missed (OVERDUE since Thursday 14 January 2027, 08:00)\n- tomorrow (by Saturday 16 January 2027, 08:00 (tomorrow))\n"
+        "- later (by Wednesday 24 February 2027, 08:00)\n- some day\n"
+        "Facts:\n- weighty fact\n- new fact\n- old fact"
+    )
+    assert prompt_text([], NOW, UTC) == ""
+    assert prompt_text(KEPT[:1], NOW, UTC) == "Facts:\n- old fact"
+    assert relevant_text(KEPT[:2], NOW, UTC) == f"{RELEVANT_TITLE}\n- old fact\n- new fact"
+    assert relevant_text([], NOW, UTC) == ""
+
+
+def test_a_listing_has_every_memory_with_its_number() -> None:
+    told = listing(KEPT, NOW, UTC)
+    assert [part.splitlines()[0] for part in told.split("\n\n")] == [
+        "Facts:", "Active Goals:", "Preferences:", "Completed goals:",
+    ]  # fmt: skip
+    for one in KEPT:
+        assert f"{one.number}. {one.text}" in told
+    assert listing([], NOW, UTC) == "Facts:\n(none)\n\nActive Goals:\n(none)\n\nPreferences:\n(none)"
+
+
+odd_text = st.text(min_size=1, max_size=400) | st.text("ab \n\r\u2028#-<>/:", min_size=1, max_size=80)
+odd_memories = st.lists(
+    st.builds(
+        memory, odd_text, st.sampled_from(list(MemoryType)), st.integers(1, 999),
+        created=st.floats(0, 2e9), importance=st.integers(1, 5), deadline=st.none() | st.floats(0, 4e9),
+        completed_at=st.none() | st.floats(0, 2e9),
+    ), max_size=12, unique_by=lambda one: one.number,
+)  # fmt: skip
+
+
+@PROPERTY
+@given(odd_memories, st.randoms(use_true_random=False))
+def test_the_same_memories_give_the_same_bytes(some: list[Memory], chance: random.Random) -> None:
+    mixed = chance.sample(some, len(some))
+    assert prompt_text(mixed, NOW, UTC) == prompt_text(some, NOW, UTC)
+    for one in some:
+        assert len(line(one, NOW, UTC).splitlines()) == 1, "one line a memory, whatever was said"
+    shown = [one for those in prompt_order(some).values() for one in those]
+    assert sorted(one.number for one in shown) == sorted(one.number for one in some if one.type != DONE)
+
+
+@PROPERTY
+@given(
+    odd_memories,
+    st.lists(
+        st.floats(0, 4e9) | st.sampled_from([NOW - DAY, NOW, NOW + 16 * 3600, NOW + DAY + 1]), min_size=1, max_size=6
+    ),
+)
+@example(KEPT, [NOW, NOW + 15.9 * 3600, NOW + 16 * 3600, NOW + DAY + 1, NOW])
+def test_what_is_kept_from_prompt_to_prompt_is_what_would_be_made_anew(some: list[Memory], times: list[float]) -> None:
+    kept = Kept(some)
+    for now in times:
+        assert prompt_text(kept, now, UTC) == prompt_text(list(some), now, UTC)
+        assert prompt_order(kept) == prompt_order(list(some))
+    assert prompt_text(kept, times[-1], UTC) is prompt_text(kept, times[-1], UTC)
+
+
+def composed(facts: str, budget: int, **more: str) -> Context:
+    return compose(Recalled(), "", budget=budget, zone=UTC, run=1, facts=facts, **more)  # type: ignore[arg-type]
+
+
+@PROPERTY
+@given(odd_memories, odd_memories, st.integers(0, 3000), odd_text)
+def test_the_budget_is_never_exceeded(some: list[Memory], others: list[Memory], budget: int, earlier: str) -> None:
+    context = composed(
+        prompt_text(some, NOW, UTC), budget, relevant=relevant_text(others, NOW, UTC), earlier=f"- {earlier}"
+    )
+    assert context.tokens <= budget
+    assert len(context.text) <= budget * CHARACTERS_PER_TOKEN
+
+
+def test_what_a_budget_cuts_is_facts_first_then_goals() -> None:
+    some = [memory(f"fact number {n}", FACT, n) for n in range(100, 200)]
+    some += [memory(f"goal number {n}", GOAL, n) for n in range(200, 240)]
+    some += [memory(f"preference number {n}", PREFERENCE, n) for n in range(300, 310)]
+    kinds = []
+    text = prompt_text(some, NOW, UTC)
+    for budget in range(100, 4000, 100):
+        parts = composed(text, budget, relevant="").parts
+        told = parts[0].text if parts else ""
+        kinds.append([told.count(f"- {kind} number") for kind in ("preference", "goal", "fact")])
+        assert len(told) <= max(0, facts_room(budget)), "no more than its share"
+        assert not told.endswith(":"), "no heading without a line"
+    assert kinds == sorted(kinds), "more budget, more of them"
+    assert all(goals == 0 or preferences == 10 for preferences, goals, _ in kinds)
+    assert all(facts == 0 or goals == 40 for _, goals, facts in kinds)
+    assert kinds[-1][2] > 0
+
+
+@pytest.fixture
+def day(tmp_path: Path) -> Iterator[Day]:
+    with closing(Day(load_settings(hmem_state_dir=tmp_path, hmem_memory_dir=tmp_path / "memory", embedder="local", memory_tokens=600,
+                                   memory_deadline_ms=20_000))) as made:  # fmt: skip
+        made.open()
+        yield made
+
+
+def parts(context: Context) -> dict[str, str]:
+    return {part.name: part.text for part in context.parts}
+
+
+def test_what_every_prompt_has_is_not_told_again_as_relevant(day: Day) -> None:
+    zoo = "ant bear cat dog eel fox gnu hen ibis jay kiwi lynx mole newt owl pig quail rat seal toad".split()
+    for number, animal in enumerate(zoo):
+        day.remembering.add(
+            "9912", FACT, f"The user once saw a {animal} at the harbour of Ostend in summer", now=NOW + number
+        )
+    day.remembering.add("9912", FACT, "The wifi password at the cottage is heron-4711", now=NOW - DAY)
+    told = []
+    for animal in (*zoo, "the wifi password of the cottage"):
+        context = assemble(None, "9912", f"tell me about {animal}", day.settings, day=day, count=False)
+        found = parts(context)
+        told.append(found)
+        always = set(found["facts"].splitlines())
+        assert found.get("relevant", RELEVANT_TITLE).startswith(RELEVANT_TITLE)
+        beside = found.get("relevant", "").splitlines()[1:]
+        assert not always & set(beside)
+        assert context.tokens <= 600
+    assert len({found["facts"] for found in told}) == 1, "identical to the byte whatever is asked"
+    assert len(told[0]["facts"].splitlines()) < len(zoo), "the rest is cut"
+    assert "heron-4711" not in told[-1]["facts"]
+    assert "heron-4711" in told[-1]["relevant"]
+    assert "heron-4711" not in told[0].get("relevant", "")
+
+
+def test_all_parts_stand_in_their_order_within_the_budget(day: Day) -> None:
+    """Facts, what was said just now, an ended session's summary, relevant memories, and turns of today: of this chat alone."""
+    now = time.time()
+    for chat, word in (("9912", "canary"), ("77", "raven")):
+        for number in range(30):
+            day.remembering.add(
+                chat, FACT, f"{word} fact number {number} about the harbour of Ostend", now=NOW + number
+            )
+        day.remembering.add(chat, FACT, f"The {word} boiler is a Vaillant", now=NOW - DAY)
+        day.store_turns(
+            [Turn(f"{word}{n}", "user", chat, f"The {word} boiler showed F{n} again", now - 600 + n) for n in range(5)]
+        )
+        day.summaries.store(
+            SessionSummary(
+                chat, "s0", f"- user: {word} summary of the boiler", now - 900, now - 700, now - 700, (f"{word}0:user",)
+            )
+        )
+    recent = [Said("user", "let us talk about the canary", now - 60)]
+    for budget in (600, 1500, 200, 60):
+        context = assemble(None, "9912", "which boiler is it, what did the boiler show?", day.settings.model_copy(update={"memory_tokens": budget}),
+                           recent, day=day, count=False)  # fmt: skip
+        assert context.tokens <= budget
+        assert "raven" not in context.text
+        if budget == 600:
+            assert list(parts(context)) == ["facts", "recent", "relevant", "recalled"]
+            assert "The canary boiler is a Vaillant" in parts(context)["relevant"]
+            assert "canary summary" in parts(context)["recent"]
+            assert "F4" in parts(context)["recalled"]

@@ -1,0 +1,56 @@
+"""MEMORY_BACKEND=summary and none: chosen on purpose, so nothing of it is a fault, and the whole summary is told."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from contextlib import closing
+from typing import Any
+
+import pytest
+
+from shared.release.manifest import LEXICAL
+from shared.search.recall import OpenRelease
+from tests.conftest import World
+
+SAID = "The boiler stopped, its display shows F28."
+
+
+def asked(world: World, backend: str, message: str) -> dict[str, Any]:
+    done = world.command("hmem", "context", "9912", message, "--json", MEMORY_BACKEND=backend)
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+@pytest.mark.parametrize(("backend", "hits"), [("summary", 0), ("none", 1)])
+def test_what_is_switched_off_on_purpose_is_no_fault(light: World, backend: str, hits: int) -> None:
+    light.say("t1", SAID)
+    light.night()
+    found = asked(light, backend, "what does the display of the boiler show?")
+    assert (found["degraded"], len(found["hits"])) == ([], hits)
+    assert SAID in found["text"]
+    assert [part["name"] for part in found["parts"]] == ["summary"], "what it tells is not told twice"
+    status = light.status(MEMORY_BACKEND=backend, check=False)
+    assert f"(MEMORY_BACKEND={backend})" in status.stdout
+    doctor = json.loads(light.command("hmem", "doctor", "--json", MEMORY_BACKEND=backend, check=False).stdout)
+    assert f"MEMORY_BACKEND={backend}: " in json.dumps(doctor)
+
+
+def test_nothing_of_the_index_is_opened(light: World) -> None:
+    light.say("t1", SAID)
+    light.night()
+    release = (light.memory_dir / "current").resolve()
+    copy = light.root / "copy" / release.name
+    shutil.copytree(release, copy)
+    shutil.rmtree(copy / LEXICAL)
+    with closing(OpenRelease(light.settings(memory_backend="summary"), copy)) as opened:
+        assert SAID in (opened.summary("9912") or "")
+        assert opened.text_missing is None
+        opened.open_texts()
+        assert opened.text_missing, "whoever asks for the texts is told"
+
+
+def test_before_the_first_night_no_line_denies_what_is_recalled(light: World) -> None:
+    found = light.command("hmem", "context", "9912", "boiler?")
+    assert "nothing is recalled" not in found.stderr
+    assert "There is no release" in found.stderr

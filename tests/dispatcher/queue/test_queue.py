@@ -1,0 +1,423 @@
+"""The four scripts of the queue on a real Redis: what each promises when it is repeated, overtaken or fed with odd things."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
+from functools import partial
+from subprocess import PIPE
+from typing import Any, cast
+from zoneinfo import ZoneInfo
+
+import pytest
+from redis import Redis
+
+from dispatcher.answering.worker import connect
+from dispatcher.queue.existing import LOOKS, is_signed
+from dispatcher.queue.tasks import Claim, Finished, TaskQueue
+from shared.system.processes import died_here, host_of, process_name
+from shared.turns.records import RecordRefused, Result, Task, Turn
+from shared.wire import keys
+from tests.conftest import World, wait_for
+from tests.dispatcher.answering.test_bot_contract import SAY, script
+
+Scenario = Callable[[TaskQueue, TaskQueue], Awaitable[Any]]
+
+
+def play(world: World, scenario: Scenario) -> Any:
+    """Run a scenario with two workers on the world's Redis."""
+
+    async def run() -> Any:
+        clients = [connect(world.settings()) for _ in range(2)]
+        try:
+            one, two = (TaskQueue(client, world.settings().task_bytes, partial(is_signed, "k")) for client in clients)
+            return await scenario(one, two)
+        finally:
+            for client in clients:
+                await client.aclose()
+
+    return asyncio.run(run())
+
+
+def finished(claim: Claim, **more: Any) -> Finished:
+    task = Task.parse(claim.raw)
+    turns = [Turn(task.task_id, role, task.chat_id, f"{role} of {task.message}", 1.0) for role in ("user", "asst")]
+    defaults: dict[str, Any] = {"session_was": "", "session": "s", "session_ttl": 100, "stats": [("tasks", "1")]}
+    return Finished(
+        task, Result.sign("k", task.task_id, "out", "2026-01-01T00:00:00+00:00"), turns, **(defaults | more)
+    )
+
+
+async def claimed(queue: TaskQueue) -> Claim:
+    claim = await queue.claim(queue.next_token())
+    assert isinstance(claim, Claim)
+    return claim
+
+
+def test_a_claim_asked_again_with_its_token_gives_the_same_task(light: World) -> None:
+    light.enqueue("t1", "one", chat_id=1)
+    light.enqueue("t2", "two", chat_id=2)
+
+    async def scenario(one: TaskQueue, _: TaskQueue) -> None:
+        token = one.next_token()
+        first, again = await one.claim(token), await one.claim(token)
+        assert first == again
+        assert light.redis.llen("hcli:tasks") == 1
+
+    play(light, scenario)
+
+
+def test_a_busy_chat_waits_and_others_pass(light: World) -> None:
+    for task, chat in (("a1", "a"), ("a2", "a"), ("b1", "b")):
+        light.enqueue(task, "x", chat_id=chat)
+
+    async def scenario(one: TaskQueue, two: TaskQueue) -> None:
+        first, second = await claimed(one), await claimed(two)
+        assert [json.loads(claim.raw)["task_id"] for claim in (first, second)] == ["a1", "b1"]
+        assert await two.claim(two.next_token()) is None
+        await one.finish(first, finished(first))
+        assert json.loads((await claimed(two)).raw)["task_id"] == "a2"
+
+    play(light, scenario)
+
+
+@pytest.mark.parametrize("chat", ['"a"', "-7"])
+def test_a_task_that_only_python_reads_is_locked_by_its_chat_too(light: World, chat: str) -> None:
+    for number in range(2):
+        light.redis.rpush("hcli:tasks", f'{{"task_id":"t{number}","message":"\\ud83d cut","chat_id":{chat}}}')
+
+    async def scenario(one: TaskQueue, two: TaskQueue) -> None:
+        assert Task.parse((await claimed(one)).raw).task_id == "t0"
+        assert await two.claim(two.next_token()) is None
+
+    play(light, scenario)
+
+
+def test_finishing_twice_writes_once(light: World) -> None:
+    light.enqueue("t1", "one", chat_id=1)
+
+    async def scenario(one: TaskQueue, two: TaskQueue) -> None:
+        claim = await claimed(one)
+        assert await one.finish(claim, finished(claim))
+        assert not await one.finish(claim, finished(claim, session="another"))
+        late = Claim(claim.raw, claim.lock, two.next_token())
+        assert not await two.finish(late, finished(late)), "nor does a worker that took it over"
+
+    play(light, scenario)
+    assert light.redis.llen("hcli:session_history:1") == 2
+    assert light.redis.get("hcli:session:1") == b"s"
+    assert [int(value) for value in light.redis.hvals(light.redis.keys("hcli:stats:*")[0])] == [1]
+
+
+def test_a_chats_counters_are_of_the_chats_day_and_those_of_all_beside_them(light: World) -> None:
+    for number, chat in enumerate((1, 1, 2)):
+        light.enqueue(f"t{number}", "one", chat_id=chat)
+    zone = ZoneInfo("Pacific/Kiritimati" if datetime.now(UTC).hour >= 10 else "Pacific/Niue")  # another day than in UTC
+    day = f"{datetime.now(zone):%Y-%m-%d}"
+
+    async def scenario(one: TaskQueue, _two: TaskQueue) -> None:
+        queue = TaskQueue(one._redis, light.settings().task_bytes, partial(is_signed, "k"), zone)
+        for _ in range(3):
+            claim = await claimed(queue)
+            again = finished(claim, stats=[("tasks", "1"), ("cost_usd", "0.25")])
+            assert await queue.finish(claim, again)
+            assert not await queue.finish(claim, again)
+
+    play(light, scenario)
+    found = {chat: light.redis.hgetall(f"hcli:mem:stats:{day}:{chat}") for chat in (1, 2, 0)}
+    assert found[1] == {b"tasks": b"2", b"cost_usd": b"0.5"}
+    assert found[2] == {b"tasks": b"1", b"cost_usd": b"0.25"}
+    assert found[0] == {b"tasks": b"3", b"cost_usd": b"0.75"}
+    assert all(0 < light.redis.ttl(f"hcli:mem:stats:{day}:{chat}") <= 172_800 for chat in found)
+    assert light.redis.hget(f"hcli:stats:{datetime.now(UTC):%Y-%m-%d}", "tasks") == b"3", "h-cli's, by UTC"
+
+
+def test_keys_of_another_type_cost_themselves_and_not_the_task(light: World) -> None:
+    """Redis undoes nothing when a script fails half-way: the in-flight entry goes last."""
+    light.enqueue("t1", "one", chat_id=1)
+    for name in ("session_history:1", "session_size:1", "mem:unconsolidated:1"):
+        light.redis.hset(f"hcli:{name}", "odd", "type")
+
+    async def scenario(one: TaskQueue, _: TaskQueue) -> None:
+        claim = await claimed(one)
+        assert await one.finish(claim, finished(claim, stats=[("duration_ms", "no number")]))
+
+    play(light, scenario)
+    assert light.redis.exists("hcli:memory:t1:user", "hcli:memory:t1:asst", "hcli:results:t1", "hcli:mem:done:t1") == 4
+    assert not light.redis.exists("hcli:mem:busy")
+
+
+def test_a_dead_workers_tasks_go_back_in_order_and_are_counted(light: World) -> None:
+    for number in range(3):
+        light.enqueue(f"t{number}", "x", chat_id=number + 1)
+
+    async def scenario(dead: TaskQueue, alive: TaskQueue) -> None:
+        for _ in range(2):
+            await claimed(dead)
+        assert await alive.recover() == 0, "whoever claims lives"
+        light.redis.delete(f"hcli:mem:lease:{dead.worker}")
+        assert await alive.recover() == 2
+        for number in range(3):
+            assert Task.parse((await claimed(alive)).raw).task_id == f"t{number}"
+        assert light.redis.get("hcli:mem:attempts:t0") == b"1"
+        assert not light.redis.exists("hcli:mem:attempts:t2")
+
+    play(light, scenario)
+
+
+def test_a_worker_whose_lease_had_lapsed_is_found_when_it_dies_after_a_new_claim(light: World) -> None:
+    light.enqueue("t1", "x", chat_id=1)
+
+    async def scenario(slow: TaskQueue, other: TaskQueue) -> None:
+        await slow.beat(None)
+        light.redis.delete(f"hcli:mem:lease:{slow.worker}")
+        assert await other.recover() == 0  # struck off, with nothing in flight
+        await claimed(slow)  # it wakes up, claims before its next beat
+        assert await other.recover() == 0, "the claim is a sign of life too"
+        light.redis.delete(f"hcli:mem:lease:{slow.worker}")  # and dies
+        assert await other.recover() == 1
+        assert Task.parse((await claimed(other)).raw).task_id == "t1"
+
+    play(light, scenario)
+
+
+def test_a_living_worker_is_left_alone(light: World) -> None:
+    light.enqueue("t1", "x", chat_id=1)
+
+    async def scenario(one: TaskQueue, two: TaskQueue) -> None:
+        await one.beat(3)
+        await claimed(one)
+        assert await two.recover() == 0
+
+    play(light, scenario)
+
+
+def test_leaving_puts_back_without_blame(light: World) -> None:
+    light.enqueue("t1", "x", chat_id=1)
+
+    async def scenario(one: TaskQueue, _: TaskQueue) -> None:
+        await one.beat(None)
+        await claimed(one)
+        assert await one.leave() == 1
+
+    play(light, scenario)
+    assert light.redis.llen("hcli:tasks") == 1
+    assert light.redis.keys("hcli:mem:attempts:*") == []
+
+
+def test_waiting_moves_nothing(light: World) -> None:
+    raws = [light.enqueue(f"t{number}", "x", chat_id=1) for number in range(3)]
+
+    async def scenario(one: TaskQueue, _: TaskQueue) -> None:
+        assert await one.wait(1)
+
+    play(light, scenario)
+    assert light.redis.lrange("hcli:tasks", 0, -1) == raws
+
+
+def test_a_task_id_used_for_another_message_is_refused_aloud(light: World, redis: Redis) -> None:
+    from tests.dispatcher.answering.test_bot_contract import Bot
+
+    running, bot = light.start_dispatcher(), Bot(redis)
+    light.enqueue("same", "first message")
+    bot.receive("same")
+    light.enqueue("same", "first message")  # a repeated push of the same task: nothing happens
+    light.enqueue("same", "second message")
+    assert "used before" in bot.receive("same")["output"]
+    assert bot.turn("same", "user")["content"] == "first message"
+    assert redis.llen("hcli:mem:dead") == 1
+    running.stop()
+
+
+def test_a_broken_key_of_one_chat_does_not_stop_the_others(light: World, redis: Redis) -> None:
+    from tests.dispatcher.answering.test_bot_contract import Bot
+
+    running, bot = light.start_dispatcher(MAX_CONCURRENT_TASKS="1"), Bot(redis)
+    redis.lpush("hcli:session:9912", "not a string")
+    assert "went wrong on our side" in bot.ask("hello", 9912)
+    assert "stand-in" in bot.ask("hello", 77)
+    running.stop()
+
+
+def test_a_process_is_known_by_its_name() -> None:
+    says = "from shared.system.processes import process_name; print(process_name(), flush=True); input()"
+    with subprocess.Popen([sys.executable, "-c", says], stdin=PIPE, stdout=PIPE, text=True) as living:
+        assert living.stdout
+        name = living.stdout.readline().strip()
+        assert host_of(name) == socket.gethostname()
+        assert not died_here(name)
+        ours = re.sub(r"-\d+-(\w+)$", rf"-{os.getpid()}-\1", name)
+        assert died_here(ours), "its number is another process' by now, which began at another moment"
+        assert not died_here(process_name())
+        os.kill(living.pid, signal.SIGKILL)
+        wait_for(lambda: died_here(name), "its death to be seen, reaped or not")
+    assert died_here(name)
+    assert not died_here(f"another-{name}"), "of another host nothing can be said"
+    elsewhere = re.sub(r"-(\d+)-\w{6}", r"-\1-zzzzzz", name)
+    assert not died_here(elsewhere), "of another container or boot nothing can be said"
+    for nothing in (
+        "no name of ours",
+        f"{socket.gethostname()}-x-1",
+        f"{socket.gethostname()}-{10**30}-{name[-14:]}x",
+        "",
+    ):
+        died_here(nothing)
+
+
+def test_tasks_of_a_killed_dispatcher_are_taken_over_at_once(light: World, redis: Redis) -> None:
+    """Its lease stands for half a minute; on the same host nobody waits for that."""
+    asked = light.root / "asked"
+    claude = script(light, f"echo >> {asked}; while [ ! -e {light.root}/gate ]; do sleep 0.05; done; {SAY} ok")
+    running = light.start_dispatcher(CLAUDE_BIN=claude)
+    light.enqueue("killed", "hello")
+    wait_for(asked.exists, "the question")
+    running.stop(signal.SIGKILL)
+    (light.root / "gate").touch()
+    (lease,) = redis.keys("hcli:mem:lease:*")
+    redis.persist(lease)
+    again = light.start_dispatcher(CLAUDE_BIN=claude)
+    wait_for(lambda: redis.exists(keys.result("killed")), "the answer")
+    assert not redis.exists(lease)
+    assert redis.get(keys.attempts("killed")) is None
+    assert redis.hkeys(keys.RELEASE) == [keys_of_living(redis)]
+    assert again.stop() == 0
+
+
+def keys_of_living(redis: Redis) -> bytes:
+    """The one dispatcher that has a lease."""
+    (lease,) = cast(list[bytes], redis.keys("hcli:mem:lease:*"))
+    return lease.removeprefix(keys.lease("").encode())
+
+
+def stands(redis: Redis, task_id: str) -> Result:
+    raw: Any = redis.get(keys.result(task_id))
+    return Result.verified("k", task_id, raw)
+
+
+def test_junk_written_after_the_last_look_makes_way_and_the_bots_own_result_stays(light: World) -> None:
+    for name in ("junk", "odd", "cancelled"):
+        light.enqueue(name, name, chat_id=name)
+    own = Result.sign("k", "cancelled", "Stopped.", "2026-01-01T00:00:00+00:00").to_json()
+
+    async def scenario(one: TaskQueue, _two: TaskQueue) -> None:
+        for claim in [await claimed(one) for _ in range(3)]:
+            task = Task.parse(claim.raw).task_id
+            light.redis.set(keys.result(task), own if task == "cancelled" else b"junk")
+            if task == "odd":
+                light.redis.delete(keys.result(task))
+                light.redis.hset(keys.result(task), "a", "hash")
+            assert await one.finish(claim, finished(claim))
+
+    play(light, scenario)
+    for name in ("junk", "odd"):
+        assert stands(light.redis, name).output == "out"
+    assert light.redis.get(keys.result("cancelled")) == own
+
+
+@pytest.mark.parametrize("refused", [False, True], ids=["finished", "buried"])
+def test_who_writes_junk_again_at_every_look_does_not_hold_up_the_answer(light: World, refused: bool) -> None:
+    light.enqueue("t1", "one")
+    written = list[bytes]()
+
+    def rewritten(task: str, raw: bytes) -> bool:
+        """Somebody writes other junk between the look and the next call."""
+        written.append(raw)
+        light.redis.set(keys.result(task), b"junk %d" % len(written))
+        return is_signed("k", task, raw)
+
+    async def scenario(_: TaskQueue, __: TaskQueue) -> None:
+        client = connect(light.settings())
+        queue = TaskQueue(client, light.settings().task_bytes, rewritten)
+        claim = await claimed(queue)
+        light.redis.set(keys.result("t1"), b"junk")
+        done = finished(claim)
+        assert await (queue.bury(claim, "why", "t1", done.result) if refused else queue.finish(claim, done))
+        await client.aclose()
+
+    play(light, scenario)
+    assert len(written) == LOOKS
+    assert stands(light.redis, "t1").output == "out"
+
+
+#: What may stand under a used id whose `done` mark has expired: is it this task's own?
+STANDING: dict[str, Callable[[Redis], Any]] = {
+    "another chat's turn": lambda redis: redis.set(
+        keys.turn("same", "user"), Turn("same", "user", "77", "the key is under the mat", 1.0).to_json()
+    ),
+    "another message of the chat": lambda redis: redis.set(
+        keys.turn("same", "user"), Turn("same", "user", "9912", "the key is under the mat", 1.0).to_json()
+    ),
+    "an answer to another chat": lambda redis: redis.set(
+        keys.turn("same", "asst"), Turn("same", "asst", "77", "noted", 1.0).to_json()
+    ),
+    "bytes that are no turn": lambda redis: redis.set(keys.turn("same", "user"), b"\xff\x00 no turn"),
+    "no turn beside the own one": lambda redis: redis.mset(
+        {
+            keys.turn("same", "user"): Turn("same", "user", "9912", "second message", 1.0).to_json(),
+            keys.turn("same", "asst"): b"{",
+        }
+    ),
+}
+
+
+def dumped(redis: Redis) -> dict[str, Any]:
+    return {role: redis.dump(keys.turn("same", role)) for role in ("user", "asst")}
+
+
+@pytest.mark.parametrize("what", STANDING)
+def test_a_used_id_is_refused_aloud_after_its_mark_has_expired(light: World, redis: Redis, what: str) -> None:
+    from tests.dispatcher.answering.test_bot_contract import Bot
+
+    running, bot = light.start_dispatcher(), Bot(redis)
+    STANDING[what](redis)
+    before = dumped(redis)
+    light.enqueue("same", "second message")
+    assert "used before" in bot.receive("same")["output"]
+    assert dumped(redis) == before, "byte for byte"
+    assert redis.llen("hcli:mem:dead") == 1
+    assert not redis.exists("hcli:mem:done:same", "hcli:session:9912", "hcli:mem:unconsolidated:9912")
+    wait_for(lambda: not redis.hlen("hcli:mem:busy"), "the chat to be free")
+    assert "stand-in" in bot.ask("another", 9912)
+    running.stop()
+
+
+def test_the_same_task_again_after_its_mark_has_expired_is_answered_again(light: World, redis: Redis) -> None:
+    from tests.dispatcher.answering.test_bot_contract import Bot
+
+    running, bot = light.start_dispatcher(), Bot(redis)
+    light.enqueue("same", "first message")
+    bot.receive("same")
+    wait_for(lambda: not redis.hlen("hcli:mem:busy"), "the chat to be free")
+    redis.delete("hcli:mem:done:same")
+    light.enqueue("same", "first message")
+    assert "stand-in" in bot.receive("same")["output"]
+    assert redis.llen("hcli:mem:dead") == 0
+    running.stop()
+
+
+def test_an_id_that_is_used_by_two_chats_at_once_is_the_first_ones(light: World) -> None:
+    """The check at the beginning sees nothing: the scripts that finish decide."""
+    for chat in (1, 2, 3):
+        light.enqueue("same", f"of chat {chat}", chat_id=chat)
+
+    async def scenario(one: TaskQueue, two: TaskQueue) -> None:
+        first, second, third = await claimed(one), await claimed(two), await claimed(one)
+        assert await one.finish(first, finished(first))
+        turns = dumped(light.redis)
+        with pytest.raises(RecordRefused, match="used before"):
+            await two.finish(second, finished(second))
+        light.redis.delete("hcli:mem:done:same")
+        with pytest.raises(RecordRefused, match="used before"):
+            await one.finish(third, finished(third))
+        assert dumped(light.redis) == turns
+        assert light.redis.hlen(keys.inflight(two.worker)) == 1, "still in flight, to be buried"
+
+    play(light, scenario)

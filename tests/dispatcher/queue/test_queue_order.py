@@ -1,0 +1,220 @@
+"""Who comes next: the chat served longest ago, a chat never served before all others; and a task that may kill its worker runs alone."""
+
+from __future__ import annotations
+
+import json
+import signal
+from pathlib import Path
+
+from redis import Redis
+
+from dispatcher.queue.tasks import NOT_YET, Claim, TaskQueue
+from shared.wire import keys
+from tests.conftest import Dispatcher, World, wait_for
+from tests.dispatcher.answering.test_bot_contract import SAY, Bot, script
+from tests.dispatcher.queue.test_queue import claimed, finished, play
+
+
+def fill(world: World, counts: dict[str, int], size: int = 5) -> None:
+    """So many tasks of each chat, one chat after the other."""
+    with world.redis.pipeline() as pipe:
+        for chat, count in counts.items():
+            for number in range(count):
+                task = {"task_id": f"{chat}-{number}", "message": "x" * size, "chat_id": chat}
+                pipe.rpush(keys.TASKS, json.dumps(task))
+        pipe.execute()
+
+
+async def served(queue: TaskQueue, count: int) -> list[str]:
+    """So many tasks taken and finished one after the other: their ids."""
+    ids = []
+    for _ in range(count):
+        claim = await claimed(queue)
+        ids.append(json.loads(claim.raw)["task_id"])
+        await queue.finish(claim, finished(claim))
+    return ids
+
+
+def test_a_flood_of_one_chat_keeps_nobody_waiting(light: World) -> None:
+    fill(light, {"flood": 3000, "quiet": 1})
+
+    async def scenario(one: TaskQueue, _: TaskQueue) -> None:
+        assert await served(one, 1) == ["flood-0"], "never served both: the order of the queue"
+        assert await served(one, 2) == ["quiet-0", "flood-1"]
+        light.enqueue("quiet-1", "x", chat_id="quiet")
+        light.enqueue("new-0", "x", chat_id="new")
+        assert await served(one, 4) == ["new-0", "quiet-1", "flood-2", "flood-3"]
+
+    play(light, scenario)
+
+
+def test_several_floods_take_turns_with_a_quiet_chat_that_is_claimed_beside_them(light: World) -> None:
+    fill(light, {"a": 500, "b": 500, "c": 500})
+
+    async def scenario(one: TaskQueue, two: TaskQueue) -> None:
+        assert await served(one, 6) == ["a-0", "b-0", "c-0", "a-1", "b-1", "c-1"]
+        held = await claimed(two)  # another dispatcher answers a
+        fill(light, {"quiet": 2})
+        assert await served(one, 5) == ["quiet-0", "b-2", "c-2", "quiet-1", "b-3"]
+        await two.finish(held, finished(held))
+        assert await served(one, 2) == ["a-3", "c-3"]
+
+    play(light, scenario)
+
+
+def test_the_order_is_right_whatever_was_served_before(light: World) -> None:
+    """Compared with a plain model, over windows that grow."""
+    chats = {f"c{number}": 1 + number % 7 for number in range(60)}
+    fill(light, chats)
+    light.redis.zadd(keys.SERVED, {f"idle{number}": number for number in range(50)})
+    last: dict[str, int] = {}
+
+    async def scenario(one: TaskQueue, _: TaskQueue) -> None:
+        for number in range(sum(chats.values())):
+            waiting = [json.loads(raw)["chat_id"] for raw in light.redis.lrange(keys.TASKS, 0, -1)]
+            expected = min(dict.fromkeys(waiting), key=lambda chat: last.get(chat, -1))
+            (task_id,) = await served(one, 1)
+            assert task_id.split("-")[0] == expected
+            last[expected] = number
+
+    play(light, scenario)
+
+
+def test_a_thousand_chats_are_remembered(light: World) -> None:
+    fill(light, {f"c{number}": 1 for number in range(1100)})
+
+    async def scenario(one: TaskQueue, _: TaskQueue) -> None:
+        await served(one, 1100)
+
+    play(light, scenario)
+    assert light.redis.zcard(keys.SERVED) == 1000
+    assert light.redis.zscore(keys.SERVED, "c99") is None
+    assert light.redis.zscore(keys.SERVED, "c100") is not None
+
+
+def test_a_claim_among_large_messages_reads_few_of_them(light: World) -> None:
+    fill(light, {"flood": 400}, size=200 << 10)
+
+    async def scenario(one: TaskQueue, two: TaskQueue) -> None:
+        held = await claimed(one)
+        assert await two.claim(two.next_token()) is None
+        await one.finish(held, finished(held))
+        light.enqueue("quiet", "x", chat_id="quiet")
+        assert await served(one, 1) == ["flood-1"], (
+            "what stands behind 64 MiB of others waits until the queue is shorter"
+        )
+        light.redis.ltrim(keys.TASKS, -20, -1)
+        assert await served(one, 1) == ["quiet"]
+
+    play(light, scenario)
+
+
+def test_a_key_of_another_type_costs_the_order_between_chats_only(light: World) -> None:
+    light.redis.set(keys.SERVED, "odd")
+    fill(light, {"a": 2, "b": 1})
+
+    async def scenario(one: TaskQueue, _: TaskQueue) -> None:
+        assert await served(one, 3) == ["a-0", "a-1", "b-0"]
+
+    play(light, scenario)
+
+
+def test_a_recovered_chat_comes_first_again(light: World) -> None:
+    fill(light, {"a": 2, "b": 2})
+
+    async def scenario(one: TaskQueue, two: TaskQueue) -> None:
+        assert await served(one, 2) == ["a-0", "b-0"]
+        await claimed(two)
+        assert await two.leave() == 1
+        assert await served(one, 2) == ["a-1", "b-1"]
+        assert await one.claim(one.next_token()) is None
+
+    play(light, scenario)
+
+
+def test_after_two_deaths_a_task_runs_alone(light: World) -> None:
+    fill(light, {"poison": 1, "good": 1})
+    light.redis.set("hcli:mem:attempts:poison-0", 2)
+
+    async def scenario(one: TaskQueue, _: TaskQueue) -> None:
+        assert await one.claim(one.next_token(), 1) == NOT_YET
+        assert light.redis.llen(keys.TASKS) == 2
+        token = one.next_token()
+        claim, again = await one.claim(token, 0), await one.claim(token, 0)
+        assert isinstance(claim, Claim)
+        assert claim.alone
+        assert again == claim
+
+    play(light, scenario)
+
+
+def test_neighbours_of_a_poisonous_task_are_answered(light: World, redis: Redis) -> None:
+    """It kills its dispatcher three times, each time with others beside it as far as it may have any."""
+    bot = Bot(redis)
+    asks = light.root / "asks-for-death"  # the CLI may send its parent no signal
+    deadly = script(
+        light, f'case "$MESSAGE" in *poison*) sleep 0.3; touch {asks}; sleep 9;; *) sleep 0.6; {SAY} fine;; esac'
+    )
+    tasks = {chat: bot.send(f"{chat} says hello", chat) for chat in ("poison", "b", "c", "d", "e")}
+    for _ in range(4):
+        running = light.start_dispatcher(CLAUDE_BIN=deadly)
+        if lives_until_answered(running, redis, tasks, asks):
+            break
+    answers = {chat: bot.receive(task)["output"] for chat, task in tasks.items()}
+    assert "ended my process 3 times" in answers.pop("poison")
+    assert set(answers.values()) == {"fine"}
+    assert redis.llen("hcli:mem:dead") == 1
+    assert running.stop(signal.SIGTERM) == 0
+
+
+def lives_until_answered(running: Dispatcher, redis: Redis, tasks: dict[str, str], asks: Path) -> bool:
+    """Until all is answered, or the poison has asked for the dispatcher's death."""
+
+    def answered() -> bool:
+        return redis.exists(*(f"hcli:results:{task}" for task in tasks.values())) == len(tasks)
+
+    wait_for(lambda: asks.exists() or answered(), "a death, or all answers")
+    if asks.exists():
+        asks.unlink()
+        running.stop(signal.SIGKILL)
+    return running.process.poll() is None
+
+
+def test_a_dispatcher_that_was_stopped_past_its_lease_finishes_nothing_twice(light: World, redis: Redis) -> None:
+    """SIGSTOP, another takes over, SIGCONT: one answer, two turns, one line of counters, and the chat is free."""
+    bot = Bot(redis)
+    gate, started = light.root / "gate", light.root / "started"
+    slow = script(light, f"echo >> {started}; while [ ! -e {gate} ]; do sleep 0.05; done; {SAY} answer-$$")
+    frozen = light.start_dispatcher(CLAUDE_BIN=slow)
+    task = bot.send("hello", 9912)
+    wait_for(started.exists, "the first call")
+    frozen.process.send_signal(signal.SIGSTOP)
+    redis.delete(*redis.keys("hcli:mem:lease:*"))  # 30 s later
+    second = light.start_dispatcher(CLAUDE_BIN=slow)
+    wait_for(lambda: len(started.read_text().splitlines()) == 2, "the second call", 30)
+    frozen.process.send_signal(signal.SIGCONT)
+    gate.touch()
+    output = bot.receive(task)["output"]
+    assert bot.turn(task, "asst")["content"] == output, "the first to finish wins, and only that"
+    assert bot.ask("next", 9912).startswith("answer-")
+    assert [one.stop() for one in (frozen, second)] == [0, 0]
+    assert len(redis.lrange("hcli:session_history:9912", 0, -1)) == 4
+    assert [redis.hget(day, "tasks") for day in redis.keys("hcli:stats:*")] == [b"2"]
+    assert not redis.exists("hcli:mem:busy", "hcli:tasks", f"hcli:results:{task}")
+
+
+def test_dispatchers_on_several_hosts_are_warned_of(light: World, redis: Redis) -> None:
+    redis.sadd(keys.WORKERS, "other-host-7-abcd1234", "gone-host-8-abcd1234")
+    redis.set(keys.lease("other-host-7-abcd1234"), "1")
+    log = warned(light)
+    assert "Set SESSION_MODE=replay" in log
+    assert "other-host" in log
+    assert "gone-host" not in log
+    assert "SESSION_MODE" not in warned(light, SESSION_MODE="replay")
+
+
+def warned(world: World, **more: str) -> str:
+    running = world.start_dispatcher(**more)
+    Bot(world.redis).ask("hello", 9912)
+    running.stop()
+    return running.log.read_text()

@@ -1,0 +1,269 @@
+"""Who may do what: owners, members of a group, people in private chats, and those who write without a number of their own."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from dispatcher.queue.rights import Rights
+from shared.turns.records import loads_object
+from tests.conftest import World, wait_for
+from tests.dispatcher.telegram.test_updates import says
+from tests.servers.telegram_api import mention
+from tests.support.talking import CLAUDE
+from tests.support.telegram_bot import GROUP, Stage, staged, wait_until
+
+OWNER = {"id": 7, "is_bot": False, "first_name": "Ada"}
+MEMBER = {"id": 8, "is_bot": False, "first_name": "Bea"}
+ANONYMOUS = {"id": 1087968824, "is_bot": True, "first_name": "Group"}
+#: Where it is another day than in UTC, at any hour.
+ELSEWHERE = "Pacific/Kiritimati" if datetime.now(UTC).hour >= 10 else "Pacific/Niue"
+KEPT = ("session", "session_history", "session_size")
+
+
+@pytest.fixture(scope="module")
+def stage(redis_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
+    """One bot for all tests here, whose owner is 7; each takes a chat of its own."""
+    with staged(redis_url, tmp_path_factory.mktemp("owners")) as made:
+        made.bot(OWNERS="7", CHAT_TIMEZONE=ELSEWHERE)
+        yield made
+
+
+@pytest.fixture
+def group(stage: Stage) -> int:
+    stage.redis.delete("hcli:tasks", "hcli:mem:bot:waiting")
+    return GROUP - stage.new_chat() % 20
+
+
+def in_its_name(group: int) -> dict[str, Any]:
+    return {"user": ANONYMOUS, "sender_chat": {"id": group, "type": "supergroup", "title": "The group"}}
+
+
+# The bot's own commands.
+
+
+def test_what_a_member_of_a_group_may_not_is_refused_with_his_number(stage: Stage, group: int) -> None:
+    for name in KEPT:
+        stage.redis.set(f"hcli:{name}:{group}", "x")
+    for command, what in (
+        ("/new", "begin a new"),
+        ("/model opus", "another model"),
+    ):
+        for sender, who in (({"user": MEMBER}, "Your number is 8"), (in_its_name(group), "write as yourself")):
+            stage.api.say(group, command, **sender)
+            says(stage, group, what)
+            says(stage, group, who)
+            says(stage, group, "OWNERS")
+    assert stage.redis.exists(*(f"hcli:{name}:{group}" for name in KEPT)) == 3
+    assert not stage.redis.exists(f"hcli:mem:bot:model:{group}")
+    for command, words in (
+        ("/start", "I answer"),
+        ("/help", "for my owner"),
+        ("/status", "Queued"),
+        ("/model", "default"),
+        ("/stats", "today in this chat"),
+    ):
+        stage.api.say(group, command, user=MEMBER)
+        says(stage, group, words)
+
+
+def test_an_owner_may_all_of_it_in_a_group(stage: Stage, group: int) -> None:
+    stage.redis.set(f"hcli:session:{group}", "x")
+    for command, words in (("/new", "begins"), ("/model opus", "is opus"), ("/stats", "Nothing was done")):
+        stage.api.say(group, command, user=OWNER)
+        says(stage, group, words)
+    assert not stage.redis.exists(f"hcli:session:{group}")
+    assert stage.redis.get(f"hcli:mem:bot:model:{group}") == b"opus"
+
+
+def test_in_a_private_chat_the_person_may_all_of_it(stage: Stage) -> None:
+    chat = stage.new_chat()
+    for command, words in (("/new", "begins"), ("/model opus", "is opus"), ("/cancel", "nothing")):
+        stage.api.say(chat, command, user=MEMBER)
+        says(stage, chat, words)
+
+
+def test_each_sees_the_numbers_of_his_own_chat_and_the_owner_in_private_those_of_all(stage: Stage, group: int) -> None:
+    chat = stage.new_chat()
+    day = datetime.now(ZoneInfo(ELSEWHERE)).strftime("%Y-%m-%d")
+    for which, count in ((chat, 3), (group, 5), (0, 9)):
+        stage.redis.hset(f"hcli:mem:stats:{day}:{which}", "tasks", count)
+    stage.redis.hset(f"hcli:stats:{datetime.now(UTC):%Y-%m-%d}", "tasks", 77)  # h-cli's, by UTC
+    for where, user, counts in (
+        (group, MEMBER, [5]),
+        (group, OWNER, [5]),
+        (chat, MEMBER, [3]),
+        (chat, OWNER, [3, 9]),
+    ):
+        before = len(stage.api.texts(where))
+        stage.api.say(where, "/stats", user=user)
+        wait_until(lambda: len(stage.api.texts(where)) > before, lambda: "the numbers")  # noqa: B023
+        lines = stage.api.texts(where)[-1].splitlines()
+        places = ["this chat", "all chats"]
+        assert [line.partition(" messages")[0] for line in lines] == [
+            f"Today in {place}: {count}" for place, count in zip(places, counts, strict=False)
+        ]
+    stage.redis.delete(*(f"hcli:mem:stats:{day}:{one}" for one in (chat, group, 0)))
+
+
+def asked(stage: Stage, group: int, text: str, **sender: Any) -> str:
+    """A question in the group, queued; its id."""
+    text = f"@memory_bot {text}"
+    task = f"tg-4242-{stage.api.say(group, text, entities=mention(text), **sender)}"
+    stage.placeholder_of(task)
+    return task
+
+
+def marked(stage: Stage, *tasks: str) -> list[bool]:
+    """Whether these were asked to stop."""
+    return [bool(stage.redis.exists(f"hcli:mem:cancel:{task}")) for task in tasks]
+
+
+def test_a_member_cancels_his_own_and_an_owner_everybodys(stage: Stage, group: int) -> None:
+    senders: list[dict[str, Any]] = [{"user": OWNER}, {"user": MEMBER}, in_its_name(group)]
+    running = [asked(stage, group, f"runs {number}", **sender) for number, sender in enumerate(senders)]
+    stage.redis.delete("hcli:tasks")  # a dispatcher has them
+    queued = [asked(stage, group, f"queued {number}", **sender) for number, sender in enumerate(senders)]
+    unknown = json.dumps({"task_id": "other-bots", "message": "x", "chat_id": group})
+    stage.redis.rpush(
+        "hcli:tasks", unknown, json.dumps({"task_id": "nobodys", "message": "x", "chat_id": group, "user_id": 0})
+    )
+    before = json.dumps({"chat": str(group), "at": 1e10, "placeholder": 1})  # as an earlier version kept it
+    stage.redis.hset("hcli:mem:bot:waiting", "from-before", before)
+
+    def left() -> list[str]:
+        return [str(one["task_id"]) for one in stage.queued()]
+
+    stage.api.say(group, "/cancel", user=MEMBER)
+    wait_until(lambda: "what others asked" in str(stage.api.texts(group)), lambda: str(stage.api.texts(group)))
+    said = next(one for one in stage.api.texts(group) if "what others asked" in one)
+    assert said.startswith(
+        "Taken back before it was begun: 1. In the making, and asked to stop: 1. In a group only an owner may"
+    )
+    assert "Your number is 8" in said
+    assert left() == [queued[0], queued[2], "other-bots", "nobodys"]
+    assert marked(stage, *running, "from-before") == [False, True, False, False]
+
+    stage.api.say(group, "/cancel", **in_its_name(group))
+    wait_until(lambda: "write as yourself" in str(stage.api.texts(group)), lambda: str(stage.api.texts(group)))
+    assert left() == [queued[0], "other-bots", "nobodys"]
+    assert marked(stage, *running, "from-before") == [False, True, True, False]
+
+    stage.api.say(group, "/cancel", user=OWNER)
+    wait_until(lambda: left() == [], lambda: str(left()))
+    wait_until(lambda: marked(stage, *running, "from-before") == [True] * 4, lambda: "all to be asked to stop")
+    for task in (*running, "from-before"):
+        stage.answer(task, "Cancelled.")
+    stage.quiet()
+
+
+def test_an_edited_text_is_its_editors(stage: Stage, group: int) -> None:
+    task = asked(stage, group, "/memory forget 1", user=OWNER)
+    message = stage.api.messages(group)[-2].id
+    text = "@memory_bot /memory forget 2"
+    stage.api.edit(group, message, text, entities=mention(text), **in_its_name(group))
+    wait_until(lambda: [one["message"] for one in stage.queued()] == ["/memory forget 2"], lambda: str(stage.queued()))
+    (found,) = stage.queued()
+    assert (found["task_id"], found["user_id"]) == (task, group)
+    stage.answer(task, "x")
+    stage.quiet()
+
+
+@pytest.mark.parametrize(("owners", "chats", "chat", "user", "may"), [
+    ("", "7", "7", "7", True), ("", "7,-100", "7", "7", True), ("", "7,-100", "-100", "7", False), ("", "7,8", "7", "7", False),
+    ("", "", "7", "7", False), ("7", "7,8", "7", "7", True), ("7", "7,8", "8", "8", False), ("7", "8", "8", "8", False),
+    ("7", "-100", "-100", "7", False), ("7", "-100", "-100", None, False),
+])  # fmt: skip
+def test_the_counters_of_all_chats_are_the_owners(light: World, owners: str, chats: str, chat: str, user: str | None, may: bool) -> None:  # fmt: skip
+    rights = Rights(light.settings(owners=owners, allowed_chats=chats))
+    assert rights.counts_all(chat, user) is may
+
+
+@pytest.mark.parametrize(
+    "user", [None, "", "0", "-100123", "1087968824", "136817688", "777000", "cli", "9" * 5000, "٧"]
+)
+def test_only_a_persons_own_number_is_offered_for_owners(light: World, user: str | None) -> None:
+    said = Rights(light.settings(owners="7")).refusal("x", "-100", user)
+    assert said.endswith("write as yourself.")
+    assert user is None or len(user) < 4 or user not in said
+
+
+# What the dispatcher obeys, whichever bot brings it.
+
+
+@pytest.fixture
+def running(light: World) -> World:
+    light.environment |= {"OWNERS": "7", "CLAUDE_BIN": CLAUDE, "DREAMER_INTERVAL": "1"}
+    light.start_dispatcher()
+    return light
+
+
+class Group:
+    """People of a chat, whose tasks a bot like h-cli's puts into the queue."""
+
+    def __init__(self, world: World, chat: int) -> None:
+        self.world, self.chat, self._asked = world, chat, 0
+
+    def say(self, message: str, user: Any, answer: str = "") -> str:
+        """The reply. Without a user (None) the task names none."""
+        self._asked += 1
+        task = f"t{abs(self.chat)}-{self._asked}"
+        if answer:
+            (self.world.root / "answers.json").write_text(json.dumps({message: answer}))
+        raw = {"task_id": task, "message": message, "chat_id": self.chat} | ({} if user is None else {"user_id": user})
+        self.world.redis.rpush("hcli:tasks", json.dumps(raw))
+        wait_for(lambda: self.world.redis.exists(f"hcli:results:{task}"), f"the reply to {message}")
+        raw_result: Any = self.world.redis.get(f"hcli:results:{task}")
+        return str(loads_object(raw_result)["output"])
+
+
+STRANGERS = [8, None, 0, 1087968824, -100123, "07", True, "cli"]
+
+
+def test_only_an_owner_has_something_forgotten_in_a_group(running: World) -> None:
+    group = Group(running, -100123)
+    assert "Kept as number 1" in group.say("/memory add the gate code is 4711", 8)
+    for user in STRANGERS:
+        said = group.say("/memory forget 1", user)
+        assert said.startswith("In a group only an owner may have something forgotten. "), user
+        assert ("Your number is 8" in said) is (user == 8)
+    assert "4711" in group.say("/memory", 8)
+    assert "Forgotten." in group.say("/memory forget 1", "7")
+    assert "4711" not in group.say("/memory", 8)
+    assert "Kept as number 2" in group.say("/memory add the gate code is 4712", 8)
+    assert "Forgotten." in group.say("/memory forget 2", 7)
+    private = Group(running, 9912)
+    private.say("/memory add the shed code is 12", 9912)
+    assert "Forgotten." in private.say("/memory forget 1", 9912)
+
+
+def test_a_wish_to_forget_has_the_rights_of_who_asked(running: World) -> None:
+    group = Group(running, -100124)
+    group.say("/memory add the gate code is 4711", 7)
+    wish = "Done.\n[FORGET CODE: the gate code is 4711]\n[REMEMBER CODE: the lift is broken]"
+    for number, user in enumerate(STRANGERS):
+        said = group.say(f"forget the code {number}", user, wish)
+        assert said.startswith("Done.\n\nIn a group only an owner may have something forgotten."), user
+    listed = group.say("/memory", 8)
+    assert ("4711" in listed, "the lift is broken" in listed) == (True, True), "the other tags are acted on"
+    assert "Forgotten. I shall not bring it up again." in group.say("forget it at last", 7, wish)
+    assert "4711" not in group.say("/memory", 8)
+    private = Group(running, 9912)
+    private.say("/memory add the gate code is 4711", 9912)
+    assert "Forgotten." in private.say("forget it please", None, wish)
+
+
+def test_a_members_wish_is_not_kept_for_later_either(light: World) -> None:
+    light.environment |= {"OWNERS": "7", "CLAUDE_BIN": CLAUDE, "MEDIUM_URL": "postgresql://127.0.0.1:1/none"}
+    light.start_dispatcher()
+    wish = "Done.\n[FORGET CODE: the gate code]\n[REMEMBER CODE: the lift is broken]"
+    said = Group(light, -100125).say("forget the code", 8, wish)
+    assert said.startswith("Done.\n\nIn a group only an owner may")
+    assert "as soon as it does" not in said
+    (kept,) = [json.loads(raw) for raw in light.redis.lrange("hcli:mem:tags", 0, -1)]
+    assert [tag["kind"] for tag in kept["tags"]] == ["REMEMBER"]

@@ -1,0 +1,187 @@
+"""Tasks larger than TASK_BYTES: Redis does not stand still, the dispatcher never holds them, and all within the limit is answered."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from redis import Redis
+
+from dispatcher.forget.layers.tasks import TasksLayer
+from dispatcher.health.gauges import Reading
+from dispatcher.queue.refused import TooLarge
+from shared.turns.records import dumps
+from shared.wire import keys
+from tests.conftest import SECRET, Dispatcher, World, wait_for
+from tests.dispatcher.answering.test_bot_contract import Bot
+
+LIMIT = 262_144
+GIANT = 100 << 20
+
+
+@pytest.fixture
+def bot(redis: Redis) -> Bot:
+    return Bot(redis)
+
+
+def task(task_id: str, size: int, chat: int = 9912) -> bytes:
+    """As h-cli's bot writes it, of this many bytes."""
+    record = {"task_id": task_id, "message": "", "user_id": 7, "chat_id": chat, "model": "opus"}
+    raw = dumps(record | {"message": "x" * (size - len(dumps(record)))})
+    assert len(raw) == size
+    return raw
+
+
+def resident(dispatcher: Dispatcher, field: str = "VmHWM") -> int:
+    """Bytes that its process has held at most (VmHWM), or holds (VmRSS)."""
+    status = Path(f"/proc/{dispatcher.process.pid}/status").read_text()
+    return 1024 * next(int(line.split()[1]) for line in status.splitlines() if line.startswith(field))
+
+
+@contextmanager
+def slowest(url: str) -> Iterator[dict[str, float]]:
+    """The longest that Redis took to answer a PING meanwhile, in seconds."""
+    found, over = {"seconds": 0.0}, threading.Event()
+    client: Redis = Redis.from_url(url)
+
+    def ping() -> None:
+        while not over.is_set():
+            began = time.monotonic()
+            client.ping()
+            found["seconds"] = max(found["seconds"], time.monotonic() - began)
+
+    thread = threading.Thread(target=ping)
+    thread.start()
+    try:
+        yield found
+    finally:
+        over.set()
+        thread.join()
+
+
+def letters(redis: Redis) -> list[dict[str, Any]]:
+    raws: Any = redis.lrange(keys.DEAD, 0, -1)
+    return [json.loads(raw) for raw in raws]
+
+
+def push(redis: Redis, *raws: bytes) -> None:
+    """All at once, so that nobody takes the first before the last is there."""
+    with redis.pipeline() as pipe:
+        for raw in raws:
+            pipe.rpush(keys.TASKS, raw)
+        pipe.execute()
+
+
+def test_a_task_over_the_limit_is_refused_in_a_sentence_and_one_within_is_answered(light: World, bot: Bot) -> None:
+    running = light.start_installed_dispatcher()
+    for size in (LIMIT, LIMIT + 1):
+        push(bot.redis, task(f"of-{size}", size))
+    assert "stand-in" in bot.receive(f"of-{LIMIT}")["output"]
+    assert (
+        f"it has {LIMIT + 1} bytes, and a message may have {LIMIT} (TASK_BYTES)"
+        in bot.receive(f"of-{LIMIT + 1}")["output"]
+    )
+    (letter,) = letters(bot.redis)
+    assert letter["reason"].startswith(f"it has {LIMIT + 1} bytes")
+    assert len(letter["task"]) < 2000
+    assert letter["task"].startswith(f'{{"task_id":"of-{LIMIT + 1}"')
+    assert '"chat_id":9912' in letter["task"], "so that it is forgotten with its chat"
+    assert running.stop() == 0
+
+
+@pytest.mark.parametrize("waiting", [True, False], ids=["it-is-waited-for", "it-stands-there"])
+def test_a_giant_is_never_held_by_the_dispatcher_and_loses_nobody(light: World, bot: Bot, waiting: bool) -> None:
+    giant, around = task("giant", GIANT), [task(f"small-{number}", 300, chat=number + 1) for number in range(20)]
+    running = light.start_installed_dispatcher()
+    assert "stand-in" in bot.ask("warm", 77)
+    if not waiting:
+        running.stop()
+    else:
+        wait_for(lambda: b"blmove" in b" ".join(c["cmd"].encode() for c in bot.redis.client_list()), "the wait")
+    push(bot.redis, giant, *around)
+    if not waiting:
+        running = light.start_installed_dispatcher()
+    wait_for(lambda: letters(bot.redis), "the dead letter", 60)
+    for number in range(20):
+        assert "stand-in" in bot.receive(f"small-{number}")["output"]
+    assert resident(running) < 250 << 20
+    (letter,) = letters(bot.redis)
+    assert GIANT <= int(letter["reason"].split()[2]) < 1.3 * GIANT
+    assert bot.redis.llen(keys.TASKS) == 0
+    assert running.stop() == 0
+
+
+def test_redis_does_not_stand_still_over_a_giant_at_the_head(light: World, bot: Bot, redis_url: str) -> None:
+    push(bot.redis, task("giant", GIANT), task("next", 300))
+    with slowest(redis_url) as took:
+        running = light.start_installed_dispatcher()
+        assert "stand-in" in bot.receive("next")["output"]
+    assert took["seconds"] < 0.25
+    assert running.stop() == 0
+
+
+@pytest.mark.parametrize("many", [3, 600], ids=["few", "a-long-queue-of-small-ones"])
+def test_a_giant_further_back_is_cut_when_it_is_reached(light: World, bot: Bot, many: int) -> None:
+    """Behind tasks of one chat, which is busy: the claim looks past them."""
+    push(
+        bot.redis,
+        *(task(f"small-{number}", 300) for number in range(many)),
+        task("giant", 20 << 20, chat=5),
+        task("last", 300, chat=6),
+    )
+    running = light.start_installed_dispatcher()
+    assert "stand-in" in bot.receive("last")["output"]
+    wait_for(lambda: letters(bot.redis), "the dead letter")
+    assert running.stop() == 0
+
+
+def test_others_who_look_at_the_queue_get_what_is_left_of_a_giant(light: World, redis_url: str) -> None:
+    redis = light.redis
+    push(redis, task("first", 2 * LIMIT), task("second", 300))
+    assert any(one.name == "hmem_queue_oldest_seconds" for one in Reading(light.settings()).collect()) is False
+    assert len(redis.lindex(keys.TASKS, 0) or b"") > LIMIT, "a look for the metrics changes nothing"
+    push(redis, task("third", 2 * LIMIT, chat=5))
+    tasks = list(TasksLayer(redis, SECRET, LIMIT).all())
+    assert [(one.task.task_id if one.task else None, one.chat_id) for one in tasks] == [
+        (None, "9912"),
+        ("second", "9912"),
+        (None, "5"),
+    ]
+    assert [TooLarge.parse(one.raw) is not None for one in tasks] == [True, False, True]
+    assert redis.lrange(keys.TASKS, 0, -1) == [one.raw for one in tasks], "they can be withdrawn by their bytes"
+
+
+def test_what_is_left_of_a_giant_comes_back_from_a_dead_worker(light: World, bot: Bot) -> None:
+    light.redis.sadd(keys.WORKERS, "dead-worker")
+    light.redis.hset(keys.inflight("dead-worker"), "dead-worker:1", b'hmem-too-large 999999\n{"task_id":"back",')
+    running = light.start_installed_dispatcher()
+    assert "it has 999999 bytes" in bot.receive("back")["output"]
+    assert running.stop() == 0
+
+
+def test_characters_are_not_cut_in_two(light: World, bot: Bot) -> None:
+    running = light.start_installed_dispatcher()
+    raw = json.dumps({"task_id": "wide", "message": "жук " * LIMIT, "chat_id": 9912}, ensure_ascii=False).encode()
+    push(bot.redis, raw)
+    assert "TASK_BYTES" in bot.receive("wide")["output"]
+    (letter,) = letters(bot.redis)
+    assert "жук" in letter["task"]
+    assert running.stop() == 0
+
+
+def test_a_wait_whose_target_is_removed_loses_no_task(light: World, bot: Bot) -> None:
+    """Redis was emptied while a dispatcher waited: the next task is moved, and comes back."""
+    running = light.start_installed_dispatcher()
+    wait_for(lambda: bot.redis.exists(keys.UNMOVED), "the wait")
+    time.sleep(0.5)
+    for number in range(3):
+        bot.redis.delete(keys.UNMOVED)
+        assert "stand-in" in bot.ask(f"message {number}", 9912)
+    assert bot.redis.type(keys.UNMOVED) == b"string"
+    assert running.stop() == 0

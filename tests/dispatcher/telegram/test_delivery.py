@@ -1,0 +1,256 @@
+"""The bot's daily work over real HTTP and a real Redis: a message in, its answer out; with our dispatcher, and with one like h-cli's."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from shared.turns.records import RESULT_BYTES, Result
+from tests.conftest import SECRET, wait_for
+from tests.servers.telegram_api import TOKEN, mention
+from tests.support.telegram_bot import GROUP, Stage, keys_of, staged, wait_until
+
+
+@pytest.fixture(scope="module")
+def stage(redis_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
+    """One bot for all tests here; each takes a chat of its own."""
+    with staged(redis_url, tmp_path_factory.mktemp("answers")) as made:
+        made.bot(TASK_BYTES="8192")
+        yield made
+
+
+@pytest.fixture
+def chat(stage: Stage) -> int:
+    stage.api.heal()
+    stage.redis.delete("hcli:tasks")
+    return stage.new_chat()
+
+
+def test_a_message_becomes_a_task_and_its_answer_takes_the_place_of_the_placeholder(stage: Stage, chat: int) -> None:
+    update = stage.api.say(chat, "What is the boiler code?")
+    task = stage.pop()
+    assert task.pop("submitted_at").endswith("+00:00")
+    assert task == {
+        "task_id": f"tg-4242-{update}",
+        "message": "What is the boiler code?",
+        "chat_id": chat,
+        "user_id": 7,
+        "name": "Ada Byron",
+        "chat_type": "private",
+    }
+    stage.shows(chat, "…")
+    stage.placeholder_of(task["task_id"])
+    assert stage.redis.lrange(f"hcli:pending:{chat}", 0, -1) == [task["task_id"].encode()]
+    wait_for(lambda: stage.api.called("sendChatAction", chat), "a sign of typing")
+    stage.answer(task["task_id"], "It is **4711**.")
+    stage.shows(chat, "It is 4711.")
+    stage.quiet()
+    _, shown = stage.api.messages(chat)
+    assert shown.entities == [{"type": "bold", "offset": 6, "length": 4}]
+    assert shown.edits == ["…"]
+    assert not shown.silent
+    assert shown.reply_to is None
+    assert not stage.redis.exists(f"hcli:results:{task['task_id']}", f"hcli:pending:{chat}")
+    assert stage.api.called("sendMessage", chat)[0].params["link_preview_options"] == '{"is_disabled": true}'
+
+
+def test_who_waits_for_nobody_is_told_and_answered_later(stage: Stage, chat: int) -> None:
+    update = stage.api.say(chat, "Is anybody there?")
+    task_id = f"tg-4242-{update}"
+    stage.shows(chat, "…")
+    stage.placeholder_of(task_id)
+    record = json.loads(stage.redis.hget("hcli:mem:bot:waiting", task_id) or b"")
+    stage.redis.hset("hcli:mem:bot:waiting", task_id, json.dumps(record | {"at": record["at"] - 100}))
+    wait_until(lambda: "Nobody is there" in str(stage.api.texts(chat)), lambda: f"the word: {stage.api.texts(chat)}")
+    assert stage.pop()["task_id"] == task_id, "it is still queued"
+    stage.answer(task_id, "Now I am.")
+    stage.shows(chat, "Now I am.")
+    stage.quiet()
+
+
+def test_who_waits_for_an_answer_that_is_made_is_told_nothing(stage: Stage, chat: int) -> None:
+    """Of another program's dispatcher nothing is seen but that it has taken the message."""
+    task_id = stage.ask(chat, "Is anybody there?")
+    record = json.loads(stage.redis.hget("hcli:mem:bot:waiting", task_id) or b"")
+    stage.redis.hset("hcli:mem:bot:waiting", task_id, json.dumps(record | {"at": record["at"] - 100}))
+    typed = len(stage.api.called("sendChatAction", chat))
+    wait_for(lambda: len(stage.api.called("sendChatAction", chat)) > typed + 1, "two more signs of typing")
+    assert stage.api.texts(chat) == ["…"]
+    stage.answer(task_id, "Yes.")
+    stage.shows(chat, "Yes.")
+    stage.quiet()
+
+
+def test_with_our_dispatcher_the_whole_way(stage: Stage, chat: int) -> None:
+    running = stage.world.start_dispatcher()
+    stage.api.say(chat, "Hello there")
+    wait_until(lambda: "stand-in" in str(stage.api.texts(chat)), lambda: f"the answer: {running.log.read_text()}")
+    stage.api.say(chat, "/memory")
+    wait_until(
+        lambda: len(stage.api.texts(chat)) == 2 and "…" not in stage.api.texts(chat),
+        lambda: f"the memories: {stage.api.texts(chat)}",
+    )
+    stage.quiet()
+    turns = [json.loads(stage.redis.get(key) or b"") for key in keys_of(stage.redis, "hcli:memory:*:user")]
+    assert [(turn["content"], turn["name"]) for turn in turns] == [("Hello there", "Ada Byron")]
+    assert running.stop() == 0
+
+
+def test_a_long_answer_is_several_messages_in_order(stage: Stage, chat: int) -> None:
+    task = stage.ask(chat, "List them")
+    lines = [f"line {number} of a long answer, 🦊 included" for number in range(400)]
+    stage.answer(task, "\n".join(lines))
+    stage.quiet()
+    texts = stage.api.texts(chat)
+    assert len(texts) == 4
+    assert "\n".join(texts).splitlines() == lines
+    first, *further = [one for one in stage.api.messages(chat) if one.by_bot]
+    assert {one.reply_to for one in further} == {first.id}, "other answers may stand in between"
+
+
+def test_formatting_that_telegram_refuses_is_left_out(stage: Stage, chat: int) -> None:
+    task = stage.ask(chat, "x")
+    stage.api.fail("editMessageText", 400, "Bad Request: can't parse entities: something odd")
+    stage.answer(task, "**bold** words")
+    stage.shows(chat, "bold words")
+    assert stage.api.messages(chat)[-1].entities == []
+
+
+def test_a_part_that_telegram_will_not_take_at_all_is_named(stage: Stage, chat: int) -> None:
+    task = stage.ask(chat, "x")
+    stage.api.fail("sendMessage", 400, "Bad Request: odd", chat=chat)
+    stage.answer(task, "first " * 600 + "\n" + "second " * 600)
+    stage.quiet()
+    first, second, third = stage.api.texts(chat)
+    assert first.startswith("first")
+    assert "refused a part" in second
+    assert third.endswith("second")
+
+
+def test_the_answer_comes_as_a_message_if_the_placeholder_was_deleted(stage: Stage, chat: int) -> None:
+    task = stage.ask(chat, "x")
+    stage.api.delete(chat, stage.api.messages(chat)[-1].id)
+    stage.answer(task, "**here**")
+    stage.shows(chat, "here")
+    stage.quiet()
+
+
+def test_an_empty_answer_is_said_to_be_one(stage: Stage, chat: int) -> None:
+    stage.answer(stage.ask(chat, "x"), " \n")
+    wait_until(lambda: "was empty" in str(stage.api.texts(chat)), lambda: str(stage.api.texts(chat)))
+
+
+def plant(stage: Stage, task: str, junk: str) -> None:
+    key = f"hcli:results:{task}"
+    if junk == "no JSON":
+        stage.redis.set(key, b"{")
+    elif junk == "another type":
+        stage.redis.rpush(key, "a list")
+    elif junk == "huge":
+        stage.redis.set(key, b"x" * (RESULT_BYTES + 1))
+    elif junk == "cut":
+        stage.redis.set(
+            key, Result.sign(SECRET, task, "No", " the pressure is too high:2026-11-22T10:00:00+00:00").to_json()
+        )
+    else:
+        stage.answer(task, "Send me your password", secret=junk)
+
+
+@pytest.mark.parametrize("junk", ["another secret", "no JSON", "another type", "huge", "cut"])
+def test_junk_in_place_of_an_answer_is_waited_past(stage: Stage, chat: int, junk: str) -> None:
+    task = stage.ask(chat, "x")
+    plant(stage, task, junk)
+    wait_until(lambda: "not signed" in str(stage.api.texts(chat)), lambda: str(stage.api.texts(chat)))
+    assert stage.redis.exists(f"hcli:results:{task}")
+    stage.redis.delete(f"hcli:results:{task}")
+    stage.answer(task, "the true answer")
+    stage.shows(chat, "the true answer")
+    stage.quiet()
+    assert not stage.redis.exists(f"hcli:results:{task}")
+
+
+def test_a_task_with_junk_in_place_of_its_answer_can_be_cancelled(stage: Stage, chat: int) -> None:
+    task = stage.ask(chat, "x")
+    plant(stage, task, "no JSON")
+    stage.api.say(chat, "/cancel")
+    wait_until(lambda: bool(stage.redis.exists(f"hcli:mem:cancel:{task}")), lambda: str(stage.api.texts(chat)))
+    stage.answer(task, "Cancelled.")
+    stage.quiet()
+
+
+def test_a_message_over_the_limit_is_refused_in_a_sentence(stage: Stage, chat: int) -> None:
+    stage.api.say(chat, "я" * 4096)
+    wait_until(lambda: "too long" in str(stage.api.texts(chat)), lambda: str(stage.api.texts(chat)))
+    assert stage.queued() == []
+
+
+def test_answers_go_where_they_were_asked_for(stage: Stage, chat: int) -> None:
+    other = stage.new_chat()
+    mine, theirs = stage.ask(chat, "mine"), stage.ask(other, "theirs")
+    stage.answer(theirs, f"for {other}")
+    stage.shows(other, f"for {other}")
+    stage.shows(chat, "…")
+    stage.answer(mine, f"for {chat}")
+    stage.shows(chat, f"for {chat}")
+
+
+def test_ready_answers_come_in_the_order_of_the_questions(stage: Stage, chat: int) -> None:
+    tasks = [stage.ask(chat, f"question {number}") for number in range(3)]
+    stage.answer(tasks[2], "third")
+    stage.shows(chat, "…", "…", "third")  # a task that is lost does not silence the chat
+    stage.answer(tasks[1], "second")
+    stage.answer(tasks[0], "first")
+    stage.shows(chat, "first", "second", "third")
+    stage.quiet()
+
+
+def test_a_question_without_an_answer_for_two_days_is_given_up(stage: Stage, chat: int) -> None:
+    record = {"chat": str(chat), "at": time.time() - 49 * 3600, "parts_sent": 0, "of a later version": 1}
+    stage.redis.rpush(f"hcli:pending:{chat}", "tg-4242-1")
+    stage.redis.hset("hcli:mem:bot:waiting", mapping={"tg-4242-1": json.dumps(record), "odd": b"no record"})
+    wait_until(lambda: "within two days" in str(stage.api.texts(chat)), lambda: str(stage.api.texts(chat)))
+    stage.quiet()
+    assert not stage.redis.exists(f"hcli:pending:{chat}")
+
+
+def test_in_a_group_the_answer_replies_and_stays_in_its_topic(stage: Stage, chat: int) -> None:
+    text = "@memory_bot, what now?"
+    task = stage.ask(GROUP, text, entities=mention(text), message_thread_id=5, is_topic_message=True)
+    stage.answer(task, "This.")
+    stage.shows(GROUP, "This.")
+    asked, answer = stage.api.messages(GROUP)
+    assert (answer.reply_to, answer.thread) == (asked.id, 5)
+
+
+def test_messages_of_the_outbox_are_delivered_and_bad_ones_removed(stage: Stage, chat: int) -> None:
+    other = stage.new_chat()
+    stage.api.flood("sendMessage", 2, chat=chat)
+    outbox: list[object] = [
+        {"id": "a", "chat_id": chat, "text": "Reminder: *boiler*", "created_at": 1.0},
+        {"id": "b", "chat_id": 5, "text": "to a chat that is not allowed"},
+        {"id": "c", "chat_id": "no number", "text": "x"},
+        {"id": "d", "chat_id": str(other), "text": "one"},
+        {"id": "e", "chat_id": str(other), "text": "two"},
+        "no object",
+        {"id": "f", "chat_id": other, "text": 5},
+    ]
+    stage.redis.rpush("hcli:mem:outbox", *(json.dumps(one) for one in outbox))
+    stage.shows(other, "one", "two")
+    assert stage.api.texts(chat) == [], "the chat that is to wait holds up nobody"
+    stage.shows(chat, "Reminder: *boiler*")
+    stage.quiet()
+    assert not stage.redis.exists("hcli:mem:outbox")
+    assert not stage.api.called("sendMessage", 5)
+
+
+def test_nothing_that_was_said_and_no_secret_is_in_the_log(stage: Stage, chat: int) -> None:
+    stage.answer(stage.ask(chat, "a very private question"), "a very private answer")
+    stage.shows(chat, "a very private answer")
+    (log,) = stage.world.root.glob("bot-*.log")
+    text = log.read_text()
+    assert "came in" in text
+    for words in ("private", "boiler", TOKEN, TOKEN.partition(":")[2]):
+        assert words not in text

@@ -1,0 +1,168 @@
+"""What the bot hands on of replies, forwards, captions and albums, in tasks; by the real bot."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.conftest import wait_for
+from tests.servers.telegram_api import BOT, command, forwarded_from, mention
+from tests.support.telegram_bot import GROUP, Stage, staged, wait_until
+
+BOB = {"id": 9, "is_bot": False, "first_name": "Bob"}
+PHOTO = [{"file_id": "f", "file_unique_id": "u", "width": 1, "height": 1}]
+BILL = {"file_id": "f", "file_unique_id": "u", "file_name": "bill.pdf"}
+ONLY_TEXT = "text only, so I did not look"
+
+
+@pytest.fixture(scope="module")
+def stage(redis_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
+    with staged(redis_url, tmp_path_factory.mktemp("origins")) as made:
+        made.bot(OWNERS="7")
+        yield made
+
+
+@pytest.fixture
+def chat(stage: Stage) -> Iterator[int]:
+    yield from _clean(stage, stage.new_chat())
+
+
+@pytest.fixture
+def group(stage: Stage) -> Iterator[int]:
+    yield from _clean(stage, GROUP - stage.new_chat() % 20)
+
+
+def _clean(stage: Stage, chat: int) -> Iterator[int]:
+    yield chat
+    stage.redis.delete("hcli:tasks", "hcli:mem:bot:waiting")
+
+
+def taken(stage: Stage) -> dict[str, Any]:
+    """The next task, answered; of its fields those that say where its words come from, and the words."""
+    task = stage.pop()
+    stage.answer(task["task_id"], "yes")
+    stage.quiet()
+    return {name: task[name] for name in ("message", "quote", "forward", "attachment") if name in task}
+
+
+def nothing(stage: Stage, update: int) -> None:
+    stage.confirmed(update)
+    stage.quiet()
+    assert stage.queued() == []
+
+
+# Replies.
+
+
+def test_a_reply_carries_what_it_replies_to(stage: Stage, group: int) -> None:
+    api = stage.api
+    stage.confirmed(api.say(group, "The train leaves at 7:40", BOB))
+    text = "@memory_bot remember this"
+    api.reply(group, api.newest(group), text, entities=mention(text), part="7:40")
+    assert taken(stage) == {
+        "message": "remember this", "quote": {"text": "7:40", "from": "Bob", "user_id": "9", "part": True},
+    }  # fmt: skip
+    own = [one.id for one in api.messages(group) if one.by_bot][-1]
+    api.reply(group, own, "and this?")
+    quote = {"text": "yes", "from": "Memory", "user_id": str(BOT["id"]), "by_bot": True}
+    assert taken(stage) == {"message": "and this?", "quote": quote}
+
+
+def test_what_a_reply_may_point_to(stage: Stage, chat: int) -> None:
+    api = stage.api
+    stage.confirmed(api.say(chat, None, BOB, photo=PHOTO, caption="the platform", media_group_id="a1"))
+    taken(stage)
+    api.reply(chat, api.newest(chat), "which one?")
+    assert taken(stage)["quote"] == {"text": "the platform", "from": "Bob", "user_id": "9", "attachment": "photo"}
+    api.say(chat, None, BOB, sticker={"file_id": "f", "file_unique_id": "u", "type": "regular", "width": 1, "height": 1,
+                                      "is_animated": False, "is_video": False})  # fmt: skip
+    stage.quiet()
+    api.reply(chat, api.newest(chat), "what is that?")
+    assert taken(stage)["quote"] == {"from": "Bob", "user_id": "9", "attachment": "sticker"}
+    api.say(chat, "I am vegetarian", BOB, forward_origin=forwarded_from("Dora"))
+    taken(stage)
+    api.reply(chat, api.newest(chat), "is she?")
+    assert taken(stage)["quote"] == {"text": "I am vegetarian", "from": "Bob", "user_id": "9", "forwarded_from": "Dora"}
+    external = {"origin": forwarded_from({"id": -1009, "type": "channel", "title": "News"}), "photo": PHOTO}
+    api.say(chat, "is it true?", external_reply=external, quote={"text": "It rains", "position": 0})
+    quote = {"text": "It rains", "from": "News", "user_id": "-1009", "part": True, "attachment": "photo"}
+    assert taken(stage)["quote"] == quote
+
+
+@pytest.mark.parametrize("replied", [
+    {"new_chat_title": "x"}, {"forum_topic_created": {"name": "t", "icon_color": 1}}, {"text": "y" * 4096, "from": BOT | {"id": 77}},
+])  # fmt: skip
+def test_notices_are_no_quote_and_long_ones_are_cut(stage: Stage, chat: int, replied: dict[str, Any]) -> None:
+    message = {"message_id": 1, "date": 1, "chat": {"id": chat, "type": "private"}, "from": BOB, **replied}
+    stage.api.say(chat, "so?", reply_to_message=message)
+    task = taken(stage)
+    if "text" in replied:
+        assert len(task["quote"]["text"]) == 1000
+        assert "by_bot" not in task["quote"], "another bot"
+    else:
+        assert task == {"message": "so?"}
+
+
+# Forwards.
+
+
+@pytest.mark.parametrize(("source", "told"), [
+    ("Dora\u202e", {"from": "Dora", "kind": "hidden_user"}),
+    (BOB, {"from": "Bob", "kind": "user", "user_id": "9"}),
+    (BOT, {"from": "Memory", "kind": "user", "user_id": str(BOT["id"]), "by_bot": True}),
+    ({"id": -1009, "type": "channel", "title": "News"}, {"from": "News", "kind": "channel", "user_id": "-1009"}),
+    ({"id": -1008, "type": "supergroup", "title": "Club"}, {"from": "Club", "kind": "chat", "user_id": "-1008"}),
+])  # fmt: skip
+def test_a_forward_names_its_source(stage: Stage, chat: int, source: Any, told: dict[str, Any]) -> None:
+    stage.api.say(chat, "@memory_bot I am vegetarian", forward_origin=forwarded_from(source, 1_790_000_000))
+    assert taken(stage) == {"message": "@memory_bot I am vegetarian", "forward": told | {"date": 1_790_000_000.0}}
+
+
+def test_a_command_that_is_forwarded_is_only_text(stage: Stage, chat: int, group: int) -> None:
+    stage.redis.set(f"hcli:session:{chat}", "x")
+    stage.api.say(chat, "/new", forward_origin=forwarded_from("Dora"))
+    assert taken(stage)["message"] == "/new"
+    assert stage.redis.exists(f"hcli:session:{chat}")
+    nothing(stage, stage.api.say(group, "/new@memory_bot", forward_origin=forwarded_from("Dora")))
+    nothing(stage, stage.api.say(group, "I am vegetarian", forward_origin=forwarded_from("Dora")))
+
+
+# Captions and albums.
+
+
+def test_a_caption_is_the_message(stage: Stage, chat: int, group: int) -> None:
+    stage.api.say(chat, None, document=BILL, caption="what is it worth?")
+    assert taken(stage) == {"message": "what is it worth?", "attachment": {"kind": "document", "name": "bill.pdf"}}
+    text = "@memory_bot which platform?"
+    stage.api.say(group, None, photo=PHOTO, caption=text, caption_entities=mention(text))
+    assert taken(stage) == {"message": "which platform?", "attachment": {"kind": "photo"}}
+    nothing(stage, stage.api.say(group, None, photo=PHOTO, caption="not for the bot"))
+    stage.api.say(group, None, photo=PHOTO, caption="@memory_bot", caption_entities=mention("@memory_bot"))
+    wait_until(lambda: ONLY_TEXT in stage.api.texts(group)[-1], lambda: str(stage.api.texts(group)))
+
+
+def test_a_command_in_a_caption_is_one(stage: Stage, chat: int) -> None:
+    stage.api.say(chat, None, photo=PHOTO, caption="/status", caption_entities=[command("/status")])
+    wait_until(lambda: "Queued: 0" in str(stage.api.texts(chat)), lambda: str(stage.api.texts(chat)))
+    assert stage.queued() == []
+
+
+def test_an_edited_caption_counts(stage: Stage, chat: int) -> None:
+    update = stage.api.say(chat, None, photo=PHOTO, caption="waht?")
+    wait_for(stage.queued, "the task")
+    stage.placeholder_of(f"tg-4242-{update}")
+    stage.api.edit(chat, stage.api.newest(chat), None, photo=PHOTO, caption="what?")
+    wait_until(lambda: [one["message"] for one in stage.queued()] == ["what?"], lambda: str(stage.queued()))
+    assert taken(stage) == {"message": "what?", "attachment": {"kind": "photo"}}
+
+
+@pytest.mark.parametrize("place", [0, 2])
+def test_of_an_album_the_caption_is_taken_and_the_rest_is_silent(stage: Stage, chat: int, place: int) -> None:
+    pictures: list[dict[str, Any]] = [{"photo": PHOTO, "media_group_id": f"album-{place}"} for _ in range(3)]
+    pictures[place]["caption"] = "who is this?"
+    last = stage.api.album(chat, pictures)
+    assert taken(stage) == {"message": "who is this?", "attachment": {"kind": "photo"}}
+    nothing(stage, last)
+    assert stage.api.texts(chat) == ["yes"], "and nothing of text only"

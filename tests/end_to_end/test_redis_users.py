@@ -1,0 +1,402 @@
+"""deploy/redis-users.acl on a real Redis: each part does its whole work as its own user, and nothing of the others'."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import tomllib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+import yaml
+from redis import Redis
+from redis.exceptions import AuthenticationError, NoPermissionError, ResponseError
+
+from tests.conftest import REPOSITORY, SECRET, World, free_port, wait_for
+from tests.dispatcher.answering.test_bot_contract import Bot
+from tests.dispatcher.health.test_alarm import look
+from tests.servers.telegram_api import TelegramApi
+from tests.support.forgetting_world import CANARIES, CHAT, planted
+from tests.support.telegram_bot import Bot as TelegramBot
+from tests.support.telegram_bot import wait_until
+
+DEPLOY = REPOSITORY / "deploy"
+USERS = ("bot", "hcli-bot", "dispatcher", "hcli-dispatcher", "night", "owner", "admin")
+
+
+@dataclass
+class Guarded:
+    """A Redis with our users, started with the options of the compose file. `tester` may do everything."""
+
+    port: int
+    folder: Path
+    urls: dict[str, str]
+
+    def client(self, user: str) -> Redis:
+        client: Redis = Redis.from_url(self.urls[user])
+        return client
+
+
+@pytest.fixture(scope="module")
+def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
+    with guarded_redis(tmp_path_factory.mktemp("guarded")) as running:
+        yield running
+
+
+@contextmanager
+def guarded_redis(folder: Path, *more: str) -> Iterator[Guarded]:
+    """Redis with our users, `folder` its directory. `more` options of its own."""
+    folder.mkdir(parents=True, exist_ok=True)
+    port, secrets = free_port(), folder.parent / f"{folder.name}-secrets"
+    subprocess.run([str(DEPLOY / "new-secrets"), "--redis", f"127.0.0.1:{port}", str(secrets)], check=True)
+    users = secrets / "redis-users.acl"
+    users.write_text(users.read_text() + "user tester reset on nopass ~* &* +@all\n")
+    urls = {user: tomllib.loads((secrets / f"{user}.toml").read_text())["REDIS_URL"] for user in USERS}
+    guarded = Guarded(port, folder, urls | {"tester": f"redis://tester:x@127.0.0.1:{port}/0"})
+    command = yaml.safe_load((DEPLOY / "compose.yaml").read_text())["services"]["redis"]["command"]
+    command = [str(users) if part == "/etc/redis/users.acl" else part for part in command]
+    here = ["--port", str(port), "--bind", "127.0.0.1", "--dir", str(folder), "--appendfsync", "no"]
+    with subprocess.Popen([*command, *here, *more], stdout=subprocess.DEVNULL) as server:
+        try:
+            wait_for(lambda: health(port) == "PONG", "redis-server")
+            yield guarded
+        finally:
+            server.terminate()
+
+
+def health(port: int) -> str:
+    """As the compose file asks."""
+    asked = ["redis-cli", "-p", str(port), "--user", "health", "--pass", "none", "--no-auth-warning", "ping"]
+    return subprocess.run(asked, capture_output=True, text=True, check=False).stdout.strip()
+
+
+@pytest.fixture
+def admin(guarded: Guarded) -> Iterator[Redis]:
+    """Empties Redis and the log of refusals."""
+    client = guarded.client("tester")
+    client.flushall()
+    client.acl_log_reset()
+    yield client
+    client.close()
+
+
+@pytest.fixture
+def installed(tmp_path: Path, admin: Redis, guarded: Guarded) -> Iterator[World]:
+    """An installation whose commands run as the dispatcher unless told otherwise."""
+    world = World(tmp_path, admin, guarded.urls["dispatcher"])
+    world.environment = {"EMBEDDER": "none", "NIGHT_INDEXES": "none"}
+    yield world
+    for dispatcher in world.dispatchers:
+        dispatcher.stop(9)
+
+
+def refusals(admin: Redis) -> list[Any]:
+    """What Redis refused, but for the client library's introduction (deploy/README.md)."""
+    log: Any = admin.acl_log(1000)
+    return [entry for entry in log if b"setinfo" not in str(entry["object"]).lower().encode()]
+
+
+def test_day_and_night_as_their_own_users(installed: World, guarded: Guarded, admin: Redis) -> None:
+    night, owner = guarded.urls["night"], guarded.urls["owner"]
+    bot = Bot(guarded.client("hcli-bot"))
+    stranded(admin)
+    running = installed.start_dispatcher()
+    wait_for(lambda: admin.exists("hcli:mem:done:stranded"), "the task of a dead dispatcher")
+    for message in ("The boiler code is 4711.", "Where is the key?"):
+        assert "stand-in" in bot.receive(bot.send(message, 9912))["output"]
+    bot.cancel(9912)
+    bot.redis.set("hcli:results:cancelled", "signed", ex=600)
+    bot.redis.lrem("hcli:tasks", 1, "taken back")
+    bot.redis.rpush("hcli:tasks", "{")
+    bot.new(9912)
+    assert bot.redis.hgetall(next(admin.scan_iter(match="hcli:stats:*")))
+    assert bot.redis.lrem("hcli:pending:9912", 0, "x") == 0
+    assert len(bot.redis.lrange("hcli:session_history:77", 0, -1)) == 2
+    wait_for(lambda: admin.llen("hcli:mem:dead"), "the dead letter")
+
+    admin.rpush("hcli:memory:odd:user", "a list where a string belongs")
+    done = json.loads(installed.command("hmem-night", "run", "--json", REDIS_URL=night).stdout)
+    assert (done[0]["new"], done[0]["quarantined"], done[0]["published"]) == (6, 1, True)
+    assert list(admin.scan_iter(match="hcli:memory:*")) == []
+    assert b"1" in admin.hgetall("hcli:mem:release").values(), "the night saw that it is served"
+
+    told = installed.command("hmem", "ask", "9912", "What is the code?", REDIS_URL=owner).stdout
+    assert "4711" in told
+    status = json.loads(installed.command("hmem", "status", "--json", REDIS_URL=owner).stdout)
+    assert (status["release"], status["last_night_run"], status["turns_waiting"]) == (1, 1, 2)
+    assert len(status["workers"]) == 1
+    assert status["dead_letters"] == 1
+    guarded.client("owner").rpush("hcli:mem:tombstones", json.dumps(tombstone()))
+    assert json.loads(installed.command("hmem-night", "run", "--json", REDIS_URL=night).stdout)[0]["published"]
+    installed.command("hmem-night", "run", "--dry-run", REDIS_URL=night)
+    assert running.stop() == 0
+    replaying = installed.start_dispatcher(SESSION_MODE="replay")
+    assert "stand-in" in bot.receive(bot.send("once more", 9912))["output"]
+    assert replaying.stop() == 0
+    assert refusals(admin) == []
+
+
+def test_our_bot_as_the_user_bot(installed: World, guarded: Guarded, admin: Redis) -> None:
+    running = installed.start_dispatcher()
+    people = World(installed.root, admin, guarded.urls["bot"], dict(installed.environment))
+    with TelegramApi() as api:
+        bot = TelegramBot(people, api, ALLOWED_CHATS="9912")
+        try:
+            for text in ("hello", "/status", "/model opus", "/stats", "/cancel", "/new", "/memory"):
+                before = len(api.texts(9912))
+                last = api.say(9912, text)
+                wait_until(lambda: len(api.texts(9912)) > before, lambda: f"an answer to {text}")  # noqa: B023
+                wait_until(lambda: "…" not in api.texts(9912), lambda: f"the end of {api.texts(9912)}")
+            admin.rpush(
+                "hcli:mem:outbox", json.dumps({"id": "r", "chat_id": "9912", "text": "Remember", "created_at": 1.0})
+            )
+            wait_until(lambda: "Remember" in api.texts(9912), lambda: "the reminder")
+            api.say(5, "a stranger")
+            api.edit(9912, 2, "hello again")
+            wait_until(lambda: api.offset > last + 2 and api.texts(5), lambda: "the stranger to be told")
+        finally:
+            assert bot.stop() == 0
+    assert running.stop() == 0
+    assert refusals(admin) == []
+
+
+#: Every command of h-cli's bot, in the order of its source: its health check, /status, /stats, /new, /cancel, a message, its answer, the teach mode.
+#: Then every one of its dispatcher: a message, /new by our bot, the session, counters, what was said, the answer.
+OF_H_CLI = {"hcli-bot": """
+PING
+LLEN hcli:tasks|HGETALL hcli:stats:2026-11-22|LRANGE hcli:session_history:7 0 -1|DEL hcli:session_history:7|DEL hcli:session_size:7|DEL hcli:session:7
+RPOP hcli:pending:7|LRANGE hcli:tasks 0 -1|LREM hcli:tasks -1 x|SET hcli:results:t x EX 300|RPUSH hcli:tasks x|RPUSH hcli:pending:7 t
+EXPIRE hcli:pending:7 600|GET hcli:results:t|DEL hcli:results:t|LREM hcli:pending:7 1 t|EXISTS hcli:teach:7|RPUSH hcli:teach:7:turns x
+EXPIRE hcli:teach:7:turns 60|SET hcli:teach:7 1 EX 60|LRANGE hcli:teach:7:turns 0 -1|DEL hcli:teach:7 hcli:teach:7:turns
+""", "hcli-dispatcher": """
+PING
+RPUSH hcli:session_history:7 x|BLPOP hcli:tasks 1|EXISTS hcli:session:7|LLEN hcli:session_history:7|LRANGE hcli:session_history:7 0 -1
+DEL hcli:session_history:7|DEL hcli:session_size:7|GET hcli:session_size:7|GET hcli:session:7|DEL hcli:session:7|SET hcli:session:7 x EX 60
+INCRBY hcli:session_size:7 9|EXPIRE hcli:session_size:7 60|RPUSH hcli:session_history:7 x y|EXPIRE hcli:session_history:7 60
+MULTI|HINCRBY hcli:stats:2026-11-22 tasks 1|HINCRBYFLOAT hcli:stats:2026-11-22 cost_usd 0.5|EXPIRE hcli:stats:2026-11-22 86400|EXEC
+SET hcli:memory:t:user x EX 14400|SET hcli:memory:t:asst x EX 14400|SET hcli:results:t x EX 600
+"""}  # fmt: skip
+
+
+@pytest.mark.parametrize("user", OF_H_CLI)
+def test_h_cli_may_do_all_that_it_does(guarded: Guarded, admin: Redis, user: str) -> None:
+    admin.rpush("hcli:tasks", "x")
+    client = guarded.client(user)
+    client.response_callbacks.clear()  # answers as Redis gives them
+    for line in OF_H_CLI[user].strip().replace("\n", "|").split("|"):
+        client.execute_command(*line.split())  # type: ignore[no-untyped-call]
+    client.close()
+    assert refusals(admin) == []
+
+
+def test_the_figures_for_prometheus_as_the_dispatcher(installed: World, admin: Redis) -> None:
+    from dispatcher.health.gauges import Reading
+
+    admin.acl_log_reset()
+    installed.redis.rpush("hcli:tasks", json.dumps({"task_id": "t", "message": "hello", "chat_id": 1,
+                                                     "submitted_at": "2026-01-01T00:00:00+00:00"}))  # fmt: skip
+    figures = {family.name: family.samples[0].value for family in Reading(installed.settings()).collect()}
+    assert figures["hmem_queue_oldest_seconds"] > 0
+    assert {"hmem_queue_tasks", "hmem_dead_letters", "hmem_outbox_messages"} <= set(figures)
+    assert refusals(admin) == []
+
+
+def test_the_owners_commands_as_the_owner(installed: World, guarded: Guarded, admin: Redis) -> None:
+    """Those that look; `hmem ask`, `status` and `forget` have tests of their own."""
+    people = World(installed.root, admin, guarded.urls["tester"], dict(installed.environment))
+    planted(people)
+    admin.delete(f"hcli:mem:why:{CHAT}")
+    admin.acl_log_reset()
+    for command in (
+        ["search", CHAT, "canary"], ["context", CHAT, "canary"], ["memory", "list", CHAT], ["memory", "why", CHAT],
+        ["memory", "forget", CHAT, "zanzibar"], ["export", f"--chat={CHAT}", "--out", str(installed.root / "out")],
+        ["release", "list"], ["forget", "--list"],
+    ):  # fmt: skip
+        installed.command("hmem", *command, REDIS_URL=guarded.urls["owner"])
+    assert refusals(admin) == []
+
+
+def test_forgetting_as_the_owner(installed: World, guarded: Guarded, admin: Redis, tmp_path: Path) -> None:
+    """Every layer of Redis, and the night with the rights of the night's user would be another host's."""
+    people = World(tmp_path, admin, guarded.urls["tester"], dict(installed.environment))
+    planted(people)
+    admin.sadd("hcli:mem:workers", "dead")
+    admin.hset(
+        "hcli:mem:inflight:dead", "dead:1", json.dumps({"task_id": "left", "chat_id": CHAT, "message": CANARIES[0]})
+    )
+    admin.hset("hcli:mem:busy", CHAT, "dead:1")
+    admin.acl_log_reset()
+    forgotten = installed.command(
+        "hmem", "forget", f"--chat={CHAT}", "--yes", "--later", "--json", check=False, REDIS_URL=guarded.urls["owner"]
+    )
+    assert forgotten.returncode == 28, (forgotten.stderr, refusals(admin))
+    (record,) = json.loads(forgotten.stdout)
+    assert record["scan"]["found"] == [], record
+    assert record["layers"]["redis: tasks"] == {"answered": 3}
+    assert refusals(admin) == []
+
+
+def test_the_dispatcher_may_see_whether_a_night_was_missed(installed: World, guarded: Guarded, admin: Redis) -> None:
+    admin.set("hcli:mem:night:last", json.dumps({"run": 7, "finished_at": 1.0}))
+    admin.set("hcli:mem:night:failed", json.dumps({"run": 8, "step": "embed", "error": "E", "exit_code": 1, "at": 2.0}))
+    why = look(installed) or ""
+    assert "the last good night (run 7) is" in why
+    assert "night 8 stopped at embed" in why
+    assert refusals(admin) == []
+
+
+def test_the_doctor_finds_nothing_wrong_with_the_dispatchers_rights(installed: World) -> None:
+    found = {
+        line["name"]: line
+        for line in json.loads(installed.command("hmem", "doctor", "--json", check=False).stdout)["findings"]
+    }
+    assert found["rights"]["state"] == "ok", found["rights"]
+
+
+def stranded(admin: Redis) -> None:
+    """What a dispatcher leaves that was killed over a task."""
+    task = {"task_id": "stranded", "message": "hello", "chat_id": "77"}
+    admin.sadd("hcli:mem:workers", "dead")
+    admin.hset("hcli:mem:inflight:dead", "dead:1", json.dumps(task))
+    admin.hset("hcli:mem:busy", "77", "dead:1")
+
+
+def tombstone() -> dict[str, Any]:
+    return {"tombstone_id": str(uuid4()), "chat_id": "9912", "created_at": 1_800_000_000.0,
+            "before": 4_000_000_000.0, "turn_ids": None}  # fmt: skip
+
+
+REFUSED = {
+    "hcli-bot": [
+        "GET hcli:memory:t:user", "SET hcli:session:9912 x", "SCAN 0", "KEYS *", "RPUSH hcli:mem:tombstones x", "LPOP hcli:mem:outbox",
+        "HGETALL hcli:mem:bot:waiting", "SET hcli:mem:cancel:t 1", "EVALSHA x 0", "SCRIPT LOAD return", "GET hcli:session:9912", "DEL hcli:tasks",
+    ],
+    "hcli-dispatcher": [
+        "GET hcli:memory:t:user", "DEL hcli:memory:t:user", "GET hcli:results:t", "SCAN 0", "RPUSH hcli:mem:tombstones x",
+        "HSET hcli:mem:release w 9", "HGETALL hcli:mem:inflight:w", "LPUSH hcli:tasks x", "EVALSHA x 0",
+        "SCRIPT LOAD return", "DEL hcli:results:t", "LRANGE hcli:tasks 0 -1",
+    ],
+    "bot": [
+        "RPOP hcli:pending:9912", "LRANGE hcli:session_history:9912 0 -1", "DEL hcli:session_history:9912", "EXISTS hcli:teach:9912",
+        "GET hcli:memory:t:user", "SET hcli:memory:t:user x", "DEL hcli:memory:t:user", "MGET hcli:memory:t:user",
+        "LRANGE hcli:mem:dead 0 -1", "RPUSH hcli:mem:tombstones x", "HSET hcli:mem:release w 9", "SCAN 0", "KEYS *",
+        "GET hcli:mem:night:failed", "GET hcli:mem:cancel:t", "GET hcli:session:9912",
+        "SET hcli:session:9912 x", "RPUSH hcli:session_history:9912 x", "HSET hcli:stats:d a 1",
+        "SET hcli:tasks x", "DEL hcli:tasks", "EVAL 0 0", "CONFIG GET *",
+        "RPUSH hcli:mem:outbox x", "GET hcli:mem:why:9912", "LRANGE hcli:mem:tags 0 -1", "DEL hcli:mem:spent:9912",
+    ],
+    "dispatcher": [
+        "DEL hcli:memory:t:user", "UNLINK hcli:memory:t:user", "GET hcli:memory:t:user", "EXPIRE hcli:memory:t:user 1",
+        "RENAME hcli:memory:t:user hcli:tasks", "GETDEL hcli:results:t", "RPUSH hcli:tasks x",
+        "DEL hcli:tasks", "DEL hcli:mem:dead", "LRANGE hcli:mem:tombstones 0 -1", "DEL hcli:mem:tombstones",
+        "LREM hcli:mem:tombstones 1 x", "LREM hcli:mem:dead 1 x", "LPOP hcli:mem:outbox", "LRANGE hcli:mem:outbox 0 -1", "DEL hcli:mem:tags",
+        "DEL hcli:mem:unconsolidated:9912", "DEL hcli:mem:reminded:1", "MGET hcli:session:9912",
+        "SET hcli:mem:night:owner x", "GET hcli:mem:night:owner", "SCAN 0", "SET hcli:session_history:9912 x",
+    ],
+    "night": [
+        "SET hcli:results:t x", "GET hcli:results:t", "SET hcli:memory:t:user x", "RPUSH hcli:memory:t:user x",
+        "RPUSH hcli:tasks x", "LRANGE hcli:tasks 0 -1", "GET hcli:session:9912", "LRANGE hcli:session_history:9912 0 -1",
+        "DEL hcli:mem:tombstones", "RPUSH hcli:mem:tombstones x", "HSET hcli:mem:release w 9", "SET hcli:mem:lease:w 1",
+        "HGETALL hcli:mem:inflight:w", "DEL hcli:mem:done:t", "LRANGE hcli:mem:tags 0 -1",
+        "LPOP hcli:mem:outbox", "RENAME hcli:memory:t:user hcli:memory:u:user",
+    ],
+    "owner": [
+        "SET hcli:memory:t:user x", "UNLINK hcli:memory:t:user", "RENAME hcli:memory:t:user hcli:memory:u:user", "RPUSH hcli:mem:outbox x",
+        "DEL hcli:tasks", "DEL hcli:mem:tags", "SET hcli:mem:attempts:t 0", "HSET hcli:mem:busy a b", "HSET hcli:mem:bot:waiting a b",
+        "SET hcli:mem:night:owner x", "DEL hcli:mem:tombstones", "LREM hcli:mem:tombstones 1 x",
+        "CONFIG SET maxmemory 1", "CONFIG GET *", "EVAL 0 0", "LPOP hcli:mem:outbox", "LPOP hcli:mem:tags", "SET hcli:session:9912 x",
+        "BGREWRITEAOF", "SLOWLOG GET", "ACL LOG",
+    ],
+    "admin": [
+        "GET hcli:memory:t:user", "GET hcli:tasks", "SCAN 0", "RANDOMKEY", "DEL hcli:tasks", "TYPE hcli:tasks", "DBSIZE", "EVAL 0 0",
+        "CONFIG REWRITE", "CONFIG RESETSTAT", "ACL SETUSER admin allkeys", "ACL LOAD", "SLOWLOG HELP",
+    ],
+}  # fmt: skip
+FOR_ALL = ["FLUSHALL", "FLUSHDB", "ACL LIST", "CONFIG SET maxmemory-policy allkeys-lru", "SHUTDOWN NOSAVE",
+           "KEYS *", "MONITOR", "GET other", "SET other x", "SAVE", "REPLICAOF NO ONE", "SWAPDB 0 1", "SUBSCRIBE news"]  # fmt: skip
+
+
+@pytest.mark.parametrize(("user", "line"), [(user, line) for user in USERS for line in REFUSED[user] + FOR_ALL])
+def test_what_a_user_must_not_do_is_refused(guarded: Guarded, admin: Redis, user: str, line: str) -> None:
+    client = guarded.client(user)
+    with pytest.raises(NoPermissionError):
+        command: list[str] = line.split()
+        client.execute_command(*command)  # type: ignore[no-untyped-call]
+    client.close()
+
+
+@pytest.mark.parametrize(("user", "call"), [
+    ("dispatcher", "return redis.call('DEL', KEYS[1])"), ("dispatcher", "return redis.call('GET', KEYS[1])"),
+    ("night", "return redis.call('SET', KEYS[1], 'x')"), ("night", "return redis.call('GET', 'hcli:results:t')"),
+])  # fmt: skip
+def test_a_script_may_do_no_more_than_its_user(guarded: Guarded, admin: Redis, user: str, call: str) -> None:
+    admin.set("hcli:memory:t:user", "said")
+    client = guarded.client(user)
+    with pytest.raises(ResponseError, match=r"can't (access|run)"):
+        client.register_script(call)(keys=["hcli:memory:t:user"])
+    assert admin.get("hcli:memory:t:user") == b"said"
+    client.close()
+
+
+def test_nobody_comes_in_without_a_password(guarded: Guarded) -> None:
+    assert health(guarded.port) == "PONG"
+    for url in (f"redis://127.0.0.1:{guarded.port}/0", f"redis://bot:wrong@127.0.0.1:{guarded.port}/0"):
+        client: Redis = Redis.from_url(url)
+        with pytest.raises(AuthenticationError):
+            client.ping()
+        client.close()
+
+
+def test_redis_keeps_what_it_is_given(guarded: Guarded) -> None:
+    administrator = guarded.client("admin")
+    assert administrator.config_get("maxmemory-policy")["maxmemory-policy"] == "noeviction"
+    assert administrator.config_get("appendonly")["appendonly"] == "yes"
+    administrator.close()
+
+
+def test_the_file_is_refused_until_the_passwords_are_set(tmp_path: Path) -> None:
+    command = ["redis-server", "--port", str(free_port()), "--dir", str(tmp_path), "--save", ""]
+    done = subprocess.run(
+        [*command, "--aclfile", str(DEPLOY / "redis-users.acl")],
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+    )
+    assert done.returncode != 0
+    assert "password hash must be exactly 64 characters" in done.stdout
+
+
+def test_secrets_are_made_once_and_readable_by_their_owner_only(tmp_path: Path) -> None:
+    command = [str(DEPLOY / "new-secrets"), str(tmp_path / "secrets")]
+    subprocess.run(command, check=True)
+    before = {path.name: path.read_bytes() for path in (tmp_path / "secrets").iterdir()}
+    assert subprocess.run(command, capture_output=True, check=False).returncode == 1
+    assert before == {path.name: path.read_bytes() for path in (tmp_path / "secrets").iterdir()}
+    assert set(before) == {"redis-users.acl", *(f"{user}.toml" for user in USERS)}
+    made = {user: tomllib.loads((tmp_path / "secrets" / f"{user}.toml").read_text()) for user in USERS}
+    assert len({values["REDIS_URL"] for values in made.values()}) == len(USERS)
+    assert len({made[user]["RESULT_HMAC_KEY"] for user in USERS if user not in ("night", "admin")}) == 1
+    assert not [user for user in ("night", "admin") if "RESULT_HMAC_KEY" in made[user]], "they sign nothing"
+    assert made["owner"]["REDIS_ADMIN_URL"] == made["admin"]["REDIS_URL"]
+    assert not (tmp_path / "secrets").stat().st_mode & 0o077, "nobody else gets in"
+    held_by_root = (
+        "hcli-bot",
+        "dispatcher",
+        "hcli-dispatcher",
+        "owner",
+        "admin",
+    )  # the other two are mounted for users of their own in containers
+    assert not [user for user in held_by_root if (tmp_path / "secrets" / f"{user}.toml").stat().st_mode & 0o077]
+    assert "SHA256" not in (tmp_path / "secrets" / "redis-users.acl").read_text()
+
+
+def test_the_secret_of_the_tests_is_not_in_the_files() -> None:
+    for path in DEPLOY.glob("*"):
+        if path.is_file():
+            assert SECRET not in path.read_text(encoding="utf-8")

@@ -1,0 +1,246 @@
+"""Publishing through a real sshd with throw-away keys and both forced commands; the dispatcher on a read-only mount."""
+
+from __future__ import annotations
+
+import getpass
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from shared.errors import PublishFailed, ReleaseRefused, SettingsError
+from shared.release.manifest import LEXICAL, verify
+from tests.conftest import REPOSITORY, World, free_port, wait_for
+from tests.nightly.test_night import texts
+
+SSHD = shutil.which("sshd", path="/usr/sbin:/usr/bin:/sbin")
+
+
+@dataclass
+class DayHost:
+    """A directory that another host's sshd serves; `ssh(key)` is the command line for one of the two keys."""
+
+    world: World
+    port: int
+    folder: Path
+
+    def ssh(self, key: str) -> list[str]:
+        options = [
+            "BatchMode=yes",
+            "StrictHostKeyChecking=no",
+            "UserKnownHostsFile=/dev/null",
+            "LogLevel=ERROR",
+            "IdentitiesOnly=yes",
+        ]
+        arguments = [part for option in options for part in ("-o", option)]
+        return ["ssh", "-F", "none", *arguments, "-i", str(self.folder / key), "-p", str(self.port)]
+
+    @property
+    def place(self) -> str:
+        return f"{getpass.getuser()}@127.0.0.1"
+
+    def ask(self, key: str, *words: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [*self.ssh(key), self.place, *words], capture_output=True, text=True, timeout=60, check=False
+        )
+
+    def settings(self) -> dict[str, Any]:
+        return {
+            "PUBLISH_TARGET": f"{self.place}:",
+            "PUBLISH_SSH": " ".join(self.ssh("transfer")),
+            "RELEASE_COMMAND": " ".join([*self.ssh("verbs"), self.place]),
+            "HMEM_MEMORY_DIR": "/nonexistent/on/the/night/host",
+        }
+
+
+@pytest.fixture
+def day_host(light: World, tmp_path: Path) -> Iterator[DayHost]:
+    if SSHD is None:
+        pytest.fail("sshd is not installed. Run scripts/setup --dev (or: apt-get install openssh-server).")
+    folder = tmp_path / "ssh"
+    folder.mkdir(mode=0o700)
+    for name in ("host", "transfer", "verbs", "stranger"):
+        subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(folder / name)], check=True)
+    (light.memory_dir / "incoming").mkdir(parents=True, mode=0o700)
+    (folder / "authorized_keys").write_text(_authorized_keys(light, folder))
+    host = DayHost(light, free_port(), folder)
+    (folder / "sshd_config").write_text(
+        f"Port {host.port}\nListenAddress 127.0.0.1\nHostKey {folder}/host\nAuthorizedKeysFile {folder}/authorized_keys\n"
+        "PasswordAuthentication no\nKbdInteractiveAuthentication no\nUsePAM no\nPermitRootLogin prohibit-password\n"
+        "StrictModes no\nPidFile none\nLogLevel ERROR\n"
+    )
+    Path("/run/sshd").mkdir(exist_ok=True)
+    command = [SSHD, "-D", "-e", "-f", str(folder / "sshd_config")]
+    with (folder / "log").open("wb") as log, subprocess.Popen(command, stderr=log, start_new_session=True) as server:
+        try:
+            wait_for(lambda: host.ask("verbs", "begin").returncode == 0, "sshd")
+            yield host
+        finally:  # or its end would be waited for for ever
+            server.terminate()
+
+
+def _authorized_keys(world: World, folder: Path) -> str:
+    """The two lines of deploy/two-hosts.md, with the settings of the day host given by a file instead of /etc."""
+    config = folder / "hmem.toml"
+    state = world.root / "day-state"
+    config.write_text(
+        f'REDIS_URL = "{world.url}"\nHMEM_MEMORY_DIR = "{world.memory_dir}"\nHMEM_STATE_DIR = "{state}"\nEMBEDDER = "none"\n'
+    )
+    receive = f"HMEM_CONFIG={config} {REPOSITORY}/deploy/hmem-receive"
+    lines = {"transfer": f"rrsync -wo -no-del -munge {world.memory_dir}/incoming", "verbs": receive}
+    return "".join(f'restrict,command="{line}" {(folder / f"{key}.pub").read_text()}' for key, line in lines.items())
+
+
+def test_a_release_goes_over_ssh_and_is_served(day_host: DayHost) -> None:
+    world = day_host.world
+    for day in (1, 2):
+        world.say(f"t{day}", f"said on day {day}")
+        world.command("hmem-night", "run", **day_host.settings())
+        assert (world.memory_dir / "current").readlink() == Path(f"releases/{day}")
+    assert sorted(texts(world)) == ["t1:user#1", "t2:user#1"]
+    sent = orjson.loads((world.night_dir / "nights" / "2" / "publish" / "result.json").read_bytes())
+    first = (world.memory_dir / "releases" / "1" / LEXICAL / "1.sqlite").stat()
+    second = (world.memory_dir / "releases" / "2" / LEXICAL / "1.sqlite").stat()
+    assert sent["moved"] < sent["bytes"] - first.st_size + 10_000, "the first night's part was not sent again"
+    assert first.st_ino != second.st_ino, "who may write into incoming/ has no link to a release"
+    assert not list((world.memory_dir / "incoming").iterdir())
+    assert world.redis.keys("hcli:memory:*") == []
+    empty = world.command("hmem-night", "run", **day_host.settings())
+    assert "nothing new to release" in empty.stdout
+
+
+def test_the_keys_can_do_nothing_else(day_host: DayHost) -> None:
+    world = day_host.world
+    marker = world.root / "marker"
+    refused = ["ls", f"touch {marker}", f"begin 1; touch {marker}", f"begin $(touch {marker})", "switch 1", "switch ../../etc 1",
+               "verify 1 1 1", "begin -1", "begin 1\ntouch x", "", "rollback"]  # fmt: skip
+    for request in refused:
+        done = day_host.ask("verbs", request)
+        assert done.returncode == 24, request
+        assert "may ask for" in done.stderr
+    for request in (
+        "ls",
+        f"touch {marker}",
+        "rsync --server --sender -r . /etc/hostname",
+        f"rsync --server -r . {world.root}/out",
+    ):
+        day_host.ask("transfer", request)
+    assert not marker.exists()
+    assert not (world.root / "out").exists()
+    rsync = ["rsync", "-e", " ".join(day_host.ssh("transfer"))]
+    (world.root / "evil").write_text("x")
+    for destination in ("../evil", f"{world.memory_dir}/releases/9/", f"{world.root}/elsewhere", "/etc/hmem-evil"):
+        subprocess.run(
+            [*rsync, str(world.root / "evil"), f"{day_host.place}:{destination}"], capture_output=True, check=False
+        )
+    assert subprocess.run(
+        [*rsync, f"{day_host.place}:/etc/hostname", "stolen"], capture_output=True, cwd=world.root, check=False
+    ).returncode
+    assert not Path("/etc/hmem-evil").exists()
+    outside = [p for p in world.memory_dir.rglob("*evil*") if "incoming" not in p.parts]
+    assert outside == []
+    assert not (world.root / "elsewhere").exists()
+    assert not (world.root / "stolen").exists()
+    for key in ("transfer", "verbs"):
+        tunnel = subprocess.run(
+            [*day_host.ssh(key), "-W", "127.0.0.1:6379", day_host.place], capture_output=True, check=False, timeout=30
+        )
+        assert tunnel.returncode != 0
+    assert day_host.ask("stranger", "begin").returncode == 255
+
+
+def test_the_day_host_refuses_what_the_night_may_not(day_host: DayHost) -> None:
+    world = day_host.world
+    world.say("t1", "something")
+    world.command("hmem-night", "run", **day_host.settings())
+    world.environment["HMEM_NIGHT_DIR"] = str(world.root / "fresh-night-host")
+    world.say("t2", "something else")
+    done = world.command("hmem-night", "run", check=False, **day_host.settings())
+    assert done.returncode == ReleaseRefused.exit_code
+    assert "seg-1.jsonl" in done.stderr
+    stale = day_host.ask("verbs", "begin 1")
+    assert stale.returncode == ReleaseRefused.exit_code
+    assert "not above the current" in stale.stderr
+    assert day_host.ask("verbs", "switch 1 999").returncode == 19, "a night without the lease"
+
+
+def test_what_is_wrong_with_the_connection_is_one_sentence(light: World) -> None:
+    light.say("t1", "something")
+    gone = f"ssh -F none -o BatchMode=yes -o ConnectTimeout=2 -p {free_port()} nobody@127.0.0.1"
+    target: dict[str, Any] = {"PUBLISH_TARGET": "nobody@127.0.0.1:/data/memory", "RELEASE_COMMAND": gone}
+    done = light.command("hmem-night", "run", check=False, **target)
+    assert done.returncode == PublishFailed.exit_code
+    assert "Is it up" in done.stderr
+    assert "Traceback" not in done.stderr
+    target.pop("RELEASE_COMMAND")
+    done = light.command("hmem-night", "run", check=False, **target)
+    assert done.returncode == SettingsError.exit_code
+    assert "RELEASE_COMMAND" in done.stderr
+    assert light.redis.exists("hcli:memory:t1:user")
+
+
+def test_a_transfer_cut_off_leaves_nothing_in_sight_and_the_next_night_succeeds(day_host: DayHost) -> None:
+    world = day_host.world
+    world.say("t1", "something")
+    broken = world.root / "cut-ssh"
+    broken.write_text('#!/bin/bash\nexec timeout -s KILL 0.2 "$@"\n')
+    broken.chmod(0o755)
+    cut = day_host.settings() | {"PUBLISH_SSH": f"{broken} {' '.join(day_host.ssh('transfer'))}"}
+    done = world.command("hmem-night", "run", check=False, **cut)
+    assert done.returncode == PublishFailed.exit_code
+    assert not (world.memory_dir / "current").exists()
+    assert not list((world.memory_dir / "releases").iterdir())
+    assert world.redis.exists("hcli:memory:t1:user")
+    world.command("hmem-night", "run", **day_host.settings())
+    assert list(texts(world)) == ["t1:user#1"]
+    assert not list((world.memory_dir / "incoming").iterdir())
+
+
+@contextmanager
+def read_only(world: World) -> Iterator[Path]:
+    """The memory directory, mounted once more, read-only."""
+    mounted = world.root / "mounted"
+    mounted.mkdir()
+    subprocess.run(["mount", "--bind", str(world.memory_dir), str(mounted)], check=True)
+    try:
+        subprocess.run(["mount", "-o", "remount,ro,bind", str(mounted)], check=True)
+        with pytest.raises(OSError, match="Read-only"):
+            (mounted / "x").touch()
+        yield mounted
+    finally:
+        subprocess.run(["umount", str(mounted)], check=True)
+
+
+NEEDS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="mounting needs root")
+
+
+@NEEDS_ROOT
+def test_a_release_that_came_over_ssh_is_served_from_a_read_only_mount(day_host: DayHost) -> None:
+    world = day_host.world
+    world.say("t1", "the boiler code is 4711")
+    world.command("hmem-night", "run", **day_host.settings())
+    with read_only(world) as mounted:
+        running = world.start_dispatcher(HMEM_MEMORY_DIR=str(mounted))
+        assert "the boiler code is 4711" in world.command("hmem", "ask", "9912", "What is the boiler code?").stdout
+        assert running.stop() == 0
+    verify((world.memory_dir / "current").resolve())
+
+
+@NEEDS_ROOT
+def test_vectors_are_served_from_a_read_only_mount(world: World) -> None:
+    world.say("t1", "the boiler code is 4711")
+    world.night()
+    with read_only(world) as mounted:
+        running = world.start_dispatcher(HMEM_MEMORY_DIR=str(mounted))
+        wait_for(lambda: b"vectors=yes" in running.log.read_bytes(), "the vectors")
+        answer = world.command("hmem", "ask", "9912", "the heating password").stdout
+        assert "the boiler code is 4711" in answer
+        assert running.stop() == 0
+    verify((world.memory_dir / "current").resolve())

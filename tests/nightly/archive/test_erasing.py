@@ -1,0 +1,416 @@
+"""Erasing on the night host: what a tombstone with `erase` covers is in no file any more, all else is as it was, and it does not come back."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nightly.archive.mirror import MirrorDiffers
+from nightly.archive.segments import RawRecord, header_of, read_archive, read_segment, write_segment
+from nightly.cli import verify
+from nightly.night.progress import Reporter
+from nightly.night.target import LocalTarget
+from shared.delivery.receiver import refuse_unless_descendant
+from shared.errors import ArchiveDamaged, HmemError, InvalidInput, ReleaseRefused
+from shared.release import retention
+from shared.release.manifest import current_release, read_manifest, release_dir
+from shared.turns.records import Tombstone
+from tests.conftest import World
+from tests.end_to_end.test_two_hosts import DayHost, day_host  # noqa: F401 - a fixture
+from tests.nightly.test_night import texts
+from tests.servers.ollama_api import DIGEST, OllamaApi
+
+SECRET, TAJNA = "the locker opens with pelican7731", "код от сейфа кукушка4410"
+LATER = 1_800_000_000.0
+
+
+def stone(world: World, name: str = "s1", chat: str = "9912", **more: Any) -> None:
+    made = Tombstone(name, chat, more.pop("created_at", LATER), erase=more.pop("erase", True), **more)
+    world.push_tombstone(made)
+
+
+def archive(world: World) -> Path:
+    return world.night_dir / "archive"
+
+
+def places(world: World, *words: str) -> list[str]:
+    """Every file of the installation that holds one of these words, as it is or as JSON escapes it."""
+    needles = [form for word in words for form in (word.encode(), json.dumps(word)[1:-1].encode())]
+    files = [Path(folder) / name for folder, _, names in os.walk(world.root) for name in names]
+    return sorted(str(f.relative_to(world.root)) for f in files if any(n in f.read_bytes() for n in needles))
+
+
+def lines(world: World, run: int = 1) -> list[dict[str, Any]]:
+    return list(read_segment(archive(world) / f"seg-{run}.jsonl"))
+
+
+def talk(world: World) -> None:
+    world.say("a1", SECRET)
+    world.say("a2", TAJNA, timestamp=1_707_500_100.0)
+    world.say("a3", "we paint the fence on Friday", timestamp=1_707_500_200.0)
+    world.say("b1", "the other chat talks of boats", chat_id="77")
+    world.night()
+
+
+def test_a_forgotten_chat_is_in_no_file_any_more(world: World) -> None:
+    talk(world)
+    world.say("b2", "and of sails", chat_id="77")
+    world.night()
+    assert places(world, "pelican7731") != [] != places(world, "кукушка4410")  # the search below can fail
+    before = lines(world)
+    stone(world)
+    summary = world.night()[-1]
+    assert places(world, "pelican7731", "кукушка4410", "fence") == []
+    assert (summary["erased"], summary["published"], summary["held_by_readers"]) == (3, True, [])
+    kept = [line for line in lines(world) if line["kind"] == "turn"]
+    assert kept == [line for line in before if line["key"].startswith("hcli:memory:b1")]
+    assert {line["key"]: line["chat_id"] for line in lines(world) if line["kind"] == "erased"} == dict.fromkeys(
+        ("hcli:memory:a1:user", "hcli:memory:a2:user", "hcli:memory:a3:user"), "9912"
+    )
+    assert retention.release_runs(world.memory_dir) == [3]
+    scanned = json.loads((world.night_dir / "nights" / "3" / "archive" / "result.json").read_bytes())["erased"]["scan"]
+    assert scanned["needles"] > 5 and scanned["files"] > 5 and scanned["found"] == scanned["unreadable"] == []
+    manifest = read_manifest(release_dir(world.memory_dir, 3))
+    assert (manifest.turns_per_chat, manifest.forgotten_per_chat) == ({"77": 2}, {"9912": 3})
+    assert manifest.erasing == ["s1"]
+    assert set(texts(world).values()) == {"the other chat talks of boats", "and of sails"}
+
+
+def test_only_what_is_covered_goes(light: World) -> None:
+    talk(light)
+    stone(light, "by-id", turn_ids=frozenset({"a1:user"}))
+    stone(light, "by-time", before=1_707_500_150.0)
+    light.night()
+    assert places(light, "pelican7731", "кукушка4410") == []
+    assert texts(light) == {"a3:user#1": "we paint the fence on Friday", "b1:user#1": "the other chat talks of boats"}
+
+
+def test_a_tombstone_that_does_not_erase_leaves_the_archive_alone(light: World) -> None:
+    talk(light)
+    before = archive(light).joinpath("seg-1.jsonl").read_bytes()
+    stone(light, erase=False)
+    assert light.night()[-1]["erased"] == 0
+    assert archive(light).joinpath("seg-1.jsonl").read_bytes() == before
+    assert set(texts(light)) == {"b1:user#1"}
+
+
+def test_later_talk_of_the_chat_is_remembered(light: World) -> None:
+    talk(light)
+    stone(light)
+    light.night()
+    light.say("a9", "we have a cat now", timestamp=LATER + 60)
+    light.night()
+    assert texts(light)["a9:user#1"] == "we have a cat now"
+
+
+def test_what_stands_in_redis_is_never_written_to_the_archive(light: World) -> None:
+    stone(light)
+    light.say("a1", SECRET)
+    summary = light.night()[-1]
+    assert places(light, "pelican7731") == []
+    assert (summary["new"], summary["deleted"]) == (1, 1)
+    light.say("a1", SECRET)  # a restored Redis brings it again: known, deleted, not archived
+    summary = light.night()[-1]
+    assert (summary["already_archived"], summary["deleted"]) == (1, 1)
+    light.say("a1", SECRET + " again")
+    light.night()
+    assert places(light, "pelican7731") == []
+    assert light.redis.keys("hcli:memory:*") == []
+
+
+def test_all_versions_go_and_what_cannot_be_read_as_a_turn(light: World) -> None:
+    light.say("a1", SECRET)
+    light.night()
+    light.say("a1", SECRET + " really")
+    light.redis.set("hcli:memory:q1:user", b'{"chat_id": 9912, "content": "pelican7731 broken", "timestamp": 1e400}')
+    light.redis.set("hcli:memory:q2:user", b'{"chat_id":"9912","role":"user","content":"pelican7731 cut of')
+    light.redis.set("hcli:memory:q3:user", b'{"chat_id":"99123","content":"of another chat and broken"')
+    light.redis.set("hcli:memory:q4:user", '{"chat_id":"\\u0447","content":"кукушка4410"'.encode())
+    light.night()
+    stone(light)
+    stone(light, "s2", chat="ч")
+    light.night()
+    assert places(light, "pelican7731", "кукушка4410") == []
+    assert [place for place in places(light, "of another chat") if "seg-" in place] == ["night/archive/seg-2.jsonl"]
+    verify.verify(light.settings(), Reporter(quiet=True))
+
+
+def test_caches_texts_and_damaged_copies_go_too(world: World) -> None:
+    world.say("a1", SECRET)
+    world.say("b1", "the other chat talks of boats", chat_id="77")
+    with OllamaApi({"llama3.2:latest": DIGEST}) as api:
+        world.environment |= {"SUMMARY_MODEL": "llama3.2", "OLLAMA_URL": api.url}
+        world.night()
+        damaged = archive(world) / "damaged"
+        damaged.mkdir()
+        (damaged / "seg-1.jsonl.1").write_text(f"half of a line with {SECRET}")
+        (world.night_dir / "imports").mkdir(exist_ok=True)
+        (world.night_dir / "imports" / "0.bad").write_text(SECRET)
+        (damaged / "seg-9.jsonl.1").write_text("nothing sound is known under this name")
+        with closing(sqlite3.connect(world.night_dir / "cache.sqlite")) as cache, cache:
+            cache.execute("CREATE TABLE IF NOT EXISTS texts (key TEXT PRIMARY KEY, record BLOB) WITHOUT ROWID")
+            cache.execute("INSERT INTO texts VALUES ('k', ?)", (SECRET.encode(),))
+            (vectors,) = cache.execute("SELECT count(*) FROM vectors").fetchone()
+        stone(world)
+        world.night()
+        with closing(sqlite3.connect(world.night_dir / "cache.sqlite")) as cache:
+            assert cache.execute("SELECT count(*) FROM vectors").fetchone() == (vectors - 1,)
+        assert places(world, "pelican7731") == []
+        assert [path.name for path in damaged.iterdir()] == ["seg-9.jsonl.1"]
+        written = [line["chat_id"] for line in read_segment(archive(world) / "texts-1.jsonl")]
+        assert written == ["77"]
+        world.say("a2", "a new beginning", timestamp=LATER + 60)
+        world.night()
+        written = [text.chat_id for text in read_archive(archive(world)).texts.values()]
+        assert sorted(written) == ["77", "9912"]
+
+
+def test_a_file_that_keeps_it_is_named_by_the_night(light: World) -> None:
+    talk(light)
+    (light.night_dir / "notes.txt").write_text(f"the owner wrote down: {SECRET}")
+    stone(light)
+    assert light.night()[-1]["still_found"] == [str(light.night_dir / "notes.txt")]
+    assert "still in" in light.command("hmem-night", "status").stdout
+
+
+def test_two_ways_of_erasing_lead_to_the_same_bytes(light: World) -> None:
+    talk(light)
+    copy = light.root / "copy"
+    shutil.copytree(archive(light), copy)
+    stone(light, "one", turn_ids=frozenset({"a1:user"}))
+    light.night()
+    stone(light, "two", turn_ids=frozenset({"a2:user"}))
+    light.night()
+    in_two_steps = archive(light).joinpath("seg-1.jsonl").read_bytes()
+    shutil.copyfile(copy / "seg-1.jsonl", archive(light) / "seg-1.jsonl")  # the segment as a backup had it
+    light.night()
+    assert archive(light).joinpath("seg-1.jsonl").read_bytes() == in_two_steps
+    shutil.rmtree(copy)
+    assert places(light, "pelican7731", "кукушка4410") == []
+
+
+@pytest.mark.parametrize(
+    "point", ["archive:segment-written", "erase:vectors-forgotten", "erase:segment-rewritten", "publish:switched"]
+)
+def test_a_kill_in_mid_erasing_ends_as_if_there_had_been_none(light: World, point: str) -> None:
+    talk(light)
+    light.say("a4", SECRET + " indeed", timestamp=1_707_500_300.0)
+    light.night()
+    stone(light)
+    killed = light.command("hmem-night", "run", check=False, HMEM_CRASH_AT=point)
+    assert killed.returncode == -9
+    light.command("hmem-night", "run")
+    assert places(light, "pelican7731", "кукушка4410") == []
+    assert [header_of(archive(light) / f"seg-{run}.jsonl").get("format") for run in (1, 2, 3)] == [2, 2, 1]
+    assert set(texts(light)) == {"b1:user#1"}
+    verify.verify(light.settings(), Reporter(quiet=True))
+
+
+def mirrored(world: World) -> Path:
+    """A second directory that has what was talked of by the first night."""
+    mirror = world.root / "mirror"
+    mirror.mkdir()
+    world.environment["ARCHIVE_MIRROR"] = str(mirror)
+    talk(world)
+    return mirror
+
+
+def test_the_mirror_loses_it_as_well_and_nothing_else(light: World) -> None:
+    mirror = mirrored(light)
+    (mirror / "seg-1.jsonl.damaged-17").write_text(f"an old damage: {SECRET}")
+    (mirror / "notes.txt").write_text("the owner's own")
+    stone(light)
+    light.night()
+    assert places(light, "pelican7731", "кукушка4410") == []
+    assert sorted(path.name for path in mirror.iterdir() if path.stat().st_size) == [
+        "notes.txt",
+        "seg-1.jsonl",
+        "seg-2.jsonl",
+    ]
+    assert verify.verify(light.settings(), Reporter(quiet=True))["mirrored"] == 2
+
+
+def test_a_mirror_that_was_away_loses_it_when_it_is_back(light: World) -> None:
+    mirror, away = mirrored(light), light.root / "away"
+    mirror.rename(away)
+    stone(light)
+    light.night()
+    away.rename(mirror)
+    assert places(light, "pelican7731") == ["mirror/seg-1.jsonl"]
+    light.night()
+    assert places(light, "pelican7731", "кукушка4410") == []
+
+
+def test_a_damaged_mirror_is_not_taken_for_one_from_before(light: World) -> None:
+    mirror = mirrored(light)
+    content = bytearray((mirror / "seg-1.jsonl").read_bytes())
+    content[len(content) // 2] ^= 1
+    (mirror / "seg-1.jsonl").write_bytes(content)
+    stone(light)
+    with pytest.raises(MirrorDiffers):
+        light.night()
+
+
+def restored(light: World, how: str) -> None:
+    """The archive, or the mirror, as it was before the forgetting."""
+    mirror, backup = mirrored(light), light.root / "backup"
+    shutil.copytree(mirror, backup)
+    stone(light)
+    light.night()
+    for place in {"archive": [archive(light)], "mirror": [mirror], "both": [archive(light), mirror]}[how]:
+        shutil.copyfile(backup / "seg-1.jsonl", place / "seg-1.jsonl")
+    shutil.rmtree(backup)
+    assert places(light, "pelican7731") != []
+
+
+@pytest.mark.parametrize("how", ["archive", "mirror", "both"])
+def test_a_restored_copy_does_not_bring_it_back(light: World, how: str) -> None:
+    restored(light, how)
+    light.night()
+    assert places(light, "pelican7731", "кукушка4410") == []
+    assert set(texts(light)) == {"b1:user#1"}
+    assert verify.verify(light.settings(), Reporter(quiet=True))["mirrored"] == 2
+
+
+@pytest.mark.parametrize("how", ["archive", "mirror"])
+def test_repair_takes_the_copy_that_has_forgotten(light: World, how: str) -> None:
+    restored(light, how)
+    repaired = verify.repair(light.settings(), Reporter(quiet=True))["repaired"]
+    assert len(repaired) == 1 and "erased" in repaired[0]
+    assert places(light, "pelican7731", "кукушка4410") == []
+
+
+def test_a_lost_archive_restored_from_an_old_mirror_forgets_again(light: World) -> None:
+    mirror, backup = mirrored(light), light.root / "backup"
+    shutil.copytree(mirror, backup)
+    stone(light)
+    light.night()
+    shutil.rmtree(archive(light))
+    shutil.rmtree(mirror)
+    backup.rename(mirror)  # from before the forgetting: the tombstone's segment is lost, Redis still has it
+    with pytest.raises(HmemError):
+        light.night()
+    with pytest.raises(ArchiveDamaged):  # what can be mended is mended; seg-2 is nowhere
+        verify.repair(light.settings(), Reporter(quiet=True))
+    with pytest.raises(ReleaseRefused):  # and the day host keeps what it has
+        light.night()
+    assert set(texts(light)) == {"b1:user#1"}
+    assert places(light, "pelican7731") == []
+
+
+def test_releases_that_are_read_go_when_their_reader_has_gone(light: World) -> None:
+    talk(light)
+    old = current_release(light.memory_dir)
+    assert old is not None
+    stone(light)
+    with retention.reading(old):
+        summary = light.night(publish_wait=0.2)[-1]
+        assert summary["held_by_readers"] == [1]
+    light.night()
+    assert retention.release_runs(light.memory_dir) == [2]
+
+
+def test_a_day_host_that_cannot_prune_does_not_stop_the_night(light: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One of an older version knows no such verb."""
+    talk(light)
+    stone(light)
+
+    def refuses(_: LocalTarget) -> list[int]:
+        raise InvalidInput("This key may ask for: begin, verify, switch, rollback. Nothing else.")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(LocalTarget, "prune", refuses)
+        summary = light.night()[-1]
+    assert (summary["published"], summary["held_by_readers"]) == (True, [])
+    assert "This key may ask for" in summary["not_pruned"]
+    assert "are still there; the next night tries again" in light.command("hmem-night", "status").stdout
+    assert retention.release_runs(light.memory_dir) == [1, 2]
+    assert light.night()[-1]["not_pruned"] is None
+    assert retention.release_runs(light.memory_dir) == [2]
+
+
+def test_prune_keeps_nothing_for_going_back_to_what_was_forgotten(light: World) -> None:
+    talk(light)
+    stone(light)
+    old = current_release(light.memory_dir)
+    assert old is not None
+    with retention.reading(old):
+        light.night(publish_wait=0.1)
+    assert retention.reasons(light.memory_dir, keep=5)[1] == []
+    assert retention.prune(light.memory_dir, keep=5) == [1]
+
+
+def test_a_segment_that_differs_is_refused_unless_it_was_erased(light: World) -> None:
+    talk(light)
+    before = read_manifest(release_dir(light.memory_dir, 1))
+    stone(light)
+    light.night()
+    now = read_manifest(release_dir(light.memory_dir, 2))
+    refuse_unless_descendant(now, before)
+    changes: list[dict[str, dict[str, str]]] = [
+        {"originals": {}},
+        {"originals": {"seg-1.jsonl": "sha256:00"}},
+        {"forgotten_per_chat": {}},
+    ]
+    for wrong in changes:
+        with pytest.raises(ReleaseRefused):
+            refuse_unless_descendant(type(now)(**(vars(now) | wrong)), before)
+    third = type(now)(**(vars(now) | {"run": 3, "parent": 2, "tombstones": {}}))
+    with pytest.raises(ReleaseRefused, match="forgets what"):
+        refuse_unless_descendant(third, now)
+
+
+def test_a_release_on_another_host_forgets_too(day_host: DayHost) -> None:  # noqa: F811 - the fixture
+    world = day_host.world
+    world.say("a1", SECRET)
+    world.say("b1", "the other chat talks of boats", chat_id="77")
+    world.command("hmem-night", "run", **day_host.settings())
+    (world.memory_dir / "incoming" / "7.7").mkdir()
+    (world.memory_dir / "incoming" / "7.7" / "lexical").write_text(SECRET)
+    stone(world)
+    world.command("hmem-night", "run", **day_host.settings())
+    assert places(world, "pelican7731") == []
+    assert retention.release_runs(world.memory_dir) == [2]
+
+
+def damaged_rewrite(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """A disk that loses a line of what is written."""
+
+    def write(path: Path, run: int, records: Any, **more: Any) -> None:
+        write_segment(path, run, list(records)[:-1], **more)
+
+    monkeypatch.setattr("nightly.archive.erasing.write_segment", write)
+    return write
+
+
+def test_a_rewrite_that_does_not_read_back_takes_no_place(light: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    talk(light)
+    before = archive(light).joinpath("seg-1.jsonl").read_bytes()
+    stone(light)
+    with monkeypatch.context() as patched:
+        damaged_rewrite(patched)
+        with pytest.raises(ArchiveDamaged, match="could not be written anew"):
+            light.night()
+    assert archive(light).joinpath("seg-1.jsonl").read_bytes() == before
+    light.night()
+    assert places(light, "pelican7731") == []
+
+
+def test_what_was_quarantined_under_a_key_with_words_leaves_no_key(light: World) -> None:
+    light.redis.set("hcli:memory:pelican7731 is the code:user", b'{"chat_id":"9912","content":"x","timestamp":1}')
+    light.night()
+    stone(light)
+    light.night()
+    assert places(light, "pelican7731") == []
+    raw = RawRecord(
+        b"hcli:memory:pelican7731 is the code:user", "string", b'{"chat_id":"9912","content":"x","timestamp":1}'
+    )
+    assert raw.sha256 in read_archive(archive(light)).hashes

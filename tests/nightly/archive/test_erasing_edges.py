@@ -1,0 +1,299 @@
+"""Corners of forgetting for good: ids that two chats share, versions, bytes without a time, deaths, old programs, a mirror that may not delete."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from nightly.archive.segments import (
+    ERASED_FORMAT,
+    Archive,
+    Erased,
+    RawRecord,
+    WrittenText,
+    erased_since,
+    header_of,
+    read_archive,
+    write_segment,
+)
+from nightly.imports.candidates import Candidate
+from nightly.imports.sieve import Sieve, Verdict
+from nightly.imports.staging import imports_dir, stage
+from shared.system.files import sha256_file
+from shared.system.processes import last_words
+from shared.turns.records import Tombstone, Turn, dumps
+from tests.conftest import World
+from tests.nightly.archive.test_erasing import LATER, SECRET, archive, places, stone, talk
+from tests.support.forgetting_world import hmem
+
+
+def in_child(what: Callable[[], object]) -> int:
+    """Do it in a process that may die of it; its exit code."""
+    child = os.fork()
+    if child == 0:
+        try:
+            what()
+        finally:
+            os._exit(9)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+def holds(world: World, word: bytes) -> list[str]:
+    return [path.name for path in archive(world).glob("*.jsonl") if word in path.read_bytes()]
+
+
+def two_chats_one_id(world: World) -> None:
+    world.say("t", "alpha words of the first chat", chat_id="first")
+    world.say("k", "what the first chat keeps", chat_id="first")
+    world.night()
+    world.say("t", "beta words of the second chat", chat_id="second")  # quarantined: a turn moves to no other chat
+    world.night()
+
+
+@pytest.mark.parametrize("order", [("first", "second"), ("second", "first")])
+def test_an_id_that_two_chats_used_is_forgotten_in_both(light: World, order: tuple[str, str]) -> None:
+    two_chats_one_id(light)
+    for number, chat in enumerate(order):
+        stone(light, f"s{number}", chat=chat, turn_ids=frozenset({"t:user"}))
+        light.night()
+    assert places(light, "alpha words", "beta words") == []
+    assert [turn.content for turn in read_archive(archive(light)).turns()] == ["what the first chat keeps"]
+
+
+def test_other_bytes_under_a_forgotten_id_stay_where_their_chat_was_not_forgotten(light: World) -> None:
+    two_chats_one_id(light)
+    stone(light, chat="first", turn_ids=frozenset({"t:user"}))
+    light.night()
+    assert (holds(light, b"alpha words"), holds(light, b"beta words")) == ([], ["seg-2.jsonl"])
+
+
+def test_a_version_that_was_replaced_does_not_come_back(light: World) -> None:
+    light.say("t", "the first draft", timestamp=2000.0)
+    light.night()
+    light.say("t", "the last words", timestamp=900.0)
+    light.night()
+    stone(light, "hides", before=1000.0, erase=False)
+    light.night()
+    stone(light, "erases", before=1000.0)
+    light.night()
+    assert read_archive(archive(light)).turns() == []
+    light.command("hmem-night", "export-archive", "--out", str(light.root / "out"))
+    assert not list((light.root / "out").rglob("turns.jsonl"))
+
+
+def test_words_without_a_time_that_come_later_are_not_destroyed(light: World) -> None:
+    light.say("a", "old words")
+    light.night()
+    stone(light, created_at=time.time())
+    light.night()
+    odd = {
+        "task_id": "n",
+        "role": "user",
+        "chat_id": "9912",
+        "content": "a walrus much later",
+        "timestamp": "2031-05-05",
+    }
+    light.redis.set("hcli:memory:n:user", dumps(odd))
+    light.night()
+    assert holds(light, b"walrus") == ["seg-3.jsonl"]
+
+
+def test_a_tombstone_that_an_older_program_archived_erases_after_all(light: World) -> None:
+    light.say("a", "old words of a walrus")
+    light.night()
+    plain = orjson.loads(Tombstone("s", "9912", LATER).to_json())  # as a program writes it that knows no `erase`
+    write_segment(archive(light) / "seg-2.jsonl", 2, [{"kind": "tombstone", "tombstone": plain}])
+    stone(light, "s")
+    light.night()
+    assert holds(light, b"walrus") == []
+
+
+def test_an_old_program_is_told_to_be_updated_not_that_a_segment_is_damaged(light: World) -> None:
+    stone(light)
+    light.say("a", "words")
+    light.night()
+    assert header_of(archive(light) / "seg-1.jsonl")["format"] == ERASED_FORMAT
+
+
+def test_an_import_of_another_chats_turn_is_not_taken_for_the_erased_one() -> None:
+    known = Archive()
+    known.erased["t:user"] = Erased("first", 1000.0, 1)
+    turn = Turn("t", "user", "second", "words", 5000.0)
+    raw = RawRecord(b"hcli:memory:t:user", "string", turn.to_json())
+    ((_, verdict),) = Sieve(known, [], []).sift([Candidate("jsonl", 0, raw)])
+    assert verdict is Verdict.NEW
+
+
+def test_an_imported_summary_does_not_outlive_a_forgetting(light: World) -> None:
+    light.say("a", "old words")
+    light.night()
+    with stage(imports_dir(light.settings()), "jsonl") as staging:
+        staging.add(Candidate("jsonl", 0, text=WrittenText("k", "m", "d", "9912", "a summary that names the walrus")))
+    light.say("b", "new words")
+    assert in_child(lambda: light.night(hmem_crash_at="export:before-commit")) == -signal.SIGKILL
+    stone(light)
+    light.night()
+    light.night()
+    assert holds(light, b"walrus") == []
+
+
+def test_a_night_that_was_killed_while_it_erased_is_searched_all_the_same(light: World) -> None:
+    talk(light)
+    (light.night_dir / "notes.txt").write_text(SECRET)
+    stone(light)
+    assert in_child(lambda: light.night(hmem_crash_at="erase:segment-rewritten")) == -signal.SIGKILL
+    assert light.night()[0]["still_found"] == [str(light.night_dir / "notes.txt")]
+    (light.night_dir / "notes.txt").unlink()
+    assert places(light, "pelican7731") == []
+
+
+def test_a_night_that_was_killed_over_the_mirror_leaves_no_copy(light: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    (light.root / "mirror").mkdir()
+    light.environment["ARCHIVE_MIRROR"] = str(light.root / "mirror")
+    talk(light)
+    stone(light)
+
+    def dies() -> None:
+        monkeypatch.setattr("nightly.archive.mirror.erased_since", lambda *_: os.kill(os.getpid(), signal.SIGKILL))
+        light.night()
+
+    assert in_child(dies) == -signal.SIGKILL
+    light.night()
+    assert places(light, "pelican7731") == []
+
+
+def test_a_mirror_whose_key_may_not_delete_loses_the_words(light: World) -> None:
+    mirror, rsh = light.root / "mirror", light.root / "rsh"
+    mirror.mkdir()
+    rsh.write_text(
+        '#!/bin/sh\nwhile [ "${1#-}" != "$1" ]; do shift; [ "$1" = far ] && break; done\nshift\n'
+        f'export SSH_ORIGINAL_COMMAND="$*"\nexec rrsync -no-del {mirror}\n'
+    )
+    rsh.chmod(0o755)
+    light.environment |= {"ARCHIVE_MIRROR": "far:", "PUBLISH_SSH": str(rsh)}
+    talk(light)
+    (mirror / "seg-1.jsonl.damaged-17").write_text(f"an old damage: {SECRET}")
+    stone(light)
+    assert light.night()[-1]["mirror_failed"] is None
+    assert places(light, "pelican7731") == []
+    assert (mirror / "seg-1.jsonl.damaged-17").read_bytes() == b""
+
+
+def test_copies_are_compared_in_one_pass(tmp_path: Path) -> None:
+    """Of a segment of many lines, each is looked for once."""
+    turns = [Turn(f"t{number}", "user", "9912", "x" * 50, 1000.0 + number) for number in range(4000)]
+    raws = [RawRecord(f"hcli:memory:{turn.turn_id}".encode(), "string", turn.to_json()) for turn in turns]
+    lines: list[dict[str, Any]] = [{"kind": "turn", **raw.to_json()} for raw in raws]
+    old, new = tmp_path / "old" / "seg-1.jsonl", tmp_path / "new" / "seg-1.jsonl"
+    for path in (old, new):
+        path.parent.mkdir()
+    write_segment(old, 1, lines)
+    gone = {"kind": "erased", "key": lines[0]["key"], "chat_id": "9912", "timestamp": 1.0, "sha256": lines[0]["sha256"]}
+    write_segment(new, 1, [gone, *lines[1:]], original=sha256_file(old))
+    assert erased_since(old, new) and not erased_since(new, old)
+    write_segment(new, 1, lines[1:], original=sha256_file(old))  # something is missing, and was not erased
+    assert not erased_since(old, new)
+
+
+def test_a_release_that_cannot_be_read_does_not_stop_a_forgetting(light: World) -> None:
+    talk(light)
+    (light.memory_dir / "releases" / "1" / "lexical" / "1.sqlite").write_bytes(b"damaged")
+    (light.root / "state").mkdir(exist_ok=True)
+    (light.root / "state" / "left.txt").write_text(SECRET)
+    done = hmem(light, "forget", "--chat=9912", "--yes", "--json")
+    (record,) = orjson.loads(done.stdout)
+    assert [one["place"] for one in record["scan"]["found"]] == [str(light.root / "state" / "left.txt")], record
+    assert [place for place in places(light, "pelican7731") if "/forgetting/" not in place] == ["state/left.txt"]
+
+
+def test_a_pin_is_named_where_it_cannot_be_lifted_now(light: World) -> None:
+    talk(light)
+    light.say("a9", "more of the pelican7731")
+    light.night()
+    light.command("hmem", "release", "rollback", "1")
+    done = hmem(light, "forget", "--chat=9912", "--yes", "--later", "--json")
+    assert "hmem release unpin" in orjson.loads(done.stdout)[0]["pending"][0]
+    light.command("hmem", "release", "unpin")
+    light.night()
+    assert hmem(light, "forget", "--resume").returncode == 0
+
+
+def test_what_is_asked_second_is_hidden_while_the_first_waits(light: World) -> None:
+    light.say("a", "old zanzibar words here", chat_id="1")
+    light.say("b", "more zanzibar words here", chat_id="2")
+    assert hmem(light, "forget", "--chat=1", "--yes", "--later", HMEM_CRASH_AT="forget:journal").returncode == -9
+    assert hmem(light, "forget", "--chat=2", "--yes", "--later", HMEM_CRASH_AT="forget:redis").returncode == -9
+    assert '"chat_id":"2"' in (light.root / "state" / "forgotten.jsonl").read_text()
+
+
+def test_an_answer_that_comes_between_question_and_forgetting_goes_too(light: World) -> None:
+    """A task that runs when the owner is asked, and has ended when it is done."""
+    from dispatcher.forget.journal import Journal
+    from dispatcher.forget.request import Asked, Scope
+    from dispatcher.forget.select import Selecting
+    from dispatcher.forget.steps import carry_out, open_hands
+    from shared.system.byte_scan import Needles
+
+    light.redis.sadd("hcli:mem:workers", "w")
+    light.redis.set("hcli:mem:lease:w", "1")
+    task = {"task_id": "late", "chat_id": "9912", "message": "the zanzibar lighthouse question"}
+    light.redis.hset("hcli:mem:inflight:w", "w:1", dumps(task))
+    with open_hands(light.settings(), light.redis, print) as hands:
+        asked = Asked("chat", "9912")
+        journal = Journal(Scope(asked, []), Needles())
+        selection = Selecting(hands.settings, hands.client, hands.store, hands.tasks).select(asked, journal.forget_id)
+        light.say("late", "the zanzibar lighthouse question", timestamp=time.time() - 5)
+        light.say("late", "you asked of the zanzibar lighthouse", role="asst", timestamp=time.time() + 1)
+        light.redis.hdel("hcli:mem:inflight:w", "w:1")
+        light.redis.delete("hcli:mem:lease:w")
+        journal.scope, journal.needles = selection.scope, Needles.of(selection.texts)
+        journal.scope.chosen = True
+        assert carry_out(hands, journal)["complete"]
+    assert not light.redis.exists("hcli:memory:late:asst")
+
+
+def test_a_session_that_is_no_uuid_takes_no_file_of_the_owners(light: World) -> None:
+    agents = light.root / ".claude" / "agents"
+    agents.mkdir(parents=True)
+    (agents / "reviewer.md").write_text("the owner's own agent")
+    light.say("a", "words", session="e")
+    hmem(light, "forget", "--chat=9912", "--yes", "--later", HOME=str(light.root))
+    assert (agents / "reviewer.md").exists()
+
+
+def test_ordinary_words_raise_no_alarm(light: World) -> None:
+    """Our own files hold them, too: "seconds", "archive", "records"."""
+    light.say("a", "imported records embedded vectors second timestamp archive differentword")
+    light.night()
+    stone(light)
+    assert light.night()[-1]["still_found"] == []
+
+
+def test_code_of_the_current_directory_is_not_run(light: World) -> None:
+    """A night starts processes of its own: what they import is what is installed."""
+    hostile = light.root / "elsewhere"
+    for package in ("shared", "nightly", "dispatcher"):
+        (hostile / package).mkdir(parents=True)
+        (hostile / package / "__init__.py").write_text("raise SystemExit('code of the current directory was run')")
+    light.say("a", "words")
+    before = Path.cwd()
+    os.chdir(hostile)
+    try:
+        light.command("hmem-night", "run")
+        light.command("hmem", "export", "--chat=9912", "--out", str(light.root / "out"))
+        light.command("hmem", "forget", "--chat=9912", "--yes")
+    finally:
+        os.chdir(before)
+    assert "words" in (light.root / "out" / "turns.jsonl").read_text()
+
+
+def test_the_last_words_of_a_child_are_words() -> None:
+    assert last_words("╭── Traceback ──╮\n│ TypeError: no │\n╰───────────────╯\n".encode()) == "TypeError: no"
+    assert last_words(b"") == "it said nothing"

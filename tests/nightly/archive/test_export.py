@@ -1,0 +1,462 @@
+"""Everything out of the archive, and in again: what a person reads, what a program takes back, and what stays out."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from markdown_it import MarkdownIt
+
+from nightly.archive.export import Wanted, export_archive
+from nightly.archive.segments import RawRecord, WrittenText, read_archive, write_segment, write_texts
+from nightly.night.progress import Item, Reporter
+from shared.errors import ArchiveDamaged, InvalidInput, NightRunning
+from shared.release.manifest import LEXICAL
+from shared.search.lexical import LexicalIndex
+from shared.system.files import safe_name
+from shared.turns.conversation import conversation, inline, quoted
+from shared.turns.records import Tombstone, Turn, dumps
+from shared.turns.turn_line import bare_line
+from tests.conftest import REPOSITORY, World
+
+UTC = ZoneInfo("UTC")
+LONG = "a chat id of 200 characters, ".ljust(200, "Ж")
+#: Chat ids that no directory should be named after as they are.
+ODD_CHATS = ("*", "../up", "~", "Моя группа", LONG, "UPPER", "_archive", "index.json")
+
+
+def export(world: World, out: str = "out", *, force: bool = False, **wanted: Any) -> Path:
+    """The export in this process; where it lies."""
+    folder = world.root / out
+    export_archive(world.settings(), folder, Wanted(**wanted), Reporter(quiet=True), force=force)
+    return folder
+
+
+def turns(folder: Path, chat_id: str = "9912") -> list[bytes]:
+    return (folder / safe_name(chat_id) / "turns.jsonl").read_bytes().splitlines()
+
+
+def document(folder: Path, chat_id: str = "9912") -> str:
+    return (folder / safe_name(chat_id) / "conversation.md").read_text(encoding="utf-8")
+
+
+def index(folder: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((folder / "index.json").read_bytes())
+    return found
+
+
+def rest(folder: Path, name: str) -> list[dict[str, Any]]:
+    path = folder / "_archive" / f"{name}.jsonl"
+    return [json.loads(line) for line in path.read_bytes().splitlines()] if path.exists() else []
+
+
+def put(world: World, task_id: str, value: bytes | str, role: str = "user") -> bytes:
+    raw = value.encode() if isinstance(value, str) else value
+    world.redis.set(f"hcli:memory:{task_id}:{role}", raw)
+    return raw
+
+
+def forget(world: World, tombstone_id: str, chat_id: str, **more: Any) -> None:
+    world.push_tombstone(Tombstone(tombstone_id, chat_id, 1_707_600_000.0, **more))
+
+
+def talk(world: World) -> dict[str, bytes]:
+    """Three nights of several chats with everything that bytes can be up to; task id → value."""
+    values = {
+        task_id: put(world, task_id, line)
+        for task_id, line in {
+            "odd": r'{"task_id":"odd","role":"user","chat_id":9912,"content":"a\/b \u0416","timestamp":1.7075e9,"x":1e3}',
+            "spaces": '{ "task_id": "spaces", "role": "user", "chat_id": "9912", "content": "", "timestamp": 1707500001 }',
+            "surrogate": r'{"task_id":"surrogate","role":"user","chat_id":"9912","content":"\ud83d! 🙂 Да","timestamp":1707500002.5}',
+            "lines": '{\n"task_id":"lines","role":"user","chat_id":"9912","content":"pretty","timestamp":1707500003}',
+            "nameless": '{"chat_id":"9912","content":"the key alone says who","timestamp":1707500004}',
+            "kind": '{"kind":"turn","task_id":"kind","role":"user","chat_id":"9912","content":"k","timestamp":1707500005}',
+            "tail": '{"task_id":"tail","role":"user","chat_id":"9912","content":"t","timestamp":1707500006} ',
+            "many": '{"task_id":"many","role":"user","chat_id":"9912","content":"v1","timestamp":1707500007}',
+        }.items()
+    }
+    world.say("many", "```py\nx = 1\n```", role="asst", timestamp=1_707_500_008.0)
+    put(world, "bytes", b'{"task_id":"bytes","role":"user","chat_id":"9912","content":"\xff\xfe","timestamp":1}')
+    world.redis.rpush("hcli:memory:list:user", "no string")
+    world.redis.set(b"hcli:memory:\xff:user", b"a key that is no UTF-8")
+    for number, chat_id in enumerate(ODD_CHATS):
+        world.say(f"odd-{number}", f"said in {number}", chat_id=chat_id, name="Аня 🙂")
+    world.say("gone", "nobody hears of the walrus again", chat_id="9912", timestamp=1_707_400_000.0)
+    world.say("whole", "all of this chat goes", chat_id="lost")
+    world.night()
+    put(
+        world,
+        "many",
+        '{"task_id":"many","role":"user","chat_id":"9912","content":"v2 replaces it","timestamp":1707500000}',
+    )
+    put(world, "odd-1", '{"task_id":"odd-1","role":"user","chat_id":"9912","content":"moved","timestamp":1707500009}')
+    forget(world, "stone-1", "9912", before=1_707_450_000.0)
+    forget(world, "stone-2", "lost")
+    world.night()
+    world.say("later", "said on another day", timestamp=1_707_700_000.0)
+    world.night()
+    return values
+
+
+# ------------------------------------------------------------------------------------------------------------ what is written
+
+
+def test_the_values_stand_as_they_were_where_they_can(light: World) -> None:
+    values = talk(light)
+    out = export(light)
+    lines = turns(out)
+    for task_id in ("odd", "spaces", "surrogate"):
+        assert values[task_id] in lines
+    records = [json.loads(line) for line in lines]
+    wrapped = {record["key"]: record for record in records if "sha256" in record}
+    assert set(wrapped) == {f"hcli:memory:{name}:user" for name in ("lines", "nameless", "kind", "tail")}
+    for name in ("lines", "nameless", "kind", "tail"):
+        record = wrapped[f"hcli:memory:{name}:user"]
+        assert (record["kind"], record["value"].encode()) == ("turn", values[name])
+        assert RawRecord.from_json(record).sha256 == record["sha256"]
+    versions = [record["content"] for record in records if record.get("task_id") == "many" and record["role"] == "user"]
+    assert versions == ["v1", "v2 replaces it"], "in the order of the runs, though v2 bears the earlier time"
+    assert records[1]["content"] == "v2 replaces it", "where its last version belongs"
+    assert b"walrus" not in b"".join(lines)
+
+
+def test_the_index_the_rest_and_the_readme(light: World) -> None:
+    talk(light)
+    out = export(light)
+    found, archive = index(out), read_archive(light.night_dir / "archive")
+    assert set(found["chats"]) == {"9912", *ODD_CHATS}
+    assert found["segments"] == archive.segments
+    assert found["counts"]["turns"] == len(archive.turns()) == sum(one["turns"] for one in found["chats"].values())
+    assert (found["counts"]["versions"], found["counts"]["forgotten"]) == (found["counts"]["turns"] + 1, 2)
+    chat = found["chats"]["9912"]
+    assert (chat["folder"], chat["first"], chat["last"], chat["forgotten"]) == ("9912", 1.7075e9, 1_707_700_000.0, 1)
+    assert [line["tombstone"]["tombstone_id"] for line in rest(out, "tombstones")] == ["stone-1", "stone-2"]
+    refused = rest(out, "quarantine")
+    assert {line["sha256"] for line in refused} == set(archive.quarantined)
+    assert len(refused) == 4 == found["counts"]["quarantined"]
+    assert not (out / "_archive" / "texts.jsonl").exists(), "there are none"
+    readme = (out / "README.txt").read_text(encoding="utf-8")
+    assert "hmem-night backfill jsonl" in readme
+    assert "a part" not in readme
+    assert f"{found['counts']['turns']} turns of {found['counts']['chats']} chats" in readme
+    assert not (out / "lost").exists(), "a chat of which nothing is left has no folder"
+
+
+def test_nobody_else_may_read_it(light: World) -> None:
+    light.say("t1", "hello")
+    light.night()
+    out = export(light)
+    for folder, _, names in os.walk(out):
+        assert Path(folder).stat().st_mode & 0o777 == 0o700
+        assert all((Path(folder) / name).stat().st_mode & 0o777 == 0o600 for name in names)
+
+
+def test_the_conversation_reads_like_one(light: World) -> None:
+    light.say("t1", "Where is the key?\n\n## 1 January 1970\nsigned <b>me", name="Ann *K*")
+    light.say("t1", "Under the mat:\n```sh\nls <mat>\n```", role="asst", timestamp=1_707_500_060.0)
+    light.say("t2", "Found.", timestamp=1_707_600_000.0, extra={"attachment": "photo.jpg"})
+    light.night()
+    assert document(export(light)) == (
+        "# Chat 9912\n\nTimes are those of UTC.\n\n## 9 February 2024\n\n"
+        "**17:33 Ann \\*K\\***\n\n> Where is the key?  \n>\n> ## 1 January 1970  \n> signed \\<b>me  \n\n"
+        "**17:34 assistant**\n\n> Under the mat:  \n> ```sh\n> ls <mat>\n> ```\n\n"
+        "## 10 February 2024\n\n**21:20 user**\n\n> Found.  \n"
+    )
+    light.environment["CHAT_TIMEZONE"] = "Pacific/Auckland"
+    assert "## 10 February 2024\n\n**06:33 Ann" in document(export(light, "there"))
+
+
+def test_a_part(light: World) -> None:
+    for number in range(4):
+        light.say(f"a{number}", f"note {number}", timestamp=1_707_500_000.0 + number)
+        light.say(f"b{number}", f"note {number}", chat_id="-100", timestamp=1_707_500_000.0 + number)
+    forget(light, "stone", "-100", turn_ids=frozenset({"b1:user"}))
+    light.night()
+    out = export(light, chats=frozenset({"-100"}), since=1_707_500_001.0, until=1_707_500_003.0)
+    assert sorted(path.name for path in out.iterdir()) == ["-100", "README.txt", "index.json"], "no _archive"
+    assert [json.loads(line)["task_id"] for line in turns(out, "-100")] == ["b2"]
+    assert index(out)["part"] is True
+    readme = (out / "README.txt").read_text(encoding="utf-8")
+    assert "a part of the archive: chat -100, since 2024-02-09 17:33" in readme
+    with pytest.raises(InvalidInput, match="nothing of chat nobody"):
+        export(light, "none", chats=frozenset({"nobody"}))
+    assert not (light.root / "none").exists()
+
+
+def archive_of(world: World, *nights: Iterable[Turn | Tombstone]) -> Path:
+    """An archive as so many nights would have written it; where it lies."""
+    archive = world.night_dir / "archive"
+    archive.mkdir(parents=True)
+    for run, records in enumerate(nights, start=1):
+        write_segment(archive / f"seg-{run}.jsonl", run, map(archive_line, records))
+    return archive
+
+
+def archive_line(record: Turn | Tombstone) -> dict[str, Any]:
+    if isinstance(record, Tombstone):
+        return {"kind": "tombstone", "tombstone": json.loads(record.to_json())}
+    key = f"hcli:memory:{record.turn_id}".encode()
+    return {"kind": "turn", **RawRecord(key, "string", record.to_json()).to_json()}
+
+
+def test_what_a_model_wrote_before_something_was_forgotten_stays_out(light: World) -> None:
+    stone = Tombstone("stone", "9912", 1_707_600_000.0, turn_ids=frozenset({"t0:user"}))
+    archive = archive_of(light, [Turn("t1", "user", "9912", "hello", 1.0)], [stone])
+    write_texts(archive, 1, [WrittenText(f"k-{chat}", "m", "d", chat, "old words") for chat in ("9912", "other")])
+    write_texts(archive, 2, [WrittenText("new", "m", "d", "9912", "new words")])
+    assert [line["key"] for line in rest(export(light), "texts")] == ["k-other", "new"]
+
+
+def test_what_was_erased_leaves_its_mark_alone(light: World) -> None:
+    gone = {"kind": "erased", "key": "hcli:memory:t1:user", "chat_id": "9912", "timestamp": 1.0, "sha256": "sha256:0"}
+    stone = Tombstone("stone", "9912", 5.0, turn_ids=frozenset({"t1:user"}), erase=True)
+    kept = Turn("t2", "user", "9912", "still here", 2.0)
+    moved = Turn("t1", "user", "other", "mine now", 3.0)  # a later record cannot move the erased turn into another chat
+    archive = archive_of(light)
+    write_segment(archive / "seg-1.jsonl", 1, [gone, archive_line(kept), archive_line(moved), archive_line(stone)])
+    out = export(light)
+    assert rest(out, "erased") == [gone]
+    assert turns(out) == [kept.to_json()]
+    assert [line["value"] for line in rest(out, "quarantine")] == [moved.to_json().decode()]
+    assert rest(out, "tombstones")[0]["tombstone"]["erase"] is True
+
+
+def test_a_forgotten_last_version_takes_the_earlier_ones_along(light: World) -> None:
+    """Else the earlier one would be the last of those that are brought back, and be remembered."""
+    late, early = 1_707_700_000.0, 1_707_500_000.0
+    archive_of(
+        light,
+        [Turn("t1", "user", "9912", "first", late), Turn("t2", "user", "9912", "early", early)],
+        [Turn("t1", "user", "9912", "second", early), Turn("t2", "user", "9912", "late", late)],
+        [Tombstone("stone", "9912", late, before=1_707_600_000.0)],
+    )
+    assert [json.loads(line)["content"] for line in turns(export(light))] == ["late"]
+
+
+# ------------------------------------------------------------------------------------------------------- whole, or not at all
+
+
+def test_it_takes_no_folder_that_holds_something(light: World) -> None:
+    light.say("t1", "hello")
+    light.night()
+    (light.root / "out").mkdir()
+    export(light)  # an empty one
+    with pytest.raises(InvalidInput, match="not empty"):
+        export(light)
+    light.say("t2", "hello again")
+    light.night()
+    assert len(turns(export(light, force=True))) == 2
+    mine = light.root / "mine"
+    mine.mkdir()
+    (mine / "README.txt").write_text("my own notes")
+    with pytest.raises(InvalidInput, match="no export"):
+        export(light, "mine", force=True)
+    assert (mine / "README.txt").read_text() == "my own notes"
+    assert not list(light.root.glob(".*.tmp"))
+
+
+class Interrupted(Reporter):
+    """Calls back after the first item of a kind of work."""
+
+    def __init__(self, what: str, call: Any, times: int = 1) -> None:
+        super().__init__(quiet=True)
+        self.what, self.call, self.times = what, call, times
+
+    def track(self, items: Iterable[Item], total: int, what: str) -> Iterator[Item]:
+        for item in super().track(items, total, what):
+            yield item
+            if what == self.what and self.times:
+                self.times -= 1
+                self.call()
+
+
+KILLED = """
+import os, signal
+from tests.conftest import World
+from nightly.archive.export import Wanted, export_archive
+from shared.config.settings import load_settings
+from pathlib import Path
+from tests.nightly.archive.test_export import Interrupted
+report = Interrupted("writing chats", lambda: os.kill(os.getpid(), signal.SIGKILL))
+export_archive(load_settings(), Path("out").resolve(), Wanted(), report)
+"""
+
+
+def test_a_killed_export_leaves_nothing_under_the_name(light: World) -> None:
+    light.say("t1", "hello")
+    light.say("t2", "hello", chat_id="other")
+    light.night()
+    environment = light.variables(PYTHONPATH=str(REPOSITORY))
+    done = subprocess.run([sys.executable, "-c", KILLED], env=environment, cwd=light.root, check=False)
+    assert done.returncode == -signal.SIGKILL
+    assert not (light.root / "out").exists()
+    assert list((light.root / ".out.tmp").rglob("turns.jsonl")), "it died in the middle"
+    assert len(turns(export(light))) == 1
+    assert not (light.root / ".out.tmp").exists(), "the next one has removed what was left"
+
+
+def test_a_segment_that_is_replaced_meanwhile(light: World) -> None:
+    light.say("t1", "hello")
+    light.night()
+    segment = light.night_dir / "archive" / "seg-1.jsonl"
+
+    def replace() -> None:
+        copy = segment.with_suffix(".new")
+        copy.write_bytes(segment.read_bytes())
+        copy.replace(segment)
+
+    folder = light.root / "out"
+    export_archive(light.settings(), folder, Wanted(), Interrupted("reading the archive", replace))
+    assert len(turns(folder)) == 1, "read once more"
+    with pytest.raises(NightRunning, match="rewrote the archive"):
+        export_archive(
+            light.settings(), light.root / "again", Wanted(), Interrupted("reading the archive", replace, times=2)
+        )
+    assert not (light.root / "again").exists()
+
+
+def test_a_damaged_archive_is_not_exported(light: World) -> None:
+    light.say("t1", "hello")
+    light.night()
+    segment = light.night_dir / "archive" / "seg-1.jsonl"
+    segment.write_bytes(segment.read_bytes().replace(b"hello", b"jello"))
+    with pytest.raises(ArchiveDamaged):
+        export(light)
+    assert not (light.root / "out").exists()
+    segment.unlink()
+    with pytest.raises(InvalidInput, match="no archive"):
+        export(light)
+
+
+def test_the_command(light: World) -> None:
+    light.say("t1", "hello", chat_id="-100")
+    light.say("t2", "gone", chat_id="-100")
+    forget(light, "stone", "-100", turn_ids=frozenset({"t2:user"}))
+    light.night()
+    out = str(light.root / "out")
+    done = light.command("hmem-night", "export-archive", "--out", out)
+    assert done.stdout == f"1 turns of 1 chats are in {out}; 1 that were forgotten stayed out.\n"
+    told = json.loads(
+        light.command("hmem-night", "export-archive", "--out", out, "--force", "--json", "--chat", "-100").stdout
+    )
+    assert (told["out"], told["counts"]["turns"], told["tombstones"][0]["tombstone_id"]) == (out, 1, "stone")
+    for wrong, code in ((("--since", "yesterday"), 24), (("--chat", "0"), 24), ((), 24)):
+        assert light.command("hmem-night", "export-archive", "--out", out, *wrong, check=False).returncode == code
+
+
+# ----------------------------------------------------------------------------------------------------------- out and in again
+
+
+def release_texts(world: World) -> dict[str, str]:
+    lexical = LexicalIndex((world.memory_dir / "current").resolve() / LEXICAL)
+    try:
+        return {
+            chunk.chunk_id: f"{chunk.chat_id} {chunk.started_at} {chunk.speaker} {chunk.text}"
+            for chunk in lexical.all_chunks()
+        }
+    finally:
+        lexical.close()
+
+
+def all_turns(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("turns.jsonl")}
+
+
+def all_else(folder: Path) -> dict[str, list[bytes]]:
+    """Lines of `_archive`: one night takes in by key what several archived one after the other."""
+    return {path.name: sorted(path.read_bytes().splitlines()) for path in (folder / "_archive").iterdir()}
+
+
+def test_out_and_in_again_loses_nothing(light: World) -> None:
+    talk(light)
+    write_texts(light.night_dir / "archive", 3, [WrittenText("k", "m", "d", "9912", "a model's words")])
+    first, said = export(light), release_texts(light)
+    light.redis.flushall()
+    again = World(light.root / "again", light.redis, light.url, light.environment)
+    again.command("hmem-night", "backfill", "jsonl", str(first), "--with-tombstones", "--yes")
+    second = export(again)
+    assert all_turns(second) == all_turns(first), "byte for byte"
+    assert all_else(second) == all_else(first)
+    for chat_id in ("9912", *ODD_CHATS):
+        assert document(second, chat_id) == document(first, chat_id)
+    assert release_texts(again) == said
+    again.command("hmem-night", "backfill", "jsonl", str(first))
+    assert index(export(again, "third"))["counts"] == index(second)["counts"], "once more gives nothing new"
+    assert index(second)["counts"] == index(first)["counts"] | {"forgotten": 0}, "that was left behind"
+
+
+# -------------------------------------------------------------------------------------------------------------- pure functions
+
+#: What Markdown is made of, and what ends a line.
+PIECES = """``` ```` ~~~ ` # > - 1. < <!-- --> <script> </blockquote> <https://a.b> [a] [a]:/u ]: \\ --- === | a Ж &lt; **17:33"""
+BLANKS = (" ", "  ", "    ", "\t", "\n", "\n\n", "\r", "\x0b", "\u2028", "\x00", "\ud800", "## 9 February 2024")
+marks = st.lists(st.sampled_from([*PIECES.split(), *BLANKS])).map("".join)
+
+
+def tokens(text: str) -> tuple[list[Any], dict[str, Any]]:
+    environment: dict[str, Any] = {}
+    return MarkdownIt("commonmark").parse(text, environment), environment
+
+
+@given(st.lists(marks | st.text(), min_size=1, max_size=4), marks)
+def test_no_text_reaches_out_of_its_quote(contents: list[str], name: str) -> None:
+    said = [
+        Turn("t", "user", "9912", content, 86_400.0 * number, name or None) for number, content in enumerate(contents)
+    ]
+    text = "".join(conversation("9912", said, UTC))
+    text.encode()
+    parsed, environment = tokens(text)
+    outer = [token.type for token in parsed if token.level == 0 and token.nesting >= 0]
+    assert outer == [
+        "heading_open",
+        "paragraph_open",
+        *["heading_open", "paragraph_open", "blockquote_open"] * len(said),
+    ]
+    inner = [token.type for token in parsed] + [child.type for token in parsed for child in token.children or ()]
+    assert not {"html_block", "html_inline"} & set(inner)
+    assert not environment.get("references"), "a link that is defined counts in the whole document"
+    assert all(line.startswith((">", "#", "**", "Times ")) for line in text.split("\n") if line)
+
+
+@given(marks | st.text())
+def test_a_text_within_a_line_means_nothing(text: str) -> None:
+    parsed, _ = tokens(f"x {inline(text)} x")
+    assert [token.type for token in parsed] == ["paragraph_open", "inline", "paragraph_close"]
+    children = parsed[1].children or []
+    assert {child.type for child in children} <= {"text", "text_special"}
+
+
+@given(
+    st.lists(st.sampled_from(["```", " ````", "~~~", "", "    a"]) | st.text("ab`~ <>\\[]:#", max_size=8)),
+    st.sampled_from(["", "py", "c++"]),
+)
+def test_code_stays_code(lines: list[str], language: str) -> None:
+    fence = "`" * 9
+    parsed, _ = tokens(quoted("\n".join(["before", fence + language, *lines, fence, "after"])))
+    (code,) = [token for token in parsed if token.type == "fence"]
+    assert (code.info, code.content) == (language, "".join(line + "\n" for line in lines))
+
+
+@given(st.text(min_size=1, max_size=256))
+def test_no_chat_has_the_folder_of_the_rest(chat_id: str) -> None:
+    assert safe_name(chat_id.encode("utf-8", "replace").decode())[0] != "_"
+
+
+@given(st.binary() | st.text().map(lambda text: dumps({"task_id": "t", "role": "user", "content": text})))
+def test_a_bare_line_says_itself_what_it_is(value: bytes) -> None:
+    line = bare_line(b"hcli:memory:t:user", value)
+    if line is not None:
+        assert line == value == line.strip()
+        assert b"\n" not in line
+        assert json.loads(line)["task_id"] == "t"
+        assert bare_line(b"hcli:memory:u:user", value) is None

@@ -1,0 +1,431 @@
+"""ARCHIVE_MIRROR with real rsync, on a second directory and behind a real sshd: damage on each side, a mirror that is away, full or ahead."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import shutil
+import signal
+import subprocess
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nightly import pipeline
+from nightly.archive.mirror import Mirror, MirrorDiffers
+from nightly.archive.segments import RawRecord, read_archive, write_segment
+from nightly.cli import verify as verification
+from nightly.night.folder import unfinished_run
+from nightly.night.progress import Reporter
+from nightly.steps import flush
+from shared.errors import ArchiveDamaged, MirrorFailed, NightRunning, SettingsError
+from tests.conftest import World, free_port
+from tests.end_to_end.test_two_hosts import DayHost, day_host  # noqa: F401 - a fixture
+from tests.nightly.test_night import texts
+from tests.servers.ollama_api import DIGEST, OllamaApi
+
+
+@pytest.fixture
+def mirror(light: World) -> Path:
+    """A second directory, which `light` mirrors its archive to."""
+    path = light.root / "mirror"
+    path.mkdir(mode=0o700)
+    light.environment["ARCHIVE_MIRROR"] = str(path)
+    return path
+
+
+def archive(world: World) -> Path:
+    return world.night_dir / "archive"
+
+
+def files(directory: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in directory.iterdir() if path.is_file()}
+
+
+def damage(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+
+
+def two_nights(world: World) -> None:
+    for day in (1, 2):
+        world.say(f"t{day}", f"said on day {day}")
+        world.night()
+
+
+def verified(world: World, *options: str) -> subprocess.CompletedProcess[str]:
+    """`hmem-night verify` as a command; `verify` and `repair` of this process take a tenth of the time."""
+    return world.command("hmem-night", "verify", *options, check=False)
+
+
+def verify(world: World) -> dict[str, Any]:
+    return verification.verify(world.settings(), Reporter(quiet=True))
+
+
+def repair(world: World) -> list[str]:
+    done: list[str] = verification.repair(world.settings(), Reporter(quiet=True))["repaired"]
+    return done
+
+
+def test_each_night_brings_the_mirror_up_to_date(light: World, mirror: Path) -> None:
+    two_nights(light)
+    assert files(mirror) == files(archive(light))
+    assert sorted(files(mirror)) == ["seg-1.jsonl", "seg-2.jsonl"]
+    assert light.redis.keys("hcli:memory:*") == []
+    assert mirror.joinpath("seg-1.jsonl").stat().st_mode & 0o777 == 0o600
+    assert verify(light)["mirrored"] == 2
+
+
+def test_texts_that_a_model_wrote_are_mirrored_before_the_flush(light: World, mirror: Path) -> None:
+    light.say("t1", "The boiler stopped and its display shows F28 since Thursday.")
+    with OllamaApi({"llama3.2:latest": DIGEST}) as api:
+        light.night(summary_model="llama3.2", ollama_url=api.url)
+    assert sorted(files(mirror)) == ["seg-1.jsonl", "texts-1.jsonl"]
+    assert files(mirror) == files(archive(light))
+
+
+def test_what_else_lies_in_the_mirror_is_left_alone(light: World, mirror: Path) -> None:
+    (mirror / "notes of the owner.txt").write_text("mine")
+    (mirror / "seg-old.jsonl").write_text("mine as well")
+    (mirror / "seg-7.jsonl").mkdir()
+    (mirror / ".seg-1.jsonl.aBcDeF").write_text("half a file of a killed rsync")
+    (archive(light) / "damaged").mkdir(parents=True)
+    (archive(light) / "damaged" / "seg-1.jsonl.1").write_text("x")
+    two_nights(light)
+    assert sorted(files(mirror)) == ["notes of the owner.txt", "seg-1.jsonl", "seg-2.jsonl", "seg-old.jsonl"]
+
+
+def test_a_mirror_that_is_away_delays_the_flush_and_not_the_memory(light: World, mirror: Path) -> None:
+    mirror.rmdir()
+    light.say("t1", "said while the disk is away")
+    done = light.command("hmem-night", "run", check=False)
+    assert done.returncode == MirrorFailed.exit_code
+    assert "Warning: The archive's mirror" in done.stderr
+    assert "No such file" in done.stderr
+    assert list(texts(light)) == ["t1:user#1"]
+    assert light.redis.exists("hcli:memory:t1:user")
+    assert not mirror.exists(), "a mount point without its disk is no mirror"
+    light.say("t2", "said on the second day without it")
+    (summary,) = light.night()
+    assert (summary["deleted"], len(texts(light))) == (0, 2), "memory is kept up however long it is away"
+    assert not light.redis.exists("hcli:mem:night:last"), "no good night"
+    assert b"MirrorFailed" in (light.redis.get("hcli:mem:night:failed") or b"")
+    mirror.mkdir()
+    light.night()
+    assert not light.redis.exists("hcli:mem:night:failed")
+    assert unfinished_run(light.settings()) is None
+    assert light.redis.keys("hcli:memory:*") == []
+    assert files(mirror) == files(archive(light))
+
+
+def test_a_damaged_mirror_stops_the_night_and_is_mended(light: World, mirror: Path) -> None:
+    two_nights(light)
+    damage(mirror / "seg-1.jsonl")
+    broken = (mirror / "seg-1.jsonl").read_bytes()
+    light.say("t3", "said after the damage")
+    with pytest.raises(MirrorDiffers, match=r"seg-1\.jsonl differently \(1 files"):
+        light.night()
+    assert light.redis.exists("hcli:memory:t3:user")
+    assert (light.memory_dir / "current").readlink() == Path("releases/2")
+    assert (mirror / "seg-1.jsonl").read_bytes() == broken, "a night overwrites nothing"
+    with pytest.raises(MirrorFailed, match=r"holds seg-1\.jsonl differently"):
+        verify(light)
+    done = verified(light, "--repair")
+    assert done.returncode == 0, done.stderr
+    assert "seg-1.jsonl: sent to the mirror; the damaged one there is seg-1.jsonl.damaged-" in done.stderr
+    assert [content for name, content in files(mirror).items() if ".damaged-" in name] == [broken]
+    light.night()
+    assert files(archive(light)).items() <= files(mirror).items()
+    assert light.redis.keys("hcli:memory:*") == []
+
+
+def test_a_damaged_segment_is_mended_from_the_mirror_and_kept(light: World, mirror: Path) -> None:
+    two_nights(light)
+    before = files(archive(light))
+    damage(archive(light) / "seg-1.jsonl")
+    broken = (archive(light) / "seg-1.jsonl").read_bytes()
+    light.say("t3", "said after the damage")
+    with pytest.raises(ArchiveDamaged, match=r"seg-1\.jsonl.*verify --repair"):
+        light.night()
+    done = verified(light)
+    assert done.returncode == ArchiveDamaged.exit_code
+    assert "seg-1.jsonl" in done.stderr
+    assert json.loads(verified(light, "--repair", "--json").stdout)["repaired"] == [
+        "seg-1.jsonl: taken from the mirror; the damaged one is damaged/seg-1.jsonl.1"
+    ]
+    assert files(archive(light)) == before
+    assert files(archive(light) / "damaged") == {"seg-1.jsonl.1": broken}
+    damage(archive(light) / "seg-1.jsonl")
+    repair(light)
+    assert sorted(files(archive(light) / "damaged")) == ["seg-1.jsonl.1", "seg-1.jsonl.2"]
+    light.night()
+    assert sorted(texts(light)) == ["t1:user#1", "t2:user#1", "t3:user#1"]
+    assert not (light.night_dir / "repair.tmp").exists()
+
+
+@pytest.mark.parametrize("name", ["seg-1.jsonl", "seg-2.jsonl"])
+def test_a_lost_segment_stops_the_night_before_it_writes(light: World, mirror: Path, name: str) -> None:
+    two_nights(light)
+    (archive(light) / name).unlink()
+    light.say("t3", "said after the loss")
+    with pytest.raises(ArchiveDamaged, match=f"holds 1 files of the archive that are not here .first: {name}"):
+        light.night()
+    assert len(files(archive(light))) == 1
+    assert light.redis.exists("hcli:memory:t3:user")
+    with pytest.raises(ArchiveDamaged, match=rf"{name} is missing"):
+        verify(light)
+    repair(light)
+    light.night()
+    assert sorted(texts(light)) == ["t1:user#1", "t2:user#1", "t3:user#1"]
+
+
+def test_a_fresh_host_gets_its_whole_archive_back(light: World, mirror: Path) -> None:
+    two_nights(light)
+    os.utime(archive(light) / "seg-1.jsonl", (0, 0))  # times do not count
+    before = files(archive(light))
+    light.environment["HMEM_NIGHT_DIR"] = str(light.root / "fresh")
+    with pytest.raises(ArchiveDamaged, match="holds 2 files"):
+        light.night()
+    done = verified(light, "--repair")
+    assert done.returncode == 0, done.stderr
+    assert "Repaired: 2 files." in done.stdout
+    assert files(light.root / "fresh" / "archive") == before
+    assert repair(light) == []
+    (light.memory_dir / "current").unlink()
+    light.night()
+    assert sorted(texts(light)) == ["t1:user#1", "t2:user#1"]
+
+
+def other_history(directory: Path) -> None:
+    """A sound segment of run 1 that was written elsewhere."""
+    record = RawRecord(b"hcli:memory:x1:user", "string", b'{"chat_id":"1","role":"user","content":"x","timestamp":1}')
+    (directory / "seg-1.jsonl").unlink()
+    write_segment(directory / "seg-1.jsonl", 1, [{"kind": "turn", **record.to_json()}])
+
+
+def test_two_sound_copies_that_differ_are_left_to_the_owner(light: World, mirror: Path) -> None:
+    two_nights(light)
+    other_history(mirror)
+    (mirror / "seg-2.jsonl").unlink()
+    before = files(archive(light)), files(mirror)
+    done = verified(light, "--repair")
+    assert done.returncode == ArchiveDamaged.exit_code
+    assert (
+        "seg-1.jsonl: the copy here and the copy in the mirror are both sound, and differ: two histories" in done.stderr
+    )
+    assert (files(archive(light)), files(mirror)) == before
+    assert not (archive(light) / "damaged").exists()
+
+
+def test_a_sound_copy_that_no_night_saw_does_not_replace_a_damaged_one(light: World, mirror: Path) -> None:
+    two_nights(light)
+    other_history(mirror)
+    damage(archive(light) / "seg-1.jsonl")
+    before = files(archive(light)), files(mirror)
+    done = verified(light, "--repair")
+    assert done.returncode == ArchiveDamaged.exit_code
+    assert "not what an earlier night saw" in done.stderr
+    assert (files(archive(light)), files(mirror)) == before
+
+
+def test_what_has_no_sound_copy_is_named_and_the_rest_is_mended(light: World, mirror: Path) -> None:
+    two_nights(light)
+    light.say("t3", "third")
+    light.night()
+    before = files(archive(light))
+    for path in (archive(light) / "seg-1.jsonl", mirror / "seg-1.jsonl", archive(light) / "seg-2.jsonl"):
+        damage(path)
+    (mirror / "seg-3.jsonl").unlink()
+    with pytest.raises(ArchiveDamaged, match=r"seg-1\.jsonl: no sound copy, neither here nor in the mirror"):
+        repair(light)
+    for name in ("seg-2.jsonl", "seg-3.jsonl"):
+        assert files(archive(light))[name] == files(mirror)[name] == before[name]
+
+
+def test_segments_that_changed_places_are_found(light: World, mirror: Path) -> None:
+    two_nights(light)
+    shutil.copy(archive(light) / "seg-2.jsonl", archive(light) / "seg-1.jsonl")
+    with pytest.raises(ArchiveDamaged, match="another file lies under this name: segment of run 2"):
+        read_archive(archive(light))
+    repair(light)
+    assert files(archive(light)) == files(mirror)
+
+
+@pytest.mark.parametrize("side", ["archive", "mirror"])
+@pytest.mark.parametrize("how", ["empty", "cut", "link", "directory"])
+def test_every_kind_of_damage_is_mended(light: World, mirror: Path, side: str, how: str) -> None:
+    two_nights(light)
+    path = (mirror if side == "mirror" else archive(light)) / "seg-1.jsonl"
+    before = files(archive(light))
+    spoil(path, how)
+    light.say("t3", "said after the damage")
+    assert "seg-1.jsonl" in what_stops(light)
+    assert light.redis.exists("hcli:memory:t3:user")
+    if (side, how) == ("mirror", "directory"):  # rsync does not make way for a file where a directory is
+        with pytest.raises(MirrorFailed, match=r"seg-1\.jsonl"):
+            repair(light)
+        path.rename(mirror / "away")
+    repair(light)
+    light.night()
+    assert before.items() <= files(archive(light)).items() <= files(mirror).items()
+
+
+def what_stops(world: World) -> str:
+    """Why the night deletes nothing: it is stopped by it, or done but for the flush."""
+    try:
+        return world.night()[-1]["mirror_failed"] or ""
+    except (ArchiveDamaged, MirrorFailed) as error:
+        return str(error)
+
+
+def spoil(path: Path, how: str) -> None:
+    content = path.read_bytes()
+    path.unlink()
+    if how == "directory":
+        path.mkdir()
+        (path / "x").write_text("x")
+    elif how == "link":
+        path.symlink_to("/dev/null")
+    else:
+        path.write_bytes(content[: 0 if how == "empty" else -1])
+
+
+def test_the_mirror_is_proven_again_before_anything_is_deleted(
+    light: World, mirror: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    light.say("t1", "something")
+    real = flush.run
+
+    def after_damage(night: Any, out: Path) -> dict[str, Any]:
+        damage(mirror / "seg-1.jsonl")
+        return real(night, out)
+
+    steps = tuple(replace(step, run=after_damage) if step.name == "flush" else step for step in pipeline.STEPS)
+    monkeypatch.setattr(pipeline, "STEPS", steps)
+    (summary,) = light.night()
+    assert "seg-1.jsonl" in summary["mirror_failed"]
+    assert light.redis.exists("hcli:memory:t1:user")
+    monkeypatch.undo()
+    repair(light)
+    light.night()
+    assert light.redis.keys("hcli:memory:*") == []
+
+
+@pytest.mark.parametrize("point", ["archive:segment-written", "archive:mirrored", "flush:batch-deleted"])
+def test_a_kill_around_the_mirroring_leaves_nothing_to_mend(light: World, mirror: Path, point: str) -> None:
+    light.say("t1", "something")
+    assert light.command("hmem-night", "run", check=False, HMEM_CRASH_AT=point).returncode == -signal.SIGKILL
+    light.night()
+    assert files(mirror) == files(archive(light))
+    verify(light)
+
+
+def test_verify_says_what_the_mirror_lacks_and_repair_sends_it(light: World, mirror: Path) -> None:
+    two_nights(light)
+    (mirror / "seg-1.jsonl").unlink()
+    with pytest.raises(MirrorFailed, match=r"lacks seg-1\.jsonl"):
+        verify(light)
+    assert repair(light) == ["seg-1.jsonl: sent to the mirror"]
+    assert files(mirror) == files(archive(light))
+
+
+def test_repair_needs_a_mirror_and_the_lock(light: World, mirror: Path) -> None:
+    two_nights(light)
+    with (light.night_dir / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        with pytest.raises(NightRunning):
+            repair(light)
+    light.environment["ARCHIVE_MIRROR"] = str(archive(light))
+    with pytest.raises(SettingsError, match="is the archive itself"):
+        verify(light)
+    del light.environment["ARCHIVE_MIRROR"]
+    done = verified(light, "--repair")
+    assert done.returncode == SettingsError.exit_code
+    assert "ARCHIVE_MIRROR is not set" in done.stderr
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounting a small disk needs root")
+def test_a_full_mirror_delays_the_flush_and_keeps_what_it_has(light: World, mirror: Path) -> None:
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(mirror)], check=True)
+    try:
+        light.say("t1", "small")
+        light.night()
+        light.say("t2", "large " * 40_000)
+        done = light.command("hmem-night", "run", check=False)
+        assert done.returncode == MirrorFailed.exit_code
+        assert "No space left on device" in done.stderr
+        assert sorted(files(mirror)) == ["seg-1.jsonl"]
+        assert any(name.startswith("t2:user") for name in texts(light))
+        assert light.redis.exists("hcli:memory:t2:user")
+        subprocess.run(["mount", "-o", "remount,size=8m", str(mirror)], check=True)
+        light.night()
+        assert files(mirror) == files(archive(light))
+        assert light.redis.keys("hcli:memory:*") == []
+    finally:
+        subprocess.run(["umount", str(mirror)], check=True)
+
+
+@pytest.fixture
+def far_mirror(day_host: DayHost) -> Iterator[DayHost]:  # noqa: F811 - the fixture
+    """The archive mirrored through sshd, with a key whose forced command is rrsync into one directory."""
+    world, place = day_host.world, day_host.world.root / "mirror"
+    place.mkdir(mode=0o700)
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(day_host.folder / "mirror")], check=True)
+    public = (day_host.folder / "mirror.pub").read_text()
+    with (day_host.folder / "authorized_keys").open("a") as keys:
+        keys.write(f'restrict,command="rrsync -no-del {place}" {public}')
+    world.environment |= {
+        "ARCHIVE_MIRROR": f"{day_host.place}:",
+        "PUBLISH_SSH": " ".join(day_host.ssh("mirror")),
+    }
+    yield day_host
+
+
+def test_a_mirror_on_another_host_is_proven_and_mended(far_mirror: DayHost) -> None:
+    world, place = far_mirror.world, far_mirror.world.root / "mirror"
+    two_nights(world)
+    assert files(place) == files(archive(world))
+    assert world.redis.keys("hcli:memory:*") == []
+    damage(place / "seg-1.jsonl")
+    broken = (place / "seg-1.jsonl").read_bytes()
+    world.say("t3", "said after the damage")
+    with pytest.raises(MirrorDiffers, match=r"seg-1\.jsonl"):
+        world.night()
+    repair(world)
+    assert broken in files(place).values()
+    (archive(world) / "seg-2.jsonl").unlink()
+    with pytest.raises(ArchiveDamaged, match="holds 1 files"):
+        world.night()
+    repair(world)
+    world.night()
+    assert files(archive(world)).items() <= files(place).items()
+    assert sorted(texts(world)) == ["t1:user#1", "t2:user#1", "t3:user#1"]
+
+
+def test_a_mirror_on_a_host_that_is_away_delays_the_flush(far_mirror: DayHost) -> None:
+    world = far_mirror.world
+    world.say("t1", "something")
+    there = world.environment["PUBLISH_SSH"]
+    world.environment["PUBLISH_SSH"] = there.replace(f"-p {far_mirror.port}", f"-p {free_port()}")
+    done = world.command("hmem-night", "run", check=False)
+    assert done.returncode == MirrorFailed.exit_code
+    assert "Connection refused" in done.stderr
+    assert list(texts(world)) == ["t1:user#1"]
+    assert world.redis.exists("hcli:memory:t1:user")
+    world.environment["PUBLISH_SSH"] = there
+    world.night()
+    assert world.redis.keys("hcli:memory:*") == []
+
+
+def test_a_place_names_its_files_with_one_slash() -> None:
+    assert [Mirror(place, None)._root for place in ("/m", "/m/", "host:", "host:a")] == [
+        "/m/",
+        "/m/",
+        "host:",
+        "host:a/",
+    ]

@@ -1,0 +1,432 @@
+"""Everything embedded again, by the real steps, against a loopback Ollama: interrupted, resumed, beside a day that goes on, and undone."""
+
+from __future__ import annotations
+
+import json
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dispatcher.health import doctor
+from dispatcher.health.findings import Fault, Finding, Setup
+from nightly import pipeline
+from nightly.backfill import archive
+from nightly.backfill.archive import rebuild_archive
+from nightly.night.folder import only_night, unfinished_run
+from nightly.night.progress import Reporter
+from shared.embedding.local import LocalEmbedder
+from shared.embedding.models import EmbeddingIdentity, known_model
+from shared.embedding.probes import PROBE_TEXTS
+from shared.errors import EmbeddingError, InvalidInput, NightRunning, SettingsError
+from shared.release.manifest import Manifest, read_manifest, verify
+from shared.search.recall import OpenRelease, Recalled
+from tests.conftest import World
+from tests.servers.ollama_api import DIGEST, OllamaApi
+
+NOMIC, OTHER_DIGEST = "nomic-embed-text", "2" * 64
+
+
+class TwoModels(OllamaApi):
+    """All-minilm and a second family: its vectors are twice as wide, so that a mixture would be noticed."""
+
+    def __init__(self) -> None:
+        super().__init__({"all-minilm:latest": DIGEST, f"{NOMIC}:latest": OTHER_DIGEST})
+        self._asked = threading.local()
+
+    def next_fault(self, body: dict[str, Any]) -> str:
+        self._asked.model = body.get("model")  # each request has a thread of its own
+        return super().next_fault(body)
+
+    def embed(self, texts: list[str], fault: str) -> dict[str, Any]:
+        answer = super().embed(texts, fault)
+        if self._asked.model == NOMIC:
+            answer["embeddings"] = [[*row, *row[::-1]] for row in answer["embeddings"]]
+        return answer
+
+    def documents(self) -> list[str]:
+        """Every text that was embedded to be stored, in order; the probes are asked anew by each process."""
+        prefix = known_model(NOMIC).document_prefix
+        texts = [text.removeprefix(prefix) for batch in self.embedded() for text in batch]
+        return [text for text in texts if text not in PROBE_TEXTS and not text.startswith("search_query: ")]
+
+
+@pytest.fixture
+def ollama() -> Iterator[TwoModels]:
+    api = TwoModels()
+    with api:
+        yield api
+
+
+@pytest.fixture
+def other(world: World, ollama: TwoModels) -> dict[str, Any]:
+    """Settings that name the second family, as an environment; the server is known to every command."""
+    world.environment["OLLAMA_URL"] = ollama.url
+    return {"EMBEDDER": "ollama", "EMBED_MODEL": NOMIC}
+
+
+def talk(world: World, count: int = 12) -> None:
+    for number in range(count):
+        world.say(f"t{number}", f"note {number}: the heron stood at the pond, day {number * 7}")
+
+
+def lower(variables: dict[str, Any]) -> dict[str, Any]:
+    return {name.lower(): value for name, value in variables.items()}
+
+
+def reembed(world: World, **more: Any) -> list[dict[str, Any]]:
+    """`hmem-night backfill archive --reembed`, in this process."""
+    return rebuild_archive(world.settings(**more), Reporter(quiet=True), reembed=True)
+
+
+def current(world: World) -> Manifest:
+    return read_manifest((world.memory_dir / "current").resolve())
+
+
+def embedding(world: World) -> EmbeddingIdentity:
+    found = verify((world.memory_dir / "current").resolve()).embedding
+    assert found is not None
+    return found
+
+
+@contextmanager
+def opened(world: World, **more: Any) -> Iterator[OpenRelease]:
+    """The release in use, as a dispatcher with these settings opens it."""
+    release = OpenRelease(world.settings(**more), (world.memory_dir / "current").resolve())
+    try:
+        release.open_vectors()
+        yield release
+    finally:
+        release.close()
+
+
+def ask(world: World, **more: Any) -> Recalled:
+    with opened(world, **more) as release:
+        return release.recall("9912", "which bird was at the water?", 5)
+
+
+def by_vector(recalled: Recalled) -> bool:
+    return bool(recalled.hits) and recalled.hits[0].vector is not None and not recalled.degraded
+
+
+def by_words_alone(world: World, **more: Any) -> bool:
+    with opened(world, **more) as release:
+        recalled = release.recall("9912", "heron", 5)
+    assert recalled.degraded
+    return bool(recalled.hits) and all(hit.vector is None for hit in recalled.hits)
+
+
+# ---------------------------------------------------------------------------------------------------- switching the model
+
+
+def test_the_same_weights_at_another_provider(world: World, other: dict[str, Any], ollama: TwoModels) -> None:
+    talk(world)
+    world.night()
+    assert embedding(world).provider == "local"
+    night: dict[str, Any] = {"embedder": "ollama"}
+    (summary,) = reembed(world, **night)
+    assert (summary["published"], summary["chunks"]) == (True, 12)
+    assert (embedding(world).family, embedding(world).provider) == ("all-MiniLM-L6-v2", "ollama")
+    assert sorted(set(ollama.documents())) == sorted(ollama.documents()), "each text once"
+    assert by_vector(ask(world, **night))
+    assert by_vector(ask(world)), "the same weights here"
+    asked = len(ollama.documents())
+    assert [summary["published"] for summary in reembed(world, **night)] == [False], "what is done is not done again"
+    assert [summary["published"] for summary in world.night(**night)] == [False], "nor by the next night"
+    assert len(ollama.documents()) == asked
+
+
+def test_a_newer_version_of_the_model_is_noticed(world: World, other: dict[str, Any], ollama: TwoModels) -> None:
+    """A night with nothing new asks no provider; whoever says --reembed wants to know."""
+    talk(world)
+    night: dict[str, Any] = {"embedder": "ollama"}
+    world.night(**night)
+    ollama.models["all-minilm:latest"] = "3" * 64
+    assert [summary["published"] for summary in world.night(**night)] == [False]
+    assert by_words_alone(world, **night)
+    assert [summary["published"] for summary in reembed(world, **night)] == [True]
+    assert embedding(world).digest == f"sha256:{'3' * 64}"
+    assert by_vector(ask(world, **night))
+
+
+def test_another_family_by_name(world: World, other: dict[str, Any], ollama: TwoModels) -> None:
+    talk(world)
+    world.night()
+    before = embedding(world)
+    done = world.command("hmem-night", "backfill", "archive", "--reembed", "--model", NOMIC)
+    assert f"EMBED_MODEL={NOMIC} in the settings of the night host and of the day host too" in done.stderr
+    assert "released." in done.stdout
+    now = embedding(world)
+    assert (now.family, now.dimensions, now.document_prefix) == ("nomic-embed-text-v1.5", 768, "search_document: ")
+    assert sorted(ollama.documents()) == sorted(set(ollama.documents())), "each text once"
+    assert by_vector(ask(world, **lower(other)))
+    assert by_words_alone(world), "until the day's settings follow"
+    again = world.command("hmem-night", "backfill", "archive", "--reembed", "--json", **other)
+    assert [summary["published"] for summary in json.loads(again.stdout)] == [False]
+    assert "EMBED_MODEL" not in again.stderr, "the settings name it"
+    assert [summary["published"] for summary in world.night(**lower(other))] == [False]
+    asked = len(ollama.documents())
+    assert [summary["published"] for summary in world.night()] == [True], "the settings still name the old model"
+    assert embedding(world) == before
+    assert len(ollama.documents()) == asked
+    assert by_vector(ask(world))
+
+
+def test_everything_is_built_again_without_embedding_anything(light: World) -> None:
+    light.say("t1", "something")
+    light.night()
+    (summary,) = rebuild_archive(light.settings(), Reporter(quiet=True), reembed=False)
+    assert (summary["published"], summary["chunks"], current(light).run) == (True, 1, summary["run"])
+    assert light.redis.keys("hcli:memory:*") == []
+    (empty,) = light.night()
+    assert empty["published"] is False
+
+
+def test_an_empty_archive_has_nothing_to_build(light: World) -> None:
+    (summary,) = rebuild_archive(light.settings(), Reporter(quiet=True), reembed=False)
+    assert summary["published"] is False
+
+
+def test_a_rebuild_that_was_killed_is_done_once(light: World) -> None:
+    light.say("t1", "something")
+    light.night()
+    died = light.command("hmem-night", "backfill", "archive", check=False, HMEM_CRASH_AT="build:closed")
+    assert died.returncode == -signal.SIGKILL
+    summaries = rebuild_archive(light.settings(), Reporter(quiet=True), reembed=False)
+    assert [summary["published"] for summary in summaries] == [True, False]
+
+
+@pytest.mark.parametrize("more", [{"embedder": "none"}, {"night_indexes": "none"}])
+def test_nothing_to_embed_with(light: World, more: dict[str, str]) -> None:
+    with pytest.raises(InvalidInput, match="nothing to embed with"):
+        reembed(light, **more)
+    assert not light.night_dir.exists()
+
+
+def test_wrong_words_are_said_before_anything_is_done(light: World) -> None:
+    cases = {("--model", NOMIC): InvalidInput.exit_code, ("--reembed", "--model", "gpt-4"): SettingsError.exit_code}
+    for arguments, code in cases.items():
+        assert light.command("hmem-night", "backfill", "archive", *arguments, check=False).returncode == code
+    assert not light.night_dir.exists()
+
+
+def test_an_embedder_that_is_away_changes_nothing(world: World, other: dict[str, Any], ollama: TwoModels) -> None:
+    talk(world, 2)
+    world.night()
+    del ollama.models[f"{NOMIC}:latest"]
+    with pytest.raises(EmbeddingError, match="ollama pull nomic-embed-text"):
+        reembed(world, **lower(other))
+    assert unfinished_run(world.settings()) is None
+    assert by_vector(ask(world))
+
+
+# -------------------------------------------------------------------------------------------- interrupted, and meanwhile
+
+
+def test_killed_in_the_middle_and_gone_on_with(world: World, other: dict[str, Any], ollama: TwoModels) -> None:
+    talk(world, 300)
+    world.night()
+    old = current(world).run
+    died = world.command(
+        "hmem-night", "backfill", "archive", "--reembed", check=False, **other, HMEM_CRASH_AT="embed:batch-cached"
+    )
+    assert died.returncode == -signal.SIGKILL
+    first = len(ollama.documents())
+    assert 0 < first < 300
+    assert current(world).run == old
+    assert by_vector(ask(world)), "the old release serves"
+    world.say("late", "a grebe came later")
+    done = world.command("hmem-night", "backfill", "archive", "--reembed", "--json", **other)
+    assert [summary["published"] for summary in json.loads(done.stdout)] == [True, True]
+    embedded = ollama.documents()
+    assert len(embedded) == len(set(embedded)) == 301, "nothing that was cached is embedded again"
+    assert current(world).turns_per_chat == {"9912": 301}
+    assert world.redis.keys("hcli:memory:*") == []
+    assert by_vector(ask(world, **lower(other)))
+
+
+def test_a_night_of_the_old_settings_finishes_it_with_the_old_model(world: World, other: dict[str, Any]) -> None:
+    """The owner's backfill died, the timer's night came first: no vectors of two models in a release, and no night that waits for one."""
+    talk(world)
+    world.night()
+    before = embedding(world)
+    for point in ("embed:after-commit", "publish:begun"):
+        died = world.command(
+            "hmem-night", "backfill", "archive", "--reembed", check=False, **other, HMEM_CRASH_AT=point
+        )
+        assert died.returncode == -signal.SIGKILL
+        world.say(f"late-{point.partition(':')[0]}", "a grebe came later")
+        world.night()
+        assert embedding(world) == before
+        assert by_vector(ask(world))
+        assert world.redis.keys("hcli:memory:*") == []
+
+
+def test_one_that_is_switched_to_is_only_completed(world: World, other: dict[str, Any]) -> None:
+    talk(world)
+    world.night()
+    world.command(
+        "hmem-night", "backfill", "archive", "--reembed", check=False, **other, HMEM_CRASH_AT="publish:switched"
+    )
+    assert embedding(world).family == "nomic-embed-text-v1.5"
+    finished, new = world.night()
+    assert (finished["published"], new["published"]) == (True, True)
+    assert embedding(world).family == "all-MiniLM-L6-v2"
+    assert by_vector(ask(world))
+
+
+def test_the_day_goes_on_meanwhile(
+    world: World, other: dict[str, Any], ollama: TwoModels, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    talk(world)
+    world.night()
+    world.say("before", "said before the backfill")
+    for name, value in {**other, "OLLAMA_URL": ollama.url}.items():  # for the process that tries the release out
+        monkeypatch.setenv(name, value)
+    seen: dict[str, Any] = {}
+
+    build = next(step.run for step in pipeline.STEPS if step.name == "build")
+
+    def look_then_build(night: Any, out: Path) -> dict[str, Any]:
+        world.say("during", "said during the backfill")
+        seen["recalled"] = ask(world, embedder="local", embed_model="all-minilm")
+        seen["other"] = world.command("hmem-night", "backfill", "archive", check=False).returncode
+        return build(night, out)
+
+    steps = tuple(replace(step, run=look_then_build) if step.name == "build" else step for step in pipeline.STEPS)
+    monkeypatch.setattr(pipeline, "STEPS", steps)
+    (summary,) = reembed(world, **lower(other))
+    assert by_vector(seen["recalled"]), "the old release, with the old model"
+    assert seen["other"] == NightRunning.exit_code == 75
+    assert (summary["new"], summary["deleted"]) == (1, 1)
+    assert world.redis.keys("hcli:memory:*") == [b"hcli:memory:during:user"]
+    assert current(world).turns_per_chat == {"9912": 13}
+
+
+def test_another_night_is_running(light: World) -> None:
+    with only_night(light.settings()):
+        for arguments in (("backfill", "archive"), ("run",)):
+            done = light.command("hmem-night", *arguments, check=False)
+            assert done.returncode == 75, done.stderr
+
+
+# --------------------------------------------------------------------------------------------------------------- dry run
+
+
+def everything(world: World) -> tuple[dict[str, bytes], dict[bytes, Any]]:
+    files = {str(path): path.read_bytes() for path in world.root.rglob("*") if path.is_file()}
+    return files, {key: world.redis.dump(key) for key in world.redis.scan_iter()}
+
+
+def test_a_dry_run_counts_and_writes_nothing(world: World, other: dict[str, Any], ollama: TwoModels) -> None:
+    talk(world, 40)
+    world.night()
+    world.say("waiting", "in Redis")
+    before = everything(world)
+    done = world.command("hmem-night", "backfill", "archive", "--reembed", "--model", NOMIC, "--dry-run", "--json")
+    plan = json.loads(done.stdout)
+    assert (plan["turns"], plan["chunks"], plan["texts"], plan["keys"]) == (40, 40, 40, 1)
+    assert (plan["cached"], plan["to_embed"]) == (0, 40)
+    assert plan["seconds"] == pytest.approx(40 / plan["texts_per_second"], abs=0.06), "both are rounded"
+    assert (plan["current"]["family"], plan["wanted"]["family"]) == ("all-MiniLM-L6-v2", "nomic-embed-text-v1.5")
+    assert 0 < len(ollama.documents()) <= archive.SAMPLE_TEXTS
+    assert everything(world) == before
+    told = world.command("hmem-night", "backfill", "archive", "--dry-run").stdout
+    assert "0 texts to embed, 40 are cached." in told
+    assert "1 keys in Redis would come in addition. Nothing was written." in told
+    assert everything(world) == before
+
+
+def test_a_dry_run_sees_what_a_killed_one_has_cached(world: World, other: dict[str, Any], ollama: TwoModels) -> None:
+    talk(world, 300)
+    world.command("hmem-night", "run", check=False, **other, HMEM_CRASH_AT="embed:batch-cached")
+    plan = archive.plan(world.settings(**lower(other)), Reporter(quiet=True))
+    assert (plan["cached"], plan["to_embed"], plan["current"]) == (256, 44, None)
+    assert "no vectors" in archive.plan_sentence(plan, 60.0)
+    assert "longer than STEP_TIMEOUT" in archive.plan_sentence(plan | {"seconds": 61.0}, 60.0)
+
+
+def test_a_dry_run_without_vectors(light: World) -> None:
+    light.say("t1", "something")
+    light.night()
+    told = light.command("hmem-night", "backfill", "archive", "--dry-run").stdout
+    assert "1 turns make 1 chunks" in told
+    assert "nothing would be embedded" in told
+
+
+# ------------------------------------------------------------------------------------------------ undone, and identities
+
+
+def test_back_to_the_old_release(world: World, other: dict[str, Any]) -> None:
+    talk(world)
+    world.night()
+    old = current(world).run
+    again = ("hmem-night", "backfill", "archive", "--reembed", "--json")
+    world.command(*again, **other)
+    assert current(world).run > old
+    world.command("hmem", "release", "rollback", **other)
+    assert current(world).run == old
+    assert by_vector(ask(world)), "where the embedder fits"
+    assert by_words_alone(world, **lower(other))
+    beside = json.loads(world.command(*again, **other).stdout)
+    assert [summary["pinned"] for summary in beside] == [old], "published beside the pinned one"
+    assert current(world).run == old
+
+
+FOREIGN = {"family": "another-model", "dimensions": 768, "document_prefix": "passage: ", "query_prefix": "query: "}
+
+
+@pytest.mark.parametrize("index", ["sqlite", "chroma"])
+def test_a_release_of_another_identity_is_searched_by_words_alone(world: World, index: str) -> None:
+    """Each part of the identity for itself, by the reader and by `hmem doctor`."""
+    world.environment |= {"NIGHT_INDEXES": index, "MEMORY_BACKEND": index}
+    talk(world, 3)
+    world.night()
+    release = (world.memory_dir / "current").resolve()
+    manifest = read_manifest(release)
+    assert by_vector(ask(world))
+    assert vectors_finding(world).state == "ok"
+    assert manifest.embedding is not None
+    for part, value in FOREIGN.items():
+        probes = (
+            () if part == "dimensions" else manifest.embedding.probes
+        )  # whose length the manifest's shape holds against it
+        foreign = replace(manifest.embedding, probes=probes, **{part: value})  # type: ignore[arg-type]
+        (release / "manifest.json").write_bytes(replace(manifest, embedding=foreign).to_json())
+        assert by_words_alone(world), part
+        assert repr(value) in ask(world).degraded[0], part
+        found = vectors_finding(world)
+        assert (found.state, found.code) == ("problem", Fault.EMBEDDER_DIFFERS), part
+        assert part.replace("_", " ") in found.sentence
+        assert "hmem-night backfill archive --reembed" in found.fix
+        unused = vectors_finding(world, embedder="none")
+        assert (unused.state, unused.code) == ("warning", 0)
+        assert "EMBEDDER=none does not use" in unused.sentence
+
+
+def test_a_night_notices_every_difference_that_it_need_not_ask_for(world: World) -> None:
+    """Also a family whose prefixes or dimensions a later version of the program corrects."""
+    settings, local = world.settings(), LocalEmbedder().identity
+
+    def same(identity: EmbeddingIdentity | None, indexes: tuple[str, ...] = settings.indexes) -> bool:
+        recipe = {"embedding": identity.to_json() if identity else None, "indexes": list(indexes)}
+        return pipeline._same_embedding(settings, recipe)
+
+    assert same(local)
+    assert same(replace(local, digest="sha256:other")), "only the provider knows"
+    for part, value in (FOREIGN | {"provider": "ollama"}).items():
+        assert not same(replace(local, **{part: value})), part  # type: ignore[arg-type]
+    assert not same(None)
+    assert not same(local, ())
+
+
+def vectors_finding(world: World, **more: Any) -> Finding:
+    check = next(check for check in doctor.CHECKS if check.name == "vectors")
+    settings = world.settings(**more)
+    with closing(doctor.connect(settings)) as client:
+        return doctor.carry_out(check, Setup(settings, client))

@@ -1,0 +1,296 @@
+"""Backfills by the real commands: taken once, whatever is killed, whatever runs beside it, and never what was forgotten."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nightly.archive.segments import RawRecord, read_archive, segment_name, write_segment
+from nightly.backfill import files as intake
+from nightly.imports.staging import imports_dir, staged_files
+from nightly.night.folder import night_lock
+from nightly.night.progress import Reporter
+from shared.errors import InvalidInput
+from shared.turns.records import Tombstone, Turn
+from tests.conftest import BINARIES, World, wait_for
+from tests.nightly.imports.test_formats import ANN, BOT, EXCHANGE, LOG, NOON, bare, bot_chat, chunk_file, message
+
+LINES = b"\n".join(
+    [bare("j1", "Привет из прошлого"), bare("j1", "and the answer 🦉", role="asst"), b"broken", bare("j2", "more")]
+)
+DIALOGUE = bot_chat(message(1, ANN, "какая погода сегодня?"), message(2, BOT, "It is cold, minus five degrees.", NOON + 5),
+                    message(3, ANN, "спасибо", NOON + 9))  # fmt: skip
+
+#: Source → (its file, its content, more options, (found, unreadable)).
+FORMATS: dict[str, tuple[str, bytes, list[str], tuple[int, int]]] = {
+    "jsonl": ("turns.jsonl", LINES, [], (3, 1)),
+    "chunks": ("chunk_20260209T173320Z.txt", chunk_file(EXCHANGE), [], (3, 0)),
+    "audit": (
+        "audit.log",
+        "\n".join(x if isinstance(x, str) else json.dumps(x) for x in LOG).encode(),
+        ["--chat", "9912"],
+        (3, 2),
+    ),
+    "telegram": ("result.json", json.dumps(DIALOGUE).encode(), [], (3, 0)),
+}
+
+
+def file_of(world: World, source: str) -> list[str]:
+    """The arguments of a backfill of this kind, its file written."""
+    name, content, options, _ = FORMATS[source]
+    path = world.root / name
+    path.write_bytes(content)
+    return [source, str(path), *options]
+
+
+def backfill(world: World, *arguments: str, check: bool = True, **more: str) -> subprocess.CompletedProcess[str]:
+    return world.command("hmem-night", "backfill", *arguments, check=check, **more)
+
+
+def report(world: World, *arguments: str) -> dict[str, Any]:
+    """The same, in this process: its report."""
+    source, path, *options = arguments
+    given = dict(zip(options[::2], options[1::2], strict=True))
+    wanted = intake.wanted_of(
+        given.get("--since"), given.get("--until"), given.get("--chat"), world.settings().timezone
+    )
+    return intake.bring_in(world.settings(), intake.Request(source, [Path(path)], wanted), Reporter(quiet=True))
+
+
+def plan(world: World, *arguments: str) -> dict[str, Any]:
+    """What the command says with `--dry-run`."""
+    found: dict[str, Any] = json.loads(backfill(world, *arguments, "--dry-run", "--json").stdout)
+    return found
+
+
+def archived(world: World) -> dict[str, tuple[str, bytes]]:
+    """Turn id → (chat, content) of what may be recalled."""
+    turns = read_archive(world.night_dir / "archive").turns()
+    return {turn.turn_id: (turn.chat_id, turn.to_json()) for turn in turns}
+
+
+def lines_in_archive(world: World) -> int:
+    return sum(path.read_bytes().count(b"\n") - 2 for path in (world.night_dir / "archive").glob("seg-*.jsonl"))
+
+
+def fates(found: dict[str, Any]) -> tuple[int, int, int, int]:
+    return found["new"], found["known"], found["differs"], found["forgotten"]
+
+
+@pytest.mark.parametrize("source", FORMATS)
+def test_each_kind_once(light: World, source: str) -> None:
+    arguments, (found, unreadable) = file_of(light, source), FORMATS[source][3]
+    dry = plan(light, *arguments)
+    assert (dry["found"], dry["unreadable"], dry["new"]) == (found, unreadable, found)
+    assert not (light.night_dir / "imports").exists()
+    assert not (light.night_dir / "archive").exists()
+    first = report(light, *arguments)
+    assert {name: first[name] for name in ("found", "new", "unreadable", "chats", "first", "last")} == {
+        name: dry[name] for name in ("found", "new", "unreadable", "chats", "first", "last")
+    }
+    assert first["nights"][-1]["published"]
+    assert len(archived(light)) == found
+    before = archived(light)
+    again = report(light, *arguments)
+    assert fates(again) == (0, found, 0, 0)
+    assert archived(light) == before
+    assert lines_in_archive(light) == found, "nothing twice, not even in the archive"
+    assert staged_files(imports_dir(light.settings())) == []
+
+
+def test_the_report_names_places_and_no_words(light: World) -> None:
+    done = backfill(light, *file_of(light, "jsonl"))
+    assert "3 turns found: 3 new, from 2026-02-09 to 2026-02-09" in done.stdout
+    assert "turns.jsonl:3: not JSON" in done.stdout
+    assert "Привет" not in done.stdout + done.stderr
+    assert "Night 1 done" in done.stdout
+
+
+def test_files_that_hold_nothing(light: World) -> None:
+    empty, wrong = light.root / "empty.jsonl", light.root / "wrong.jsonl"
+    empty.write_bytes(b"")
+    wrong.write_bytes(b"\xff\xfe\nno\n")
+    done = backfill(light, "jsonl", str(empty), str(wrong), check=False)
+    assert done.returncode == 24, done.stderr
+    assert "wrong.jsonl:1: not UTF-8" in done.stdout
+    assert "Nothing in these files could be read" in done.stderr
+    (light.root / "folder").mkdir()
+    for path, why in ((light.root / "nowhere", "does not exist"), (light.root / "folder", r"no chunk_\*\.txt")):
+        with pytest.raises(InvalidInput, match=why):
+            report(light, "chunks", str(path))
+    for options in (["--since", "soon"], ["--chat", " "], ["--until", "9999999999999999"]):
+        with pytest.raises(InvalidInput, match=options[0]):
+            report(light, *file_of(light, "jsonl"), *options)
+    assert not (light.night_dir / "archive").exists()
+
+
+def test_since_until_and_chat(light: World) -> None:
+    path = light.root / "turns.jsonl"
+    path.write_bytes(
+        b"\n".join(bare(f"t{i}", f"day {i}", timestamp=NOON + 86400 * i, chat_id=i % 2 + 1) for i in range(6))
+    )
+    narrow = ["--since", "2026-02-10T12:00", "--until", f"{NOON + 86400 * 5}"]
+    found = report(light, "jsonl", str(path), *narrow, "--chat", "2")
+    assert sorted(archived(light)) == ["t1:user", "t3:user"]
+    assert found["left_out"] == {"outside --since and --until": 1, "of another chat than --chat": 3}
+    report(light, "jsonl", str(path))
+    assert len(archived(light)) == 6
+
+
+@pytest.mark.parametrize(
+    "point", ["export:before-commit", "export:after-commit", "archive:segment-written", "flush:after-commit"]
+)
+def test_killed_and_run_again(light: World, point: str) -> None:
+    arguments = file_of(light, "jsonl")
+    light.say("day", "of the day", timestamp=NOON)
+    killed = backfill(light, *arguments, check=False, HMEM_CRASH_AT=point)
+    assert killed.returncode == -signal.SIGKILL
+    found = report(light, *arguments)
+    assert fates(found) == (3, 0, 0, 0), "of the night that took it"
+    assert sorted(archived(light)) == ["day:user", "j1:asst", "j1:user", "j2:user"]
+    assert lines_in_archive(light) == 4
+    assert light.redis.keys("hcli:memory:*") == []
+    assert staged_files(imports_dir(light.settings())) == []
+    assert fates(report(light, *arguments)) == (0, 3, 0, 0)
+
+
+def test_a_killed_backfill_is_finished_by_the_next_night(light: World) -> None:
+    backfill(light, *file_of(light, "telegram"), check=False, HMEM_CRASH_AT="export:before-commit")
+    light.night()
+    assert len(archived(light)) == 3
+
+
+def test_killed_while_it_stages(light: World) -> None:
+    fifo = light.root / "slow.jsonl"
+    os.mkfifo(fifo)
+    command = [str(BINARIES / "hmem-night"), "backfill", "jsonl", str(fifo), "--json"]
+    with (
+        subprocess.Popen(
+            command, env=light.variables(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        ) as process,
+        fifo.open("wb") as pipe,
+    ):
+        pipe.write(bare("s0", "half an import") + b"\n")
+        pipe.flush()
+        wait_for(lambda: [*(light.night_dir / "imports").glob(".*.tmp")], "the staging to begin")
+        process.kill()
+        process.wait(timeout=30)
+    fifo.unlink()
+    assert staged_files(imports_dir(light.settings())) == []
+    fifo.write_bytes(bare("s0", "half an import") + b"\n" + bare("s1", "the rest"))
+    assert fates(report(light, "jsonl", str(fifo))) == (2, 0, 0, 0)
+    assert [*imports_dir(light.settings()).iterdir()] == []
+
+
+def test_beside_a_running_night(light: World) -> None:
+    arguments = file_of(light, "chunks")
+    with night_lock(light.settings()):
+        busy = backfill(light, *arguments, check=False)
+        assert busy.returncode == 75
+        assert "3 turns are staged" in busy.stderr
+        assert backfill(light, *arguments, check=False).returncode == 75
+    assert len(staged_files(imports_dir(light.settings()))) == 1, "the same import, staged once"
+    (summary,) = light.night()
+    assert summary["new"] == 3
+    assert len(archived(light)) == 3
+    assert fates(report(light, *arguments)) == (0, 3, 0, 0)
+
+
+def test_an_overlap_with_what_the_wire_recorded_gives_nothing_new(light: World) -> None:
+    light.say("w1", "Какая погода сегодня", timestamp=NOON - 2, chat_id=str(ANN))
+    light.say("w1", "**It is cold**, minus _five_ degrees.", role="asst", timestamp=NOON + 4, chat_id=str(ANN))
+    assert fates(report(light, *file_of(light, "telegram"))) == (1, 2, 0, 0), "recorded in this very night"
+    light.say("w2", "and tomorrow?", timestamp=NOON + 4000, chat_id=str(ANN))
+    light.night()
+    assert fates(report(light, *file_of(light, "telegram"))) == (0, 3, 0, 0)
+    text = chunk_file([(NOON, "USER", "Какая погода сегодня?"), (NOON, "ASSISTANT", "It is cold, minus five degrees.")])
+    (light.root / "chunk_2.txt").write_bytes(text)
+    assert fates(report(light, "chunks", str(light.root / "chunk_2.txt"))) == (0, 2, 0, 0)
+
+
+def test_an_import_replaces_nothing(light: World) -> None:
+    light.say("j2", "as it was recorded", timestamp=NOON)
+    light.night()
+    assert fates(report(light, *file_of(light, "jsonl"))) == (2, 0, 1, 0)
+    assert b"as it was recorded" in archived(light)["j2:user"][1]
+
+
+def test_two_files_that_overlap(light: World) -> None:
+    folder = light.root / "sessions" / "9912"
+    folder.mkdir(parents=True)
+    (folder / "chunk_1.txt").write_bytes(chunk_file(EXCHANGE[:2]))
+    (folder / "chunk_2.txt").write_bytes(chunk_file(EXCHANGE[1:]))
+    assert fates(report(light, "chunks", str(light.root / "sessions"))) == (3, 1, 0, 0)
+
+
+# --------------------------------------------------------------------------------------------------------- forgotten
+
+
+def forget(world: World, **more: Any) -> None:
+    stone = Tombstone("stone", str(ANN), **{"created_at": NOON + 60, **more})
+    world.push_tombstone(stone)
+
+
+def test_what_a_time_forgets_does_not_come_back(light: World) -> None:
+    forget(light)
+    for source in FORMATS:
+        assert fates(report(light, *file_of(light, source))) == (0, 0, 0, 3), source
+    light.redis.delete("hcli:mem:tombstones")  # archived by now
+    assert fates(plan(light, *file_of(light, "telegram"))) == (0, 0, 0, 3)
+    assert archived(light) == {}
+    assert all(b"cold" not in path.read_bytes() for path in light.night_dir.rglob("*") if path.is_file())
+
+
+def test_what_an_id_forgets_does_not_come_back(light: World) -> None:
+    forget(light, turn_ids=frozenset({"j1:user", "q1:asst"}))
+    assert fates(report(light, *file_of(light, "jsonl"))) == (2, 0, 0, 1)
+    assert fates(report(light, *file_of(light, "audit"))) == (2, 0, 0, 1)
+
+
+def test_what_was_erased_does_not_come_back(light: World) -> None:
+    directory = light.night_dir / "archive"
+    directory.mkdir(parents=True)
+    gone = {"kind": "erased", "chat_id": str(ANN), "timestamp": NOON}
+    turns = [Turn("j1", "user", str(ANN), "x", NOON), Turn("w1", "asst", str(ANN), "x", NOON)]
+    lines = [
+        gone | {"key": f"hcli:memory:{turn.turn_id}", "sha256": RawRecord(b"k", "string", turn.to_json()).sha256}
+        for turn in turns
+    ]
+    write_segment(directory / segment_name(1), 1, lines)
+    assert fates(report(light, *file_of(light, "jsonl"))) == (2, 0, 0, 1)
+    found = report(light, *file_of(light, "telegram"))
+    assert fates(found) == (0, 0, 0, 3), "a question and an answer near the erased ones; nobody can tell them apart"
+    assert sorted(archived(light)) == ["j1:asst", "j2:user"]
+
+
+def test_tombstones_of_an_import_are_obeyed_at_once(light: World) -> None:
+    folder = light.root / "export"
+    (folder / "9912").mkdir(parents=True)
+    (folder / "_archive").mkdir()
+    (folder / "9912" / "turns.jsonl").write_bytes(LINES)
+    stone = Tombstone("s", "9912", NOON, turn_ids=frozenset({"j2:user"}))
+    wrapped = json.dumps({"kind": "tombstone", "tombstone": json.loads(stone.to_json())}).encode()
+    (folder / "_archive" / "tombstones.jsonl").write_bytes(wrapped)
+    done = light.command("hmem-night", "backfill", "jsonl", str(folder), "--with-tombstones", "--yes", "--json")
+    assert fates(json.loads(done.stdout)) == (2, 0, 0, 1)
+    assert list(read_archive(light.night_dir / "archive").tombstones) == ["s"]
+
+
+def test_a_telegram_chat_is_searched_by_its_words(light: World) -> None:
+    report(light, *file_of(light, "telegram"))
+    done = light.command("hmem", "search", str(ANN), "погода", "--json")
+    hits = json.loads(done.stdout)["hits"]
+    assert hits
+    assert "погода" in json.dumps(hits[0], ensure_ascii=False)
+
+
+def test_standard_input(light: World) -> None:
+    command = [str(BINARIES / "hmem-night"), "backfill", "jsonl", "-", "--json"]
+    done = subprocess.run(command, env=light.variables(), input=LINES, capture_output=True, check=True, timeout=60)
+    assert json.loads(done.stdout)["new"] == 3

@@ -1,0 +1,393 @@
+"""The readers of old history: each format as its program writes it, and as it may come: cut, mended, with other line ends, in other hands."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from nightly.archive.segments import RawRecord
+from nightly.imports import audit, chunks, jsonl, telegram
+from nightly.imports.candidates import Read, Wanted
+from shared.errors import InvalidInput
+from shared.turns.records import Turn
+
+UTC_ZONE = ZoneInfo("UTC")
+NOON = 1_770_638_400.0  # 2026-02-09 12:00:00 UTC
+ALL = Wanted()
+SLOW = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+
+def turns(reads: list[Read]) -> list[Turn]:
+    return [one.candidate.turn for one in reads if one.candidate and one.candidate.turn]
+
+
+def said(reads: list[Read]) -> list[tuple[str, str, str]]:
+    return [(turn.chat_id, turn.role, turn.content) for turn in turns(reads)]
+
+
+def places(reads: list[Read]) -> list[str]:
+    return [one.place.rpartition(":")[2].strip() for one in reads if one.unreadable is not None]
+
+
+def left(reads: list[Read]) -> list[str]:
+    return [one.left_out for one in reads if one.left_out is not None]
+
+
+def write(path: Path, content: bytes) -> Path:
+    path.write_bytes(content)
+    return path
+
+
+# --------------------------------------------------------------------------------------------------------- JSON lines
+
+
+def bare(task_id: str, content: str, **more: Any) -> bytes:
+    record = {"chat_id": "9912", "role": "user", "content": content, "timestamp": NOON, "task_id": task_id}
+    return json.dumps(record | more, ensure_ascii=False).encode("utf-8", "surrogatepass")
+
+
+def test_bare_turns_keep_their_bytes(tmp_path: Path) -> None:
+    lines = [bare("a1", "Привет, как дела?"), bare("a2", "🦉 owl", odd={"x": [1, 2]}), bare("a3", "x" * 3_000_000)]
+    raw = b"\xef\xbb\xbf" + lines[0] + b"\r\n\r\n" + lines[1] + b"\n  \n" + lines[2]
+    reads = list(jsonl.read(write(tmp_path / "t.jsonl", raw), 0, ALL))
+    assert [one.candidate.record.value for one in reads if one.candidate and one.candidate.record] == lines
+    assert reads[-1].done == len(raw)
+
+
+def test_wrong_lines_are_named_and_the_others_read(tmp_path: Path) -> None:
+    wrong = [
+        b"not json",
+        b'{"role": "user"',
+        b"[1]",
+        bare("b", "x", chat_id=None),
+        bare("b", "x", role="tool"),
+        bare("bad id", "x"),
+        bare("b", "x", timestamp="soon"),
+        b'{"content": "\xff\xfe"}',
+        b'{"neither": 1}',
+        b'{"kind": "turn", "key": "hcli:memory:a:user"}',
+        b'{"kind": "text", "key": 1, "model": "", "digest": "", "chat_id": "", "text": ""}',
+        b'{"kind": "tombstone", "tombstone": {"tombstone_id": "x"}}',
+    ]
+    reads = list(jsonl.read(write(tmp_path / "t.jsonl", b"\n".join([*wrong, bare("good", "still here")])), 0, ALL))
+    assert places(reads) == [str(number) for number in range(1, len(wrong) + 1)]
+    assert said(reads) == [("9912", "user", "still here")]
+    assert not any("still here" in (one.unreadable or "") for one in reads)
+
+
+def test_lines_of_an_archive_are_proven_by_their_hash(tmp_path: Path) -> None:
+    records = [
+        RawRecord(b"hcli:memory:a:user", "string", bare("a", "x\n\xe9")),
+        RawRecord(b"hcli:memory:\xff", "hash", b"\x00\xff"),
+    ]
+    lines: list[dict[str, Any]] = [
+        {"kind": "segment", "format": 1, "run": 3},
+        {"kind": "turn", **records[0].to_json()},
+        {"kind": "quarantine", **records[1].to_json(), "reason": "the key is a hash, not a string"},
+        {"kind": "turn", **records[0].to_json(), "value": "another"},
+        {"kind": "erased", "key": "hcli:memory:b:user", "chat_id": "1", "timestamp": 1.0, "sha256": "sha256:00"},
+        {"kind": "tombstone", "tombstone": {"tombstone_id": "s", "chat_id": "9912", "created_at": 1.0, "before": None, "turn_ids": None}},
+        {"kind": "text", "key": "k", "model": "m", "digest": "d", "chat_id": "9912", "text": "a summary"},
+        {"kind": "end", "lines": 7, "sha256": ""},
+    ]  # fmt: skip
+    reads = list(jsonl.read(write(tmp_path / "s.jsonl", b"\n".join(json.dumps(x).encode() for x in lines)), 0, ALL))
+    found = [one.candidate for one in reads if one.candidate]
+    assert [candidate.record for candidate in found if candidate.record] == records
+    assert [candidate.tombstone.tombstone_id for candidate in found if candidate.tombstone] == ["s"]
+    assert [candidate.text.text for candidate in found if candidate.text] == ["a summary"]
+    assert places(reads) == ["4"]
+    assert left(reads) == ["erased in the archive that it comes from"]
+
+
+@SLOW
+@given(st.lists(st.tuples(st.text(), st.sampled_from(["user", "asst"]), st.floats(0, 2e9)), max_size=8))
+def test_any_turns_come_back_from_json_lines(tmp_path: Path, given_turns: list[tuple[str, str, float]]) -> None:
+    made = [Turn(f"t{i}", role, "-100", text, at) for i, (text, role, at) in enumerate(given_turns)]
+    path = write(tmp_path / "t.jsonl", b"".join(turn.to_json() + b"\n" for turn in made))
+    reads = list(jsonl.read(path, 0, ALL))
+    assert turns(reads) == made
+    assert [one.candidate.record.value for one in reads if one.candidate and one.candidate.record] == [
+        t.to_json() for t in made
+    ]
+
+
+# ------------------------------------------------------------------------------------------------------ session files
+
+
+def chunk_file(blocks: list[tuple[float, str, str]], chat: str = "9912") -> bytes:
+    """As h-cli writes it."""
+    text = f"=== h-cli session chunk ===\nChat: {chat}\nSession: /new\nChunked: 20260209T173320Z\nTurns: {len(blocks)}\n===\n\n"
+    for at, role, content in blocks:
+        text += f"[{datetime.fromtimestamp(at, UTC):%Y-%m-%d %H:%M:%S} UTC] {role}:\n{content}\n\n---\n\n"
+    return text.encode("utf-8")
+
+
+def read_chunks(path: Path, wanted: Wanted = ALL) -> list[Read]:
+    return list(chunks.read(path, 0, wanted))
+
+
+#: With what looks like the end of a block, and like the head of another one.
+ANSWER = "It has two open ports.\n\n---\n\nBoth are closed:\n\n[2026-02-09 11:00:00 UTC] USER:\nclose them 🦉"
+EXCHANGE = [(NOON, "USER", "scan the router"), (NOON, "ASSISTANT", ANSWER), (NOON + 9, "USER", "спасибо")]
+
+
+@pytest.mark.parametrize("crlf", [False, True])
+def test_a_session_file(tmp_path: Path, crlf: bool) -> None:
+    content = chunk_file(EXCHANGE)
+    path = write(tmp_path / "chunk_1.txt", b"\xef\xbb\xbf" + (content.replace(b"\n", b"\r\n") if crlf else content))
+    reads = read_chunks(path)
+    assert [(turn.chat_id, turn.content, turn.timestamp) for turn in turns(reads)] == [
+        ("9912", content, at) for at, _, content in EXCHANGE
+    ]
+    first, answer, last = turns(reads)
+    assert (first.role, answer.role, last.role) == ("user", "asst", "user")
+    assert first.task_id == answer.task_id != last.task_id
+    assert answer.extra == {"source": "chunks"}
+
+
+def test_the_same_block_has_the_same_id_in_every_file(tmp_path: Path) -> None:
+    one = turns(read_chunks(write(tmp_path / "chunk_1.txt", chunk_file(EXCHANGE))))
+    renamed = turns(read_chunks(write(tmp_path / "other.txt", chunk_file([(NOON - 60, "USER", "hi"), *EXCHANGE]))))
+    assert [turn.turn_id for turn in renamed[1:]] == [turn.turn_id for turn in one]
+    twice = turns(read_chunks(write(tmp_path / "twice.txt", chunk_file([EXCHANGE[2], EXCHANGE[2]]))))
+    assert len({turn.turn_id for turn in twice}) == 2
+    assert twice[0].turn_id == one[2].turn_id
+
+
+def test_what_a_session_file_may_lack(tmp_path: Path) -> None:
+    content = (
+        b"[2026-02-09 12:00:00 UTC] SYSTEM:\nx\n\n---\n\n[2026-99-09 12:00:00 UTC] USER:\nx\n\n---\n\n"
+        b"[2026-02-09 12:00:00 UTC] USER:\n\xff\n\n---\n\n[2026-02-09 12:00:00 UTC] user:\n\n\n---\n"
+        b"[2026-02-09 12:00:01 UTC] Asst:\nan answer that is cut o"
+    )
+    path = write(tmp_path / "chunk_1.txt", content)
+    with pytest.raises(InvalidInput, match="--chat"):
+        read_chunks(path)
+    reads = read_chunks(path, Wanted(chat="77"))
+    assert places(reads) == ["1", "6", "11"]
+    assert left(reads) == ["without text"]
+    assert said(reads) == [("77", "asst", "an answer that is cut o")]
+    assert places(read_chunks(write(tmp_path / "empty.txt", b""))) == ["1"]
+    assert (
+        left(read_chunks(write(tmp_path / "c.txt", chunk_file(EXCHANGE)), Wanted(chat="77")))
+        == ["of another chat than --chat"] * 3
+    )
+
+
+WORDS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\r")).filter(str.strip)
+BLOCKS = st.lists(
+    st.tuples(st.integers(0, 4_000_000_000).map(float), st.sampled_from(["USER", "ASSISTANT"]), WORDS),
+    min_size=1,
+    max_size=6,
+)
+
+
+@SLOW
+@given(BLOCKS)
+def test_any_turns_come_back_from_a_session_file(tmp_path: Path, blocks: list[tuple[float, str, str]]) -> None:
+    found = turns(read_chunks(write(tmp_path / "chunk_1.txt", chunk_file(blocks))))
+    assert [(turn.timestamp, turn.content) for turn in found] == [(at, content) for at, _, content in blocks]
+    assert len({turn.turn_id for turn in found}) == len(found)
+
+
+# ----------------------------------------------------------------------------------------------------------- audit log
+
+
+def read_audit(folder: Path, entries: list[dict[str, Any] | str], wanted: Wanted) -> list[Read]:
+    lines = [entry if isinstance(entry, str) else json.dumps(entry) for entry in entries]
+    path = write(folder / "audit.log", "\n".join(lines).encode())
+    return list(audit.Log([path], wanted).read(path, 0))
+
+
+AT = "2026-02-09T12:00:00.000000Z"
+LOG: list[dict[str, Any] | str] = [
+    {"timestamp": AT, "level": "INFO", "user_id": 9912, "task_id": "q1", "user_message": "сколько портов?"},  # h-cli names no event
+    {"timestamp": "2026-02-09T12:00:02Z", "event": "task_started", "user_id": 9912, "task_id": "q1", "user_message": "сколько портов?"},
+    {"timestamp": "2026-02-09T12:00:09Z", "level": "INFO", "task_id": "q1", "output_length": 3, "output": "Two"},
+    {"timestamp": AT, "event": "task_started", "user_id": 5, "task_id": "q2", "user_message": "of somebody else"},
+    {"timestamp": AT, "event": "task_completed", "task_id": "q2", "output": "for somebody else"},
+    {"timestamp": AT, "event": "task_started", "user_id": 9912, "task_id": "q3", "user_message": "and now?"},
+    {"timestamp": AT, "event": "task_completed", "task_id": "q3", "output": "Error: Claude Code timed out after 280 seconds"},
+    {"timestamp": AT, "event": "task_completed", "task_id": "q9", "output": "nobody is known to have asked"},
+    {"timestamp": AT, "event": "session_cleared", "user_id": 9912},
+    "half a line {",
+    {"timestamp": "noon", "event": "task_started", "user_id": 9912, "task_id": "q4", "user_message": "when?"},
+]  # fmt: skip
+
+
+def test_an_audit_log(tmp_path: Path) -> None:
+    reads = read_audit(tmp_path, LOG, Wanted(chat="9912"))
+    assert [(turn.turn_id, turn.content, turn.timestamp) for turn in turns(reads)] == [
+        ("q1:user", "сколько портов?", NOON),
+        ("q1:asst", "Two", NOON + 9),
+        ("q3:user", "and now?", NOON),
+    ]
+    assert {turn.chat_id for turn in turns(reads)} == {"9912"}
+    assert places(reads) == ["10", "11"]
+    assert left(reads).count("not known to be of the person whose chat --chat names") == 3
+
+
+def test_an_audit_log_that_names_no_chat(tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput, match="--chat"):
+        read_audit(tmp_path, LOG, ALL)
+    named = [{**entry, "chat_id": -5} for entry in LOG if isinstance(entry, dict)]
+    assert {turn.chat_id for turn in turns(read_audit(tmp_path, [*named], ALL))} == {"-5"}
+
+
+# ------------------------------------------------------------------------------------------------------------ Telegram
+
+BOT, ANN = 700_000_001, 9912
+
+
+def message(number: int, sender: int, text: Any, at: float = NOON, **more: Any) -> dict[str, Any]:
+    name = "Helper" if sender == BOT else "Аня"
+    return {"id": number, "type": "message", "date": "2026-02-09T12:00:00", "date_unixtime": str(int(at)), "from": name,
+            "from_id": f"user{sender}", "text": text, **more}  # fmt: skip
+
+
+def bot_chat(*messages: dict[str, Any], **more: Any) -> dict[str, Any]:
+    return {"name": "Helper", "type": "bot_chat", "id": BOT, "messages": [*messages], **more}
+
+
+def read_telegram(folder: Path, document: object, wanted: Wanted = ALL, **more: Any) -> list[Read]:
+    path = write(folder / "result.json", json.dumps(document, ensure_ascii=False).encode())
+    options = {"zone": UTC_ZONE, "bot": None, "token": None, **more}
+    return list(telegram.read(path, 0, wanted, **options))
+
+
+def test_a_chat_with_the_bot(tmp_path: Path) -> None:
+    reads = read_telegram(
+        tmp_path,
+        bot_chat(
+            {"id": 1, "type": "service", "action": "create", "date": "2026-02-09T12:00:00"},
+            message(2, ANN, "какая погода?"),
+            message(
+                3,
+                BOT,
+                ["It is ", {"type": "bold", "text": "cold"}, ".", {"type": "link", "text": " https://x.y"}],
+                NOON + 5,
+            ),
+            message(4, BOT, "Second part", NOON + 6),
+            message(5, ANN, "", media_type="sticker"),
+            message(6, ANN, [{"type": "bot_command", "text": "/new"}]),
+            message(7, ANN, [{"type": "bot_command", "text": "/run"}, " uptime"]),
+            message(8, BOT, "Queued task `1a2b`...\nPolling for result..."),
+            message(9, BOT, "up 3 days"),
+            {"id": 10, "type": "unsupported"},
+            message(11, ANN, {"odd": 1}),
+            message(12, ANN, "never", at=-1),
+        ),
+    )
+    assert said(reads) == [
+        ("9912", "user", "какая погода?"),
+        ("9912", "asst", "It is cold. https://x.y"),
+        ("9912", "asst", "Second part"),
+        ("9912", "user", "uptime"),
+        ("9912", "asst", "up 3 days"),
+    ]
+    asked, answered, second, task, result = turns(reads)
+    assert (asked.name, answered.name, asked.timestamp) == ("Аня", None, NOON)
+    assert asked.task_id == answered.task_id != second.task_id
+    assert task.task_id == result.task_id
+    assert len(left(reads)) == 5
+    assert places(reads) == ["message 11", "message 12"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "number", "chat_id"),
+    [
+        ("private_group", 4_511_223, "-4511223"),
+        ("private_supergroup", 1_234_567_890, "-1001234567890"),
+        ("public_supergroup", 99, "-1000000000099"),
+    ],
+)
+def test_groups_have_the_number_that_the_bot_knows(tmp_path: Path, kind: str, number: int, chat_id: str) -> None:
+    asked = message(1, ANN, [{"type": "mention", "text": "@HelperBot"}, ", what now?"])
+    group = {"name": "Home", "type": kind, "id": number, "messages": [
+        asked, message(2, 5, "between"), message(3, BOT, "This.", reply_to_message_id=1)]}  # fmt: skip
+    with pytest.raises(InvalidInput, match="Nothing says who"):
+        read_telegram(tmp_path, group)
+    for bot, token in (("helper", None), (str(BOT), None), (None, str(BOT))):
+        reads = read_telegram(tmp_path, group, bot=bot, token=token)
+        assert {turn.chat_id for turn in turns(reads)} == {chat_id}
+        first, _, answer = turns(reads)
+        assert (answer.role, answer.task_id) == ("asst", first.task_id), "it replies to the first"
+    assert {turn.chat_id for turn in turns(read_telegram(tmp_path, group, Wanted(chat="7"), bot="Helper"))} == {"7"}
+    with pytest.raises(InvalidInput, match="names that it shows"):
+        read_telegram(tmp_path, group, bot="@nobody")
+
+
+def test_of_an_account_only_the_chats_with_the_bot(tmp_path: Path) -> None:
+    other = {
+        "name": "Bea",
+        "type": "personal_chat",
+        "id": 42,
+        "messages": [message(1, 42, "a secret"), message(2, ANN, "of ours")],
+    }
+    document = {"personal_information": {"user_id": ANN}, "left_chats": {"list": [bot_chat(message(1, BOT, "Hello"))]},
+                "chats": {"list": [other, {"type": "saved_messages", "id": ANN, "messages": [message(1, ANN, "note")]}]}}  # fmt: skip
+    with pytest.raises(InvalidInput, match="--bot"):
+        read_telegram(tmp_path, document)
+    reads = read_telegram(tmp_path, document, bot="Helper")
+    assert said(reads) == [("9912", "asst", "Hello")], "nobody but the bot wrote: the chat is its owner's"
+    assert left(reads) == ["of a chat without the bot"] * 3
+
+
+def test_older_and_odd_exports(tmp_path: Path) -> None:
+    old = message(1, ANN, "long ago")
+    del old["date_unixtime"]
+    old |= {"from_id": ANN, "date": "2026-02-09T13:00:00"}
+    reads = read_telegram(
+        tmp_path, bot_chat(old, message(2, BOT, "Yes")), zone=ZoneInfo("Europe/Berlin"), token="12345"
+    )
+    assert [turn.timestamp for turn in turns(reads)] == [NOON, NOON], "local time"
+    assert [turn.role for turn in turns(reads)] == ["user", "asst"], "a token of another bot says nothing"
+    raw = json.dumps(bot_chat(message(1, ANN, "a tab \\ and an escape TAB"))).replace("TAB", "\\x1B").encode()
+    path = write(tmp_path / "hex.json", raw)
+    assert said(list(telegram.read(path, 0, ALL, UTC_ZONE, None, None))) == [
+        ("9912", "user", "a tab \\ and an escape \x1b")
+    ]
+    for content in (b"", b"{", b"[]", b'{"a": 1}', b'{"chats": {"list": [1]}}', b"\xff"):
+        path = write(tmp_path / "bad.json", content)
+        assert places(list(telegram.read(path, 0, ALL, UTC_ZONE, None, None))) == ["1"], content
+    with pytest.raises(InvalidInput, match="whose chat"):
+        read_telegram(tmp_path, bot_chat(message(1, BOT, "Hello")))
+
+
+def test_since_and_until(tmp_path: Path) -> None:
+    document = bot_chat(*(message(i, ANN, f"day {i}", NOON + i) for i in range(5)))
+    assert [turn.content for turn in turns(read_telegram(tmp_path, document, Wanted(NOON + 1, NOON + 3)))] == [
+        "day 1",
+        "day 2",
+    ]
+
+
+def test_what_an_export_says_of_replies_forwards_and_captions_is_kept(tmp_path: Path) -> None:
+    bob = message(1, 5, "The train leaves at 7:40", photo="photos/1.jpg") | {"from": "Bob"}
+    reads = read_telegram(tmp_path, bot_chat(
+        bob, message(2, ANN, "please remember this", reply_to_message_id=1),
+        message(3, ANN, "I am vegetarian", forwarded_from="Cem"), message(4, ANN, "from nobody", forwarded_from=None),
+        message(5, ANN, "the bill", file="files/b.pdf", file_name="b.pdf"), message(6, BOT, "Noted.", reply_to_message_id=5),
+        message(7, ANN, "sure?", reply_to_message_id=6), message(8, ANN, "gone", reply_to_message_id=99),
+        message(9, ANN, "odd", reply_to_message_id=[1], forwarded_from={"x": 1}),
+    ), Wanted(chat="-5"))  # fmt: skip
+    found = {turn.content: turn.origin.to_json() for turn in turns(reads)}
+    private = {"chat_type": "private"}
+    photo = {"attachment": "photo", "from": "Bob", "user_id": "5", "text": "The train leaves at 7:40"}
+    assert found["please remember this"] == private | {"quote": photo}
+    assert found["I am vegetarian"] == private | {"forward": {"from": "Cem"}}
+    assert found["from nobody"] == private | {"forward": {}}
+    assert found["the bill"] == private | {"attachment": {"kind": "document", "name": "b.pdf"}}
+    assert found["sure?"] == private | {
+        "quote": {"text": "Noted.", "from": "Helper", "user_id": str(BOT), "by_bot": True}
+    }
+    assert found["gone"] == private
+    assert found["Noted."] == {}
+    assert found["odd"] == private | {"forward": {}}

@@ -1,0 +1,235 @@
+"""What of an import is new, known, different or forgotten; and the files that wait for the night."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nightly.archive.segments import Archive, ArchivedTurn, Erased, RawRecord, WrittenText, read_archive
+from nightly.imports.candidates import Candidate, turn_candidate
+from nightly.imports.matching import NEAR_SECONDS, letters
+from nightly.imports.sieve import Sieve, Verdict
+from nightly.imports.staging import StagedUnreadable, imports_dir, read_staged, sift_by_unit, stage, staged_files
+from shared.turns.records import Tombstone, Turn
+from tests.conftest import World
+
+NOON = 1_770_638_400.0
+
+
+def turn(task_id: str, content: str, at: float = NOON, role: str = "user", chat: str = "9912") -> Turn:
+    return Turn(task_id, role, chat, content, at)
+
+
+def raw(said: Turn) -> RawRecord:
+    return RawRecord(f"hcli:memory:{said.turn_id}".encode(), "string", said.to_json())
+
+
+def exact(said: Turn, unit: int = 0) -> Candidate:
+    return Candidate("jsonl", unit, raw(said))
+
+
+def other(said: Turn, unit: int = 0) -> Candidate:
+    return turn_candidate("telegram", unit, said)
+
+
+def archive(*turns: Turn, stones: Iterable[Tombstone] = (), erased: dict[str, Erased] | None = None) -> Archive:
+    made = Archive(erased=erased or {}, tombstones={stone.tombstone_id: stone for stone in stones})
+    for one in turns:
+        made.hashes[raw(one).sha256] = "seg-1.jsonl"
+        made.versions[one.turn_id] = ArchivedTurn(one, 1, raw(one).sha256)
+    return made
+
+
+def verdicts(known: Archive, *candidates: Candidate, exported: Iterable[RawRecord] = ()) -> list[str]:
+    return [str(verdict) for _, verdict in sift_by_unit(Sieve(known, exported, ()), [*candidates])]
+
+
+def test_the_same_bytes_the_same_id_and_neither() -> None:
+    known = turn("a", "as it was said")
+    candidates = (
+        exact(known),
+        exact(replace(known, content="changed")),
+        other(replace(known, content="changed")),
+        exact(turn("b", "new")),
+    )
+    assert verdicts(archive(known), *candidates) == ["known", "differs", "known", "new"]
+    assert verdicts(archive(), *candidates, exported=[raw(known)]) == ["known", "differs", "known", "new"]
+
+
+def test_all_versions_of_one_file_are_taken_in_order() -> None:
+    first, second = turn("a", "first"), turn("a", "second")
+    assert verdicts(archive(), exact(first), exact(second), exact(second), exact(first)) == [
+        "new",
+        "new",
+        "known",
+        "new",
+    ]
+    assert verdicts(archive(), exact(first), exact(second, 1)) == ["new", "differs"], "another file does not replace it"
+    assert verdicts(archive(), exact(first), exact(turn("a", "second", chat="5"))) == ["new", "differs"], (
+        "nor another chat"
+    )
+
+
+def test_what_was_quarantined_takes_no_turns_place() -> None:
+    moved = replace(exact(turn("a", "moved", chat="5")), quarantined=True)
+    sieve = Sieve(archive(), (), ())
+    judged = [*sift_by_unit(sieve, [moved, exact(turn("a", "said"), 1)])]
+    assert [(one.quarantined, str(verdict)) for one, verdict in judged] == [(False, "new"), (True, "new")]
+    assert verdicts(archive(turn("a", "said")), moved, moved) == ["new", "known"]
+    assert verdicts(archive(), moved) == ["new"], "a later program may read what an earlier one could not"
+
+
+LONG = "It has two open ports, 22 and 443; both are filtered by the firewall. 🦉 Готово."
+
+
+def test_the_same_words_at_about_that_time() -> None:
+    known = archive(turn("a", f"## Ports\n\n{LONG}", role="asst"), turn("b", "Ok!"))
+    asst: dict[str, Any] = {"role": "asst"}
+    parts = [
+        other(turn("x", "it has TWO open ports: 22 and 443", NOON + 60, **asst)),
+        other(turn("y", "22 and 443 — both are filtered", **asst)),
+    ]
+    assert verdicts(known, *parts) == ["known", "known"]
+    assert verdicts(known, other(turn("x", "two open", **asst))) == ["new"], "too short for a part"
+    assert verdicts(known, other(turn("x", "it has two open ports: 22 and 443"))) == ["new"], "of the other side"
+    assert verdicts(known, other(turn("x", "it has two open ports: 22 and 443", chat="5", **asst))) == ["new"], (
+        "of another chat"
+    )
+    assert verdicts(known, other(turn("x", "it has two open ports: 22 and 443", NOON + NEAR_SECONDS + 1, **asst))) == [
+        "new"
+    ], "later"
+    assert verdicts(known, exact(turn("x", LONG, **asst))) == ["new"], "with ids of the wire, the ids tell"
+
+
+def test_what_was_said_twice_is_two_turns() -> None:
+    twice = [other(turn("x", "ok")), other(turn("y", "OK", NOON + 5))]
+    assert verdicts(archive(turn("b", "Ok!")), *twice) == ["known", "new"]
+    assert verdicts(archive(), *twice) == ["new", "new"]
+    assert verdicts(archive(), *twice, *(replace(one, unit=1) for one in twice)) == ["new", "new", "known", "known"]
+    own = turn("x", "ok")
+    assert verdicts(archive(own), *twice) == ["known", "new"], "its own earlier turn is none of another's"
+
+
+def test_the_forgotten_stays_out() -> None:
+    until_noon = Tombstone("s1", "9912", NOON + 1)
+    by_id = Tombstone("s2", "9912", NOON, turn_ids=frozenset({"late:user"}))
+    later = NOON + 5000
+    known = archive(stones=[until_noon, by_id], erased={"gone:user": Erased("9912", later, 1)})
+    assert verdicts(known, exact(turn("x", "early")), other(turn("y", "early"))) == ["forgotten"] * 2
+    assert verdicts(known, exact(turn("late", "by its id", later))) == ["forgotten"]
+    assert verdicts(known, exact(turn("gone", "erased", later))) == ["forgotten"]
+    near = other(turn("z", "other id, its time", later + 60))
+    assert verdicts(known, near, other(turn("z2", "another side", later, role="asst"))) == ["forgotten", "new"]
+    assert verdicts(known, exact(turn("z", "has ids of the wire", later + 60))) == ["new"]
+    assert verdicts(known, other(turn("z", "elsewhere", later, chat="5"))) == ["new"]
+    assert verdicts(archive(), exact(turn("x", "early")), Candidate("jsonl", 0, tombstone=until_noon)) == ["new", "new"]
+    stones = Sieve(archive(), (), [until_noon])
+    assert [verdict for _, verdict in stones.sift([exact(turn("x", "early"))])] == [Verdict.FORGOTTEN]
+
+
+def test_tombstones_texts_and_bytes_are_taken_once() -> None:
+    stone, odd = Tombstone("s", "5", 1.0), RawRecord(b"hcli:memory:odd", "hash", b"\x00")
+    text = WrittenText("key", "model", "digest", "9912", "a summary")
+    some = [Candidate("jsonl", 0, tombstone=stone), Candidate("jsonl", 0, text=text), Candidate("jsonl", 0, odd)]
+    assert verdicts(archive(), *some, *some) == ["new"] * 3 + ["known"] * 3
+    erasing = archive(stones=[Tombstone("e", "9912", NOON, erase=True)])
+    assert verdicts(erasing, some[1]) == ["forgotten"], "a model may have written the words down"
+
+
+def test_letters_are_those_that_a_reader_sees() -> None:
+    assert letters("**Größe**: ﬁne, `42`!") == letters("GRÖSSE fine 42")
+    assert letters("@HomeBot, что нового?") == letters("Что нового")
+    assert letters("👍 👍") == "👍👍" != letters("🦉")
+
+
+# ------------------------------------------------------------------------------------------------------------- files
+
+
+def test_a_staged_import_is_named_by_its_content(tmp_path: Path) -> None:
+    candidates = [exact(turn("a", "Привет")), other(turn("b", "x"), 1), Candidate("jsonl", 0, RawRecord(b"k\xff", "hash", b"\x00\xff")),
+                  Candidate("jsonl", 0, tombstone=Tombstone("s", "5", 1.0, erase=True)),
+                  Candidate("jsonl", 0, text=WrittenText("key", "model", "digest", "5", "text"))]  # fmt: skip
+    paths = []
+    for _ in range(2):
+        with stage(tmp_path, "jsonl") as staging:
+            for one in candidates:
+                staging.add(one)
+        paths.append(staging.path)
+    assert paths[0] == paths[1]
+    assert staged_files(tmp_path) == [paths[0]]
+    assert read_staged(staged_files(tmp_path)[0]) == candidates
+
+
+def test_nothing_is_left_of_an_import_that_fails_or_holds_nothing(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="stop"), stage(tmp_path, "jsonl") as staging:
+        staging.add(exact(turn("a", "x")))
+        raise ValueError("stop")
+    with stage(tmp_path, "jsonl") as staging:
+        pass
+    assert staging.path is None
+    assert [*tmp_path.iterdir()] == []
+
+
+@pytest.mark.parametrize("damage", ["flip", "cut", "short", "format", "junk"])
+def test_a_damaged_import_is_put_aside_and_the_night_goes_on(light: World, damage: str) -> None:
+    directory = imports_dir(light.settings())
+    with stage(directory, "jsonl") as staging:
+        staging.add(exact(turn("a", "staged")))
+    assert staging.path
+    content = staging.path.read_bytes()
+    damaged = {
+        "flip": content.replace(b"staged", b"stored"),
+        "cut": content[:-9],
+        "short": content.splitlines(keepends=True)[0],
+        "format": content.replace(b'"format":1', b'"format":9'),
+        "junk": b"\xff\n",
+    }
+    staging.path.write_bytes(damaged[damage])
+    with pytest.raises(StagedUnreadable):
+        read_staged(staging.path)
+    light.say("t1", "of the day")
+    (summary,) = light.night()
+    assert (summary["new"], summary["published"]) == (1, True)
+    assert [path.name for path in directory.iterdir()] == [f"{staging.path.stem}.bad"]
+    assert [*imports_of(light, summary["run"])["bad"]] == [staging.path.name]
+
+
+def test_what_a_killed_command_left_is_removed_by_the_next_night(light: World) -> None:
+    directory = imports_dir(light.settings())
+    directory.mkdir(parents=True)
+    (directory / "staging.part").write_bytes(b"half")
+    (directory / ".staging.part.0123.tmp").write_bytes(b"half")
+    light.night()
+    assert [*directory.iterdir()] == []
+
+
+def imports_of(world: World, run: int) -> dict[str, Any]:
+    result = world.night_dir / "nights" / str(run) / "export" / "result.json"
+    found: dict[str, Any] = json.loads(result.read_bytes())["imports"]
+    return found
+
+
+def test_the_night_takes_what_waits_and_clears_it_away(light: World) -> None:
+    stone, text = Tombstone("s", "9912", 5.0), WrittenText("key", "model", "digest", "9912", "a summary")
+    with stage(imports_dir(light.settings()), "jsonl") as staging:
+        for one in (exact(turn("a", "staged")), exact(turn("old", "hidden", 1.0)), exact(turn("t1", "another"))):
+            staging.add(one)
+        staging.add(Candidate("jsonl", 0, tombstone=stone))
+        staging.add(Candidate("jsonl", 0, text=text))
+    light.say("t1", "of the day")
+    (summary,) = light.night()
+    assert (summary["exported"], summary["new"], summary["deleted"]) == (2, 2, 1)
+    found = imports_of(light, summary["run"])
+    assert {name: found[name] for name in ("new", "known", "differs", "forgotten")} == {
+        "new": 1, "known": 0, "differs": 1, "forgotten": 1}  # fmt: skip
+    held = read_archive(light.night_dir / "archive")
+    assert sorted(held.versions) == ["a:user", "t1:user"]
+    assert held.versions["t1:user"].turn.content == "of the day"
+    assert (list(held.tombstones), list(held.texts)) == (["s"], ["key"])
+    assert staged_files(imports_dir(light.settings())) == []
+    assert light.night()[0]["exported"] == 0

@@ -1,0 +1,182 @@
+"""Killed at every named point of every step and run again: the same release, nothing lost, nothing doubled, nothing left over."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from redis import Redis
+
+from nightly.night.folder import unfinished_run
+from nightly.pipeline import step_names
+from shared.release.manifest import SUMMARIES, VECTORS, verify
+from shared.search.lexical import LexicalIndex
+from shared.turns.records import Tombstone
+from shared.vectors.sqlite.files import VectorFile
+from tests.chaos.checks.points import POINTS
+from tests.chaos.harness.forked import night
+from tests.chaos.harness.report import LIGHT
+from tests.conftest import World
+from tests.servers.ollama_api import DIGEST, OllamaApi
+
+TURNS = [(f"t{number}", chat, f"note {number} of {chat}: the heron number {number * 7} was seen at the pond. " * (1 + number % 3))
+         for number in range(12) for chat in ("9912", "-100123")]  # fmt: skip
+
+
+def talk(world: World) -> None:
+    for number, (task, chat, text) in enumerate(TURNS):
+        world.say(f"{task}-{chat.strip('-')}", text, chat_id=chat, timestamp=1_707_500_000.0 + number)
+
+
+def contents(world: World) -> dict[str, Any]:
+    """Ids, texts, vectors and summaries of the current release, read from verified files."""
+    release = (world.memory_dir / "current").resolve()
+    manifest = verify(release)
+    index = LexicalIndex(release / "lexical")
+    chunks = {chunk.chunk_id: (chunk.chat_id, chunk.text) for chunk in index.all_chunks()}
+    index.close()
+    vectors: dict[str, list[float]] = {}
+    if manifest.indexes:
+        assert manifest.embedding
+        with closing(VectorFile(release / VECTORS, manifest.embedding.dimensions)) as file:
+            for chat in file.chats():
+                held = file.chat(chat)
+                assert held is not None
+                vectors |= {one: held.vectors[row].tolist() for one, row in held.rows.items()}
+        assert set(vectors) == set(chunks)
+    summaries = {path.name: path.read_text() for path in (release / SUMMARIES).iterdir()}
+    return {"chunks": chunks, "vectors": vectors, "summaries": summaries, "turns": manifest.turns_per_chat}
+
+
+@pytest.fixture(scope="module")
+def reference() -> dict[str, Any]:
+    """What an undisturbed night releases; filled by the first test that makes one."""
+    return {}
+
+
+def test_a_release_built_twice_is_the_same(world: World, reference: dict[str, Any]) -> None:
+    talk(world)
+    world.night()
+    first = contents(world)
+    assert (len(first["chunks"]), len(first["vectors"])) == (24, 24)
+    for path in (world.night_dir / "cache.sqlite", world.memory_dir / "current"):
+        path.unlink()
+    world.environment["HMEM_MEMORY_DIR"] = str(world.root / "second")
+    world.night()
+    world.environment.clear()
+    (world.memory_dir / "current").symlink_to(world.root / "second" / "current")
+    assert contents(world) == first
+    reference.update(first)
+
+
+@pytest.mark.parametrize("step", step_names())
+def test_a_kill_in_each_step_changes_nothing_in_the_release(world: World, reference: dict[str, Any], step: str) -> None:
+    talk(world)
+    code, printed = night(world, HMEM_CRASH_AT=f"{step}:before-commit")
+    assert code == -signal.SIGKILL, printed
+    world.night()
+    assert contents(world) == reference
+    assert world.redis.keys("hcli:memory:*") == []
+
+
+@pytest.fixture(scope="module")
+def first_night(tmp_path_factory: pytest.TempPathFactory, redis_url: str) -> tuple[Path, dict[bytes, bytes]]:
+    """The directories after a light night, and what it left in Redis. Made once."""
+    with closing(Redis.from_url(redis_url)) as client:
+        client.flushall()
+        made = World(tmp_path_factory.mktemp("first"), client, redis_url, dict(LIGHT))
+        _first_night(made)
+        return made.root, {key: client.dump(key) or b"" for key in client.scan_iter()}
+
+
+def _first_night(world: World) -> None:
+    world.say("t1", "said before")
+    world.say("f1", "forgotten for good")
+    world.night()
+
+
+@pytest.fixture
+def passing(light: World, point: str, first_night: tuple[Path, dict[bytes, bytes]]) -> Iterator[World]:
+    """A light world after its first night, whose nights pass this point: by itself such a night embeds nothing and asks no model."""
+    if point == "embed:batch-cached":
+        light.environment.clear()
+        _first_night(light)
+        yield light
+    elif point.startswith("summarise:text"):
+        with OllamaApi({"llama3.2:latest": DIGEST}) as api:
+            light.environment |= {"SUMMARY_MODEL": "llama3.2", "OLLAMA_URL": api.url}
+            _first_night(light)
+            yield light
+    else:
+        folder, left = first_night
+        shutil.copytree(folder, light.root, symlinks=True, dirs_exist_ok=True)
+        light.redis.flushall()  # the first test of all makes the template after its own Redis was emptied
+        for key, content in left.items():
+            light.redis.restore(key, 0, content)
+        yield light
+
+
+@pytest.mark.parametrize("point", POINTS)
+def test_a_kill_at_every_point_loses_and_doubles_nothing(passing: World, point: str) -> None:
+    """Without vectors (a night in a tenth of the time); one more turn is said between the death and the next night, one is forgotten."""
+    light = passing
+    stone = Tombstone("s1", "9912", 1_800_000_000.0, turn_ids=frozenset({"f1:user"}), erase=True)
+    light.push_tombstone(stone)
+    light.say("t2", "said on the second day")
+    light.redis.set("hcli:memory:bad:user", "{")
+    code, printed = night(light, HMEM_CRASH_AT=point)
+    assert code == -signal.SIGKILL, printed
+    light.say("t3", "said after the death")
+    light.night()
+    assert unfinished_run(light.settings()) is None
+    found = contents(light)
+    assert [text for _, text in found["chunks"].values()] == [
+        "said before",
+        "said on the second day",
+        "said after the death",
+    ]
+    assert light.redis.keys("hcli:memory:*") == []
+    assert not list(light.memory_dir.glob("incoming/*"))
+    assert not list(light.night_dir.rglob("*.tmp"))
+
+
+def test_a_night_killed_again_and_again_goes_on_where_it_was(light: World) -> None:
+    light.say("t1", "something")
+    for step in step_names():
+        assert light.command("hmem-night", "run", check=False, HMEM_CRASH_AT=f"{step}:after-commit").returncode < 0
+    assert sorted(p.name for p in (light.night_dir / "nights").iterdir()) == ["1"], "one night, each step done once"
+    light.night()
+    assert [text for _, text in contents(light)["chunks"].values()] == ["something"]
+
+
+def test_from_redoes_the_rest_of_an_unfinished_night(light: World) -> None:
+    light.say("t1", "something")
+    light.command("hmem-night", "run", check=False, HMEM_CRASH_AT="publish:begun")
+    light.command("hmem-night", "run", "--from", "chunk")
+    assert [text for _, text in contents(light)["chunks"].values()] == ["something"]
+    assert light.command("hmem-night", "run", "--from", "chunk", check=False).returncode == 24
+    assert light.command("hmem-night", "run", "--from", "lunch", check=False).returncode == 24
+
+
+def test_a_kill_in_the_middle_of_a_file_leaves_nothing_behind(light: World) -> None:
+    """Found by scripts/chaos: a half-written done.json kept its night from ever being finished, a half-written segment stayed for good."""
+    light.say("t1", "something")
+    assert light.command("hmem-night", "run", check=False, HMEM_CRASH_AT="restart:after-commit").returncode < 0
+    halves = [
+        light.night_dir / "nights" / "1" / ".done.json.0123abcd.tmp",
+        light.night_dir / "archive" / ".seg-1.jsonl.0123abcd.tmp",
+        light.memory_dir / ".pinned.0123abcd.tmp",
+    ]
+    for half in halves:
+        half.write_text("{")
+    (light.memory_dir / ".current.0123abcd.tmp").symlink_to("releases/1")
+    light.say("t2", "said after the death")
+    light.night()
+    assert unfinished_run(light.settings()) is None
+    left = [*light.night_dir.rglob("*.tmp"), *light.night_dir.rglob(".*.tmp"), *light.memory_dir.glob(".*.tmp")]
+    assert left == []

@@ -1,0 +1,195 @@
+"""A night that fails says so: an exit code, a structured line with run and step, a record for the owner and for the day; and it cannot hang."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import threading
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nightly import pipeline
+from nightly.night import time_limit
+from nightly.night.failure import FAILED
+from nightly.night.folder import Night
+from nightly.steps import chunk
+from shared.errors import LeaseLost, ReleaseRefused, SettingsError, StepTimeout, StorageError
+from shared.release.retention import write_pin
+from shared.system.command import translate
+from tests.conftest import World
+
+
+def test_a_step_that_hangs_ends_the_night_and_the_next_one_goes_on(light: World, tmp_path: Path) -> None:
+    """rsync hangs, as on a dead network mount."""
+    (tmp_path / "bin").mkdir()
+    shim = tmp_path / "bin" / "rsync"
+    shim.write_text(f"#!/bin/sh\necho $$ > {tmp_path}/pid\nexec sleep 100\n")
+    shim.chmod(0o755)
+    light.say("t1", "something")
+    path = f"{tmp_path}/bin:{light.variables()['PATH']}"
+    done = light.command("hmem-night", "run", check=False, STEP_TIMEOUT="1", PATH=path)
+    assert done.returncode == StepTimeout.exit_code, done.stderr
+    assert "Step publish took longer than 1 s (STEP_TIMEOUT)" in done.stderr
+    assert not Path(f"/proc/{(tmp_path / 'pid').read_text().strip()}").exists(), "its child is gone with it"
+    assert light.redis.exists("hcli:memory:t1:user")
+    light.night()
+    assert light.redis.keys("hcli:memory:*") == []
+
+
+def test_what_cannot_be_interrupted_is_ended_all_the_same(light: World) -> None:
+    """A handler of Python's runs between two instructions; a library that hangs gives it no chance: blocked signals stand for that."""
+    script = (
+        "import signal, time\nfrom nightly.night import time_limit as limit\nlimit.GRACE_SECONDS = 0.3\n"
+        "with limit.time_limit('build', 0.2):\n"
+        "    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1])\n    time.sleep(30)\n"
+    )
+    started = time.monotonic()
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False, timeout=60)
+    assert (done.returncode, "Step build took longer" in done.stderr) == (StepTimeout.exit_code, True)
+    assert time.monotonic() - started < 25
+
+
+def test_a_step_within_its_limit_leaves_nothing_behind() -> None:
+    before = threading.active_count()
+    with time_limit.time_limit("export", 60):
+        pass
+    time.sleep(0.1)
+    assert threading.active_count() == before
+
+
+def test_a_failed_night_is_recorded_for_the_owner_and_for_the_day(light: World) -> None:
+    light.say("t1", "something")
+    done = light.command(
+        "hmem-night",
+        "run",
+        check=False,
+        LOG_JSON="1",
+        EMBEDDER="ollama",
+        NIGHT_INDEXES="sqlite",
+        OLLAMA_URL="http://127.0.0.1:1",
+    )
+    assert done.returncode == 13
+    lines = [json.loads(line) for line in done.stderr.splitlines() if line.startswith("{")]
+    (failed,) = [line for line in lines if line["event"] == "night failed"]
+    assert (failed["run"], failed["step"], failed["error"], failed["exit_code"]) == (1, "embed", "OllamaError", 13)
+    assert [line["step"] for line in lines if line["event"] == "step done"] == ["export", "archive", "chunk"]
+    record = json.loads((light.night_dir / "nights" / "1" / FAILED).read_text())
+    assert record == json.loads(light.redis.get("hcli:mem:night:failed") or "")
+    assert (record["step"], record["exit_code"]) == ("embed", 13)
+    assert "127.0.0.1:1" in record["sentence"]
+    light.night()
+    assert not light.redis.exists("hcli:mem:night:failed"), "a good night has come"
+    assert (light.night_dir / "nights" / "1" / FAILED).exists(), "what had happened stays told"
+
+
+def test_a_disk_error_without_a_number_has_a_code_too() -> None:
+    """numpy's, of a full disk, and shutil's."""
+    ours = translate(OSError("96000 requested and 73696 written"))
+    assert isinstance(ours, StorageError)
+    assert "96000 requested" in str(ours)
+
+
+@pytest.mark.parametrize(("index", "file"), [("sqlite", "vectors/1.sqlite"), ("chroma", "chroma/chroma.sqlite3")])
+def test_an_index_that_changed_after_its_proof_is_not_sealed(world: World, index: str, file: str) -> None:
+    world.environment["NIGHT_INDEXES"] = index
+    world.say("t1", "something")
+    assert world.command("hmem-night", "run", check=False, HMEM_CRASH_AT="build:after-commit").returncode < 0
+    database = world.night_dir / "nights" / "1" / "build" / file
+    content = bytearray(database.read_bytes())
+    content[-1] ^= 1
+    database.write_bytes(content)
+    with pytest.raises(ReleaseRefused, match="changed after it had been proven"):
+        world.night()
+    assert world.redis.exists("hcli:memory:t1:user")
+    world.night()
+    assert not world.redis.exists("hcli:memory:t1:user"), "it was made anew, else it would be refused for ever"
+
+
+def test_keywords_that_were_damaged_after_their_step_are_made_anew(light: World) -> None:
+    """Found by scripts/chaos: the same damaged build was brought to the day host, and refused, night after night."""
+    light.say("t1", "something")
+    assert light.command("hmem-night", "run", check=False, HMEM_CRASH_AT="build:after-commit").returncode < 0
+    database = light.night_dir / "nights" / "1" / "build" / "lexical" / "1.sqlite"
+    content = bytearray(database.read_bytes())
+    content[4096:12288] = bytes(8192)
+    database.write_bytes(content)
+    with pytest.raises(ReleaseRefused):
+        light.night()
+    assert light.redis.exists("hcli:memory:t1:user")
+    light.night()
+    assert not light.redis.exists("hcli:memory:t1:user")
+
+
+def test_a_stale_night_says_nothing_over_the_night_that_took_over(
+    light: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    light.say("t1", "something")
+    real = chunk.run
+
+    def overtaken(night: Night, out: Path) -> dict[str, Any]:
+        light.redis.set("hcli:mem:night:owner", "999 another host /night 1")
+        return real(night, out)
+
+    steps = tuple(replace(step, run=overtaken) if step.name == "chunk" else step for step in pipeline.STEPS)
+    monkeypatch.setattr(pipeline, "STEPS", steps)
+    with pytest.raises(LeaseLost):
+        light.night()
+    assert (light.night_dir / "nights" / "1" / FAILED).exists()
+    assert not light.redis.exists("hcli:mem:night:failed")
+
+
+def test_a_defect_of_ours_is_recorded_too(light: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    light.say("t1", "something")
+    monkeypatch.setattr("nightly.steps.chunk.chunks_of", lambda turn: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        light.night()
+    record = json.loads(light.redis.get("hcli:mem:night:failed") or "")
+    assert (record["step"], record["exit_code"], record["error"]) == ("chunk", 1, "ZeroDivisionError")
+
+
+def test_a_pinned_release_stays_and_nothing_is_deleted(light: World) -> None:
+    light.say("t1", "one")
+    light.night()
+    write_pin(light.memory_dir, 1)
+    light.say("t2", "two")
+    (summary,) = light.night()
+    assert (summary["pinned"], summary["deleted"], summary["unproven"]) == (1, 0, 1)
+    assert (light.memory_dir / "current").readlink().name == "1"
+    assert (light.memory_dir / "releases" / "2").is_dir(), "published beside"
+    assert light.redis.exists("hcli:memory:t2:user")
+    (light.memory_dir / "pinned").unlink()
+    (summary,) = light.night()
+    assert (summary["pinned"], summary["deleted"]) == (None, 1)
+    assert (light.memory_dir / "current").readlink().name == "3"
+
+
+def test_a_run_never_takes_the_place_of_a_release_beside_the_current_one(light: World) -> None:
+    """After a rollback and on a new night host with a new Redis, only the day host knows of the higher runs."""
+    for number in (1, 2, 3):
+        light.say(f"t{number}", "something")
+        light.night()
+    (light.memory_dir / "current").unlink()
+    (light.memory_dir / "current").symlink_to("releases/1")
+    (light.night_dir / "nights").rename(light.root / "lost")
+    for number in (2, 3):
+        (light.night_dir / "archive" / f"seg-{number}.jsonl").rename(light.root / f"seg-{number}.jsonl")
+    light.redis.flushall()
+    light.say("t4", "something")
+    light.night()
+    assert (light.memory_dir / "current").readlink().name == "4"
+    assert {path.name for path in (light.memory_dir / "releases").iterdir()} == {"1", "2", "3", "4"}
+
+
+@pytest.mark.parametrize(
+    ("module", "extra"), [("aiogram.types", "telegram"), ("mcp", "mcp"), ("prometheus_client", "metrics")]
+)
+def test_a_package_that_this_host_lacks_is_said_with_its_extra(module: str, extra: str) -> None:
+    ours = translate(ModuleNotFoundError(f"No module named {module!r}", name=module))
+    assert isinstance(ours, SettingsError)
+    assert f"scripts/setup --with {extra}" in str(ours)
+    assert translate(ModuleNotFoundError("No module named 'dispatcher.nothing'", name="dispatcher.nothing")) is None

@@ -1,0 +1,269 @@
+"""`scripts/bench indexes`: the numbers are there and fit each other, what cannot be measured says why, and nothing is left behind."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import orjson
+import pytest
+from redis import Redis
+
+from scripts.benchmarks.indexes import command as backends_cli
+from scripts.benchmarks.indexes import report
+from scripts.benchmarks.indexes.corpus import MOST_EMBEDDED, CorpusMaker, Shape, clustered, sentences
+from scripts.benchmarks.indexes.measure import Bench, K, Plan, Row, recall
+from scripts.benchmarks.indexes.plot import PANELS, plot
+from shared.config.settings import INDEXES, load_settings
+from shared.embedding.models import open_embedder
+from shared.errors import InvalidInput
+from tests.conftest import REPOSITORY, World, wait_for
+from tests.servers.redisearch import redis_settings
+
+#: In the background a shell has its commands ignore SIGINT, which they would inherit.
+COMMAND = """
+import signal
+signal.signal(signal.SIGINT, signal.default_int_handler)
+from scripts.benchmarks.main import app
+from shared.system.command import run_command
+run_command(app)
+"""
+SMALL = Plan((20,), ("sqlite",), new=2, queries=4)
+
+
+def started(world: World, *arguments: str, **more: str) -> subprocess.Popen[str]:
+    command = [sys.executable, "-c", COMMAND, "indexes", *arguments]
+    environment = world.variables(TMPDIR=str(world.root / "temporary"), PYTHONPATH=str(REPOSITORY), **more)
+    (world.root / "temporary").mkdir(exist_ok=True)
+    return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def bench(plan: Plan, **more: Any) -> Bench:
+    return Bench(load_settings(**{"embedder": "none", **more}), plan, say=lambda line: None)
+
+
+def test_a_measurement_of_what_there_is(world: World) -> None:
+    """One backend that is always there and one whose server is not set."""
+    import matplotlib as mpl
+
+    out = world.root / "out"
+    arguments = ("--turns", "300", "--chats", "5", "--new", "30", "--queries", "30", "--backends", "sqlite,qdrant")
+    more = {"EMBEDDER": "none", "MPLCONFIGDIR": mpl.get_cachedir()}  # which knows the fonts of this host already
+    with started(world, *arguments, "--json", "--out", str(out), **more) as process:
+        output, errors = process.communicate(timeout=120)
+    assert process.returncode == 0, errors
+    told = orjson.loads(output)
+    assert told == orjson.loads((out / "bench.json").read_bytes())
+    assert set(told) == {"machine", "plan", "notes", "rows"}
+    assert told["machine"]["cores"] >= 1
+    assert told["machine"]["libraries"]["numpy"] == np.__version__
+    sqlite, qdrant = told["rows"]
+    assert (sqlite["status"], sqlite["vectors"], sqlite["turns"], sqlite["chats"]) == ("measured", "seeded", 300, 5)
+    assert [name for name, value in sqlite.items() if value is None] == ["why"]
+    assert (sqlite["recall"], sqlite["told"], sqlite["files"]) == (1.0, 1.0, 1)
+    assert sqlite["bytes"] > 300 * 384 * 2, "float16"
+    assert 30 * 384 * 2 < sqlite["moved_bytes"] < sqlite["bytes"] / 2, "only the part that is new"
+    assert sqlite["rss_bytes"] > 10e6
+    assert all(0 < middle <= high for middle, high in (sqlite["search_ms"], sqlite["whole_chat_ms"]))
+    assert qdrant["status"] == "not available"
+    assert "QDRANT_URL" in qdrant["why"]
+    assert qdrant["build_seconds"] is None
+    text = (out / "bench.md").read_text()
+    assert all(words in text for words in (f"recall@{K}", "| 300 | sqlite |", "not available: ", "seeded vectors"))
+    assert ">sqlite<" in (out / "bench.svg").read_text()
+    assert "300 turns, sqlite: building" in errors
+    assert list((world.root / "temporary").iterdir()) == []
+
+
+def test_few_turns_are_sentences_and_a_larger_size_embeds_only_what_is_new(tmp_path: Path) -> None:
+    said = list[str]()
+    embedder = open_embedder(load_settings())
+    maker = CorpusMaker(tmp_path, embedder, 1, said.append)
+    small, large = maker.make(40, 4, 2), maker.make(60, 4, 2)
+    assert (small.kind, large.kind, large.vectors.shape) == ("embedded", "embedded", (64, 384))
+    assert np.array_equal(large.vectors[:44], small.vectors)
+    assert embedder is not None
+    exact = embedder.embed_query(list(islice(sentences(1), 64))[63])
+    assert float(large.vectors[63] @ exact) > 0.999
+    assert [line for line in said if "44 of 64 sentences" in line]
+    assert maker.make(MOST_EMBEDDED, 1, 2).kind == "seeded"
+
+
+def test_ctrl_c_leaves_no_files_and_no_process(world: World) -> None:
+    temporary = world.root / "temporary"
+    with started(world, "--turns", "20000", "--backends", "sqlite", EMBEDDER="none") as process:
+        wait_for(lambda: list(temporary.glob("*/sqlite/task.json")), "the first build")
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=60)
+    assert process.returncode != 0
+    assert list(temporary.iterdir()) == []
+
+    def nobody() -> bool:
+        return not [path for path in Path("/proc").glob("[0-9]*/cmdline") if str(temporary).encode() in _content(path)]
+
+    wait_for(nobody, "the end of the processes that were started")  # one that had just been started sees it itself
+
+
+def _content(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError:  # it has ended
+        return b""
+
+
+@pytest.fixture
+def redis_server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Redis]:
+    with redis_settings() as settings:
+        monkeypatch.setenv("REDIS_STACK_URL", settings["redis_stack_url"])
+        with Redis.from_url(settings["redis_stack_url"]) as client:
+            yield client
+
+
+def test_a_server_is_left_as_it_was(redis_server: Redis) -> None:
+    before = sorted(redis_server.keys())
+    (row,) = bench(replace(SMALL, backends=("redis",))).run()
+    assert (row.status, row.why) == ("measured", None)
+    assert (row.moved_bytes, row.moved_at_least, row.bytes) == (22 * 384 * 4, True, None)
+    assert row.recall == 1.0
+    assert sorted(redis_server.keys()) == before
+    assert redis_server.execute_command("FT._LIST") == []  # type: ignore[no-untyped-call]
+
+
+def test_the_redis_of_the_queue_is_not_filled(redis_url: str) -> None:
+    (row,) = bench(replace(SMALL, backends=("redis",)), redis_url=redis_url, redis_stack_url=None).run()
+    assert (row.status, row.build_seconds) == ("not available", None)
+    assert "REDIS_STACK_URL is not set" in (row.why or "")
+
+
+def test_a_build_that_takes_too_long_is_left_out_there_and_at_every_larger_size() -> None:
+    small, large = bench(replace(SMALL, turns=(40, 20), limit=0.01)).run()
+    assert (small.turns, small.status) == (20, "left out")
+    assert "longer than --limit 0.01 s" in (small.why or "")
+    assert (large.turns, large.why) == (40, "left out at 20 turns already")
+    table, *others = report.tables([small, large])
+    assert table.rows[0][-1].startswith("left out: build took longer")
+    assert others == []
+
+
+def test_a_size_that_would_take_too_long_is_not_begun() -> None:
+    measured = Row(10_000, 20, "seeded", "sqlite", build_seconds=400.0)
+    asked = Bench(load_settings(embedder="none"), replace(SMALL, turns=(20_000,)), lambda line: None, [measured])
+    row = asked.run()[-1]
+    assert (row.status, row.build_seconds) == ("left out", None)
+    assert row.why == "about 13 minutes at 25 turns/s (measured at 10,000), over --limit 600 s"
+
+
+def test_recall_counts_what_an_exact_search_would_find(tmp_path: Path) -> None:
+    made = CorpusMaker(tmp_path, None, 1, lambda line: None).make(400, 0, 4)
+    asked = made.questions(20, 1)
+    exact = [
+        [ids[row] for row in np.argsort(-(made.vectors[rows.start : rows.stop] @ vector))[:K]]
+        for chat, vector in zip(asked.chats, asked.vectors, strict=True)
+        for rows, ids in [(made.shape.old_rows(chat), made.shape.ids(chat, grown=False))]
+    ]
+    assert recall(made, asked, exact) == 1.0
+    assert recall(made, asked, [found[:5] for found in exact]) == pytest.approx(0.5, abs=0.05)
+    assert recall(made, asked, [[found[0]] * K for found in exact]) == pytest.approx(0.1, abs=0.05)
+    assert recall(made, asked, [[one.replace("t", "t9", 1) for one in found] for found in exact]) == 0.0
+
+
+@pytest.mark.parametrize(("turns", "new", "chats"), [(10, 3, 4), (7, 0, 7), (300, 100, 20), (5, 9, 1)])
+def test_every_row_is_of_one_chat_and_the_new_ones_follow_the_old(turns: int, new: int, chats: int) -> None:
+    shape = Shape(turns, new, chats, 8)
+    every = [row for chat in range(chats) for row in shape.all_rows(chat)]
+    assert every == list(range(turns + new))
+    vectors = np.arange(turns + new, dtype=np.float32).reshape(-1, 1) * np.ones(8, np.float32)
+    old, grown = (shape.corpus(vectors, grown=grown) for grown in (False, True))
+    assert (len(old), len(grown)) == (turns, turns + new)
+    for chat, (ids, rows) in old.chats.items():
+        more_ids, more_rows = grown.chats[chat]
+        assert (more_ids[: len(ids)], more_rows[: len(rows)].tolist()) == (ids, rows.tolist())
+        assert len(ids) == len(rows) == len(set(ids)) == len(old.said_at[chat])
+
+
+def test_what_is_made_up_follows_from_the_seed_and_is_distinct() -> None:
+    texts = list(islice(sentences(3), 12_000))
+    assert len({text.lower() for text in texts}) == 12_000
+    assert texts[:50] == list(islice(sentences(3), 50)) != list(islice(sentences(4), 50))
+    (vectors,) = clustered(2000, 64, 3)
+    assert np.array_equal(vectors, next(clustered(2000, 64, 3)))
+    np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-5)
+    nearest = np.sort(vectors @ vectors.T)[:, -2]
+    assert 0.5 < np.median(nearest) < 0.95, "there are neighbours, as among texts"
+
+
+WRONG = {
+    "0 turns": (replace(SMALL, turns=(0, 10)), "--turns must be 1 or more"),
+    "an unknown backend": (replace(SMALL, backends=("sqlite", "faiss")), "'faiss' is none of sqlite"),
+    "no backend": (replace(SMALL, backends=()), "--backends names none"),
+    "more chats than turns": (replace(SMALL, chats=21), "--chats 21 does not fit 20 turns"),
+    "no questions": (replace(SMALL, queries=0), "--queries must be more than 0"),
+}
+
+
+@pytest.mark.parametrize("what", WRONG)
+def test_what_cannot_be_measured_is_one_sentence(what: str) -> None:
+    plan, why = WRONG[what]
+    with pytest.raises(InvalidInput, match=why):
+        bench(plan).run()
+
+
+def test_a_place_that_cannot_be_written_is_told_before_anything_is_measured(world: World) -> None:
+    (world.root / "a file").touch()
+    with started(world, "--out", str(world.root / "a file" / "out")) as process:
+        output, errors = process.communicate(timeout=60)
+    assert (process.returncode, output) == (InvalidInput.exit_code, "")
+    assert "cannot be written" in errors
+    assert "sentences" not in errors
+
+
+def rows() -> list[Row]:
+    """A measurement of every backend at three sizes; one of them could not be measured at the largest."""
+    made = []
+    for place, name in enumerate(INDEXES, start=1):
+        for turns in (1000, 100_000, 1_000_000):
+            size = None if name == "redis" else turns * place * 800
+            measured = Row(
+                turns, 20, "seeded", name, build_seconds=turns * place / 1e4, bytes=size, files=1, open_seconds=0.1, first_ms=3.0, recall=1.0,
+                search_ms=(0.1 * place, 1.0), whole_chat_ms=(0.2 * place, 2.0), told=1.0, rss_bytes=place * 10**8, moved_bytes=turns * place,
+            )  # fmt: skip
+            left_out = Row(turns, 20, "seeded", name, "left out", "about 18 minutes | at 950 turns/s")
+            made.append(left_out if (name, turns) == ("chroma", 1_000_000) else measured)
+    return made
+
+
+def test_the_picture_names_every_backend_in_every_panel(tmp_path: Path) -> None:
+    picture = plot(rows()).decode()
+    for title in PANELS:
+        assert title in picture
+    for name in INDEXES:
+        assert picture.count(f">{name}<") == len(PANELS) - (name == "redis"), "its size is not known here"
+
+
+def test_without_matplotlib_the_rest_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    told = report.document(Plan((1000,)), rows())
+    backends_cli._write(tmp_path, told, rows(), report.markdown(told, rows()))
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["bench.json", "bench.md"]
+    assert "scripts/setup --with plot" in capsys.readouterr().err
+    assert "about 18 minutes \\| at 950 turns/s" in (tmp_path / "bench.md").read_text()
+
+
+def test_the_table_on_a_terminal_has_the_same_rows(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "250")
+    report.show(report.document(Plan((1000,)), rows()), rows())
+    shown = capsys.readouterr().out
+    assert "GB of memory" in shown.splitlines()[0]
+    assert shown.count("chroma ") == 3 + 2, "by night, and by day those that were asked"
+    assert "left out: about 18 minutes" in shown

@@ -1,0 +1,276 @@
+"""Settings: where they are read from, what is refused and how it is said, what stays secret."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import pytest
+from pydantic import ValidationError
+
+import shared.config.settings
+from shared.config.settings import Settings, load_settings, setting_names
+from shared.errors import SettingsError
+
+Config = Callable[[str], Path]
+HIDDEN = "correct-horse-battery"
+
+
+@pytest.fixture(autouse=True)
+def bare(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """No setting comes from the machine that runs the tests."""
+    for name in [*setting_names(), "HMEM_CONFIG"]:
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(shared.config.settings, "DEFAULT_CONFIG", tmp_path / "default.toml")
+
+
+@pytest.fixture
+def config(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Config:
+    """Writes the file that HMEM_CONFIG names."""
+
+    def write(text: str) -> Path:
+        path = tmp_path / "hmem.toml"
+        path.write_text(text, encoding="utf-8")
+        monkeypatch.setenv("HMEM_CONFIG", str(path))
+        return path
+
+    return write
+
+
+def refusal(**overrides: Any) -> str:
+    with pytest.raises(SettingsError) as refused:
+        load_settings(**overrides)
+    assert refused.value.exit_code == 10
+    text = str(refused.value)
+    assert "\n" not in text
+    assert "Value error" not in text
+    assert text.endswith(".")
+    return text
+
+
+def test_without_file_and_environment_the_defaults_hold() -> None:
+    settings = load_settings()
+    assert settings.redis_url == "redis://127.0.0.1:6379/0"
+    assert (settings.memory_tokens, settings.memory_backend, settings.embedder) == (1500, "auto", "local")
+    assert settings.result_hmac_key is None
+    assert settings.target_dir == Path("/data/memory")
+    assert settings.indexes == ("sqlite",)
+
+
+def test_a_file_gives_values_of_every_kind(config: Config) -> None:
+    config(
+        'MEMORY_TOKENS = 900\nMEMORY_SUMMARY = false\nPUBLISH_TARGET = "/mnt/day"\nTASK_TIMEOUT = 1.5\nRESULT_HMAC_KEY = "k"'
+    )
+    settings = load_settings()
+    assert (settings.memory_tokens, settings.memory_summary, settings.task_timeout) == (900, False, 1.5)
+    assert settings.target_dir == Path("/mnt/day")
+    assert settings.result_hmac_key is not None
+    assert settings.result_hmac_key.get_secret_value() == "k"
+
+
+def test_the_environment_wins_over_the_file_and_an_empty_variable_does_not(
+    config: Config, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config('MEMORY_TOKENS = 900\nREDIS_URL = "redis://file/0"\nLOG_LEVEL = "debug"')
+    monkeypatch.setenv("MEMORY_TOKENS", "700")
+    monkeypatch.setenv("REDIS_URL", "")
+    settings = load_settings(log_level="error")
+    assert (settings.memory_tokens, settings.redis_url, settings.log_level) == (700, "redis://file/0", "error")
+
+
+def test_the_default_file_is_read_where_it_exists_and_hmem_config_replaces_it(
+    config: Config, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shared.config.settings.DEFAULT_CONFIG.write_text('MEMORY_TOKENS = 100\nCHAT_TIMEZONE = "Asia/Tokyo"')
+    assert load_settings().memory_tokens == 100
+    config("MEMORY_TOKENS = 200")
+    settings = load_settings()
+    assert (settings.memory_tokens, settings.chat_timezone) == (200, "UTC")
+    monkeypatch.setenv("HMEM_CONFIG", "")
+    assert load_settings().memory_tokens == 100
+
+
+@pytest.mark.parametrize("line", ["MEMORY_TOKEN = 900", "memory_tokens = 900", "[MEMORY]\nTOKENS = 900"])
+def test_an_unknown_name_in_the_file_is_refused_by_name(config: Config, line: str) -> None:
+    path = config(f"MEMORY_SUMMARY = true\n{line}")
+    text = refusal()
+    assert str(path) in text
+    assert f"unknown setting {line.split()[0].strip('[]')}." in text
+
+
+def test_all_unknown_names_are_told_at_once(config: Config) -> None:
+    config("ZEBRA = 1\nAPE = 2\nMEMORY_TOKENS = 5")
+    assert "unknown setting APE, ZEBRA." in refusal()
+
+
+@pytest.mark.parametrize(
+    "content", [None, b"MEMORY_TOKENS =", b'REDIS_URL = "\xff"', b"MEMORY_TOKENS = 1\nMEMORY_TOKENS = 2"]
+)
+def test_a_file_that_cannot_be_read_is_named(config: Config, content: bytes | None) -> None:
+    path = config("")
+    path.unlink()
+    if content is not None:
+        path.write_bytes(content)
+    assert refusal().startswith(f"The settings file {path} cannot be read: ")
+
+
+def test_a_directory_as_settings_file_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HMEM_CONFIG", str(tmp_path))
+    assert str(tmp_path) in refusal()
+
+
+WRONG = {
+    "MEMORY_TOKENS": ["many", "-1", "200001", "1.5"],
+    "MEMORY_BACKEND": ["faiss", "sqlite,chroma"],
+    "MEMORY_SUMMARY": ["perhaps"],
+    "MEMORY_DEADLINE_MS": ["0"],
+    "EMBEDDER": ["openai"],
+    "TASK_TIMEOUT": ["0", "soon"],
+    "MAX_CONCURRENT_TASKS": ["0", "65"],
+    "RELEASES_KEPT": ["1"],
+    "SESSION_TTL": ["0"],
+    "LOG_LEVEL": ["loud"],
+    "CHAT_TIMEZONE": ["Berlin", "Europe/Berlinn", "/etc/passwd", "../UTC", "+01:00"],
+    "REMIND_AT": ["18", "6:00", "24:00", "18:60", "18:00:00", "evening"],
+    "NIGHT_INDEXES": ["faiss", "chroma,faiss"],
+    "ALLOWED_CHATS": ["ada"],
+    "OWNERS": ["ada", "-5", "0", "7,1087968824", "136817688", "777000", "1" * 20],
+}
+
+
+@pytest.mark.parametrize(("name", "value"), [(name, value) for name, values in WRONG.items() for value in values])
+def test_a_wrong_value_is_one_line_that_names_the_setting(
+    monkeypatch: pytest.MonkeyPatch, config: Config, name: str, value: str
+) -> None:
+    load_settings()
+    monkeypatch.setenv(name, value)
+    text = refusal()
+    assert text.startswith(f"A setting is wrong. {name}: ")
+    monkeypatch.delenv(name)
+    config(f"{name} = {json.dumps(value)}")
+    assert refusal() == text, "the file is read as strictly as the environment"
+
+
+def test_every_wrong_setting_is_told_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MEMORY_TOKENS", "many")
+    monkeypatch.setenv("CHAT_TIMEZONE", "Berlin")
+    text = refusal()
+    assert "MEMORY_TOKENS: " in text
+    assert "CHAT_TIMEZONE: " in text
+    assert "'Berlin' is no time zone; write one like Europe/Berlin" in text
+
+
+@pytest.mark.parametrize("value", [f'["{HIDDEN}"]', f'{{key = "{HIDDEN}"}}'])
+def test_a_wrong_secret_is_named_without_its_text(config: Config, value: str) -> None:
+    config(f"RESULT_HMAC_KEY = {value}")
+    text = refusal()
+    assert "RESULT_HMAC_KEY: " in text
+    assert HIDDEN not in text
+
+
+def test_a_secret_does_not_show_beside_another_wrong_setting(monkeypatch: pytest.MonkeyPatch, config: Config) -> None:
+    config(f'RESULT_HMAC_KEY = "{HIDDEN}"\nMEMORY_TOKENS = -1')
+    assert HIDDEN not in refusal()
+    config(f'RESULT_HMAC_KEY = "{HIDDEN}"\nRESULT_HMAC_KEI = "{HIDDEN}"')
+    assert HIDDEN not in refusal()
+    config(f'RESULT_HMAC_KEY = "{HIDDEN}')
+    assert HIDDEN not in refusal()
+
+
+def test_a_secret_is_masked_in_every_representation(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RESULT_HMAC_KEY", HIDDEN)
+    settings = load_settings()
+    shown = [repr(settings), str(settings), f"{settings}", str(settings.model_dump()), settings.model_dump_json()]
+    assert not [text for text in shown if HIDDEN in text]
+    assert all("result_hmac_key" in text for text in shown)
+    assert settings.result_hmac_key is not None
+    assert settings.result_hmac_key.get_secret_value() == HIDDEN
+
+
+def test_settings_are_frozen() -> None:
+    settings = load_settings()
+    with pytest.raises(ValidationError, match="frozen"):
+        settings.memory_tokens = 5
+    assert settings.memory_tokens == 1500
+
+
+def test_the_zone_is_the_one_that_is_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CHAT_TIMEZONE", "Europe/Berlin")
+    assert load_settings().timezone == ZoneInfo("Europe/Berlin")
+
+
+@pytest.mark.parametrize(
+    ("value", "indexes"),
+    [
+        ("chroma", ("chroma",)),
+        ("none", ()),
+        ("none, chroma", ("chroma",)),
+        (" , ", ()),
+        ("sqlite", ("sqlite",)),
+        ("chroma, sqlite,sqlite", ("sqlite", "chroma")),  # one order, so that the same indexes are the same release
+    ],
+)
+def test_indexes_are_the_names_without_none(value: str, indexes: tuple[str, ...]) -> None:
+    assert load_settings(night_indexes=value).indexes == indexes
+
+
+def test_releases_go_to_the_memory_directory_unless_a_target_is_set(tmp_path: Path) -> None:
+    assert load_settings(hmem_memory_dir=tmp_path).target_dir == tmp_path
+    assert load_settings(publish_target="/mnt/odd:name").target_dir == Path("/mnt/odd:name")
+
+
+def test_every_setting_has_one_name_in_capitals_and_a_description() -> None:
+    assert setting_names() == [name.upper() for name in Settings.model_fields]
+    assert {"REDIS_URL", "RESULT_HMAC_KEY", "HMEM_MEMORY_DIR", "CLAUDE_BIN"} <= set(setting_names())
+    assert not [name for name, field in Settings.model_fields.items() if not field.description]
+
+
+@pytest.mark.parametrize("target", ["day:/data/memory", "hmem@10.0.0.2:/data/memory", "day:"])
+def test_a_target_with_a_colon_before_its_first_slash_is_another_host(target: str) -> None:
+    settings = load_settings(publish_target=target)
+    assert settings.remote_target == target
+    assert load_settings(publish_target="/mnt/a:b").remote_target is None
+
+
+def test_what_opens_a_server_is_not_shown() -> None:
+    assert "hunter2" not in repr(load_settings(redis_url="redis://:hunter2@host/0"))
+    assert "hunter2" not in repr(load_settings(redis_admin_url="redis://admin:hunter2@host/0"))
+
+
+@pytest.mark.parametrize("zone", ["Europe", "x" * 300, "../UTC"])
+def test_what_is_no_time_zone_is_one_sentence(zone: str) -> None:
+    with pytest.raises(SettingsError, match="CHAT_TIMEZONE"):
+        load_settings(chat_timezone=zone)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("ollama_url", "http://h:notaport"), ("ollama_url", "http://[::1"), ("ollama_url", "h:1"), ("redis_url", "foo")],
+)
+def test_an_address_that_is_none_is_one_sentence(name: str, value: str) -> None:
+    with pytest.raises(SettingsError, match=name.upper()):
+        load_settings(**{name: value})
+
+
+@pytest.mark.parametrize("written", ["'9912,-1001'", "[9912, -1001]", "['9912', '-1001']"])
+def test_chats_may_be_written_as_text_or_list(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, written: str) -> None:
+    (tmp_path / "hmem.toml").write_text(f"ALLOWED_CHATS = {written}\n")
+    monkeypatch.setenv("HMEM_CONFIG", str(tmp_path / "hmem.toml"))
+    assert load_settings().allowed == {9912, -1001}
+    (tmp_path / "hmem.toml").write_text("ALLOWED_CHATS = ['a friend']\n")
+    with pytest.raises(SettingsError, match="'a friend' is no chat id"):
+        load_settings()
+
+
+@pytest.mark.parametrize("written", ["'9912, 7,'", "[9912, 7]", "['9912', '7']"])
+def test_owners_may_be_written_as_text_or_list(config: Config, written: str) -> None:
+    assert load_settings().owner_ids == frozenset()
+    config(f"OWNERS = {written}")
+    assert load_settings().owner_ids == {"9912", "7"}
+    config("OWNERS = 7")
+    assert load_settings().owner_ids == {"7"}
+    config("OWNERS = [true]")
+    assert "OWNERS" in refusal()

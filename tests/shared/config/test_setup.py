@@ -1,0 +1,209 @@
+"""`scripts/setup` and what messages say about it: parts that are added stay, and .venv runs the code of this checkout, or is mended."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from shared.config.packages import EMBEDDER_PARTS, INDEX_PARTS, PACKAGES, how_to_add, part_of
+from shared.config.settings import INDEXES, load_settings
+from tests.conftest import REPOSITORY, World
+from tests.support.hidden_packages import hide
+
+EXTRAS = tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
+PARTS = set(EXTRAS) - {"day", "night", "dev"}
+HELP = ("--help",)
+
+
+def set_up(*arguments: str, place: Path = REPOSITORY) -> subprocess.CompletedProcess[str]:
+    variables = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    return subprocess.run(
+        [place / "scripts" / "setup", *arguments],
+        env=variables, cwd="/", capture_output=True, text=True, timeout=200, check=False,
+    )  # fmt: skip
+
+
+# ── the names of parts ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_help_names_every_part() -> None:
+    done = set_up("--help")
+    assert done.returncode == 0
+    assert {part for part in PARTS if re.search(rf"\b{part}\b", done.stdout)} == PARTS
+
+
+@pytest.mark.parametrize("part", [*sorted(PARTS), *INDEXES, "postgres", "chromadb", "redis", "claude"])
+def test_the_names_that_people_know_are_taken(part: str) -> None:
+    assert set_up("--with", part, *HELP).returncode == 0
+    assert set_up(f"--with=plot,{part}", *HELP).returncode == 0
+
+
+@pytest.mark.parametrize(
+    "wrong", [("--with", "chroma,nonsense"), ("--with",), ("--with", "*"), ("--with", "dev"), ("x",)]
+)
+def test_an_unknown_part_is_refused_with_the_list(wrong: tuple[str, ...]) -> None:
+    done = set_up(*wrong)
+    assert done.returncode == 2
+    if wrong != ("x",):
+        assert "Known are: postgresql, lancedb, qdrant, redis-search, fastembed, plot, chroma" in done.stderr
+
+
+def test_the_table_of_packages_is_that_of_the_project() -> None:
+    assert set(PACKAGES) == PARTS
+    assert set(INDEX_PARTS) | {"sqlite"} == set(INDEXES)
+    for part, packages in PACKAGES.items():
+        assert len(EXTRAS[part]) == len(packages), part
+    assert part_of("aiogram.types") == "telegram"
+    assert part_of("dispatcher.nothing") is None
+    assert {"chroma", "local"} <= set(re.findall(r"[\w-]+", EXTRAS["day"][0])) & set(
+        re.findall(r"[\w-]+", EXTRAS["night"][0])
+    )
+    assert set(EMBEDDER_PARTS.values()) <= PARTS
+
+
+def test_a_message_names_what_is_right_where_it_is_said(tmp_path: Path) -> None:
+    assert how_to_add("chroma") == f"run scripts/setup --with chroma in {REPOSITORY}"
+    assert "HMEM_PARTS in deploy/.env" in how_to_add("chroma", tmp_path)
+    for image in ("day", "night"):
+        assert f"scripts/locked {image} ${{HMEM_PARTS}}" in (REPOSITORY / f"deploy/Dockerfile.{image}").read_text()
+
+
+def test_nothing_tells_anybody_to_install_a_name_that_is_not_ours() -> None:
+    """`pip install hcli-memory` takes whatever stands under that name in the registry."""
+    listed = subprocess.run(["git", "ls-files"], cwd=REPOSITORY, capture_output=True, text=True, check=True).stdout
+    for name in listed.split("\n"):
+        path = REPOSITORY / name
+        if path.is_file() and path.suffix not in (".onnx", ".png") and name != "tests/shared/config/test_setup.py":
+            text = path.read_text(encoding="utf-8", errors="replace")
+            assert not re.search(r"pip3? install[^\n]*hcli-memory|-c requirements\.lock", text), name
+
+
+# ── .venv ────────────────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def a_checkout(place: Path) -> Path:
+    """The program with a lock of three small packages: what builds it, one of the day and one of the part `plot`."""
+    for name in ("dispatcher", "nightly", "shared", "scripts"):
+        shutil.copytree(REPOSITORY / name, place / name, ignore=shutil.ignore_patterns("__pycache__", "models"))
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(REPOSITORY / name, place)
+    blocks = re.split(r"^# for: .*\n", (REPOSITORY / "requirements.lock").read_text(encoding="utf-8"), flags=re.M)
+    wanted = {"setuptools": "build", "mdurl": "day night", "cycler": "plot"}
+    lock = [
+        f"# for: {why}\n{block}" for block in blocks for name, why in wanted.items() if block.startswith(f"{name}==")
+    ]
+    assert len(lock) == 3
+    (place / "requirements.lock").write_text("".join(lock), encoding="utf-8")
+    return place
+
+
+def runs(place: Path, code: str) -> str:
+    done = subprocess.run(
+        [place / ".venv/bin/python", "-I", "-c", code], cwd="/", capture_output=True, text=True, check=False
+    )
+    return done.stdout.strip() or done.stderr.strip().splitlines()[-1]
+
+
+WHERE = "import dispatcher, shared; print(dispatcher.__file__)"
+
+
+@pytest.mark.timeout(400)
+def test_parts_stay_and_a_copy_in_the_place_of_the_checkout_is_noticed(tmp_path: Path) -> None:
+    place = a_checkout(tmp_path / "checkout")
+    ours = str(place / "dispatcher" / "__init__.py")
+
+    first = set_up(place=place)
+    assert (first.returncode, runs(place, WHERE)) == (0, ours), first.stderr
+    assert "ModuleNotFoundError" in runs(place, "import cycler")
+    assert "installing" not in set_up(place=place).stderr
+
+    assert set_up("--with", "plot", place=place).returncode == 0
+    (place / "pyproject.toml").write_text((place / "pyproject.toml").read_text() + "\n# changed\n")
+    (place / ".venv" / ".locked").unlink()
+    again = set_up(place=place)  # without --with
+    assert "(day, night, plot)" in again.stderr
+    assert runs(place, "import cycler; print('there')") == "there"
+
+    pip = [str(place / ".venv/bin/python"), "-m", "pip", "--quiet"]
+    by_hand = [*pip, "install", "--no-deps", "--no-build-isolation", "."]
+    subprocess.run(by_hand, cwd=place, capture_output=True, check=True)
+    assert "site-packages" in runs(place, WHERE), "a copy, which stays as it is for ever"
+    mended = set_up(place=place)
+    assert "does not run the code of this checkout but" in mended.stderr
+    assert (mended.returncode, runs(place, WHERE)) == (0, ours)
+
+    subprocess.run([*pip, "uninstall", "--yes", "cycler"], cwd=place, capture_output=True, check=True)
+    assert "cycler is missing" in set_up(place=place).stderr
+    assert runs(place, "import cycler; print('there')") == "there"
+
+
+# ── a night without a library ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_night_asks_for_all_it_needs_before_it_begins(world: World) -> None:
+    key = world.say("t1", "The boiler code is 4711.")
+    hide(world, "chromadb", "lancedb", "onnxruntime")
+    done = world.command("hmem-night", "run", check=False, NIGHT_INDEXES="sqlite,chroma,lancedb")
+    assert done.returncode == 10
+    for part, why in (
+        ("local", "EMBEDDER=local"),
+        ("chroma", "NIGHT_INDEXES=chroma"),
+        ("lancedb", "NIGHT_INDEXES=lancedb"),
+    ):
+        assert f"{why} needs the Python package" in done.stderr
+        assert f"run scripts/setup --with {part} in {REPOSITORY}" in done.stderr
+    assert not (world.night_dir / "archive").exists()
+    assert not list((world.night_dir / "nights").glob("[0-9]*"))
+    assert world.redis.exists(key)
+    assert "NIGHT_INDEXES=lancedb needs" in world.command("hmem", "status", check=False).stdout, "the day knows it, too"
+
+    done = world.command(
+        "hmem-night",
+        "run",
+        "--pull",
+        check=False,
+        NIGHT_INDEXES="chroma",
+        EMBEDDER="ollama",
+        OLLAMA_URL="http://127.0.0.1:1",
+    )
+    assert (done.returncode, "NIGHT_INDEXES=chroma needs" in done.stderr) == (10, True), "before anything is fetched"
+    hide(world, "chromadb", "lancedb")
+    assert "released" in world.command("hmem-night", "run").stdout, "sqlite needs nothing of it"
+    assert "last failure" not in world.status().stdout
+
+
+def test_who_embeds_nothing_lacks_nothing(world: World) -> None:
+    hide(world, "chromadb", "onnxruntime", "tokenizers")
+    world.say("t1", "The boiler code is 4711.")
+    assert "released" in world.command("hmem-night", "run", EMBEDDER="none", NIGHT_INDEXES="chroma").stdout
+
+
+@pytest.mark.parametrize(("module", "part"), [("ollama", "ollama"), ("fastembed", "fastembed")])
+def test_an_embedder_that_is_not_installed_names_its_part(world: World, module: str, part: str) -> None:
+    hide(world, module)
+    world.say("t1", "The boiler code is 4711.")
+    done = world.command("hmem-night", "run", check=False, EMBEDDER=part)
+    assert (done.returncode, f"scripts/setup --with {part}" in done.stderr) == (10, True)
+
+
+def test_the_dispatcher_starts_without_importing_chroma(world: World) -> None:
+    """It is installed with the day; only who chooses it loads its 50 MB."""
+    world.say("t1", "The boiler code is 4711.")
+    world.command("hmem-night", "run")
+    assert load_settings().indexes == ("sqlite",)
+    dispatcher = world.start_dispatcher(PYTHONPROFILEIMPORTTIME="1", PYTHONPATH=str(REPOSITORY))
+    assert world.command("hmem", "ask", "9912", "what is the code?").returncode == 0
+    dispatcher.stop()
+    imported = {
+        line.rpartition("|")[2].strip()
+        for line in dispatcher.log.read_text().splitlines()
+        if line.startswith("import time:")
+    }
+    assert {"dispatcher.answering.worker", "onnxruntime"} <= imported
+    assert not {"chromadb", "lancedb", "kubernetes"} & imported

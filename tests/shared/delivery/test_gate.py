@@ -1,0 +1,141 @@
+"""The recall gate: what it asks, what it refuses, what it lets pass; and that a real night asks it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from shared.delivery import gate, receiver
+from shared.errors import ReleaseRefused
+from shared.search.lexical import Chunk
+from shared.turns import chunking
+from tests.conftest import World
+
+FINDS, MISSES = True, False
+
+
+def chunk(number: int, chat: str = "9912", text: str = "") -> Chunk:
+    return Chunk(f"t{number}:user#1", chat, f"t{number}", (f"t{number}:user",), "user", "Noor", text or f"note {number}", 1.0, 1.0, 1, 1)  # fmt: skip
+
+
+def test_a_question_is_made_of_the_longest_different_words() -> None:
+    assert (
+        gate.question_of("The boiler, the boiler stopped; its display shows F28 again.")
+        == "The boiler stopped display shows again"
+    )
+    assert gate.question_of("… !?") == ""
+
+
+def test_the_same_chunks_give_the_same_questions_whatever_their_order() -> None:
+    chunks = [chunk(number, chat) for number in range(60) for chat in ("1", "2", "3")]
+    probes = gate.choose(chunks)
+    assert probes == gate.choose(reversed(chunks))
+    assert len(probes) == gate.PROBES
+    assert {probe.chat_id for probe in probes} == {"1", "2", "3"}
+
+
+def test_questions_are_spread_over_chats_not_taken_from_the_longest() -> None:
+    chunks = [chunk(number, "long") for number in range(1000)] + [
+        chunk(number, f"short{number}") for number in range(5)
+    ]
+    assert {probe.chat_id for probe in gate.choose(chunks)} == {"long", *(f"short{number}" for number in range(5))}
+
+
+def test_new_chunks_ahead_of_the_right_one_do_not_count() -> None:
+    ranked = [f"new{number}" for number in range(40)] + ["right"]
+    assert gate.found(ranked, "right", {"right"})
+    assert not gate.found(ranked, "right", {*ranked})
+
+
+@pytest.mark.parametrize(
+    ("lost", "won", "refused", "warned"),
+    [
+        (0, 0, False, False),
+        (3, 0, False, False),
+        (6, 0, False, True),
+        (20, 0, False, True),
+        (21, 0, True, False),
+        (40, 20, False, True),
+        (40, 36, False, False),
+    ],
+)
+def test_the_verdict_counts_pairs(lost: int, won: int, refused: bool, warned: bool) -> None:
+    rest = 100 - lost - won
+    before = [FINDS] * lost + [MISSES] * won + [FINDS] * rest
+    now = [MISSES] * lost + [FINDS] * won + [FINDS] * rest
+    found = gate.verdict(before, now, [])
+    assert (bool(found["refuse"]), bool(found["warn"])) == (refused, warned)
+    assert (found["lost"], found["won"], found["questions"]) == (lost, won, 100)
+
+
+def test_three_of_three_lost_is_too_few_to_refuse_and_a_chat_gone_is_enough() -> None:
+    assert not gate.verdict([FINDS] * 3, [MISSES] * 3, [])["refuse"]
+    assert gate.verdict([], [], ["9912"])["refuse"]
+
+
+def spoil(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A defect of the chunker: each text is cut to nothing that anybody would ask for."""
+    real = chunking.indexed_text
+    monkeypatch.setattr("nightly.steps.chunk.indexed_text", lambda chunk, zone: real(chunk, zone)[:4])
+
+
+def talk(world: World, first: int = 0, count: int = 30) -> None:
+    for number in range(first, first + count):
+        world.say(f"t{number}", f"heron{number} pelican{number} cormorant{number}", timestamp=1_707_500_000.0 + number)
+
+
+def test_a_night_that_finds_far_less_is_refused_until_the_owner_accepts(
+    light: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    talk(light)
+    light.night()
+    with monkeypatch.context() as patch:
+        spoil(patch)
+        patch.setattr(receiver, "TRYOUT_MODULE", "tests.support.gate_alone")
+        light.say("t99", "one more")
+        with pytest.raises(ReleaseRefused, match=r"finds far less.*--accept"):
+            light.night()
+        assert light.redis.exists("hcli:memory:t99:user")
+        assert (light.memory_dir / "current").readlink().name == "1"
+        (finished, _) = light.night(accept=True)
+        assert finished["gate"]["lost"] >= 20
+    assert light.redis.keys("hcli:memory:*") == []
+
+
+def test_a_good_night_passes_the_gate_and_says_what_was_asked(world: World) -> None:
+    talk(world, count=12)
+    world.night()
+    talk(world, first=12, count=3)
+    (summary,) = world.night()
+    gate_record: dict[str, Any] = summary["gate"]
+    assert (gate_record["questions"], gate_record["found_before"], gate_record["found_now"]) == (12, 12, 12)
+    assert gate_record["refuse"] is None
+
+
+def test_a_current_release_that_cannot_be_asked_is_no_standard(light: World) -> None:
+    talk(light, count=5)
+    light.night()
+    (light.memory_dir / "current" / "lexical" / "1.sqlite").write_bytes(b"no database")
+    light.say("t99", "one more")
+    (summary,) = light.night()
+    assert "could not be asked" in summary["gate"]["warn"]
+
+
+def test_another_chats_row_is_refused_whatever_was_accepted(light: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    talk(light, count=5)
+    light.night()
+    light.say("t99", "one more")
+    monkeypatch.setattr(receiver, "TRYOUT_MODULE", "tests.support.foreign_row")
+    with pytest.raises(ReleaseRefused, match="another chat's row"):
+        light.night(accept=True)
+
+
+def test_the_same_words_said_again_are_no_loss(light: World) -> None:
+    """They come out once, under the newer turn."""
+    talk(light, count=6)
+    light.night()
+    for number in range(6):
+        light.say(f"again{number}", f"heron{number} pelican{number} cormorant{number}", timestamp=1_707_600_000.0)
+    (summary,) = light.night()
+    assert (summary["gate"]["found_before"], summary["gate"]["found_now"]) == (6, 6)

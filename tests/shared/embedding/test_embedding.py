@@ -1,0 +1,152 @@
+"""The shipped model against its float32 original, and what makes two vectors comparable."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from shared.config.settings import load_settings
+from shared.embedding.local import MODEL_DIR, LocalEmbedder
+from shared.embedding.models import KNOWN_MODELS, LOCAL_MODEL, EmbeddingIdentity, known_model, open_embedder
+from shared.errors import SettingsError
+from tests.conftest import REPOSITORY
+
+REFERENCE: dict[str, Any] = json.loads((MODEL_DIR / "reference.json").read_text(encoding="utf-8"))
+PAIRS = list(zip(REFERENCE["texts"], REFERENCE["float32_vectors"], strict=True))
+#: Texts with words of different kinds; an empty text and 2,000 times one letter are no speech.
+SPEECH = [(text, vector) for text, vector in PAIRS if len(set(text)) > 1]
+IDENTITY = EmbeddingIdentity("family", 384, "doc: ", "query: ", "local", "sha256:1")
+
+
+@pytest.fixture(scope="module")
+def embedder() -> LocalEmbedder:
+    return LocalEmbedder()
+
+
+@pytest.mark.parametrize(
+    ("text", "vector"), SPEECH, ids=[text[:20].encode("unicode_escape").decode() for text, _ in SPEECH]
+)
+def test_a_vector_is_close_to_the_float32_model(embedder: LocalEmbedder, text: str, vector: list[float]) -> None:
+    expected = np.array(vector) / np.linalg.norm(vector)
+    assert float(embedder.embed_query(text) @ expected) >= 0.97
+
+
+def test_the_reference_speaks_and_its_texts_differ() -> None:
+    assert len(SPEECH) == 6
+    vectors = np.array([vector for _, vector in SPEECH])
+    assert float(np.max(vectors @ vectors.T - np.eye(len(SPEECH)))) < 0.9, "closeness says something"
+
+
+def test_vectors_are_float32_of_unit_length(embedder: LocalEmbedder) -> None:
+    vectors = embedder.embed_documents([text for text, _ in PAIRS]).vectors
+    assert vectors.dtype == embedder.embed_query("x").dtype == np.float32
+    assert vectors.shape == (len(PAIRS), LOCAL_MODEL.dimensions) == (8, 384)
+    assert np.linalg.norm(vectors, axis=1) == pytest.approx(np.ones(len(PAIRS)), abs=1e-5)
+
+
+def test_documents_in_a_batch_equal_each_one_alone_bit_for_bit(embedder: LocalEmbedder) -> None:
+    texts = [text for text, _ in PAIRS] + [f"note {n} about the garden " * n for n in range(1, 20)]
+    together, again = (
+        embedder.embed_documents(texts).vectors,
+        LocalEmbedder().embed_documents(texts[::-1]).vectors[::-1],
+    )
+    alone = np.stack([embedder.embed_query(text) for text in texts])
+    assert together.tobytes() == alone.tobytes() == again.tobytes()
+    assert len({row.tobytes() for row in together}) == len(texts)
+
+
+def test_no_documents_are_no_vectors(embedder: LocalEmbedder) -> None:
+    assert embedder.embed_documents([]).vectors.shape == (0, 384)
+
+
+def test_what_is_beyond_256_tokens_is_cut(embedder: LocalEmbedder) -> None:
+    full = "puppy " * 254  # with [CLS] and [SEP]: 256
+    cut = embedder.embed_query(full)
+    assert embedder.embed_query(f"{full} zebra " * 3).tobytes() == cut.tobytes()
+    assert embedder.embed_query("puppy " * 253 + "zebra").tobytes() != cut.tobytes(), "the last token counts"
+    assert embedder.embed_query("word " * 200_000).shape == (384,)
+
+
+def test_meaning_is_near_and_other_things_are_far(embedder: LocalEmbedder) -> None:
+    question = embedder.embed_query("what is my dog called?")
+    near, far = embedder.embed_documents(
+        ["I adopted a puppy named Coco in May", "Found 4 open ports: 22, 80, 443, 8080"]
+    ).vectors
+    assert question @ near > question @ far + 0.2
+
+
+@pytest.mark.parametrize("text", ["", " \n", "\x00", "\ud800 half", "🙂" * 500, "漢字", "a" * 100_000])
+def test_odd_texts_have_a_unit_vector(embedder: LocalEmbedder, text: str) -> None:
+    assert float(np.linalg.norm(embedder.embed_query(text))) == pytest.approx(1.0, abs=1e-5)
+
+
+def test_the_identity_names_the_weights(embedder: LocalEmbedder) -> None:
+    identity = embedder.identity
+    readme = (MODEL_DIR / "README.md").read_text(encoding="utf-8")
+    assert (identity.family, identity.dimensions, identity.provider) == ("all-MiniLM-L6-v2", 384, "local")
+    assert f"| model.onnx | {identity.digest.removeprefix('sha256:')} |" in readme
+
+
+def test_an_identity_survives_the_round_trip() -> None:
+    assert IDENTITY.to_json()["prefixes"] == {"document": "doc: ", "query": "query: "}
+    assert EmbeddingIdentity.from_json(json.loads(json.dumps(IDENTITY.to_json()))) == IDENTITY
+
+
+@pytest.mark.parametrize(
+    ("change", "difference"),
+    [
+        ({}, None),
+        ({"family": "other"}, "family 'family' against 'other'"),
+        ({"dimensions": 768}, "dimensions 384 against 768"),
+        ({"document_prefix": ""}, "document prefix 'doc: ' against ''"),
+        ({"query_prefix": ""}, "query prefix 'query: ' against ''"),
+        ({"digest": "sha256:2"}, "another version of the model at local"),
+        ({"provider": "ollama"}, None),
+        ({"provider": "ollama", "digest": "sha256:2"}, None),
+        ({"provider": "ollama", "family": "other"}, "family 'family' against 'other'"),
+    ],
+)
+def test_vectors_compare_only_between_equal_identities(change: dict[str, Any], difference: str | None) -> None:
+    other = replace(IDENTITY, **change)
+    assert IDENTITY.difference(other) == difference
+    assert (other.difference(IDENTITY) is None) == (difference is None)
+
+
+def test_a_known_model_is_found_by_its_ollama_name() -> None:
+    assert known_model("all-minilm") == known_model("all-minilm:latest") == LOCAL_MODEL
+    for model in KNOWN_MODELS:
+        if model.ollama:
+            assert known_model(model.ollama) is model
+    assert known_model("nomic-embed-text").query_prefix == "search_query: "
+
+
+@pytest.mark.parametrize("name", ["", "gpt-4", "all-MiniLM-L6-v2", "None", ":latest"])
+def test_an_unknown_model_is_refused_with_the_known_names(name: str) -> None:
+    with pytest.raises(SettingsError) as refused:
+        known_model(name)
+    assert f"EMBED_MODEL={name} " in str(refused.value)
+    assert all(model.ollama in str(refused.value) for model in KNOWN_MODELS if model.ollama)
+
+
+def test_the_settings_name_the_embedder() -> None:
+    assert open_embedder(load_settings(embedder="none")) is None
+    assert isinstance(open_embedder(load_settings(embedder="local", embed_model="all-minilm")), LocalEmbedder)
+    with pytest.raises(SettingsError, match=r"EMBEDDER=local .* EMBED_MODEL=bge-m3"):
+        open_embedder(load_settings(embedder="local", embed_model="bge-m3"))
+    with pytest.raises(SettingsError, match="EMBED_MODEL=gpt-4 is not a known"):
+        open_embedder(load_settings(embedder="ollama", embed_model="gpt-4"))
+
+
+def test_the_local_model_calls_nobody(tmp_path: Path) -> None:
+    """onnxruntime would leave a device id in the home directory and send events; run apart, since that is settled at the import."""
+    code = "from shared.embedding.local import LocalEmbedder; LocalEmbedder().embed_query('x')"
+    environment = {"HOME": str(tmp_path), "PATH": "/usr/bin:/bin", "XDG_CACHE_HOME": str(tmp_path / "cache")}
+    subprocess.run([sys.executable, "-c", code], env=environment, cwd=REPOSITORY, check=True)
+    assert list(tmp_path.iterdir()) == []

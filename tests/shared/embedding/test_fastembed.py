@@ -1,0 +1,376 @@
+"""`EMBEDDER=fastembed`: loading, arithmetic and errors, on a small model made here in the multilingual one's place, and on the shipped weights."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from numpy.typing import NDArray
+from onnx import TensorProto, helper, numpy_helper
+from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
+
+from shared.config.settings import load_settings
+from shared.embedding.fastembed import FastembedEmbedder, _described, cache_of, fetch
+from shared.embedding.local import MODEL_DIR, LocalEmbedder
+from shared.embedding.models import KNOWN_MODELS, LOCAL_MODEL, KnownModel, known_model, open_embedder
+from shared.embedding.probes import PROBE_TEXTS, prove
+from shared.errors import EmbeddingError, SettingsError
+from shared.search.recall import OpenRelease
+from shared.system.files import sha256_file
+from tests.conftest import REPOSITORY, World
+
+NAME = "sentence-transformers/paraphrase-multilingual-MiniLM-L12-v2"
+MULTILINGUAL = known_model(NAME)
+NOMIC = known_model("nomic-embed-text")
+SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]"]
+#: Words of one line mean the same: their tokens share a row of the table.
+MEANINGS = ["boat лодка", "dog собака", "boiler котёл", "where где", "is", "my моя", "search_query", "search_document", "zebra"]  # fmt: skip
+LINES = {word: number for number, line in enumerate(MEANINGS, start=len(SPECIAL)) for word in line.split()}
+
+
+def table(dimensions: int) -> NDArray[np.float32]:
+    """The token vectors of the small model, shape (tokens, dimensions)."""
+    rows = np.random.default_rng(7).normal(size=(len(SPECIAL) + len(MEANINGS), dimensions)).astype(np.float32)
+    return rows[[*range(len(SPECIAL)), *LINES.values()]]
+
+
+def write_onnx(path: Path, rows: NDArray[np.float32]) -> None:
+    """A model that looks each token up: (texts, tokens) to (texts, tokens, dimensions)."""
+    shape = ["texts", "tokens"]
+    inputs = [helper.make_tensor_value_info(n, TensorProto.INT64, shape) for n in ("input_ids", "attention_mask")]
+    outputs = [helper.make_tensor_value_info("last_hidden_state", TensorProto.FLOAT, [*shape, rows.shape[1]])]
+    look_up = helper.make_node("Gather", ["table", "input_ids"], ["last_hidden_state"])
+    graph = helper.make_graph([look_up], "small", inputs, outputs, [numpy_helper.from_array(rows, "table")])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+    onnx.checker.check_model(model)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    onnx.save(model, str(path))
+
+
+def write_tokenizer(folder: Path) -> None:
+    words = {word: number for number, word in enumerate([*SPECIAL, *LINES])}
+    tokenizer = Tokenizer(models.WordLevel(words, "[UNK]"))
+    tokenizer.normalizer = normalizers.Lowercase()
+    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
+    )
+    tokenizer.save(str(folder / "tokenizer.json"))
+    # As many models have it: another limit than the one that holds.
+    (folder / "tokenizer_config.json").write_text(json.dumps({"model_max_length": 512, "pad_token": "[PAD]"}))
+
+
+def snapshot(cache: Path, model: KnownModel) -> Path:
+    """An empty directory where the hub's client keeps the files of a model."""
+    repository = cache / f"models--{_described(model)['sources']['hf'].replace('/', '--')}"
+    folder = repository / "snapshots" / "abc123"
+    folder.mkdir(parents=True)
+    (repository / "refs").mkdir()
+    (repository / "refs" / "main").write_text("abc123")
+    return folder
+
+
+def place(cache: Path, model: KnownModel, rows: NDArray[np.float32] | None = None) -> Path:
+    """The small model under the name of a known one; its ONNX file."""
+    folder = snapshot(cache, model)
+    write_tokenizer(folder)
+    file = folder / str(_described(model)["model_file"])
+    write_onnx(file, table(model.dimensions) if rows is None else rows)
+    return file
+
+
+def expected(model: KnownModel, *words: str) -> NDArray[np.float32]:
+    """The mean of the tokens' vectors, of unit length."""
+    ids = {word: number for number, word in enumerate([*SPECIAL, *LINES])}
+    tokens = [ids.get(word, 1) for word in ("[CLS]", *words, "[SEP]")]
+    mean = table(model.dimensions)[tokens].mean(axis=0)
+    unit: NDArray[np.float32] = mean / np.linalg.norm(mean)
+    return unit
+
+
+@pytest.fixture
+def cache(tmp_path: Path) -> Path:
+    return tmp_path / "models"
+
+
+@pytest.fixture
+def small(cache: Path) -> FastembedEmbedder:
+    place(cache, MULTILINGUAL)
+    return FastembedEmbedder(MULTILINGUAL, cache)
+
+
+@pytest.fixture
+def no_network(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """Every attempt to reach anybody fails, and is written down."""
+    tried: list[Any] = []
+
+    def refuse(*arguments: Any, **more: Any) -> Any:
+        tried.append(arguments)
+        raise OSError("no network in this test")
+
+    monkeypatch.setattr(socket.socket, "connect", refuse)
+    monkeypatch.setattr(socket, "getaddrinfo", refuse)
+    return tried
+
+
+def test_a_vector_is_the_mean_of_its_tokens_of_unit_length(small: FastembedEmbedder) -> None:
+    assert small.embed_query("Where is my boat?") == pytest.approx(
+        expected(MULTILINGUAL, "where", "is", "my", "boat", "?"), abs=1e-6
+    )
+    vectors = small.embed_documents(["моя лодка", "dog", ""]).vectors
+    assert vectors.shape == (3, 384)
+    assert vectors.dtype == small.embed_query("x").dtype == np.float32
+    assert np.linalg.norm(vectors, axis=1) == pytest.approx(np.ones(3), abs=1e-5)
+    assert vectors[2] == pytest.approx(expected(MULTILINGUAL), abs=1e-6)
+    assert small.embed_documents([]).vectors.shape == (0, 384)
+
+
+def test_two_languages_meet(small: FastembedEmbedder) -> None:
+    question = small.embed_query("где моя лодка")
+    near, far = small.embed_documents(["my boat", "the boiler is boiler"]).vectors
+    assert question @ near > question @ far + 0.2
+
+
+def test_a_vector_does_not_depend_on_its_neighbours(small: FastembedEmbedder) -> None:
+    texts = ["boat", "dog boiler boat " * 30, "", "где моя собака", "zebra " * 90]
+    together = small.embed_documents(texts).vectors
+    alone = np.stack([small.embed_documents([text]).vectors[0] for text in texts])
+    assert together.tobytes() == alone.tobytes() == small.embed_documents(texts[::-1]).vectors[::-1].tobytes()
+
+
+def test_the_limit_of_the_table_holds_whatever_the_files_say(small: FastembedEmbedder) -> None:
+    full = "boat " * 126  # with [CLS] and [SEP]: 128, and the files say 512
+    cut = small.embed_query(full)
+    assert small.embed_query(f"{full} zebra zebra").tobytes() == cut.tobytes()
+    assert small.embed_query("boat " * 125 + "zebra").tobytes() != cut.tobytes(), "the last token counts"
+
+
+def test_prefixes_are_put_on_for_models_that_need_them(cache: Path) -> None:
+    place(cache, NOMIC)
+    nomic = FastembedEmbedder(NOMIC, cache)
+    assert nomic.embed_query("boat") == pytest.approx(expected(NOMIC, "search_query", ":", "boat"), abs=1e-6)
+    document = nomic.embed_documents(["boat"]).vectors[0]
+    assert document == pytest.approx(expected(NOMIC, "search_document", ":", "boat"), abs=1e-6)
+    identity = nomic.identity
+    assert (identity.dimensions, identity.document_prefix, identity.query_prefix) == (768, "search_document: ", "search_query: ")  # fmt: skip
+
+
+def test_the_identity_names_the_file(small: FastembedEmbedder, cache: Path) -> None:
+    (file,) = cache.rglob("model_optimized.onnx")
+    identity = small.identity
+    assert (identity.family, identity.dimensions) == ("paraphrase-multilingual-MiniLM-L12-v2", 384)
+    assert (identity.provider, identity.digest) == ("fastembed", sha256_file(file))
+    assert (identity.document_prefix, identity.query_prefix) == ("", "")
+
+
+@pytest.mark.parametrize("text", ["", " \n", "\x00", "\ud800 half", "🙂" * 500, "漢字", "a" * 100_000])
+def test_odd_texts_have_a_unit_vector(small: FastembedEmbedder, text: str) -> None:
+    assert float(np.linalg.norm(small.embed_query(text))) == pytest.approx(1.0, abs=1e-5)
+
+
+def test_a_text_that_has_no_vector_costs_the_others_nothing(cache: Path) -> None:
+    rows = table(384)
+    rows[-1] = np.nan  # zebra
+    place(cache, MULTILINGUAL, rows)
+    embedder = FastembedEmbedder(MULTILINGUAL, cache)
+    done = embedder.embed_documents(["boat", "zebra", "dog"])
+    assert list(done.refused) == [1]
+    assert "no vector" in done.refused[1]
+    assert not done.vectors[1].any()
+    assert done.vectors[2] == pytest.approx(expected(MULTILINGUAL, "dog"), abs=1e-6)
+    with pytest.raises(EmbeddingError, match="no vector for the question"):
+        embedder.embed_query("zebra")
+
+
+def test_the_shipped_weights_under_fastembed_are_the_shipped_model(cache: Path) -> None:
+    folder = snapshot(cache, LOCAL_MODEL)
+    for name in ("model.onnx", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "config.json"):
+        shutil.copy(MODEL_DIR / name, folder)
+    embedder, local = FastembedEmbedder(LOCAL_MODEL, cache), LocalEmbedder()
+    texts = [*PROBE_TEXTS, "puppy " * 400, "", "Где моя лодка?"]
+    ours, theirs = embedder.embed_documents(texts).vectors, local.embed_documents(texts).vectors
+    assert np.sum(ours * theirs, axis=1) == pytest.approx(np.ones(len(texts)), abs=1e-4)
+    assert embedder.identity.difference(local.identity) is None, "their vectors may be compared"
+    assert embedder.identity.digest == local.identity.digest
+    assert len(prove(embedder)) == 3
+
+
+def test_another_model_under_that_name_is_found_out(cache: Path) -> None:
+    place(cache, LOCAL_MODEL)
+    with pytest.raises(EmbeddingError, match=r"answers differently .* delete it under FASTEMBED_CACHE_PATH"):
+        prove(FastembedEmbedder(LOCAL_MODEL, cache))
+
+
+def test_nobody_is_asked_when_the_model_is_here(cache: Path, no_network: list[Any]) -> None:
+    place(cache, MULTILINGUAL)
+    FastembedEmbedder(MULTILINGUAL, cache).embed_query("boat")
+    assert no_network == []
+
+
+def test_nobody_is_asked_when_the_model_is_not_here_and_the_error_says_what_to_do(
+    cache: Path, no_network: list[Any]
+) -> None:
+    with pytest.raises(EmbeddingError) as refused:
+        FastembedEmbedder(MULTILINGUAL, cache)
+    for part in (NAME, str(cache), "has not been fetched", "-m shared.embedding.fastembed", "EMBEDDER=local"):
+        assert part in str(refused.value)
+    assert no_network == []
+
+
+@pytest.mark.parametrize("lost", ["model_optimized.onnx", "tokenizer.json", "tokenizer_config.json"])
+def test_half_a_download_is_named(cache: Path, lost: str) -> None:
+    (place(cache, MULTILINGUAL).parent / lost).unlink()
+    with pytest.raises(EmbeddingError, match=rf"{lost} is missing\. Fetch it once"):
+        FastembedEmbedder(MULTILINGUAL, cache)
+
+
+def damaged_onnx(file: Path) -> None:
+    file.write_bytes(file.read_bytes()[:100])
+
+
+def damaged_tokenizer(file: Path) -> None:
+    (file.parent / "tokenizer.json").write_text("{")
+
+
+def other_dimensions(file: Path) -> None:
+    write_onnx(file, table(768))
+
+
+def only_nan(file: Path) -> None:
+    write_onnx(file, table(384) * np.float32(np.nan))
+
+
+@pytest.mark.parametrize("damage", [damaged_onnx, damaged_tokenizer, other_dimensions, only_nan])
+def test_a_damaged_model_is_one_sentence(cache: Path, damage: Callable[[Path], None]) -> None:
+    file = place(cache, MULTILINGUAL)
+    damage(file)
+    with pytest.raises(EmbeddingError, match=r"cannot be used: .* Delete that directory and fetch the model again"):
+        FastembedEmbedder(MULTILINGUAL, cache)
+
+
+@pytest.fixture
+def silent() -> Iterator[str]:
+    """The address of a hub that takes calls and never answers."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield f"http://127.0.0.1:{server.getsockname()[1]}"
+
+
+def run_python(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """A process of its own: the libraries read the environment when they are imported."""
+    return subprocess.run(
+        [sys.executable, *arguments],
+        env={"PATH": "/usr/bin:/bin", **environment},
+        cwd=REPOSITORY, capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+
+
+def test_a_hub_that_is_silent_or_away_is_an_error_in_time(cache: Path, silent: str) -> None:
+    code = (
+        "import sys; from pathlib import Path; from shared.embedding.fastembed import fetch, known_model; "
+        f"fetch(known_model('{NAME}'), Path(sys.argv[1]), 0.5)"
+    )
+    for hub in (silent, "http://127.0.0.1:9"):
+        done = run_python("-c", code, str(cache), HOME=str(cache), HF_ENDPOINT=hub)
+        assert f"cannot be fetched from {hub}: " in done.stderr.splitlines()[-1]
+        assert "Let this host reach it, or copy" in done.stderr.splitlines()[-1]
+
+
+def test_what_is_here_is_not_fetched_again_though_the_hub_is_away(cache: Path, no_network: list[Any]) -> None:
+    file = place(cache, MULTILINGUAL)
+    assert fetch(MULTILINGUAL, cache, 0.5) == file.parent
+
+
+def test_the_command_fetches_what_the_settings_name(cache: Path) -> None:
+    place(cache, MULTILINGUAL)
+
+    def run(model: str) -> subprocess.CompletedProcess[str]:
+        return run_python("-m", "shared.embedding.fastembed", HF_HUB_OFFLINE="1", FASTEMBED_CACHE_PATH=str(cache), EMBED_MODEL=model)  # fmt: skip
+
+    assert f"{NAME} is in {cache}" in run(NAME).stdout
+    missing, wrong = run("all-minilm"), run("bge-m3")
+    assert (missing.returncode, wrong.returncode) == (EmbeddingError.exit_code, SettingsError.exit_code)
+    assert "all-MiniLM-L6-v2 cannot be fetched" in missing.stderr
+
+
+def test_loading_leaves_nothing_behind_and_calls_nobody(cache: Path, tmp_path: Path) -> None:
+    place(cache, MULTILINGUAL)
+    before = sorted(cache.rglob("*"))
+    code = (
+        "import sys; from pathlib import Path; from shared.embedding.fastembed import FastembedEmbedder, known_model, constants; "
+        f"FastembedEmbedder(known_model('{NAME}'), Path(sys.argv[1])).embed_query('boat'); assert constants.HF_HUB_DISABLE_TELEMETRY"
+    )
+    home = tmp_path / "home"
+    home.mkdir()
+    done = run_python("-c", code, str(cache), HOME=str(home), XDG_CACHE_HOME=str(home / "cache"))
+    assert done.returncode == 0, done.stderr
+    assert list(home.iterdir()) == []
+    assert sorted(cache.rglob("*")) == before
+
+
+def test_the_table_says_what_fastembed_says() -> None:
+    for model in KNOWN_MODELS:
+        if model.fastembed:
+            assert _described(model)["dim"] == model.dimensions
+            assert known_model(model.fastembed) is known_model(model.fastembed, "fastembed") is model
+            if model.ollama:
+                assert known_model(model.ollama, "fastembed") is model
+
+
+@pytest.mark.parametrize(
+    ("embedder", "model", "sentence"),
+    [
+        ("ollama", NAME, r"EMBEDDER=ollama\. Use one of: all-minilm, .*; or set EMBEDDER=fastembed, which has it\."),
+        ("fastembed", "bge-m3", rf"EMBEDDER=fastembed\. Use one of: .*{NAME}; or set EMBEDDER=ollama, which has it\."),
+        ("fastembed", "gpt-4", rf"EMBED_MODEL=gpt-4 is not a known embedding model of .*{NAME}\.$"),
+        ("fastembed", "nomic-embed-text:v1", r"EMBED_MODEL=nomic-embed-text:v1 is not a known"),
+        ("local", NAME, rf"EMBED_MODEL={NAME}\. Set EMBEDDER=fastembed, or unset"),
+        ("local", "bge-m3", r"Set EMBEDDER=ollama, or unset"),
+    ],
+)
+def test_what_does_not_go_together_is_said(embedder: str, model: str, sentence: str) -> None:
+    with pytest.raises(SettingsError, match=sentence):
+        open_embedder(load_settings(embedder=embedder, embed_model=model))
+
+
+def test_the_settings_say_where_models_lie(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert cache_of(load_settings(fastembed_cache_path=cache)) == cache
+    monkeypatch.setenv("HOME", "/somewhere")
+    assert cache_of(load_settings()) == Path("/somewhere/.cache/fastembed")
+    assert cache_of(load_settings(fastembed_cache_path="~/models")) == Path("/somewhere/models")
+
+
+def test_a_night_and_a_day_with_it(world: World, cache: Path) -> None:
+    """Through the settings: a night embeds with it, a Russian question finds an English turn by day, doctor names it, and says when it is gone."""
+    place(cache, MULTILINGUAL)
+    world.environment = {"EMBEDDER": "fastembed", "EMBED_MODEL": NAME, "FASTEMBED_CACHE_PATH": str(cache)}
+    for number, text in enumerate(["my boat", "the dog", "the boiler"]):
+        world.say(f"t{number}", text)
+    nights = [json.loads(world.command("hmem-night", "run", "--json").stdout) for _ in range(2)]
+    assert [night[-1]["published"] for night in nights] == [True, False], "the same embedding: nothing to build"
+    settings = world.settings()
+    with closing(OpenRelease(settings, (world.memory_dir / "current").resolve())) as release:
+        release.open_vectors()
+        assert release.vectors_missing is None
+        assert release.manifest.embedding is not None
+        assert (release.manifest.embedding.provider, release.manifest.embedding.dimensions) == ("fastembed", 384)
+        best = release.recall("9912", "где моя лодка", 3).hits[0]
+        assert best.chunk.text == "my boat"
+        assert best.vector == pytest.approx(1.0)
+        assert best.lexical is None, "by meaning alone: no word is the same"
+    done = world.command("hmem", "doctor", check=False)
+    assert "paraphrase-multilingual-MiniLM-L12-v2 at fastembed (384 dimensions)" in done.stdout
+    assert "The embedder fits release" in done.stdout
+    shutil.rmtree(cache)
+    gone = world.command("hmem", "doctor", check=False)
+    assert "has not been fetched" in gone.stdout
+    assert "shared.embedding.fastembed" in gone.stdout

@@ -1,0 +1,310 @@
+"""Whether a message is given what was said before: the decision, what is chosen, and a hundred messages through a real release."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dispatcher.answering.explanation import why_record, why_text
+from dispatcher.prompt.assemble import of_release
+from dispatcher.prompt.budget import Context, hits_for
+from shared.ranking.evidence import coverage, lead, middle, standing
+from shared.ranking.injection import Decision, Evidence, decide, may_be_foreign, read_message
+from shared.ranking.question import query_words
+from shared.release.manifest import current_release
+from shared.search.choosing import FALL_OFF, chosen, most_telling, only_asks, repeats
+from shared.search.lexical import Chunk
+from shared.search.recall import Hit, OpenRelease
+from shared.text.function_words import language_of
+from shared.text.stemming import alike
+from shared.turns.records import dumps
+from tests.conftest import REPOSITORY, World
+
+PROPERTY = settings(max_examples=60, deadline=None)
+DATA = REPOSITORY / "tests" / "data" / "injection"
+BERLIN = ZoneInfo("Europe/Berlin")
+FAMILY = "all-MiniLM-L6-v2"
+#: A Thursday.
+NOW = datetime(2026, 3, 12, 8, 30, tzinfo=BERLIN).timestamp()
+DAY = 86_400.0
+
+
+def evidence(text: str, **more: float | bool | None) -> Evidence:
+    return replace(Evidence(read_message(text, NOW, BERLIN), 40), **more)  # type: ignore[arg-type]
+
+
+def decided(text: str, family: str | None = FAMILY, **more: float | bool | None) -> Decision:
+    return decide(evidence(text, **more), family, BERLIN)
+
+
+def hit(text: str, score: float = 0.5, role: str = "user", at: float = NOW - DAY, name: str | None = None) -> Hit:
+    turn = f"{abs(hash((text, at)))}:{role}"
+    return Hit(Chunk(f"{turn}#1", "9", "t", (turn,), role, name or role, text, at, at), score, None, None, None)
+
+
+# What a message is.
+
+
+@pytest.mark.parametrize(
+    ("text", "language"),
+    [
+        ("What did I say?", "en"),
+        ("Wie heißt mein Hund?", "de"),
+        ("Was hat der Arzt gesagt", "de"),
+        ("Quel est le numéro ?", "fr"),
+        ("merci", "fr"),
+        ("¿De qué hablamos ayer?", "es"),
+        ("gracias", "es"),
+        ("Как дела", "ru"),
+        ("boiler F28", "en"),
+        ("Did he die in the war near Los Angeles?", "en"),
+        ("", "en"),
+    ],
+)
+def test_the_language_of_a_message_is_told_by_its_sentence_words(text: str, language: str) -> None:
+    assert language_of(query_words(text)) == language
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "What did we talk about yesterday?",
+        "tell me what we discussed on Monday",
+        "Worüber haben wir gestern gesprochen?",
+        "Was habe ich dir am Dienstag erzählt?",
+        "De quoi avons-nous parlé hier ?",
+        "Qu'est-ce que je t'ai dit il y a deux jours ?",
+        "¿De qué hablamos ayer?",
+        "О чём мы говорили вчера?",
+        "Что я рассказывал в понедельник?",
+        "What did I tell you this morning?",
+    ],
+)
+def test_what_asks_for_a_time_alone_is_answered_by_that_time(text: str) -> None:
+    assert read_message(text, NOW, BERLIN).asks_for_a_time
+    there, nothing = decided(text, then=3), decided(text, then=0)
+    assert there.inject
+    assert there.spans
+    assert not nothing.inject
+    assert "nothing was said then" in nothing.why
+    assert "2026-03-" in nothing.why
+
+
+@pytest.mark.parametrize(
+    "text", ["How are you today?", "Wie geht's dir heute?", "Remind me tomorrow", "See you on Monday"]
+)
+def test_a_time_in_small_talk_asks_for_nothing(text: str) -> None:
+    assert not read_message(text, NOW, BERLIN).asks_for_a_time
+    assert not decided(text, then=3, cosine=0.2).inject
+
+
+# The decision.
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Hello there",
+        "Good morning! How are you?",
+        "Thanks, you're the best!",
+        "Vielen Dank, alles klar",
+        "Merci, bonne nuit !",
+        "Hola, ¿qué tal?",
+        "Привет, как дела?",
+        "Спасибо большое!",
+        "ok",
+        "",
+    ],
+)
+def test_courtesy_is_no_evidence_however_near_it_is(text: str) -> None:
+    assert not decided(text, cosine=0.9, coverage=1.0, rarity=1.0).inject
+
+
+def test_one_rare_word_is_enough_for_a_question_about_us_though_nothing_is_near() -> None:
+    assert decided("How much do I weigh?", coverage=1.0, rarity=0.7, found=1, cosine=0.31).inject
+    assert decided("How much do I weigh?", cosine=0.33).inject, "nor does it need the word"
+    assert not decided("How much do I weigh?", cosine=0.31).inject
+
+
+def test_the_world_and_orders_need_more() -> None:
+    little: dict[str, Any] = {"coverage": 0.3, "rarity": 0.7, "found": 1, "cosine": 0.3}
+    assert decided("Where did I leave the car?", **little).inject
+    assert not decided("Set a timer for ten minutes", **little).inject
+    assert not decided("Who wrote Faust?", **{**little, "cosine": 0.2}).inject
+    assert not decided("continue", coverage=1.0, rarity=0.9, found=1, cosine=0.2).inject, "one word is in any chat"
+    assert decided("quillfish refuses logins again", coverage=0.6, rarity=1.0, found=2, cosine=0.45).inject
+
+
+def test_where_similarity_tells_nothing_words_and_times_decide() -> None:
+    assert decided("Wie heißt mein Hund?", cosine=0.2).blind
+    assert decided("What is my dog called?", family="nomic-embed-text", cosine=0.7).inject
+    assert decided("What is my dog called?", family=None).inject
+    assert not decided("Wie hoch ist der Mont Blanc?", cosine=0.6).inject
+    assert not decided("Erzähl mir einen Witz", cosine=0.6).inject
+    assert decided("Was kostet die Krone?", coverage=1.0, rarity=1.0, found=2, cosine=0.1).inject
+
+
+def test_a_question_in_another_language_than_the_talk_is_not_held_against_its_words() -> None:
+    assert may_be_foreign(evidence("What is my dog called?"))
+    assert not may_be_foreign(evidence("Hello there"))
+    assert decided("What is my dog called?", cosine=0.1, foreign=0.8).blind
+    assert decided("Which fault code did the boiler show?", cosine=0.1, foreign=0.8).inject
+    assert not decided("What is the capital of Mongolia?", cosine=0.1, foreign=0.8, unknown_name=True).inject
+    assert not decided("What is my dog called?", cosine=0.1, foreign=0.1).inject
+
+
+@PROPERTY
+@given(st.text(max_size=60), st.floats(-1, 1) | st.none(), st.floats(0, 1), st.integers(0, 9), st.floats(0, 1))
+def test_any_message_is_decided_in_a_sentence_without_its_words(
+    text: str, cosine: float | None, share: float, then: int, foreign: float
+) -> None:
+    found = decided(f"zzyzx {text}", cosine=cosine, coverage=share, rarity=share, then=then, foreign=foreign)
+    assert found.why
+    assert "zzyzx" not in found.why
+    assert not found.why.endswith(".")
+
+
+# What is chosen.
+
+
+def test_an_earlier_question_that_says_the_same_takes_no_place_and_its_answer_may() -> None:
+    message = "How much do I weigh?"
+    again, answer = hit("how much do I weigh", 0.9), hit("You weigh 71.4 kg.", 0.8, "asst")
+    stated, other = hit("I weigh 71.4 kg now", 0.7), hit("Is that much?", 0.75)
+    assert repeats(message, again)
+    assert not repeats(message, answer)
+    assert not repeats(message, stated)
+    told = chosen(message, [again, answer, other, stated], evidence(message), Decision(True, "x"))
+    assert told == [answer, stated, other], "statements outrank the person's questions"
+    assert only_asks("Really? Why is that?")
+    assert not only_asks("It rains. Why?")
+
+
+def test_hits_end_where_the_score_falls_off() -> None:
+    hits = [hit(f"turn {number}", score) for number, score in enumerate((1.0, 0.9, 0.5, 0.44, 0.4))]
+    found = evidence("Where did I leave the car?", typical=0.4)
+    told = chosen("x", hits, found, Decision(True, "x"))
+    assert [one.rank for one in told] == [1.0, 0.9, 0.5]
+    assert 0.44 < 0.4 + FALL_OFF * 0.6 < 0.5
+    assert chosen("x", hits, found, Decision(True, "x", blind=True)) == hits
+    assert chosen("x", [], found, Decision(True, "x")) == []
+
+
+def test_a_long_turn_that_ranks_for_its_neighbours_alone_is_left_out() -> None:
+    code = "def rename(path): " + "return path.with_suffix(old) " * 40
+    far, near = (replace(hit(code, 0.9, "asst"), scores={"cosine": cosine}) for cosine in (0.1, 0.4))
+    short, named = replace(far, chunk=hit("Yes, 71.4").chunk), replace(far, chunk=hit(f"{code} weigh").chunk)
+    hits = [far, near, short, named]
+    assert chosen("x", hits, evidence("How much do I weigh?"), Decision(True, "x")) == [near, short, named]
+
+
+def test_of_a_day_statements_come_first_and_nothing_twice() -> None:
+    at = NOW - DAY
+    long = hit("def rename(path): " + "return path.with_suffix(old) " * 40, 0.9, "asst", at)
+    stated, same = hit("The brake discs are worn, 380 euros", 0.5, at=at), hit("brake discs worn 380", 0.6, "asst", at)
+    asked, before = hit("Should they be changed?", 0.7, at=at), hit("Something of another day", 0.9, at=at - 3 * DAY)
+    spans = ((at - 3600, at + 3600),)
+    told = chosen(
+        "What did we talk about?", [long, same, stated, asked, before], evidence("x"), Decision(True, "x", spans)
+    )
+    assert told[0] is stated
+    assert before not in told
+    assert most_telling([]) == []
+
+
+# The numbers.
+
+
+def test_a_turn_that_waits_for_its_vector_takes_the_others_no_evidence() -> None:
+    cosines = np.array([0.1, 0.5, 0.2, 0.3, np.nan], np.float32)
+    assert lead(cosines)[0] == 0.5
+    assert lead(np.concatenate([cosines, [np.nan]]))[0] is None, "too many"
+    assert lead(np.full(3, np.nan))[0] is None
+
+
+def test_words_count_by_their_rarity_in_one_turn_or_beside_it() -> None:
+    def at(*places: int) -> tuple[np.ndarray, np.ndarray]:
+        return np.array(places, np.int32), np.ones(len(places), np.uint16)
+
+    postings = {"rare": at(3), "common": at(*range(0, 40, 2)), "far": at(30)}
+    rare, _, found = coverage([["rare"], ["missing"]], postings, 40)
+    common, little, _ = coverage([["common"]], postings, 40)
+    assert 0.4 < rare < 0.5
+    assert found == 1
+    assert common == pytest.approx(1.0)
+    assert little < 0.3
+    assert coverage([["rare"], ["far"]], postings, 40)[0] == pytest.approx(0.5)
+    assert coverage([], postings, 40) == (0.0, 0.0, 0)
+    assert standing(postings, 40)[[3, 5, 30]].tolist() == [1, 0, 2]
+    assert lead(None) == lead(np.array([0.1, np.nan], np.float32)) == (None, 0.0)
+    assert lead(np.array([0.5, 0.5], np.float32)) == (0.5, 0.0)
+    assert middle(np.array([3, 1, 2], np.float32)) == 2
+    assert middle(np.zeros(0, np.float32)) == 0
+
+
+def test_forms_of_a_word_begin_alike() -> None:
+    assert alike("zahnarzt", "zahnarzttermin")
+    assert alike("alergi", "alergico")
+    assert not alike("gewicht", "gewinn")
+    assert not alike("кот", "котел")
+
+
+# A hundred messages.
+
+
+@pytest.fixture
+def talks(world: World) -> Iterator[OpenRelease]:
+    """One release of both talks: ours, and that of somebody who had not seen the program."""
+    world.environment = {"CHAT_TIMEZONE": "Europe/Berlin"}
+    for half in ("own", "unseen"):
+        for line in (DATA / f"{half}_talk.jsonl").read_text(encoding="utf-8").splitlines():
+            turn = json.loads(line)
+            world.redis.set(f"hcli:memory:{turn['task_id']}:{turn['role']}", dumps(turn))
+    world.night()
+    path = current_release(world.memory_dir)
+    assert path
+    release = OpenRelease(world.settings(), path)
+    release.open_vectors()
+    yield release
+    release.close()
+
+
+def answered(world: World, release: OpenRelease, message: str, chat: str, now: float) -> Context:
+    settings = world.settings()
+    found = release.recall(chat, message, hits_for(settings.memory_tokens), now=now)
+    return of_release(release, chat, message, found, settings, settings.memory_tokens)
+
+
+def test_of_a_hundred_messages_those_are_told_something_that_need_it(world: World, talks: OpenRelease) -> None:
+    right, asked, wrong = Counter[str](), Counter[str](), list[str]()
+    for half in ("own", "unseen"):
+        for line in (DATA / f"{half}_messages.jsonl").read_text(encoding="utf-8").splitlines():
+            said = json.loads(line)
+            context = answered(world, talks, said["message"], said["chat_id"], said["now"])
+            told = {turn for one in context.used for turn in (*one.chunk.turn_ids, *one.also)}
+            good = not told.isdisjoint(said["evidence"]) if said["inject"] else not told
+            assert (context.nothing_why is None) == bool(context.why and context.used), said["message"]
+            for group in (half, said["kind"], said["language"]):
+                asked[group] += 1
+                right[group] += good
+            if not good:
+                wrong.append(f"{half} {said['language']} {said['kind']}: {said['message']} ({context.why})")
+    print("\n".join([*wrong, ", ".join(f"{group} {right[group]}/{count}" for group, count in asked.items())]))
+    assert asked["own"] == asked["unseen"] == 50
+    assert len(wrong) <= 5, wrong
+    yesterday = answered(world, talks, "What did we talk about yesterday?", "own-en", NOW)
+    assert {datetime.fromtimestamp(one.chunk.started_at, BERLIN).day for one in yesterday.used} == {11}
+    saturday = answered(world, talks, "What did we talk about last Saturday?", "own-en", NOW)
+    assert saturday.nothing_why == "it asks for what was said on 2026-03-07, and nothing was said then"
+    assert "Earlier messages: none, since nothing was said here on 2026-03-07." in why_text(why_record(saturday))
+    assert "(time)" in why_text(why_record(yesterday))

@@ -1,0 +1,188 @@
+"""The ranking: what a question asks for, what each part of a score is, and what says the same."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from shared.ranking.question import WEIGHTS, asks, asks_when, groups, meant_speakers, query_words, tells_time
+from shared.ranking.scoring import Features, Neighbours, Posting, Question, Scored, best, bm25, known, score, unit
+
+NAMED = [("user", "Noor"), ("asst", "Ben")]
+BOT = [("user", "user"), ("asst", "asst")]
+
+
+@pytest.mark.parametrize(
+    ("question", "speakers", "meant"),
+    [
+        ("What did Noor say?", NAMED, [0]),
+        ("Noor's bike", NAMED, [0]),
+        ("did Ben tell noor?", NAMED, []),
+        ("what did I say?", NAMED, []),
+        ("what did I say?", BOT, [0]),
+        ("is it mine?", BOT, [0]),
+        ("what did you tell me?", BOT, []),
+        ("what was your advice?", BOT, [1]),
+        ("what was the advice?", BOT, []),
+        ("what did Noor say?", [("user", "Noor"), ("asst", "Noor")], [0, 1]),
+        ("what?", [], []),
+    ],
+)
+def test_whose_words_a_question_is_about(question: str, speakers: list[tuple[str, str]], meant: list[int]) -> None:
+    assert meant_speakers(query_words(question), speakers) == meant
+
+
+def test_times_are_asked_and_told() -> None:
+    assert asks_when(query_words("When was it?"))
+    assert asks_when(query_words("How long did it take?"))
+    assert not asks_when(query_words("a long story"))
+    assert tells_time("I did it last Friday")
+    assert tells_time("the 3rd one")
+    assert not tells_time("a fortnightly weekly")
+    assert asks("really? ")
+    assert not asks("really? yes")
+
+
+def features(lengths: list[float], starts: list[float] | None = None) -> Features:
+    n = len(lengths)
+    zeros, size = np.zeros(n, np.float32), np.array(lengths, np.float32)
+    near = Neighbours(size, np.array(starts or [60.0 * i for i in range(n)]))
+    return Features(tokens=(size / 5).astype(np.float32), lengths=size, asks=zeros, timed=zeros, neighbours=near)
+
+
+def posting(*counts: int) -> Posting:
+    ordinals = np.flatnonzero(counts).astype(np.int32)
+    return ordinals, np.array(counts, np.uint16)[ordinals]
+
+
+sizes = st.lists(st.integers(1, 900).map(float), min_size=1, max_size=40)
+
+
+@settings(max_examples=80, deadline=None)
+@given(sizes, st.data())
+def test_the_kernel_is_the_sum_that_it_says(lengths: list[float], data: st.DataObject) -> None:
+    n = len(lengths)
+    starts = sorted(data.draw(st.lists(st.integers(0, 100_000).map(float), min_size=n, max_size=n)))
+    values = data.draw(st.lists(st.integers(0, 3), min_size=n, max_size=n))
+    near = Neighbours(np.array(lengths, np.float32), np.array(starts))
+    session, centre, at = [0], [], 0.0
+    for i in range(n):
+        centre.append(at + (lengths[i] + 1) / 2)
+        at += lengths[i] + 1
+        session.append(session[-1] + (i + 1 < n and starts[i + 1] - starts[i] > WEIGHTS.session_gap_seconds))
+    expected = [
+        sum(
+            values[j] * np.exp(-abs(centre[i] - centre[j]) / WEIGHTS.reach_characters)
+            for j in range(n)
+            if abs(i - j) <= WEIGHTS.reach_items and session[i] == session[j]
+        )
+        for i in range(n)
+    ]
+    dense = near.spread(np.array(values, np.float32))
+    assert dense == pytest.approx(expected, rel=1e-4, abs=1e-5)
+    ordinals, counts = posting(*values)
+    assert near.scatter(ordinals, counts.astype(np.float32)) == pytest.approx(dense, rel=1e-5, abs=1e-6)
+
+
+def test_bm25_is_okapi_over_the_chat() -> None:
+    far = features([50, 50, 50], [0, 1e6, 2e6])  # three sessions: nobody has neighbours
+    tf, df, n, tokens = 2, 1, 3, 10.0
+    expected = np.log(1 + (n - df + 0.5) / (df + 0.5)) * tf * (WEIGHTS.k1 + 1) / (tf + WEIGHTS.k1)
+    assert tokens == far.tokens[0]
+    assert bm25([posting(0, 2, 0)], far) == pytest.approx([0, expected, 0], rel=1e-5)
+    assert bm25([], far).tolist() == [0, 0, 0]
+
+
+def test_what_stands_beside_a_match_is_found_and_what_is_in_another_session_is_not() -> None:
+    found = bm25([posting(1, 0, 0, 0)], features([50, 50, 50, 50], [0, 60, 120, 1e6]))
+    assert found[0] > found[1] > found[2] > found[3] == 0
+
+
+def explained(scored: Scored, item: int) -> dict[str, float]:
+    (parts,) = scored.explain(np.array([item], np.int32))
+    return parts
+
+
+def test_the_parts_add_up_to_the_score_and_vectors_may_be_missing() -> None:
+    it = replace(features([20, 300, 80]), asks=np.array([1, 0, 0], np.float32), timed=np.array([0, 1, 0], np.float32))
+    question = Question([posting(1, 0, 2)], np.array([0, 1, 0], np.float32), True, np.array([0, 0, 1], np.float32))
+    whole = score(question, it, np.array([0.1, 0.9, np.nan], np.float32))
+    for item in range(3):
+        parts = explained(whole, item)
+        assert {"bm25", "lexical", "vector", "context_vector", "speaker", "when", "said_then"} <= set(parts)
+        assert ("cosine" in parts) == (item != 2), "no vector, no cosine"
+        parts_sum = sum(value for name, value in parts.items() if name not in ("bm25", "cosine", "total", "words"))
+        assert parts_sum == pytest.approx(parts["total"], abs=1e-5) == pytest.approx(float(whole.total[item]), abs=1e-5)
+    assert explained(whole, 2)["vector"] / WEIGHTS.vector == pytest.approx(
+        explained(whole, 2)["lexical"] / WEIGHTS.lexical
+    )
+    assert explained(whole, 0)["asks"] == pytest.approx(-WEIGHTS.asks)
+    assert explained(whole, 1)["answers"] == pytest.approx(WEIGHTS.answers)
+    assert explained(whole, 1)["length"] == pytest.approx(WEIGHTS.length * np.log(201), rel=1e-5), (
+        "long ones count as 200"
+    )
+    words_only = score(question, it, None)
+    assert not {"vector", "context_vector", "cosine"} & set(explained(words_only, 0))
+    nothing_known = score(question, it, np.full(3, np.nan, np.float32))
+    assert nothing_known.cosine is None
+    assert nothing_known.total.tolist() == words_only.total.tolist()
+
+
+def test_the_newer_of_equals_comes_first_and_only_what_is_near_a_word_if_asked() -> None:
+    it = features([50, 50, 50, 50], [0, 1e6, 2e6, 3e6])
+    scored = score(Question([posting(1, 0, 1, 1)], np.zeros(4, np.float32), False), it, None)
+    assert best(scored, 9, only_found=True).tolist() == [3, 2, 0]
+    assert best(scored, 2, only_found=True).tolist() == [3, 2]
+    assert best(scored, 9, only_found=False).tolist() == [3, 2, 0, 1]
+
+
+def test_scaling_and_empty_chats() -> None:
+    assert unit(np.array([1, 3, 2], np.float32)).tolist() == [0, 1, 0.5]
+    assert unit(np.array([2, 2], np.float32)).tolist() == [0, 0]
+    assert known(np.array([np.nan], np.float32)) is None
+    nothing = score(Question([], np.zeros(0, np.float32), False), features([]), None)
+    assert best(nothing, 5, only_found=False).tolist() == []
+
+
+LONG = "the pump in the cellar was replaced by the plumber from Leiden after it had leaked into the store room for about one whole week"
+
+
+def said(*texts: str) -> list[list[int]]:
+    return groups([("noor", text) for text in texts])
+
+
+def test_what_says_the_same_is_one() -> None:
+    assert said("Good morning!", "no", "good  morning") == [[0, 2], [1]]
+    assert said(LONG, f"Well, {LONG}", "other") == [[0, 1], [2]]
+    assert said("🙂", "🙂", "!") == [[0, 1], [2]]
+    assert said() == []
+
+
+def test_a_number_that_differs_and_another_speaker_are_news() -> None:
+    assert said(f"{LONG} at 15", f"{LONG} at 16") == [[0], [1]]
+    assert said("see you at noon", "see you at six") == [[0], [1]]
+    assert groups([("noor", "yes"), ("ben", "yes")]) == [[0], [1]]
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(
+        st.lists(st.sampled_from("abcdefghijklmnopqrstuvwxyz"), min_size=18, max_size=60).map(" ".join), max_size=12
+    )
+)
+def test_every_text_is_in_one_group(texts: list[str]) -> None:
+    found = said(*texts)
+    assert sorted(place for group in found for place in group) == list(range(len(texts)))
+    assert [group[0] for group in found] == sorted(group[0] for group in found)
+
+
+def test_a_rounding_is_no_difference() -> None:
+    """Two equal vectors' cosines differ by some 1e-8: scaled to 0..1 that would be all the difference there can be."""
+    noise = np.array([0.25, 0.25 + 6e-8, 0.25], np.float32)
+    assert noise[0] != noise[1], "the case is one"
+    assert unit(noise).tolist() == [0, 0, 0]
+    assert unit(np.array([0.25, 0.26], np.float32)).tolist() == [0, 1]

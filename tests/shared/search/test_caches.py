@@ -1,0 +1,209 @@
+"""What is kept in memory so that an answer costs little: it is as what it was made of, it changes with that, and it is bounded."""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from dispatcher.answering.explanation import why_record
+from dispatcher.memory.day import Day
+from dispatcher.memory.store.memories import MemoryType
+from dispatcher.memory.store.summaries import SessionSummary
+from dispatcher.memory.typed import memories
+from dispatcher.prompt.budget import Context
+from shared.config.settings import load_settings
+from shared.embedding.models import DocumentVectors, EmbeddingIdentity
+from shared.errors import EmbeddingError
+from shared.search import chat_items, lexical
+from shared.search.chat_items import FEW_TEXTS, Tokeniser
+from shared.search.lexical import Chunk, LexicalIndex, build
+from shared.turns.records import Turn, loads_object
+from shared.vectors.searching import Asker
+from tests.conftest import wait_for
+
+NOW = 1.76e9
+#: White space and marks of all kinds, words that FTS5 stems, and Russian ones that are stemmed ahead of it.
+PIECES = st.sampled_from(
+    [
+        *("running", "Runs!", "café", "cafe\u0301", "\u0301a", "x\u00a0y", "x\u2028y", "a\x1fb", "a\x00b", "don't"),
+        *("серверы", "е\u0308лка", "№5", "#1", "", "\n", "10.0.0.7", "naïve-ly", "ß", "İ"),
+    ]
+)
+
+
+@settings(max_examples=80, deadline=None)
+@given(texts=st.lists(st.lists(PIECES | st.text(max_size=12), max_size=8).map(" ".join), max_size=5))
+@example(texts=["same same words", "same"])
+def test_texts_put_together_from_pieces_have_the_tokens_of_the_whole(texts: list[str]) -> None:
+    readable = [text.encode("utf-8", "replace").decode() for text in texts]
+    with closing(Tokeniser()) as pieces, closing(Tokeniser()) as whole:
+        for _ in range(2):  # unknown, and known
+            few = {term: (a.tolist(), b.tolist()) for term, (a, b) in pieces.postings(readable)}
+            many = whole.postings([*readable, *[""] * (FEW_TEXTS + 1)])
+            assert few == {term: (a.tolist(), b.tolist()) for term, (a, b) in many}
+            for text in readable:
+                assert pieces.terms(text) == sorted(dict(whole.postings([text, *[""] * FEW_TEXTS])))
+
+
+def test_only_so_many_pieces_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(chat_items, "KEPT_WORDS", 3)
+    with closing(Tokeniser()) as tokeniser:
+        assert tokeniser.terms("a b c d e") == ["a", "b", "c", "d", "e"]
+        assert len(tokeniser._known) == 3
+        assert tokeniser.terms("e a") == ["a", "e"]
+
+
+def test_a_closed_tokeniser_says_so_even_of_words_that_it_knew() -> None:
+    tokeniser = Tokeniser()
+    assert tokeniser.terms("boiler") == ["boiler"]
+    tokeniser.close()
+    with pytest.raises(sqlite3.ProgrammingError):
+        tokeniser.terms("boiler")
+
+
+def chunk(name: str, chat: str) -> Chunk:
+    return Chunk(f"{name}:user#1", chat, name, (f"{name}:user",), "user", "anna", f"{name} is said", 5.0, 6.0)
+
+
+def test_a_kept_chunk_is_of_its_own_chat_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    chunks = [chunk(f"t{n}", "1") for n in range(5)] + [chunk("other", "2")]
+    build(tmp_path / "lexical", 1, [(one, one.text) for one in chunks])
+    monkeypatch.setattr(lexical, "CHUNKS_KEPT", 3)
+    with closing(LexicalIndex(tmp_path / "lexical")) as index:
+        for _ in range(2):
+            assert index.chunks(["other:user#1"], "2") == {"other:user#1": chunks[5]}
+            assert index.chunks(["other:user#1", "t0:user#1", "nothing"], "1") == {"t0:user#1": chunks[0]}
+        first = index.chunks(["t0:user#1"], "1")["t0:user#1"]
+        assert index.chunks(["t0:user#1"], "1")["t0:user#1"] is first
+        assert len(index.chunks([one.chunk_id for one in chunks], "1")) == 5
+        assert len(index._kept) == 3
+    with pytest.raises(sqlite3.ProgrammingError):
+        index.chunks(["t0:user#1"], "1")
+
+
+class Slow:
+    """An embedder that answers when it may."""
+
+    identity = EmbeddingIdentity("slow", 2, "", "", "local", "")
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+        self.may, self.fails = threading.Event(), False
+
+    def embed_documents(self, texts: Sequence[str]) -> DocumentVectors:
+        return DocumentVectors(np.zeros((len(texts), 2), np.float32))
+
+    def embed_query(self, text: str) -> Any:
+        self.asked.append(text)
+        assert self.may.wait(30)
+        if self.fails:
+            raise EmbeddingError("away")
+        return np.array([1, 0], np.float32)
+
+    def close(self) -> None:
+        """Nothing to give back."""
+
+
+def test_a_question_is_embedded_once_however_many_ask_it_at_a_time() -> None:
+    slow = Slow()
+    release, day = Asker(slow), Asker(slow)
+    with ThreadPoolExecutor(3) as pool:
+        running = [pool.submit(asker.vector, "the code") for asker in (release, day, release)]
+        wait_for(lambda: slow.asked, "the question to be embedded")
+        slow.may.set()
+        vectors = [one.result(30) for one in running]
+    assert slow.asked == ["the code"]
+    assert all(vector is vectors[0] for vector in vectors)
+    assert day.vector("another") is release.vector("another")
+    assert Asker(Slow())._known is not release._known
+
+
+def test_an_embedder_that_was_away_is_asked_again() -> None:
+    slow = Slow()
+    asker = Asker(slow)
+    slow.may.set()
+    slow.fails = True
+    for _ in range(2):
+        with pytest.raises(EmbeddingError, match="away"):
+            asker.vector("the code")
+    slow.fails = False
+    assert asker.vector("the code").tolist() == [1, 0]
+    assert slow.asked == ["the code"] * 3
+
+
+@pytest.fixture
+def day(tmp_path: Path) -> Iterator[Day]:
+    made = load_settings(hmem_state_dir=tmp_path, hmem_memory_dir=tmp_path / "memory", embedder="none")
+    with closing(Day(made)) as opened:
+        yield opened
+
+
+def said(task: str, chat: str = "1", session: str = "s", content: str = "the boiler hums") -> Turn:
+    return Turn(task, "user", chat, f"{content} {task}", NOW, "anna", session)
+
+
+def test_the_day_is_read_again_only_when_it_changed_and_made_again_only_what_is_new(day: Day) -> None:
+    day.store_turns([said("t1"), said("t2", session="r"), said("t1", chat="2")])
+    first = day._day_turns.today("1")
+    assert day._day_turns.today("1") is first
+    assert first.sessions == {"s": {"t1:user"}, "r": {"t2:user"}}
+    day.store_turns([said("t3"), said("t2", session="r", content="replaced")])
+    second = day._day_turns.today("1")
+    assert [turn.chunk.text for turn in second.items.turns] == [
+        "the boiler hums t1",
+        "replaced t2",
+        "the boiler hums t3",
+    ]
+    kept = [new is old for new, old in zip(second.items.turns, first.items.turns, strict=False)]
+    assert kept == [True, False]
+    assert second.sessions["s"] == {"t1:user", "t3:user"}
+    day.turns.remove("1", ["t1:user"])
+    assert [turn.chunk.exchange for turn in day._day_turns.today("1").items.turns] == ["t2", "t3"]
+    assert day.context("1", "boiler", "s").known == {"t3:user"}
+    assert day.context("1", "boiler", None).known == frozenset()
+
+
+def test_one_statement_tells_what_a_chat_is_at(day: Day) -> None:
+    nothing = day.turns.revisions("1")
+    assert (nothing.turns, nothing.memories, nothing.summarised) == ("0", "0", False)
+    day.store_turns([said("t1")])
+    day.remembering.add("1", MemoryType.FACT, "the boiler is old", now=NOW)
+    at = day.turns.revisions("1")
+    assert (at.turns, at.memories) == (day.turns.revision("1"), day.memories.revision("1"))
+    assert not at.summarised
+    day.summaries.store(SessionSummary("1", "s", "They spoke of the boiler.", NOW, NOW, NOW, ("t1:user",), tier="long"))
+    later = day.turns.revisions("1")
+    assert (later.memories, later.summarised) == (at.memories, True)
+    assert later.turns != at.turns
+    assert not day.turns.revisions("2").summarised
+    assert [turn.chunk.role for turn in day._day_turns.today("1").items.turns] == ["user", "asst"]
+    assert [summary.text for summary in day._day_turns.today("1").ended] == ["They spoke of the boiler."]
+
+
+def test_memories_are_kept_up_to_a_number_of_all_chats(day: Day, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memories, "MEMORIES_KEPT", 5)
+    for chat in ("1", "2", "3"):
+        for number in range(3):
+            day.remembering.add(chat, MemoryType.FACT, f"fact {number} of {chat}", now=NOW + number)
+    assert [len(day.remembering.held(chat).every) for chat in ("1", "2", "3")] == [3, 3, 3]
+    assert list(day.remembering._held) == ["3"]
+    at = day.turns.revisions("3")
+    assert day.remembering.held("3", at.memories) is day.remembering.held("3")
+
+
+def test_what_why_tells_is_the_context_without_its_text() -> None:
+    context = Context("text", degraded=["no summary"], release_run=7, ms=1.234)
+    whole = context.to_json()
+    told = loads_object(why_record(context))
+    plainly = {"facts": [], "missing": ["summary"], "nothing_plain": None, "summary_at": None}
+    assert told == {name: value for name, value in whole.items() if name not in ("text", "cut")} | plainly

@@ -1,0 +1,267 @@
+"""A chat sees only itself, and memory that is broken, late or away is less memory: on real nights, with keywords alone and with vectors."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import orjson
+import pytest
+from redis import Redis
+
+from dispatcher.prompt.assemble import assemble
+from dispatcher.prompt.budget import Context
+from shared.config.settings import Settings
+from shared.release.manifest import current_release, summary_file
+from shared.release.parts import part_files
+from shared.search.lexical import LexicalIndex
+from shared.search.recall import OpenRelease
+from shared.turns.records import Tombstone
+from shared.wire import keys
+from tests.conftest import World
+
+LIGHT = {"EMBEDDER": "none", "NIGHT_INDEXES": "none"}
+ODD = [
+    "9912",
+    "991",
+    "-9912",
+    "*",
+    "9912*",
+    "%",
+    "a/b",
+    "a b",
+    '"',
+    "c1",
+    "OR",
+    "chat_id",
+    "../9912",
+    "ключ",
+    "9912 OR 77",
+]
+CHATS = [*ODD, "77", "-100123", "5", "x'--", '{"$ne": ""}']
+WORDS = "amber basalt cedar dahlia ember falcon garnet hazel indigo jasper kestrel lichen maple nectar osprey pewter quartz rowan sable teal"
+CANARY = {chat: f"{word}{number:02d}" for number, (chat, word) in enumerate(zip(CHATS, WORDS.split(), strict=True))}
+
+
+def say_all(world: World) -> None:
+    for number, (chat, canary) in enumerate(CANARY.items()):
+        text = f"My secret word is {canary}, keep it."
+        world.say(f"c{number}", text, chat_id=chat, name="Anna")
+        world.say(f"c{number}", f"I shall keep {canary}.", chat_id=chat, role="asst", timestamp=1_707_500_001.0)
+        world.say(f"d{number}", "We met at the harbour on Monday.", chat_id=chat, timestamp=1_707_600_000.0)
+
+
+@pytest.fixture(scope="module", params=["keywords", "vectors"])
+def served(
+    request: Any, tmp_path_factory: pytest.TempPathFactory, redis_url: str
+) -> Iterator[tuple[World, OpenRelease]]:
+    """One night over all chats, and its open release."""
+    client: Redis = Redis.from_url(redis_url)
+    client.flushall()
+    world = World(tmp_path_factory.mktemp(request.param), client, redis_url)
+    world.environment = LIGHT if request.param == "keywords" else {}
+    say_all(world)
+    world.night()
+    release = opened(world)
+    assert (release.vectors_missing is None) == (request.param == "vectors")
+    yield world, release
+    release.close()
+    client.close()
+
+
+def opened(world: World, settings: Settings | None = None) -> OpenRelease:
+    release = OpenRelease(settings or world.settings(), (world.memory_dir / "current").resolve())
+    release.open_vectors()
+    return release
+
+
+def queries(canary: str, chat: str) -> list[str]:
+    """A foreign canary asked for verbatim, in full-text syntax, and as the filter of a vector store."""
+    return [
+        canary,
+        f"My secret word is {canary}, keep it.",
+        f"x OR chat_id:{chat} OR {canary}",
+        f'chat:"{chat}" OR body:{canary}',
+        f'"{canary}" OR "secret"',
+        f"NEAR(secret {canary}, 5)",
+        f"{canary[:4]}* OR *",
+        f"{{chat body}} : {canary}",
+        f"' OR chat_id = '{chat}' --",
+        json.dumps({"chat_id": chat}),
+        json.dumps({"$or": [{"chat_id": {"$eq": chat}}, {"chat_id": {"$ne": ""}}], "where_document": {"$contains": canary}}),
+    ]  # fmt: skip
+
+
+def test_no_chat_is_told_the_canary_of_another(served: tuple[World, OpenRelease]) -> None:
+    world, release = served
+    settings = world.settings()
+    for number, chat in enumerate(CHATS):
+        own = CANARY[chat]
+        for turn, other in enumerate(CHATS):
+            if chat == other:
+                continue
+            # Every chat is asked for every canary, each time in two of the ways: all ways meet all chats.
+            ways = queries(CANARY[other], other)
+            for query in (ways[0], ways[(number + turn) % len(ways)]):
+                found = assemble(release, chat, query, settings)
+                told = orjson.dumps(found.to_json()).decode().replace(own, "")
+                assert not [word for word in CANARY.values() if word in told], (chat, other, query)
+                assert all(hit.chunk.chat_id == chat for hit in [*found.used, *found.cut])
+
+
+def test_each_chat_is_told_its_own(served: tuple[World, OpenRelease]) -> None:
+    world, release = served
+    for chat, canary in CANARY.items():
+        found = assemble(release, chat, f"What about {canary}?", world.settings())
+        assert any(canary in hit.chunk.text for hit in found.used), chat
+        assert canary in found.text
+
+
+@pytest.mark.parametrize("chat", ["9912", "*", '{"$ne": ""}', "991"])
+def test_the_commands_tell_no_chat_of_another(served: tuple[World, OpenRelease], chat: str) -> None:
+    world, _ = served
+    for command in ("search", "context"):
+        for query in ("secret word", f"x OR {CANARY['77']}"):
+            done = world.command("hmem", command, "--json", "--", chat, query)
+            told = done.stdout.replace(CANARY[chat], "").replace(f"x OR {CANARY['77']}", "")
+            assert not [word for word in CANARY.values() if word in told]
+
+
+@pytest.mark.parametrize("chat", ["99", "nobody", "9912\n", "", "' OR 1=1 --", "?"])
+def test_a_chat_that_said_nothing_is_told_nothing(served: tuple[World, OpenRelease], chat: str) -> None:
+    world, release = served
+    found = assemble(release, chat, "secret word harbour", world.settings())
+    assert (found.text, found.used, found.cut) == ("", [], [])
+
+
+@pytest.mark.parametrize("environment", [LIGHT, {}], ids=["keywords", "vectors"])
+def test_deleting_a_chat_changes_nothing_that_another_recalls(world: World, environment: dict[str, str]) -> None:
+    world.environment = environment
+    say_all(world)
+    world.night()
+    before = opened(world)
+    world.redis.rpush(keys.TOMBSTONES, tombstone("77"))
+    world.say("new", "another day", chat_id="5", timestamp=1_707_700_000.0)
+    world.night()
+    after = opened(world)
+    assert not after.recall("77", CANARY["77"], 50).hits
+    for chat in ("9912", "*", "-100123"):
+        for query in ("secret word", CANARY["77"], "Where did we meet?", CANARY[chat]):
+            one, two = (told(assemble(release, chat, query, world.settings())) for release in (before, after))
+            assert one == two, (chat, query)
+    before.close()
+    after.close()
+
+
+def tombstone(chat: str) -> bytes:
+    return Tombstone("forget-1", chat, 1_800_000_000.0).to_json()
+
+
+def told(context: Context) -> bytes:
+    """All that is told of a message but the number of the release and how long it took."""
+    reasons = [re.sub(r"release \d+", "release", reason) for reason in context.degraded]
+    return orjson.dumps(replace(context, release_run=None, ms=0.0, degraded=reasons).to_json())
+
+
+# ── less memory ──────────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.fixture
+def remembering(world: World, monkeypatch: pytest.MonkeyPatch) -> World:
+    """A night with vectors over one chat whose summary holds what was said."""
+    for number in range(8):
+        world.say(f"t{number}", f"The heron came to the pond at {number} in the morning.", timestamp=1.7e9 + number)
+    world.night()
+    return world
+
+
+def names(context: Context) -> list[str]:
+    return [part.name for part in context.parts]
+
+
+def asked(world: World, change: Callable[[OpenRelease], object] = lambda _: None, **more: Any) -> Context:
+    """The context of a question that words and meaning both find, from the release as it is now."""
+    release = opened(world, world.settings(**more))
+    try:
+        change(release)
+        return assemble(release, "9912", "When did the heron come to the pond?", world.settings(**more))
+    finally:
+        release.close()
+
+
+def test_words_and_meaning_where_all_is_well(remembering: World) -> None:
+    context = asked(remembering)
+    assert names(context) == ["summary", "recalled"]
+    assert context.degraded == []
+    assert all(hit.vector is not None and hit.lexical is not None for hit in context.used)
+
+
+def test_without_an_embedder_words_remain(remembering: World) -> None:
+    context = asked(remembering, embedder="ollama", ollama_url="http://127.0.0.1:1")
+    assert names(context) == ["summary", "recalled"]
+    assert [reason.split(":")[0] for reason in context.degraded] == ["no vector search"]
+    assert all(hit.vector is None for hit in context.used)
+
+
+def test_without_the_vector_index_words_remain(remembering: World) -> None:
+    for name in ("chroma", "vectors"):
+        shutil.rmtree(remembering.memory_dir / "current" / name, ignore_errors=True)
+    context = asked(remembering)
+    assert names(context) == ["summary", "recalled"]
+    assert context.degraded[0].startswith("no vector search:")
+    assert all(hit.vector is None for hit in context.used)
+
+
+def test_after_the_deadline_words_remain(remembering: World) -> None:
+    end = threading.Event()
+
+    def too_late(release: OpenRelease) -> None:
+        def similarities(query: str, chat_id: str, chunk_ids: Any) -> Any:
+            end.wait(10)
+            return np.zeros(len(chunk_ids), np.float32)
+
+        release._backend.similarities = similarities  # type: ignore[method-assign]
+        threading.Timer(1.0, end.set).start()
+
+    context = asked(remembering, too_late, memory_deadline_ms=30)
+    assert names(context) == ["summary", "recalled"]
+    assert "not answered within 0.030 s" in context.degraded[0]
+    assert context.ms < 900
+
+
+def test_without_its_keywords_the_summary_remains_and_then_nothing(remembering: World) -> None:
+    def damage(release: OpenRelease) -> None:
+        assert release._lexical
+        release._lexical.close()
+        (path,) = part_files(remembering.memory_dir / "current" / "lexical")
+        whole = path.read_bytes()
+        path.write_bytes(whole[:100] + b"\xff" * (len(whole) - 100))
+        release._lexical = LexicalIndex(path)
+
+    context = asked(remembering, damage)
+    assert names(context) == ["summary"]
+    assert any(reason.startswith("no recalled text:") for reason in context.degraded)
+    assert json.loads(json.dumps(context.to_json()))["degraded"] == context.degraded
+
+    current = current_release(remembering.memory_dir)
+    assert current is not None
+    summary_file(current, "9912").unlink()
+    release = OpenRelease(remembering.settings(), current)
+    nothing = assemble(release, "9912", "When did the heron come?", remembering.settings())
+    assert (nothing.text, names(nothing)) == ("", [])
+    assert nothing.degraded
+    release.close()
+
+
+def test_small_talk_is_given_no_recalled_lines_and_the_owner_is_told_why(remembering: World) -> None:
+    context = asked(remembering)
+    done = json.loads(remembering.command("hmem", "context", "9912", "thanks", "--json").stdout)
+    assert [part["name"] for part in done["parts"]] == ["summary"]
+    assert done["nothing_why"].startswith("it holds no word that tells what it is about")
+    assert context.text.startswith(done["text"]), "what is stable stays identical to the byte"

@@ -1,0 +1,280 @@
+"""Keyword search and ranking: whose words are found, which words are asked for, and in what order."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from shared.errors import LedgerMismatch
+from shared.ranking.question import MAX_TERMS, query_terms
+from shared.release.integrity import open_closed
+from shared.search.chat_items import ChatCache, ChatItems, chat_items, read_rows
+from shared.search.lexical import Chunk, LexicalIndex, build, check
+from shared.system.files import sha256_file
+
+PROPERTY = settings(max_examples=60, deadline=None)
+CHATS = ["9912", "-100123", "c1", "c2", "A", "a", 'q"uote', "chat:c1", "* OR 1", "%", "чат"]
+Open = Callable[..., LexicalIndex]
+
+
+def chunk(
+    chunk_id: str, text: str, chat: str = "9912", role: str = "user", exchange: str = "t1", passage: int = 1
+) -> Chunk:
+    return Chunk(chunk_id, chat, exchange, (f"{exchange}:{role}",), role, "anna", text, 5.0, 6.0, passage, 2)
+
+
+def found(index: LexicalIndex, query: str, chat: str = "9912", k: int = 50) -> list[str]:
+    return [match.chunk_id for match in index.search(query, chat, k)]
+
+
+@pytest.fixture
+def opened(tmp_path: Path) -> Iterator[Open]:
+    """Builds an index of chunks and opens it."""
+    indexes: list[LexicalIndex] = []
+
+    def make(*chunks: Chunk) -> LexicalIndex:
+        path = tmp_path / str(len(indexes))
+        build(path, 1, [(one, one.text) for one in chunks])
+        indexes.append(LexicalIndex(path))
+        return indexes[-1]
+
+    yield make
+    for index in indexes:
+        index.close()
+
+
+@pytest.fixture(scope="module")
+def crowd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LexicalIndex]:
+    """The same words in every chat, beside a word of its own."""
+    path = tmp_path_factory.mktemp("crowd") / "lexical"
+    build(
+        path,
+        1,
+        [
+            (chunk(f"{chat}#{n}", text := f"canary c1 c2 chat body own{number} note {n}", chat), text)
+            for n in range(3)
+            for number, chat in enumerate(CHATS)
+        ],
+    )
+    index = LexicalIndex(path)
+    yield index
+    index.close()
+
+
+TRICKS = (
+    """canary own3 c1 "c2" chat:"c2" chat:c2 -chat:c1 OR AND NOT NEAR( ) ( * " ^ : {chat body}: + ' ;-- % \\""".split(
+        " "
+    )
+)
+queries = st.text(max_size=60) | st.lists(st.sampled_from(TRICKS)).map(" ".join)
+
+
+@PROPERTY
+@given(queries, st.sampled_from(CHATS))
+@example('canary" OR chat:"c2', "9912")
+@example("canary OR chat:c2", "c1")
+@example('x") OR chat:("c2" OR "c3', "A")
+def test_no_query_reaches_another_chat(crowd: LexicalIndex, query: str, chat: str) -> None:
+    own = {f"{chat}#{n}" for n in range(3)}
+    assert set(found(crowd, query, chat)) <= own
+    assert set(found(crowd, f"canary {query}", chat)) == own, "and whatever stands in the query, its words are found"
+
+
+@pytest.mark.parametrize("chat", [*CHATS, "nobody", "", "*", "c3", "' OR 1=1 --"])
+def test_a_chat_finds_its_own_words_and_none_of_the_others(crowd: LexicalIndex, chat: str) -> None:
+    for number, other in enumerate(CHATS):
+        assert set(found(crowd, f"own{number}", chat)) == (
+            {f"{chat}#{n}" for n in range(3)} if chat == other else set()
+        )
+
+
+def test_chunks_of_another_chat_are_not_found_by_id(crowd: LexicalIndex) -> None:
+    everything = [f"{chat}#0" for chat in CHATS]
+    assert list(crowd.chunks(everything, "c1")) == ["c1#0"]
+    assert crowd.chunks(everything, "nobody") == crowd.chunks([], "c1") == {}
+    assert crowd.chunks(["c1#0"], "c1")["c1#0"].text == "canary c1 c2 chat body own2 note 0"
+
+
+def test_rows_of_another_chat_do_not_come_out_even_if_the_file_says_so(tmp_path: Path) -> None:
+    build(tmp_path, 1, [(chunk(chat, "canary", chat), "canary") for chat in ("A", "B")])
+    damage = sqlite3.connect(tmp_path / "1.sqlite", isolation_level=None)
+    damage.executescript("UPDATE chats SET chat_no = -chat_no; UPDATE chats SET chat_no = chat_no + 3;")
+    damage.close()
+    with closing(LexicalIndex(tmp_path)) as index:
+        assert index.chunks(found(index, "canary", "A"), "A") == {}
+    with pytest.raises(LedgerMismatch):
+        check(tmp_path, {"A": 1, "B": 1})
+
+
+def test_deleting_a_chat_changes_nothing_that_another_finds(tmp_path: Path) -> None:
+    rows = [
+        (chunk(f"{chat}{n}", text, chat), text)
+        for chat in "AB"
+        for n, text in enumerate(["red bike", "red car", "boat"])
+    ]
+    build(tmp_path / "both", 1, rows)
+    build(tmp_path / "one", 1, [row for row in rows if row[0].chat_id == "A"])
+    with closing(LexicalIndex(tmp_path / "both")) as both, closing(LexicalIndex(tmp_path / "one")) as one:
+        for query in ("red", "bike boat", "car red boat"):
+            assert both.search(query, "A", 9) == one.search(query, "A", 9) != []
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "DELETE FROM postings WHERE chat_no = 1 AND term = 'red'",
+        "DELETE FROM items WHERE chat_no = 1",
+        "DELETE FROM chunks WHERE chunk_id = 'A0'",
+        "UPDATE postings SET counts = x'0900' WHERE chat_no = 1 AND term = 'bike'",
+        "UPDATE postings SET chat_no = 7 WHERE term = 'bike'",
+        "INSERT INTO postings VALUES (7, 'x', x'00000000', x'0100')",
+        "UPDATE chunks SET chat_id = 'B' WHERE chunk_id = 'A0'",
+    ],
+)
+def test_a_file_that_lacks_something_is_not_published(tmp_path: Path, damage: str) -> None:
+    build(tmp_path, 1, [(chunk("A0", "red bike", "A"), "red bike"), (chunk("A1", "red car", "A"), "red car")])
+    assert check(tmp_path, {"A": 2}) == {"A": 2}
+    with closing(sqlite3.connect(tmp_path / "1.sqlite")) as connection, connection:
+        connection.execute(damage)
+    with pytest.raises(LedgerMismatch):
+        check(tmp_path, {"A": 2})
+
+
+def test_only_so_many_bytes_of_chats_stay_in_memory(tmp_path: Path) -> None:
+    build(tmp_path, 1, [(chunk(f"{chat}{n}", "red", chat), "red") for chat in "ABC" for n in range(9)])
+    asked: list[str] = []
+
+    def read(chat_id: str) -> ChatItems | None:
+        asked.append(chat_id)
+        with closing(open_closed(tmp_path / "1.sqlite")) as connection:
+            rows = read_rows(connection, chat_id)
+            return chat_items(chat_id, [rows]) if rows else None
+
+    size = (read("A") or pytest.fail()).nbytes
+    asked.clear()
+    cache = ChatCache(read, limit=2 * size)
+    for chat_id in "ABABCBA":
+        assert cache.get(chat_id) is not None
+    assert asked == ["A", "B", "C", "A"]
+    assert cache.get("nobody") is None
+    alone = ChatCache(read, limit=1)
+    asked.clear()
+    assert alone.get("A") is alone.get("A")
+    assert asked == ["A"]
+
+
+def test_a_question_of_another_chat_is_not_shown_with_an_answer(opened: Open) -> None:
+    index = opened(
+        chunk("q2", "second passage of the question", passage=2),
+        chunk("q1", "first passage of the question"),
+        chunk("a", "an answer", role="asst"),
+        chunk("foreign", "an answer elsewhere", chat="77", role="asst"),
+        chunk("alone", "an answer to nothing", role="asst", exchange="t9"),
+    )
+    every = {one.chunk_id: one for one in index.all_chunks()}
+    asked = {"t1": "first passage of the question"}
+    assert index.questions_of([every["a"], every["alone"], every["q1"]], "9912") == asked
+    assert index.questions_of([every["alone"], every["q1"]], "9912") == {}
+    assert index.questions_of([every["foreign"]], "77") == index.questions_of([every["foreign"]], "9912") == {}
+
+
+def test_chunks_come_back_as_they_were_built(opened: Open) -> None:
+    chunks = [chunk("b", 'text with "quotes"\nand lines'), chunk("a", "ünïcödé 漢字", chat="чат", role="asst")]
+    index = opened(*chunks)
+    assert index.all_chunks() == chunks
+    assert index.chunks_per_chat() == {"9912": 1, "чат": 1}
+    assert index.first_texts(1) == [("9912", 'text with "quotes"\nand lines')]
+
+
+def test_words_are_found_in_other_forms_cases_and_without_accents(opened: Open) -> None:
+    index = opened(
+        chunk("1", "She was RUNNING the scans"), chunk("2", "une Crème brûlée"), chunk("3", "напомни про Вчера")
+    )
+    assert found(index, "run") == found(index, "who runs?") == found(index, "scanning") == ["1"]
+    assert found(index, "creme BRULEE") == found(index, "CRÈME") == ["2"]
+    assert found(index, "вчера") == ["3"]
+    assert found(index, "runner-up!") == []
+
+
+def test_question_words_alone_do_not_drown_the_others(opened: Open) -> None:
+    index = opened(
+        *(chunk(f"{n}", "what is it that you did when we were there") for n in range(9)), chunk("9", "the boiler")
+    )
+    assert found(index, "what is it that you did with the boiler?") == ["9"]
+    assert len(found(index, "what did you do?")) == 9
+    assert len(found(index, "when was it that?")) == 9, "a question of question words alone is asked as it is"
+
+
+def test_the_best_match_comes_first_and_the_newer_one_of_equals(opened: Open) -> None:
+    index = opened(
+        chunk("1", "red bike"),
+        chunk("2", "red car and a long story about it"),
+        chunk("3", "red car"),
+        chunk("4", "red car"),
+    )
+    assert found(index, "bike") == ["1"]
+    assert found(index, "red car", k=2) == found(index, "red car")[:2]
+    scores = [match.score for match in index.search("red car", "9912", 9)]
+    assert scores == sorted(scores, reverse=True)
+    assert scores[-1] > 0
+    same = opened(chunk("1", "red car"), chunk("2", "red car"))
+    assert found(same, "red car") == ["2", "1"]
+
+
+@pytest.mark.parametrize("query", ["", "  ", "?!…", '"', "___", "🙂"])
+def test_a_query_without_words_finds_nothing(crowd: LexicalIndex, query: str) -> None:
+    assert found(crowd, query) == []
+    assert found(crowd, f"{query} canary")
+
+
+def test_a_built_file_stands_alone_and_is_read_without_a_trace(tmp_path: Path) -> None:
+    folder = tmp_path / "odd?name#1 %20"
+    path = folder / "1.sqlite"
+    build(folder, 1, [(chunk("1", "the boiler"), "the boiler")])
+    before = sha256_file(path)
+    writer = sqlite3.connect(path, isolation_level=None)
+    writer.execute("BEGIN EXCLUSIVE")
+    path.chmod(0o444)
+    folder.chmod(0o555)
+    index = LexicalIndex(folder)
+    try:
+        assert found(index, "boiler") == ["1"], "an immutable file is read without a lock"
+        writer.execute("ROLLBACK")
+        for statement in ("DELETE FROM chunks", "CREATE TABLE more (x)"):
+            with pytest.raises(sqlite3.OperationalError, match="readonly"):
+                index._rows(statement, ())
+    finally:
+        writer.close()
+        index.close()
+        folder.chmod(0o755)
+    assert [entry.name for entry in folder.iterdir()] == ["1.sqlite"]
+    assert sha256_file(path) == before
+    assert path.read_bytes()[18:20] == b"\x01\x01", "no WAL"
+
+
+def test_a_missing_file_is_not_created(tmp_path: Path) -> None:
+    with pytest.raises(sqlite3.OperationalError):
+        LexicalIndex(tmp_path / "lexical")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_query_terms_are_folded_once_each_and_bounded() -> None:
+    assert query_terms("What did The Boiler boiler BOILER cost".split()) == ["boiler", "cost"]
+    assert query_terms(["What", "is", "it", "IT"]) == ["what", "is", "it"]
+    assert query_terms([]) == []
+    assert query_terms(f"w{n}" for n in range(500)) == [f"w{n}" for n in range(MAX_TERMS)]
+
+
+def test_letters_that_fold_to_two_are_found(tmp_path: Path) -> None:
+    path = tmp_path / "lexical"
+    chunk = Chunk("c1", "1", "t1", ("t1:user",), "user", "Jo", "Die Straße ist gesperrt", 1.0, 1.0)
+    build(path, 1, [(chunk, chunk.text)])
+    index = LexicalIndex(path)
+    assert [match.chunk_id for match in index.search("Welche Straße?", "1", 5)] == ["c1"]
+    index.close()

@@ -1,0 +1,263 @@
+"""`OpenRelease.recall`: the one way in, with vectors that are there, late, broken or away; and what comes out of it."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sqlite3
+import threading
+from collections.abc import Sequence
+from contextlib import closing
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import numpy as np
+import orjson
+import pytest
+
+from shared.errors import ReleaseRefused
+from shared.release.manifest import FORMAT_VERSION, LEXICAL, MANIFEST, parse_manifest, summary_file
+from shared.search.recall import OpenRelease
+from shared.text.time_words import read_times
+from shared.turns.records import Tombstone
+from tests.conftest import World
+
+UTC = ZoneInfo("UTC")
+NOON = datetime(2026, 5, 13, 12, tzinfo=UTC).timestamp()
+DAY = 86400.0
+CHATS = ["9912", "77", "-100123"]
+
+
+class Meaning:
+    """A vector index of a test: what a chunk means is looked up by its id."""
+
+    def __init__(self, known: dict[str, float]) -> None:
+        self.known = known
+        self.asked: list[str] = []
+        self.late: threading.Event | None = None
+        self.error: Exception | None = None
+
+    why_not = None
+
+    def is_available(self) -> bool:
+        return True
+
+    def similarities(self, query: str, chat_id: str, chunk_ids: Sequence[str]) -> Any:
+        self.asked.append(chat_id)
+        if self.late:
+            self.late.wait(10)
+        if self.error:
+            raise self.error
+        return np.array([self.known.get(name, np.nan) for name in chunk_ids], np.float32)
+
+    def close(self) -> None:
+        """Nothing."""
+
+
+@pytest.fixture
+def opened(light: World) -> Any:
+    """Opens the release of what was said, with vectors if they are given."""
+    releases: list[OpenRelease] = []
+
+    def make(meaning: Meaning | None = None, **more: Any) -> OpenRelease:
+        releases.append(OpenRelease(light.settings(**more), (light.memory_dir / "current").resolve()))
+        if meaning:
+            releases[-1]._backend = meaning  # type: ignore[assignment]
+        return releases[-1]
+
+    yield make
+    for release in releases:
+        release.close()
+
+
+def ids(release: OpenRelease, query: str, chat: str = "9912", **more: Any) -> list[str]:
+    return [hit.chunk.chunk_id.partition(":")[0] for hit in release.recall(chat, query, 50, **more).hits]
+
+
+def talk(world: World, **texts: str) -> None:
+    """One turn each, a day apart, the last one yesterday."""
+    for number, (task, text) in enumerate(texts.items(), start=1):
+        world.say(task, text, timestamp=NOON - DAY * (len(texts) - number + 1))
+    world.night()
+
+
+def test_meaning_finds_what_words_do_not(light: World, opened: Any) -> None:
+    talk(light, boiler="the boiler broke", cat="our cat sleeps", dog="a dog barks")
+    assert ids(opened(), "feline?") == []
+    meaning = Meaning({"cat:user#1": 0.8, "boiler:user#1": 0.1})
+    found = opened(meaning).recall("9912", "feline?", 50)
+    assert found.hits[0].chunk.chunk_id == "cat:user#1"
+    assert found.degraded == []
+    assert found.hits[0].lexical is None
+    assert found.hits[0].vector == pytest.approx(1.0)
+    assert found.hits[0].scores["cosine"] == pytest.approx(0.8)
+    assert meaning.asked == ["9912"]
+
+
+@pytest.mark.parametrize("fault", ["late", "error", "no vectors"])
+def test_without_an_answer_by_meaning_words_are_enough(light: World, opened: Any, fault: str) -> None:
+    talk(light, boiler="the boiler broke", cat="our cat sleeps")
+    meaning = Meaning({})
+    if fault == "late":
+        meaning.late = threading.Event()
+    elif fault == "error":
+        meaning.error = RuntimeError("Ollama is asleep")
+    release = opened(meaning)
+    found = release.recall("9912", "boiler", 5, 0.05)
+    if meaning.late:
+        meaning.late.set()
+    assert [hit.chunk.chunk_id for hit in found.hits] == ["boiler:user#1"]
+    assert found.hits[0].vector is None
+    said = {"late": "not answered within 0.050 s", "error": "Ollama is asleep", "no vectors": None}[fault]
+    assert [said in why for why in found.degraded] == [True] if said else found.degraded == []
+
+
+def test_each_canary_is_known_in_its_own_chat_only(light: World, opened: Any) -> None:
+    for number, chat in enumerate(CHATS):
+        light.say(f"t{number}", f"the secret of this chat is canary{number}", chat_id=chat)
+    light.night()
+    everything = Meaning({f"t{number}:user#1": 0.9 for number in range(len(CHATS))})
+    for release in (opened(), opened(everything)):
+        for number, chat in enumerate(CHATS):
+            for query in (
+                "canary{}",
+                '"canary{}" OR chat:"c{}"',
+                "canary{}* NEAR(secret)",
+                '{{"chat_id": {{"$ne": "x"}}}} canary{}',
+            ):
+                for other in range(len(CHATS)):
+                    hits = release.recall(chat, query.format(other, other + 1), 50).hits
+                    assert {hit.chunk.chat_id for hit in hits} <= {chat}
+                    assert {hit.chunk.text for hit in hits} <= {f"the secret of this chat is canary{number}"}
+
+
+def test_forgetting_one_chat_changes_nothing_in_another(light: World, opened: Any, tmp_path: Path) -> None:
+    for number in range(6):
+        light.say(f"a{number}", f"note {number} about the boiler", chat_id="9912", timestamp=NOON - number * DAY)
+        light.say(f"b{number}", f"note {number} about the boiler and more", chat_id="77", timestamp=NOON - number * DAY)
+    light.night()
+    queries = ("boiler", "note 3", "what about it last week?")
+    before = [opened().recall("9912", query, 50, now=NOON).hits for query in queries]
+    light.redis.rpush("hcli:mem:tombstones", Tombstone("s1", "77", NOON + DAY).to_json())
+    light.night()
+    release = opened()
+    assert release.recall("77", "boiler", 5).hits == []
+    assert [release.recall("9912", query, 50, now=NOON).hits for query in queries] == before
+
+
+def test_what_is_said_again_is_one_hit_that_names_the_others(light: World, opened: Any) -> None:
+    talk(light, a="Good morning!", b="the boiler broke this morning", c="good morning", d="Good  morning!!")
+    found = opened().recall("9912", "morning", 3).hits
+    assert sorted((hit.chunk.text.lower()[:4], len(hit.also)) for hit in found) == [("good", 2), ("the ", 0)]
+    many = next(hit for hit in found if hit.also)
+    assert {*many.chunk.turn_ids, *many.also} == {"a:user", "c:user", "d:user"}
+
+
+def test_repetitions_leave_their_places_to_others(light: World, opened: Any) -> None:
+    talk(light, **{f"r{n}": "time for the pills" for n in range(60)}, other="the pills are in the kitchen")
+    found = opened().recall("9912", "pills", 2).hits
+    assert {hit.chunk.text for hit in found} == {"time for the pills", "the pills are in the kitchen"}
+
+
+def test_a_time_in_the_question_raises_what_was_said_then(light: World, opened: Any) -> None:
+    talk(light, a="we talked about the boiler", b="we talked about the boat", c="we talked about the bike")
+    release = opened()
+    assert ids(release, "what have we talked about yesterday?", now=NOON)[0] == "c"
+    assert ids(release, "what have we talked about 3 days ago?", now=NOON)[0] == "a"
+    assert ids(release, "what have we talked about yesterday?", now=NOON - DAY)[0] == "b"
+    (first, *_) = release.recall("9912", "what have we talked about yesterday?", 3, now=NOON).hits
+    assert first.scores["said_then"] > 0
+
+
+def test_a_release_of_an_older_format_is_refused_and_the_night_makes_a_new_one(light: World, opened: Any) -> None:
+    talk(light, a="the boiler broke")
+    path = light.memory_dir / "current" / MANIFEST
+    old = parse_manifest(path.read_bytes(), "it")
+    path.write_bytes(type(old)(**(vars(old) | {"format_version": 2})).to_json())
+    with pytest.raises(ReleaseRefused, match=r"has format 2.*hmem-night run"):
+        opened()
+    (summary,) = light.night()
+    assert "could not be asked" in summary["gate"]["warn"]
+    assert ids(opened(), "boiler") == ["a"]
+    assert orjson.loads((light.memory_dir / "current" / MANIFEST).read_bytes())["format_version"] == FORMAT_VERSION
+
+
+def test_search_tells_every_score_and_takes_a_time(light: World) -> None:
+    talk(light, a="the boiler broke", b="the boiler works")
+    command = ("hmem", "search", "9912", "boiler yesterday", "--json", "--now")
+    for now in ("2026-05-13", "2026-05-13T12:00:00+00:00", str(NOON)):
+        hits = json.loads(light.command(*command, now).stdout)["hits"]
+        assert hits[0]["turn_ids"] == ["b:user"]
+        assert "bm25" in hits[0]["scores"]
+        assert {"lexical", "length", "said_then"} <= set(hits[0]["parts"])
+        assert hits[0]["also"] == []
+    assert light.command(*command, "soon", check=False).returncode == 24
+
+
+def test_a_day_that_is_named_from_now_outweighs_a_shared_word_and_its_own_name(light: World, opened: Any) -> None:
+    texts = {f"d{n}": f"the budget meeting number {n} was yesterday" for n in range(8)}
+    talk(light, **texts, last="the budget was cut, and then we went home")
+    assert ids(opened(), "what was the budget yesterday?", now=NOON)[0] == "last"
+    times = read_times("What did we say last week, and in May 2025?", NOON, UTC)
+    assert (times.from_now, "last week" in times.rest, "may 2025" in times.rest) == (True, False, True)
+    assert read_times("What happened a year ago?", NOON, UTC).from_now is False
+
+
+def test_what_is_not_as_it_was_built_is_not_served_and_the_rest_is(light: World, opened: Any) -> None:
+    talk(light, a="the boiler broke", b="the engineer came to mend the boiler")
+    release = light.memory_dir / "current"
+    summary = summary_file(release, "9912")
+    summary.chmod(0o600)
+    summary.write_text("- Zed: canary")
+    context = json.loads(light.command("hmem", "context", "9912", "boiler?", "--json").stdout)
+    assert "canary" not in context["text"]
+    assert [part["name"] for part in context["parts"]] == ["recalled"]
+    assert any(why.startswith("no summary: Release 1: summaries/") for why in context["degraded"])
+
+    with closing(sqlite3.connect(release / LEXICAL / "1.sqlite")) as connection, connection:
+        connection.execute("UPDATE chunks SET text = 'canary'")
+    context = json.loads(light.command("hmem", "context", "9912", "boiler?", "--json").stdout)
+    assert (context["hits"], "canary" in context["text"]) == ([], False)
+    assert any("lexical/1.sqlite was changed" in why for why in context["degraded"])
+    assert light.command("hmem", "search", "9912", "boiler", check=False).returncode == 16
+
+    (release / LEXICAL / "1.sqlite").unlink()
+    assert (
+        opened()
+        .recall("9912", "boiler", 5)
+        .degraded[0]
+        .startswith("no recalled text: Release 1: lexical/1.sqlite is missing")
+    )
+    status = light.status(check=False)
+    assert (status.returncode, "was changed (hmem release verify)" in status.stderr) == (21, True)
+
+
+def test_a_dispatcher_without_the_texts_says_why_and_gives_the_summary(light: World) -> None:
+    talk(light, a="the boiler broke down on Monday", b="the engineer came to mend the boiler")
+    shutil.rmtree(light.memory_dir / "current" / LEXICAL)
+    dispatcher = light.start_dispatcher()
+    answer = light.command("hmem", "ask", "9912", "what is wrong with the boiler?").stdout
+    assert "Summary of earlier conversations" in answer
+    dispatcher.stop()
+    log = dispatcher.log.read_text()
+    assert "a release without its texts" in log
+    assert "there is no release yet" not in log
+
+
+def test_a_batch_names_what_could_not_be_asked_and_refuses_what_is_no_question(light: World, tmp_path: Path) -> None:
+    talk(light, a="the boiler broke")
+    batch = tmp_path / "batch.jsonl"
+    batch.write_text('{"qid": 1, "chat_id": "9912", "question": "boiler"}\n')
+    (line,) = light.command("hmem", "search", "--batch", str(batch), EMBEDDER="local").stdout.splitlines()
+    assert json.loads(line)["degraded"] == ["no vector search: release 1 was built without a vector index"]
+    for wrong in ('"question": ""', '"question": 5', '"nothing": 1'):
+        batch.write_text(f'{{"qid": 1, "chat_id": "9912", {wrong}}}\n')
+        done = light.command("hmem", "search", "--batch", str(batch), check=False)
+        assert (done.returncode, "line 1" in done.stderr) == (24, True), done.stderr
+    for wrong_use in (("search", "9912", "x", "--batch"), ("context", "9912", "x", "--batch")):
+        assert light.command("hmem", *wrong_use, str(batch), check=False).returncode == 24
+    for budgets in ("-5", "0", "", "500,,600"):
+        done = light.command("hmem", "context", "--batch", str(batch), f"--budgets={budgets}", check=False)
+        assert done.returncode == 24, budgets

@@ -1,0 +1,193 @@
+"""What a search shows: typed memories among the turns, a span of time, parts of words, and scores that can be compared."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Sequence
+from contextlib import closing
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dispatcher.cli.search import find
+from dispatcher.memory.day import Day
+from dispatcher.memory.typed.search import MemoryHit, MemoryWords, among
+from shared.ranking.scoring import PART, PART_BESIDE, Question, by_words, words_share
+from shared.search.lookup import Hit, shown_score
+from shared.turns.records import Task, Turn
+from tests.conftest import World
+from tests.shared.ranking.test_ranking import features, posting
+from tests.support.memory_server import searched
+
+NOW = time.time()
+DAY = 86_400.0
+
+
+def keep(world: World, text: str, kind: str = "fact", chat: str = "9912") -> None:
+    with closing(Day(world.settings())) as day:
+        day.open()
+        day.acting.add(Task(f"k{hash(text)}", chat, ""), text, NOW, kind=kind)
+
+
+def today(world: World, *texts: str, chat: str = "9912") -> None:
+    with closing(Day(world.settings())) as day:
+        day.store_turns([Turn(f"today{n}", "user", chat, text, NOW - 60 + n) for n, text in enumerate(texts)])
+
+
+def found(world: World, *query: str, chat: str = "9912") -> list[dict[str, Any]]:
+    hits: list[dict[str, Any]] = json.loads(world.command("hmem", "search", chat, *query, "--json").stdout)["hits"]
+    return hits
+
+
+def test_memories_are_rows_of_a_search_also_without_an_embedder(light: World) -> None:
+    keep(light, "The boiler is a Vaillant ecoTEC")
+    keep(light, "Sweep the chimney", "goal")
+    light.say("t1", "the boiler hums")
+    light.night()
+    rows = found(light, "which boiler is it?")
+    assert sorted(row["kind"] for row in rows) == ["memory", "turn"]
+    memory = next(row for row in rows if row["kind"] == "memory")
+    assert (memory["number"], memory["type"], memory["label"]) == (1, "fact", "fact")
+    assert 0 < memory["score"] == memory["scores"]["words"] <= 1
+    assert memory["timestamp"] == pytest.approx(NOW)
+    shown = light.command("hmem", "search", "9912", "chimney").stdout
+    assert "  memory 2\n      goal: Sweep the chimney\n" in shown
+    assert [row["kind"] for row in found(light, "aillan")] == ["memory"], "by a part of its word"
+    assert found(light, "boiler", chat="77") == [], "another chat"
+
+
+def test_memories_alone_can_be_searched_and_forgotten_ones_cannot(light: World) -> None:
+    keep(light, "The boiler is a Vaillant")
+    assert [row["kind"] for row in found(light, "Vaillant")] == ["memory"]
+    light.command("hmem", "memory", "forget", "9912", "1", check=False)
+    assert light.command("hmem", "search", "9912", "Vaillant", check=False).returncode == 24
+
+
+def test_memories_are_found_by_meaning(world: World) -> None:
+    keep(world, "The user has a cat called Mishka")
+    (row,) = find(world.settings(), "9912", "which pet lives with me?", 5).rows
+    assert isinstance(row, MemoryHit)
+    assert row.meaning is not None
+    assert 0.25 < row.meaning < 1
+    assert row.words == 0
+
+
+def test_a_question_in_the_chat_finds_a_memory_by_its_words_without_an_embedder(light: World) -> None:
+    with closing(Day(light.settings(memory_tokens=200))) as day:
+        day.open()
+        for number in range(60):
+            day.acting.add(Task(f"k{number}", "9912", ""), f"Fact number {number} of word{number} is kept here", NOW)
+        assert "of word7 is kept" in day.context("9912", "tell me about word7", None).relevant
+
+
+def test_since_and_until_bound_a_search_and_nothing_else(light: World) -> None:
+    for number in range(4):
+        light.say(f"t{number}", f"the boiler broke, case {number}", timestamp=1_707_500_000.0 + number * DAY)
+    light.night()
+    today(light, "the boiler broke again")
+
+    def cases(*options: str) -> list[str]:
+        return [row["text"][-6:] for row in found(light, "boiler", *options)]
+
+    assert sorted(cases()) == [" again", "case 0", "case 1", "case 2", "case 3"]
+    assert sorted(cases("--since", "2024-02-11")) == [" again", "case 2", "case 3"]
+    assert sorted(cases("--since", "2024-02-10", "--until", "2024-02-11")) == ["case 1", "case 2"]
+    assert cases("--until", "1707500001") == ["case 0"]
+    every = {row["text"]: row["score"] for row in found(light, "boiler")}
+    assert all(every[row["text"]] == row["score"] for row in found(light, "boiler", "--since", "2024-02-11"))
+    wrong = light.command("hmem", "search", "9912", "boiler", "--since", "soon", check=False)
+    assert (wrong.returncode, '--since: "soon" is no date that I understand' in wrong.stderr) == (24, True)
+    refused = light.command("hmem", "search", "--batch", "x", "--since", "2024-02-11", check=False)
+    assert refused.returncode == 24
+
+
+def test_a_part_of_a_word_finds_it_in_the_release_and_in_the_day(light: World) -> None:
+    light.say("t1", "Mr Maillant repaired it")
+    light.say("t2", "nothing of that kind here", timestamp=1_709_500_000.0)
+    light.night()
+    today(light, "Mrs Caillan called")
+    assert {row["text"] for row in found(light, "aillan")} == {"Mr Maillant repaired it", "Mrs Caillan called"}
+    assert found(light, "ail") == [], "too short"
+    assert "Maillant" in searched(light, ["aillan"])[0]
+    light.say("t3", "Ask Aillan about it", timestamp=1_708_500_000.0)
+    light.night()
+    assert [row["text"] for row in found(light, "aillan")] == ["Ask Aillan about it"], "a whole word is there"
+
+
+def test_what_holds_a_word_is_ranked_under_the_word() -> None:
+    chat = features([50, 50, 50], [0, 1e6, 2e6])
+    nobody = np.zeros(3, np.float32)
+    whole = Question([posting(1, 0, 0)], nobody, False)
+    both = Question([posting(1, 0, 0)], nobody, False, parts=[posting(0, 0, 1)])
+    assert by_words(both, chat)[0] == by_words(whole, chat)[0]
+    assert by_words(both, chat)[2] == pytest.approx(PART_BESIDE * by_words(whole, chat)[0])
+    alone = Question([], nobody, False, parts=[posting(0, 0, 1)])
+    assert by_words(alone, chat)[2] > 0 == by_words(alone, chat)[0]
+
+
+def test_the_share_of_words_counts_the_rare_ones_more_and_the_missing_most() -> None:
+    nobody = np.zeros(3, np.float32)
+    common, rare = posting(1, 1, 1), posting(1, 0, 0)
+
+    def share(*postings: Any, **more: Any) -> list[float]:
+        shares = words_share(Question(list(postings), nobody, False, **more), 3)
+        assert shares is not None
+        return [round(float(one), 3) for one in shares]
+
+    assert share(common, rare)[0] == 1
+    assert 0 < share(common, rare)[1] < 0.5
+    assert share(common, rare, missing=1)[0] < 0.5
+    assert share(parts=[rare]) == [PART, 0, 0]
+    assert words_share(Question([], nobody, False), 3) is None
+
+
+def test_scores_are_between_0_and_1_and_comparable_between_questions(world: World) -> None:
+    world.say("t1", "The boiler shows F28 and does not heat.")
+    world.say("t2", "Tomatoes grow well on the balcony.", timestamp=1_707_600_000.0)
+    world.night()
+
+    def best(question: str) -> Hit:
+        return find(world.settings(), "9912", question, 5).recalled.hits[0]
+
+    near, far = best("the boiler shows F28"), best("who won the football match?")
+    assert near.words == pytest.approx(1)
+    assert near.meaning is not None
+    assert far.meaning is not None
+    assert near.meaning == pytest.approx(near.scores["cosine"])
+    assert 0 <= far.score < 0.2 < 0.6 < near.score <= 1, "the best of a question that nothing answers is no good one"
+    assert near.score == pytest.approx(0.55 * 1 + 0.45 * near.meaning)
+    assert (shown_score(None, None), shown_score(0.5, None), shown_score(None, 0.3)) == (0, 0.5, 0.3)
+    for row in found(world, "boiler"):
+        assert all(0 <= value <= 1 for value in (row["score"], row["scores"]["words"], row["scores"]["meaning"]))
+
+
+def test_memories_stand_where_their_score_belongs_and_the_turns_keep_their_order() -> None:
+    def turn(words: float) -> Any:
+        class Turned:
+            score = words
+
+        return Turned()
+
+    def memory(words: float) -> Any:
+        return MemoryHit(None, words, None)  # type: ignore[arg-type]
+
+    def told(turns: Sequence[float], memories: Sequence[float], k: int = 9) -> list[float]:
+        rows = among([turn(one) for one in turns], [memory(one) for one in memories], k)
+        return [row.score for row in rows]
+
+    assert told([0.9, 0.2], [0.95, 0.5, 0.1]) == [0.95, 0.9, 0.5, 0.2, 0.1]
+    assert told([0.1, 0.9], [0.5]) == [0.1, 0.5, 0.9]
+    assert told([0.9, 0.2], [0.5], 2) == [0.9, 0.5]
+    assert told([], [0.5]) == [0.5]
+
+
+def test_words_of_memories() -> None:
+    index = MemoryWords(["The boiler is a Vaillant", "The user is afraid of flying", "boiler keys"])
+    assert set(index.shares("Which boiler?")) == {0, 2}
+    assert index.shares("What's the Vaillant boiler?")[0] == 1
+    assert index.shares("aillan") == {0: 0.5}
+    assert index.shares("aillan", parts=False) == {}
+    assert index.shares("and why?") == {}
+    assert MemoryWords([]).shares("boiler") == {}

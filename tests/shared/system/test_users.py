@@ -1,0 +1,250 @@
+"""Three users: what bot, dispatcher, night and the CLI's child can read of each other, tried by real processes without any right of root's."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from redis import Redis
+
+from tests.conftest import BINARIES, REPOSITORY, World, wait_for
+from tests.support.as_user import command
+
+pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="starting processes as other users needs root")
+
+DAY, NIGHT = 31_001, 31_002
+SPY = REPOSITORY / "tests" / "servers" / "spying_claude.py"
+#: What of a process's own is worth reading.
+OF_A_PROCESS = {"environ", "memory", "descriptors", "standard input", "root", "directory"}
+
+
+class Installation(World):
+    """As systemd/README.md makes it: directories of two users, settings without secrets, credentials that only root may read."""
+
+    def prepare(self) -> None:
+        self.root.chmod(0o755)
+        for name, owner, group, mode in (
+            ("state", DAY, DAY, 0o700),
+            ("home", DAY, DAY, 0o700),
+            ("night", NIGHT, NIGHT, 0o700),
+            ("memory", NIGHT, DAY, 0o2750),
+            ("secrets", 0, 0, 0o700),
+            ("roots-home", 0, 0, 0o700),
+        ):
+            (self.root / name).mkdir()
+            os.chown(self.root / name, owner, group)
+            (self.root / name).chmod(mode)
+        places = {"HMEM_MEMORY_DIR": "memory", "HMEM_STATE_DIR": "state", "HMEM_NIGHT_DIR": "night"}
+        lines = [f'{name} = "{self.root / place}"' for name, place in places.items()]
+        lines += [f'CLAUDE_BIN = "{SPY}"', 'EMBEDDER = "none"', 'NIGHT_INDEXES = "none"']
+        (self.root / "hmem.toml").write_text("\n".join(lines))
+        for part in ("dispatcher", "night", "owner"):
+            self.secrets(part).write_text(
+                f'REDIS_URL = "{self.url}"\nRESULT_HMAC_KEY = "the-hmac-key-of-three-users"\n'
+            )
+            self.secrets(part).chmod(0o600)
+
+    def secrets(self, part: str) -> Path:
+        return self.root / "secrets" / f"{part}.toml"
+
+    def plain(self, **more: str) -> dict[str, str]:
+        """An environment without a secret."""
+        return {
+            "PATH": f"{BINARIES}:/usr/bin:/bin",
+            "HOME": str(self.root / "home"),
+            "HMEM_CONFIG": str(self.root / "hmem.toml"),
+            "PYTHONPATH": str(REPOSITORY),
+            **self.environment,
+            **more,
+        }
+
+    @contextmanager
+    def running(self, uid: int, part: str, *words: str) -> Iterator[subprocess.Popen[bytes]]:
+        """A service, started as its unit does it: its credentials are its standard input, opened by root."""
+        with self.secrets(part).open("rb") as secrets, (self.root / f"{part}.log").open("wb") as log:
+            variables = self.plain(HMEM_CREDENTIALS="fd:0")
+            process = subprocess.Popen(
+                command(uid, (uid,), *words), env=variables, stdin=secrets, stdout=log, stderr=log, cwd=REPOSITORY
+            )
+        try:
+            yield process
+        finally:
+            process.terminate()
+            process.wait(60)
+
+    @contextmanager
+    def dispatcher(self) -> Iterator[subprocess.Popen[bytes]]:
+        with self.running(DAY, "dispatcher", str(BINARIES / "hmem"), "run") as process:
+            log = self.root / "dispatcher.log"
+            wait_for(lambda: b"dispatcher started" in log.read_bytes() or process.poll() is not None, "the dispatcher")
+            assert process.poll() is None, log.read_text()
+            yield process
+
+    def as_root(self, *words: str, part: str = "owner", check: bool = True) -> subprocess.CompletedProcess[str]:
+        """A command as the owner types it under sudo."""
+        variables = self.plain(HMEM_CREDENTIALS=str(self.secrets(part)), HOME=str(self.root / "roots-home"))
+        done = subprocess.run(
+            command(0, (0,), *words), env=variables, cwd=REPOSITORY, capture_output=True, text=True, check=False, timeout=180
+        )  # fmt: skip
+        assert not check or done.returncode == 0, done.stdout + done.stderr
+        return done
+
+    def night_by_root(self) -> None:
+        """A night, whose release the dispatcher's group reads."""
+        self.as_root(str(BINARIES / "hmem-night"), "run", part="night")
+
+    def foreign_files(self) -> list[str]:
+        """What lies in the services' directories and is root's."""
+        places = [self.root / name for name in ("state", "home", "night", "memory")]
+        return [str(path) for place in places for path in [place, *place.rglob("*")] if path.lstat().st_uid == 0]
+
+
+@pytest.fixture
+def here(redis: Redis, redis_url: str) -> Iterator[Installation]:
+    """Outside of /tmp, as a real one: pytest's directories there are root's alone, and the CLI may write in /tmp."""
+    root = Path(tempfile.mkdtemp(prefix="hmem-users-", dir="/var/tmp"))
+    made = Installation(root, redis, redis_url)
+    made.prepare()
+    yield made
+    shutil.rmtree(root)
+
+
+def ask(world: Installation) -> dict[str, Any]:
+    """One answer of the spying CLI; what it reports."""
+    world.as_root(str(BINARIES / "hmem"), "ask", "9912", "hello", "--timeout", "60")
+    found: dict[str, Any] = json.loads((world.root / "home" / "report.json").read_text())
+    return found
+
+
+def sleeps(process: int) -> bool:
+    """Whether it has become the command that it is to run."""
+    return Path(f"/proc/{process}/comm").read_text() == "sleep\n"
+
+
+def looked_at(process: int, uid: int) -> dict[str, str]:
+    """What a process of that user, started elsewhere, gets of another one."""
+    done = subprocess.run(
+        command(uid, (uid,), str(SPY), str(process)), cwd=REPOSITORY, capture_output=True, text=True, check=True
+    )
+    found: dict[str, str] = json.loads(done.stdout)["got"]
+    return {name.partition(" ")[2]: what for name, what in found.items()}
+
+
+def test_the_spy_sees_what_is_not_closed() -> None:
+    """Else the tests below would prove nothing."""
+    with subprocess.Popen(
+        command(DAY, (DAY,), "/bin/sleep", "60"), env=os.environ | {"KEY": "s3cret"}, cwd=REPOSITORY
+    ) as open_one:
+        wait_for(partial(sleeps, open_one.pid), "the process")
+        found = looked_at(open_one.pid, DAY)
+        open_one.kill()
+    assert set(found) >= OF_A_PROCESS - {"standard input"}
+    assert "s3cret" in found["environ"] or len(found["environ"]) == 200
+
+
+def test_the_cli_reads_nothing_of_its_parent_nor_of_memory(here: Installation) -> None:
+    places = [here.secrets("dispatcher"), here.root / "secrets", here.root / "memory", here.root / "night"]
+    places += [here.root / "state" / name for name in ("medium.sqlite", "prompts", "chats", "")]
+    (here.root / "home" / "spy.json").write_text(json.dumps([*map(str, places), str(here.root / "hmem.toml")]))
+    here.environment = {"MEMORY_MCP": "true", "ANTHROPIC_API_KEY": "the-login"}
+    with here.dispatcher() as process:
+        told = ask(here)
+    assert f"{process.pid} environ" in told["tried"]
+    assert told["got"] == {}
+    everything = json.dumps(told)
+    for secret in ("the-hmac-key-of-three-users", here.url):
+        assert secret not in everything
+    assert told["environment"]["ANTHROPIC_API_KEY"] == "the-login"
+    assert "HMEM_CREDENTIALS" not in told["environment"]
+    assert set(told["open"]) <= {"0", "1", "2", "3"}, "its own three, and the one that lists them"
+
+
+def test_a_service_is_closed_to_others_of_its_user_too(here: Installation) -> None:
+    """Without Landlock, and not only to children: PR_SET_DUMPABLE."""
+    with here.dispatcher() as process:
+        assert looked_at(process.pid, DAY) == {}
+
+
+def test_dispatcher_and_night_cannot_look_into_each_other(here: Installation) -> None:
+    for uid, other in ((DAY, NIGHT), (NIGHT, DAY)):
+        script = f"cat /proc/self/status >/dev/null; ls {here.root}/night {here.root}/state {here.root}/home; id -u"
+        seen = subprocess.run(
+            command(uid, (uid,), "/bin/sh", "-c", script), cwd=REPOSITORY, capture_output=True, text=True, check=False
+        )
+        assert seen.stdout.splitlines()[-1] == str(uid)
+        assert seen.stderr.count("Permission denied") == (1 if uid == DAY else 2)
+        with subprocess.Popen(command(other, (other,), "/bin/sleep", "60"), cwd=REPOSITORY) as process:
+            wait_for(partial(sleeps, process.pid), "the process")
+            assert not set(looked_at(process.pid, uid)) & OF_A_PROCESS
+            process.kill()
+
+
+def test_root_leaves_no_file_of_its_own_in_the_services_directories(here: Installation) -> None:
+    hmem, hmem_night = str(BINARIES / "hmem"), str(BINARIES / "hmem-night")
+    for number in (1, 2):
+        here.say(f"t{number}", f"The boiler code is 471{number}.")
+        here.night_by_root()
+    here.as_root(hmem, "memory", "add", "9912", "likes tea")
+    assert "4711" in here.as_root(hmem, "search", "9912", "code of the boiler").stdout
+    assert here.as_root(hmem, "status", check=False).returncode == 42, "no dispatcher runs here"
+    here.as_root(hmem, "release", "rollback")
+    here.as_root(hmem, "release", "unpin")
+    here.as_root(hmem_night, "verify", part="night")
+    assert here.foreign_files() == []
+    assert {path.stat().st_uid for path in (here.root / "memory").rglob("*")} == {NIGHT}
+    assert {path.stat().st_uid for path in (here.root / "state").rglob("*")} == {DAY}
+
+
+def test_forgetting_as_root_runs_the_night_as_the_nights_user(here: Installation) -> None:
+    here.say("t1", "The word for the boiler is quagga-lantern.")
+    here.night_by_root()
+    hmem, forget = str(BINARIES / "hmem"), ("forget", "--matching", "quagga-lantern", "--yes")
+    assert "run hmem owner-key once, as root" in here.as_root(hmem, *forget, check=False).stdout
+    assert "OWNER_PUBLIC_KEY" in here.as_root(hmem, "owner-key").stdout
+    assert (here.root / "roots-home" / ".config" / "hmem" / "owner.key").stat().st_uid == 0
+    done = here.as_root(hmem, "forget", "--resume", "--yes")
+    assert "complete" in done.stdout
+    assert here.foreign_files() == []
+    assert not [path for path in here.root.rglob("*") if path.is_file() and b"quagga-lantern" in path.read_bytes()]
+
+
+def test_forgetting_as_the_dispatchers_user_leaves_the_archive_to_the_night(here: Installation) -> None:
+    here.say("t1", "The boiler code is 4711.")
+    here.night_by_root()
+    with ExitStack() as stack:
+        secrets = stack.enter_context(here.secrets("owner").open("rb"))
+        done = subprocess.run(
+            command(DAY, (DAY,), str(BINARIES / "hmem"), "forget", "--turn", "t1", "--chat", "9912", "--yes"),
+            env=here.plain(HMEM_CREDENTIALS="fd:0"), stdin=secrets, cwd=REPOSITORY, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+    assert done.returncode == 28, done.stdout + done.stderr
+    assert "the night would only hide it; run hmem forget --resume as the user who has that key" in done.stdout
+    assert "Traceback" not in done.stderr
+
+
+def test_a_backfill_by_root_reads_the_standard_input_that_only_root_may_open(here: Installation) -> None:
+    turns = here.root / "roots-home" / "turns.jsonl"
+    key = here.say("t1", "The boiler code is 4711.")
+    said = here.redis.get(key)
+    assert isinstance(said, bytes)
+    turns.write_bytes(said)
+    here.redis.delete(key)
+    turns.chmod(0o600)
+    with turns.open("rb") as given:
+        done = subprocess.run(
+            command(0, (0,), str(BINARIES / "hmem-night"), "backfill", "jsonl", "-"), stdin=given, cwd=REPOSITORY,
+            env=here.plain(HMEM_CREDENTIALS=str(here.secrets("night")), HOME=str(turns.parent)), capture_output=True, text=True,
+            check=False, timeout=180,
+        )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "4711" in here.as_root(str(BINARIES / "hmem-night"), "turns", part="night").stdout
+    assert here.foreign_files() == []

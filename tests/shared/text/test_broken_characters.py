@@ -1,0 +1,145 @@
+"""One broken record stops nothing: half a character passes through everything, and what fails all the same is set aside by chat."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from typing import Any
+
+import pytest
+
+from nightly.archive.segments import read_archive
+from nightly.cli.status import sentence
+from nightly.steps import chunk, summarise
+from shared.errors import StepTimeout
+from shared.ranking import extractive_summary
+from shared.search.lexical import Chunk
+from shared.turns.chunking import chunks_of
+from shared.turns.records import Task, Turn, well_formed
+from tests.conftest import World
+from tests.support.forgetting_world import files_of, hmem
+
+HALF = "my boiler secret \ud83d is in the cellar"
+
+
+def turns_in_redis(world: World) -> int:
+    return len(list(world.redis.scan_iter(match="hcli:memory:*")))
+
+
+@pytest.mark.parametrize(
+    ("said", "text"),
+    [
+        ("plain", "plain"),
+        ("Да 🙂", "Да 🙂"),
+        ("x \ud83d y", "x \ufffd y"),
+        ("\udc00", "\ufffd"),
+    ],
+)
+def test_text_is_well_formed_and_what_was_said_is_kept(said: str, text: str) -> None:
+    assert well_formed(said) == text
+    turn = Turn("t", "user", "7", said, 1.0, said, said)
+    assert (turn.content, turn.name, turn.session) == (text, text, text)
+    assert {json.loads(turn.to_json())[name] for name in ("content", "name", "session")} == {said}
+    assert Turn.parse(b"hcli:memory:t:user", turn.to_json()).to_json() == turn.to_json()
+    task = Task("t", "7", said)
+    assert (task.message, task.said) == (text, said)
+
+
+def test_the_two_halves_of_a_character_become_it() -> None:
+    assert well_formed("\ud83d\ude42 \ude42") == "🙂 \ufffd"
+
+
+def test_a_chat_with_half_a_character_is_archived_found_and_forgotten(light: World) -> None:
+    key = light.say("bad", HALF, chat_id="7")
+    raw = light.redis.get(key)
+    light.say("other", "the neighbours keep a tortoise", chat_id="8")
+    light.night()
+    archive = read_archive(light.night_dir / "archive")
+    assert archive.versions["bad:user"].turn.to_json() == raw, "byte for byte"
+    assert "boiler secret" in light.command("hmem", "search", "7", "boiler").stdout
+
+    light.say("waiting", HALF, chat_id="7")
+    assert hmem(light, "forget", "--chat=7", "--yes").returncode == 0
+    light.say("new", "a hedgehog came", chat_id="8")
+    assert light.night()[-1]["new"] == 1
+    assert turns_in_redis(light) == 0
+    assert not [path for path in light.root.rglob("*") if path.is_file() and b"boiler secret" in path.read_bytes()]
+    assert "hedgehog" in light.command("hmem", "search", "8", "hedgehog").stdout
+
+
+def test_a_turn_that_cannot_be_cut_is_set_aside_and_named(light: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    light.say("bad", "this one breaks the cutter", chat_id="7")
+    light.say("good", "this one is cut", chat_id="7")
+    light.say("other", "the neighbours keep a tortoise", chat_id="8")
+    cut = chunks_of
+
+    def failing(turn: Turn) -> list[Chunk]:
+        if turn.task_id == "bad":
+            raise IndexError("a defect of ours")
+        return cut(turn)
+
+    monkeypatch.setattr(chunk, "chunks_of", failing)
+    monkeypatch.setattr("nightly.archive.erasing.chunks_of", failing)
+    (night,) = light.night()
+    assert night["set_aside"] == {"bad:user": {"chat_id": "7", "reason": "IndexError"}}
+    assert "set aside in chat 7: 1 × a turn that cannot be cut (IndexError)" in sentence(night)
+    assert turns_in_redis(light) == 0, "its bytes are archived"
+    assert "tortoise" in light.command("hmem", "search", "8", "tortoise").stdout
+
+    assert hmem(light, "forget", "--turn", "bad:user", "--yes", "--later").returncode == 28
+    assert light.night()[-1]["erased"] == 1
+    monkeypatch.undo()
+    assert "bad:user" not in read_archive(light.night_dir / "archive").versions
+
+
+def test_what_is_no_fault_of_a_turn_stops_the_night(light: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    light.say("t", "hello")
+    light.say("t2", "hello again")
+    for error in (StepTimeout("too long"), OSError(28, "full"), MemoryError(), sqlite3.OperationalError("disk")):
+
+        def failing(turn: Turn, error: Exception = error) -> list[Chunk]:
+            raise error
+
+        monkeypatch.setattr(chunk, "chunks_of", failing)
+        with pytest.raises(type(error)):
+            light.night()
+    monkeypatch.undo()
+    assert light.night()[-1]["set_aside"] == {}
+
+
+def test_a_chat_without_a_summary_is_named_and_the_others_have_theirs(
+    light: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for chat in ("7", "8"):
+        light.say(f"t{chat}", "The boiler of the house stopped on Monday.", chat_id=chat)
+    made = extractive_summary.summarise
+
+    def failing(chunks: list[Chunk]) -> Any:
+        if chunks[0].chat_id == "7":
+            raise ZeroDivisionError
+        return made(chunks)
+
+    monkeypatch.setattr(summarise, "summarise", failing)
+    (night,) = light.night()
+    assert night["without_summary"] == {"7": "ZeroDivisionError"}
+    assert "no summary of chat 7 (ZeroDivisionError)" in sentence(night)
+    assert [name for name in files_of(light, "_summary.txt") if "/releases/" in name and "chat_8" in name]
+    assert "boiler" in light.command("hmem", "search", "7", "boiler").stdout
+
+
+def test_one_text_without_a_vector_costs_no_other_its_own(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    from shared.embedding.local import LocalEmbedder
+
+    embed = LocalEmbedder.embed_query
+
+    def failing(self: LocalEmbedder, text: str) -> Any:
+        if "breaks" in text:
+            raise RuntimeError("a defect of the library")
+        return embed(self, text)
+
+    monkeypatch.setattr(LocalEmbedder, "embed_query", failing)
+    world.say("bad", "this one breaks the model", chat_id="7")
+    world.say("good", "this one has a vector", chat_id="7")
+    (night,) = world.night()
+    assert night["not_embedded"] == {"the shipped model has no vector for it (RuntimeError)": 1}
+    assert "breaks the model" in world.command("hmem", "search", "7", "breaks").stdout

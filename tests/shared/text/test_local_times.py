@@ -1,0 +1,100 @@
+"""Times that people are shown are those of CHAT_TIMEZONE, and say so; JSON has the offset."""
+
+from __future__ import annotations
+
+import json
+import re
+from datetime import datetime
+from zoneinfo import ZoneInfo
+
+from dispatcher.memory.dates.given import since, until
+from tests.conftest import World
+
+#: 2026-11-19 08:06:40 in UTC, when it is the next day there.
+SAID = 1_795_075_600.0
+ZONE = "Pacific/Kiritimati"
+
+
+def test_every_command_shows_the_chats_clock(light: World) -> None:
+    light.environment["CHAT_TIMEZONE"] = ZONE
+    day = datetime.fromtimestamp(SAID, ZoneInfo(ZONE))
+    assert day.strftime("%Y-%m-%d %H:%M") == "2026-11-19 22:06"
+    light.say("t1", "The boiler stopped.", timestamp=SAID)
+    light.night()
+    today = datetime.now(ZoneInfo(ZONE)).strftime("%Y-%m-%d")
+
+    found = light.command("hmem", "search", "9912", "boiler")
+    assert "2026-11-19 22:06  t1:user#1" in found.stdout
+    assert f"times of {ZONE}" in found.stderr
+    listed = light.command("hmem", "release", "list")
+    assert re.search(rf"1  {today} \d\d:\d\d  ", listed.stdout)
+    assert f"Times are those of {ZONE}." in listed.stderr
+    assert re.match(rf"{today} \d\d:\d\d \({ZONE}\)  Night 1 done", light.command("hmem-night", "status").stdout)
+    light.say("t2", "The boiler runs again.", timestamp=SAID + 60)
+    light.night()
+    light.command("hmem", "release", "rollback", "1")
+    assert re.search(rf"since {today} \d\d:\d\d \({ZONE}\)", light.command("hmem", "status", check=False).stdout)
+    assert re.search(rf"since {today} \d\d:\d\d \({ZONE}\)", light.command("hmem", "doctor", check=False).stdout)
+
+    folder = light.root / "export"
+    light.command("hmem", "export", "--chat=9912", "--out", str(folder))
+    readme = (folder / "README.txt").read_text(encoding="utf-8")
+    assert re.search(
+        rf"made {today} \d\d:\d\d\. Times are those of {ZONE}; in the JSON files with their offset", readme
+    )
+    assert "22:06" in (folder / "conversation.md").read_text(encoding="utf-8")
+    whole = light.root / "whole"
+    light.command("hmem-night", "export-archive", "--out", str(whole), "--since", "2026-11-19T22:00")
+    readme = (whole / "README.txt").read_text(encoding="utf-8")
+    assert re.search(rf"Made {today} \d\d:\d\d \({ZONE}\) from", readme)
+    assert f"since 2026-11-19 22:00 ({ZONE})" in readme
+    assert (json.loads((whole / "index.json").read_text())["made"]).endswith("+00:00")
+
+    told = light.command("hmem", "forget", "--chat=9912").stdout
+    assert f"from 2026-11-19 22:06 to 2026-11-19 22:07 ({ZONE})" in told
+
+
+def test_search_takes_times_in_words(light: World) -> None:
+    light.environment["CHAT_TIMEZONE"] = "Europe/Berlin"
+    light.say("t1", "The boiler stopped.", timestamp=SAID)
+    light.night()
+
+    def hits(*options: str) -> list[str]:
+        shown = light.command("hmem", "search", "9912", "boiler", "--json", *options).stdout
+        return [hit["chunk_id"] for hit in json.loads(shown)["hits"]]
+
+    assert hits("--since", "19. November 2026", "--until", "19. November 2026") == ["t1:user#1"]
+    assert hits("--since", "2026-11-19", "--until", "2026-11-19") == ["t1:user#1"], "a day, to its end"
+    assert hits("--since", "le 20 novembre 2026") == []
+    assert hits("--until", "18 ноября 2026") == []
+    refused = light.command("hmem", "search", "9912", "boiler", "--since", "31. Februar", check=False)
+    assert refused.returncode == 24
+    assert "„31. Februar“ ist kein Datum" in refused.stderr
+
+
+def test_a_time_in_words_looks_back() -> None:
+    zone = ZoneInfo("Europe/Berlin")
+    now = datetime(2026, 11, 25, 14, 30, tzinfo=zone).timestamp()
+
+    def span(said: str) -> tuple[str, str]:
+        first, end = since(said, now, zone), until(said, now, zone)
+        assert first is not None
+        assert end is not None
+        one, other = (datetime.fromtimestamp(at, zone).strftime("%m-%d %H:%M") for at in (first, end))
+        return one, other
+
+    whole_day = {
+        "11-24": "yesterday|gestern|hier|ayer|вчера|24.11.|24 November",
+        "11-20": "last Friday|letzten Freitag|vendredi dernier|el viernes pasado|в прошлую пятницу",
+        "11-22": "3 days ago|vor 3 Tagen|il y a 3 jours|hace 3 días|3 дня назад",
+        "11-03": "3 November|3. November|3 novembre|el 3 de noviembre|3 ноября|3.11.|since 3 November",
+    }
+    for day, phrases in whole_day.items():
+        for said in phrases.split("|"):
+            first, end = span(said)
+            assert first == f"{day} 00:00", said
+            assert end == f"{day[:3]}{int(day[3:]) + 1:02} 00:00", said
+    for said in "yesterday at 15:00|gestern um 15 Uhr|hier à 15h|ayer a las 15:00|вчера в 15:00".split("|"):
+        assert span(said) == ("11-24 15:00",) * 2, said
+    for said in "last week|letzte Woche|la semaine dernière|la semana pasada|на прошлой неделе".split("|"):
+        assert span(said) == ("11-16 00:00", "11-23 00:00"), said

@@ -1,0 +1,144 @@
+"""Times that a question names: which days they are, in which time zone."""
+
+from __future__ import annotations
+
+from datetime import date, datetime, timedelta
+from zoneinfo import ZoneInfo
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from shared.text.time_words import spans
+
+UTC = ZoneInfo("UTC")
+BERLIN = ZoneInfo("Europe/Berlin")
+#: A Wednesday.
+NOON = datetime(2026, 5, 13, 12, tzinfo=UTC)
+
+
+def days(question: str, now: datetime = NOON) -> list[tuple[str, str]]:
+    """First and last day of each span."""
+    zone = now.tzinfo
+    assert isinstance(zone, ZoneInfo)
+    return [
+        (
+            datetime.fromtimestamp(first, zone).date().isoformat(),
+            (datetime.fromtimestamp(end, zone).date() - timedelta(1)).isoformat(),
+        )
+        for first, end in spans(question, now.timestamp(), zone)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("question", "first", "last"),
+    [
+        ("what did I say today?", "2026-05-13", "2026-05-13"),
+        ("what did we decide this morning", "2026-05-13", "2026-05-13"),
+        ("Where was I yesterday?", "2026-05-12", "2026-05-12"),
+        ("what did I eat last night", "2026-05-12", "2026-05-12"),
+        ("the day before yesterday", "2026-05-11", "2026-05-11"),
+        ("what was planned 3 days ago", "2026-05-10", "2026-05-10"),
+        ("a couple of days ago", "2026-05-11", "2026-05-11"),
+        ("what did Noor say two weeks ago?", "2026-04-27", "2026-05-03"),
+        ("a month ago", "2026-04-01", "2026-04-30"),
+        ("six months ago", "2025-11-01", "2025-11-30"),
+        ("two years ago", "2024-01-01", "2024-12-31"),
+        ("last week", "2026-05-04", "2026-05-10"),
+        ("this week", "2026-05-11", "2026-05-17"),
+        ("last month", "2026-04-01", "2026-04-30"),
+        ("last year", "2025-01-01", "2025-12-31"),
+        ("last weekend", "2026-05-09", "2026-05-10"),
+        ("over the weekend", "2026-05-09", "2026-05-10"),
+        ("in the last two weeks", "2026-04-29", "2026-05-13"),
+        ("over the past few days", "2026-05-10", "2026-05-13"),
+        ("during the past month", "2026-04-13", "2026-05-13"),
+        ("on Monday", "2026-05-11", "2026-05-11"),
+        ("last Friday", "2026-05-08", "2026-05-08"),
+        ("What happened on Wednesday?", "2026-05-06", "2026-05-06"),
+        ("in May", "2026-05-01", "2026-05-31"),
+        ("in June", "2025-06-01", "2025-06-30"),
+        ("last December", "2025-12-01", "2025-12-31"),
+        ("the January trip", "2026-01-01", "2026-01-31"),
+        ("in March 2024", "2024-03-01", "2024-03-31"),
+        ("May 2023", "2023-05-01", "2023-05-31"),
+        ("on 8 May 2023", "2023-05-08", "2023-05-08"),
+        ("on May 8th, 2023", "2023-05-08", "2023-05-08"),
+        ("on the 14th of May", "2025-05-14", "2025-05-14"),
+        ("on May 12", "2026-05-12", "2026-05-12"),
+        ("in Sept. 2025", "2025-09-01", "2025-09-30"),
+        ("on 2025-12-31", "2025-12-31", "2025-12-31"),
+        ("back in 2022", "2022-01-01", "2022-12-31"),
+        ("29 February 2024", "2024-02-29", "2024-02-29"),
+    ],
+)
+def test_a_time_is_read(question: str, first: str, last: str) -> None:
+    assert days(question) == [(first, last)]
+    assert days(question.upper()) == [(first, last)]
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "",
+        "what may I do about the march?",
+        "what did I say about next Monday?",
+        "every Friday",
+        "30 February 2024",
+        "on 2025-13-45",
+        "how old is she at 31",
+        "a bird, a day, a week",
+        "recently",
+        "the yesterdays",
+        "mondayish",
+        "room 2022",
+    ],
+)
+def test_no_time_is_read_into_other_words(question: str) -> None:
+    assert days(question) == []
+
+
+def test_two_times_are_two_spans_and_the_longer_phrase_wins() -> None:
+    assert days("yesterday or last week?") == [("2026-05-12", "2026-05-12"), ("2026-05-04", "2026-05-10")]
+    assert days("the day before yesterday") == [("2026-05-11", "2026-05-11")]
+    assert days("yesterday, I mean yesterday") == [("2026-05-12", "2026-05-12")]
+
+
+def test_the_year_ends_where_it_ends() -> None:
+    new_year = datetime(2026, 1, 1, 0, 30, tzinfo=UTC)
+    assert days("yesterday", new_year) == [("2025-12-31", "2025-12-31")]
+    assert days("last month", new_year) == [("2025-12-01", "2025-12-31")]
+    assert days("last week", new_year) == [("2025-12-22", "2025-12-28")]
+    assert days("in December", new_year) == [("2025-12-01", "2025-12-31")]
+    assert days("13 months ago", new_year) == [("2024-12-01", "2024-12-31")]
+
+
+def test_the_day_is_that_of_the_chats_time_zone() -> None:
+    late = datetime(2026, 5, 12, 22, 30, tzinfo=UTC)  # already the 13th in Berlin
+    assert days("today", late.astimezone(BERLIN)) == [("2026-05-13", "2026-05-13")]
+    assert days("today", late) == [("2026-05-12", "2026-05-12")]
+
+
+@pytest.mark.parametrize(("day", "hours"), [("2026-03-29", 23), ("2026-10-25", 25), ("2026-07-01", 24)])
+def test_a_day_has_the_hours_it_has(day: str, hours: int) -> None:
+    after = datetime.combine(date.fromisoformat(day) + timedelta(1), datetime.min.time(), BERLIN)
+    ((first, end),) = spans("yesterday", after.timestamp() + 3600, BERLIN)
+    assert end - first == hours * 3600
+
+
+def test_on_a_weekend_the_last_one_is_the_one_before() -> None:
+    sunday = datetime(2026, 5, 10, 9, tzinfo=UTC)
+    assert days("last weekend", sunday) == [("2026-05-02", "2026-05-03")]
+    assert days("this weekend", sunday) == [("2026-05-09", "2026-05-10")]
+
+
+WORDS = "last this past 3 two few a days weeks months ago in on may march monday 8 31 2023 2026-02-30 february night the of".split()
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.lists(st.sampled_from(WORDS), max_size=12).map(" ".join) | st.text(max_size=40), st.integers(0, 4_000_000_000)
+)
+def test_whatever_is_asked_spans_are_whole_days(question: str, now: int) -> None:
+    for first, end in spans(question, now, BERLIN):
+        assert end - first >= 23 * 3600

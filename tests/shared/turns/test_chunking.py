@@ -1,0 +1,218 @@
+"""Turns to chunks: what cleaning takes away and keeps, how a long turn is cut, what is indexed."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from zoneinfo import ZoneInfo
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from shared.turns.chunking import PASSAGE_CHARACTERS, chunks_of, clean, indexed_text, passages, sentences
+from shared.turns.records import Turn
+
+PROPERTY = settings(max_examples=60, deadline=None)
+BLOB = base64.b64encode(b"".join(hashlib.sha256(bytes([n])).digest() for n in range(16))).decode()
+words = st.text("abcdefghij", min_size=1, max_size=12)
+
+
+def turn(content: str, name: str | None = None) -> Turn:
+    return Turn("t1", "user", "9912", content, 1_707_500_000.0, name)
+
+
+def visible(text: str) -> str:
+    return "".join(text.split())
+
+
+@pytest.mark.parametrize(
+    ("raw", "expected"),
+    [
+        ("\x1b[1;31mred\x1b[0m alert", "red alert"),
+        ("\x1b[2K\x1b[?25lprogress\x1b[10;20H", "progress"),
+        ("\x1b]0;window title\x07prompt", "prompt"),
+        ("\x1b]8;;https://example.org\x1b\\link\x1b]8;;\x1b\\ here", "link here"),
+        ("a\x00b\x08c\x7fd\ufeffe\x9ff\x1b", "abcdef"),
+        ("half \ud83d of a smile", "half of a smile"),
+        ("one\r\ntwo\rthree", "one\ntwo\nthree"),
+        ("  many \t\u00a0 blanks  ", "many blanks"),
+        ("first\n \n\t\n\nsecond\nthird", "first\n\nsecond\nthird"),
+        ("\n\x00 \t\x1b[0m\n", ""),
+    ],
+)
+def test_cleaning_takes_away_what_nobody_searches_for(raw: str, expected: str) -> None:
+    assert clean(raw) == expected
+
+
+@PROPERTY
+@given(st.text("abc ÄÖñ漢字🙂.,;:!?()[]{}<>#*`'\"|\\~^%$&=0123456789\n", max_size=200))
+@example("[31m and ]0; are plain text here")
+def test_cleaning_keeps_every_visible_character_of_plain_text(text: str) -> None:
+    assert visible(clean(text)) == visible(text)
+
+
+@pytest.mark.parametrize(
+    "data", [BLOB, f"data:image/png;base64,{BLOB}", BLOB.replace("+", "-").replace("/", "_"), BLOB.encode().hex()]
+)
+def test_encoded_data_is_replaced_by_its_length(data: str) -> None:
+    cleaned = clean(f"look: {data}\n\nand say")
+    assert cleaned.startswith("look: [")
+    assert "characters of encoded data]" in cleaned
+    assert cleaned.endswith("and say")
+    assert len(cleaned) < 70
+
+
+def test_wrapped_encoded_data_is_replaced() -> None:
+    wrapped = "\n".join(BLOB[start : start + 76] for start in range(0, 76 * 8, 76))
+    assert "encoded data]" in clean(wrapped)
+    assert BLOB[76:152] not in clean(wrapped)
+
+
+@pytest.mark.parametrize(
+    "kept",
+    [
+        hashlib.sha256(b"x").hexdigest(),
+        hashlib.sha512(b"x").hexdigest(),
+        "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIOMqqnkVzrm0SdG6UOoqKLsabgH5C9okWi0dh2l9GKJl",
+        "Donaudampfschifffahrtsgesellschaftskapitän",
+        "a" * 400,
+        "honorificabilitudinitatibus" * 10,
+        "-" * 300,
+        "https://example.org/a/very/long/path/with?query=1&more=2#and-a-fragment",
+    ],
+)
+def test_hashes_keys_links_and_long_words_are_kept(kept: str) -> None:
+    assert clean(f"it is {kept} indeed") == f"it is {kept} indeed"
+
+
+@PROPERTY
+@given(st.text("ab .!?\n\"')é。", max_size=300), st.integers(1, 60))
+@example("a" * 100, 7)
+@example("\n\nab ab\n\n\nab. ab", 3)
+def test_passages_lose_nothing_keep_the_order_and_the_limit(text: str, limit: int) -> None:
+    cut = passages(text, limit)
+    assert visible("".join(cut)) == visible(text)
+    assert all(0 < len(part) <= limit for part in cut)
+
+
+@PROPERTY
+@given(st.text(max_size=3000))
+def test_a_text_within_the_limit_is_one_passage_and_an_empty_one_none(text: str) -> None:
+    assert passages(text, len(text)) == ([text] if text else [])
+
+
+@PROPERTY
+@given(
+    st.lists(st.lists(words, min_size=1, max_size=4).map(lambda found: " ".join(found) + "."), min_size=1, max_size=12)
+)
+def test_a_sentence_is_never_cut_where_it_fits(found: list[str]) -> None:
+    text = " ".join(found)
+    longest = max(map(len, found))
+    cut = passages(text, longest)
+    assert " ".join(cut) == text
+    assert [sentence for part in cut for sentence in sentences(part)] == found
+
+
+@PROPERTY
+@given(st.lists(words, min_size=1, max_size=40), st.integers(12, 40))
+def test_a_word_is_never_cut_where_it_fits(found: list[str], limit: int) -> None:
+    assert [word for part in passages(" ".join(found), limit) for word in part.split()] == found
+
+
+def test_passages_are_filled_and_cut_at_the_coarsest_border() -> None:
+    assert passages("One. Two.\n\nThree. Four.\n\nFive. Six.", 25) == ["One. Two.\n\nThree. Four.", "Five. Six."]
+    assert passages("one. two\nthree four. five", 17) == ["one. two", "three four. five"]
+    assert passages("One two. Three four! Five six? (Seven.) Eight", 21) == ["One two. Three four!", "Five six? (Seven.)", "Eight"]  # fmt: skip
+    assert passages("abcdefgh ij", 4) == ["abcd", "efgh", "ij"]
+
+
+def test_sentences_end_at_marks_that_blank_space_follows() -> None:
+    assert sentences("Version 1.2 is out. See 10.0.0.1! (Really?) Yes… ok") == [
+        "Version 1.2 is out.",
+        "See 10.0.0.1!",
+        "(Really?)",
+        "Yes…",
+        "ok",
+    ]
+
+
+def test_a_short_turn_is_one_chunk_that_says_where_it_comes_from() -> None:
+    (chunk,) = chunks_of(turn("the code is \x1b[1m4711\x1b[0m", name=" Anna\n# Maria\x07 "))
+    assert (chunk.chunk_id, chunk.turn_ids, chunk.exchange, chunk.chat_id) == ("t1:user#1", ("t1:user",), "t1", "9912")
+    assert (chunk.text, chunk.speaker, chunk.role) == ("the code is 4711", "Anna # Maria", "user")
+    assert (chunk.started_at, chunk.ended_at, chunk.passage, chunk.passages) == (1_707_500_000.0, 1_707_500_000.0, 1, 1)
+
+
+@PROPERTY
+@given(st.lists(words, min_size=400, max_size=800))
+def test_the_chunks_of_a_long_turn_are_numbered_and_together_the_turn(found: list[str]) -> None:
+    content = " ".join(found)
+    chunks = chunks_of(turn(content))
+    assert " ".join(chunk.text for chunk in chunks) == content
+    assert [chunk.chunk_id for chunk in chunks] == [f"t1:user#{number}" for number in range(1, len(chunks) + 1)]
+    assert [(chunk.passage, chunk.passages) for chunk in chunks] == [
+        (n, len(chunks)) for n in range(1, len(chunks) + 1)
+    ]
+    assert all(len(chunk.text) <= PASSAGE_CHARACTERS for chunk in chunks)
+    assert len(chunks) <= len(content) // (PASSAGE_CHARACTERS - 13) + 1, "they are filled"
+
+
+@pytest.mark.parametrize("content", ["", " \n\t ", "\x1b[0m\x00", "\ud800"])
+def test_a_turn_without_readable_text_has_no_chunks(content: str) -> None:
+    assert chunks_of(turn("x"))
+    assert chunks_of(turn(content)) == []
+
+
+@pytest.mark.parametrize(("name", "speaker"), [("\x00\x07", "user"), ("x" * 500, "x" * 80), ("a\u2028b", "a b")])
+def test_a_speaker_is_one_short_line(name: str, speaker: str) -> None:
+    assert chunks_of(turn("hello", name=name))[0].speaker == speaker
+
+
+def test_what_is_indexed_has_speaker_and_the_date_of_the_zone() -> None:
+    (chunk,) = chunks_of(turn("the code is 4711", name="Anna"))
+    assert indexed_text(chunk, ZoneInfo("UTC")) == "Anna, 9 February 2024: the code is 4711"
+    assert indexed_text(chunk, ZoneInfo("Asia/Tokyo")) == "Anna, 10 February 2024: the code is 4711"
+
+
+@pytest.mark.parametrize(
+    ("content", "kept"),
+    [
+        ("a" * 1_000_000, 1_000_000),
+        ("a1" * 500_000, 1_000_000),
+        ("ab " * 333_333, 666_666),
+        (". " * 500_000, 500_000),
+        (".\n" * 500_000, 500_000),
+        ("\n " * 500_000, 0),
+        ("\x1b]" * 100_000, 0),
+        ("\x1b[" * 500_000, 500_000),
+        ("\x1b[" + ";" * 1_000_000, 1_000_001),
+        (("\x1b]" + "a" * 900) * 1_100, 990_000),
+        ("data:" * 200_000, 1_000_000),
+        (BLOB.rstrip("=") * 1_400, 32),
+        (base64.encodebytes(BLOB.encode() * 1_400).decode(), 90),
+    ],
+    ids=lambda value: value[:9].encode("unicode_escape").decode() if isinstance(value, str) else str(value),
+)
+def test_a_megabyte_of_anything_is_chunked(content: str, kept: int) -> None:
+    chunks = chunks_of(turn(content))
+    seen = sum(len(visible(chunk.text)) for chunk in chunks)
+    assert seen == kept if kept > 100 or kept == 0 else 0 < seen <= kept
+    assert max((len(chunk.text) for chunk in chunks), default=0) <= PASSAGE_CHARACTERS
+
+
+@pytest.mark.parametrize("text", [("a" * 179 + "!") * 5500, ("ab1-" * 44 + "=") * 5500, "aB1" * 300_000])
+def test_long_runs_are_judged_once(text: str) -> None:
+    assert clean(text)
+
+
+def test_hashes_stay_and_words_are_not_glued() -> None:
+    digests = "\n".join(hashlib.sha256(bytes([number])).hexdigest() for number in range(5))
+    assert clean(digests) == digests
+    assert clean("first page\x0csecond page") == "first page\nsecond page"
+
+
+def test_a_wrapped_blob_goes_whole_and_leaves_its_surroundings() -> None:
+    encoded = base64.encodebytes(bytes(range(256)) * 3 + b"x").decode()
+    found = clean(f"see this:\n{encoded}and then more")
+    assert found == f"see this:\n[{len(encoded) - 1} characters of encoded data]\nand then more"

@@ -1,0 +1,182 @@
+"""The user's id of a turn, on its whole way; and two people of one name, told apart wherever a person or a model reads what they said."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dispatcher.memory.day import Day
+from dispatcher.prompt.budget import compose
+from shared.ranking.extractive_summary import summarise
+from shared.release.manifest import current_release
+from shared.search.lexical import LexicalIndex, build
+from shared.turns.chunking import chunks_of
+from shared.turns.records import Task, Turn, user_id_of
+from shared.turns.speakers import label, namesakes
+from tests.conftest import World, wait_for
+from tests.support.memory_server import searched
+
+GROUP = "-100"
+ONE, OTHER = ("user", "Alex", "17"), ("user", "Alex", "42")
+
+
+def marks_of(*speakers: tuple[str, str, str | None]) -> list[str]:
+    found = namesakes(speakers)
+    return [found.get(speaker, "") for speaker in speakers]
+
+
+@pytest.mark.parametrize(("value", "known"), [
+    (17, "17"), (-100, "-100"), ("17", "17"), ("demo-anna", "demo-anna"), (True, None), (1.5, None), ("", None), (" 17", None),
+    ("a\nb", None), ("x" * 257, None), (None, None), ([17], None), ("\ud83d", None), (1 << 70, None),
+])  # fmt: skip
+def test_a_users_id_has_one_spelling(value: object, known: str | None) -> None:
+    assert user_id_of(value) == known
+    record = {"chat_id": "7", "role": "user", "content": "hello", "timestamp": 5.0, "task_id": "t1", "user_id": value}
+    turn = Turn.parse(b"hcli:memory:t1:user", json.dumps(record).encode())
+    assert turn.user_id == known
+    assert json.loads(turn.to_json()) == record, "what came is what is written"
+    assert Task.parse(json.dumps(record | {"message": "hello"}).encode()).user_id == known
+
+
+def test_the_id_of_an_answer_is_nobodys() -> None:
+    record = {"chat_id": "7", "role": "asst", "content": "hello", "timestamp": 5.0, "task_id": "t1", "user_id": "17"}
+    turn = Turn.parse(b"hcli:memory:t1:asst", json.dumps(record).encode())
+    assert turn.user_id is None
+    assert json.loads(turn.to_json()) == record
+
+
+def test_a_mark_is_shown_only_where_two_people_share_a_name_as_it_looks() -> None:
+    assert marks_of(ONE, ("user", "Anna", "42"), ("asst", "assistant", None)) == ["", "", ""]
+    one, other = marks_of(ONE, OTHER)
+    assert one != other
+    assert one[0] == other[0] == "#"
+    assert marks_of(OTHER, ("user", "Alex", "3"), ONE)[::2] == [other, one], "the same whoever else comes"
+    assert marks_of(ONE, ("user", "\u0410lex", "42")) == [one, other], "a Cyrillic A looks the same"
+    assert marks_of(ONE, ("user", "Alex", None), OTHER)[1] == "", "whose it is is not known"
+    assert marks_of(("user", "user", "17"), ("user", "user", "42")) == [one, other], "h-cli's bot knows no names"
+    assert marks_of(("user", "user", "17"), ("user", "user", "cli")) == ["", ""], "the owner at the command line"
+    assert label("user", "Alex", one) == f"Alex {one}"
+    assert label("user", "user", one) == f"user {one}"
+
+
+def test_ids_whose_marks_are_the_same_get_longer_ones() -> None:
+    from itertools import combinations
+
+    people = [("user", "Alex", str(number)) for number in range(600)]
+    marks = namesakes(people)
+    assert all(marks[a] != marks[b] for a, b in combinations(people, 2))
+
+
+def test_nobody_takes_anothers_mark_by_his_name() -> None:
+    (one, _) = marks_of(ONE, OTHER)
+    for name in (f"Alex {one}", f"Alex\uff03{one[1:]}", f"Alex # {one[1:].upper()}"):
+        assert label("user", name).startswith('user "')
+    assert label("user", "Anna # Maria") == "Anna # Maria"
+
+
+def group_of_two(world: World) -> None:
+    world.say("t1", "the boiler of mine is a Vaillant", chat_id=GROUP, name="Alex", user_id="17")
+    world.say(
+        "t2", "the boiler of mine is a Junkers", chat_id=GROUP, name="Alex", user_id="42", timestamp=1_707_500_060.0
+    )
+    world.say("t3", "my boiler leaks", chat_id=GROUP, name="Anna", user_id="5", timestamp=1_707_500_120.0)
+
+
+def test_two_people_of_one_name_are_told_apart_wherever_they_are_read(light: World, tmp_path: Path) -> None:
+    one, other = marks_of(ONE, OTHER)
+    group_of_two(light)
+    light.night()
+    with closing(Day(light.settings())) as day:
+        day.store_turns(
+            [Turn("t4", "user", GROUP, "the boiler of mine is a Junkers", 1_707_600_000.0, "Alex", user_id="17")]
+        )
+    shown = light.command("hmem", "search", GROUP, "boiler").stdout
+    assert f" Alex {one}: the boiler of mine is a Vaillant" in shown
+    assert f" Alex {other}: the boiler of mine is a Junkers" in shown
+    assert f" Alex {one}: the boiler of mine is a Junkers" in shown, "two people never say the same"
+    assert " Anna: my boiler leaks" in shown
+    hits = json.loads(light.command("hmem", "search", GROUP, "Vaillant", "--json").stdout)["hits"]
+    assert (hits[0]["speaker"], hits[0]["label"], hits[0]["user_id"]) == ("Alex", f"Alex {one}", "17")
+    assert f"user Alex {other} (score" in searched(light, ["Junkers boiler"], GROUP)[0]
+    assert f"- Alex {other}: the boiler" in light.command("hmem", "context", GROUP, "who has a Junkers boiler?").stdout
+    for command in ("hmem", "hmem-night"):
+        out = tmp_path / command
+        verb = ("export", f"--chat={GROUP}") if command == "hmem" else ("export-archive",)
+        light.command(command, *verb, "--out", str(out))
+        (document,), (lines,) = out.rglob("conversation.md"), out.rglob("turns.jsonl")
+        assert f" Alex {one}**" in document.read_text()
+        assert f" Alex {other}**" in document.read_text()
+        assert {json.loads(line)["user_id"] for line in lines.read_text().splitlines()} == {"17", "42", "5"}
+
+
+def test_the_id_comes_back_with_an_import_and_out_of_a_release_alone(light: World, tmp_path: Path) -> None:
+    group_of_two(light)
+    light.night()
+    out = tmp_path / "out"
+    light.command("hmem", "export", f"--chat={GROUP}", "--out", str(out), HMEM_NIGHT_DIR=str(tmp_path / "elsewhere"))
+    written = [json.loads(line) for line in (out / "turns.jsonl").read_text().splitlines()]
+    assert [(one["name"], one["user_id"]) for one in written] == [("Alex", "17"), ("Alex", "42"), ("Anna", "5")]
+    there: dict[str, Any] = {"HMEM_NIGHT_DIR": str(tmp_path / "night"), "HMEM_MEMORY_DIR": str(tmp_path / "memory")}
+    light.redis.flushall()
+    light.command("hmem-night", "backfill", "jsonl", str(out / "turns.jsonl"), **there)
+    light.command("hmem-night", "run", **there)
+    hits = json.loads(light.command("hmem", "search", GROUP, "boiler", "--json", **there).stdout)["hits"]
+    assert {hit["user_id"] for hit in hits} == {"17", "42", "5"}
+
+
+def test_the_dispatcher_keeps_who_asked(light: World) -> None:
+    light.start_dispatcher()
+    light.enqueue("t1", "hello there", user_id=17, name="Alex")
+    wait_for(lambda: light.redis.exists("hcli:memory:t1:asst"), "the answer")
+    asked, answered = (json.loads(light.redis.get(f"hcli:memory:t1:{role}") or b"{}") for role in ("user", "asst"))
+    assert (asked["user_id"], answered["role"], "user_id" in answered) == ("17", "asst", False)
+
+
+def test_a_summary_tells_them_apart_too() -> None:
+    said = ("The heating engineer comes on Tuesday morning.", "The gas meter was replaced last winter.")
+    chunks = [
+        chunk
+        for n, text in enumerate(said)
+        for chunk in chunks_of(Turn(f"t{n}", "user", "7", text, 1.0 + n, "Alex", user_id=str(n)))
+    ]
+    chosen, _ = summarise(chunks)
+    assert len({sentence.speaker for sentence in chosen}) == 2
+
+
+def test_a_release_from_before_is_read_without_ids(light: World) -> None:
+    group_of_two(light)
+    light.night()
+    release = current_release(light.memory_dir)
+    assert release
+    for part in (release / "lexical").iterdir():  # as layout 1 had them
+        with closing(sqlite3.connect(part)) as connection:
+            connection.execute("ALTER TABLE chunks DROP COLUMN user_id")
+            connection.execute("ALTER TABLE items DROP COLUMN users")
+            connection.commit()
+    index = LexicalIndex(release / "lexical")
+    assert {chunk.user_id for chunk in index.all_chunks()} == {None}
+    items = index.items(GROUP)
+    assert items
+    assert {user for _, _, user in items.speakers} == {None}
+    assert len(index.search("boiler", GROUP, 9)) == 3
+    index.close()
+
+
+def test_the_injected_lines_name_the_asker_apart(tmp_path: Path) -> None:
+    from shared.config.settings import load_settings
+    from shared.search.lookup import Hit, Recalled
+
+    (chunk,) = chunks_of(Turn("t", "user", "7", "the key is under the mat", 1.0, "Alex", user_id="17"))
+    made = compose(
+        Recalled([Hit(chunk, 1.0, 1.0, None, None, mark="#4f2a")]), "", budget=500, zone=load_settings().timezone, run=1
+    )
+    assert "- Alex #4f2a: the key is under the mat" in made.text
+    build(tmp_path / "lexical", 1, [(chunk, chunk.text)])
+    index = LexicalIndex(tmp_path / "lexical")
+    assert index.chunks([chunk.chunk_id], "7")[chunk.chunk_id] == chunk
+    index.close()

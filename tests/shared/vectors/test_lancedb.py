@@ -1,0 +1,312 @@
+"""What LanceDB alone is asked beside the contract of all backends: how one night's files become the next one's, and what a check sees."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from shared.errors import ReleaseRefused, StorageError
+from shared.release.manifest import LANCEDB, verify
+from shared.vectors import searching
+from shared.vectors.base import Corpus, Earlier
+from shared.vectors.lancedb import index as lancedb
+from shared.vectors.lancedb import tables as lance_index
+from shared.vectors.lancedb.index import LanceBuilder
+from shared.vectors.lancedb.tables import CHATS, LanceIndex, connect, data_files, table_dir
+from shared.vectors.sqlite.chats import ROW_BYTES
+from tests.support.index_world import (
+    DIMENSIONS,
+    MadeUp,
+    corpus_of,
+    ids,
+    make_release,
+    notes,
+    opened,
+    settings_for,
+    vector_of,
+)
+
+if TYPE_CHECKING:
+    from shared.embedding.models import Vectors
+
+SAID = {"1": notes("1", 120), "two": notes("two", 30), "-100": notes("-100", 1)}
+MORE = {"1": notes("1", 150), "two": notes("two", 30), "-100": notes("-100", 3), "new": notes("new", 60)}
+
+
+def build(place: Path, corpus: Corpus, last: Path | None = None) -> Path:
+    """An index as the night makes it, added to the one in `last`, and proven."""
+    earlier = Earlier(last, {}) if last else None
+    LanceBuilder().build(place, corpus, earlier)
+    checked = LanceBuilder().check(place, place.parent / "scratch", corpus, earlier)
+    assert checked.vectors == {chat: len(of_chat) for chat, (of_chat, _) in corpus.chats.items()}
+    return place
+
+
+def files(place: Path) -> dict[str, tuple[int, bytes]]:
+    """Inode and content of each file."""
+    found = (path for path in place.rglob("*") if path.is_file())
+    return {str(path.relative_to(place)): (path.stat().st_ino, path.read_bytes()) for path in found}
+
+
+def bytes_in(place: Path) -> bytes:
+    return b"".join(content for _, content in files(place).values())
+
+
+def found_in(place: Path, said: dict[str, dict[str, str]]) -> bool:
+    """Whether each text is the nearest of its own."""
+    index = LanceIndex(place, DIMENSIONS)
+    return all(
+        index.nearest(vector_of(text), chat, 1)[0].chunk_id == chunk_id
+        for chat, chunks in said.items()
+        for chunk_id, text in chunks.items()
+    )
+
+
+# ------------------------------------------------------------------------------------------------------ night after night
+
+
+def test_a_night_adds_a_file_to_those_of_the_last_one_which_stay_as_they_are(tmp_path: Path) -> None:
+    first = build(tmp_path / "1", corpus_of(SAID))
+    before = files(first)
+    second = build(tmp_path / "2", corpus_of(MORE), first)
+    assert files(first) == before
+    data = set(data_files(first))
+    assert len(data) == 1 < len(data_files(second)) == 2
+    inodes = {inode for inode, _ in before.values()}
+    new = {name for name, (inode, _) in files(table_dir(second)).items() if inode not in inodes}
+    assert not any(Path(name).name in data for name in new), "the old data file is the same file"
+    assert sorted(Path(name).parts[0] for name in new).count("data") == 1
+    assert found_in(second, MORE), "the rows of the new file too"
+    assert found_in(first, SAID)
+
+
+def test_the_index_of_chats_knows_the_new_rows_too(tmp_path: Path) -> None:
+    index = LanceIndex(build(tmp_path / "2", corpus_of(MORE), build(tmp_path / "1", corpus_of(SAID))), DIMENSIONS)
+    assert index.table is not None
+    stats = index.table.index_stats("chat_idx")
+    assert (stats.index_type, stats.num_indexed_rows, stats.num_unindexed_rows) == ("BITMAP", 243, 0)
+    assert "ScalarIndexQuery" in index.table.search().where("chat = 1").explain_plan()
+
+
+def test_many_nights_do_not_pile_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lancedb, "MOST_FRAGMENTS", 4)
+    last, counts = build(tmp_path / "0", corpus_of({"1": notes("1", 5)})), []
+    for night in range(1, 9):
+        said = {"1": notes("1", 5 + night), str(night % 3): notes(str(night % 3), 5 + night)}
+        said |= {chat: notes(chat, 5 + night) for chat in LanceIndex(last, DIMENSIONS).chats}
+        place = build(tmp_path / str(night), corpus_of(said), last)
+        shutil.rmtree(last)
+        last = place
+        counts.append(len(data_files(last)))
+        kept = [name for name in files(last) if name.startswith(table_dir(last).name)]
+        assert len([name for name in kept if name.endswith(".manifest")]) == 1
+        assert len({Path(name).parent for name in kept if "_indices" in name}) == 1
+        assert len([name for name in kept if name.endswith(".txn")]) <= 2
+    assert counts == [2, 3, 4, 1, 2, 3, 4, 1]
+
+
+def test_a_night_without_anything_new_takes_all_vectors_over(tmp_path: Path) -> None:
+    first = build(tmp_path / "1", corpus_of({"1": notes("1", 20)}))
+    said = {"1": {**notes("1", 20), "again": "note 3 of 1"}}
+    second = build(tmp_path / "2", corpus_of(said), first)
+    assert files(table_dir(second)) == files(table_dir(first))
+    chat = LanceIndex(second, DIMENSIONS).chat("1")
+    assert chat is not None
+    assert chat.compare(vector_of("note 3 of 1"), ["again", "1/3", "1/4"]) == pytest.approx(
+        [1, 1, vector_of("note 4 of 1") @ vector_of("note 3 of 1")], abs=2e-3
+    )
+
+
+@pytest.mark.parametrize(
+    "now",
+    [
+        {"1": {name: text for name, text in SAID["1"].items() if name != "1/7"}, "two": SAID["two"]},
+        {"1": {"said-before": "note 7 of 1", **SAID["1"]}, "two": SAID["two"]},
+        {"two": SAID["two"]},
+    ],
+    ids=["a row is gone", "another chunk has its vector", "a chat is gone"],
+)
+def test_an_index_with_a_row_that_is_not_wanted_is_not_added_to(tmp_path: Path, now: dict[str, dict[str, str]]) -> None:
+    first = build(tmp_path / "1", corpus_of({"1": SAID["1"], "two": SAID["two"]}))
+    second = build(tmp_path / "2", corpus_of(now), first)
+    assert not {inode for inode, _ in files(second).values()} & {inode for inode, _ in files(first).values()}
+    forgotten = vector_of("note 7 of 1").astype("<f2").tobytes()
+    assert forgotten in bytes_in(first)
+    assert (forgotten in bytes_in(second)) == ("said-before" in now.get("1", {}))
+    assert (b"1/99" in bytes_in(second)) == ("1" in now)
+
+
+def test_the_first_words_ever_come_after_a_night_of_nothing(tmp_path: Path) -> None:
+    first = build(tmp_path / "1", Corpus({}))
+    second = build(tmp_path / "2", corpus_of(SAID), first)
+    assert found_in(second, SAID)
+    assert LanceIndex(first, DIMENSIONS).nearest(vector_of("a"), "1", 3) == []
+
+
+# ------------------------------------------------------------------------------------------------------- what a check sees
+
+
+def _data(place: Path) -> Path:
+    return table_dir(place) / "data" / data_files(place)[0]
+
+
+def _flip(path: Path, at: int) -> None:
+    content = bytearray(path.read_bytes())
+    content[at] ^= 0x40
+    path.write_bytes(content)
+
+
+def _bitmap(place: Path) -> Path:
+    return next((table_dir(place) / "_indices").rglob("*.lance"))
+
+
+def _manifest(place: Path) -> Path:
+    return next((table_dir(place) / "_versions").glob("*.manifest"))
+
+
+DAMAGE: dict[str, Callable[[Path], object]] = {
+    "a flipped bit": lambda place: _flip(_data(place), 1000),
+    "a cut file": lambda place: os.truncate(_data(place), 3000),
+    "an empty file": lambda place: os.truncate(_data(place), 0),
+    "a file that is gone": lambda place: _data(place).unlink(),
+    "a cut index": lambda place: os.truncate(_bitmap(place), 100),
+    "an index that is gone": lambda place: _bitmap(place).unlink(),
+    "a manifest that is none": lambda place: _manifest(place).write_bytes(b"something else"),
+    "a manifest that is gone": lambda place: _manifest(place).unlink(),
+    "no record of chats": lambda place: shutil.rmtree(place / f"{CHATS}.lance"),
+    "a file too many": lambda place: shutil.copyfile(_data(place), _data(place).with_name("0.lance")),
+    "an old version": lambda place: shutil.copyfile(
+        _manifest(place), _manifest(place).with_name(f"{2**64 - 2}.manifest")
+    ),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_damage_is_refused(tmp_path: Path, damage: str) -> None:
+    place = build(tmp_path / "1", corpus_of(SAID))
+    DAMAGE[damage](place)
+    with pytest.raises((ReleaseRefused, StorageError), match="un the night again"):
+        LanceBuilder().check(place, tmp_path / "scratch", corpus_of(SAID))
+
+
+OTHERS = {
+    "a chat too many": ({chat: SAID[chat] for chat in ("1", "two")}, "1 chats that are not"),
+    "a chat too few": ({**SAID, "more": notes("more", 1)}, "1 chats that are not"),
+    "a row too many": ({**SAID, "1": notes("1", 119)}, "1 chats that are not"),
+    "another row": ({**SAID, "-100": {"other": "note 0 of -100"}}, "other chunks"),
+    "another vector": ({**SAID, "-100": {"-100/0": "other"}}, "other vectors"),
+    "rows of another chat": ({"1": SAID["1"], "two": notes("-100", 30), "-100": notes("two", 1)}, "other chunks"),
+    "another repeat": ({**SAID, "two": {**SAID["two"], "again": "note 3 of two"}}, "repeats other chunks"),
+}
+
+
+@pytest.mark.parametrize("other", OTHERS)
+def test_another_content_than_was_asked_for_is_refused(tmp_path: Path, other: str) -> None:
+    said, why = OTHERS[other]
+    place = build(tmp_path / "1", corpus_of(SAID))
+    with pytest.raises(ReleaseRefused, match=why):
+        LanceBuilder().check(place, tmp_path / "scratch", corpus_of(said))
+
+
+def test_rows_that_the_index_does_not_know_are_refused(tmp_path: Path) -> None:
+    place = build(tmp_path / "1", corpus_of(SAID))
+    table = connect(place).open_table("vectors")
+    table.add(table.search().limit(1).to_arrow())
+    with pytest.raises(ReleaseRefused, match="its index does not know"):
+        LanceBuilder().check(place, tmp_path / "scratch", corpus_of(SAID))
+
+
+def test_one_row_twice_in_place_of_another_is_refused(tmp_path: Path) -> None:
+    same = np.array([vector_of("a"), vector_of("a")])
+    LanceBuilder().build(tmp_path / "1", Corpus({"1": (["one", "one"], same)}))
+    with pytest.raises(ReleaseRefused, match="holds too few chunks"):
+        LanceBuilder().check(tmp_path / "1", tmp_path / "scratch", Corpus({"1": (["one", "another"], same)}))
+
+
+def test_a_row_of_another_chat_never_comes_out(tmp_path: Path) -> None:
+    """No night builds one, and its hash would be wrong."""
+    place = build(tmp_path / "1", corpus_of({"1": notes("1", 5), "2": notes("2", 5)}))
+    connect(place).open_table("vectors").update(where="chunk_id = '2/3'", values={"chat": 1})
+    index = LanceIndex(place, DIMENSIONS)
+    with pytest.raises(ReleaseRefused, match="does not fit its chat"):
+        index.nearest(vector_of("note 3 of 2"), "1", 9)
+    with pytest.raises(ReleaseRefused, match="does not fit its chat"):
+        index.chat("1")
+    with pytest.raises(ReleaseRefused, match="holds 4 of 5"):
+        index.chat("2")
+    connect(place).open_table("vectors").update(where="chunk_id = '1/3'", values={"chat": 2})
+    with pytest.raises(ReleaseRefused, match="does not fit its chat"):
+        LanceIndex(place, DIMENSIONS).chat("2")
+
+
+def test_another_layout_and_other_dimensions_are_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    place = build(tmp_path / "1", corpus_of(SAID))
+    with pytest.raises(ReleaseRefused, match="not of 384 dimensions"):
+        LanceIndex(place, 384)
+    monkeypatch.setattr(lance_index, "LAYOUT", 2)
+    with pytest.raises(ReleaseRefused, match="has layout 1, this program knows 2"):
+        LanceIndex(place, DIMENSIONS)
+
+
+# ----------------------------------------------------------------------------------------------------------------- by day
+
+
+@pytest.mark.parametrize("linked", [True, False])
+def test_a_reader_has_links_or_copies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, linked: bool) -> None:
+    def another_device(source: Path, target: Path) -> None:
+        raise OSError(errno.EXDEV, "Invalid cross-device link", str(source), None, str(target))
+
+    monkeypatch.setattr(searching, "open_embedder", lambda settings: MadeUp())
+    with settings_for(["lancedb"], tmp_path) as settings:
+        release = make_release(settings, tmp_path, ["lancedb"], SAID)
+        if not linked:
+            monkeypatch.setattr(os, "link", another_device)
+        found = opened(settings, release)
+        assert ids(found.search("note 3 of two", "two", 1)) == ["two/3"]
+        (view,) = (tmp_path / "state" / "views").iterdir()
+        inodes = {inode for inode, _ in files(view).values()}
+        assert (inodes == {inode for inode, _ in files(release / LANCEDB).values()}) == linked
+        assert {path.stat().st_mode & 0o777 for path in [view, *view.rglob("*")] if path.is_dir()} == {0o700}
+        found.close()
+        assert not view.exists()
+        verify(release)
+
+
+def test_nothing_is_printed(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    index = LanceIndex(build(tmp_path / "2", corpus_of(MORE), build(tmp_path / "1", corpus_of(SAID))), DIMENSIONS)
+    index.nearest(vector_of("a"), "1", 3)
+    index.chat("1")
+    assert capfd.readouterr() == ("", "")
+
+
+def test_the_chats_asked_last_stay_in_memory_and_no_more(tmp_path: Path) -> None:
+    place = build(tmp_path / "1", corpus_of({str(chat): notes(str(chat), 50) for chat in range(6)}))
+    index = LanceIndex(place, DIMENSIONS, 3 * 50 * (DIMENSIONS * 4 + ROW_BYTES))
+    first = index.chat("0")
+    for chat in ("1", "2", "0", "3"):
+        index.chat(chat)
+    assert index.kept.names() == ["2", "0", "3"]
+    assert index.chat("0") is first
+    assert index.chat("nobody") is None
+
+
+def test_a_chat_over_many_blocks_and_nights_is_read_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (lancedb, lance_index):
+        monkeypatch.setattr(module, "BLOCK_ROWS", 16)
+    first = build(tmp_path / "1", corpus_of({"1": notes("1", 100), "2": notes("2", 100)}))
+    said = {"1": notes("1", 150), "2": notes("2", 130)}
+    index = LanceIndex(build(tmp_path / "2", corpus_of(said), first), DIMENSIONS)
+    for name, chunks in said.items():
+        chat = index.chat(name)
+        assert chat is not None
+        assert sorted(chat.ids) == sorted(chunks)
+        asked: Vectors = vector_of("a question")
+        exact = np.array([vector_of(text) @ asked for text in chunks.values()])
+        np.testing.assert_allclose(chat.compare(asked, tuple(chunks)), exact, atol=2e-3)

@@ -1,0 +1,149 @@
+"""What only the index in SQLite files is asked: which chats stay in memory, blocks, parts, and files that do not fit themselves."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from shared.errors import ReleaseRefused
+from shared.release.manifest import VECTORS, read_manifest, seal
+from shared.vectors import searching
+from shared.vectors.base import Corpus, Earlier
+from shared.vectors.sqlite.chats import ROW_BYTES, ChatVectors
+from shared.vectors.sqlite.files import BLOCK_ROWS, VectorFile
+from shared.vectors.sqlite.index import SqliteBuilder
+from tests.support.index_world import (
+    DIMENSIONS,
+    MadeUp,
+    corpus_of,
+    ids,
+    make_release,
+    notes,
+    opened,
+    settings_for,
+    vector_of,
+)
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Iterator[VectorFile]:
+    """Ten chats of a hundred vectors; memory for three of them."""
+    chats = {
+        str(n): ([f"{n}/{row}" for row in range(100)], np.array([vector_of(f"{n} {row}") for row in range(100)]))
+        for n in range(10)
+    }
+    SqliteBuilder(1).build(tmp_path / VECTORS, Corpus(chats))
+    with closing(VectorFile(tmp_path / VECTORS, DIMENSIONS, 3 * 100 * (DIMENSIONS * 4 + ROW_BYTES))) as made:
+        yield made
+
+
+def test_the_chats_asked_last_stay_in_memory_and_no_more(file: VectorFile) -> None:
+    first = file.chat("0")
+    for chat in ("1", "2", "0", "3"):
+        file.chat(chat)
+    assert file.kept.names() == ["2", "0", "3"]
+    assert file.chat("0") is first
+    file.kept.limit_bytes = 10
+    assert file.chat("5") is file.chat("5"), "the newest one stays, however large"
+    assert file.kept.names() == ["5"]
+
+
+def test_a_chat_over_many_blocks_is_read_in_order(tmp_path: Path) -> None:
+    count = 2 * BLOCK_ROWS + 3
+    vectors = np.array([vector_of(str(row)) for row in range(count)])
+    chats = {"1": ([str(row) for row in range(count)], vectors), "2": (["other"], vectors[:1])}
+    corpus, builder = Corpus(chats, {"1": {"again": "2050"}}), SqliteBuilder(1)
+    builder.build(tmp_path / VECTORS, corpus)
+    assert builder.check(tmp_path / VECTORS, tmp_path / "scratch", corpus).vectors == {"1": count, "2": 1}
+    with closing(VectorFile(tmp_path / VECTORS, DIMENSIONS)) as file:
+        chat = file.chat("1")
+        assert chat is not None
+        edges = [0, BLOCK_ROWS - 1, BLOCK_ROWS, 2 * BLOCK_ROWS - 1, 2050]
+        assert [chat.nearest(vectors[row], 1)[0].chunk_id for row in edges] == [str(row) for row in edges]
+        assert chat.compare(vectors[2050], ["again", "2050"]).min() > 0.999
+
+
+def test_a_chat_over_several_parts_is_one_chat(tmp_path: Path) -> None:
+    """The second part repeats vectors of the first, holds another's rows too, and a chat that has no vector of its own in it."""
+    first = Corpus(corpus_of({"1": notes("1", 50), "2": notes("2", 5)}).chats)
+    held = Earlier(tmp_path / "first", {chat: set(some) for chat, (some, _) in first.chats.items()}, ("1.sqlite",))
+    said = {
+        "1": notes("1", 80) | {"again": "note 7 of 1"},
+        "2": notes("2", 5) | {"also": "note 4 of 2"},
+        "3": notes("3", 2),
+    }
+    whole = corpus_of(said)
+    SqliteBuilder(1).build(tmp_path / "first", first)
+    SqliteBuilder(2).build(tmp_path / "second", whole, held)
+    assert SqliteBuilder(2).check(tmp_path / "second", tmp_path / "scratch", whole, held).vectors == {
+        "1": 80,
+        "2": 5,
+        "3": 2,
+    }
+    with closing(VectorFile(tmp_path / "second", DIMENSIONS)) as file:
+        for chat_id, chunks in said.items():
+            chat = file.chat(chat_id)
+            assert chat is not None
+            assert len(chat.ids) == len(set(chunks.values()))
+            for chunk_id, text in chunks.items():
+                assert chat.compare(vector_of(text), [chunk_id])[0] > 0.999
+                assert chunks[chat.nearest(vector_of(text), 1)[0].chunk_id] == text
+        assert file.chats() == {"1": 80, "2": 5, "3": 2}
+        assert file.chat("4") is None
+
+
+def test_a_part_that_repeats_what_no_part_has_gives_no_answer(tmp_path: Path) -> None:
+    """As when the part that holds the first is gone: the release's hashes name it, still nothing is to be made up."""
+    SqliteBuilder(2).build(tmp_path / VECTORS, Corpus({}, {"1": {"again": "first"}}))
+    with (
+        closing(VectorFile(tmp_path / VECTORS, DIMENSIONS)) as file,
+        pytest.raises(ReleaseRefused, match="repeats a vector that it does not have"),
+    ):
+        file.chat("1")
+
+
+def test_equal_scores_come_in_the_order_of_the_rows() -> None:
+    chat = ChatVectors(list("abcdef"), np.array([[1, 0], [0, 1], [1, 0], [1, 0], [0, 1], [1, 0]], np.float32), {})
+    assert [ids(chat.nearest(np.array([1, 0], np.float32), k)) for k in (2, 4, 5, 6, 99)] == [
+        ["a", "c"], ["a", "c", "d", "f"], ["a", "c", "d", "f", "b"], ["a", "c", "d", "f", "b", "e"], ["a", "c", "d", "f", "b", "e"],
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ("UPDATE blocks SET chat_id = '2' WHERE chat_no = 1", "does not fit its chat"),
+        ("UPDATE blocks SET chat_no = 1, block_no = 1 WHERE chat_no = 2", "does not fit its chat"),
+        ("UPDATE blocks SET vectors = CAST(x'00' || vectors AS BLOB) WHERE chat_no = 1", "does not fit its chat"),
+        ("UPDATE blocks SET vectors = zeroblob(64) WHERE chat_no = 1", "does not fit its chat"),
+        ("DELETE FROM blocks WHERE chat_no = 1", "holds 0 of 3"),
+        ("UPDATE chats SET vectors = 2 WHERE chat_no = 1", "does not fit its chat"),
+    ],
+)
+def test_a_file_that_does_not_fit_itself_gives_no_answer(tmp_path: Path, change: str, why: str) -> None:
+    """No night builds one, and its hash would be wrong: still another chat's rows must not come out of it."""
+    SqliteBuilder(1).build(tmp_path / VECTORS, corpus_of({chat: notes(chat, 3) for chat in "12"}))
+    with closing(sqlite3.connect(tmp_path / VECTORS / "1.sqlite")) as connection:
+        connection.execute(change)
+        connection.commit()
+    with (
+        closing(VectorFile(tmp_path / VECTORS, DIMENSIONS)) as file,
+        pytest.raises(ReleaseRefused, match=why),
+    ):
+        file.chat("1")
+
+
+def test_a_file_of_another_layout_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(searching, "open_embedder", lambda settings: MadeUp())
+    with settings_for([], tmp_path) as settings:
+        path = make_release(settings, tmp_path, ["sqlite"], {"1": notes("1", 3)})
+        with closing(sqlite3.connect(path / VECTORS / "1.sqlite")) as connection:
+            connection.execute("PRAGMA user_version = 3")
+        seal(path, replace(read_manifest(path), indexes=["sqlite"]))
+        assert "has layout 3, this program knows 2" in (opened(settings, path).why_not or "")

@@ -1,0 +1,200 @@
+"""Something else under our keys: passed over, or named in a sentence with what to do, by night and by day; and nothing of it stays."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import time
+
+import pytest
+from redis import Redis, ResponseError
+
+from dispatcher.answering.worker import connect as connect_dispatcher
+from dispatcher.health.doctor import CHECKS, carry_out
+from dispatcher.health.findings import Setup
+from dispatcher.health.status import read_status
+from dispatcher.queue.tasks import TaskQueue
+from nightly.night.folder import MOST_AHEAD, Lease, new_run, only_night
+from shared.errors import NightRunning, PublishFailed, RedisUnavailable
+from shared.system.command import translate
+from shared.turns.records import Task
+from shared.wire import keys
+from shared.wire.keys import KEYS
+from shared.wire.values import count_of, living, open_redis, run_of, shown
+from tests.conftest import World
+
+WORKER = "fake"
+#: Of each pattern of ours, the key of this worker, task or chat.
+OURS = {re.sub(r"\{[^}]*\}.*", WORKER, key.pattern): key.type for key in KEYS if key.pattern.startswith("hcli:mem:")}
+#: Of these, what a night asks for beside its own.
+NIGHTS = (keys.RELEASE, keys.WORKERS, keys.TOMBSTONES, keys.lease(WORKER))
+
+
+def put_wrong(client: Redis, name: str) -> None:
+    client.delete(name)
+    if OURS[name] == "list":
+        client.set(name, "abc")
+    else:
+        client.rpush(name, "abc")
+
+
+def stands_as_a_dispatcher(client: Redis, says: str, name: str = WORKER) -> None:
+    client.hset(keys.RELEASE, name, says)
+    client.sadd(keys.WORKERS, name)
+    client.set(keys.lease(name), "1")
+
+
+def sentence(error: Exception) -> str:
+    ours = translate(error)
+    assert ours is not None, repr(error)
+    return str(ours)
+
+
+@pytest.mark.parametrize(
+    ("raw", "run"), [(None, 0), (b"0", 0), (b"17", 17), (b"abc", None), (b"-1", None), (b"1" * 10, None), (b"\xd9\xa1", None)]
+)  # fmt: skip
+def test_a_run_is_digits_and_no_more_than_a_manifest_takes(raw: bytes | None, run: int | None) -> None:
+    assert run_of(raw) == run
+
+
+def test_what_is_shown_of_a_name_moves_no_cursor_and_ends() -> None:
+    assert shown(b"\x1b[2J\nname\xff") == "�[2J�name�"
+    assert len(shown("x" * 1000)) == 100
+    assert [count_of(raw) for raw in (None, b"12", b"abc", b"1e9", b"9" * 30)] == [0, 12, 0, 0, 0]
+
+
+@pytest.mark.parametrize("says", ["abc", "1e999", "1", "\x1b[2J", "9" * 5000])
+def test_who_stands_in_redis_as_a_dispatcher_can_fail_a_night_with_a_sentence_only(light: World, says: str) -> None:
+    light.say("t1", "The boiler code is 4711.")
+    light.night()
+    stands_as_a_dispatcher(light.redis, says)
+    light.say("t2", "The attic code is 4712.")
+    with pytest.raises(PublishFailed, match="Dispatcher fake did not take up release 2") as failed:
+        light.night(publish_wait=0.3)
+    assert "redis-cli SREM hcli:mem:workers NAME" in str(failed.value)
+    assert ("is no run" in str(failed.value)) == (says != "1")
+    assert read_status(light.settings(), light.redis).workers == living(light.redis)
+    setup = Setup(light.settings(), light.redis)
+    assert not [check.name for check in CHECKS if "redis" in check.needs and carry_out(check, setup).code == 1]
+    assert living(light.redis) == {"fake": 1 if says == "1" else None}
+    light.redis.srem(keys.WORKERS, WORKER)
+    assert light.night()[0]["run"] == 2
+
+
+def test_hmem_forget_waits_for_whoever_stands_there_and_goes_on(light: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    from dispatcher.forget import night as night_part
+
+    light.say("t1", "The boiler code is 4711.")
+    light.night()
+    stands_as_a_dispatcher(light.redis, "abc")
+    monkeypatch.setattr(night_part, "LEAVE_SECONDS", 0.3)
+    begun = time.monotonic()
+    night_part.NightPart(light.settings(), light.redis, [])._wait_for_readers()
+    assert time.monotonic() - begun < 5
+
+
+@pytest.mark.parametrize("value", ["99999999999999999", "9223372036854775807", "1000000000", "-7", "abc", "1.5"])
+def test_a_counter_that_counts_no_nights_is_named_and_leaves_nothing_behind(light: World, value: str) -> None:
+    light.say("t1", "The boiler code is 4711.")
+    light.night()
+    light.redis.set(keys.NIGHT_RUN, value)
+    for _ in range(2):
+        with pytest.raises(RedisUnavailable, match="redis-cli DEL hcli:mem:night:run"):
+            light.night()
+    assert not light.redis.exists(keys.NIGHT_OWNER)
+    light.redis.delete(keys.NIGHT_RUN)
+    assert light.night()[-1]["run"] == 2
+    assert light.night()[-1]["run"] == 3
+
+
+def test_no_counter_brings_the_runs_near_their_end(light: World) -> None:
+    """A run is for ever: one of 999,999,999 would be the last."""
+    light.redis.set(keys.NIGHT_RUN, 999_999_997)
+    assert [light.night()[-1]["run"] for _ in range(2)] == [1, 2]
+    settings = light.settings()
+    assert new_run(settings, 3 + MOST_AHEAD, None, 0) == 3 + MOST_AHEAD
+    assert new_run(settings, 4 + MOST_AHEAD, None, 0) == 3
+
+
+@pytest.mark.parametrize("owner", [b"x", b"", b"1", b"\xff\xfe", b"\x1b[2J " * 100])
+def test_a_lease_that_is_no_nights_is_named(light: World, owner: bytes) -> None:
+    light.redis.set(keys.NIGHT_OWNER, owner)
+    with pytest.raises(NightRunning, match="redis-cli DEL hcli:mem:night:owner") as refused:
+        light.night()
+    assert str(refused.value).isprintable()
+    assert len(str(refused.value)) < 500
+    light.redis.delete(keys.NIGHT_OWNER)
+    light.night()
+
+
+@pytest.mark.parametrize("name", [name for name in OURS if ":night:" in name or name in NIGHTS])
+def test_a_key_of_another_type_is_passed_over_by_a_night_or_named(light: World, name: str) -> None:
+    light.say("t1", "The boiler code is 4711.")
+    stands_as_a_dispatcher(light.redis, "1")
+    put_wrong(light.redis, name)
+    try:
+        light.night(publish_wait=0.1)
+    except PublishFailed as error:
+        assert WORKER in str(error)
+    except Exception as error:  # noqa: BLE001 - whatever it is, it must be a sentence
+        assert name in sentence(error), sentence(error)
+
+
+def test_a_key_of_another_type_is_passed_over_by_day_or_named(light: World) -> None:
+    settings, client = light.settings(), open_redis(light.url)
+    for name in OURS:
+        client.flushall()
+        stands_as_a_dispatcher(client, "1")
+        put_wrong(client, name)
+        try:
+            read_status(settings, client)
+        except ResponseError as error:
+            assert name in sentence(error), sentence(error)
+        for finding in (carry_out(check, Setup(settings, client)) for check in CHECKS if "redis" in check.needs):
+            assert finding.code != 1, finding
+            assert "something else than ours" not in finding.sentence or name in finding.sentence
+    client.close()
+
+
+def test_the_key_is_named_also_where_a_script_stumbles(light: World) -> None:
+    """With the right to ask for types only that key, else all of them."""
+    light.redis.set(keys.WORKERS, "abc")
+    light.enqueue("t1", "hello")
+
+    async def claim(url: str) -> str:
+        async with connect_dispatcher(light.settings(redis_url=url)) as client:
+            queue = TaskQueue(client, 1000, lambda task_id, raw: True)
+            with pytest.raises(ResponseError, match="WRONGTYPE") as failed:
+                await queue.claim(queue.next_token())
+            return str(failed.value)
+
+    assert asyncio.run(claim(light.url)).endswith(": hcli:mem:workers")
+    light.redis.acl_setuser("few", enabled=True, nopass=True, keys=["*"], commands=["+@all", "-type"])
+    try:
+        told = asyncio.run(claim(light.url.replace("redis://", "redis://few:x@")))
+        assert "hcli:tasks or hcli:mem:busy" in told
+        assert "hcli:mem:workers" in told
+    finally:
+        light.redis.acl_deluser("few")
+
+
+def test_deaths_that_are_no_count_are_none(light: World) -> None:
+    async def begin(value: str) -> int:
+        light.redis.set(keys.attempts("t1"), value)
+        async with connect_dispatcher(light.settings()) as client:
+            queue = TaskQueue(client, 1000, lambda task_id, raw: True)
+            begun = await queue.begin(Task.parse(light.enqueue("t1", "hello")), "", 60, [])
+            return begun.deaths
+
+    assert [asyncio.run(begin(value)) for value in ("2", "1e999", "nan", "0.5", "-3", "1e15", "abc")] == [2, *[0] * 6]
+
+
+def test_a_lease_in_the_way_takes_no_token_for_good(light: World) -> None:
+    """Each try counts one; the numbers that nights get stay small."""
+    with only_night(light.settings()) as (client, lease):
+        other = Lease(client, light.root / "elsewhere")
+        for _ in range(3):
+            with pytest.raises(NightRunning):
+                other.take()
+        lease.check()
+    assert light.night()[-1]["run"] == 5

@@ -1,0 +1,1 @@
+"""Worlds, servers and helpers of the tests."""

@@ -1,0 +1,175 @@
+"""A sound installation of real parts, for those who break it: redis-server, two nights, a dispatcher with the real Claude CLI, a loopback API.
+
+Root gives up its right to override permissions, so that a directory that may not be written is one.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from redis import Redis, RedisError
+
+from tests.conftest import BINARIES, REPOSITORY, World, free_port, wait_for
+from tests.servers.messages_api import MessagesApi
+
+#: Permissions do not count for root, unless it gives up the right to override them.
+_OVERRIDE = "-dac_override,-dac_read_search"
+AS_EVERYBODY = ["setpriv", f"--bounding-set={_OVERRIDE}", f"--inh-caps={_OVERRIDE}"] if os.geteuid() == 0 else []
+CHAT, QUESTION, ANSWER = "9912", "What is the boiler code?", "The boiler code is 4711."
+#: Seconds that a question waits for its answer.
+PATIENCE = 30.0
+#: `hmem` in a process whose clock is ahead: a test may not turn this host's.
+_AHEAD = (
+    "import time; real = time.time; time.time = lambda: real() + {ahead}; from dispatcher.cli.main import main; main()"
+)
+PACKAGES = ("dispatcher", "nightly", "shared")
+
+
+@dataclass(frozen=True)
+class Said:
+    """What a command ended with and printed, both streams."""
+
+    code: int
+    text: str
+
+
+@dataclass
+class Installation(World):
+    """`server`: its redis-server. Commands and dispatcher have no right over files that their user has not. `ahead`: seconds that the clock of the
+    commands is."""
+
+    server: subprocess.Popen[bytes] | None = None
+    running: subprocess.Popen[bytes] | None = None
+    processes: list[subprocess.Popen[bytes]] = field(default_factory=list)
+    ahead: float = 0.0
+
+    @property
+    def state_dir(self) -> Path:
+        return self.root / "state"
+
+    @property
+    def archive(self) -> Path:
+        return self.night_dir / "archive"
+
+    def says(self, *command: str, seconds: float = 120.0, **more: str) -> Said:
+        """Run hmem or hmem-night (or a Python with arguments) to its end."""
+        begins = [str(BINARIES / command[0])]
+        if self.ahead:
+            begins = [sys.executable, "-c", _AHEAD.format(ahead=self.ahead)]
+        words = [*AS_EVERYBODY, *begins, *command[1:]]
+        done = subprocess.run(
+            words, env=self.variables(**more), capture_output=True, text=True, timeout=seconds, check=False
+        )
+        return Said(done.returncode, done.stdout + done.stderr)
+
+    def ask(self, seconds: float = PATIENCE) -> Said:
+        """What a person gets who writes in the chat."""
+        return self.says("hmem", "ask", CHAT, QUESTION, "--timeout", f"{seconds:g}")
+
+    def start(self) -> bool:
+        """Start the dispatcher; whether it runs."""
+        log = self.root / "dispatcher.log"
+        with log.open("wb") as stream:
+            words = [*AS_EVERYBODY, str(BINARIES / "hmem"), "run"]
+            self.running = subprocess.Popen(words, env=self.variables(), stdout=stream, stderr=stream)
+        self.processes.append(self.running)
+        wait_for(
+            lambda: b"dispatcher started" in log.read_bytes() or (self.running and self.running.poll() is not None),
+            "the dispatcher",
+        )
+        return self.running.poll() is None
+
+    def stop(self) -> None:
+        """End the dispatcher as systemd does."""
+        if self.running is not None and self.running.poll() is None:
+            self.running.terminate()
+            self.running.wait(60)
+
+    def own_program(self) -> Path:
+        """A copy of the program, which may be broken; commands and dispatcher run from it."""
+        place = self.root / "program"
+        if not place.exists():
+            for package in PACKAGES:
+                shutil.copytree(REPOSITORY / package, place / package, ignore=shutil.ignore_patterns("__pycache__"))
+            self.environment["PYTHONPATH"] = str(place)
+        return place
+
+    def end(self) -> None:
+        for process in self.processes:
+            if process.poll() is None:
+                process.send_signal(signal.SIGCONT)
+                process.kill()
+            process.wait(30)
+
+
+@contextmanager
+def redis_server(folder: Path, *options: str) -> Iterator[tuple[subprocess.Popen[bytes], Redis, str]]:
+    """A redis-server as the README wants it, with these options besides."""
+    port = free_port()
+    folder.mkdir(exist_ok=True)
+    command = ["redis-server", "--port", str(port), "--bind", "127.0.0.1", "--dir", str(folder)]
+    command += ["--save", "", "--appendonly", "yes", *options]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL) as server:
+        url = f"redis://127.0.0.1:{port}/0"
+        with closing(Redis.from_url(url)) as client:
+            wait_for(lambda: _answers(client), "redis-server")
+            try:
+                yield server, client, url
+            finally:
+                server.kill()
+
+
+def _answers(client: Redis) -> bool:
+    try:
+        return bool(client.ping())
+    except RedisError:
+        return False
+
+
+@contextmanager
+def empty_installation(folder: Path) -> Iterator[Installation]:
+    """Freshly set up: directories as the README makes them, nothing said yet, nothing running."""
+    with ExitStack() as stack:
+        server, client, url = stack.enter_context(redis_server(folder / "redis"))
+        api = stack.enter_context(MessagesApi(lambda _: ANSWER))
+        made = Installation(folder, client, url, server=server)
+        made.environment = {
+            "CLAUDE_BIN": str(BINARIES / "claude"),
+            "ANTHROPIC_BASE_URL": api.url,
+            "ANTHROPIC_API_KEY": "test",
+            "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+        }
+        for directory in (made.memory_dir, made.state_dir, made.night_dir):
+            directory.mkdir(mode=0o700, exist_ok=True)
+        stack.callback(made.end)
+        yield made
+
+
+@contextmanager
+def installation(folder: Path, nights: Path) -> Iterator[Installation]:
+    """The same after two nights (`after_nights`), with a turn of today."""
+    for name in ("memory", "night"):
+        shutil.copytree(nights / name, folder / name, symlinks=True)
+    with empty_installation(folder) as made:
+        made.redis.set("hcli:mem:night:last", (nights / "last.json").read_bytes())
+        made.say("today", "the plumber comes at noon", timestamp=time.time())
+        yield made
+
+
+def after_nights(folder: Path) -> Path:
+    """A directory with what two nights leave: memory/, night/ and last.json."""
+    with empty_installation(folder) as made:
+        for task_id, content in (("t1", "the boiler code is 4711"), ("t2", "the cat is called Minka")):
+            made.say(task_id, content)
+            made.night()
+        (folder / "last.json").write_bytes(made.redis.get("hcli:mem:night:last") or b"")  # type: ignore[arg-type]
+    return folder

@@ -1,0 +1,141 @@
+"""Releases of made-up words with each of the vector indexes, and the servers that some of them need. No night, no model."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+
+from shared.config.settings import Settings, load_settings
+from shared.embedding.models import DocumentVectors, EmbeddingIdentity
+from shared.errors import EmbeddingError
+from shared.release.manifest import LEXICAL, PLACES, Manifest, read_manifest, seal
+from shared.search import lexical
+from shared.search.lexical import Chunk
+from shared.vectors.base import Corpus, Earlier
+from shared.vectors.builders import builder_of
+from shared.vectors.choose import backend_of
+from shared.vectors.searching import AskingBackend
+
+if TYPE_CHECKING:
+    from shared.embedding.models import Vectors
+
+DIMENSIONS = 32
+IDENTITY = EmbeddingIdentity("made-up", DIMENSIONS, "", "", "test", "d1")
+#: Chat id -> chunk id -> text.
+Said = Mapping[str, Mapping[str, str]]
+
+
+def vector_of(text: str) -> Vectors:
+    """A unit vector that follows from the text."""
+    seed = int.from_bytes(hashlib.sha256(text.encode()).digest()[:8])
+    made = np.random.default_rng(seed).standard_normal(DIMENSIONS).astype(np.float32)
+    return cast("Vectors", made / np.linalg.norm(made))
+
+
+class MadeUp:
+    """An embedder without a model."""
+
+    def __init__(self, identity: EmbeddingIdentity = IDENTITY) -> None:
+        self.identity, self.asked, self.closed = identity, list[str](), False
+
+    def embed_documents(self, texts: Sequence[str]) -> DocumentVectors:
+        return DocumentVectors(np.array([vector_of(text) for text in texts]))
+
+    def embed_query(self, text: str) -> Vectors:
+        if text == "away":
+            raise EmbeddingError("The embedder is away.")
+        self.asked.append(text)
+        return vector_of(text)
+
+    def close(self) -> None:
+        self.closed = True
+
+
+@contextmanager
+def settings_for(names: Sequence[str], root: Path) -> Iterator[Settings]:
+    """Settings of a host with these indexes, and the servers that they need."""
+    with ExitStack() as servers:
+        overrides: dict[str, Any] = {"hmem_state_dir": root / "state"}
+        if "qdrant" in names:
+            from tests.servers.qdrant_api import qdrant_settings
+
+            overrides |= servers.enter_context(qdrant_settings())
+        if "redis" in names:
+            from tests.servers.redisearch import redis_settings
+
+            overrides |= servers.enter_context(redis_settings())
+        yield load_settings(**overrides)
+
+
+def corpus_of(said: Said) -> Corpus:
+    """As the night makes it: each text of a chat once."""
+    chats, repeats, said_at = {}, {}, {}
+    for chat, chunks in said.items():
+        first: dict[str, str] = {}
+        for chunk_id, text in chunks.items():
+            first.setdefault(text, chunk_id)
+        chats[chat] = (list(first.values()), np.array([vector_of(text) for text in first]).reshape(-1, DIMENSIONS))
+        repeats[chat] = {one: first[text] for one, text in chunks.items() if first[text] != one}
+        said_at[chat] = [float(number) for number in range(len(first))]
+    return Corpus({c: rows for c, rows in chats.items() if rows[0]}, {c: r for c, r in repeats.items() if r}, said_at)
+
+
+def make_release(
+    settings: Settings,
+    root: Path,
+    names: Sequence[str],
+    said: Said,
+    *,
+    run: int = 1,
+    identity: EmbeddingIdentity | None = IDENTITY,
+    earlier: Mapping[str, Earlier] | None = None,
+) -> Path:
+    """A sealed release of `said` with these indexes, each of them checked."""
+    path = root / "releases" / str(run)
+    path.mkdir(parents=True)
+    corpus = corpus_of(said)
+    for name in names:
+        builder, last = builder_of(name, settings, run), (earlier or {}).get(name)
+        builder.build(path / PLACES[name], corpus, last)
+        checked = builder.check(path / PLACES[name], root / f"scratch-{name}-{run}", corpus, last)
+        assert checked.vectors == {chat: len(ids) for chat, (ids, _) in corpus.chats.items()}
+    lexical.build(path / LEXICAL, run, _chunks(said))
+    per_chat = {chat: len(chunks) for chat, chunks in said.items()}
+    seal(path, Manifest(run, None, {}, 1, 1, "UTC", list(names), identity, per_chat, per_chat, {}, {}))
+    return path
+
+
+def _chunks(said: Said) -> Iterator[tuple[Chunk, str]]:
+    for chat, chunks in said.items():
+        for number, (chunk_id, text) in enumerate(chunks.items()):
+            exchange = chunk_id.partition(":")[0]
+            yield Chunk(chunk_id, chat, exchange, (chunk_id,), "user", "anna", text, number, number), text
+
+
+def earlier_of(name: str, release: Path, said: Said) -> Earlier:
+    """All of a release's index, to be taken over."""
+    corpus, place = corpus_of(said), release / PLACES[name]
+    held = {
+        chat: {*(corpus.chats[chat][0] if chat in corpus.chats else ()), *corpus.repeats.get(chat, ())} for chat in said
+    }
+    return Earlier(place, held, tuple(path.name for path in place.iterdir()) if name == "sqlite" else ())
+
+
+def opened(settings: Settings, path: Path, name: str = "auto") -> AskingBackend:
+    found = backend_of(settings.model_copy(update={"memory_backend": name}), path, read_manifest(path))
+    assert isinstance(found, AskingBackend), found.why_not
+    found.open()
+    return found
+
+
+def notes(chat: str, count: int) -> dict[str, str]:
+    return {f"{chat}/{number}": f"note {number} of {chat}" for number in range(count)}
+
+
+def ids(found: Sequence[Any]) -> list[str]:
+    return [match.chunk_id for match in found]

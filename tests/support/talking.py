@@ -1,0 +1,99 @@
+"""One chat with a scripted model: say something, see the whole request that reached it."""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from shared.turns.records import loads_object
+from tests.conftest import REPOSITORY, World, wait_for
+
+CLAUDE = "tests/servers/scripted_claude.py"
+CHAT = "9912"
+
+
+def quick_talk(world: World) -> Talk:
+    """With the scripted CLI and a dreamer that is always at work."""
+    script = {"CLAUDE_BIN": str(REPOSITORY / CLAUDE), "DREAMER_INTERVAL": "0.1", "MEMORY_DEADLINE_MS": "10000"}
+    world.environment |= script
+    return Talk(world)
+
+
+@dataclass(frozen=True)
+class Request:
+    """What the model was given: the system prompt, the message, and the history of the session if one was resumed."""
+
+    system: str
+    message: str
+    history: list[dict[str, str]]
+    session: str
+    resumed: bool
+
+    @property
+    def whole(self) -> str:
+        return json.dumps([self.system, self.message, self.history], ensure_ascii=False)
+
+    def part(self, title: str) -> str:
+        """The record under a heading of the system prompt; "" if there is none."""
+        _, found, rest = self.system.partition(f"## {title}\n")
+        return rest.partition("</record")[0] if found else ""
+
+
+class Talk:
+    """A chat in a world whose model answers by the script."""
+
+    def __init__(self, world: World, chat_id: str = CHAT) -> None:
+        self.world, self.chat_id = world, chat_id
+        self._said = 0
+
+    def requests(self) -> list[Request]:
+        """Every request so far, of all chats."""
+        log = self.world.root / "requests.jsonl"
+        lines = log.read_text(encoding="utf-8").splitlines() if log.exists() else []
+        return [Request(**json.loads(line)) for line in lines]
+
+    def will_answer(self, message: str, answer: str) -> None:
+        path = self.world.root / "answers.json"
+        answers = json.loads(path.read_text()) if path.exists() else {}
+        path.write_text(json.dumps(answers | {message: answer}))
+
+    def send(self, message: str, at: float | None = None) -> str:
+        """Queue it as said at a time (POSIX seconds); its task id."""
+        self._said += 1
+        task_id = f"{self.chat_id}-{self._said}"
+        stamp = datetime.fromtimestamp(time.time() if at is None else at, UTC).isoformat()
+        self.world.enqueue(task_id, message, chat_id=self.chat_id, submitted_at=stamp)
+        return task_id
+
+    def reply(self, task_id: str) -> str:
+        """The reply to a task, when it comes."""
+        key = f"hcli:results:{task_id}"
+        wait_for(lambda: self.world.redis.exists(key), f"the reply to {task_id}")
+        raw: Any = self.world.redis.get(key)
+        return str(loads_object(raw)["output"])
+
+    def say(self, message: str, answer: str | None = None, at: float | None = None) -> str:
+        """Say it and get the reply."""
+        if answer is not None:
+            self.will_answer(message, answer)
+        return self.reply(self.send(message, at))
+
+    def asked(self, message: str, answer: str | None = None, at: float | None = None) -> Request:
+        """Say it; the request that reached the model."""
+        before = len(self.requests())
+        self.say(message, answer, at)
+        (request,) = self.requests()[before:]
+        return request
+
+    def new_session(self) -> None:
+        """`/new`: the bot deletes the session and the short list."""
+        self.world.redis.delete(
+            *(f"hcli:{name}:{self.chat_id}" for name in ("session", "session_history", "session_size"))
+        )
+
+    def consolidated(self) -> None:
+        """Until all that was said is in the medium store."""
+        wait_for(lambda: not self.world.redis.llen(f"hcli:mem:unconsolidated:{self.chat_id}"), "consolidation")

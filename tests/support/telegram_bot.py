@@ -1,0 +1,167 @@
+"""A running bot, the loopback Telegram that it talks to, and a dispatcher of a few lines that answers as h-cli's does."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, cast
+
+from redis import Redis
+
+from tests.conftest import SECRET, World, wait_for
+from tests.servers.telegram_api import TOKEN, TelegramApi
+from tests.support.forked import ForkedProcess
+
+CHAT = 9912
+ALLOWED = range(9900, 9960)
+GROUP = -1001234567890123
+
+
+class Bot:
+    """A bot's process; its log is on `log`."""
+
+    def __init__(self, world: World, api: TelegramApi, *, wait: bool = True, **more: str) -> None:
+        self.log = world.root / f"bot-{time.monotonic_ns()}.log"
+        self.log.touch()
+        environment = {
+            "TELEGRAM_BOT_TOKEN": TOKEN,
+            "TELEGRAM_API_URL": api.url,
+            "ALLOWED_CHATS": ",".join(map(str, [*ALLOWED, *(GROUP - number for number in range(20))])),
+            **more,
+        }
+        self._process = ForkedProcess(["hmem", "telegram"], world.variables(**environment), self.log, self.log)
+        self.pid = self._process.pid
+        if wait:
+            wait_for(lambda: self.said("bot started") or self.code is not None, "the bot")
+            assert self.code is None, self.log.read_text()
+
+    @property
+    def code(self) -> int | None:
+        """Its exit code; None while it runs."""
+        return self._process.poll()
+
+    def said(self, words: str) -> bool:
+        return words in self.log.read_text()
+
+    def died(self) -> int:
+        """Wait for its end; the exit code."""
+        wait_for(lambda: self.code is not None, "the bot's end")
+        assert self.code is not None
+        return self.code
+
+    def stop(self, number: int = signal.SIGTERM) -> int:
+        if self.code is None:
+            os.kill(self.pid, number)
+        return self.died()
+
+
+class Stage:
+    """A world with a Telegram and bots."""
+
+    def __init__(self, world: World, api: TelegramApi) -> None:
+        self.world, self.api, self.redis = world, api, world.redis
+        self._ended = ExitStack()
+        self._last_chat = ALLOWED[0]
+
+    def bot(self, **more: Any) -> Bot:
+        made = Bot(self.world, self.api, **more)
+        self._ended.callback(made.stop, signal.SIGKILL)
+        return made
+
+    def bot_again(self, **more: Any) -> Bot:
+        """A bot after one that was killed: it sees that the holder of the lease is dead."""
+        return self.bot(**more)
+
+    def close(self) -> None:
+        self._ended.close()
+
+    def new_chat(self) -> int:
+        """A chat that nobody has used."""
+        self._last_chat += 1
+        return self._last_chat
+
+    def ask(self, chat: int, text: str, **more: Any) -> str:
+        """Say it, and take the task when its placeholder is there; its id."""
+        self.api.say(chat, text, **more)
+        task_id = str(self.pop()["task_id"])
+        self.placeholder_of(task_id)
+        return task_id
+
+    def placeholder_of(self, task_id: str) -> None:
+        """Until the task's placeholder is noted."""
+        waiting = "hcli:mem:bot:waiting"
+        wait_for(lambda: b'"placeholder"' in (self.redis.hget(waiting, task_id) or b""), "the placeholder")
+
+    # The dispatcher's side.
+
+    def queued(self) -> list[dict[str, Any]]:
+        return [json.loads(raw) for raw in cast(list[bytes], self.redis.lrange("hcli:tasks", 0, -1))]
+
+    def pop(self) -> dict[str, Any]:
+        """Take the next task as h-cli's dispatcher does."""
+        popped: Any = self.redis.blpop(["hcli:tasks"], timeout=20)
+        assert popped, "no task came"
+        task: dict[str, Any] = json.loads(popped[1])
+        return task
+
+    def answer(self, task_id: str, output: str, *, secret: str = SECRET) -> None:
+        """A result, signed with code of the test's own."""
+        moment = datetime.now(UTC).isoformat()
+        text = f"{task_id}:{output}:{moment}".encode("utf-8", "surrogatepass")
+        signature = hmac.new(secret.encode(), text, hashlib.sha256).hexdigest()
+        result = {"output": output, "completed_at": moment, "hmac": signature}
+        self.redis.set(f"hcli:results:{task_id}", json.dumps(result), ex=600)
+
+    # What is seen.
+
+    def shows(self, chat: int, *texts: str) -> None:
+        """Until these are the bot's messages in the chat, in this order and no others."""
+        wait_until(lambda: self.api.texts(chat) == list(texts), lambda: f"{self.api.texts(chat)} to be {list(texts)}")
+
+    def quiet(self) -> None:
+        """Until nothing is waiting for delivery."""
+        wait_until(
+            lambda: self.redis.hlen("hcli:mem:bot:waiting") == 0,
+            lambda: f"deliveries: {self.redis.hgetall('hcli:mem:bot:waiting')}",
+        )
+
+    def confirmed(self, update: int) -> None:
+        """Until Telegram was told that this update was taken."""
+        wait_for(lambda: self.api.offset > update, f"update {update} to be confirmed")
+
+
+@contextmanager
+def staged(url: str, root: Path) -> Iterator[Stage]:
+    """A stage on an empty Redis."""
+    redis: Redis = Redis.from_url(url)
+    redis.flushall()
+    world = World(root, redis, url, {"EMBEDDER": "none", "NIGHT_INDEXES": "none"})
+    with TelegramApi() as api:
+        stage = Stage(world, api)
+        try:
+            yield stage
+        finally:
+            stage.close()
+            for dispatcher in world.dispatchers:
+                dispatcher.stop(signal.SIGKILL)
+            redis.close()
+
+
+def wait_until(condition: Callable[[], object], what: Callable[[], str], seconds: float = 20.0) -> None:
+    """As wait_for, with a text that is made when the time is up."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, f"waited for {what()}"
+        time.sleep(0.02)
+
+
+def keys_of(redis: Redis, pattern: str) -> list[bytes]:
+    return sorted(cast(list[bytes], list(redis.scan_iter(match=pattern))))
