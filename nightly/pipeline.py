@@ -13,20 +13,10 @@ import structlog
 
 from nightly.archive.segments import read_archive, segment_runs
 from nightly.index import servers
+from nightly.lifecycle import abandon, create_folder, discard_from, new_run, overtaken, tidy
 from nightly.night import failure
-from nightly.night.folder import (
-    Night,
-    abandon,
-    connect,
-    create_folder,
-    discard_from,
-    new_run,
-    nights_dir,
-    only_night,
-    overtaken,
-    tidy,
-    unfinished_run,
-)
+from nightly.night.folder import Night, nights_dir, unfinished_run
+from nightly.night.lease import connect, only_night
 from nightly.night.progress import Reporter
 from nightly.night.target import open_target
 from nightly.night.time_limit import time_limit

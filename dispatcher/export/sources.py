@@ -25,11 +25,11 @@ from shared.release.manifest import LEXICAL, parts_of
 from shared.release.parts import part_files
 from shared.search.lexical import open_part
 from shared.system.command import translate
+from shared.system.export_folder import bare_line
 from shared.system.files import safe_name
 from shared.system.processes import last_words, module_command
 from shared.turns.chunk import COLUMNS, chunk_of
 from shared.turns.records import RecordRefused, Tombstone, Turn, loads_object
-from shared.turns.turn_line import bare_line
 from shared.wire import keys
 
 if TYPE_CHECKING:

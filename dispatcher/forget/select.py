@@ -27,8 +27,9 @@ from dispatcher.memory.store.memories import Memory
 from shared.config.settings import Settings
 from shared.errors import ArchiveDamaged, HmemError, InvalidInput
 from shared.release.manifest import LEXICAL, SUMMARIES, current_release, parts_of
-from shared.search.lexical import Chunk, LexicalIndex
+from shared.search.lexical import LexicalIndex
 from shared.system.processes import last_words, module_command, of_the_night
+from shared.turns.chunk import Chunk
 from shared.turns.records import ROLES, RecordRefused, Tombstone, Turn, loads_object
 from shared.wire import keys
 

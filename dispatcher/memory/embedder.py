@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 import structlog
 
 from shared.config.settings import Settings
-from shared.embedding.models import Embedder, EmbeddingIdentity, open_embedder
+from shared.embedding.models import Embedder, EmbeddingIdentity
+from shared.embedding.open import open_embedder
 from shared.errors import HmemError
 from shared.vectors.searching import Asker
 

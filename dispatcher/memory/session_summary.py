@@ -57,7 +57,7 @@ class SummaryWriter:
             raise SettingsError("SESSION_SUMMARIES=ollama needs SUMMARY_MODEL. Sentences are picked until it is set.")
         from contextlib import closing
 
-        from shared.embedding.models import open_ollama
+        from shared.embedding.open import open_ollama
 
         with closing(open_ollama(self._settings)) as server:
             options = {"temperature": 0, "seed": 1, "num_ctx": 16_384}

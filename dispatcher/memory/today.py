@@ -105,7 +105,7 @@ class DayTurns:
     def _long_summaries(self, chat_id: str) -> list[DayTurn]:
         """Summaries that became searchable. Each stands for its turns: it goes as soon as the release, or a tombstone, has one of them."""
         from shared.search.day_items import DayTurn
-        from shared.search.lexical import Chunk
+        from shared.turns.chunk import Chunk
 
         return [
             DayTurn(

@@ -29,10 +29,9 @@ from nightly.archive.segments import (
     read_segment,
     write_segment,
 )
-from nightly.imports.staging import imports_dir
 from nightly.index.previous import LAST
 from nightly.night.containment import reason_of
-from nightly.night.folder import CACHE, Night
+from nightly.night.folder import CACHE, Night, imports_dir
 from shared.errors import ArchiveDamaged
 from shared.system.archive_folder import archive_files, run_of
 from shared.system.files import fresh_dir, fsync_dir, remove_tree, sha256_file, write_atomic

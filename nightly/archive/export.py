@@ -14,7 +14,7 @@ segment, or where each turn of one chat stands. No lock is taken: a night replac
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -35,13 +35,12 @@ from nightly.night.progress import Reporter
 from shared.config.settings import Settings
 from shared.errors import ArchiveDamaged, InvalidInput, NightRunning
 from shared.system.archive_folder import archive_files
-from shared.system.export_folder import README, export_folder, private_file
+from shared.system.export_folder import README, bare_line, export_folder, private_file
 from shared.system.files import make_dir, remove_tree, safe_name, sha256_file
 from shared.text.format import time_text
 from shared.turns.conversation import conversation
 from shared.turns.records import RecordRefused, Tombstone, Turn
 from shared.turns.speakers import Speaker, namesakes
-from shared.turns.turn_line import bare_line
 
 FORMAT = 1
 #: Folder of what is no chat's own, and of what is put down on the way.
@@ -333,3 +332,21 @@ def _raw(line: bytes) -> RawRecord:
 
 def _turn(raw: RawRecord) -> Turn:
     return Turn.parse(raw.key, raw.value)
+
+
+def archived_turns(directory: Path, chats: Collection[str]) -> Iterator[dict[str, Any]]:
+    """Every version of every turn (of these chats, if any are named), segment by segment: {turn_id, chat_id, timestamp, content, words}; `words` has
+    what it replies to, too."""
+    for _, name in archive_files(directory):
+        for line in read_segment(directory / name):
+            if line["kind"] not in ("turn", "quarantine") or line["redis_type"] != "string":
+                continue
+            raw = RawRecord.from_json(line)
+            try:
+                turn = Turn.parse(raw.key, raw.value)
+            except RecordRefused:
+                continue
+            if not chats or turn.chat_id in chats:
+                yield {
+                    "turn_id": turn.turn_id, "chat_id": turn.chat_id, "timestamp": turn.timestamp, "content": turn.content, "words": turn.words,
+                }  # fmt: skip

@@ -19,14 +19,16 @@ from typing import Any
 
 from nightly import pipeline
 from nightly.index.chunk_file import read_chunks
-from nightly.night.folder import CACHE, Lease, Night, connect
+from nightly.night.folder import CACHE, Night
+from nightly.night.lease import Lease, connect
 from nightly.night.progress import Reporter
 from nightly.night.target import open_target
 from nightly.steps import chunk
 from nightly.steps.export import turn_keys
 from shared.config.credentials import for_child
 from shared.config.settings import Settings
-from shared.embedding.models import Embedder, EmbeddingIdentity, known_model, open_embedder
+from shared.embedding.models import Embedder, EmbeddingIdentity, known_model
+from shared.embedding.open import open_embedder
 from shared.errors import InvalidInput
 from shared.release.manifest import Manifest
 from shared.system.files import make_dir

@@ -19,17 +19,9 @@ from nightly.archive.tombstones import imported, judge
 from nightly.imports import audit, chunks, jsonl, telegram
 from nightly.imports.candidates import Read, Wanted, files_of
 from nightly.imports.sieve import Sieve, Tally
-from nightly.imports.staging import (
-    Staging,
-    adopt,
-    imports_dir,
-    read_staged,
-    sift_by_unit,
-    stage,
-    staged_files,
-    stones_of,
-)
-from nightly.night.folder import RESULT, connect, nights_dir
+from nightly.imports.staging import Staging, adopt, read_staged, sift_by_unit, stage, staged_files, stones_of
+from nightly.night.folder import RESULT, imports_dir, nights_dir
+from nightly.night.lease import connect
 from nightly.night.progress import Reporter
 from nightly.steps import export
 from shared.config.settings import Settings

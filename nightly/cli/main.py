@@ -147,7 +147,7 @@ def turns(
     chat: Annotated[list[str] | None, typer.Option(help="Of this chat only; repeatable.")] = None,
 ) -> None:
     """Every turn in the archive as JSON lines, every version, also what is only hidden."""
-    from nightly.archive.listing import archived_turns
+    from nightly.archive.export import archived_turns
     from shared.turns.records import dumps
 
     found = archived_turns(start_night().hmem_night_dir / "archive", chat or ())

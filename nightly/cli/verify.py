@@ -15,7 +15,8 @@ from typing import Any
 from nightly.archive.mirror import Comparison, Mirror, open_mirror
 from nightly.archive.segments import DAMAGED, Archive, add_segment, erased_since
 from nightly.cli.status import read_nights
-from nightly.night.folder import REPAIRING, night_lock
+from nightly.night.folder import REPAIRING
+from nightly.night.lease import night_lock
 from nightly.night.progress import Reporter
 from shared.config.settings import Settings
 from shared.errors import ArchiveDamaged, MirrorFailed, SettingsError

@@ -27,8 +27,7 @@ from nightly.archive.segments import RawRecord, read_archive, stored_records
 from nightly.archive.tombstones import judge
 from nightly.imports.candidates import Candidate
 from nightly.imports.sieve import Sieve, Tally, Verdict
-from nightly.night.folder import Night
-from shared.config.settings import Settings
+from nightly.night.folder import Night, imports_dir
 from shared.errors import StorageError
 from shared.system.files import atomic_writer, fsync_dir, locked_dir, own_dir, remove_halves, write_atomic
 from shared.turns.records import RecordRefused, Tombstone
@@ -42,10 +41,6 @@ _PART = "staging.part"
 
 class StagedUnreadable(StorageError):
     """A staged file that is not as it was written; never leaves this module."""
-
-
-def imports_dir(settings: Settings) -> Path:
-    return settings.hmem_night_dir / "imports"
 
 
 class Staging:

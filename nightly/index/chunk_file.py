@@ -13,8 +13,8 @@ from pathlib import Path
 
 import orjson
 
-from shared.search.lexical import Chunk
 from shared.system.files import write_atomic
+from shared.turns.chunk import Chunk
 from shared.turns.message_origin import Origin
 
 CHUNKS, COLUMNS = "chunks.jsonl", "columns.json"

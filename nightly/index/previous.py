@@ -22,9 +22,8 @@ import orjson
 from nightly.night.folder import Night
 from shared.errors import HmemError, ReleaseRefused
 from shared.release.manifest import list_files
-from shared.release.parts import absorbed
+from shared.release.parts import Earlier, absorbed
 from shared.system.files import commit_dir, fresh_dir, make_dir, remove_tree, sha256_bytes, sha256_file, write_atomic
-from shared.vectors.base import Earlier
 
 LAST = "last"
 INDEX = "index.json"

@@ -15,7 +15,7 @@ from shared.config.settings import Settings
 from shared.errors import HmemError, ReleaseRefused, SettingsError
 from shared.system.files import write_atomic
 from shared.vectors import aliases
-from shared.vectors.builders import SERVED
+from shared.vectors.registry import SERVED
 
 
 def make_room(night: Night, indexes: Iterable[str]) -> None:

@@ -1,138 +1,34 @@
-"""A night is a folder: `nights/<run>/`, one committed output folder a step. Who may write is settled here, by a lock and a lease.
+"""A night is a folder: `nights/<run>/`, one committed output folder a step.
 
     nights/<run>/state.json        run, parent release, start
     nights/<run>/<step>/           a step's output with result.json; it exists only when the step is done
     nights/<run>/<step>.tmp/       a step under way; discarded after a crash
 
-One night at a time: a lock on the night directory (released by the kernel when its holder dies) and a lease in Redis for night hosts that
-do not share a directory. The lease carries a fencing token; the switch and the flush check it, so a night that was stopped for a while
-and wakes up late changes nothing. Runs are numbered by a counter, never by a clock.
+Runs are numbered by a counter, never by a clock (`new_run` in nightly/lifecycle.py). Who may write is decided in nightly/night/lease.py.
 """
 
 from __future__ import annotations
 
-import fcntl
 import os
 import signal
-import socket
-import threading
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import orjson
-import redis
 from redis import Redis
-from redis.backoff import ExponentialBackoff
-from redis.retry import Retry
 
-from nightly.archive.segments import segment_runs
+from nightly.night.lease import Lease
 from nightly.night.progress import Reporter
 from nightly.night.target import Target, open_target
-from shared.config.ownership import OURS
 from shared.config.settings import Settings
-from shared.errors import InvalidInput, LeaseLost, NightRunning, RedisUnavailable
-from shared.release.manifest import Manifest
-from shared.system.files import commit_dir, fresh_dir, own_root, remove_halves, remove_tree, write_atomic
-from shared.wire import keys
-from shared.wire.values import RUNS, is_wrong_value, open_redis, shown
+from shared.system.files import commit_dir, fresh_dir, remove_tree, write_atomic
 
-RENEW_SECONDS = 20.0
 RESULT = "result.json"
 #: In the night's directory: what may be made anew at any time; the mirror's copies of files, while they are compared with ours or mended.
 CACHE, FETCHED, REPAIRING = "cache.sqlite", "mirror.tmp", "repair.tmp"
 STATE = "state.json"
 DONE = "done.json"
-#: How far the counter may be ahead of all runs that are known: a night that finds another one running counts, too, and `hmem forget` asks
-#: every two seconds.
-MOST_AHEAD = 100_000
-
-_RENEW = "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('EXPIRE', KEYS[1], ARGV[2]) end return 0"
-_TAKE_OVER = "if redis.call('GET', KEYS[1]) == ARGV[1] then redis.call('SET', KEYS[1], ARGV[2], 'EX', ARGV[3]) return 1 end return 0"
-_RELEASE = "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0"
-
-
-def connect(settings: Settings) -> Redis:
-    return open_redis(
-        settings.redis_url,
-        socket_timeout=60,
-        socket_connect_timeout=10,
-        health_check_interval=30,
-        retry=Retry(ExponentialBackoff(cap=2, base=0.1), 3),  # each request of the night may be repeated
-    )
-
-
-class Lease:
-    """The right to be the night, renewed in the background. `value` names token, host, directory and process."""
-
-    def __init__(self, client: Redis, night_dir: Path) -> None:
-        self._redis = client
-        self._place = f"{socket.gethostname()} {night_dir.resolve()}"
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._renew, daemon=True, name="lease")
-        self.token = 0
-        self.value = ""
-
-    def take(self) -> None:
-        self.token = self._next_token()
-        self.value = f"{self.token} {self._place} {os.getpid()}"
-        if (
-            not self._redis.set(keys.NIGHT_OWNER, self.value, nx=True, ex=keys.NIGHT_LEASE_TTL_SECONDS)
-            and not self._take_over()
-        ):
-            owner = shown(cast(bytes, self._redis.get(keys.NIGHT_OWNER) or b"another host"))
-            raise NightRunning(
-                f"Another night holds the lease ({owner}). Try again when it has ended; a dead one expires in 90 s. "
-                f"One that is there for longer while no night runs is no night's: redis-cli DEL {keys.NIGHT_OWNER}."
-            )
-        self._thread.start()
-
-    def _next_token(self) -> int:
-        """RedisUnavailable if what counts them is no count: nothing was begun, so that nothing keeps the number once it is gone."""
-        try:
-            token = self._redis.incr(keys.NIGHT_RUN)
-        except redis.ResponseError as error:
-            if not is_wrong_value(error):
-                raise
-            token = 0
-        if 0 < token < RUNS:
-            return token
-        raise RedisUnavailable(
-            f"{keys.NIGHT_RUN} in Redis is no count of nights: somebody else has written there. Remove it (redis-cli DEL {keys.NIGHT_RUN}) and "
-            "run the night again; it counts on from the newest run that archive, releases and nights know."
-        )
-
-    def _take_over(self) -> bool:
-        """From a night of this very directory: we hold its lock, so its process is dead."""
-        owner = cast(bytes | None, self._redis.get(keys.NIGHT_OWNER))
-        if owner is None or owner.decode("utf-8", "replace").partition(" ")[2].rpartition(" ")[0] != self._place:
-            return False
-        return bool(self._redis.eval(_TAKE_OVER, 1, keys.NIGHT_OWNER, owner, self.value, keys.NIGHT_LEASE_TTL_SECONDS))
-
-    def _renew(self) -> None:
-        while not self._stop.wait(RENEW_SECONDS):
-            try:
-                if not self._redis.eval(_RENEW, 1, keys.NIGHT_OWNER, self.value, keys.NIGHT_LEASE_TTL_SECONDS):
-                    return  # lost: the next check says so
-            except redis.RedisError:
-                continue  # `check` decides
-
-    def check(self) -> None:
-        """LeaseLost unless we still are the night."""
-        if cast(bytes | None, self._redis.get(keys.NIGHT_OWNER)) != self.value.encode():
-            raise LeaseLost(
-                "Another night took the lease while this one was stopped. Nothing more was changed; run it again."
-            )
-
-    def give_back(self) -> None:
-        self._stop.set()
-        try:
-            self._redis.eval(_RELEASE, 1, keys.NIGHT_OWNER, self.value)
-        except redis.RedisError:
-            return  # it expires by itself
 
 
 class Night:
@@ -220,21 +116,13 @@ def drop_bulk(folder: Path) -> None:
                     entry.unlink()
 
 
-def tidy(settings: Settings) -> None:
-    """Finish what a kill has left half-way: a file or a folder that never got its name, the bulk of closed nights."""
-    for name in (FETCHED, REPAIRING):  # copies of the mirror's files, perhaps from before something was erased
-        remove_tree(settings.hmem_night_dir / name)
-    for directory in (settings.hmem_night_dir / "archive", *nights_dir(settings).glob("[0-9]*")):
-        remove_halves(directory)
-    for folder in list(nights_dir(settings).iterdir()) if nights_dir(settings).is_dir() else []:
-        if folder.suffix == ".tmp":
-            remove_tree(folder)
-        elif (folder / DONE).exists():
-            drop_bulk(folder)
-
-
 def nights_dir(settings: Settings) -> Path:
     return settings.hmem_night_dir / "nights"
+
+
+def imports_dir(settings: Settings) -> Path:
+    """What a backfill has read and no night has archived yet (nightly/imports/staging.py)."""
+    return settings.hmem_night_dir / "imports"
 
 
 def night_runs(settings: Settings) -> list[int]:
@@ -249,89 +137,3 @@ def unfinished_run(settings: Settings) -> int | None:
     if not runs or (nights_dir(settings) / str(runs[-1]) / DONE).exists():
         return None
     return runs[-1]
-
-
-def overtaken(settings: Settings, run: int, current: Manifest | None) -> str | None:
-    """Why an unfinished night cannot be finished any more, or None: another release became current after it had begun."""
-    folder = nights_dir(settings) / str(run)
-    if (folder / "publish").is_dir():
-        return None
-    now = current.run if current else None
-    parent = orjson.loads((folder / STATE).read_bytes())["parent"]
-    return None if now in (parent, run) else f"release {now} became current after it had begun"
-
-
-def abandon(settings: Settings, run: int, why: str) -> None:
-    """Close an overtaken night; the next one exports whatever still stands in Redis."""
-    write_atomic(
-        nights_dir(settings) / str(run) / DONE, orjson.dumps({"run": run, "abandoned": why, "finished_at": time.time()})
-    )
-    drop_bulk(nights_dir(settings) / str(run))
-
-
-def new_run(settings: Settings, token: int, current: Manifest | None, newest: int) -> int:
-    """A run above every one that this host, the day host (`newest`: also beside the current release) or the counter knows.
-
-    A counter that is far ahead of all of them counts no nights, and is passed over: a run is for ever, and each later one is above it.
-    """
-    published = current.run if current else 0
-    known = [0, *night_runs(settings), *segment_runs(settings.hmem_night_dir / "archive"), published, newest]
-    follows = max(known) + 1
-    return max(follows, token) if token <= follows + MOST_AHEAD else follows
-
-
-def create_folder(settings: Settings, run: int, current: Manifest | None, *, rebuild: bool = False) -> Path:
-    """A new night's folder, with its state; appears whole or not at all."""
-    parent = current.run if current else None
-    temporary = fresh_dir(nights_dir(settings) / f"{run}.tmp")
-    state = {"run": run, "parent": parent, "started_at": time.time(), "rebuild": rebuild}
-    write_atomic(temporary / STATE, orjson.dumps(state, option=orjson.OPT_INDENT_2))
-    folder = nights_dir(settings) / str(run)
-    commit_dir(temporary, folder)
-    return folder
-
-
-@contextmanager
-def night_lock(settings: Settings) -> Iterator[None]:
-    """Hold the lock of the night directory, or NightRunning. The kernel frees it, however its holder ends.
-
-    StorageError if it, or one of ours in it, must not be used: every command that changes something there comes through here.
-    """
-    with (own_root(settings.hmem_night_dir, OURS["hmem_night_dir"]) / "lock").open("w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise NightRunning(
-                f"A night is running on {settings.hmem_night_dir}. Wait for it; hmem-night status shows its steps."
-            ) from error
-        yield
-
-
-@contextmanager
-def only_night(settings: Settings) -> Iterator[tuple[Redis, Lease]]:
-    """Hold the lock of the night directory and the lease in Redis, or NightRunning."""
-    with night_lock(settings):
-        client = connect(settings)
-        lease = Lease(client, settings.hmem_night_dir)
-        lease.take()
-        try:
-            yield client, lease
-        finally:
-            lease.give_back()
-            client.close()
-
-
-def discard_from(night: Night, steps: list[str]) -> None:
-    """Forget the outputs of these steps, so that they run again; not of those whose segment is written and stays."""
-    if "archive" in steps and night.run in segment_runs(night.archive_dir):
-        raise InvalidInput(
-            f"Night {night.run} has archived its turns; that is not done twice. Use --from chunk, or a later step."
-        )
-    for step in reversed(
-        steps
-    ):  # the last first, each out of sight before it is removed: a kill leaves no half output behind
-        if night.is_done(step):
-            remove_tree(night.folder / f"{step}.tmp")
-            night.output(step).rename(night.folder / f"{step}.tmp")
-            remove_tree(night.folder / f"{step}.tmp")
-    (night.folder / DONE).unlink(missing_ok=True)

@@ -18,12 +18,12 @@ from nightly.index.servers import make_room
 from nightly.night.folder import Night
 from shared.release.integrity import refuse_leftovers
 from shared.release.manifest import LEXICAL, PLACES
-from shared.release.parts import part_files
+from shared.release.parts import Earlier, part_files
 from shared.search import lexical
 from shared.system.files import make_dir, remove_tree
 from shared.turns.chunking import CHUNKER_VERSION
-from shared.vectors.base import Builder, Checked, Earlier
-from shared.vectors.builders import SERVED, builder_of
+from shared.vectors.base import Builder, Checked
+from shared.vectors.registry import SERVED, builder_of
 
 #: Private copies that the proofs are made on, and indexes that are taken over whole; gone before the step is committed.
 PROOF, EARLIER = "proof", "earlier"

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from nightly.index.chunk_file import read_chunks
 from nightly.night.folder import CACHE, Night
-from shared.embedding.models import Embedder, open_embedder
+from shared.embedding.models import Embedder
+from shared.embedding.open import open_embedder
 from shared.errors import EmbeddingError
 
 if TYPE_CHECKING:

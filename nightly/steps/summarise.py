@@ -22,10 +22,10 @@ from nightly.summaries.missing_facts import put_back
 from nightly.summaries.model_writer import WRITTEN_CHARACTERS, SummaryWriter
 from shared.ranking.extractive_summary import KINDS, Sentence, summarise
 from shared.release.manifest import summary_file
-from shared.search.lexical import Chunk
 from shared.system.files import make_dir, write_atomic
 from shared.text.format import date_text, one_line, shorten
 from shared.text.marks import harmless
+from shared.turns.chunk import Chunk
 from shared.turns.origin_words import replying
 from shared.turns.speakers import label, namesakes
 

@@ -25,7 +25,7 @@ def compare(existing: int, new: int, chats: int, touched: int, rounds: int) -> N
     the hash of every byte of it. The vectors are seeded random unit vectors; the new ones go to `touched` chats.
     """
     from nightly.index.previous import hash_files
-    from shared.vectors.base import Earlier
+    from shared.release.parts import Earlier
     from shared.vectors.chroma import ChromaBuilder
 
     old, whole = _made_up(existing, new, chats, touched)

@@ -103,7 +103,7 @@ def _fill_cache(night_dir: Path, history: Path) -> None:
     from nightly.index.vector_cache import VectorCache
     from nightly.night.folder import CACHE
     from shared.config.settings import load_settings
-    from shared.embedding.models import open_embedder
+    from shared.embedding.open import open_embedder
     from shared.turns.chunking import chunks_of, indexed_text
     from shared.turns.records import Turn
 

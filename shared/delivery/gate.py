@@ -18,7 +18,7 @@ from itertools import chain, islice, zip_longest
 from typing import Any
 
 from shared.release.manifest import Manifest
-from shared.search.lexical import Chunk
+from shared.turns.chunk import Chunk
 
 #: Questions at most, and chats at most that they come from: seconds, also where each chat is an index of its own.
 PROBES = 100

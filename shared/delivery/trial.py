@@ -18,9 +18,10 @@ from shared.config.settings import load_settings
 from shared.delivery import gate
 from shared.errors import HmemError, ReleaseRefused
 from shared.release.manifest import LEXICAL, parts_of, read_manifest
-from shared.search.lexical import Chunk, LexicalIndex
+from shared.search.lexical import LexicalIndex
 from shared.search.recall import OpenRelease
 from shared.system.privileges import close_to_others
+from shared.turns.chunk import Chunk
 
 #: Chats that are asked, spread over all; a probe, not a proof (the hashes prove the content).
 PROBED_CHATS = 50

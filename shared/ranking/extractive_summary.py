@@ -16,8 +16,8 @@ from dataclasses import dataclass
 
 from shared.ranking.question import QUESTION_WORDS
 from shared.ranking.summary_words import AHEAD, CHATTER, DONE, OWN, WHEN
-from shared.search.lexical import Chunk
 from shared.text.format import one_line, shorten
+from shared.turns.chunk import Chunk
 from shared.turns.chunking import sentences
 from shared.turns.speakers import namesakes
 

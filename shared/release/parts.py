@@ -9,18 +9,29 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from shared.errors import StorageError
 from shared.system.files import make_dir
 
-if TYPE_CHECKING:
-    from shared.vectors.base import Earlier
-
 #: Parts of one level that become one of the next, and the rows below which all parts are of the lowest level.
 FANOUT, LEAST_ROWS = 8, 4096
 SUFFIX = ".sqlite"
+
+
+@dataclass(frozen=True)
+class Earlier:
+    """An index of an earlier night, whole and as it was proven, that a new one may take over. Its files are never written to again.
+
+    `held` are the chunks in it by chat, all of them still wanted with the same vector. An index in parts has them in `parts` (names of
+    files; others may lie beside them); any other is taken over whole or not at all.
+    """
+
+    path: Path
+    held: Mapping[str, AbstractSet[str]]
+    parts: tuple[str, ...] = ()
 
 
 def level(rows: int) -> int:

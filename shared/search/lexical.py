@@ -23,13 +23,12 @@ from shared.errors import LedgerMismatch
 from shared.ranking.question import Match, query_terms, query_words
 from shared.release.integrity import check_database, damage_named, open_closed
 from shared.release.parts import begin, new_part, part_files
-from shared.turns.chunk import COLUMNS, chunk_of, values_of
-from shared.turns.chunk import Chunk as Chunk
+from shared.turns.chunk import COLUMNS, Chunk, chunk_of, values_of
 
 if TYPE_CHECKING:
     from shared.ranking.scoring import Posting
+    from shared.release.parts import Earlier
     from shared.search.chat_items import ChatCache, ChatItems, Stretch, Tokeniser
-    from shared.vectors.base import Earlier
 
 #: Raise it when a part is laid out in another way, or would hold other rows of the same chunks.
 LAYOUT = 3

@@ -19,9 +19,10 @@ from zoneinfo import ZoneInfo
 
 from shared.ranking.injection import Evidence, may_be_foreign, read_message
 from shared.ranking.question import WEIGHTS, asks_when, groups, meant_speakers, query_words
-from shared.search.lexical import Chunk, LexicalIndex
+from shared.search.lexical import LexicalIndex
 from shared.search.word_lookup import WordLookup
 from shared.text.function_words import SHOWN_BY
+from shared.turns.chunk import Chunk
 from shared.turns.message_origin import Origin
 from shared.vectors.base import MemoryBackend
 

@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from shared.ranking.scoring import Array, Features, Integers, Neighbours, Posting
 from shared.search.chat_items import ChatItems, Items
 from shared.search.day_items import DayItems, order_of
-from shared.search.lexical import Chunk
 from shared.search.lookup import Hidden
+from shared.turns.chunk import Chunk
 from shared.turns.speakers import Speaker
 
 #: Merged chats that are kept: those asked for last, up to so many bytes and chats. One of 100,000 items takes 7 MB, one of 600 takes 45 KB.

@@ -32,9 +32,8 @@ from shared.release.retention import reading
 from shared.search.lexical import LexicalIndex
 from shared.search.lookup import Asked, Hidden, Hit, Recalled, Sources, VectorOf, look_up
 from shared.turns.records import Turn
-from shared.vectors.base import MemoryBackend
-from shared.vectors.choose import backend_of
-from shared.vectors.null import NullBackend
+from shared.vectors.base import MemoryBackend, NullBackend
+from shared.vectors.registry import backend_of
 
 if TYPE_CHECKING:
     from shared.search.chat_items import Tokeniser

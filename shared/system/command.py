@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import logging
 import os
 import sqlite3
 import sys
@@ -11,13 +12,13 @@ from pathlib import Path
 
 import orjson
 import redis
+import structlog
 import typer
 
 from shared.config import credentials
 from shared.config.packages import how_to_add, part_of
 from shared.config.settings import Settings, load_settings
 from shared.errors import HmemError, RedisUnavailable, SettingsError, StorageError
-from shared.system.logs import configure_logs
 from shared.system.privileges import act_as_owner_of, close_to_others, is_to_change_user
 from shared.wire.values import is_wrong_value
 
@@ -76,6 +77,25 @@ def run_command(app: typer.Typer) -> None:
             raise
         typer.echo(f"{type(ours).__name__}: {ours}", err=True)
         raise SystemExit(ours.exit_code) from error
+
+
+def configure_logs(settings: Settings) -> None:
+    """Structured lines on standard error: for people by default, as JSON with LOG_JSON=1. No message text is ever logged."""
+    level = logging.getLevelNamesMapping()[settings.log_level.upper()]
+    renderer: structlog.typing.Processor = structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())
+    if settings.log_json:
+        renderer = structlog.processors.JSONRenderer()
+    structlog.configure(
+        processors=[
+            structlog.contextvars.merge_contextvars,
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            structlog.processors.format_exc_info,
+            renderer,
+        ],
+        wrapper_class=structlog.make_filtering_bound_logger(level),
+        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+    )
 
 
 def end_with(errors: Iterable[HmemError]) -> None:

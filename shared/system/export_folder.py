@@ -12,6 +12,7 @@ from zoneinfo import ZoneInfo
 
 from shared.errors import InvalidInput
 from shared.system.files import PrivateDir, commit_dir, make_dir, remove_tree
+from shared.turns.records import RecordRefused, loads_object, turn_key
 
 README = "README.txt"
 #: First line of every export's README.txt: what has it may be replaced.
@@ -70,3 +71,19 @@ def private_file(path: Path) -> IO[bytes]:
     """A new file for its owner alone, open for writing; its directory is made if it is missing."""
     make_dir(path.parent)
     return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb")
+
+
+def bare_line(key: bytes, value: bytes) -> bytes | None:
+    """The value of a turn's key if it can stand as a line by itself, else None: then its key, and perhaps its bytes, must be written around it.
+
+    It can if it is a JSON object on one line that names task id and role as its key does. `kind` marks the lines that hold more than a
+    value, so a value with a field of this name is none of them; a reader may strip a line, so none begins or ends with a blank.
+    """
+    if value[:1] != b"{" or value[-1:] != b"}" or b"\n" in value or b"\r" in value:
+        return None
+    try:
+        record = loads_object(value)
+        named = turn_key(key)
+    except RecordRefused:
+        return None
+    return value if (record.get("task_id"), record.get("role")) == named and "kind" not in record else None

@@ -12,8 +12,8 @@ from dataclasses import replace
 from datetime import datetime
 from zoneinfo import ZoneInfo
 
-from shared.search.lexical import Chunk
 from shared.text.format import one_line, shorten
+from shared.turns.chunk import Chunk
 from shared.turns.message_origin import NOWHERE, Origin
 from shared.turns.origin_words import author_of, said_by
 from shared.turns.records import Turn

@@ -9,8 +9,8 @@ from shared.config.settings import Settings
 from shared.errors import HmemError
 from shared.release.manifest import PLACES
 from shared.vectors.base import ServedBuilder
-from shared.vectors.builders import SERVED, served_builder_of
 from shared.vectors.on_server import served_names
+from shared.vectors.registry import SERVED, served_builder_of
 
 #: In HMEM_NIGHT_DIR: where indexes of ours are (nightly/index/servers.py).
 SERVERS_FILE = "servers.json"

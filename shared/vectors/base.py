@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
+from shared.config.packages import INDEX_PARTS, how_to_add, missing_package
+from shared.errors import SettingsError
 from shared.ranking.question import Match
 
 if TYPE_CHECKING:
     from shared.embedding.models import Vectors
+    from shared.release.parts import Earlier
 
 
 class MemoryBackend(Protocol):
@@ -43,6 +45,37 @@ class MemoryBackend(Protocol):
     def close(self) -> None: ...
 
 
+class NullBackend:
+    """No vectors: keyword search and summaries still work. `why` says why there are none."""
+
+    def __init__(self, why: str) -> None:
+        self._why = why
+
+    def search(self, query: str, chat_id: str, k: int) -> list[Match]:  # noqa: ARG002 - the interface's signature
+        return []
+
+    def similarities(self, query: str, chat_id: str, chunk_ids: Sequence[str]) -> Vectors:  # noqa: ARG002
+        import numpy as np  # late: a day without vectors does without it
+
+        return np.full(len(chunk_ids), np.nan, dtype=np.float32)
+
+    def vector(self, query: str) -> Vectors | None:  # noqa: ARG002
+        return None
+
+    def is_available(self) -> bool:
+        return False
+
+    @property
+    def why_not(self) -> str | None:
+        return self._why
+
+    def open(self) -> None:
+        """Nothing to open."""
+
+    def close(self) -> None:
+        """Nothing to close."""
+
+
 @dataclass(frozen=True)
 class Corpus:
     """What an index is built from: of each chat the distinct vectors, each under the id of the first chunk that has it.
@@ -61,19 +94,6 @@ class Corpus:
 
     def __len__(self) -> int:
         return sum(len(ids) for ids, _ in self.chats.values())
-
-
-@dataclass(frozen=True)
-class Earlier:
-    """An index of an earlier night, whole and as it was proven, that a new one may take over. Its files are never written to again.
-
-    `held` are the chunks in it by chat, all of them still wanted with the same vector. An index in parts has them in `parts` (names of
-    files; others may lie beside them); any other is taken over whole or not at all.
-    """
-
-    path: Path
-    held: Mapping[str, AbstractSet[str]]
-    parts: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -128,3 +148,15 @@ class ServedBuilder(Builder, Protocol):
     def sweep(self, named: Collection[str], newest: int | None = None) -> list[str]:
         """Remove those; the names of those that went."""
         ...
+
+
+def how_to_install(index: str) -> str | None:
+    """What to do where the library of this index is missing; None where it is there, or none is needed."""
+    part = INDEX_PARTS.get(index)
+    return how_to_add(part) if part and missing_package(part) else None
+
+
+def refuse_without_library(index: str) -> None:
+    """SettingsError unless it is there."""
+    if how := how_to_install(index):
+        raise SettingsError(f"NIGHT_INDEXES names {index}, which is not installed. Change it, or {how}.")

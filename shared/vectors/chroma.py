@@ -24,9 +24,9 @@ from shared.errors import ReleaseRefused, StorageError
 from shared.ranking.question import Match
 from shared.release.integrity import check_database, damage_named, open_closed, private_copy, refuse_leftovers
 from shared.release.manifest import CHROMA, verify
+from shared.release.parts import Earlier
 from shared.system.files import PrivateDir, make_dir
-from shared.vectors.base import Checked, Corpus, Earlier
-from shared.vectors.libraries import refuse_without_library
+from shared.vectors.base import Checked, Corpus, refuse_without_library
 from shared.vectors.searching import AskingBackend
 
 if TYPE_CHECKING:

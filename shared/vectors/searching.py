@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, ClassVar
 from weakref import WeakKeyDictionary
 
 from shared.config.settings import Settings
-from shared.embedding.models import Embedder, EmbeddingIdentity, open_embedder
+from shared.embedding.models import Embedder, EmbeddingIdentity
+from shared.embedding.open import open_embedder
 from shared.errors import HmemError
 from shared.ranking.question import Match
-from shared.vectors.libraries import how_to_install
+from shared.vectors.base import how_to_install
 
 if TYPE_CHECKING:
     from shared.embedding.models import Vectors

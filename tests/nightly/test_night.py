@@ -372,7 +372,7 @@ def test_a_dispatcher_that_does_not_follow_switches_back(light: World) -> None:
 
 
 def test_a_second_night_is_told_to_wait(light: World) -> None:
-    from nightly.night.folder import only_night
+    from nightly.night.lease import only_night
 
     with only_night(light.settings()):
         done = light.command("hmem-night", "run", check=False)

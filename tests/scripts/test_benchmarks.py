@@ -22,7 +22,7 @@ from scripts.benchmarks.indexes.corpus import MOST_EMBEDDED, CorpusMaker, Shape,
 from scripts.benchmarks.indexes.measure import Bench, K, Plan, Row, recall
 from scripts.benchmarks.indexes.plot import PANELS, plot
 from shared.config.settings import INDEXES, load_settings
-from shared.embedding.models import open_embedder
+from shared.embedding.open import open_embedder
 from shared.errors import InvalidInput
 from tests.conftest import REPOSITORY, World, wait_for
 from tests.servers.redisearch import redis_settings

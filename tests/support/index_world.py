@@ -14,11 +14,11 @@ from shared.config.settings import Settings, load_settings
 from shared.embedding.models import DocumentVectors, EmbeddingIdentity
 from shared.errors import EmbeddingError
 from shared.release.manifest import LEXICAL, PLACES, Manifest, read_manifest, seal
+from shared.release.parts import Earlier
 from shared.search import lexical
-from shared.search.lexical import Chunk
-from shared.vectors.base import Corpus, Earlier
-from shared.vectors.builders import builder_of
-from shared.vectors.choose import backend_of
+from shared.turns.chunk import Chunk
+from shared.vectors.base import Corpus
+from shared.vectors.registry import backend_of, builder_of
 from shared.vectors.searching import AskingBackend
 
 if TYPE_CHECKING:

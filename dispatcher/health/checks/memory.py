@@ -12,7 +12,8 @@ from dispatcher.health.findings import Fault, Finding, Setup, ok, problem, skipp
 from dispatcher.health.status import pin_sentence
 from dispatcher.memory.tombstones import Forgotten
 from shared.config.settings import Settings
-from shared.embedding.models import Embedder, open_embedder
+from shared.embedding.models import Embedder
+from shared.embedding.open import open_embedder
 from shared.errors import IndexServerAway, MemoryStale, ReleaseRefused, SettingsError
 from shared.release.manifest import (
     LEXICAL,
@@ -28,9 +29,8 @@ from shared.release.manifest import (
 from shared.release.parts import part_files
 from shared.release.retention import read_pin
 from shared.text.format import zoned_text
-from shared.vectors.builders import SERVED
-from shared.vectors.choose import backend_of
-from shared.vectors.libraries import how_to_install
+from shared.vectors.base import how_to_install
+from shared.vectors.registry import SERVED, backend_of
 from shared.vectors.searching import AskingBackend
 from shared.wire import keys
 

@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Any
 from dispatcher.memory.embedder import packed, unpacked
 from dispatcher.memory.relevance import Relevance, coverage, relevance
 from dispatcher.memory.typed.judging import Draft, Drafting, Verdict, judged
-from dispatcher.memory.typed.search import MemoryWords
 from dispatcher.memory.typed.text import Kept
+from dispatcher.memory.typed.word_index import MemoryWords
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection

@@ -25,12 +25,12 @@ from scripts.benchmarks.indexes.probe import Task, identity, release_of
 from shared.config.credentials import for_child
 from shared.config.settings import INDEXES, Settings
 from shared.delivery.transfer import copy_command, moved_bytes
-from shared.embedding.models import open_embedder
+from shared.embedding.open import open_embedder
 from shared.errors import HmemError, InvalidInput, StorageError
 from shared.release.manifest import PLACES, Manifest, seal
 from shared.system.files import make_dir, remove_tree
 from shared.system.processes import last_line, module_command, run_bounded
-from shared.vectors.builders import SERVED, builder_of, served_builder_of
+from shared.vectors.registry import SERVED, builder_of, served_builder_of
 
 if TYPE_CHECKING:
     from shared.embedding.models import Vectors

@@ -24,10 +24,9 @@ from shared.config.settings import Settings, load_settings
 from shared.embedding.models import DocumentVectors, EmbeddingIdentity
 from shared.errors import EmbeddingError, HmemError
 from shared.release.manifest import PLACES, read_manifest
+from shared.release.parts import Earlier
 from shared.system.privileges import close_to_others
-from shared.vectors.base import Earlier
-from shared.vectors.builders import builder_of
-from shared.vectors.choose import backend_of
+from shared.vectors.registry import backend_of, builder_of
 from shared.vectors.searching import AskingBackend
 
 if TYPE_CHECKING:

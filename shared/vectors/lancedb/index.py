@@ -27,8 +27,9 @@ from shared.embedding.models import EmbeddingIdentity
 from shared.errors import HmemError, StorageError
 from shared.ranking.question import Match
 from shared.release.manifest import LANCEDB, verify
+from shared.release.parts import Earlier
 from shared.system.files import PrivateDir, make_dir
-from shared.vectors.base import Checked, Corpus, Earlier
+from shared.vectors.base import Checked, Corpus, refuse_without_library
 from shared.vectors.lancedb.tables import (
     BLOCK_ROWS,
     CHATS,
@@ -42,7 +43,6 @@ from shared.vectors.lancedb.tables import (
     stored_vectors,
     table_dir,
 )
-from shared.vectors.libraries import refuse_without_library
 from shared.vectors.searching import AskingBackend
 from shared.vectors.sqlite.files import STORED
 

@@ -28,9 +28,9 @@ from shared.config.settings import Settings
 from shared.embedding.models import EmbeddingIdentity
 from shared.errors import IndexServerAway, ReleaseRefused, SettingsError
 from shared.ranking.question import Match
+from shared.release.parts import Earlier
 from shared.vectors import on_server
-from shared.vectors.base import Checked, Corpus, Earlier
-from shared.vectors.libraries import refuse_without_library
+from shared.vectors.base import Checked, Corpus, refuse_without_library
 from shared.vectors.on_server import SELF_CHECK_EVERY, Served, ServedBackend, is_left_over, read_served
 from shared.vectors.qdrant.server import NoAnswer, SharedClient, answered, client_of, patiently
 

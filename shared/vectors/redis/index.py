@@ -27,8 +27,8 @@ from shared.config.settings import Settings
 from shared.embedding.models import EmbeddingIdentity
 from shared.errors import IndexServerAway, ReleaseRefused, SettingsError
 from shared.ranking.question import Match
-from shared.vectors.base import Checked, Corpus, Earlier
-from shared.vectors.libraries import refuse_without_library
+from shared.release.parts import Earlier
+from shared.vectors.base import Checked, Corpus, refuse_without_library
 from shared.vectors.on_server import (
     DAY_SECONDS,
     NIGHT_SECONDS,

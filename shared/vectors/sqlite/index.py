@@ -20,8 +20,8 @@ from shared.errors import ReleaseRefused
 from shared.ranking.question import Match
 from shared.release.integrity import check_database, damage_named
 from shared.release.manifest import VECTORS, parts_of, verify
-from shared.release.parts import begin, new_part, part_files
-from shared.vectors.base import Checked, Corpus, Earlier
+from shared.release.parts import Earlier, begin, new_part, part_files
+from shared.vectors.base import Checked, Corpus
 from shared.vectors.searching import AskingBackend
 from shared.vectors.sqlite.chats import ChatVectors
 from shared.vectors.sqlite.files import (

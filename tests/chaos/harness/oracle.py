@@ -19,8 +19,9 @@ import orjson
 from nightly.archive.segments import RawRecord, read_segment
 from shared.errors import HmemError
 from shared.release.manifest import Manifest, current_release, verify
-from shared.search.lexical import Chunk, LexicalIndex
+from shared.search.lexical import LexicalIndex
 from shared.search.recall import OpenRelease
+from shared.turns.chunk import Chunk
 from shared.turns.chunking import chunks_of
 from shared.turns.records import RecordRefused, Turn
 from tests.chaos.harness.report import Outcome

@@ -28,7 +28,7 @@ from shared.search.merge import MergedCache
 from shared.search.recall import DayRecall, OpenRelease
 from shared.turns.chunking import chunks_of, indexed_text
 from shared.turns.records import Turn
-from shared.vectors.null import NullBackend
+from shared.vectors.base import NullBackend
 from tests.conftest import World
 
 UTC = ZoneInfo("UTC")

@@ -28,10 +28,10 @@ from dispatcher.prompt.budget import (
 from dispatcher.prompt.render import Part, render, render_message
 from shared.config.settings import load_settings
 from shared.ranking.injection import Evidence, read_message
-from shared.search.lexical import Chunk
 from shared.search.recall import Hit, Recalled
 from shared.text.format import CHARACTERS_PER_TOKEN, day_text
 from shared.text.marks import harmless
+from shared.turns.chunk import Chunk
 from tests.conftest import World
 
 PROPERTY = settings(max_examples=60, deadline=None)

@@ -8,7 +8,7 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from shared.ranking.extractive_summary import summarise
-from shared.search.lexical import Chunk
+from shared.turns.chunk import Chunk
 from shared.turns.chunking import PASSAGE_CHARACTERS, QUOTE_CHARACTERS, chunks_of, indexed_text
 from shared.turns.conversation import conversation
 from shared.turns.records import Turn

@@ -25,7 +25,8 @@ from nightly.archive.segments import (
 )
 from nightly.imports.candidates import Candidate
 from nightly.imports.sieve import Sieve, Verdict
-from nightly.imports.staging import imports_dir, stage
+from nightly.imports.staging import stage
+from nightly.night.folder import imports_dir
 from shared.system.files import sha256_file
 from shared.system.processes import last_words
 from shared.turns.records import Tombstone, Turn, dumps

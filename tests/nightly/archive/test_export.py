@@ -23,10 +23,10 @@ from nightly.night.progress import Item, Reporter
 from shared.errors import ArchiveDamaged, InvalidInput, NightRunning
 from shared.release.manifest import LEXICAL
 from shared.search.lexical import LexicalIndex
+from shared.system.export_folder import bare_line
 from shared.system.files import safe_name
 from shared.turns.conversation import conversation, inline, quoted
 from shared.turns.records import Tombstone, Turn, dumps
-from shared.turns.turn_line import bare_line
 from tests.conftest import REPOSITORY, World
 
 UTC = ZoneInfo("UTC")

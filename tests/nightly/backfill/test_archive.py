@@ -18,7 +18,8 @@ from dispatcher.health.findings import Fault, Finding, Setup
 from nightly import pipeline
 from nightly.backfill import archive
 from nightly.backfill.archive import rebuild_archive
-from nightly.night.folder import only_night, unfinished_run
+from nightly.night.folder import unfinished_run
+from nightly.night.lease import only_night
 from nightly.night.progress import Reporter
 from shared.embedding.local import LocalEmbedder
 from shared.embedding.models import EmbeddingIdentity, known_model

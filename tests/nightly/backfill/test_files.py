@@ -13,8 +13,9 @@ import pytest
 
 from nightly.archive.segments import RawRecord, read_archive, segment_name, write_segment
 from nightly.backfill import files as intake
-from nightly.imports.staging import imports_dir, staged_files
-from nightly.night.folder import night_lock
+from nightly.imports.staging import staged_files
+from nightly.night.folder import imports_dir
+from nightly.night.lease import night_lock
 from nightly.night.progress import Reporter
 from shared.errors import InvalidInput
 from shared.turns.records import Tombstone, Turn

@@ -14,7 +14,8 @@ from nightly.archive.segments import Archive, ArchivedTurn, Erased, RawRecord, W
 from nightly.imports.candidates import Candidate, turn_candidate
 from nightly.imports.matching import NEAR_SECONDS, letters
 from nightly.imports.sieve import Sieve, Verdict
-from nightly.imports.staging import StagedUnreadable, imports_dir, read_staged, sift_by_unit, stage, staged_files
+from nightly.imports.staging import StagedUnreadable, read_staged, sift_by_unit, stage, staged_files
+from nightly.night.folder import imports_dir
 from shared.turns.records import Tombstone, Turn
 from tests.conftest import World
 

@@ -23,15 +23,16 @@ from redis import Redis
 from nightly.index import previous
 from nightly.index.chunk_file import CHUNKS, COLUMNS, read_columns, write_columns
 from nightly.index.rows import read_rows
-from nightly.night.folder import STATE, Lease, Night
+from nightly.night.folder import STATE, Night
+from nightly.night.lease import Lease
 from nightly.night.progress import Reporter
 from nightly.steps import build
 from shared.config.settings import load_settings
 from shared.errors import HmemError, LedgerMismatch, ReleaseRefused, StorageError
 from shared.release.manifest import CHROMA, LEXICAL, PLACES, VECTORS, list_files
 from shared.search import lexical
-from shared.search.lexical import Chunk
 from shared.system.files import make_dir, sha256_file
+from shared.turns.chunk import Chunk
 from shared.vectors import chroma
 from shared.vectors.base import Corpus
 from shared.vectors.chroma import ChromaBuilder

@@ -13,7 +13,8 @@ from dispatcher.forget.steps import open_hands
 from dispatcher.health.checks.host import check_directories
 from dispatcher.health.findings import Setup
 from dispatcher.releases.manage import prune
-from nightly.imports.staging import imports_dir, stage
+from nightly.imports.staging import stage
+from nightly.night.folder import imports_dir
 from shared.config.ownership import OURS, trusted_owners, unsafe
 from shared.delivery.receiver import Receiver
 from shared.errors import StorageError

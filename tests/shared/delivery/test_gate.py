@@ -8,8 +8,8 @@ import pytest
 
 from shared.delivery import gate, receiver
 from shared.errors import ReleaseRefused
-from shared.search.lexical import Chunk
 from shared.turns import chunking
+from shared.turns.chunk import Chunk
 from tests.conftest import World
 
 FINDS, MISSES = True, False

@@ -14,7 +14,8 @@ import pytest
 
 from shared.config.settings import load_settings
 from shared.embedding.local import MODEL_DIR, LocalEmbedder
-from shared.embedding.models import KNOWN_MODELS, LOCAL_MODEL, EmbeddingIdentity, known_model, open_embedder
+from shared.embedding.models import KNOWN_MODELS, LOCAL_MODEL, EmbeddingIdentity, known_model
+from shared.embedding.open import open_embedder
 from shared.errors import SettingsError
 from tests.conftest import REPOSITORY
 

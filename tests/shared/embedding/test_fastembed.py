@@ -22,7 +22,8 @@ from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processor
 from shared.config.settings import load_settings
 from shared.embedding.fastembed import FastembedEmbedder, _described, cache_of, fetch
 from shared.embedding.local import MODEL_DIR, LocalEmbedder
-from shared.embedding.models import KNOWN_MODELS, LOCAL_MODEL, KnownModel, known_model, open_embedder
+from shared.embedding.models import KNOWN_MODELS, LOCAL_MODEL, KnownModel, known_model
+from shared.embedding.open import open_embedder
 from shared.embedding.probes import PROBE_TEXTS, prove
 from shared.errors import EmbeddingError, SettingsError
 from shared.search.recall import OpenRelease

@@ -15,14 +15,15 @@ from nightly.cli.pull import pull_missing
 from nightly.night.progress import Reporter
 from nightly.steps import embed
 from shared.embedding.local import LocalEmbedder
-from shared.embedding.models import KNOWN_MODELS, LOCAL_MODEL, Embedder, known_model, open_embedder
+from shared.embedding.models import KNOWN_MODELS, LOCAL_MODEL, Embedder, known_model
 from shared.embedding.ollama import CONTROL_TEXT, OllamaEmbedder
 from shared.embedding.ollama_server import OllamaServer, Patience
+from shared.embedding.open import open_embedder
 from shared.embedding.probes import PROBE_TEXTS, difference, prove
 from shared.errors import EmbeddingError, SettingsError
 from shared.release.manifest import Manifest, read_manifest
 from shared.search.recall import OpenRelease
-from shared.vectors.choose import backend_of
+from shared.vectors.registry import backend_of
 from tests.conftest import World, free_port
 from tests.servers.ollama_api import DIGEST, OllamaApi
 from tests.shared.embedding.test_embedding import PAIRS

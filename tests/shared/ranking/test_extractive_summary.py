@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from nightly.steps import summarise
 from shared.ranking.extractive_summary import AROUND, LONGEST_SENTENCE, SUMMARY_CHARACTERS, TOPICS, Sentence
 from shared.ranking.extractive_summary import summarise as extract
-from shared.search.lexical import Chunk
+from shared.turns.chunk import Chunk
 from shared.turns.chunking import chunks_of
 from shared.turns.records import Turn
 

@@ -23,10 +23,10 @@ from shared.ranking.injection import Decision, Evidence, decide, may_be_foreign,
 from shared.ranking.question import query_words
 from shared.release.manifest import current_release
 from shared.search.choosing import FALL_OFF, chosen, most_telling, only_asks, repeats
-from shared.search.lexical import Chunk
 from shared.search.recall import Hit, OpenRelease
 from shared.text.function_words import language_of
 from shared.text.stemming import alike
+from shared.turns.chunk import Chunk
 from shared.turns.records import dumps
 from tests.conftest import REPOSITORY, World
 

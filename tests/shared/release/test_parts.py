@@ -25,8 +25,9 @@ from shared.release import parts
 from shared.release.manifest import LEXICAL, VECTORS, Manifest, seal
 from shared.release.parts import FANOUT, LEAST_ROWS, absorbed, level, new_part, part_files
 from shared.search import lexical
-from shared.search.lexical import Chunk, LexicalIndex
+from shared.search.lexical import LexicalIndex
 from shared.search.recall import OpenRelease
+from shared.turns.chunk import Chunk
 from shared.turns.chunking import chunks_of
 from shared.turns.records import Turn
 from shared.vectors import searching

@@ -26,7 +26,8 @@ from shared.embedding.models import DocumentVectors, EmbeddingIdentity
 from shared.errors import EmbeddingError
 from shared.search import chat_items, lexical
 from shared.search.chat_items import FEW_TEXTS, Tokeniser
-from shared.search.lexical import Chunk, LexicalIndex, build
+from shared.search.lexical import LexicalIndex, build
+from shared.turns.chunk import Chunk
 from shared.turns.records import Turn, loads_object
 from shared.vectors.searching import Asker
 from tests.conftest import wait_for

@@ -15,8 +15,9 @@ from shared.errors import LedgerMismatch
 from shared.ranking.question import MAX_TERMS, query_terms
 from shared.release.integrity import open_closed
 from shared.search.chat_items import ChatCache, ChatItems, chat_items, read_rows
-from shared.search.lexical import Chunk, LexicalIndex, build, check
+from shared.search.lexical import LexicalIndex, build, check
 from shared.system.files import sha256_file
+from shared.turns.chunk import Chunk
 
 PROPERTY = settings(max_examples=60, deadline=None)
 CHATS = ["9912", "-100123", "c1", "c2", "A", "a", 'q"uote', "chat:c1", "* OR 1", "%", "чат"]

@@ -13,7 +13,8 @@ import pytest
 
 from dispatcher.cli.search import find
 from dispatcher.memory.day import Day
-from dispatcher.memory.typed.search import MemoryHit, MemoryWords, among
+from dispatcher.memory.typed.search import MemoryHit, among
+from dispatcher.memory.typed.word_index import MemoryWords
 from shared.ranking.scoring import PART, PART_BESIDE, Question, by_words, words_share
 from shared.search.lookup import Hit, shown_score
 from shared.turns.records import Task, Turn

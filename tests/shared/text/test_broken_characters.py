@@ -13,7 +13,7 @@ from nightly.cli.status import sentence
 from nightly.steps import chunk, summarise
 from shared.errors import StepTimeout
 from shared.ranking import extractive_summary
-from shared.search.lexical import Chunk
+from shared.turns.chunk import Chunk
 from shared.turns.chunking import chunks_of
 from shared.turns.records import Task, Turn, well_formed
 from tests.conftest import World

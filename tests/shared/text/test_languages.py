@@ -18,10 +18,11 @@ from hypothesis import strategies as st
 from dispatcher.memory.relevance import coverage
 from shared.ranking.question import QUESTION_WORDS, asks_when, meant_speakers, query_terms, query_words, tells_time
 from shared.search.chat_items import Tokeniser
-from shared.search.lexical import Chunk, LexicalIndex, build
+from shared.search.lexical import LexicalIndex, build
 from shared.search.recall import OpenRelease
 from shared.text.language import MOST_CHARACTERS, detect
 from shared.text.stemming import stem, stemmed
+from shared.turns.chunk import Chunk
 from tests.conftest import REPOSITORY, World
 
 PROPERTY = settings(max_examples=100, deadline=None)

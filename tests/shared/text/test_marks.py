@@ -21,10 +21,10 @@ from dispatcher.prompt.budget import Context, Said, compose
 from nightly.steps import summarise
 from shared.config.settings import load_settings
 from shared.ranking.extractive_summary import summarise as extract
-from shared.search.lexical import Chunk
 from shared.search.recall import Hit, Recalled
 from shared.text.lookalikes import skeleton
 from shared.text.marks import harmless
+from shared.turns.chunk import Chunk
 from shared.turns.chunking import chunks_of
 from shared.turns.records import Turn, loads_object
 from shared.turns.speakers import label

@@ -21,10 +21,9 @@ from shared.release.manifest import PLACES, Manifest, list_files, read_manifest,
 from shared.search.recall import OpenRelease
 from shared.system.files import sha256_file
 from shared.vectors import searching
-from shared.vectors.builders import SERVED, builder_of, served_builder_of
-from shared.vectors.choose import backend_of
-from shared.vectors.null import NullBackend
+from shared.vectors.base import NullBackend
 from shared.vectors.on_server import served_names
+from shared.vectors.registry import SERVED, backend_of, builder_of, served_builder_of
 from shared.vectors.searching import KEPT, AskingBackend
 from tests.conftest import World
 from tests.support.index_world import (

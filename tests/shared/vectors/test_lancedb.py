@@ -14,8 +14,9 @@ import pytest
 
 from shared.errors import ReleaseRefused, StorageError
 from shared.release.manifest import LANCEDB, verify
+from shared.release.parts import Earlier
 from shared.vectors import searching
-from shared.vectors.base import Corpus, Earlier
+from shared.vectors.base import Corpus
 from shared.vectors.lancedb import index as lancedb
 from shared.vectors.lancedb import tables as lance_index
 from shared.vectors.lancedb.index import LanceBuilder

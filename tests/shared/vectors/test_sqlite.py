@@ -13,8 +13,9 @@ import pytest
 
 from shared.errors import ReleaseRefused
 from shared.release.manifest import VECTORS, read_manifest, seal
+from shared.release.parts import Earlier
 from shared.vectors import searching
-from shared.vectors.base import Corpus, Earlier
+from shared.vectors.base import Corpus
 from shared.vectors.sqlite.chats import ROW_BYTES, ChatVectors
 from shared.vectors.sqlite.files import BLOCK_ROWS, VectorFile
 from shared.vectors.sqlite.index import SqliteBuilder

@@ -14,7 +14,8 @@ from dispatcher.health.doctor import CHECKS, carry_out
 from dispatcher.health.findings import Setup
 from dispatcher.health.status import read_status
 from dispatcher.queue.tasks import TaskQueue
-from nightly.night.folder import MOST_AHEAD, Lease, new_run, only_night
+from nightly.lifecycle import MOST_AHEAD, new_run
+from nightly.night.lease import Lease, only_night
 from shared.errors import NightRunning, PublishFailed, RedisUnavailable
 from shared.system.command import translate
 from shared.turns.records import Task

@@ -1,4 +1,4 @@
-"""Which index of a release is searched. Libraries of a backend are imported when it is opened, never because another one exists."""
+"""Which index is built and which is searched. Libraries of one are imported when it is used, never because another one exists."""
 
 from __future__ import annotations
 
@@ -6,9 +6,39 @@ from pathlib import Path
 
 from shared.config.settings import INDEXES, Settings
 from shared.release.manifest import Manifest
-from shared.vectors.base import MemoryBackend
-from shared.vectors.null import NullBackend
+from shared.vectors.base import Builder, MemoryBackend, NullBackend, ServedBuilder
 from shared.vectors.searching import AskingBackend
+
+#: Indexes that are on a server.
+SERVED = ("qdrant", "redis")
+
+
+def builder_of(name: str, settings: Settings, run: int) -> Builder:
+    """The builder of one of settings.INDEXES, for the release of this run."""
+    if name in SERVED:
+        return served_builder_of(name, settings, run)
+    if name == "chroma":
+        from shared.vectors.chroma import ChromaBuilder
+
+        return ChromaBuilder()
+    if name == "lancedb":
+        from shared.vectors.lancedb.index import LanceBuilder
+
+        return LanceBuilder()
+    from shared.vectors.sqlite.index import SqliteBuilder
+
+    return SqliteBuilder(run)
+
+
+def served_builder_of(name: str, settings: Settings, run: int) -> ServedBuilder:
+    """The same, of one of SERVED."""
+    if name == "qdrant":
+        from shared.vectors.qdrant.index import QdrantBuilder
+
+        return QdrantBuilder(settings, run)
+    from shared.vectors.redis.index import RedisBuilder
+
+    return RedisBuilder(settings, run)
 
 
 def backend_of(settings: Settings, path: Path, manifest: Manifest) -> MemoryBackend:

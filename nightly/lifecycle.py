@@ -1,0 +1,88 @@
+"""How a night begins and how one that was cut off ends: its number and folder, what a kill left behind, what is redone and what is given up."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import orjson
+
+from nightly.archive.segments import segment_runs
+from nightly.night.folder import DONE, FETCHED, REPAIRING, STATE, Night, drop_bulk, night_runs, nights_dir
+from shared.config.settings import Settings
+from shared.errors import InvalidInput
+from shared.release.manifest import Manifest
+from shared.system.files import commit_dir, fresh_dir, remove_halves, remove_tree, write_atomic
+
+#: How far the counter may be ahead of all runs that are known: a night that finds another one running counts, too, and `hmem forget` asks
+#: every two seconds.
+MOST_AHEAD = 100_000
+
+
+def tidy(settings: Settings) -> None:
+    """Finish what a kill has left half-way: a file or a folder that never got its name, the bulk of closed nights."""
+    for name in (FETCHED, REPAIRING):  # copies of the mirror's files, perhaps from before something was erased
+        remove_tree(settings.hmem_night_dir / name)
+    for directory in (settings.hmem_night_dir / "archive", *nights_dir(settings).glob("[0-9]*")):
+        remove_halves(directory)
+    for folder in list(nights_dir(settings).iterdir()) if nights_dir(settings).is_dir() else []:
+        if folder.suffix == ".tmp":
+            remove_tree(folder)
+        elif (folder / DONE).exists():
+            drop_bulk(folder)
+
+
+def overtaken(settings: Settings, run: int, current: Manifest | None) -> str | None:
+    """Why an unfinished night cannot be finished any more, or None: another release became current after it had begun."""
+    folder = nights_dir(settings) / str(run)
+    if (folder / "publish").is_dir():
+        return None
+    now = current.run if current else None
+    parent = orjson.loads((folder / STATE).read_bytes())["parent"]
+    return None if now in (parent, run) else f"release {now} became current after it had begun"
+
+
+def abandon(settings: Settings, run: int, why: str) -> None:
+    """Close an overtaken night; the next one exports whatever still stands in Redis."""
+    write_atomic(
+        nights_dir(settings) / str(run) / DONE, orjson.dumps({"run": run, "abandoned": why, "finished_at": time.time()})
+    )
+    drop_bulk(nights_dir(settings) / str(run))
+
+
+def new_run(settings: Settings, token: int, current: Manifest | None, newest: int) -> int:
+    """A run above every one that this host, the day host (`newest`: also beside the current release) or the counter knows.
+
+    A counter that is far ahead of all of them counts no nights, and is passed over: a run is for ever, and each later one is above it.
+    """
+    published = current.run if current else 0
+    known = [0, *night_runs(settings), *segment_runs(settings.hmem_night_dir / "archive"), published, newest]
+    follows = max(known) + 1
+    return max(follows, token) if token <= follows + MOST_AHEAD else follows
+
+
+def create_folder(settings: Settings, run: int, current: Manifest | None, *, rebuild: bool = False) -> Path:
+    """A new night's folder, with its state; appears whole or not at all."""
+    parent = current.run if current else None
+    temporary = fresh_dir(nights_dir(settings) / f"{run}.tmp")
+    state = {"run": run, "parent": parent, "started_at": time.time(), "rebuild": rebuild}
+    write_atomic(temporary / STATE, orjson.dumps(state, option=orjson.OPT_INDENT_2))
+    folder = nights_dir(settings) / str(run)
+    commit_dir(temporary, folder)
+    return folder
+
+
+def discard_from(night: Night, steps: list[str]) -> None:
+    """Forget the outputs of these steps, so that they run again; not of those whose segment is written and stays."""
+    if "archive" in steps and night.run in segment_runs(night.archive_dir):
+        raise InvalidInput(
+            f"Night {night.run} has archived its turns; that is not done twice. Use --from chunk, or a later step."
+        )
+    for step in reversed(
+        steps
+    ):  # the last first, each out of sight before it is removed: a kill leaves no half output behind
+        if night.is_done(step):
+            remove_tree(night.folder / f"{step}.tmp")
+            night.output(step).rename(night.folder / f"{step}.tmp")
+            remove_tree(night.folder / f"{step}.tmp")
+    (night.folder / DONE).unlink(missing_ok=True)

@@ -1,0 +1,145 @@
+"""Who may write: one night at a time.
+
+A lock on the night directory, which the kernel releases when its holder dies, and a lease in Redis for night hosts that do not share a
+directory. The lease carries a fencing token; the switch and the flush check it, so a night that was stopped for a while and wakes up late
+changes nothing.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import cast
+
+import redis
+from redis import Redis
+from redis.backoff import ExponentialBackoff
+from redis.retry import Retry
+
+from shared.config.ownership import OURS
+from shared.config.settings import Settings
+from shared.errors import LeaseLost, NightRunning, RedisUnavailable
+from shared.system.files import own_root
+from shared.wire import keys
+from shared.wire.values import RUNS, is_wrong_value, open_redis, shown
+
+RENEW_SECONDS = 20.0
+
+_RENEW = "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('EXPIRE', KEYS[1], ARGV[2]) end return 0"
+_TAKE_OVER = "if redis.call('GET', KEYS[1]) == ARGV[1] then redis.call('SET', KEYS[1], ARGV[2], 'EX', ARGV[3]) return 1 end return 0"
+_RELEASE = "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0"
+
+
+def connect(settings: Settings) -> Redis:
+    return open_redis(
+        settings.redis_url,
+        socket_timeout=60,
+        socket_connect_timeout=10,
+        health_check_interval=30,
+        retry=Retry(ExponentialBackoff(cap=2, base=0.1), 3),  # each request of the night may be repeated
+    )
+
+
+class Lease:
+    """The right to be the night, renewed in the background. `value` names token, host, directory and process."""
+
+    def __init__(self, client: Redis, night_dir: Path) -> None:
+        self._redis = client
+        self._place = f"{socket.gethostname()} {night_dir.resolve()}"
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._renew, daemon=True, name="lease")
+        self.token = 0
+        self.value = ""
+
+    def take(self) -> None:
+        self.token = self._next_token()
+        self.value = f"{self.token} {self._place} {os.getpid()}"
+        if (
+            not self._redis.set(keys.NIGHT_OWNER, self.value, nx=True, ex=keys.NIGHT_LEASE_TTL_SECONDS)
+            and not self._take_over()
+        ):
+            owner = shown(cast(bytes, self._redis.get(keys.NIGHT_OWNER) or b"another host"))
+            raise NightRunning(
+                f"Another night holds the lease ({owner}). Try again when it has ended; a dead one expires in 90 s. "
+                f"One that is there for longer while no night runs is no night's: redis-cli DEL {keys.NIGHT_OWNER}."
+            )
+        self._thread.start()
+
+    def _next_token(self) -> int:
+        """RedisUnavailable if what counts them is no count: nothing was begun, so that nothing keeps the number once it is gone."""
+        try:
+            token = self._redis.incr(keys.NIGHT_RUN)
+        except redis.ResponseError as error:
+            if not is_wrong_value(error):
+                raise
+            token = 0
+        if 0 < token < RUNS:
+            return token
+        raise RedisUnavailable(
+            f"{keys.NIGHT_RUN} in Redis is no count of nights: somebody else has written there. Remove it (redis-cli DEL {keys.NIGHT_RUN}) and "
+            "run the night again; it counts on from the newest run that archive, releases and nights know."
+        )
+
+    def _take_over(self) -> bool:
+        """From a night of this very directory: we hold its lock, so its process is dead."""
+        owner = cast(bytes | None, self._redis.get(keys.NIGHT_OWNER))
+        if owner is None or owner.decode("utf-8", "replace").partition(" ")[2].rpartition(" ")[0] != self._place:
+            return False
+        return bool(self._redis.eval(_TAKE_OVER, 1, keys.NIGHT_OWNER, owner, self.value, keys.NIGHT_LEASE_TTL_SECONDS))
+
+    def _renew(self) -> None:
+        while not self._stop.wait(RENEW_SECONDS):
+            try:
+                if not self._redis.eval(_RENEW, 1, keys.NIGHT_OWNER, self.value, keys.NIGHT_LEASE_TTL_SECONDS):
+                    return  # lost: the next check says so
+            except redis.RedisError:
+                continue  # `check` decides
+
+    def check(self) -> None:
+        """LeaseLost unless we still are the night."""
+        if cast(bytes | None, self._redis.get(keys.NIGHT_OWNER)) != self.value.encode():
+            raise LeaseLost(
+                "Another night took the lease while this one was stopped. Nothing more was changed; run it again."
+            )
+
+    def give_back(self) -> None:
+        self._stop.set()
+        try:
+            self._redis.eval(_RELEASE, 1, keys.NIGHT_OWNER, self.value)
+        except redis.RedisError:
+            return  # it expires by itself
+
+
+@contextmanager
+def night_lock(settings: Settings) -> Iterator[None]:
+    """Hold the lock of the night directory, or NightRunning. The kernel frees it, however its holder ends.
+
+    StorageError if it, or one of ours in it, must not be used: every command that changes something there comes through here.
+    """
+    with (own_root(settings.hmem_night_dir, OURS["hmem_night_dir"]) / "lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise NightRunning(
+                f"A night is running on {settings.hmem_night_dir}. Wait for it; hmem-night status shows its steps."
+            ) from error
+        yield
+
+
+@contextmanager
+def only_night(settings: Settings) -> Iterator[tuple[Redis, Lease]]:
+    """Hold the lock of the night directory and the lease in Redis, or NightRunning."""
+    with night_lock(settings):
+        client = connect(settings)
+        lease = Lease(client, settings.hmem_night_dir)
+        lease.take()
+        try:
+            yield client, lease
+        finally:
+            lease.give_back()
+            client.close()

@@ -1,0 +1,72 @@
+"""The embedder that the settings name. Libraries of a provider are imported when it is opened, never because another one exists."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cache
+from typing import TYPE_CHECKING
+
+from shared.config.packages import how_to_add
+from shared.config.settings import Settings
+from shared.embedding.models import KNOWN_MODELS, LOCAL_MODEL, PROVIDERS, Embedder, known_model
+from shared.errors import EmbeddingError, SettingsError
+
+if TYPE_CHECKING:
+    from shared.embedding.ollama_server import OllamaServer
+
+
+def open_embedder(settings: Settings) -> Embedder | None:
+    """The embedder that the settings name; None for `none`."""
+    makers: dict[str, Callable[[Settings], Embedder]] = {"local": _local, "fastembed": _fastembed, "ollama": _ollama}
+    maker = makers.get(settings.embedder)
+    return maker(settings) if maker else None
+
+
+def open_ollama(settings: Settings) -> OllamaServer:
+    """The Ollama server that the settings name; nothing is asked yet."""
+    with _extra("ollama", f"Ollama at {settings.ollama_url}"):
+        from shared.embedding.ollama_server import OllamaServer
+    return OllamaServer(settings.ollama_url, settings.ollama_timeout)
+
+
+@contextmanager
+def _extra(name: str, what: str) -> Iterator[None]:
+    try:
+        yield
+    except ImportError as error:
+        raise EmbeddingError(
+            f"{what} needs a package that is not installed ({error.name}). To add it, {how_to_add(name)}."
+        ) from error
+
+
+def _local(settings: Settings) -> Embedder:
+    if settings.embed_model.split(":")[0] not in (LOCAL_MODEL.ollama, LOCAL_MODEL.fastembed):
+        has_it = [one for one in PROVIDERS if any(model.is_called(settings.embed_model, one) for model in KNOWN_MODELS)]
+        raise SettingsError(
+            f"EMBEDDER=local embeds with {LOCAL_MODEL.ollama} only, but EMBED_MODEL={settings.embed_model}. "
+            f"Set EMBEDDER={' or '.join(has_it or PROVIDERS)}, or unset EMBED_MODEL."
+        )
+    return _shipped()
+
+
+@cache
+def _shipped() -> Embedder:
+    """One for the process: release and day share its 60 MB, and closing it does nothing."""
+    with _extra("local", "EMBEDDER=local"):
+        from shared.embedding.local import LocalEmbedder
+    return LocalEmbedder()
+
+
+def _fastembed(settings: Settings) -> Embedder:
+    model = known_model(settings.embed_model, "fastembed")
+    with _extra("fastembed", "EMBEDDER=fastembed"):
+        from shared.embedding.fastembed import FastembedEmbedder, cache_of
+    return FastembedEmbedder(model, cache_of(settings))
+
+
+def _ollama(settings: Settings) -> Embedder:
+    model = known_model(settings.embed_model, "ollama")
+    with _extra("ollama", "EMBEDDER=ollama"):
+        from shared.embedding.ollama import OllamaEmbedder
+    return OllamaEmbedder(model, settings.embed_model, open_ollama(settings))
