@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from cachetools import LRUCache
 
 from dispatcher.memory.embedder import packed, unpacked
 from shared.config.settings import Settings
@@ -51,7 +52,7 @@ class DayTurns:
     ) -> None:
         self._settings, self._embedder, self._recall = settings, embedder, recall
         self._turns, self._summaries = turns, summaries
-        self._kept: OrderedDict[str, Today] = OrderedDict()
+        self._kept: LRUCache[str, Today] = LRUCache(CHATS_KEPT)
         self._lock = threading.Lock()
 
     def today(self, chat_id: str, at: Revisions | None = None) -> Today:
@@ -65,9 +66,6 @@ class DayTurns:
         made = self._read(chat_id, key, kept, summarised=at.summarised)
         with self._lock:
             self._kept[chat_id] = made
-            self._kept.move_to_end(chat_id)
-            while len(self._kept) > CHATS_KEPT:
-                self._kept.popitem(last=False)
         return made
 
     def _read(self, chat_id: str, key: str, earlier: Today | None, *, summarised: bool) -> Today:

@@ -15,7 +15,7 @@ from __future__ import annotations
 import itertools
 import sqlite3
 import threading
-from collections import Counter, OrderedDict
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -24,6 +24,7 @@ from typing import Any
 
 import numpy as np
 import orjson
+from cachetools import LRUCache
 from numpy.typing import NDArray
 
 from shared.ranking.question import asks, tells_time
@@ -66,7 +67,7 @@ class Tokeniser:
         self._connection = sqlite3.connect("", check_same_thread=False, isolation_level=None)
         self._connection.execute(_TOKENISE)
         self._connection.execute("CREATE VIRTUAL TABLE tokens USING fts5vocab(texts, instance)")
-        self._known: OrderedDict[str, tuple[str, ...]] = OrderedDict()
+        self._known: LRUCache[str, tuple[str, ...]] = LRUCache(KEPT_WORDS)
         self._lock = threading.Lock()
 
     def terms(self, text: str) -> list[str]:
@@ -97,17 +98,14 @@ class Tokeniser:
     def _pieces(self, texts: Sequence[str]) -> list[list[tuple[str, ...]]]:
         """Of each text the tokens of each of its pieces."""
         pieces = [text.split() for text in texts]
-        new = list({piece for some in pieces for piece in some if piece not in self._known})
+        known = {piece: self._known.get(piece) for some in pieces for piece in some}
+        new = [piece for piece, terms in known.items() if terms is None]
         made: dict[str, list[str]] = {piece: [] for piece in new}
         for term, place in self._tokens(new) if new else ():
             made[new[place]].append(term)
-        self._known |= {piece: tuple(terms) for piece, terms in made.items()}
-        told = [[self._known[piece] for piece in some] for some in pieces]
-        for piece in itertools.chain.from_iterable(pieces):
-            self._known.move_to_end(piece)
-        while len(self._known) > KEPT_WORDS:
-            self._known.popitem(last=False)
-        return told
+        tokens = {piece: tuple(made[piece]) if terms is None else terms for piece, terms in known.items()}
+        self._known.update((piece, tokens[piece]) for piece in new)
+        return [[tokens[piece] for piece in some] for some in pieces]
 
     def _tokens(self, texts: Sequence[str]) -> Iterator[tuple[str, int]]:
         """(token, place) for each token of each text; equal tokens follow each other."""
@@ -365,28 +363,16 @@ class ChatCache:
 
     def __init__(self, read: Callable[[str], ChatItems | None], limit: int = CACHE_BYTES) -> None:
         self._read = read
-        self._limit = limit
-        self._held: OrderedDict[str, tuple[ChatItems, int]] = OrderedDict()
-        self._bytes = 0
+        self._kept: LRUCache[str, ChatItems] = LRUCache(limit, getsizeof=lambda items: min(items.nbytes, limit))
         self._lock = threading.Lock()
 
     def get(self, chat_id: str) -> ChatItems | None:
         with self._lock:
-            if chat_id in self._held:
-                self._held.move_to_end(chat_id)
-                return self._held[chat_id][0]
+            kept = self._kept.get(chat_id)
+        if kept is not None:
+            return kept
         items = self._read(chat_id)
-        if items is not None:
-            self._keep(chat_id, items)
-        return items
-
-    def _keep(self, chat_id: str, items: ChatItems) -> None:
-        size = items.nbytes
+        if items is None:
+            return None
         with self._lock:
-            if chat_id in self._held:  # another thread was quicker
-                return
-            self._held[chat_id] = items, size
-            self._bytes += size
-            while self._bytes > self._limit and len(self._held) > 1:
-                _, (_, gone) = self._held.popitem(last=False)
-                self._bytes -= gone
+            return self._kept.setdefault(chat_id, items)  # another thread may have been quicker

@@ -10,7 +10,7 @@ from __future__ import annotations
 import importlib.metadata
 import sqlite3
 import threading
-from collections import Counter, OrderedDict
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass
@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import orjson
+from cachetools import LRUCache
 
 from shared.errors import LedgerMismatch
 from shared.ranking.question import Match, query_terms, query_words
@@ -199,9 +200,9 @@ class LexicalIndex:
         self._connections = [open_part(path) for path in paths]
         self._lock = threading.Lock()
         self._ranked: Ranked | None = None
-        self._kept: OrderedDict[str, Chunk] = OrderedDict()
+        self._kept: LRUCache[str, Chunk] = LRUCache(CHUNKS_KEPT)
         self._keeping = threading.Lock()
-        self._vocabularies: OrderedDict[tuple[int, int], str] = OrderedDict()
+        self._vocabularies: LRUCache[tuple[int, int], str] = LRUCache(VOCABULARIES_KEPT)
 
     def close(self) -> None:
         with self._keeping:
@@ -244,9 +245,6 @@ class LexicalIndex:
             terms = self._vocabularies.get(key)
             if terms is None:
                 self._vocabularies[key] = terms = read_vocabulary(self._connections[stretch.part], stretch)
-            self._vocabularies.move_to_end(key)
-            while len(self._vocabularies) > VOCABULARIES_KEPT:
-                self._vocabularies.popitem(last=False)
         return terms
 
     def beginning(self, items: ChatItems, letters: str) -> set[str]:
@@ -291,8 +289,6 @@ class LexicalIndex:
         """Chunks by id, of this chat only: an id of another chat is not found."""
         with self._keeping:
             found = {name: chunk for name in chunk_ids if (chunk := self._kept.get(name)) and chunk.chat_id == chat_id}
-            for name in found:
-                self._kept.move_to_end(name)
         if missing := [name for name in chunk_ids if name not in found]:
             found |= self._read_chunks(missing, chat_id)
         return found
@@ -303,9 +299,7 @@ class LexicalIndex:
         sql = f"SELECT {COLUMNS} FROM chunks WHERE chunk_id IN ({marks}) AND +chat_id = ?"  # noqa: S608 - marks only
         read = {chunk.chunk_id: chunk for chunk in map(chunk_of, self._rows(sql, (*chunk_ids, chat_id)))}
         with self._keeping:
-            self._kept |= read
-            while len(self._kept) > CHUNKS_KEPT:
-                self._kept.popitem(last=False)
+            self._kept.update(read)
         return read
 
     def holding(self, chat_id: str, turn_ids: Iterable[str]) -> set[str]:

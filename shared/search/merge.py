@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import threading
 from bisect import bisect_left
-from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
+from cachetools import LRUCache
 from numpy.typing import NDArray
 
 from shared.ranking.scoring import Array, Features, Integers, Neighbours, Posting
@@ -244,8 +244,10 @@ class MergedCache:
     """What was merged last, a chat once. One release has one; it may be used from several threads."""
 
     def __init__(self, bytes_: int = CACHE_BYTES, chats: int = CACHE_CHATS) -> None:
-        self._bytes, self._chats = bytes_, chats
-        self._held: OrderedDict[str, Merged] = OrderedDict()
+        # A chat counts as 1/chats of the bytes or more, and as all of them at most: then it is kept alone.
+        self._held: LRUCache[str, Merged] = LRUCache(
+            bytes_, getsizeof=lambda one: min(max(one.nbytes, bytes_ // chats), bytes_)
+        )
         self._lock = threading.Lock()
 
     def get(
@@ -261,11 +263,4 @@ class MergedCache:
         made = merge(chat_id, release, day, hidden, holding, held)
         with self._lock:
             self._held[chat_id] = made
-            self._held.move_to_end(chat_id)
-            while len(self._held) > 1 and (len(self._held) > self._chats or self.nbytes > self._bytes):
-                self._held.popitem(last=False)
         return made
-
-    @property
-    def nbytes(self) -> int:
-        return sum(one.nbytes for one in self._held.values())

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import threading
 from abc import ABC, abstractmethod
-from collections import OrderedDict
 from collections.abc import Sequence
 from concurrent.futures import Future
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 from weakref import WeakKeyDictionary
+
+from cachetools import LRUCache
 
 from shared.config.settings import Settings
 from shared.embedding.models import Embedder, EmbeddingIdentity
@@ -32,7 +33,7 @@ class _Known:
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
-        self.kept: OrderedDict[str, Vectors] = OrderedDict()
+        self.kept: LRUCache[str, Vectors] = LRUCache(KEPT)
         self.begun: dict[str, Future[Vectors]] = {}
 
 
@@ -53,9 +54,8 @@ class Asker:
         """Unit vector of shape (dimensions,), float32; EmbeddingError if the embedder is away."""
         known = self._known
         with known.lock:
-            if query in known.kept:
-                known.kept.move_to_end(query)
-                return known.kept[query]
+            if (kept := known.kept.get(query)) is not None:
+                return kept
             another = known.begun.get(query)
             own: Future[Vectors] = Future()
             if another is None:
@@ -74,8 +74,6 @@ class Asker:
         with known.lock:
             del known.begun[query]
             known.kept[query] = vector
-            while len(known.kept) > KEPT:
-                known.kept.popitem(last=False)
         made.set_result(vector)
         return vector
 

@@ -10,12 +10,13 @@ import math
 import re
 import threading
 import time
-from collections import OrderedDict
 from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
+
+from cachetools import LRUCache
 
 from dispatcher.memory.embedder import packed, unpacked
 from dispatcher.memory.relevance import Relevance, coverage, relevance
@@ -141,7 +142,7 @@ class Remembering:
 
     def __init__(self, store: Memories, embedder: DayEmbedder, forgotten: Forgotten | None = None) -> None:
         self._store, self._embedder, self._forgotten = store, embedder, forgotten
-        self._held: OrderedDict[str, Held] = OrderedDict()
+        self._held: LRUCache[str, Held] = LRUCache(MEMORIES_KEPT, getsizeof=_size)
         self._lock = threading.Lock()
 
     def add(self, chat_id: str, kind: MemoryType, text: str, *, now: float, **more: Any) -> tuple[Memory, bool]:
@@ -371,13 +372,12 @@ class Remembering:
         held = Held(revision, stored, memories, vectors, hidden)
         with self._lock:
             self._held[chat_id] = held
-            self._held.move_to_end(chat_id)
-            while len(self._held) > 1 and (len(self._held) > CHATS_KEPT or self._many()):
-                self._held.popitem(last=False)
         return held
 
-    def _many(self) -> bool:
-        return sum(len(held.every) for held in self._held.values()) > MEMORIES_KEPT
+
+def _size(held: Held) -> int:
+    """Of a chat in the cache, in memories: at least a 1/CHATS_KEPT of it, and never more than all, so that a large chat is kept alone."""
+    return min(max(len(held.every), MEMORIES_KEPT // CHATS_KEPT), MEMORIES_KEPT)
 
 
 def _marks(stones: Iterable[Tombstone]) -> frozenset[tuple[int, int]]:

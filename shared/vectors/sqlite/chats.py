@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
+from cachetools import LRUCache
 
 from shared.ranking.question import Match
 
@@ -71,8 +71,10 @@ class KeptChats:
     def __init__(
         self, read: Callable[[str], ChatVectors | None], dimensions: int, limit_bytes: int = CACHE_BYTES
     ) -> None:
-        self._read, self._row_bytes, self.limit_bytes = read, dimensions * 4 + ROW_BYTES, limit_bytes
-        self._kept: OrderedDict[str, ChatVectors] = OrderedDict()
+        self._read, self._row_bytes = read, dimensions * 4 + ROW_BYTES
+        self._kept: LRUCache[str, ChatVectors] = LRUCache(
+            limit_bytes, getsizeof=lambda chat: min(len(chat.ids) * self._row_bytes, limit_bytes)
+        )
         #: Held while a chat is read: two that ask for the same one read it once.
         self.reading = threading.Lock()
         self._keeping = threading.Lock()
@@ -93,22 +95,13 @@ class KeptChats:
     def room(self, count: int) -> None:
         """Forget the chats that were asked longest ago, before memory is taken for so many rows."""
         with self._keeping:
-            taken = (count + sum(len(chat.ids) for chat in self._kept.values())) * self._row_bytes
-            while self._kept and taken > self.limit_bytes:
-                _, oldest = self._kept.popitem(last=False)
-                taken -= len(oldest.ids) * self._row_bytes
+            while self._kept and self._kept.currsize + count * self._row_bytes > self._kept.maxsize:
+                self._kept.popitem()
 
     def clear(self) -> None:
         with self._keeping:
             self._kept.clear()
 
-    def names(self) -> list[str]:
-        """Who is here, the one asked longest ago first."""
-        with self._keeping:
-            return list(self._kept)
-
     def _known(self, chat_id: str) -> ChatVectors | None:
         with self._keeping:
-            if chat_id in self._kept:
-                self._kept.move_to_end(chat_id)
             return self._kept.get(chat_id)

@@ -293,8 +293,10 @@ def test_the_chats_asked_last_stay_in_memory_and_no_more(tmp_path: Path) -> None
     first = index.chat("0")
     for chat in ("1", "2", "0", "3"):
         index.chat(chat)
-    assert index.kept.names() == ["2", "0", "3"]
+    assert set(index.kept._kept) == {"2", "0", "3"}
     assert index.chat("0") is first
+    index.chat("4")
+    assert set(index.kept._kept) == {"0", "3", "4"}, "the one asked longest ago makes room"
     assert index.chat("nobody") is None
 
 
