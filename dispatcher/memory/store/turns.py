@@ -34,12 +34,14 @@ from shared.turns.records import Turn
 _DAY_SECONDS = 86_400.0
 _CHANGES = "turns_changed"
 _COLUMNS = [column for column in turns.c if column.name not in ("turn_no", "words")]
+_LIGHT = [sa.null().label(column.name) if column.name == "embedding" else column for column in _COLUMNS]
 _IN_TIME = (turns.c.timestamp, turns.c.turn_no)
+_NEWEST_FIRST = [column.desc() for column in _IN_TIME]
 #: Made once, since it is asked with every message that follows another.
 _RECENT = (
     sa.select(*_COLUMNS)
     .where(turns.c.chat_id == sa.bindparam("chat"), turns.c.timestamp >= sa.bindparam("since"))
-    .order_by(*(column.desc() for column in _IN_TIME))
+    .order_by(*_NEWEST_FIRST)
     .limit(sa.bindparam("most"))
 )
 
@@ -83,6 +85,20 @@ class Turns:
     def get_by_date_range(self, chat_id: str, start: float, end: float, limit: int) -> list[StoredTurn]:
         """The first `limit` turns with start <= time < end (POSIX seconds), oldest first."""
         return self._select(chat_id, [turns.c.timestamp >= start, turns.c.timestamp < end], _IN_TIME, limit)
+
+    def back(self, chat_id: str, since: float | None = None, until: float | None = None) -> Iterator[Turn]:
+        """The chat's turns with since <= time < until (POSIX seconds; None is no bound), the newest first, some at a time."""
+        where = [turns.c.chat_id == checked_chat(chat_id)]
+        where += [] if since is None else [turns.c.timestamp >= since]
+        left = [] if until is None else [turns.c.timestamp < until]
+        query = sa.select(*_LIGHT, turns.c.turn_no).where(*where).order_by(*_NEWEST_FIRST).limit(BATCH)
+        while True:
+            with self._database.reading() as connection:
+                rows = connection.execute(query.where(*left)).all()
+            yield from (_stored(row[:-1]).turn for row in own(rows, chat_id))
+            if len(rows) < BATCH:
+                return
+            left = [sa.tuple_(*_IN_TIME) < (rows[-1].timestamp, rows[-1].turn_no)]
 
     def named(self, chat_id: str, turn_ids: Iterable[str]) -> list[StoredTurn]:
         """Those of these turns that there are, oldest first."""
