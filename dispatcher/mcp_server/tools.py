@@ -24,7 +24,7 @@ from shared.config.settings import Settings
 from shared.errors import HmemError, InvalidInput, SettingsError
 from shared.release.manifest import current_release, no_release
 from shared.search.recall import OpenRelease
-from shared.text.format import one_line, shorten, time_text
+from shared.text.format import one_line, shorten, storable, time_text
 from shared.text.marks import harmless
 from shared.turns.origin_words import replying
 from shared.turns.records import Task, chat_id_of
@@ -295,7 +295,6 @@ class _Served:
 
 def answer(title: str, found: Found, nothing: str, *, newest: bool = False) -> str:
     """The text of a result: lines in the fence of the prompt, as many as fit (of a conversation the newest), then what is missing."""
-    from dispatcher.memory.store.words import storable
     from dispatcher.prompt.render import Part, render
 
     notes = shorten("; ".join(one_line(note).rstrip(".") for note in found.notes), NOTE_CHARACTERS)

@@ -134,15 +134,13 @@ class DayTurns:
         return unpacked(embedding) if embedding and model == self._embedder.model else None
 
     def store(self, turns: Sequence[Turn]) -> None:
-        """Into the medium store, with language and vectors where they can be told."""
+        """Into the medium store, with vectors where there is an embedder."""
         from dispatcher.memory.store.turns import StoredTurn
-        from shared.text.language import detect
 
         embeddings = self._embedded(turns) or [None] * len(turns)
         stored = [
             StoredTurn(
                 turn,
-                language=detect(turn.content),
                 embedding=embedding,
                 embedding_model=self._embedder.model if embedding else None,
             )

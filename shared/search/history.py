@@ -56,7 +56,9 @@ def history(
     """
     with closing(_Words(asked.contains)) as words:
         leave_out = set(of_day).union(hidden)
-        released = release.turns_back(asked.chat_id, words.terms, asked.since, asked.until, leave_out) if release else ()
+        released = (
+            release.turns_back(asked.chat_id, words.terms, asked.since, asked.until, leave_out) if release else ()
+        )
         todays = (turn for turn in day if turn.turn_id not in hidden)
         both = heapq.merge(words.holding(todays), words.holding(released), key=in_time, reverse=True)
         found = list(islice(both, asked.limit + 1))

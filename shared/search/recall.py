@@ -1,5 +1,5 @@
 """Recall: the one way to what a chat said. `OpenRelease.recall(chat_id, …)`, and `DayRecall.recall` before the first night, are the only searches
-there are, and both are scoped. What a lookup does stands in shared/search/lookup.py.
+there are, and both are scoped, as `turns_back` is, which ranks nothing. What a lookup does stands in shared/search/lookup.py.
 """
 
 from __future__ import annotations
