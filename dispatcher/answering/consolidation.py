@@ -1,6 +1,6 @@
 """The Dreamer: by day, beside the answers, it brings what was said into the medium store and keeps conversations short enough.
 
-    unconsolidated turns ─ stored with language and vector ─ off the list, by value
+    unconsolidated turns ─ stored with its vector ─ off the list, by value
     a session over SESSION_TOKENS ─ its summary stored ─ the session ended (rotate.lua), unless a task is using it
     ten summaries of a chat, or one a day old ─ embedded, long tier: found like turns until the night has them
     vectors that are missing · tags that could not be acted on · tombstones not in Redis · reminders ─ brought up to date
@@ -237,7 +237,7 @@ class Dreamer:
 
         settings, chat_id = self._day.settings, memory.chat_id
         said = self._day.turns.get_recent(chat_id, settings.medium_days, TURNS_LOOKED_AT, now=now)
-        language = language_of_reminder(memory.text, [one.language for one in said if one.turn.role == "user"])
+        language = language_of_reminder(memory.text, [one.turn.content for one in said if one.turn.role == "user"])
         name = f"{memory.memory_id}-{memory.created:.6f}"  # a store that was made anew counts from 1 again
         message = {
             "id": f"reminder-{name}",

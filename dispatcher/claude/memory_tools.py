@@ -30,7 +30,7 @@ from shared.turns.records import chat_id_of
 #: The server's name: Claude knows its tools as mcp__memory__memory_search and so on.
 SERVER = "memory"
 #: The tools that read, and the one that writes (with MEMORY_MCP_ADD).
-READING, WRITING = ("memory_search", "memory_recent", "memory_facts"), ("memory_add",)
+READING, WRITING = ("memory_search", "memory_history", "memory_recent", "memory_facts"), ("memory_add",)
 #: The settings that the server needs. No secret of bot or results is among them, and none may be added.
 HANDED_ON = (
     "hmem_memory_dir",

@@ -18,6 +18,7 @@ from dispatcher.cli.arguments import Chat, Json, connect, given_chat
 from dispatcher.cli.dead import app as dead_app
 from dispatcher.cli.export import export
 from dispatcher.cli.forget import forget, owner_key
+from dispatcher.cli.history import history
 from dispatcher.cli.memory import app as memory_app
 from dispatcher.cli.release import app as release_app
 from shared.config.ownership import OURS
@@ -41,6 +42,7 @@ app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False, add_comp
 app.add_typer(release_app, name="release")
 app.add_typer(memory_app, name="memory")
 app.add_typer(dead_app, name="dead")
+app.command(context_settings={"ignore_unknown_options": True})(history)
 app.command()(export)
 app.command()(forget)
 app.command("owner-key")(owner_key)

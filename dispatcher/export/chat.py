@@ -211,7 +211,6 @@ def _memory_json(memory: Memory, newer: int | None, zone: ZoneInfo) -> dict[str,
         "superseded": _iso(memory.superseded_at, zone) if newer else None,
         "wordings": list(memory.wordings),
         "category": memory.category,
-        "language": memory.language,
         "source_turns": (memory.source_turn or "").split(),
     }
 

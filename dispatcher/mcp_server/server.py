@@ -65,6 +65,19 @@ class Search(_Arguments):
     until: Time | None = Field(None, description="Only what was said up to then; a date without a time includes that day.")  # fmt: skip
 
 
+class History(_Arguments):
+    """The messages of this chat in the order of time, oldest first: the newest of a time, or the newest that hold certain words."""
+
+    since: Time | None = Field(None, description="Only what was said from then on: 2026-05-08 or 2026-05-08T14:00.")
+    until: Time | None = Field(None, description="Only what was said up to then; a date without a time includes that day.")  # fmt: skip
+    contains: Words | None = Field(
+        None,
+        max_length=QUERY_CHARACTERS,
+        description='Only messages that hold every one of these words, in whatever form; "a phrase" in quotation marks.',
+    )
+    n: int = Field(20, ge=1, le=100, description="Messages at most.")
+
+
 class Recent(_Arguments):
     """What was said last in this chat, oldest first."""
 
@@ -95,6 +108,12 @@ TOOLS = {
         Search,
         lambda memory, asked, zone: memory.search(
             asked.query, asked.k, _bound(asked.since, zone), _bound(asked.until, zone, ends=True)
+        ),
+    ),
+    "memory_history": _Tool(
+        History,
+        lambda memory, asked, zone: memory.history(
+            asked.n, _bound(asked.since, zone), _bound(asked.until, zone, ends=True), asked.contains
         ),
     ),
     "memory_recent": _Tool(Recent, lambda memory, asked, _: memory.recent(asked.n)),

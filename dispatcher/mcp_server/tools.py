@@ -24,7 +24,7 @@ from shared.config.settings import Settings
 from shared.errors import HmemError, InvalidInput, SettingsError
 from shared.release.manifest import current_release, no_release
 from shared.search.recall import OpenRelease
-from shared.text.format import one_line, shorten, time_text
+from shared.text.format import one_line, shorten, storable, time_text
 from shared.text.marks import harmless
 from shared.turns.origin_words import replying
 from shared.turns.records import Task, chat_id_of
@@ -87,6 +87,25 @@ class ChatMemory:
         found = Found([self._hit(*numbered) for numbered in enumerate(recalled.hits, start=1)])
         found.notes += [one for one in (note, more, *recalled.degraded) if one]
         return answer("Earlier turns that match the search, best first", found, "Nothing that was said here matches.")
+
+    def history(self, n: int, since: float | None, until: float | None, contains: str | None) -> str:
+        """The newest `n` turns, said from `since` on and before `until` (POSIX seconds), that hold all words of `contains`, oldest first."""
+        from dispatcher.memory.today import look_back
+        from shared.search.history import Asked
+
+        with self._up_to_date():
+            release, note = self._served.now()
+            if release:
+                release.open_texts()
+                note = f"the release is left out: {release.text_missing}" if release.text_missing else note
+            readable = None if release and release.text_missing else release
+            told = look_back(self._day, readable, Asked(self._chat, n, since, until, contains))
+        notes = [note or "", f"no memory of the day: {told.away}" if told.away else ""]
+        if told.found.more:
+            notes.append("there are older ones, too: ask with until")
+        said = said_lines([said_of(turn) for turn in told.found.turns], self._settings.timezone, TEXT_CHARACTERS)
+        found = Found([line.removeprefix("- ") for line in said], list(filter(None, notes)))
+        return answer("What was said, oldest first", found, "Nothing was said here that fits.", newest=True)
 
     def recent(self, n: int) -> str:
         """The last `n` turns of the conversation so far, else of the day, oldest first."""
@@ -276,7 +295,6 @@ class _Served:
 
 def answer(title: str, found: Found, nothing: str, *, newest: bool = False) -> str:
     """The text of a result: lines in the fence of the prompt, as many as fit (of a conversation the newest), then what is missing."""
-    from dispatcher.memory.store.words import storable
     from dispatcher.prompt.render import Part, render
 
     notes = shorten("; ".join(one_line(note).rstrip(".") for note in found.notes), NOTE_CHARACTERS)

@@ -269,7 +269,7 @@ class Day:
     # What the dreamer does.
 
     def store_turns(self, turns: Sequence[Turn]) -> None:
-        """Into the medium store, with language and vectors where they can be told; what is forgotten, also meanwhile, stays out."""
+        """Into the medium store, with vectors where there is an embedder; what is forgotten, also meanwhile, stays out."""
         kept = [turn for turn in turns if not self.forgotten.covers(turn)]
         self._day_turns.store(kept)
         for turn in kept:

@@ -68,9 +68,8 @@ class TurnTexts:
 
     def keep(self, rests: Sequence[Turn], connection: Connection) -> None:
         from dispatcher.memory.store.turns import StoredTurn
-        from shared.text.language import detect
 
-        stored = [StoredTurn(turn, language=detect(turn.content)) for turn in rests]
+        stored = [StoredTurn(turn) for turn in rests]
         if stored:
             self._turns.store(stored, connection=connection)
 

@@ -13,6 +13,7 @@ A chat may have rows in several parts. They are ranked as one: put in the order 
 from __future__ import annotations
 
 import itertools
+import re
 import sqlite3
 import threading
 from collections import Counter
@@ -43,6 +44,8 @@ CREATE TABLE postings (
 ) WITHOUT ROWID;
 """
 _TOKENISE = "CREATE VIRTUAL TABLE texts USING fts5(body, content='', tokenize='porter unicode61 remove_diacritics 2')"
+#: What parts tokens for unicode61: all that is no letter, no digit and no mark on one.
+_NO_TOKEN = re.compile(r"[^\w\u0300-\u036f]|_")
 _COLUMNS = "chunk_ids, speakers, starts, lengths, tokens, said_by, flags, users"
 
 ASKS, TIMED = 1, 2
@@ -50,8 +53,6 @@ ASKS, TIMED = 1, 2
 CACHE_BYTES = 32_000_000
 #: Bytes of an id beside its characters (a Python string), and of what holds it.
 _ID_BYTES = 57
-
-
 #: So few texts are put together from pieces that are known: of a day, two are new at a time.
 FEW_TEXTS = 64
 
@@ -74,6 +75,12 @@ class Tokeniser:
         """The distinct tokens of one text, in their order."""
         with self._lock:
             return sorted({term for terms in self._pieces([text])[0] for term in terms})
+
+    def in_order(self, texts: Sequence[str]) -> list[list[str]]:
+        """The tokens of each text, in the order in which they stand there."""
+        with self._lock:
+            told = self._pieces([_NO_TOKEN.sub(" ", text) for text in texts])
+            return [list(itertools.chain.from_iterable(pieces)) for pieces in told]
 
     def postings(self, texts: Sequence[str]) -> Iterator[tuple[str, Posting]]:
         """Each token with the places, among these texts, where it stands."""

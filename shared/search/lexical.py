@@ -11,7 +11,7 @@ import importlib.metadata
 import sqlite3
 import threading
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -267,6 +267,33 @@ class LexicalIndex:
         holding = np.unique(np.concatenate([ordinals for ordinals, _ in postings.values()]))
         ranked = holding[np.lexsort((-holding, -scores[holding]))][:k]
         return [Match(items.chunk_ids[at], float(scores[at])) for at in ranked]
+
+    def turn_ids(
+        self, chat_id: str, terms: Sequence[str] = (), since: float | None = None, until: float | None = None
+    ) -> Iterator[str]:
+        """The chat's turns, the newest first, said from `since` on and before `until` (POSIX seconds).
+
+        All `terms` stand in what each turn is indexed by: its words, its speaker and date, and what it replies to.
+        """
+        import numpy as np
+
+        items = self.items(chat_id)
+        if items is None:
+            return
+        ids, wanted = items.chunk_ids, set(terms)
+        postings = self.postings(items, sorted(wanted)) if wanted else {}
+        if len(postings) < len(wanted):
+            return
+        holding: set[str] | None = None  # turns, since each passage of a long one may hold another word
+        for ordinals, _ in sorted(postings.values(), key=lambda posting: len(posting[0])):
+            turns = {ids[at].rpartition("#")[0] for at in ordinals.tolist()}
+            holding = turns if holding is None else holding & turns
+        first = 0 if since is None else int(np.searchsorted(items.starts, since))
+        end = len(ids) if until is None else int(np.searchsorted(items.starts, until))
+        for at in range(end - 1, first - 1, -1):
+            turn_id, _, passage = ids[at].rpartition("#")
+            if passage == "1" and (holding is None or turn_id in holding):
+                yield turn_id
 
     def _ranking(self) -> Ranked:
         """What ranking needs beside the file; made when somebody asks, since numpy is slow to load."""

@@ -1,5 +1,5 @@
 """Recall: the one way to what a chat said. `OpenRelease.recall(chat_id, …)`, and `DayRecall.recall` before the first night, are the only searches
-there are, and both are scoped. What a lookup does stands in shared/search/lookup.py.
+there are, and both are scoped, as `turns_back` is, which ranks nothing. What a lookup does stands in shared/search/lookup.py.
 """
 
 from __future__ import annotations
@@ -7,11 +7,12 @@ from __future__ import annotations
 import sqlite3
 import threading
 import time
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
 from dataclasses import replace
 from functools import lru_cache
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -41,6 +42,9 @@ if TYPE_CHECKING:
     from shared.search.merge import MergedCache
 
 __all__ = ["DayRecall", "Hit", "OpenRelease", "Recalled"]
+
+#: Turns that are read together by `turns_back`.
+TURNS_AT_ONCE = 100
 
 
 class OpenRelease:
@@ -128,9 +132,7 @@ class OpenRelease:
         try:
             return self._lexical.holding(chat_id, turn_ids)
         except sqlite3.Error as error:
-            raise ReleaseRefused(
-                f"{self.path / LEXICAL} cannot be read: {error}. Go back to another (hmem release rollback), or run the night again."
-            ) from error
+            raise self._unreadable(error) from error
 
     def turns(self, chat_id: str, turn_ids: Sequence[str]) -> dict[str, Turn]:
         """What these turns of the chat said, by id, put together from their chunks; those that the release does not hold are left out."""
@@ -144,9 +146,44 @@ class OpenRelease:
             name = None if chunk.speaker in ("user", "assistant") else chunk.speaker
             text = "\n".join(one.text for one in sorted(passages, key=lambda one: one.passage))
             found[chunk.turn_ids[0]] = Turn(
-                chunk.exchange, chunk.role, chat_id, text, chunk.started_at, name, extra=chunk.origin.to_json()
+                chunk.exchange,
+                chunk.role,
+                chat_id,
+                text,
+                chunk.started_at,
+                name,
+                extra=chunk.origin.to_json(),
+                user_id=chunk.user_id,
             )
         return found
+
+    def turns_back(
+        self,
+        chat_id: str,
+        terms: Sequence[str] = (),
+        since: float | None = None,
+        until: float | None = None,
+        leave_out: Collection[str] = (),
+    ) -> Iterator[Turn]:
+        """The chat's turns but those to leave out (turn ids), the newest first, as `LexicalIndex.turn_ids` finds them.
+
+        ReleaseRefused if the file cannot be read.
+        """
+        self.open_texts()
+        if self._lexical is None:
+            raise ReleaseRefused(str(self.text_missing))
+        try:
+            ids = (one for one in self._lexical.turn_ids(chat_id, terms, since, until) if one not in leave_out)
+            while some := list(islice(ids, TURNS_AT_ONCE)):
+                found = self.turns(chat_id, some)
+                yield from (found[turn_id] for turn_id in some if turn_id in found)
+        except sqlite3.Error as error:
+            raise self._unreadable(error) from error
+
+    def _unreadable(self, error: sqlite3.Error) -> ReleaseRefused:
+        return ReleaseRefused(
+            f"{self.path / LEXICAL} cannot be read: {error}. Go back to another (hmem release rollback), or run the night again."
+        )
 
     def expect(self, query: str) -> None:
         """Begin to embed a question that `recall` is going to be asked: by then its vector may be there."""

@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import math
+import re
 from datetime import datetime
 from zoneinfo import ZoneInfo
 
 #: Characters of one token, on average, in English with this kind of model. An estimate, used for budgets only.
 CHARACTERS_PER_TOKEN = 4
 
+_UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 _MONTHS = "January February March April May June July August September October November December".split()
 
 
 def tokens(text: str) -> int:
     """Estimated tokens of a text: characters / 4, rounded up."""
     return math.ceil(len(text) / CHARACTERS_PER_TOKEN)
+
+
+def storable(text: str) -> str:
+    """The text as every database takes it: NUL and lone surrogates become U+FFFD. (The archive keeps what was really said.)"""
+    return _UNSTORABLE.sub("\ufffd", text)
 
 
 def one_line(text: str) -> str:

@@ -126,11 +126,11 @@ def when_text(deadline: float, now: float, zone: ZoneInfo, language: str) -> str
     return said + near.get((day - today).days, "")
 
 
-def language_of_reminder(text: str, recent: Iterable[str | None]) -> str:
-    """The language that most of a chat's newest questions are in (ISO 639-1, None for what is not known), else that of the goal, else English."""
+def language_of_reminder(text: str, recent: Iterable[str]) -> str:
+    """The language (ISO 639-1) that most of a chat's newest questions are in, of which these are the texts, else that of the goal, else English."""
     from shared.text.language import detect
 
-    known = [one for one in recent if one is not None and one in _WORDS]
+    known = [found for found in map(detect, recent) if found is not None and found in _WORDS]
     if known:
         return max(known, key=known.count)
     found = detect(text) or ""

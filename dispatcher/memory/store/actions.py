@@ -12,7 +12,7 @@ from sqlalchemy import ColumnElement, Connection
 from dispatcher.memory.store.database import Database
 from dispatcher.memory.store.rows import checked_chat, insert
 from dispatcher.memory.store.tables import actions
-from dispatcher.memory.store.words import storable
+from shared.text.format import storable
 
 
 class Actions:
@@ -56,11 +56,6 @@ class Actions:
             outcome = storable(apply(connection))
             connection.execute(sa.update(actions).where(*this).values(outcome=outcome))
             return outcome
-
-    def remove_chat(self, chat_id: str) -> int:
-        """Remove the chat's notes (an outcome says what was remembered); how many there were."""
-        with self._database.begin() as connection:
-            return connection.execute(sa.delete(actions).where(actions.c.chat_id == checked_chat(chat_id))).rowcount
 
     def every(self, chat_id: str | None = None) -> Iterator[tuple[str, str, int, str, float]]:
         """(chat, task id, number, outcome, when) of each, of one chat or of all; for the owner's forgetting, and its proof."""

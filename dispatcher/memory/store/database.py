@@ -14,17 +14,19 @@ from pathlib import Path
 from typing import Any
 
 import structlog
-from sqlalchemy import Connection, Engine, Text, create_engine, event, select, text
-from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy import URL, Connection, Engine, Text, create_engine, event, make_url, select, text
+from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 
 from dispatcher.memory.store.migrate import copies, prepare_postgresql, prepare_sqlite
-from dispatcher.memory.store.place import reason, shown, store_url
-from dispatcher.memory.store.tables import BATCH, SEARCHED, metadata
+from dispatcher.memory.store.tables import BATCH, metadata
 from shared.config.packages import how_to_add
-from shared.errors import HmemError, StoreUnavailable
+from shared.errors import HmemError, SettingsError, StoreUnavailable
 
 log = structlog.get_logger()
 
+FILE_NAME = "medium.sqlite"
+#: The longest that an error's reason is shown, in characters.
+_LONGEST = 300
 _BUSY_SECONDS = 5.0
 _POOL_SECONDS = 10.0
 #: Seconds for which a scrub waits for readers and writers.
@@ -95,17 +97,14 @@ class Database:
             self._dispose()
 
     def scrub(self) -> None:
-        """Take what was deleted out of the files too, by writing them anew: rows, full-text index, SQLite's write-ahead log and the copies made
-        before migrations. Call it after forgetting. Of 200,000 turns it takes some seconds, in which others may wait to write.
+        """Take what was deleted out of the files too, by writing them anew: rows, SQLite's write-ahead log and the copies made before
+        migrations. Call it after forgetting. Of 200,000 turns it takes some seconds, in which others may wait to write.
 
         PostgreSQL's write-ahead log keeps it until the server has reused the space.
         """
         if self.path is None:
             self._vacuum_postgresql()
             return
-        with self.begin() as connection:
-            for table in (f"{searched.name}_fts" for searched in SEARCHED):
-                connection.execute(text(f"INSERT INTO {table} ({table}) VALUES ('optimize')"))  # noqa: S608 - constants
         with self._errors_named(), self._ready().connect() as connection:
             raw: Any = connection.connection.dbapi_connection
             raw.execute(f"PRAGMA busy_timeout={int(_SCRUB_SECONDS * 1000)}")
@@ -264,3 +263,46 @@ def _set_up_sqlite(connection: Any, _record: object) -> None:
 def _begin_sqlite(connection: Connection) -> None:
     writes = connection.get_execution_options().get("hmem_writes")
     connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+
+
+def store_url(url: str | None, state_dir: Path) -> URL:
+    """The URL of the store: SQLite in the state directory unless `MEDIUM_URL` names another place. SettingsError for one that is no such URL."""
+    if not url:
+        return _sqlite(state_dir / FILE_NAME)
+    try:
+        parts = make_url(url)
+    except (ArgumentError, ValueError):
+        # `from None`: the library's own text repeats the URL, password and all.
+        raise SettingsError(
+            "MEDIUM_URL is no SQLAlchemy URL. Write it like postgresql://user:password@host/database, or leave it out."
+        ) from None
+    if parts.drivername in ("postgres", "postgresql", "postgresql+psycopg"):
+        return parts.set(drivername="postgresql+psycopg")
+    if parts.get_backend_name() == "sqlite" and parts.database and parts.database != ":memory:":
+        return _sqlite(state_dir / parts.database)
+    raise SettingsError(
+        f"MEDIUM_URL names {parts.drivername}, and the medium store needs PostgreSQL or a SQLite file. "
+        "Write postgresql://… or sqlite:////path/medium.sqlite, or leave it out."
+    )
+
+
+def _sqlite(path: Path) -> URL:
+    return URL.create("sqlite+pysqlite", database=str(path.absolute()))
+
+
+def shown(url: URL) -> str:
+    """The store's place for people: a path, or the URL without password and options."""
+    if url.get_backend_name() == "sqlite":
+        return str(url.database)
+    return url.set(query={}).render_as_string(hide_password=True)
+
+
+def reason(error: Exception, url: URL) -> str:
+    """The first line of an error, without the statement, its values, or a password of the URL."""
+    lines = str(error.orig if isinstance(error, DBAPIError) else error).strip().splitlines()
+    text = f"{type(error).__name__}: {lines[0] if lines else 'no reason given'}"
+    secrets = [url.password, *(value for key, value in url.query.items() if "password" in key)]
+    for secret in secrets:
+        if secret:
+            text = text.replace(str(secret), "***")
+    return text[:_LONGEST]

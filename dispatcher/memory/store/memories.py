@@ -24,13 +24,12 @@ from dispatcher.memory.store.rows import (
     json_text,
     own,
     revisions_of,
-    search,
     unchanged,
     without_vector,
 )
 from dispatcher.memory.store.tables import BATCH, chats, memories
-from dispatcher.memory.store.words import indexed_words, storable
 from shared.errors import InvalidInput
+from shared.text.format import storable
 
 _CHANGES = "memories_changed"
 _HIGHEST_IMPORTANCE = 5
@@ -62,9 +61,8 @@ class Memory:
     source_turn: str | None = None  # ids of the turns that told it, a space between
     last_accessed: float | None = None
     access_count: int = 0
-    embedding: bytes | None = None  # float32, little endian; left out by `search` and `due`
+    embedding: bytes | None = None  # float32, little endian; left out by `every` and `due`
     embedding_model: str | None = None
-    language: str | None = None  # ISO 639-1
     reminded_at: float | None = None
     superseded_by: int | None = None  # memory_id of the newer one that contradicts it
     superseded_at: float | None = None
@@ -116,8 +114,7 @@ class Memories:
             ).scalar_one()
             kept = _cleaned(replace(memory, number=number))
             values = {name: value for name, value in vars(kept).items() if name != "memory_id"}
-            values |= {"type": str(kept.type), "words": indexed_words(chat_id, " ".join(kept.texts))}
-            values["wordings"] = json_text(kept.wordings) if kept.wordings else None
+            values |= {"type": str(kept.type), "wordings": _wordings(kept.wordings)}
             statement = sa.insert(memories).values(values).returning(memories.c.memory_id)
             return replace(kept, memory_id=own_connection.execute(statement).scalar_one())
 
@@ -132,26 +129,6 @@ class Memories:
     def list(self, chat_id: str, types: Collection[MemoryType] | None = None, limit: int | None = None) -> Found:
         """The newest `limit` memories in the order they were made, whole."""
         return self._select(chat_id, _typed(types), limit)
-
-    def search(self, chat_id: str, text: str, limit: int, types: Collection[MemoryType] | None = None) -> Found:
-        """Memories that hold one of the words: those with most of them first, then the newest; without vectors.
-
-        Reading does not count as access: `touch` does.
-        """
-        checked_chat(chat_id)
-        with self._database.reading() as connection:
-            ids = search(connection, memories.c.memory_id, memories.c.created, chat_id, text, limit, _typed(types))
-            found: dict[int, Memory] = {}
-            for some in batches(ids):
-                where = (memories.c.chat_id == chat_id, memories.c.memory_id.in_(some))
-                rows = own(connection.execute(sa.select(*_LIGHT).where(*where)), chat_id)
-                found |= {row.memory_id: _memory(row) for row in rows}
-        return [found[memory_id] for memory_id in ids]
-
-    def with_embeddings(self, chat_id: str, model: str, types: Collection[MemoryType] | None = None) -> Found:
-        """Memories that have this model's vector, whole, in the order they were made."""
-        where = [memories.c.embedding_model == model, memories.c.embedding.is_not(None), *_typed(types)]
-        return self._select(chat_id, where, None)
 
     def count(self, chat_id: str, types: Collection[MemoryType] | None = None) -> int:
         query = sa.select(sa.func.count()).where(memories.c.chat_id == checked_chat(chat_id), *_typed(types))
@@ -229,13 +206,7 @@ class Memories:
         """Set the other words in which it was told. Whether there is such a memory."""
         with self._database.joined(connection) as own_connection:
             change(own_connection, chat_id, _CHANGES)
-            found = self._one(chat_id, memories.c.memory_id == memory_id, own_connection)
-            if found is None:
-                return False
-            values = {
-                "wordings": json_text([storable(one) for one in wordings]) if wordings else None,
-                "words": indexed_words(chat_id, storable(" ".join([found.text, *wordings]))),
-            }
+            values = {"wordings": _wordings(list(map(storable, wordings)))}
             return self._update(own_connection, chat_id, [memories.c.memory_id == memory_id], values) > 0
 
     def told_by(self, chat_id: str, memory_id: int, turns: str | None, *, connection: Connection | None = None) -> bool:
@@ -284,13 +255,6 @@ class Memories:
                 self._update(own_connection, chat_id, [memories.c.superseded_by == memory_id], values)
                 return found
             return None
-
-    def delete_all(
-        self, chat_id: str, types: Collection[MemoryType] | None = None, *, connection: Connection | None = None
-    ) -> int:
-        """Remove all (of these types); how many there were."""
-        with self._database.joined(connection) as own_connection:
-            return self._remove(own_connection, chat_id, _typed(types))
 
     def needing_embedding(self, model: str, limit: int) -> Found:
         """Memories of any chat that `model` has not embedded, those without any vector first. For the background embedder only."""
@@ -359,6 +323,10 @@ def _typed(types: Collection[MemoryType] | None) -> Sequence[ColumnElement[bool]
     return [] if types is None else [memories.c.type.in_([str(one) for one in types])]
 
 
+def _wordings(wordings: Sequence[str]) -> str | None:
+    return json_text(wordings) if wordings else None
+
+
 def _cleaned(memory: Memory) -> Memory:
     return replace(
         memory,
@@ -366,7 +334,6 @@ def _cleaned(memory: Memory) -> Memory:
         category=clean(memory.category),
         session=clean(memory.session),
         source_turn=clean(memory.source_turn),
-        language=clean(memory.language),
         wordings=tuple(map(storable, memory.wordings)),
     )
 

@@ -1,4 +1,4 @@
-"""What the tables have in common: chat ids that are checked on the way in and out, counters a chat, vectors filled in later, full text."""
+"""What the tables have in common: chat ids that are checked on the way in and out, counters a chat, vectors filled in later."""
 
 from __future__ import annotations
 
@@ -11,20 +11,18 @@ from typing import Any
 import orjson
 import sqlalchemy as sa
 import structlog
-from sqlalchemy import Column, ColumnElement, Connection, Row, Table, TextClause
+from sqlalchemy import Column, Connection, Row, Table
 from sqlalchemy.dialects import postgresql, sqlite
 
 from dispatcher.memory.store.tables import BATCH, chats, memories, summaries, turns
-from dispatcher.memory.store.words import chat_mark, query_words, storable
 from shared.errors import InvalidInput
+from shared.text.format import storable
 from shared.turns.records import dumps, loads_object
 
 log = structlog.get_logger()
 
 #: The revision of a chat that has no rows.
 NO_REVISION = "0"
-#: Rows that hold a word of a question and are ranked: the newest.
-_CANDIDATES = 2_000
 
 
 def checked_chat(chat_id: str) -> str:
@@ -166,42 +164,3 @@ def without_vector(
         if len(found) < limit:
             found += connection.execute(query.where(others).limit(limit - len(found)))
     return found
-
-
-def search(
-    connection: Connection,
-    key: Column[Any],
-    time: Column[Any],
-    chat_id: str,
-    query: str,
-    limit: int,
-    where: Sequence[ColumnElement[bool]] = (),
-) -> list[Any]:
-    """Keys of the chat's rows that hold a word of the query: those with most of its words first, then the newest."""
-    table, wanted = key.table, query_words(query)
-    if not wanted or limit < 1:
-        return []
-    rows = connection.execute(
-        sa.select(key, table.c.words, table.c.chat_id)
-        .where(table.c.chat_id == chat_id, _holds(connection, key, chat_mark(chat_id), wanted), *where)
-        .order_by(time.desc(), key.desc())
-        .limit(_CANDIDATES)
-    )
-    asked = set(wanted)
-    found = [(len(asked.intersection(row.words.split(" ")[1:])), row[0]) for row in own(rows, chat_id)]
-    return [key for _, key in sorted(found, key=lambda entry: -entry[0])[:limit]]
-
-
-def _holds(
-    connection: Connection, key: Column[Any], mark: str, words: Sequence[str]
-) -> ColumnElement[bool] | TextClause:
-    """Rows with the chat's mark and one of the words. A word has letters and digits only; it is quoted all the same."""
-    if connection.dialect.name == "sqlite":
-        match = " OR ".join(f'"{word}"' for word in words)
-        index = sa.table(f"{key.table.name}_fts", sa.column("rowid"))
-        matching = sa.text(f"{key.table.name}_fts MATCH :match").bindparams(match=f'"{mark}" AND ({match})')
-        return key.in_(sa.select(index.c.rowid).where(matching))
-    match = " | ".join(f"'{word}'" for word in words)
-    return sa.text("array_to_tsvector(string_to_array(words, ' ')) @@ CAST(:match AS tsquery)").bindparams(
-        match=f"'{mark}' & ({match})"
-    )

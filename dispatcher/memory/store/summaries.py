@@ -24,7 +24,7 @@ from dispatcher.memory.store.rows import (
     without_vector,
 )
 from dispatcher.memory.store.tables import BATCH, summaries
-from dispatcher.memory.store.words import storable
+from shared.text.format import storable
 
 Tier = Literal["medium", "long"]
 
@@ -136,10 +136,6 @@ class Summaries:
         """Remove summaries by id; how many there were."""
         checked_chat(chat_id)
         return sum(self._delete(chat_id, [summaries.c.summary_id.in_(some)]) for some in batches(summary_ids))
-
-    def remove_chat(self, chat_id: str, before: float | None) -> int:
-        """Remove the summaries that hold anything said before a time (all, for None); how many there were."""
-        return self._delete(checked_chat(chat_id), [] if before is None else [summaries.c.started_at < before])
 
     def _select(self, chat_id: str, where: Sequence[ColumnElement[bool]], limit: int | None) -> Found:
         """Newest first."""

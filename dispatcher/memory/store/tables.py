@@ -1,5 +1,4 @@
-"""The tables of the medium store as this version reads them. A new store is made of them, an older one by the migrations; a test holds the two
-together.
+"""The tables of the medium store as this version reads them. The migrations make them; a test holds the two together.
 
 Times are POSIX seconds, vectors float32 little endian, JSON is text (PostgreSQL's own JSON refuses what a chat may say).
 """
@@ -9,7 +8,7 @@ from __future__ import annotations
 import sqlalchemy as sa
 
 #: Every revision in order; the last one is what this version needs.
-REVISIONS = ("0001", "0002", "0003", "0004", "0005")
+REVISIONS = ("0001",)
 HEAD = REVISIONS[-1]
 #: Alembic's own table; the name is ours, for a database may hold other programs' tables.
 VERSION_TABLE = "hmem_version"
@@ -47,10 +46,8 @@ turns = sa.Table(
     sa.Column("session", sa.Text),
     sa.Column("extra", sa.Text, nullable=False, server_default="{}"),
     sa.Column("user_id", sa.Text),
-    sa.Column("language", sa.Text),
     sa.Column("embedding", sa.LargeBinary),
     sa.Column("embedding_model", sa.Text),
-    sa.Column("words", sa.Text),
     sa.UniqueConstraint("chat_id", "turn_id", name="turns_by_id"),
     sa.Index("turns_by_time", "chat_id", "timestamp"),
     sa.Index("turns_by_session", "chat_id", "session", "timestamp", "turn_id"),
@@ -100,8 +97,6 @@ memories = sa.Table(
     sa.Column("access_count", sa.Integer, nullable=False, server_default="0"),
     sa.Column("embedding", sa.LargeBinary),
     sa.Column("embedding_model", sa.Text),
-    sa.Column("language", sa.Text),
-    sa.Column("words", sa.Text),
     sa.Column("reminded_at", sa.Double),
     sa.Column("superseded_by", sa.BigInteger),
     sa.Column("superseded_at", sa.Double),
@@ -123,6 +118,3 @@ actions = sa.Table(
     sa.Column("at", sa.Double, nullable=False),
     sa.Index("actions_by_age", "at"),
 )
-
-#: Tables whose `words` are indexed for full text.
-SEARCHED = (turns, memories)

@@ -24,32 +24,32 @@ from dispatcher.memory.store.rows import (
     json_text,
     own,
     revisions_of,
-    search,
     without_vector,
 )
 from dispatcher.memory.store.tables import BATCH, turns
-from dispatcher.memory.store.words import indexed_words, storable
+from shared.text.format import storable
 from shared.turns.records import Turn
 
 _DAY_SECONDS = 86_400.0
 _CHANGES = "turns_changed"
-_COLUMNS = [column for column in turns.c if column.name not in ("turn_no", "words")]
+_COLUMNS = [column for column in turns.c if column.name != "turn_no"]
+_LIGHT = [sa.null().label(column.name) if column.name == "embedding" else column for column in _COLUMNS]
 _IN_TIME = (turns.c.timestamp, turns.c.turn_no)
+_NEWEST_FIRST = [column.desc() for column in _IN_TIME]
 #: Made once, since it is asked with every message that follows another.
 _RECENT = (
     sa.select(*_COLUMNS)
     .where(turns.c.chat_id == sa.bindparam("chat"), turns.c.timestamp >= sa.bindparam("since"))
-    .order_by(*(column.desc() for column in _IN_TIME))
+    .order_by(*_NEWEST_FIRST)
     .limit(sa.bindparam("most"))
 )
 
 
 @dataclass(frozen=True)
 class StoredTurn:
-    """A turn, and what it is found by."""
+    """A turn and its vector."""
 
     turn: Turn
-    language: str | None = None  # ISO 639-1
     embedding: bytes | None = None  # float32, little endian
     embedding_model: str | None = None
 
@@ -84,6 +84,20 @@ class Turns:
         """The first `limit` turns with start <= time < end (POSIX seconds), oldest first."""
         return self._select(chat_id, [turns.c.timestamp >= start, turns.c.timestamp < end], _IN_TIME, limit)
 
+    def back(self, chat_id: str, since: float | None = None, until: float | None = None) -> Iterator[Turn]:
+        """The chat's turns with since <= time < until (POSIX seconds; None is no bound), the newest first, some at a time."""
+        where = [turns.c.chat_id == checked_chat(chat_id)]
+        where += [] if since is None else [turns.c.timestamp >= since]
+        left = [] if until is None else [turns.c.timestamp < until]
+        query = sa.select(*_LIGHT, turns.c.turn_no).where(*where).order_by(*_NEWEST_FIRST).limit(BATCH)
+        while True:
+            with self._database.reading() as connection:
+                rows = connection.execute(query.where(*left)).all()
+            yield from (_stored(row[:-1]).turn for row in own(rows, chat_id))
+            if len(rows) < BATCH:
+                return
+            left = [sa.tuple_(*_IN_TIME) < (rows[-1].timestamp, rows[-1].turn_no)]
+
     def named(self, chat_id: str, turn_ids: Iterable[str]) -> list[StoredTurn]:
         """Those of these turns that there are, oldest first."""
         found = [
@@ -96,19 +110,6 @@ class Turns:
     def of_session(self, chat_id: str, session: str) -> list[StoredTurn]:
         """All turns of one session, oldest first."""
         return self._select(chat_id, [turns.c.session == storable(session)], _IN_TIME, None)
-
-    def search(self, chat_id: str, keyword: str, limit: int) -> list[StoredTurn]:
-        """Turns that hold one of the words, in whatever case, accent or (English, Russian) ending; those with most of them first, then the newest."""
-        checked_chat(chat_id)
-        with self._database.reading() as connection:
-            numbers = search(connection, turns.c.turn_no, turns.c.timestamp, chat_id, keyword, limit)
-            found: dict[int, StoredTurn] = {}
-            for some in batches(numbers):
-                rows = connection.execute(
-                    sa.select(*_COLUMNS, turns.c.turn_no).where(turns.c.chat_id == chat_id, turns.c.turn_no.in_(some))
-                )
-                found |= {row.turn_no: _stored(row[:-1]) for row in own(rows, chat_id)}
-        return [found[number] for number in numbers]
 
     def ids(self, chat_id: str) -> dict[str, str | None]:
         """Turn id → session, of all turns of the chat."""
@@ -164,10 +165,6 @@ class Turns:
         """Remove turns by id; how many there were."""
         checked_chat(chat_id)
         return sum(self._delete(chat_id, [turns.c.turn_id.in_(some)]) for some in batches(turn_ids))
-
-    def remove_chat(self, chat_id: str, before: float | None) -> int:
-        """Remove the chat's turns that were said before a time (all, for None); how many there were."""
-        return self._delete(checked_chat(chat_id), [] if before is None else [turns.c.timestamp < before])
 
     def prune(self, before: float, released: Callable[[str, Collection[str]], Collection[str]]) -> int:
         """Remove turns said before a time (POSIX seconds) of which `released(chat_id, turn_ids)` says that they are in the current release.
@@ -226,28 +223,25 @@ def _upsert(dialect: str) -> Any:
 
 def _values(stored: StoredTurn) -> dict[str, Any]:
     turn = stored.turn
-    content = storable(turn.content)
     return {
         "chat_id": turn.chat_id,
         "turn_id": turn.turn_id,
         "task_id": turn.task_id,
         "role": turn.role,
-        "content": content,
+        "content": storable(turn.content),
         "timestamp": turn.timestamp,
         "name": clean(turn.name),
         "session": clean(turn.session),
         "extra": json_text(turn.extra),
         "user_id": turn.user_id,
-        "language": clean(stored.language),
         "embedding": stored.embedding,
         "embedding_model": stored.embedding_model,
-        "words": indexed_words(turn.chat_id, content),
     }
 
 
 def _stored(row: Sequence[Any]) -> StoredTurn:
     """A row of `_COLUMNS`."""
     chat_id, _turn_id, task_id, role, content, timestamp, name, session, extra, *rest = row
-    user_id, language, embedding, model = rest
+    user_id, embedding, model = rest
     turn = Turn(task_id, role, chat_id, content, timestamp, name, session, json_object(extra), user_id)
-    return StoredTurn(turn, language, embedding, model)
+    return StoredTurn(turn, embedding, model)

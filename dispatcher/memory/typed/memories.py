@@ -222,7 +222,6 @@ class Remembering:
     ) -> Memory:
         """A memory that is not stored yet."""
         from dispatcher.memory.store.memories import new_memory
-        from shared.text.language import detect
 
         embedding = None if vector is None else packed(vector)
         return new_memory(
@@ -230,7 +229,6 @@ class Remembering:
             kind,
             text,
             created=created,
-            language=detect(text),
             embedding=embedding,
             embedding_model=self._embedder.model if embedding else None,
             **more,

@@ -63,7 +63,7 @@ def remember(day: Day, chat_id: str = "9912") -> None:
         new_memory(chat_id, MemoryType.FACT, "The *boiler* is\na Vaillant", created=1_707_500_000.25, source_turn="t1:user t2:user"),
         new_memory(chat_id, MemoryType.GOAL, "paint the kitchen", created=1_707_500_001.0, deadline=1_707_600_000.0, importance=5),
         new_memory(chat_id, MemoryType.PREFERENCE, "short answers", created=1_707_500_002.0, embedding=b"0000", embedding_model="m"),
-        new_memory(chat_id, MemoryType.COMPLETED_GOAL, "sweep", created=1.0, completed_at=1_707_500_003.0, category="home", language="en"),
+        new_memory(chat_id, MemoryType.COMPLETED_GOAL, "sweep", created=1.0, completed_at=1_707_500_003.0, category="home"),
     ]  # fmt: skip
     for fact in facts:
         day.memories.add(chat_id, fact)
@@ -150,7 +150,7 @@ def test_memories_can_be_brought_back(here: World, day: Day) -> None:
         [json.loads(line) for line in (place / "memories.jsonl").read_bytes().splitlines()] for place in (folder, there)
     )
     for memory in (*first, *second):
-        del memory["number"], memory["language"]  # the chat's own; detected anew
+        del memory["number"]  # the chat's own
     assert sorted(second, key=str) == sorted(first, key=str)
 
 

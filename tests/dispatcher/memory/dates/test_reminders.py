@@ -117,19 +117,22 @@ def test_a_reminder_in_five_languages(language: str, said: str) -> None:
     assert "15:00" in over
 
 
+GERMAN = "Erinnere mich bitte morgen Abend daran"
+
+
 @pytest.mark.parametrize(
     ("text", "recent", "language"),
     [
-        ("call the dentist", ["de", "de", "en", None], "de"),
+        ("call the dentist", [GERMAN, GERMAN, "Please remind me of that tomorrow evening", "ok"], "de"),
         ("call the dentist", [], "en"),
-        ("позвонить зубному", [None], "ru"),
-        ("appeler le dentiste", ["xx"], "fr"),
+        ("позвонить зубному", ["ok"], "ru"),
+        ("appeler le dentiste", ["Muistuta minua huomenna illalla, kiitos"], "fr"),
         ("llamar al dentista", [], "es"),
         ("den Zahnarzt anrufen", [], "de"),
-        ("hammaslääkärille soittaminen", ["fi"], "en"),
+        ("hammaslääkärille soittaminen", [], "en"),
     ],
 )
-def test_the_language_is_that_of_the_chat_else_of_the_goal(text: str, recent: list[str | None], language: str) -> None:
+def test_the_language_is_that_of_the_chat_else_of_the_goal(text: str, recent: list[str], language: str) -> None:
     assert language_of_reminder(text, recent) == language
 
 

@@ -14,19 +14,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 from sqlalchemy import Connection, text
 from structlog.testing import capture_logs
 
 from dispatcher.memory.store.actions import Actions
-from dispatcher.memory.store.database import Database
+from dispatcher.memory.store.database import Database, reason, store_url
 from dispatcher.memory.store.memories import Memories, Memory, MemoryType
-from dispatcher.memory.store.place import reason, store_url
 from dispatcher.memory.store.rows import own
 from dispatcher.memory.store.summaries import SessionSummary, Summaries
 from dispatcher.memory.store.turns import StoredTurn, Turns
-from dispatcher.memory.store.words import indexed_words, query_words, storable, words_of
 from shared.errors import InvalidInput, SettingsError, StoreUnavailable
 from shared.turns.records import Turn
 from tests.conftest import REPOSITORY, wait_for
@@ -82,7 +78,7 @@ def test_a_turn_comes_back_as_it_was_stored(database: Database) -> None:
     turns = Turns(database)
     whole = said(
         "t1", "Hello Wörld", "-100123", 1.5, name="Ann", session="s1", extra={"x": [1, "\ud800"]}, user_id="7",
-        language="en", embedding=b"\0\1", embedding_model="m",
+        embedding=b"\0\1", embedding_model="m",
     )  # fmt: skip
     assert turns.store([whole]) == 1
     (found,) = turns.get_recent("-100123", 1, 10, now=2)
@@ -97,8 +93,6 @@ def test_storing_again_replaces_and_counts_only_what_is_new(database: Database) 
     assert turns.store([]) == 0
     assert sorted(contents(turns.get_recent("1", 1, 10, now=NOW))) == ["changed", "hello", "hello", "hello"]
     assert turns.ids("1") == {"a:user": "later", "b:user": None, "a:asst": None, "c:user": None}
-    assert contents(turns.search("1", "changed", 5)) == ["changed"]
-    assert len(turns.search("1", "hello", 5)) == 3  # the replaced text is found no more
 
 
 def test_a_vector_stays_with_its_text_only(database: Database) -> None:
@@ -134,75 +128,24 @@ def test_a_range_takes_its_start_and_not_its_end(database: Database) -> None:
     assert contents(turns.get_by_date_range("1", NOW, NOW + 9, 2)) == ["0", "1"]
 
 
+@pytest.mark.parametrize("batch", [1, 2, 3, 500])
+def test_turns_are_read_back_from_the_newest(database: Database, batch: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dispatcher.memory.store.turns.BATCH", batch)
+    turns = Turns(database)
+    turns.store([said(f"t{n}", str(n), at=NOW + n) for n in range(5)])
+    turns.store(
+        [said("q", "question", at=NOW + 2), said("x", chat="2")]
+    )  # as they came: after the other one of that time
+    assert [one.content for one in turns.back("1")] == ["4", "3", "question", "2", "1", "0"]
+    assert [one.content for one in turns.back("1", NOW + 1, NOW + 3)] == ["question", "2", "1"]
+    assert list(turns.back("3")) == []
+
+
 def test_turns_of_a_session(database: Database) -> None:
     turns = Turns(database)
     turns.store([said("b", "2", at=NOW + 1, session="s"), said("a", "1", session="s"), said("c", "3", session="r")])
     assert contents(turns.of_session("1", "s")) == ["1", "2"]
     assert turns.of_session("2", "s") == []
-
-
-def test_search_folds_case_and_accents_and_stems(database: Database) -> None:
-    turns = Turns(database)
-    texts = {
-        "a": "Running to the CAFÉ",
-        "b": "Купил ёлку в магазине",
-        "c": "Der Fluß ist tief",
-        "d": "10.0.0.1 answers",
-    }
-    turns.store([said(task, content) for task, content in texts.items()])
-    for query, task in (
-        ("cafe", "a"), ("cafes", "a"), ("run", "a"), ("елки", "b"), ("Ёлка", "b"), ("магазины", "b"), ("FLUSS", "c"), ("10.0.0.1", "d"),
-    ):  # fmt: skip
-        assert contents(turns.search("1", query, 5)) == [texts[task]], query
-
-
-def test_search_ranks_by_words_found_then_by_time(database: Database) -> None:
-    turns = Turns(database)
-    turns.store(
-        [said("a", "red apple pie", at=1), said("b", "red car", at=2), said("c", "apple", at=3), said("d", "sky", at=4)]
-    )
-    assert contents(turns.search("1", "red apple", 9)) == ["red apple pie", "apple", "red car"]
-    assert contents(turns.search("1", "red apple", 1)) == ["red apple pie"]
-    assert turns.search("1", "red", 0) == []
-
-
-@pytest.mark.parametrize(
-    "query",
-    [
-        '"',
-        "red OR *",
-        "words:red",
-        "red NEAR/2 apple",
-        "NOT red",
-        "red'); DROP TABLE turns; --",
-        "(",
-        "^red",
-        "red:*",
-        "",
-        " ",
-        "\x00red",
-        "\ud800 red",
-        "!&|",
-        "\\'",
-        "-red",
-        "𝕽𝖊𝖉",
-    ],
-)
-def test_a_query_is_words_whatever_it_looks_like(database: Database, query: str) -> None:
-    turns = Turns(database)
-    turns.store([said("a", "the red apple"), said("b", "red", chat="2")])
-    expected = ["the red apple"] if set(words_of(query)) & {"red", "appl"} else []
-    assert contents(turns.search("1", query, 9)) == expected
-    assert len(turns.ids("1")) == 1
-
-
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(content=st.text(max_size=60), query=st.text(max_size=20))
-def test_search_finds_what_shares_a_word(database: Database, content: str, query: str) -> None:
-    turns = Turns(database)
-    turns.store([said("only", content, "h")])
-    hit = bool(set(query_words(query)) & set(words_of(storable(content))))
-    assert contents(turns.search("h", query, 1)) == ([storable(content)] if hit else [])
 
 
 def test_very_long_and_very_odd_texts_are_stored_whole(database: Database) -> None:
@@ -211,8 +154,6 @@ def test_very_long_and_very_odd_texts_are_stored_whole(database: Database) -> No
     turns.store([said("a", long), said("b", "日本語テキスト 😀 \u202e abc"), said("c", "x" * 1_000_000)])
     found = {one.turn.turn_id: one.turn.content for one in turns.get_recent("1", 1, 9, now=NOW)}
     assert found == {"a:user": long, "b:user": "日本語テキスト 😀 \u202e abc", "c:user": "x" * 1_000_000}
-    assert len(turns.search("1", "w7", 9)) == 1
-    assert len(indexed_words("1", long)) < 101_000
 
 
 def test_nul_and_lone_surrogates_become_the_replacement_character(database: Database) -> None:
@@ -248,10 +189,9 @@ def test_the_revision_changes_with_the_turns_of_the_chat(database: Database) -> 
     Summaries(database).store(summary("b:user"))
     assert moved()
     turns.store([said("a", chat="2")])
-    turns.search("1", "hello", 5)
     assert turns.revision("1") == seen[-1]
-    Summaries(database).remove_chat("1", None)
-    turns.remove_chat("1", None)
+    Summaries(database).remove("1", [one.summary_id for one in Summaries(database).list("1", 9)])
+    turns.remove("1", turns.ids("1"))
     assert turns.revision("1") == "0"
     turns.store([said("a"), said("b")])
     assert moved()  # not the number it had the first time
@@ -271,16 +211,13 @@ def test_embeddings_are_filled_in_later(database: Database) -> None:
     assert turns.get_recent("2", 9e9, 9, now=NOW)[0].embedding == b"vec"
 
 
-def test_removal_by_id_and_by_time(database: Database) -> None:
+def test_removal_by_id(database: Database) -> None:
     turns = Turns(database)
     for chat in ("1", "2"):
         turns.store([said(f"t{n}", f"word{n}", chat, at=NOW + n) for n in range(1_200)])
     assert turns.remove("1", [f"t{n}:user" for n in range(1_100)] + ["t0:user", "unknown:user"]) == 1_100
     assert turns.remove("1", []) == 0
-    assert turns.search("1", "word5", 9) == []
-    assert turns.remove_chat("1", NOW + 1_150) == 50
-    assert turns.remove_chat("1", None) == 50
-    assert turns.ids("1") == {}
+    assert set(turns.ids("1")) == {f"t{n}:user" for n in range(1_100, 1_200)}
     assert len(turns.ids("2")) == 1_200
 
 
@@ -309,19 +246,19 @@ def test_a_chat_sees_only_itself_whatever_its_name(database: Database) -> None:
         memories.add(chat, fact(f"secret of {chat}", chat, embedding=b"v", embedding_model="m"))
         summaries.store(summary("t:user", chat=chat))
     for chat in ODD_CHATS:
-        for found in (turns.get_recent(chat, 9, 99, now=NOW), turns.search(chat, "secret", 99), turns.of_session(chat, "s"),
+        for found in (turns.get_recent(chat, 9, 99, now=NOW), turns.of_session(chat, "s"),
                       turns.get_by_date_range(chat, 0, NOW + 1, 99)):  # fmt: skip
             assert contents(found) == [f"secret of {chat}"]
-        listed = (memories.list(chat), memories.search(chat, "secret", 99), memories.with_embeddings(chat, "m"))
-        for kept in listed:
-            assert [one.text for one in kept] == [f"secret of {chat}"]
-        assert [one.number for one in listed[0]] == [1]
+        assert [one.content for one in turns.back(chat)] == [f"secret of {chat}"]
+        assert [(one.text, one.number) for one in memories.list(chat)] == [(f"secret of {chat}", 1)]
         assert [one.chat_id for one in summaries.containing(chat, ["t:user"])] == [chat]
     own = {one.chat_id: one.memory_id for chat in ODD_CHATS for one in memories.list(chat)}
     others = [memory_id for chat, memory_id in own.items() if chat != "*"]
     assert not any(memories.get("*", memory_id) or memories.delete("*", memory_id) for memory_id in others)
     assert memories.touch("*", others, NOW) == 0
-    assert turns.remove_chat("*", None) == memories.delete_all("%") == summaries.remove_chat("_", None) == 1
+    assert turns.remove("*", ["t:user"]) == 1
+    assert memories.delete("%", own["%"])
+    assert summaries.remove("_", [one.summary_id for one in summaries.every()]) == 1
     left = sum(len(turns.ids(chat)) + memories.count(chat) + len(summaries.list(chat, 9)) for chat in ODD_CHATS)
     assert left == 3 * len(ODD_CHATS) - 3
 
@@ -331,15 +268,6 @@ def test_a_row_of_another_chat_is_held_back_on_the_way_out(database: Database) -
     with database.reading() as connection:
         unscoped = connection.execute(text("SELECT chat_id, task_id FROM turns ORDER BY task_id"))
         assert [row.task_id for row in own(unscoped, "1")] == ["a", "c"]
-
-
-def test_the_mark_of_another_chat_opens_nothing(database: Database) -> None:
-    turns = Turns(database)
-    turns.store([said("a", "secret", "1")])
-    mark = indexed_words("1", "").strip()
-    turns.store([said("b", f"{mark} secret", "2")])
-    assert contents(turns.search("1", f"{mark} secret", 9)) == ["secret"]
-    assert contents(turns.search("2", f"{mark} secret", 9)) == [f"{mark} secret"]
 
 
 @pytest.mark.parametrize("chat", ["", "a\x00b", "\ud800"])
@@ -384,13 +312,6 @@ def test_summaries_are_stored_once_and_promoted(database: Database) -> None:
     assert summaries.remove("1", [second.summary_id]) == 1
 
 
-def test_a_summary_goes_with_the_first_thing_in_it_that_is_forgotten(database: Database) -> None:
-    summaries = Summaries(database)
-    summaries.store(summary("a:user", at=NOW))  # began a minute before
-    assert summaries.remove_chat("1", NOW - 60) == 0
-    assert summaries.remove_chat("1", NOW - 59) == 1
-
-
 # --- memories
 
 
@@ -398,15 +319,12 @@ def test_a_memory_comes_back_as_it_was_stored(database: Database) -> None:
     memories = Memories(database)
     whole = Memory(
         "1", GOAL, "Run a marathon", NOW, deadline=NOW + DAY, priority=2, importance=5, category="sport", session="s", source_turn="t:user",
-        last_accessed=NOW, access_count=3, embedding=b"v", embedding_model="m", language="en",
+        last_accessed=NOW, access_count=3, embedding=b"v", embedding_model="m",
     )  # fmt: skip
     kept = memories.add("1", whole)
     assert dataclasses.replace(kept, memory_id=0, number=0) == whole
     assert memories.get("1", kept.memory_id) == memories.by_number("1", 1) == kept
     assert memories.list("1") == [kept]
-    assert memories.search("1", "marathon", 1) == [dataclasses.replace(kept, embedding=None)]
-    assert memories.with_embeddings("1", "m") == [kept]
-    assert memories.with_embeddings("1", "other") == memories.with_embeddings("1", "m", [FACT]) == []
     assert memories.get("1", 999) is memories.by_number("1", 2) is None
 
 
@@ -432,11 +350,6 @@ def test_memories_by_type(database: Database) -> None:
         0,
         0,
     )
-    assert [one.type for one in memories.search("1", "a fact goal", 9, [GOAL])] == [GOAL]
-    assert memories.delete_all("1", [FACT]) == 2
-    assert memories.delete_all("1") == 2
-    assert memories.delete_all("1") == 0
-    assert memories.search("1", "fact", 9) == []
 
 
 def test_use_and_repetition_are_noted(database: Database) -> None:
@@ -487,7 +400,7 @@ def test_memories_are_embedded_later_and_say_when_they_change(database: Database
     assert memories.update_embedding("1", one.memory_id, b"v", "m")
     seen.add(memories.revision("1"))
     assert memories.needing_embedding("m", 9) == []
-    assert memories.with_embeddings("1", "m")[0].embedding == b"v"
+    assert memories.list("1")[0].embedding == b"v"
     memories.touch("1", [one.memory_id], NOW)
     assert memories.revision("1") in seen  # use changes nothing that is cached
     memories.delete("1", one.memory_id)
@@ -516,7 +429,6 @@ def test_an_action_is_applied_once_with_its_effect(database: Database) -> None:
     assert actions.apply_once("1", "t", 2, "fact", remember) == "remembered 2"
     assert memories.count("1") == 2
     assert actions.prune(time.time() - 60) == 0
-    assert actions.remove_chat("2") == 0
     assert actions.prune(time.time() + 60) == 2
     assert actions.apply_once("1", "t", 1, "fact", remember) == "remembered 3"
 
@@ -586,7 +498,7 @@ def test_a_reader_does_not_wait_for_a_writer(stores: Stores) -> None:
 HALF = """
 import sys, time
 from pathlib import Path
-from dispatcher.memory.store.database import Database
+from dispatcher.memory.store.database import Database, reason, store_url
 from dispatcher.memory.store.memories import *
 database = Database(sys.argv[1], Path(sys.argv[2]))
 memories = Memories(database)
@@ -731,7 +643,7 @@ def test_what_was_forgotten_is_not_in_the_files(tmp_path: Path) -> None:
     memories.delete("1", kept.memory_id)
     database.scrub()
     assert holding() == []
-    assert len(turns.search("1", "ordinary", 99)) == 50
+    assert len(turns.ids("1")) == 50
     database.close()
 
 

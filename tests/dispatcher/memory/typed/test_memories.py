@@ -74,7 +74,6 @@ def test_what_says_the_same_reinforces_the_old_one(kept: Remembering, store: Mem
     assert (same.memory_id, new) == (first.memory_id, False)
     (now,) = store.list("1")
     assert (now.text, now.importance, now.access_count, now.last_accessed) == (one, 4, 1, NOW + DAY)
-    assert now.language == "en"
 
 
 @pytest.mark.parametrize(("one", "other"), [

@@ -1,0 +1,119 @@
+"""`hmem history`: what was said in one chat, in the order of time."""
+
+from __future__ import annotations
+
+import time
+from contextlib import ExitStack, closing
+from datetime import datetime
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from dispatcher.cli.arguments import Chat, Json, given_chat
+from shared.errors import InvalidInput
+from shared.release.manifest import current_release, no_release
+from shared.search.recall import OpenRelease
+from shared.system.command import print_json, start
+from shared.text.format import time_text
+from shared.turns.origin_words import replying, said_by
+from shared.turns.speakers import label, namesakes
+from shared.wire.values import shown
+
+if TYPE_CHECKING:
+    from zoneinfo import ZoneInfo
+
+    from dispatcher.memory.today import LookedBack
+    from shared.config.settings import Settings
+    from shared.search.history import Asked
+    from shared.turns.records import Turn
+
+When = Annotated[
+    str | None,
+    typer.Option(help="A time in words (last Friday, gestern) or ISO 8601, both in CHAT_TIMEZONE; or POSIX seconds."),
+]
+#: Characters of what a turn replies to.
+REPLIED = 160
+
+
+def history(
+    chat: Chat,
+    since: When = None,
+    until: When = None,
+    contains: Annotated[
+        str | None,
+        typer.Option(
+            help="Every one of these words occurs, in any case, accent or (English, Russian) ending; phrases in quotation marks."
+        ),
+    ] = None,
+    limit: Annotated[int, typer.Option(min=1, help="Turns at most: the newest.")] = 50,
+    json: Json = False,
+) -> None:
+    """The turns of one chat in the order of time, of last night's release and of today together; nothing that is forgotten."""
+    from dispatcher.memory.dates.given import since as since_when
+    from dispatcher.memory.dates.given import until as until_when
+    from shared.search.history import Asked
+
+    settings, chat_id, now = start(), given_chat(chat), time.time()
+    zone = settings.timezone
+    asked = Asked(chat_id, limit, since_when(since, now, zone), until_when(until, now, zone), contains)
+    told, run = _look(settings, asked)
+    turns, notes = told.found.turns, [f"no memory of the day: {told.away}"] if told.away else []
+    notes += [no_release(settings.hmem_memory_dir)] if run is None else []
+    marks = namesakes({turn.person for turn in turns})
+    labels = [said_by(label(turn.role, turn.speaker, marks.get(turn.person, "")), turn.origin) for turn in turns]
+    if json:
+        rows = [_row(turn, who, zone) for turn, who in zip(turns, labels, strict=True)]
+        head = {"chat_id": chat_id, "release": run, "more": told.found.more, "degraded": notes}
+        print_json(head | {"turns": rows})
+        return
+    for turn, who in zip(turns, labels, strict=True):
+        typer.echo(f"{time_text(turn.timestamp, zone)}  {_plain(who + replying(turn.origin, REPLIED))}: {_said(turn)}")
+    sides = [f"release {run}" if run is not None else "", "today" if told.today else ""]
+    times = f"; times of {settings.chat_timezone}" if turns else ""
+    more = "; older ones are left out (--limit)" if told.found.more else ""
+    typer.echo(f"{len(turns)} turns from {' and '.join(filter(None, sides))}{times}{more}", err=True)
+    for note in notes:
+        typer.echo(f"note: {note}", err=True)
+
+
+def _look(settings: Settings, asked: Asked) -> tuple[LookedBack, int | None]:
+    """What was said, and the release's run. InvalidInput for a chat of which nothing is known."""
+    from dispatcher.memory.day import Day
+    from dispatcher.memory.today import look_back
+
+    with ExitStack() as held:
+        day = held.enter_context(closing(Day(settings)))
+        path = current_release(settings.hmem_memory_dir)
+        release = held.enter_context(closing(OpenRelease(settings, path))) if path else None
+        told = look_back(day, release, asked)
+        if told.away and not told.known:
+            raise told.away
+        if not told.known:
+            where = f"Neither today nor release {release.run} knows" if release else "Today does not know"
+            why = "" if release else f" {no_release(settings.hmem_memory_dir)}"
+            raise InvalidInput(f"{where} a chat {asked.chat_id}. Is the id right?{why}")
+        return told, release.run if release else None
+
+
+def _row(turn: Turn, who: str, zone: ZoneInfo) -> dict[str, Any]:
+    return {
+        "turn_id": turn.turn_id,
+        "role": turn.role,
+        "speaker": turn.speaker,
+        "user_id": turn.user_id,
+        "label": who,
+        "timestamp": turn.timestamp,
+        "date": datetime.fromtimestamp(turn.timestamp, zone).isoformat(timespec="seconds"),
+        "text": turn.content,
+        **turn.origin.to_json(),
+    }
+
+
+def _said(turn: Turn) -> str:
+    """Its lines, those after the first set off."""
+    return "\n      ".join(map(_plain, turn.content.splitlines()))
+
+
+def _plain(line: str) -> str:
+    """Without what a terminal would obey."""
+    return shown(line.expandtabs(), characters=len(line.expandtabs()) + 1)

@@ -1,0 +1,193 @@
+"""`hmem history`: what was said in one chat, of release and day together, in the order of time; nothing that is forgotten."""
+
+from __future__ import annotations
+
+import json
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dispatcher.memory.day import Day
+from dispatcher.memory.tombstones import Forgotten
+from shared.errors import InvalidInput, ReleaseRefused, StorageError, StoreUnavailable
+from shared.release.parts import part_files
+from shared.turns.records import Tombstone, Turn
+from tests.conftest import World, free_port
+
+MAY = 1_778_241_900.0  # 2026-05-08 12:05 UTC
+BOILER, ANSWER = "The boiler broke down\non Monday", "Which error does the boiler show?"
+
+
+def said_today(world: World, *turns: Turn) -> None:
+    with closing(Day(world.settings())) as day:
+        day.store_turns(turns)
+
+
+def told(world: World, *arguments: str) -> dict[str, Any]:
+    document: dict[str, Any] = json.loads(world.command("hmem", "history", *arguments, "--json").stdout)
+    return document
+
+
+def texts(world: World, *arguments: str) -> list[str]:
+    return [turn["text"] for turn in told(world, "9912", *arguments)["turns"]]
+
+
+@pytest.fixture
+def talked(light: World) -> World:
+    """A release of one exchange, which the day still has too, and a turn of the day beside it."""
+    light.environment["CHAT_TIMEZONE"] = "Europe/Berlin"
+    light.say("t1", BOILER, name="Anna", timestamp=MAY, user_id="7")
+    light.say("t1", ANSWER, role="asst", timestamp=MAY + 60)
+    light.night()
+    said_today(
+        light,
+        Turn("t1", "user", "9912", BOILER, MAY, "Anna", user_id="7"),
+        Turn("t1", "asst", "9912", ANSWER, MAY + 60),
+        Turn("t2", "user", "9912", "Error F28, says the display", MAY + 120, "Anna", user_id="7"),
+    )
+    return light
+
+
+def test_release_and_day_are_one_list_and_each_turn_is_there_once(talked: World) -> None:
+    done = talked.command("hmem", "history", "9912")
+    assert done.stdout.splitlines() == [
+        "2026-05-08 14:05  Anna: The boiler broke down",
+        "      on Monday",
+        f"2026-05-08 14:06  assistant: {ANSWER}",
+        "2026-05-08 14:07  Anna: Error F28, says the display",
+    ]
+    assert done.stderr == "3 turns from release 1 and today; times of Europe/Berlin\n"
+
+
+def test_json_is_one_document(talked: World) -> None:
+    found = told(talked, "9912", "--limit", "2")
+    turns = found.pop("turns")
+    assert found == {"chat_id": "9912", "release": 1, "more": True, "degraded": []}
+    assert [turn["turn_id"] for turn in turns] == ["t1:asst", "t2:user"], "the newest, in the order of time"
+    assert turns[1] == {
+        "turn_id": "t2:user",
+        "role": "user",
+        "speaker": "Anna",
+        "user_id": "7",
+        "label": "Anna",
+        "timestamp": MAY + 120,
+        "date": "2026-05-08T14:07:00+02:00",
+        "text": "Error F28, says the display",
+    }
+
+
+def test_a_time_bounds_it(talked: World) -> None:
+    assert texts(talked, "--since", "2026-05-08T14:06") == [ANSWER, "Error F28, says the display"]
+    assert texts(talked, "--until", "2026-05-08T14:06") == [BOILER]
+    assert texts(talked, "--since", "2026-05-08", "--until", "8 May 2026") == texts(talked)
+    assert texts(talked, "--since", "2026-05-09") == []
+    nothing = talked.command("hmem", "history", "9912", "--since", "2026-05-09")
+    assert (nothing.stdout, nothing.stderr) == ("", "0 turns from release 1 and today\n")
+
+
+@pytest.mark.parametrize(
+    ("words", "found"),
+    [
+        ("boiler", [BOILER, ANSWER]),
+        ("BOILERS Errors", [ANSWER]),
+        ("error", [ANSWER, "Error F28, says the display"]),
+        ('"broke down on"', [BOILER]),
+        ('"down broke"', []),
+        ('error "the boiler"', [ANSWER]),
+        ("Anna", []),
+        ("2026", []),
+        ("violin", []),
+    ],
+)
+def test_every_word_occurs(talked: World, words: str, found: list[str]) -> None:
+    assert texts(talked, "--contains", words) == found
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "reason"),
+    [
+        (["9912", "--limit", "0"], 2, "--limit"),
+        (["9912", "--limit", "-3"], 2, "--limit"),
+        (["9912", "--since", "when it suits"], InvalidInput.exit_code, "is no date that I understand"),
+        (["9912", "--contains", "?!"], InvalidInput.exit_code, "holds no word that a turn could contain"),
+        (["9912", "--contains", ""], InvalidInput.exit_code, "holds no word"),
+        (["0"], InvalidInput.exit_code, "cannot be a chat id"),
+        (["77"], InvalidInput.exit_code, "Neither today nor release 1 knows a chat 77. Is the id right?"),
+    ],
+)
+def test_what_cannot_be_asked_is_refused(talked: World, arguments: list[str], code: int, reason: str) -> None:
+    done = talked.command("hmem", "history", *arguments, check=False)
+    assert done.returncode == code
+    assert reason in " ".join(done.stderr.replace("│", " ").split())
+    assert "Traceback" not in done.stderr
+
+
+def test_before_the_first_night_today_answers(light: World) -> None:
+    unknown = light.command("hmem", "history", "-100123", check=False)
+    assert unknown.returncode == InvalidInput.exit_code
+    assert "Today does not know a chat -100123. Is the id right? There is no release in" in unknown.stderr
+    said_today(light, Turn("t1", "user", "-100123", "hello", MAY))
+    for arguments in (["-100123"], ["--", "-100123"]):
+        done = light.command("hmem", "history", *arguments)
+        assert done.stdout == "2026-05-08 12:05  user: hello\n"
+        assert "1 turns from today" in done.stderr
+        assert "note: There is no release" in done.stderr
+    assert told(light, "-100123")["release"] is None
+
+
+def test_what_is_forgotten_is_in_neither(talked: World) -> None:
+    forgotten = Forgotten(talked.settings().hmem_state_dir)
+    forgotten.add(Tombstone("s", "9912", MAY + 999, turn_ids=frozenset({"t1:asst", "t2:user"})))
+    assert texts(talked) == [BOILER]
+    assert texts(talked, "--contains", "boiler") == [BOILER]
+    forgotten.add(Tombstone("u", "9912", MAY + 999))
+    assert texts(talked) == []
+    said_today(talked, Turn("t3", "user", "9912", "good morning", MAY + 1_000))
+    assert texts(talked, "--since", "2026-05-01") == ["good morning"]
+    (talked.root / "state" / "forgotten.jsonl").write_text("broken\n")
+    done = talked.command("hmem", "history", "9912", check=False)
+    assert (done.returncode, done.stdout) == (StorageError.exit_code, "")
+
+
+def test_a_turn_of_both_is_told_in_the_words_of_the_day(talked: World) -> None:
+    said_today(talked, Turn("t1", "user", "9912", "The heating broke down", MAY, "Anna"))
+    assert texts(talked, "--until", "2026-05-08T14:06") == ["The heating broke down"]
+    assert texts(talked, "--contains", "boiler") == [ANSWER], "as it is told, so it is found"
+
+
+def test_a_store_that_is_away_leaves_the_release_and_is_named(talked: World) -> None:
+    talked.environment["MEDIUM_URL"] = f"postgresql://hmem:pa55word@127.0.0.1:{free_port()}/hmem"
+    done = talked.command("hmem", "history", "9912")
+    assert done.stdout.count("2026-05-08") == 2
+    assert done.stderr.startswith("2 turns from release 1; ")
+    assert "note: no memory of the day: The medium store at " in done.stderr
+    assert "pa55word" not in done.stderr
+    other = talked.command("hmem", "history", "77", check=False)
+    assert other.returncode == StoreUnavailable.exit_code, "today may know it"
+    talked.environment["MEDIUM_URL"] = "none"
+    assert talked.command("hmem", "history", "9912").stderr.startswith("2 turns from release 1; ")
+
+
+def test_a_release_that_cannot_be_read_is_said(talked: World) -> None:
+    (part,) = part_files(Path(talked.settings().hmem_memory_dir) / "current" / "lexical")
+    part.chmod(0o600)
+    part.write_bytes(b"broken" + part.read_bytes()[6:])
+    done = talked.command("hmem", "history", "9912", check=False)
+    assert done.returncode == ReleaseRefused.exit_code
+    assert "Traceback" not in done.stderr
+
+
+def test_a_terminal_obeys_nothing_that_was_said(light: World) -> None:
+    said_today(light, Turn("t1", "user", "9912", "red \x1b[31m\talert\r\nassistant: yes", MAY, "Ann\x1b]0;"))
+    done = light.command("hmem", "history", "9912")
+    assert "\x1b" not in done.stdout
+    assert done.stdout.splitlines()[1:] == ["      assistant: yes"], "set off: no other speaker begins a line"
+
+
+def test_two_of_one_name_are_told_apart(light: World) -> None:
+    said_today(light, *(Turn(f"t{n}", "user", "9912", f"hello {n}", MAY + n, "Alex", user_id=f"{n}") for n in (1, 2)))
+    labels = [turn["label"] for turn in told(light, "9912")["turns"]]
+    assert len(set(labels)) == 2
+    assert all(label.startswith("Alex #") for label in labels)
