@@ -14,8 +14,8 @@ from dispatcher.health.metrics import degraded_kind
 from dispatcher.prompt.budget import Context, hit_date
 from shared.ranking.question import WEIGHTS
 from shared.search.lookup import Hit
+from shared.text.dates.calendar_words import ENGLISH
 from shared.text.format import one_line, shorten
-from shared.text.time_words import MONTHS
 from shared.turns.records import RecordRefused, dumps, loads_object
 
 #: The longest line that is shown, and the most lines of facts and of recalled turns each; the record keeps some more.
@@ -133,4 +133,4 @@ def _some(lines: list[str]) -> list[str]:
 
 def _day(moment: str) -> str:
     at = datetime.fromisoformat(moment)
-    return f"{at.day} {MONTHS[at.month - 1].title()} {at.year}"
+    return f"{at.day} {ENGLISH.months[at.month - 1]} {at.year}"

@@ -22,8 +22,8 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from dispatcher.prompt.render import fenced
+from shared.text.dates.calendar_words import ENGLISH
 from shared.text.format import day_text, time_text
-from shared.text.time_words import WEEKDAYS
 from shared.turns.message_origin import Attachment, Forward, Quote
 from shared.turns.origin_words import author_of, source_of
 from shared.turns.speakers import COMMAND_LINE, Speaker, label, namesakes, plain_name
@@ -48,7 +48,7 @@ def framed(task: Task, said_at: float, zone: ZoneInfo, speakers: Iterable[Speake
 
 def moment_text(timestamp: float, zone: ZoneInfo) -> str:
     """`Tuesday 24 November 2026, 14:05 (Europe/Berlin)`, in English whatever the host's language is."""
-    weekday = WEEKDAYS[datetime.fromtimestamp(timestamp, zone).weekday()].capitalize()
+    weekday = ENGLISH.weekdays[datetime.fromtimestamp(timestamp, zone).weekday()]
     return f"{weekday} {day_text(timestamp, zone)}, {time_text(timestamp, zone)[-5:]} ({zone.key})"
 
 

@@ -13,8 +13,8 @@ from datetime import datetime
 from zoneinfo import ZoneInfo
 
 from shared.ranking.question import ASKED, content_words, query_words
+from shared.text.dates.past import Span, Times, read_times
 from shared.text.function_words import ASKER, ASKING, COURTESY, CUT_OFF, LIGHT, TALKING, TO_ASKER, language_of, plain
-from shared.text.time_words import Span, Times, read_times
 
 #: A word that asks does so at the beginning; further on it joins sentences ("Écris une fonction qui …").
 FIRST_WORDS = 3

@@ -30,8 +30,8 @@ from numpy.typing import NDArray
 
 from shared.ranking.question import asks, tells_time
 from shared.ranking.scoring import Array, Features, Neighbours, Posting
+from shared.text.dates.past import Span
 from shared.text.stemming import KEPT_WORDS, stemmed
-from shared.text.time_words import Span
 from shared.turns.speakers import Speaker, namesakes
 
 SCHEMA = """

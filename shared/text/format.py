@@ -7,11 +7,12 @@ import re
 from datetime import datetime
 from zoneinfo import ZoneInfo
 
+from shared.text.dates.calendar_words import ENGLISH
+
 #: Characters of one token, on average, in English with this kind of model. An estimate, used for budgets only.
 CHARACTERS_PER_TOKEN = 4
 
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
-_MONTHS = "January February March April May June July August September October November December".split()
 
 
 def tokens(text: str) -> int:
@@ -41,7 +42,7 @@ def shorten(text: str, characters: int) -> str:
 def day_text(timestamp: float, zone: ZoneInfo) -> str:
     """`8 May 2023`, in the zone; the month in English, whatever the host's language is."""
     moment = datetime.fromtimestamp(timestamp, zone)
-    return f"{moment.day} {_MONTHS[moment.month - 1]} {moment.year}"
+    return f"{moment.day} {ENGLISH.months[moment.month - 1]} {moment.year}"
 
 
 def date_text(timestamp: float, zone: ZoneInfo) -> str:

@@ -1,33 +1,46 @@
 """Dates that people and the model write ("next Friday", "by the end of May", "через две недели", "nächsten Freitag"), as moments ahead.
 
-The one grammar for all dates that are given in words. The rules here read English and Russian; German, French and Spanish are put into English
-first (date_words.py), times of day are clock_words.py's. What is named is over at its last second: a day at 23:59:59 in the chat's zone, a week on
-Sunday, "by May" and "in May" with the 31st; "before" ends with the second before. Days without a date look ahead, today included; "next Friday" is
-the nearest one after today, because a deadline that comes early can be moved. In figures, 12.01.2026 and 12-01-2026 are January 12 (dots and dashes
-are the European habit); 12/01/2026 is one day in America and another in Europe, so it is none, unless other words ("le 12/01") or a number above 12
-decide. A weekday that is not that of its date makes it none.
+The rules here read English and Russian; German, French and Spanish are put into English first (translations.py), times of day are
+times_of_day.py's. The words and the calendar are those of shared/text/dates/, whose past.py looks back with them where this looks ahead. What is
+named is over at its last second: a day at 23:59:59 in the chat's zone, a week on Sunday, "by May" and "in May" with the 31st; "before" ends with
+the second before. Days without a date look ahead, today included; "next Friday" is the nearest one after today, because a deadline that comes
+early can be moved. In figures, 12.01.2026 and 12-01-2026 are January 12 (dots and dashes are the European habit); 12/01/2026 is one day in America
+and another in Europe, so it is none, unless other words ("le 12/01") or a number above 12 decide. A weekday that is not that of its date makes it
+none.
 
 Dates and counts ("1 December", "in 3 months") are dateparser's; the rules here are for what it does not know or takes otherwise: ends of things,
 weekdays, months, times of day. It is asked in English and Russian alone: by itself it finds the day of 14 of the tests' 46 German phrases, of 21 of
-35 French and 7 of 36 Spanish ones, no "next Friday" among them, and takes 03.12. for a time of day. The past is time_words.py's, which looks
-back where this looks ahead.
+35 French and 7 of 36 Spanish ones, no "next Friday" among them, and takes 03.12. for a time of day.
 """
 
 from __future__ import annotations
 
-import calendar
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import date, datetime, time, timedelta, tzinfo
+from datetime import date, datetime, timedelta
 from itertools import chain
 from zoneinfo import ZoneInfo
 
-from dispatcher.memory.dates.clock import Clock, split
-from dispatcher.memory.dates.library import ask
-from dispatcher.memory.dates.words import translations
+from dispatcher.memory.dates.dateparser_dates import ask
+from dispatcher.memory.dates.times_of_day import Clock, split
+from dispatcher.memory.dates.translations import translations
+from shared.text.dates.calendar_days import (
+    Days,
+    end_of_day,
+    instant,
+    latest_weekday,
+    months,
+    nearest_date,
+    nearest_day_of_month,
+    nearest_month,
+    nearest_weekday,
+    one_day,
+    quarter,
+    unit_of,
+)
+from shared.text.dates.calendar_words import ENGLISH, RUSSIAN, either, index_of, number_of
 from shared.text.format import one_line
-from shared.text.time_words import MONTHS, NUMBERS, WEEKDAYS, Days
 
 #: Further away than this is no deadline. Seconds.
 FARTHEST = 50 * 365.25 * 86_400
@@ -58,17 +71,10 @@ def resolve(text: str, now: float, zone: ZoneInfo) -> Deadline | None:
     return None
 
 
-def end_of_day(day: date, zone: ZoneInfo) -> float:
-    """The last second of a day there (POSIX seconds)."""
-    return instant(day + timedelta(1), time.min, zone) - 1
-
-
-def instant(day: date, clock: time, zone: tzinfo) -> float:
-    """The later one of an hour that comes twice; after the gap of one that is left out."""
-    return max(datetime.combine(day, clock.replace(fold=fold), zone).timestamp() for fold in (0, 1))
-
-
-_NUMBER = re.compile(rf"\b(?:{'|'.join(sorted((name for name in NUMBERS if len(name) > 2), key=len, reverse=True))})\b")
+#: Numbers in words; the last part of a longer one ("двадцать один") stays.
+_NUMBER = re.compile(
+    rf"(?<!\w)(?<!дцать )(?<!сорок )(?<!десят ){either(form for form, _ in chain(ENGLISH.counts(), RUSSIAN.counts()))}(?!\w)"
+)
 _REWRITES: list[tuple[re.Pattern[str], str]] = [
     (re.compile(pattern), plain)
     for pattern, plain in [
@@ -95,10 +101,15 @@ _AHEAD = re.compile(
 def plain_words(text: str) -> str:
     """Lower case, single blanks, no punctuation around, and one wording for what has several."""
     words = one_line(text[: 4 * MOST_CHARACTERS]).lower().replace("ё", "е").strip(" .,;:!?()[]\"'«»“”")
-    words = _NUMBER.sub(lambda match: str(NUMBERS[match[0]]), words)
+    words = _NUMBER.sub(_figures, words)
     for pattern, plain in _REWRITES:
         words = pattern.sub(plain, words)
     return words.strip()
+
+
+def _figures(number: re.Match[str]) -> str:
+    said = number[0]
+    return said if said in ("a", "an") else str(number_of(said, ENGLISH, RUSSIAN))
 
 
 def _moment(words: str, now: float, zone: ZoneInfo) -> float | None:
@@ -142,23 +153,25 @@ def _iso(words: str, zone: ZoneInfo) -> float | None:
 
 Reader = Callable[[re.Match[str], date], Days | None]
 
-_MONTHS_RU = "янв фев мар апр ма июн июл авг сен окт ноя дек".split()
-_WEEKDAYS_RU = "понедельник вторник сред четверг пятниц суббот воскресень".split()
 _EDGE = r"(?:(?P<edge>end|close|start|beginning|кон(?:ец|ца|цу|це)|начал[оауе]) (?:of )?(?:the )?)?"
 _EDGE_END = re.compile(r"end|close|кон(?:ец|ца|цу|це)\b")
-_WHICH = (
-    r"(?:(?P<which>this|current|next|coming|following|last|past|previous"
-    r"|эт\w{1,2}|текущ\w+|следующ\w+|будущ\w+|ближайш\w+|прошл\w+) )?"
+_LAST, _THIS, _NEXT = (
+    either(forms)
+    for forms in (
+        [ENGLISH.last, RUSSIAN.last],
+        [ENGLISH.this, RUSSIAN.this, "coming", r"ближайш\w+"],
+        [ENGLISH.following, RUSSIAN.following],
+    )
 )
+_WHICH = f"(?:(?P<which>{_LAST}|{_THIS}|{_NEXT}) )?"
 _YEAR = r"(?P<year>(?:19|20)\d\d)(?: год\w*| ?г)?"
-_MONTH = (
-    rf"(?P<month>{'|'.join(f'{name[:3]}(?:{name[3:]})?' if len(name) > 3 else name for name in MONTHS)}|sept"
-    r"|январ\w|феврал\w|март\w?|апрел\w|ма[йяюе]|ию[нл]\w|август\w?|(?:сентя|октя|ноя|дека)бр\w)\.?"
-)
-_WEEKDAY = (
-    rf"(?P<weekday>{'|'.join(f'{name[:3]}(?:{name[3:]})?' for name in WEEKDAYS)}|tues|wednes|thurs?"
-    r"|понедельник(?:ом|\w)?|вторник(?:ом|\w)?|сред(?:ой|[аеуы])|четверг(?:ом|\w)?|пятниц(?:ей|[аеуы])|суббот(?:ой|[аеуы])|воскресень(?:ем|[еяю]))\.?"
-)
+_UNITS = ("week", "weekend", "month", "quarter", "year")
+_UNIT_FORMS = [[words.units[unit] for unit in _UNITS] for words in (ENGLISH, RUSSIAN)]
+_MONTH_FORMS = [forms for words in (ENGLISH, RUSSIAN) for forms in (words.month_forms, words.month_short)]
+_WEEKDAY_FORMS = [forms for words in (ENGLISH, RUSSIAN) for forms in (words.weekday_forms, words.weekday_short)]
+_UNIT = rf"(?P<unit>{either(chain(*_UNIT_FORMS))})"
+_MONTH = rf"(?P<month>{either(chain(*_MONTH_FORMS))})\.?"
+_WEEKDAY = rf"(?P<weekday>{either(chain(*_WEEKDAY_FORMS))})\.?"
 _WEEKDAY_NAMED = re.compile(rf"\b{_WEEKDAY}(?!\w)")
 
 
@@ -172,114 +185,66 @@ def _days(words: str, today: date) -> Days | None:
 
 def _turn(which: str | None) -> int:
     """-1 for the last, 1 for the next, 0 for this one."""
-    if which and which.startswith(("last", "past", "prev", "прошл")):
-        return -1
-    return int(bool(which) and which.startswith(("next", "following", "следующ", "будущ")))  # type: ignore[union-attr]
+    return int(bool(re.fullmatch(_NEXT, which or ""))) - int(bool(re.fullmatch(_LAST, which or "")))
 
 
 def _edged(days: Days, edge: str | None) -> Days:
     """The whole, or its first day; the end of it is where it ends anyway."""
-    return (days[0], days[0] + timedelta(1)) if edge and edge.startswith(("start", "begin", "нач")) else days
-
-
-def _months(year: int, month: int, count: int = 1) -> Days:
-    """So many months from this one on; month may be outside 1 to 12."""
-    (first_year, first), (end_year, end) = (divmod(year * 12 + number, 12) for number in (month - 1, month - 1 + count))
-    return date(first_year, first + 1, 1), date(end_year, end + 1, 1)
+    return one_day(days[0]) if edge and edge.startswith(("start", "begin", "нач")) else days
 
 
 def _unit(match: re.Match[str], today: date) -> Days | None:
     """A week, month, … as it lies in the calendar. A bare "week" says nothing."""
-    unit, turn = match["unit"], _turn(match["which"])
-    if not match["edge"] and not match["which"] and not unit.startswith(("weekend", "выходн")):
-        return None
-    monday = today - timedelta(today.weekday()) + timedelta(7 * turn)
-    if unit.startswith(("weekend", "выходн")):
-        days = monday + timedelta(5), monday + timedelta(7)
-    elif unit.startswith(("week", "недел")):
-        days = monday, monday + timedelta(7)
-    elif unit.startswith(("month", "месяц")):
-        days = _months(today.year, today.month + turn)
-    elif unit.startswith(("quarter", "квартал")):
-        days = _months(today.year, 3 * ((today.month - 1) // 3 + turn) + 1, 3)
-    else:
-        days = _months(today.year + turn, 1, 12)
-    return _edged(days, match["edge"])
-
-
-def _index(name: str, english: list[str], russian: list[str]) -> int:
-    """Its place in either list, from 0."""
-    lists = ([full[:3] for full in english], russian)
-    return next(at for names in lists for at, start in enumerate(names) if name.startswith(start))
+    unit, turn = _UNITS[index_of(match["unit"], *_UNIT_FORMS)], _turn(match["which"])
+    if unit == "weekend":
+        monday, end = unit_of("week", today, turn)
+        return _edged((monday + timedelta(5), end), match["edge"])
+    return _edged(unit_of(unit, today, turn), match["edge"]) if match["edge"] or match["which"] else None
 
 
 def _named_month(match: re.Match[str], today: date) -> Days:
     """A month; without a year the one that is not over."""
-    month, turn = _index(match["month"], MONTHS, _MONTHS_RU) + 1, _turn(match["which"])
-    if match["year"]:
-        year = int(match["year"])
-    elif turn < 0:
-        year = today.year - (month >= today.month)
-    else:
-        year = today.year + (month < today.month + turn)
-    return _edged(_months(year, month), match["edge"])
+    month, year = index_of(match["month"], *_MONTH_FORMS) + 1, int(match["year"] or 0)
+    return _edged(nearest_month(month, year, today, _turn(match["which"])), match["edge"])
 
 
 def _quarter(match: re.Match[str], today: date) -> Days:
     """A quarter; without a year the one that is not over."""
-    first = 3 * int(match["quarter"]) - 2
-    return _edged(_months(int(match["year"] or today.year + (first + 2 < today.month)), first, 3), match["edge"])
+    number = int(match["quarter"])
+    return _edged(quarter(int(match["year"] or today.year + (3 * number < today.month)), number), match["edge"])
 
 
 def _weekday(match: re.Match[str], today: date) -> Days:
     """The nearest one: from today on; after today for "next", before it for "last"; the one in that week if a week is named."""
-    number, turn = _index(match["weekday"], WEEKDAYS, _WEEKDAYS_RU), _turn(match["which"])
+    number, turn = index_of(match["weekday"], *_WEEKDAY_FORMS), _turn(match["which"])
     if match["week"]:
-        day = today + timedelta(number - today.weekday() + 7 * _turn(match["week"]))
-    elif turn < 0:
-        day = today - timedelta((today.weekday() - number - 1) % 7 + 1)
-    else:
-        day = today + timedelta((number - today.weekday() - turn) % 7 + turn)
-    return day, day + timedelta(1)
+        monday, _ = unit_of("week", today, _turn(match["week"]))
+        return one_day(monday + timedelta(number))
+    return latest_weekday(number, today) if turn < 0 else nearest_weekday(number, today, turn)
 
 
 def _day_of_month(match: re.Match[str], today: date) -> Days:
-    """The nearest month's, from today on, that has such a day. ValueError if none has."""
-    number, turn = int(match["day"]), _turn(match["which"])
-    for ahead in range(turn, 13):
-        first, _ = _months(today.year, today.month + ahead)
-        if (
-            1 <= number <= calendar.monthrange(first.year, first.month)[1]
-            and (day := first.replace(day=number)) >= today
-        ):
-            return day, day + timedelta(1)
-    raise ValueError(number)
+    return nearest_day_of_month(int(match["day"]), today, _turn(match["which"]))
 
 
 def _day_and_month(match: re.Match[str], today: date) -> Days:
-    """The nearest one, from today on. ValueError if no year has it; 29 February is that of the next leap year."""
-    wanted = int(match["month"]), int(match["day"])
-    ahead = range(1 if wanted < (today.month, today.day) else 0, 9 if wanted == (2, 29) else 2)
-    year = next((today.year + more for more in ahead if wanted != (2, 29) or calendar.isleap(today.year + more)), 0)
-    day = date(year, *wanted)
-    return day, day + timedelta(1)
+    return nearest_date(int(match["month"]), int(match["day"]), today)
 
 
 def _year_first(match: re.Match[str], _: date) -> Days:
-    day = date(int(match["year"]), int(match["month"]), int(match["day"]))
-    return day, day + timedelta(1)
+    return one_day(date(int(match["year"]), int(match["month"]), int(match["day"])))
 
 
-_WEEK = r"(?P<week>this|next|last|эт\w+|следующ\w+|будущ\w+|прошл\w+)"
+_WEEK = f"(?P<week>{_LAST}|{_THIS}|{_NEXT}) {either([ENGLISH.units['week'], RUSSIAN.units['week']])}"
 _RULES: list[tuple[str, Reader]] = [
-    (rf"{_EDGE}{_WHICH}(?P<unit>week(?:end)?|month|quarter|year|недел\w+|месяц\w*|квартал\w*|год\w?|выходн\w+)", _unit),
+    (rf"{_EDGE}{_WHICH}{_UNIT}", _unit),
     (rf"{_EDGE}{_WHICH}{_MONTH}(?:,? (?:of )?{_YEAR})?", _named_month),
-    (rf"{_EDGE}{_YEAR}", lambda match, _: _edged(_months(int(match["year"]), 1, 12), match["edge"])),
+    (rf"{_EDGE}{_YEAR}", lambda match, _: _edged(months(int(match["year"]), 1, 12), match["edge"])),
     (rf"{_EDGE}(?:q(?P<quarter>[1-4]))(?: (?:of )?{_YEAR})?", _quarter),
     (rf"{_EDGE}(?P<quarter>[1-4])(?:-?(?:й|го|м|му))? квартал\w*(?: {_YEAR})?", _quarter),
     (rf"{_WHICH}(?:coming )?{_WEEKDAY}(?P<week>)", _weekday),
-    (rf"(?P<which>){_WEEKDAY},? (?:на |of )?{_WEEK} (?:week|недел\w+)", _weekday),
-    (rf"(?P<which>){_WEEK} (?:week|недел\w+),? (?:on |во? )?{_WEEKDAY}", _weekday),
+    (rf"(?P<which>){_WEEKDAY},? (?:на |of )?{_WEEK}", _weekday),
+    (rf"(?P<which>){_WEEK},? (?:on |во? )?{_WEEKDAY}", _weekday),
     (r"(?P<day>\d{1,2})(?:st|nd|rd|th)(?: (?:of )?(?P<which>the|this|next) month)?", _day_of_month),
     (r"(?P<day>\d{1,2})(?:-?(?:го|е|му)(?: числа)?| числа)(?P<which>)", _day_of_month),
     (r"(?P<day>\d{1,2})\.(?P<month>\d{1,2})\.?", _day_and_month),
@@ -309,7 +274,7 @@ def _parsed(words: str, local: datetime) -> Days | timedelta | None:
             return found.replace(tzinfo=None) - base or None  # "now" is no deadline
     if found is None or _other_weekday(words, found.date()):
         return None
-    return found.date(), found.date() + timedelta(1)
+    return one_day(found.date())
 
 
 #: "de hoy en ocho", "today 8": dateparser would read the day alone.
@@ -326,4 +291,4 @@ def ambiguous(words: str) -> bool:
 def _other_weekday(words: str, day: date) -> bool:
     """Whether a date is named with a weekday that it is not."""
     named = _WEEKDAY_NAMED.search(words)
-    return bool(named) and _index(named["weekday"], WEEKDAYS, _WEEKDAYS_RU) != day.weekday()  # type: ignore[index]
+    return bool(named) and index_of(named["weekday"].rstrip("."), *_WEEKDAY_FORMS) != day.weekday()  # type: ignore[index]

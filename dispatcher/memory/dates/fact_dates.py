@@ -9,19 +9,25 @@ from __future__ import annotations
 import re
 from zoneinfo import ZoneInfo
 
-from shared.text.time_words import MONTHS, WEEKDAYS
+from shared.text.dates.calendar_words import ENGLISH, FRENCH, GERMAN, RUSSIAN, SPANISH, either
 
-_MONTH = "|".join(f"{name[:3]}(?:{name[3:]})?" if len(name) > 3 else name for name in MONTHS)
 _CLOCK = (
     r"(?:,? (?:at |um |в |à |a las )?\d{1,2}[:.h]\d\d(?: ?[ap]m| uhr)?|,? at \d{1,2}(?: ?[ap]m|:\d\d)?|,? at noon"
     r"|,? um \d{1,2} uhr|,? à \d{1,2} ?h(?:eures)?|,? a las \d{1,2})?"
 )
-_DAYS_DE = "montag|dienstag|mittwoch|donnerstag|freitag|samstag|sonnabend|sonntag"
-_MONTHS_DE = "januar|jänner|februar|märz|april|mai|juni|juli|august|september|oktober|november|dezember"
-_DAYS_FR = "lundi|mardi|mercredi|jeudi|vendredi|samedi|dimanche"
-_MONTHS_FR = "janvier|février|mars|avril|mai|juin|juillet|août|septembre|octobre|novembre|décembre"
-_DAYS_ES = "lunes|martes|miércoles|jueves|viernes|sábado|domingo"
-_MONTHS_ES = "enero|febrero|marzo|abril|mayo|junio|julio|agosto|septiembre|octubre|noviembre|diciembre"
+_WEEKDAYS, _WEEKDAYS_DE, _WEEKDAYS_FR, _WEEKDAYS_ES = (
+    either(words.weekday_forms) for words in (ENGLISH, GERMAN, FRENCH, SPANISH)
+)
+_MONTH = either([*ENGLISH.month_forms, *ENGLISH.month_short])
+_MONTH_DE, _MONTH_FR, _MONTH_ES = (either(words.month_forms) for words in (GERMAN, FRENCH, SPANISH))
+#: "среду": the case in which something is to happen on that day.
+_ON_WEEKDAY_RU = either(f"{name[:-1]}у" if name.endswith("а") else name for name in RUSSIAN.weekdays)
+#: Days, weeks and months, in numbers that are said of what is to come.
+_COUNT, _COUNT_DE, _COUNT_FR, _COUNT_ES = (
+    f"(?:[0-9]+|{either(reversed(words.numbers))}) {either(words.units[unit] for unit in ('day', 'week', 'month'))}"
+    for words in (ENGLISH, GERMAN, FRENCH, SPANISH)
+)
+_TODAY_OR_AFTER_FR = either(FRENCH.days[offset] for offset in (0, 1, 2))
 #: "Frau Morgen", "Herr Freitag", "Domingo" after "de": names. A look back has a fixed length, so each title has its own.
 _TITLES = (
     "herr|herrn|frau|familie|dr.|señor|señora|sr.|sra.|don|doña|monsieur|madame|m.|mme|mr|mr.|mrs|mrs.|ms|ms.|miss|de"
@@ -29,22 +35,19 @@ _TITLES = (
 _NO_NAME = "".join(rf"(?<!\b{re.escape(title)} )" for title in _TITLES.split("|"))
 _DATE = re.compile(
     rf"{_NO_NAME}\b(?:(?:on|until|till|for|by) )?(?P<date>"
-    rf"(?:(?:this|next|coming) )?(?:{'|'.join(WEEKDAYS)})(?:,? (?:the )?\d{{1,2}}(?:st|nd|rd|th)?(?: of)? (?:{_MONTH})(?: \d{{4}})?)?\b(?! ?s\b)"
-    rf"|(?:(?:diesen|nächsten|kommenden) )?(?:{_DAYS_DE})(?:,? (?:den |dem )?\d{{1,2}}\. ?(?:{_MONTHS_DE})(?: \d{{4}})?)?\b"
-    rf"|\d{{1,2}}\. ?(?:{_MONTHS_DE})\b(?: \d{{4}})?|(?:heute|(?<!am )morgen|übermorgen|nächste woche|am wochenende)\b"
-    rf"|(?:ce )?(?:{_DAYS_FR})\b(?: prochain\b)?(?:,? (?:le )?\d{{1,2}} (?:{_MONTHS_FR})\b(?: \d{{4}})?)?"
-    rf"|(?:le )?(?:\d{{1,2}}|1er) (?:{_MONTHS_FR})\b(?: \d{{4}})?|aujourd['’]hui|après-demain|demain|la semaine prochaine"
-    rf"|(?:el )?(?:próximo |este )?(?:{_DAYS_ES})\b(?: que viene\b)?(?:,? \d{{1,2}} de (?:{_MONTHS_ES})\b(?: de \d{{4}})?)?"
-    rf"|(?:el )?\d{{1,2}} de (?:{_MONTHS_ES})\b(?: de \d{{4}})?|pasado mañana|(?<!la )mañana\b|hoy\b|la semana que viene"
-    rf"|(?:the )?\d{{1,2}}(?:st|nd|rd|th)?(?: of)? (?:{_MONTH})\b\.?(?:,? \d{{4}})?"
-    rf"|(?:{_MONTH})\.? \d{{1,2}}(?:st|nd|rd|th)?\b(?:,? \d{{4}})?"
+    rf"(?:(?:this|next|coming) )?{_WEEKDAYS}(?:,? (?:the )?\d{{1,2}}(?:st|nd|rd|th)?(?: of)? {_MONTH}(?: \d{{4}})?)?\b(?! ?s\b)"
+    rf"|(?:(?:diesen|nächsten|kommenden) )?{_WEEKDAYS_DE}(?:,? (?:den |dem )?\d{{1,2}}\. ?{_MONTH_DE}(?: \d{{4}})?)?\b"
+    rf"|\d{{1,2}}\. ?{_MONTH_DE}\b(?: \d{{4}})?|(?:heute|(?<!am )morgen|übermorgen|nächste woche|am wochenende)\b"
+    rf"|(?:ce )?{_WEEKDAYS_FR}\b(?: prochain\b)?(?:,? (?:le )?\d{{1,2}} {_MONTH_FR}\b(?: \d{{4}})?)?"
+    rf"|(?:le )?(?:\d{{1,2}}|1er) {_MONTH_FR}\b(?: \d{{4}})?|{_TODAY_OR_AFTER_FR}|la semaine prochaine"
+    rf"|(?:el )?(?:próximo |este )?{_WEEKDAYS_ES}\b(?: que viene\b)?(?:,? \d{{1,2}} de {_MONTH_ES}\b(?: de \d{{4}})?)?"
+    rf"|(?:el )?\d{{1,2}} de {_MONTH_ES}\b(?: de \d{{4}})?|pasado mañana|(?<!la )mañana\b|hoy\b|la semana que viene"
+    rf"|(?:the )?\d{{1,2}}(?:st|nd|rd|th)?(?: of)? {_MONTH}\b\.?(?:,? \d{{4}})?"
+    rf"|{_MONTH}\.? \d{{1,2}}(?:st|nd|rd|th)?\b(?:,? \d{{4}})?"
     r"|\d{4}-\d\d-\d\d|\d{1,2}\.\d{1,2}\.(?:\d{4})?|tomorrow|tonight|today|next (?:week|month|weekend)|this (?:week|weekend|month)"
-    r"|in (?:\d+|two|three|four|five|six|a) (?:days?|weeks?|months?)"
-    r"|in (?:\d+|einem|einer|zwei|drei|vier|fünf|sechs) (?:tag|woche|monat)(?:en?)?\b"
-    r"|dans (?:\d+|une?|deux|trois|quatre|cinq|six) (?:jours?|semaines?|mois)\b"
-    r"|(?:en|dentro de) (?:\d+|una?|dos|tres|cuatro|cinco|seis) (?:días?|semanas?|mes(?:es)?)\b"
-    r"|(?:в|во) (?:понедельник|вторник|среду|четверг|пятницу|субботу|воскресенье)|завтра|сегодня|через неделю"
-    r"|\d{1,2} (?:января|февраля|марта|апреля|мая|июня|июля|августа|сентября|октября|ноября|декабря)(?: \d{4})?"
+    rf"|in {_COUNT}|in {_COUNT_DE}\b|dans {_COUNT_FR}\b|(?:en|dentro de) {_COUNT_ES}\b"
+    rf"|(?:в|во) {_ON_WEEKDAY_RU}|завтра|сегодня|через неделю"
+    rf"|\d{{1,2}} {either(RUSSIAN.months)}(?: \d{{4}})?"
     rf"){_CLOCK}",
     re.IGNORECASE,
 )
@@ -71,10 +74,10 @@ _LASTS = re.compile(
     r"\b(?:every|each|always|usually|often|weekly|monthly|yearly|annual(?:ly)?|daily|since|was|were|had|did|came|went|birthday|born|anniversary"
     r"|name day|regularly|normally|(?:mon|tues|wednes|thurs|fri|satur|sun)days"
     r"|jede[nrsm]?|immer|üblicherweise|normalerweise|meistens|täglich|wöchentlich|jährlich|war|waren|hatte|kam|seit|geburtstag|geboren"
-    r"|(?:mon|diens|donners|frei|sams|sonn)tags|mittwochs"
+    r"|(?:mon|diens|donners|frei|sams|sonn)tags|mittwochs|sonnabends"
     r"|chaque|tous les|toutes les|toujours|d['’]habitude|était|étaient|depuis|anniversaire|née?"
-    rf"|le (?:{_DAYS_FR})(?! prochain)(?!,? (?:le )?\d)"  # "le lundi" is every Monday
-    rf"|los (?:{_DAYS_ES})|cada|todos los|todas las|siempre|normalmente|era|fue|desde|cumpleaños|nació"
+    rf"|le {_WEEKDAYS_FR}(?! prochain)(?!,? (?:le )?\d)"  # "le lundi" is every Monday
+    rf"|los {_WEEKDAYS_ES}|cada|todos los|todas las|siempre|normalmente|era|fue|desde|cumpleaños|nació"
     r"|каждый|каждую|каждое|обычно|всегда|был|была|было|день рождения|родился|родилась)\b",
     re.IGNORECASE,
 )

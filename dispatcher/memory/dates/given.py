@@ -1,19 +1,20 @@
-"""Dates that a person gives to a command: read (deadlines.py ahead, shared/text/time_words.py back), or refused in the person's language."""
+"""Dates that a person gives to a command: read (deadlines.py ahead, shared/text/dates/past.py back), or refused in the person's language."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from datetime import date, datetime, time
+from datetime import date, datetime
 from zoneinfo import ZoneInfo
 
-from dispatcher.memory.dates.clock import split
-from dispatcher.memory.dates.deadlines import Deadline, ambiguous, instant, plain_words, resolve
+from dispatcher.memory.dates.deadlines import Deadline, ambiguous, plain_words, resolve
 from dispatcher.memory.dates.reminders import when_text
-from dispatcher.memory.dates.words import language_of_date, translations
+from dispatcher.memory.dates.times_of_day import split
+from dispatcher.memory.dates.translations import language_of_date, translations
 from shared.errors import InvalidInput
+from shared.text.dates.calendar_days import instant, latest_date, midnight
+from shared.text.dates.past import Times, read_times
 from shared.text.format import one_line, shorten
-from shared.text.time_words import Times, day_of, read_times
 from shared.text.times import moment
 
 #: The longest that a date is quoted.
@@ -61,7 +62,7 @@ _BACK: Mapping[str, str] = {
     "es": "ayer, el viernes pasado, hace 3 días, 3 de noviembre, 2026-11-03, 2026-11-03T14:00",
     "ru": "вчера, в прошлую пятницу, 3 дня назад, 3 ноября, 2026-11-03, 2026-11-03T14:00",
 }
-_DAY = re.compile(r"(?P<day>\d{1,2})\.(?P<month>\d{1,2})\.?(?P<year>\d{4})?")
+_DAY = re.compile(r"(?P<day>\d{1,2})\.(?P<month>\d{1,2})\.?")
 _LETTERS = re.compile(r"\w")
 #: What may stand before a time: "since last Friday".
 _BESIDE = re.compile(r"\b(?:since|from|until|till|by|on|in|the|at|last|past|previous|с|со|до|по|в|во|от|прошл\w+)\b")
@@ -131,12 +132,11 @@ def _named(said: str, now: float, zone: ZoneInfo) -> tuple[float, float] | None:
 
 
 def _figures(words: str, now: float, zone: ZoneInfo) -> Times | None:
-    """`3.11.` or `3.11.2026`, the latest that is not after today."""
+    """`3.11.`, the latest that is not after today."""
     match = _DAY.fullmatch(words)
     try:
-        days = match and day_of(
-            int(match["month"]), int(match["day"]), match["year"], datetime.fromtimestamp(now, zone).date()
-        )
+        today = datetime.fromtimestamp(now, zone).date()
+        days = match and latest_date(int(match["month"]), int(match["day"]), 0, today)
     except ValueError:
         return None
-    return Times([(instant(days[0], time.min, zone), instant(days[1], time.min, zone))], False, "") if days else None
+    return Times([(midnight(days[0], zone), midnight(days[1], zone))], False, "") if days else None

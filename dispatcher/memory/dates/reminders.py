@@ -13,7 +13,8 @@ from datetime import datetime, time, timedelta
 from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
-from dispatcher.memory.dates.deadlines import end_of_day, instant
+from shared.text.dates.calendar_days import end_of_day, instant
+from shared.text.dates.calendar_words import WORDS
 from shared.text.format import one_line, shorten
 
 #: The morning of a goal's day; REMIND_AT itself if that is earlier.
@@ -53,8 +54,6 @@ class _Words(NamedTuple):
     date: str
     today: str
     tomorrow: str
-    weekdays: list[str]
-    months: list[str]
 
 
 _WORDS: Mapping[str, _Words] = {
@@ -64,8 +63,6 @@ _WORDS: Mapping[str, _Words] = {
         "{weekday} {day} {month} {year}",
         "today",
         "tomorrow",
-        "Monday Tuesday Wednesday Thursday Friday Saturday Sunday".split(),
-        "January February March April May June July August September October November December".split(),
     ),
     "de": _Words(
         "Erinnerung: „{text}“ ist fällig am {when}.",
@@ -73,8 +70,6 @@ _WORDS: Mapping[str, _Words] = {
         "{weekday}, {day}. {month} {year}",
         "heute",
         "morgen",
-        "Montag Dienstag Mittwoch Donnerstag Freitag Samstag Sonntag".split(),
-        "Januar Februar März April Mai Juni Juli August September Oktober November Dezember".split(),
     ),
     "fr": _Words(
         "Rappel : « {text} », pour le {when}.",
@@ -82,8 +77,6 @@ _WORDS: Mapping[str, _Words] = {
         "{weekday} {day} {month} {year}",
         "aujourd'hui",
         "demain",
-        "lundi mardi mercredi jeudi vendredi samedi dimanche".split(),
-        "janvier février mars avril mai juin juillet août septembre octobre novembre décembre".split(),
     ),
     "es": _Words(
         "Recordatorio: «{text}», para el {when}.",
@@ -91,8 +84,6 @@ _WORDS: Mapping[str, _Words] = {
         "{weekday} {day} de {month} de {year}",
         "hoy",
         "mañana",
-        "lunes martes miércoles jueves viernes sábado domingo".split(),
-        "enero febrero marzo abril mayo junio julio agosto septiembre octubre noviembre diciembre".split(),
     ),
     "ru": _Words(
         "Напоминание: «{text}». Срок: {when}.",
@@ -100,8 +91,6 @@ _WORDS: Mapping[str, _Words] = {
         "{weekday}, {day} {month} {year} года",
         "сегодня",
         "завтра",
-        "понедельник вторник среда четверг пятница суббота воскресенье".split(),
-        "января февраля марта апреля мая июня июля августа сентября октября ноября декабря".split(),
     ),
 }
 
@@ -115,10 +104,10 @@ def reminder_text(text: str, deadline: float, now: float, zone: ZoneInfo, langua
 
 def when_text(deadline: float, now: float, zone: ZoneInfo, language: str) -> str:
     """`Friday 27 November 2026`, with the time unless it is the end of that day, and whether that is today or tomorrow."""
-    words, due = _WORDS[language], datetime.fromtimestamp(deadline, zone)
+    words, names, due = _WORDS[language], WORDS[language], datetime.fromtimestamp(deadline, zone)
     day, today = due.date(), datetime.fromtimestamp(now, zone).date()
     said = words.date.format(
-        weekday=words.weekdays[day.weekday()], day=day.day, month=words.months[day.month - 1], year=day.year
+        weekday=names.weekdays[day.weekday()], day=day.day, month=names.months[day.month - 1], year=day.year
     )
     if int(deadline) != end_of_day(day, zone):
         said += f", {due:%H:%M}"

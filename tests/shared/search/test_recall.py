@@ -20,7 +20,7 @@ import pytest
 from shared.errors import ReleaseRefused
 from shared.release.manifest import FORMAT_VERSION, LEXICAL, MANIFEST, parse_manifest, summary_file
 from shared.search.recall import OpenRelease
-from shared.text.time_words import read_times
+from shared.text.dates.past import read_times
 from shared.turns.records import Tombstone
 from tests.conftest import World
 

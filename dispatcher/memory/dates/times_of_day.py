@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from datetime import UTC, datetime, time, timezone, tzinfo
 
-from dispatcher.memory.dates.library import ask
+from dispatcher.memory.dates.dateparser_dates import ask
 from shared.text.format import one_line
 
 
@@ -50,7 +50,7 @@ def split(words: str) -> tuple[str, Clock | None]:
 
 def _clock(match: re.Match[str], part: re.Match[str] | None, *, dated: bool) -> Clock:
     """A time of day. An hour is in the part of the day that is named; if none is, nor a time zone, 1 to 7 in one digit are in the
-    afternoon: "at 3", "um halb 4" (which date_words.py puts as ~3:30), but not "3:30", which is as written."""
+    afternoon: "at 3", "um halb 4" (which translations.py puts as ~3:30), but not "3:30", which is as written."""
     if match["noon"]:
         return Clock(time(12))
     written = match["hour"] or match["hour12"] or match["hour_ru"] or match["hour_day"] or match["plain"]

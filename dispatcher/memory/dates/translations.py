@@ -9,9 +9,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
+from shared.text.dates import calendar_words
+from shared.text.dates.calendar_words import ENGLISH, CalendarWords, either
 from shared.text.format import one_line
 from shared.text.function_words import plain
-from shared.text.time_words import MONTHS, WEEKDAYS
 
 #: The English that may come of it.
 _ENGLISH = frozenset(
@@ -19,43 +20,50 @@ _ENGLISH = frozenset(
     in at by on of the before end start next this last today tomorrow yesterday tonight day days after week weeks weekend month months quarter year
     years hour hours minute minutes ago now evening afternoon morning noon night midnight am pm st nd rd th utc gmt z msk cet cest
     """.split()
-) | {*MONTHS, *WEEKDAYS}
+) | {*ENGLISH.month_forms, *ENGLISH.weekday_forms}
 _LETTERS = re.compile(r"[^\W\d_]+")
 _CYRILLIC = re.compile("[а-яё]", re.IGNORECASE)
-_UNITS = "minute hour day week month year".split()
+#: "AGO" is in capitals until all is translated: "ago" is August in Spanish.
+_DAYS = {-2: "2 day AGO", -1: "yesterday", 0: "today", 1: "tomorrow", 2: "day after tomorrow"}
+_DE, _FR, _ES = calendar_words.GERMAN, calendar_words.FRENCH, calendar_words.SPANISH
 
 Rewrites = Sequence[tuple[re.Pattern[str], str]]
 
 
-def _rewrites(
-    table: Sequence[tuple[str, str]],
-    *,
-    numbers: str,
-    units: Sequence[str],
-    weekdays: str,
-    months: str,
-    last: Sequence[tuple[str, str]] = (),
-) -> Rewrites:
-    """The rules of a language, in order; words of one kind are in the order of what they mean (numbers from 1, Monday, January)."""
-    pairs: list[tuple[str, str]] = [(word, str(number)) for number, word in enumerate(numbers.split(), start=1)]
-    pairs += [(word, unit) for word, unit in zip(units, _UNITS, strict=True)]
-    pairs += [(word, day) for word, day in zip(weekdays.split(), WEEKDAYS, strict=True)]
-    pairs += [(word, month) for word, month in zip(months.split(), MONTHS, strict=True)]
-    everything = [*table, *((rf"\b(?:{word})\b", f" {meant} ") for word, meant in pairs), *last]
-    return [(re.compile(pattern), plain_) for pattern, plain_ in everything]
+def _word(form: str, meant: str) -> tuple[str, str]:
+    return rf"\b{either([form])}(?!\w)", f" {meant} "
 
 
-_DE_DAY = r"(?:montag|dienstag|mittwoch|donnerstag|freitag|samstag|sonnabend|sonntag|heute|gestern|morgen|ubermorgen|mo|di|mi|do|fr|sa|so)"
+def _days(words: CalendarWords, *offsets: int) -> list[tuple[str, str]]:
+    return [_word(words.days[offset], _DAYS[offset]) for offset in offsets]
+
+
+def _roughly(words: CalendarWords) -> list[tuple[str, str]]:
+    return [_word(form, str(number)) for number, form in words.roughly.items()]
+
+
+def _rewrites(table: Sequence[tuple[str, str]], words: CalendarWords) -> Rewrites:
+    """The rules of a language, in order: its own table, then its numbers, units, weekdays and months."""
+    pairs = [_word(form, str(number)) for number, form in reversed(list(enumerate(words.numbers, start=1)))]
+    pairs += [_word(form, unit) for unit, form in words.units.items() if unit != "weekend"]
+    for tables, english in (
+        ((words.weekday_forms, words.weekday_short), ENGLISH.weekday_forms),
+        ((words.month_forms, words.month_short), ENGLISH.month_forms),
+    ):
+        pairs += [_word(form, meant) for forms in tables for form, meant in zip(forms, english, strict=False)]
+    return [(re.compile(pattern), meant) for pattern, meant in [*table, *pairs]]
+
+
+_DE_DAY = either([*_DE.weekday_forms, *_DE.weekday_short, *(_DE.days[offset] for offset in (-1, 0, 1, 2))])
 GERMAN = _rewrites(
     [
-        (r"\bue?bermorgen\b", "ubermorgen"),
         (rf"\b({_DE_DAY})s?(abend|nachmittag|vormittag|mittag|nacht)s?\b", r"\1 \2"),
         (rf"\b({_DE_DAY}) (?:fruh|morgen)\b", r"\1 morning"),
-        (r"\b((?:mon|diens|donners|frei|sams|sonn)tag)(?:fruh|morgen)\b", r"\1 morning"),
+        (rf"\b({either(_DE.weekday_forms)})(?:fruh|morgen)\b", r"\1 morning"),
         (r"\bhalb (?:eins|1)\b", "~12:30"),
         *(
-            (rf"\b(?:um )?halb (?:{word}|{number})\b", f"~{number - 1}:30")
-            for number, word in enumerate("zwei drei vier funf sechs sieben acht neun zehn elf zwolf".split(), start=2)
+            (rf"\b(?:um )?halb {either([word, str(number)])}(?!\w)", f"~{number - 1}:30")
+            for number, word in enumerate(_DE.numbers[1:12], start=2)
         ),
         (r"\b(?:um |gegen |bis |ab )?(\d{1,2})[:.](\d\d) ?(?:uhr|h)\b", r" \1:\2 "),
         (r"\b(?:um |gegen |bis |ab )?(\d{1,2}) ?uhr (\d\d)\b", r" ~\1:\2 "),
@@ -70,24 +78,20 @@ GERMAN = _rewrites(
         (r"\b(?:am )?abends?\b", " evening "),
         (r"\b(?:in der )?nachts?\b", " night "),
         (r"\b(?:am )?(?:vormittags?|morgens)\b|\bam morgen\b", " morning "),
-        (r"\b(?:kommende[sn]? )?wochenendes?\b", " weekend "),
+        _word(f"(?:kommende[sn]? )?{_DE.units['weekend']}", "weekend"),
         (r"\bmonatsendes?\b", " end of month "),
         (r"\bjahresendes?\b", " end of year "),
         (r"\bquartalsendes?\b", " end of quarter "),
         (r"\bende\b", " end of "),
         (r"\banfang\b", " start of "),
-        (r"\bna(?:e)?chste[nrms]?\b|\bkommende[nrms]?\b|\bfolgende[nrms]?\b", " next "),
-        (r"\bdiese[nrms]?\b", " this "),
-        (r"\b(?:letzte|vergangene|vorige)[nrms]?\b", " last "),
+        _word(_DE.following, "next"),
+        _word(_DE.this, "this"),
+        _word(_DE.last, "last"),
         (r"\bheute in\b", " in "),
-        (r"\bheute\b", " today "),
-        (r"\bmorgen\b", " tomorrow "),
-        (r"\bubermorgen\b", " day after tomorrow "),
-        (r"\bvorgestern\b", " 2 day ago "),
-        (r"\bgestern\b", " yesterday "),
-        (r"\bein paar\b|\beinigen\b", " 3 "),
+        *_days(_DE, 0, 1, 2, -2, -1),
+        *_roughly(_DE),
         (r"\binnerhalb (?:von |der nachsten )?|\bbinnen\b", " in "),
-        (r"\bvor ((?:\d+|\w+) (?:tag|woche|monat|jahr|stunde)\w*)", r"\1 ago"),
+        (rf"\bvor +((?:\d+|\w+) +{either(_DE.units.values())})(?!\w)", r"\1 AGO"),
         (r"\bvor(?:m| dem| der)?\b", " before "),
         (r"\b(\d{1,2})\.? (?:des|dieses) monats\b", r" \1th "),
         (r"\b(\d{1,2})\.? (?: ?next )monats\b", r" \1th of next month "),
@@ -96,30 +100,17 @@ GERMAN = _rewrites(
         (r"\b(\d{1,2})\.(?= *[a-z])", r"\1 "),
         (r"\b(\d{1,2}\.\d{1,2})\.(?!\d)", r"\1 "),
     ],
-    numbers="eine?[mnrs]? zwei|zwo drei vier fu(?:e)?nf sechs sieben acht neun zehn elf zwo(?:e)?lf dreizehn vierzehn fu(?:e)?nfzehn",
-    units=[
-        "minuten?",
-        "stunden?",
-        "tag(?:en?|es)?",
-        "wochen?",
-        "monat(?:en?|e?s)?",
-        "jahr(?:en?|es)?",
-    ],
-    weekdays="montags?|mo dienstags?|di mittwochs?|mi donnerstags?|do freitags?|fr (?:samstag|sonnabend)s?|sa sonntags?|so",
-    months="januar|janner|jan februar|feb marz|maerz|mrz april|apr mai juni|jun juli|jul august|aug september|sept?"
-    " oktober|okt november|nov dezember|dez",
-    last=[(r"\bquartals?\b", " quarter ")],
+    _DE,
 )
 
+_FR_NOUN = (
+    f"({either([*_FR.weekday_forms, *(_FR.units[unit] for unit in ('week', 'month', 'quarter', 'year')), 'weekend'])})"
+)
 FRENCH = _rewrites(
     [
         (r"['’]", "' "),
         (r"^un jour $", "sometime "),
-        (r"\baujourd' ?hui\b", " today "),
-        (r"\bapres[ -]demain\b", " day after tomorrow "),
-        (r"\bavant[ -]hier\b", " 2 day ago "),
-        (r"\bdemain\b", " tomorrow "),
-        (r"\bhier\b", " yesterday "),
+        *_days(_FR, 0, 2, -2, 1, -1),
         (r"\b(\d{1,2}) ?(?:h|heures?) ?(\d\d)\b", r" \1:\2 "),
         (r"\b(?:dans|d' ici|sous) (\d{1,2}|une|deux|trois) ?(?:h|heures?)\b", r" in \1 hour "),
         (r"\b(\d{1,2}) ?(?:h|heures?)\b", r" ~\1:00 "),
@@ -136,43 +127,33 @@ FRENCH = _rewrites(
         (r"\b(?:l' )?apres-midi\b", " afternoon "),
         (r"\b(?:au |le |du |dans la )?(?:soir|soiree)\b", " evening "),
         (r"\b(?:au |le |dans la )?(?:matin|matinee)\b", " morning "),
-        (r"\bweek-?end\b|\bfin de (?:la )?semaine\b(?= prochaine)", " weekend "),
-        (
-            r"\b(lundi|mardi|mercredi|jeudi|vendredi|samedi|dimanche|semaine|mois|annee|an|weekend) (?:qui vient|prochaine?)\b",
-            r" next \1 ",
-        ),
-        (
-            r"\b(lundi|mardi|mercredi|jeudi|vendredi|samedi|dimanche|semaine|mois|annee|an|weekend) (?:derniere?|passee?)\b",
-            r" last \1 ",
-        ),
-        (r"\bprochaine?\b", " next "),
+        _word(f"{_FR.units['weekend']}|fin de (?:la )?semaine(?= prochaine)", "weekend"),
+        (rf"\b{_FR_NOUN} +{either([_FR.following])}(?!\w)", r" next \1 "),
+        (rf"\b{_FR_NOUN} +{either([_FR.last])}(?!\w)", r" last \1 "),
+        _word(_FR.following, "next"),
         (r"\b(?:la |a la |d' ici la |d' ici )?fin (?:du |de la |de l' |de cet?t?e? |de |d' )?", " end of "),
         (r"\b(?:au )?debut (?:du |de la |de l' |de cet?t?e? |de |d' )?", " start of "),
-        (r"\bil y a ((?:\d+|\w+) (?:jours?|semaines?|mois|ans?|heures?))", r"\1 ago"),
-        (
-            r"\b(?:dans|sous|d' ici)(?: les?)? (?=(?:une?|deux|trois|quatre|cinq|six|sept|huit|neuf|dix|\w*ze|quelques|\d+) )",
-            " in ",
-        ),
-        (r"\bquelques\b", " 3 "),
-        (r"\bcet?t?e?\b", " this "),
+        *_roughly(_FR),
+        (rf"\bil y a +((?:\d+|\w+) +{either(_FR.units.values())})(?!\w)", r"\1 AGO"),
+        (rf"\b(?:dans|sous|d' ici)(?: les?)? +(?={either([*_FR.numbers, '[0-9]+'])} )", " in "),
+        _word(_FR.this, "this"),
+        (r"\bau mois d(?:e |' )", " in "),
         (r"\bavant\b", " before "),
         (r"\b1er\b", " 1 "),
         (r"\b(?:le|au|du) (\d{1,2})(?= *$| *,? +(?:a\b|at\b|\d{1,2}:))", r" \1th "),
         (r"\b(?:au plus tard|jusqu' ?(?:au|a)?|d' ici|pour|vers|des|le|la|les|l'|au|aux|du|de|d'|a)(?: |$)", " "),
         (r"\ben\b", " in "),
     ],
-    numbers="une? deux trois quatre cinq six sept huit neuf dix onze douze treize quatorze quinze",
-    units=["minutes?", "heures?", "jours?", "semaines?", "mois", "ans?|annees?"],
-    weekdays="lundi mardi mercredi jeudi vendredi samedi dimanche",
-    months="janvier|janv fevrier|fevr mars avril|avr mai juin juillet|juil aout septembre|sept octobre|oct novembre|nov decembre|dec",
-    last=[(r"\btrimestre\b", " quarter ")],
+    _FR,
 )
 
-_ES_NOUN = r"(lunes|martes|miercoles|jueves|viernes|sabado|domingo|semana|mes|ano|weekend|trimestre)"
+_ES_NOUN = (
+    f"({either([*_ES.weekday_forms, *(_ES.units[unit] for unit in ('week', 'month', 'quarter', 'year')), 'weekend'])})"
+)
 SPANISH = _rewrites(
     [
-        (r"\bpasado manana\b", " day after tomorrow "),
-        (r"\bfin(?:es)? de semana\b", " weekend "),
+        *_days(_ES, 2),
+        _word(_ES.units["weekend"], "weekend"),
         (r"\b(?:a |para )?las? (\d{1,2}) y media\b", r" ~\1:30 "),
         (r"\b(?:a |para )?las? (\d{1,2}) y cuarto\b", r" ~\1:15 "),
         (r"\b(\d{1,2})[:.](\d\d) ?(?:h|hs|hrs|horas?)\b", r" \1:\2 "),
@@ -190,34 +171,24 @@ SPANISH = _rewrites(
         (r"\b(?:por|en|a|de) la noche\b", " night "),
         (r"\b(?:a |al )?mediodia\b", " noon "),
         (r"\b(?:a (?:la )?)?medianoche\b", " midnight "),
-        (r"\bmanana\b", " tomorrow "),
-        (r"\bhoy\b", " today "),
-        (r"\bante ?ayer\b|\bantes de ayer\b", " 2 day ago "),
-        (r"\bayer\b", " yesterday "),
-        (rf"\b{_ES_NOUN} (?:que viene|proxim[oa]|siguiente|entrante)\b", r" next \1 "),
-        (rf"\b{_ES_NOUN} (?:pasad[oa])\b", r" last \1 "),
-        (r"\bproxim[oa]s?\b|\bsiguiente\b", " next "),
-        (r"\best[ea]\b", " this "),
+        *_days(_ES, 1, 0, -2, -1),
+        (rf"\b{_ES_NOUN} +{either([_ES.following])}(?!\w)", r" next \1 "),
+        (rf"\b{_ES_NOUN} +{either([_ES.last])}(?!\w)", r" last \1 "),
+        _word(_ES.following, "next"),
+        _word(_ES.this, "this"),
         (r"\b(?:a |al |para )?(?:fin(?:al)?(?:es)?) (?:del? )?(?:la |el )?", " end of "),
         (r"\b(?:a |al )?(?:principios?|comienzos?|inicios?) (?:del? )?(?:la |el )?", " start of "),
-        (r"\bhace ((?:\d+|\w+) (?:dias?|semanas?|mes(?:es)?|anos?|horas?))", r"\1 ago"),
-        (
-            r"\b(?:dentro de|en)(?: los?| las?)? (?=(?:una?|dos|tres|cuatro|cinco|seis|siete|ocho|nueve|diez|once|\w*ce|unos|\d+) )",
-            " in ",
-        ),
-        (r"\bunos (?:pocos )?|\balgunos\b", " 3 "),
+        *_roughly(_ES),
+        (rf"\bhace +((?:\d+|\w+) +{either(_ES.units.values())})(?!\w)", r"\1 AGO"),
+        (rf"\b(?:dentro de|en)(?: los?| las?)? +(?={either([*_ES.numbers, '[0-9]+'])} )", " in "),
+        (r"\ben el mes de\b", " in "),
         (r"\bantes del?\b", " before "),
         (r"\bprimero\b|\b1[º°]|\b1ro\b", " 1 "),
         (r"\b(?:el|al|del) (?:dia )?(\d{1,2})(?= *$| *,? +(?:a\b|at\b|\d{1,2}:))", r" \1th "),
         (r"\bdia (?=\d)", " "),
         (r"\b(?:a mas tardar|como (?:muy tarde|maximo)|hasta|para|el|la|los|las|del|de|al|a|en|por)\b", " "),
     ],
-    numbers="una? dos tres cuatro cinco seis siete ocho nueve diez once doce trece catorce quince",
-    units=["minutos?", "horas?", "dias?", "semanas?", "mes(?:es)?", "anos?"],
-    weekdays="lunes martes miercoles jueves viernes sabado domingo",
-    months="enero|ene febrero|feb marzo|mar abril|abr mayo junio|jun julio|jul agosto|ago septiembre|setiembre|sept? octubre|oct"
-    " noviembre|nov diciembre|dic",
-    last=[(r"\btrimestre\b", " quarter ")],
+    _ES,
 )
 
 #: By language. Russian is read by deadlines.py itself.
@@ -245,7 +216,7 @@ def language_of_date(text: str) -> str:
 def _rewritten(words: str, rules: Rewrites) -> str:
     for pattern, meant in rules:
         words = pattern.sub(meant, words)
-    return words
+    return words.lower()
 
 
 def _unknown(words: str) -> int:
