@@ -22,7 +22,7 @@ from nightly.steps import summarise
 from shared.config.settings import load_settings
 from shared.ranking.extractive_summary import summarise as extract
 from shared.search.lexical import Chunk
-from shared.search.recall import Hit, Recalled
+from shared.search.types import Hit, Recalled
 from shared.text.lookalikes import skeleton
 from shared.text.marks import harmless
 from shared.turns.chunking import chunks_of
