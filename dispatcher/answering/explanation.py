@@ -13,7 +13,7 @@ from typing import Any
 from dispatcher.health.metrics import degraded_kind
 from dispatcher.prompt.budget import Context, hit_date
 from shared.ranking.question import WEIGHTS
-from shared.search.lookup import Hit
+from shared.search.types import Hit
 from shared.text.dates.calendar_words import ENGLISH
 from shared.text.format import one_line, shorten
 from shared.turns.records import RecordRefused, dumps, loads_object

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from dispatcher.health.status import Status
     from dispatcher.memory.typed.search import MemoryHit
     from dispatcher.prompt.budget import Context
-    from shared.search.recall import Hit
+    from shared.search.types import Hit
 
 app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False, add_completion=False, help=__doc__)
 app.add_typer(release_app, name="release")
@@ -171,11 +171,18 @@ def search(
     from dispatcher.cli.search import find
     from dispatcher.memory.dates.given import since as since_when
     from dispatcher.memory.dates.given import until as until_when
+    from shared.search.types import Query
 
     zone, clock = settings.timezone, time.time()
-    span = since_when(since, clock, zone), until_when(until, clock, zone)
-    seen_from = given_moment("--now", now, zone)
-    found = find(settings, given_chat(chat), _required(query, "QUERY"), k, seen_from, *span)
+    wanted = Query(
+        given_chat(chat),
+        _required(query, "QUERY"),
+        k,
+        now=given_moment("--now", now, zone),
+        since=since_when(since, clock, zone),
+        until=until_when(until, clock, zone),
+    )
+    found = find(settings, wanted)
     recalled = found.recalled
     if json:
         rows = [_row_json(row) for row in found.rows]

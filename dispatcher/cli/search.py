@@ -21,11 +21,12 @@ from shared.config.settings import Settings
 from shared.errors import InvalidInput, ReleaseRefused, StorageError, StoreUnavailable
 from shared.release.manifest import current_release, no_release
 from shared.search.recall import OpenRelease
+from shared.search.types import HiddenTurns, Query
 from shared.wire import keys
 
 if TYPE_CHECKING:
     from shared.search.day_items import DayItems
-    from shared.search.lookup import Hit, Recalled
+    from shared.search.types import Hit, Recalled
 
 
 #: Milliseconds that a command gives memory, in place of MEMORY_DEADLINE_MS: a fresh process loads all that a dispatcher has loaded long since.
@@ -80,38 +81,28 @@ class Found:
         return " and ".join(side for side in sides if side)
 
 
-def find(
-    settings: Settings,
-    chat_id: str,
-    query: str,
-    k: int,
-    now: float | None = None,
-    since: float | None = None,
-    until: float | None = None,
-) -> Found:
-    """The best `k` of the turns of release and day and of the memories, from `since` on and before `until` (POSIX seconds).
+def find(settings: Settings, query: Query) -> Found:
+    """The best of the turns of release and day and of the memories, as many as the query asks for.
 
-    Nothing that is forgotten; InvalidInput if nothing is kept anywhere.
+    The day and what is hidden are read here. Nothing that is forgotten is found; InvalidInput if nothing is kept anywhere.
     """
     with _opened(settings) as (release, day):
         if release:
             release.open_texts()
         if release and release.text_missing:
             raise ReleaseRefused(release.text_missing)
-        hidden, before = hidden_by(day.forgotten.of(chat_id))
-        items, notes = _items(day, chat_id)
+        hidden = HiddenTurns(*hidden_by(day.forgotten.of(query.chat_id)))
+        items, notes = _items(day, query.chat_id)
         today = day.wanted and not notes
-        held = day.remembering.held(chat_id) if today else None
+        held = day.remembering.held(query.chat_id) if today else None
         if release is None:
             if not items and not (held and held.memories):
                 raise InvalidInput(no_release(settings.hmem_memory_dir))
             notes = [no_release(settings.hmem_memory_dir), *notes]
-        forgotten: dict[str, Any] = {"hidden": hidden, "hidden_before": before}
-        span: dict[str, Any] = {"since": since, "until": until}
-        recalled = day.search(release, chat_id, query, k, now=now, items=items, **forgotten, **span)
+        recalled = day.search(release, replace(query, day=items, hidden=hidden))
         recalled = replace(recalled, degraded=recalled.degraded + notes)
-        kept = found_memories(held, query, day.embedder.query(query), SHOWN_COSINE, **span) if held else []
-        return Found(recalled, release.run if release else None, today, among(recalled.hits, kept, k))
+        kept = found_memories(held, query, day.embedder.query(query.text), SHOWN_COSINE) if held else []
+        return Found(recalled, release.run if release else None, today, among(recalled.hits, kept, query.k))
 
 
 def _items(day: Day, chat_id: str) -> tuple[DayItems | None, list[str]]:

@@ -24,6 +24,7 @@ from shared.config.settings import Settings
 from shared.errors import HmemError, InvalidInput, SettingsError
 from shared.release.manifest import current_release, no_release
 from shared.search.recall import OpenRelease
+from shared.search.types import HiddenTurns, Query
 from shared.text.format import one_line, shorten, storable, time_text
 from shared.text.marks import harmless
 from shared.turns.origin_words import replying
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     from redis import Redis
 
     from shared.search.day_items import DayItems
-    from shared.search.lookup import Hit, Recalled
+    from shared.search.types import Hit
     from shared.turns.records import Tombstone, Turn
 
 #: Characters of a result with all that stands around the records, of one text, of the question that it answers, and of all notes.
@@ -79,11 +80,12 @@ class ChatMemory:
     def search(self, query: str, k: int, since: float | None, until: float | None) -> str:
         """The `k` turns that say most about `query`, said from `since` on and before `until` (POSIX seconds)."""
         with self._up_to_date():
-            hidden, before = hidden_by(self._day.forgotten.of(self._chat))
+            hidden = HiddenTurns(*hidden_by(self._day.forgotten.of(self._chat)))
             release, note = self._served.now()
             self._open_vectors(release)
             items, more = self._items()
-            recalled = self._recalled(query, k, release, items, hidden, before, since, until)
+            asked = Query(self._chat, query, k, SEARCH_SECONDS, day=items, hidden=hidden, since=since, until=until)
+            recalled = (release or self._day.recall).recall(asked, self._day.embedder.query)
         found = Found([self._hit(*numbered) for numbered in enumerate(recalled.hits, start=1)])
         found.notes += [one for one in (note, more, *recalled.degraded) if one]
         return answer("Earlier turns that match the search, best first", found, "Nothing that was said here matches.")
@@ -186,32 +188,6 @@ class ChatMemory:
             return (self._day.items(self._chat) if self._day.wanted else None), None
         except HmemError as error:
             return None, f"no memory of the day: {error}"
-
-    def _recalled(
-        self,
-        query: str,
-        k: int,
-        release: OpenRelease | None,
-        items: DayItems | None,
-        hidden: frozenset[str],
-        before: float | None,
-        since: float | None,
-        until: float | None,
-    ) -> Recalled:
-        """Release and day, ranked together; what is hidden, and what was said before that time, counts as never said."""
-        recall = release.recall if release else self._day.recall.recall
-        return recall(
-            self._chat,
-            query,
-            k,
-            SEARCH_SECONDS,
-            day=items,
-            hidden=hidden,
-            hidden_before=before,
-            vector_of=self._day.embedder.query,
-            since=since,
-            until=until,
-        )
 
     def _hit(self, number: int, hit: Hit) -> str:
         chunk, zone = hit.chunk, self._settings.timezone

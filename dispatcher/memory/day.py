@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures import TimeoutError as FutureTimeout
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import structlog
@@ -38,8 +38,8 @@ if TYPE_CHECKING:
     from dispatcher.memory.typed.memories import Remembering
     from dispatcher.releases.served import Memory as ServedMemory
     from shared.search.day_items import DayItems
-    from shared.search.lookup import Recalled
     from shared.search.recall import DayRecall, OpenRelease
+    from shared.search.types import Query, Recalled
 
 log = structlog.get_logger()
 
@@ -233,38 +233,14 @@ class Day:
         """The chat's turns of the day, and summaries that became searchable; the same object until something changes."""
         return self._day_turns.today(chat_id).items
 
-    def search(
-        self,
-        release: OpenRelease | None,
-        chat_id: str,
-        query: str,
-        k: int,
-        deadline_seconds: float | None = None,
-        now: float | None = None,
-        *,
-        items: DayItems | None,
-        hidden: Collection[str] = (),
-        hidden_before: float | None = None,
-        known: Collection[str] = (),
-        since: float | None = None,
-        until: float | None = None,
-    ) -> Recalled:
-        """Hits of the release, if there is one, and of the day's turns (`items`); the rest as `OpenRelease.recall`."""
-        from shared.search.lookup import Recalled
+    def search(self, release: OpenRelease | None, query: Query) -> Recalled:
+        """Hits of the release, if there is one, and of the query's day."""
+        from shared.search.types import Recalled
 
-        if release is None and not items:
+        if release is None and not query.day:
             return Recalled()
-        recall = partial(release.recall if release else self.recall.recall, chat_id, query, k, deadline_seconds, now)
-        vector_of = None if self.settings.without_vectors else self.embedder.query
-        return recall(
-            day=items or None,
-            hidden=hidden,
-            hidden_before=hidden_before,
-            known=known,
-            vector_of=vector_of,
-            since=since,
-            until=until,
-        )
+        embed_query = None if self.settings.without_vectors else self.embedder.query
+        return (release or self.recall).recall(query, embed_query)
 
     # What the dreamer does.
 
@@ -362,8 +338,11 @@ class Day:
 
     def repeating(self, chat_id: str, text: str) -> list[str]:
         """Turns of release and day that say what a memory says, as far as they are found by it."""
+        from shared.search.types import Query
+
+        query = Query(chat_id, text, REPETITIONS, day=self.items(chat_id))
         with self._release() as release:
-            hits = self.search(release, chat_id, text, REPETITIONS, items=self.items(chat_id)).hits
+            hits = self.search(release, query).hits
         again = [hit for hit in hits if any(says_again(text, said) for said in hit.chunk.sayings)]
         return [one for hit in again for one in (*hit.chunk.turn_ids, *hit.also)]
 

@@ -13,8 +13,8 @@ from shared.config.settings import Settings
 from shared.errors import HmemError
 from shared.ranking.injection import Decision, decide
 from shared.search.choosing import chosen
-from shared.search.lookup import Hit, Recalled
 from shared.search.recall import OpenRelease
+from shared.search.types import HiddenTurns, Hit, Query, Recalled
 
 if TYPE_CHECKING:
     from dispatcher.memory.day import Day, DayContext
@@ -76,21 +76,12 @@ def _recalled(
         return Recalled()
     k, deadline = hits_for(settings.memory_tokens), settings.memory_deadline_ms / 1000
     if day is None or today is None:
-        return release.recall(chat_id, message, k, deadline) if release else Recalled()
+        return release.recall(Query(chat_id, message, k, deadline)) if release else Recalled()
     told = {("user" if said.role == "user" else "asst", said.timestamp) for said in recent}
     chunks = [turn.chunk for turn in today.items.turns] if today.items and told else []
     known = today.known | {one for chunk in chunks if (chunk.role, chunk.started_at) in told for one in chunk.turn_ids}
-    return day.search(
-        release,
-        chat_id,
-        message,
-        k,
-        deadline,
-        items=today.items,
-        hidden=today.hidden,
-        hidden_before=today.hidden_before,
-        known=known,
-    )
+    hidden = HiddenTurns(today.hidden, today.hidden_before)
+    return day.search(release, Query(chat_id, message, k, deadline, day=today.items, hidden=hidden, known=known))
 
 
 def of_release(

@@ -19,6 +19,7 @@ from dispatcher.prompt.budget import hits_for
 from shared.config.settings import Settings
 from shared.errors import InvalidInput
 from shared.search.recall import OpenRelease
+from shared.search.types import HiddenTurns, Query
 from shared.text.times import moment
 from shared.turns.records import RecordRefused, chat_id_of, loads_object
 
@@ -59,15 +60,10 @@ def answer_batch(
     forgotten = Forgotten(settings.hmem_state_dir)
     for record in read_questions(path, settings.timezone):
         started = time.perf_counter()
-        hidden, before = hidden_by(forgotten.of(record["chat_id"]))
-        recalled = release.recall(
-            record["chat_id"],
-            record["question"],
-            max([k, *map(hits_for, budgets)]),
-            now=record["now"],
-            hidden=hidden,
-            hidden_before=before,
-        )
+        hidden = HiddenTurns(*hidden_by(forgotten.of(record["chat_id"])))
+        most = max([k, *map(hits_for, budgets)])
+        query = Query(record["chat_id"], record["question"], most, now=record["now"], hidden=hidden)
+        recalled = release.recall(query)
         answer: dict[str, Any] = {
             "qid": record["qid"],
             "hits": [[*hit.chunk.turn_ids, *hit.also] for hit in recalled.hits[:k]],

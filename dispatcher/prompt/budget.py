@@ -21,7 +21,7 @@ from dispatcher.memory.conversation import Said as Said
 from dispatcher.memory.conversation import said_lines
 from dispatcher.prompt.render import Part, render, render_message
 from dispatcher.prompt.summary_part import cut_summary, told_in
-from shared.search.recall import Hit, Recalled
+from shared.search.types import Hit, Recalled
 from shared.text.format import CHARACTERS_PER_TOKEN, day_text, one_line, shorten, tokens
 from shared.text.marks import harmless
 from shared.turns.origin_words import replying

@@ -11,7 +11,7 @@ from shared.text.marks import harmless
 if TYPE_CHECKING:
     from zoneinfo import ZoneInfo
 
-    from shared.search.lookup import Hit
+    from shared.search.types import Hit
 
 
 def cut_summary(text: str, characters: int) -> str:

@@ -24,6 +24,7 @@ from shared.errors import ReleaseRefused, StorageError
 from shared.release.manifest import release_dir
 from shared.release.retention import in_use
 from shared.search.recall import OpenRelease
+from shared.search.types import Query
 from shared.system.files import PrivateDir, locked_dir, make_dir, remove_tree
 
 log = structlog.get_logger()
@@ -121,7 +122,7 @@ def _ask(release: OpenRelease) -> None:
     chats = release.manifest.chunks_per_chat
     if release.vectors_missing is None and chats:
         with contextlib.suppress(RuntimeError):  # closed meanwhile
-            release.recall(max(chats, key=lambda chat: chats[chat]), PLAIN_WORDS, 1)
+            release.recall(Query(max(chats, key=lambda chat: chats[chat]), PLAIN_WORDS, 1))
 
 
 @contextmanager

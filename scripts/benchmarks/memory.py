@@ -143,6 +143,7 @@ def _measured() -> dict[str, Any]:
     from dispatcher.releases.served import Memory
     from shared.config.settings import load_settings
     from shared.release.manifest import current_release, read_manifest
+    from shared.search.types import Query
 
     settings = load_settings()
     release = current_release(settings.hmem_memory_dir)
@@ -158,7 +159,7 @@ def _measured() -> dict[str, Any]:
         question, began = " ".join(chance.choices(WORDS, k=6)) + "?", time.perf_counter()
         with memory.reading() as opened:
             assert opened is not None
-            degraded += bool(opened.recall(chat, question, K).degraded)
+            degraded += bool(opened.recall(Query(chat, question, K)).degraded)
         return (time.perf_counter() - began) * 1000
 
     memory.refresh()

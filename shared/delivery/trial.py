@@ -20,6 +20,7 @@ from shared.errors import HmemError, ReleaseRefused
 from shared.release.manifest import LEXICAL, parts_of, read_manifest
 from shared.search.lexical import LexicalIndex
 from shared.search.recall import OpenRelease
+from shared.search.types import Query
 from shared.system.privileges import close_to_others
 from shared.turns.chunk import Chunk
 
@@ -57,8 +58,12 @@ def _open(path: Path, state_dir: Path) -> OpenRelease:
 
 
 def _ask_for_own_words(release: OpenRelease, chat_id: str, text: str) -> None:
-    recalled = release.recall(chat_id, text, 5)
-    if recalled.degraded and release.manifest.indexes and (why := release.recall(chat_id, PLAIN_WORDS, 1).degraded):
+    recalled = release.recall(Query(chat_id, text, 5))
+    if (
+        recalled.degraded
+        and release.manifest.indexes
+        and (why := release.recall(Query(chat_id, PLAIN_WORDS, 1)).degraded)
+    ):
         raise ReleaseRefused(why[0])
     if not recalled.hits or any(hit.chunk.chat_id != chat_id for hit in recalled.hits):
         raise ReleaseRefused("a chat does not find its own first words")
@@ -103,7 +108,7 @@ def _chunks(path: Path) -> list[Chunk]:
 
 
 def _found(release: OpenRelease, probe: gate.Probe, in_both: set[str]) -> bool:
-    hits = release.recall(probe.chat_id, probe.question, gate.ASKED).hits
+    hits = release.recall(Query(probe.chat_id, probe.question, gate.ASKED)).hits
     if any(hit.chunk.chat_id != probe.chat_id for hit in hits):
         raise ReleaseRefused("another chat's row came with an answer")
     # The same words said again come out once, as the newer turn: the older one is found by that.

@@ -17,7 +17,7 @@ from shared.text.stemming import stemmed
 
 if TYPE_CHECKING:
     from shared.ranking.injection import Decision, Evidence
-    from shared.search.lookup import Hit
+    from shared.search.types import Hit
 
 #: Share of common content words from which on a question is the same as the message, and how many times its length it may have.
 REPEATED, LONGER = 0.7, 2

@@ -1,4 +1,4 @@
-"""One lookup: what of a chat says most about a question, in the release and in the turns of the day together.
+"""One lookup: what of a chat says most about a query, in the release and in the turns of the day together.
 
 All items of the chat are ranked together (scoring.py), by words and, if the vectors answer in time, by meaning; each hit is read back by
 id *and* chat, so that a row of another chat could not come out even if an index had answered with one. What does not answer in time is left
@@ -13,13 +13,14 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as FutureTimeout
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
 
 from shared.ranking.injection import Evidence, may_be_foreign, read_message
 from shared.ranking.question import WEIGHTS, asks_when, groups, meant_speakers, query_words
 from shared.search.lexical import LexicalIndex
+from shared.search.types import EmbedQuery, Hit, Query, Recalled
 from shared.search.word_lookup import WordLookup
 from shared.text.function_words import SHOWN_BY
 from shared.turns.chunk import Chunk
@@ -28,108 +29,17 @@ from shared.vectors.base import MemoryBackend
 
 if TYPE_CHECKING:
     from shared.ranking.scoring import Array, Integers, Question, Scored
-    from shared.search.day_items import DayItems
     from shared.search.merge import Merged, MergedCache
     from shared.turns.speakers import Speaker
 
-#: The unit vector of a question, as the day embeds; None while its embedder is away.
-VectorOf = Callable[[str], "Array | None"]
 #: Items read besides those that are asked for, since what repeats another leaves its place to the next; and the most in a chat of repetitions.
 SPARE, MOST_READ = 8, 1000
 
 
 @dataclass(frozen=True)
-class Hit:
-    """A recalled chunk and the question it answers.
-
-    `rank` is what it is ranked by, and means nothing beside another question's; `scores` are the parts that add up to it, and the raw signals
-    `bm25` and `cosine`. `lexical` and `vector` are bm25 and cosine as shares of the chat's best (0 to 1); None where no word of the question is
-    near, or no vector was asked. `words` is the share of the question's words that stand in it (0 to 1, by their rarity), None for a question
-    without any. `also` are the turns that say the same, `mark` tells its speaker from another of that name.
-    """
-
-    chunk: Chunk
-    rank: float
-    lexical: float | None
-    vector: float | None
-    question: str | None
-    scores: dict[str, float] = field(default_factory=dict)
-    also: tuple[str, ...] = ()
-    words: float | None = None
-    mark: str = ""
-
-    @property
-    def who(self) -> str:
-        """Who said it, as people and models read it."""
-        return self.chunk.who(self.mark)
-
-    @property
-    def meaning(self) -> float | None:
-        """How near it is to the question: the cosine, 0 to 1; None where no vector was asked."""
-        return None if "cosine" not in self.scores else min(1.0, max(0.0, self.scores["cosine"]))
-
-    @property
-    def score(self) -> float:
-        """What people are shown, 0 to 1 and comparable between questions. It decides no order."""
-        return shown_score(self.words, self.meaning)
-
-
-def shown_score(words: float | None, meaning: float | None) -> float:
-    """Words and meaning (0 to 1 each) by their weights in the ranking; one of them alone where the other is not known."""
-    if words is None or meaning is None:
-        return (words or 0.0) if meaning is None else meaning
-    return WEIGHTS.lexical * words + (1 - WEIGHTS.lexical) * meaning
-
-
-@dataclass(frozen=True)
-class Recalled:
-    """Hits, best first, what was left out and why, and the time taken in milliseconds; `evidence`: whether they bear on the question."""
-
-    hits: list[Hit] = field(default_factory=list)
-    degraded: list[str] = field(default_factory=list)
-    ms: float = 0.0
-    evidence: Evidence | None = None
-    speakers: tuple[Speaker, ...] = ()  # everybody who said what was ranked
-
-
-@dataclass(frozen=True)
-class Hidden:
-    """What was forgotten since the release was built: these turns, and all before a time (POSIX seconds). It counts as never said."""
-
-    turn_ids: frozenset[str] = frozenset()
-    before: float | None = None
-
-    def __bool__(self) -> bool:
-        return bool(self.turn_ids) or self.before is not None
-
-    def covers(self, chunk: Chunk) -> bool:
-        earlier = self.before is not None and chunk.started_at < self.before
-        return earlier or not self.turn_ids.isdisjoint(chunk.turn_ids)
-
-
-@dataclass(frozen=True)
-class Asked:
-    """One question to one chat. `known` are turns that are ranked and not returned; `now` is POSIX seconds, `deadline` seconds for the vectors.
-
-    What was not said from `since` on and before `until` (POSIX seconds) is ranked and not returned, too.
-    """
-
-    chat_id: str
-    query: str
-    k: int
-    now: float
-    deadline: float | None = None
-    day: DayItems | None = None
-    hidden: Hidden = Hidden()
-    known: frozenset[str] = frozenset()
-    vector_of: VectorOf | None = None
-    since: float | None = None
-    until: float | None = None
-
-
-@dataclass(frozen=True)
 class Sources:
-    """Where a lookup reads. `lexical` is None where there is no release; `terms` are a question's words as the items were tokenised."""
+    """Where a lookup reads. `lexical` is None where there is no release; `terms` are a query's words as the items were tokenised. `embed_query`
+    makes the vector that the day's turns are compared with where the release's own index is not open."""
 
     lexical: LexicalIndex | None
     terms: Callable[[Sequence[str]], list[str]]
@@ -137,22 +47,23 @@ class Sources:
     merged: MergedCache
     pool: ThreadPoolExecutor
     zone: ZoneInfo
+    embed_query: EmbedQuery | None = None
 
 
-def look_up(sources: Sources, asked: Asked) -> Recalled:
+def look_up(sources: Sources, query: Query) -> Recalled:
     """Never fails because a file does. ValueError if the day's turns are those of another chat."""
     started = time.perf_counter()
-    if asked.day is not None and asked.day.chat_id != asked.chat_id:
+    if query.day is not None and query.day.chat_id != query.chat_id:
         raise ValueError(
-            f"Chat {asked.chat_id!r} was asked with the day's turns of chat {asked.day.chat_id!r}. Nothing is recalled across chats."
+            f"Chat {query.chat_id!r} was asked with the day's turns of chat {query.day.chat_id!r}. Nothing is recalled across chats."
         )
     degraded: list[str] = []
     hits: list[Hit] = []
     evidence: Evidence | None = None
     speakers: tuple[Speaker, ...] = ()
-    for those in (sources, replace(sources, lexical=None)) if asked.day else (sources,):
+    for readable in (sources, replace(sources, lexical=None)) if query.day else (sources,):
         try:
-            lookup = _Lookup(those, asked, degraded)
+            lookup = _Lookup(readable, query, degraded)
             hits, evidence, speakers = lookup.hits(), lookup.evidence, lookup.speakers
             break
         except sqlite3.Error as error:
@@ -163,24 +74,24 @@ def look_up(sources: Sources, asked: Asked) -> Recalled:
 class _Lookup:
     """One try, with the release or without it."""
 
-    def __init__(self, sources: Sources, asked: Asked, degraded: list[str]) -> None:
-        self._sources, self._asked, self._degraded = sources, asked, degraded
-        self._message = read_message(asked.query, asked.now, sources.zone)
+    def __init__(self, sources: Sources, query: Query, degraded: list[str]) -> None:
+        self._sources, self._query, self._degraded = sources, query, degraded
+        self._message = read_message(query.text, time.time() if query.now is None else query.now, sources.zone)
         self.evidence: Evidence | None = None
         self.speakers: tuple[Speaker, ...] = ()
 
     def hits(self) -> list[Hit]:
         from shared.ranking.scoring import score
 
-        lexical, asked = self._sources.lexical, self._asked
-        release = lexical.items(asked.chat_id) if lexical else None
-        if not release and not asked.day:
+        lexical, query = self._sources.lexical, self._query
+        release = lexical.items(query.chat_id) if lexical else None
+        if not release and not query.day:
             if not self._sources.backend.is_available():
                 self._no_vectors(str(self._sources.backend.why_not))
             return []
-        ends = None if asked.deadline is None else time.perf_counter() + asked.deadline
+        ends = None if query.deadline_seconds is None else time.perf_counter() + query.deadline_seconds
         holding = lexical.holding if lexical else lambda *_: ()
-        merged = self._sources.merged.get(asked.chat_id, release, asked.day, asked.hidden, holding)
+        merged = self._sources.merged.get(query.chat_id, release, query.day, query.hidden, holding)
         self.speakers = tuple(merged.speakers)
         comparing = self._compare(merged)
         question = self._question(merged)
@@ -195,26 +106,26 @@ class _Lookup:
         """Starts the comparison by meaning; the question is embedded once for both sides."""
         backend, day = self._sources.backend, merged.day if merged.has_day else None
         available = backend.is_available()
-        can_embed = available or self._asked.vector_of is not None
+        can_embed = available or self._sources.embed_query is not None
         if not available and (merged.release or not can_embed):
             self._no_vectors(str(backend.why_not))
         if day and can_embed and not day.vectors:
             self._no_vectors("no turn of the day has a vector yet")
         of_day, of_release = None, available and bool(merged.release)
         if day and day.vectors:
-            of_day = backend.vector if available else self._asked.vector_of
+            of_day = backend.vector if available else self._sources.embed_query
         if not of_release and not of_day:
             return None
         return self._sources.pool.submit(self._both, merged, of_release, of_day)
 
-    def _both(self, merged: Merged, of_release: bool, of_day: VectorOf | None) -> tuple[Array | None, str | None]:
+    def _both(self, merged: Merged, of_release: bool, of_day: EmbedQuery | None) -> tuple[Array | None, str | None]:
         """The similarities of all items, and why some are missing. Runs in a thread that may be given up."""
-        asked, released, today = self._asked, None, None
+        query, released, today = self._query, None, None
         if of_release and merged.release:
-            released = self._sources.backend.similarities(asked.query, asked.chat_id, merged.release.chunk_ids)
+            released = self._sources.backend.similarities(query.text, query.chat_id, merged.release.chunk_ids)
         if not of_day or not merged.day:
             return merged.cosines(released, None), None
-        vector = of_day(asked.query)
+        vector = of_day(query.text)
         if vector is not None:
             today = merged.day.similarities(vector)
         return merged.cosines(released, today), None if vector is not None else "the day's embedder is away"
@@ -222,8 +133,8 @@ class _Lookup:
     def _question(self, merged: Merged) -> Question:
         from shared.ranking.scoring import Question
 
-        asked, message, lexical = self._asked, self._message, self._sources.lexical
-        words, times = query_words(asked.query), message.times
+        query, message, lexical = self._query, self._message, self._sources.lexical
+        words, times = query_words(query.text), message.times
         # What asks for a time alone ("what did we talk about yesterday?") has no word to look for.
         terms = [] if message.asks_for_a_time else self._sources.terms(query_words(times.rest))
         other_forms = message.language != "en"
@@ -247,10 +158,10 @@ class _Lookup:
         terms = [self._sources.terms([word]) for word in message.telling]
         words = [[form for term in some for form in (term, *found.forms.get(term, ()))] for some in terms]
         then = int(merged.said_in(message.spans).sum()) if message.spans else 0
-        asked = set(query_words(self._asked.query))
-        named = any(name.lower() in asked for role, name, _ in merged.speakers if name != role)
-        said = (any(form in found.postings for form in forms) for forms in words)
-        names = {there for word, there in zip(message.telling, said, strict=True) if word in message.names}
+        words_asked = set(query_words(self._query.text))
+        named = any(name.lower() in words_asked for role, name, _ in merged.speakers if name != role)
+        present = (any(form in found.postings for form in forms) for forms in words)
+        names = {there for word, there in zip(message.telling, present, strict=True) if word in message.names}
         more = {"named": named or True in names, "unknown_name": False in names, "typical": middle(scored.total)}
         weighed = weigh(message, words, found.postings, scored.cosine, len(merged), then, **more)
         return replace(weighed, foreign=self._foreign(merged)) if may_be_foreign(weighed) else weighed
@@ -267,8 +178,8 @@ class _Lookup:
         except sqlite3.Error:
             return 0.0
         own, others = shown.pop(self._message.language), sum(shown.values())
-        told = own + others > 0
-        return float((others > own).sum() / told.sum()) if told.any() else 0.0
+        has_language = own + others > 0
+        return float((others > own).sum() / has_language.sum()) if has_language.any() else 0.0
 
     def _cosines(self, comparing: Future[tuple[Array | None, str | None]] | None, ends: float | None) -> Array | None:
         if comparing is None:
@@ -281,7 +192,7 @@ class _Lookup:
             )  # an embedder's own timeout is the same class
             cosines, why = (
                 None,
-                f"not answered within {self._asked.deadline:.3f} s" if late else str(error) or repr(error),
+                f"not answered within {self._query.deadline_seconds:.3f} s" if late else str(error) or repr(error),
             )
         if why:
             self._no_vectors(why)
@@ -291,9 +202,9 @@ class _Lookup:
         """The chunks of the best items, of this chat only, each text once."""
         from shared.ranking.scoring import best
 
-        k, least = self._asked.k, len(self._asked.known)
+        k, least = self._query.k, len(self._query.known)
         wanted, chunks, once = k + SPARE + least, dict[int, Chunk](), list[list[int]]()
-        inside, marks = merged.inside(self._asked.since, self._asked.until), merged.namesakes
+        inside, marks = merged.inside(self._query.since, self._query.until), merged.namesakes
         while True:
             only_found = scored.cosine is None and not self._message.asks_for_a_time
             ranked = best(scored, wanted, only_found=only_found, inside=inside)
@@ -319,28 +230,28 @@ class _Lookup:
 
     def _chunks(self, merged: Merged, ranked: Integers) -> dict[int, Chunk]:
         """By item, in the order of the ranking; what is known is left out, and so is a row that is not this chat's own or is hidden."""
-        asked, lexical, known = self._asked, self._sources.lexical, self._asked.known
+        query, lexical, known = self._query, self._sources.lexical, self._query.known
         rows = list(zip(ranked.tolist(), merged.rows(ranked), strict=True))
         names, first = merged.release.chunk_ids if merged.release else (), merged.first_of_day
         stored = {item: names[row] for item, row in rows if row < first}
         if known:  # a release's chunks are of one turn each, which leads their names
             stored = {item: name for item, name in stored.items() if name.rpartition("#")[0] not in known}
-        read = lexical.chunks(list(stored.values()), asked.chat_id) if lexical and stored else {}
+        read = lexical.chunks(list(stored.values()), query.chat_id) if lexical and stored else {}
         found: dict[int, Chunk] = {}
         for item, row in rows:
             chunk = read.get(stored.get(item, "")) if row < first else self._of_day(merged, row)
-            if chunk and chunk.chat_id == asked.chat_id and not (asked.hidden and asked.hidden.covers(chunk)):
+            if chunk and chunk.chat_id == query.chat_id and not (query.hidden and query.hidden.covers(chunk)):
                 found[item] = chunk
         return found
 
     def _of_day(self, merged: Merged, row: int) -> Chunk | None:
         """None if all that it stands for is known."""
-        chunk, known = merged.of_day(row), self._asked.known
+        chunk, known = merged.of_day(row), self._query.known
         return None if known and known.issuperset(chunk.turn_ids) else chunk
 
     def _questions(self, merged: Merged, chunks: Sequence[Chunk]) -> dict[str, str]:
         """What these answers answer, by exchange; nothing that is hidden."""
-        lexical, chat_id, hidden = self._sources.lexical, self._asked.chat_id, self._asked.hidden
+        lexical, chat_id, hidden = self._sources.lexical, self._query.chat_id, self._query.hidden
         found = merged.day_questions({chunk.exchange for chunk in chunks if chunk.role == "asst"})
         if not lexical:
             return found

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from shared.ranking.scoring import Array, Features, Integers, Neighbours, Posting
 from shared.search.chat_items import ChatItems, Items
 from shared.search.day_items import DayItems, order_of
-from shared.search.lookup import Hidden
+from shared.search.types import HiddenTurns
 from shared.turns.chunk import Chunk
 from shared.turns.speakers import Speaker
 
@@ -35,7 +35,7 @@ class Merged(Items):
 
     release: ChatItems | None
     day: DayItems | None
-    hidden: Hidden
+    hidden: HiddenTurns
     gone: Integers  # rows of the release that are hidden by name
     order: Integers | None = None  # (n,): the row of each item
     places: Integers | None = None  # (rows,): the item of each row, -1 for none
@@ -123,7 +123,7 @@ def merge(
     chat_id: str,
     release: ChatItems | None,
     day: DayItems | None,
-    hidden: Hidden,
+    hidden: HiddenTurns,
     holding: Holding,
     earlier: Merged | None = None,
 ) -> Merged:
@@ -168,7 +168,7 @@ def _named(release: ChatItems | None, turn_ids: Collection[str]) -> Integers:
 
 
 def _rows_of_day(
-    chat_id: str, day: DayItems | None, hidden: Hidden, release: ChatItems | None, holding: Holding
+    chat_id: str, day: DayItems | None, hidden: HiddenTurns, release: ChatItems | None, holding: Holding
 ) -> list[int]:
     """Rows of the day that are ranked: neither hidden nor of a turn that the release holds."""
     if not day:
@@ -183,7 +183,7 @@ def _rows_of_day(
 
 
 def _order(
-    release: ChatItems | None, rows: list[int], day: DayItems | None, hidden: Hidden, gone: Integers
+    release: ChatItems | None, rows: list[int], day: DayItems | None, hidden: HiddenTurns, gone: Integers
 ) -> Integers:
     """The rows that are ranked, in the order of time."""
     first = len(release) if release else 0
@@ -251,7 +251,7 @@ class MergedCache:
         self._lock = threading.Lock()
 
     def get(
-        self, chat_id: str, release: ChatItems | None, day: DayItems | None, hidden: Hidden, holding: Holding
+        self, chat_id: str, release: ChatItems | None, day: DayItems | None, hidden: HiddenTurns, holding: Holding
     ) -> Merged:
         """These together; made only if one of them is another than last time. `day` is compared by identity: a revision is an object."""
         if release and not day and not hidden:  # nothing to keep: it is the release's own arrays

@@ -1,12 +1,11 @@
-"""Recall: the one way to what a chat said. `OpenRelease.recall(chat_id, …)`, and `DayRecall.recall` before the first night, are the only searches
-there are, and both are scoped, as `turns_back` is, which ranks nothing. What a lookup does stands in shared/search/lookup.py.
+"""Recall: the only way to the turns of a chat. `OpenRelease.recall(query)`, and `DayRecall.recall` before the first night, are the only
+searches; a query is of one chat, as `turns_back` is, which ranks nothing. shared/search/lookup.py does a lookup.
 """
 
 from __future__ import annotations
 
 import sqlite3
 import threading
-import time
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
@@ -31,7 +30,8 @@ from shared.release.manifest import (
 )
 from shared.release.retention import reading
 from shared.search.lexical import LexicalIndex
-from shared.search.lookup import Asked, Hidden, Hit, Recalled, Sources, VectorOf, look_up
+from shared.search.lookup import Sources, look_up
+from shared.search.types import EmbedQuery, Query, Recalled
 from shared.turns.records import Turn
 from shared.vectors.base import MemoryBackend, NullBackend
 from shared.vectors.registry import backend_of
@@ -40,8 +40,6 @@ if TYPE_CHECKING:
     from shared.search.chat_items import Tokeniser
     from shared.search.day_items import DayItems, DayTurn
     from shared.search.merge import MergedCache
-
-__all__ = ["DayRecall", "Hit", "OpenRelease", "Recalled"]
 
 #: Turns that are read together by `turns_back`.
 TURNS_AT_ONCE = 100
@@ -190,40 +188,15 @@ class OpenRelease:
         if self._backend.is_available():
             self._pool.submit(self._backend.vector, query)
 
-    def recall(
-        self,
-        chat_id: str,
-        query: str,
-        k: int,
-        deadline_seconds: float | None = None,
-        now: float | None = None,
-        *,
-        day: DayItems | None = None,
-        hidden: Collection[str] = (),
-        hidden_before: float | None = None,
-        known: Collection[str] = (),
-        vector_of: VectorOf | None = None,
-        since: float | None = None,
-        until: float | None = None,
-    ) -> Recalled:
-        """The `k` chunks of this chat that say most about `query`; `now` (POSIX seconds, else the clock) is what "last week" counts from.
+    def recall(self, query: Query, embed_query: EmbedQuery | None = None) -> Recalled:
+        """What the chat says about the query. `embed_query` makes the vector for the day's turns where the release's own index is not open.
 
-        `day` are turns that are not in the release yet; those that are count once. `hidden` (turn ids) and all before `hidden_before` (POSIX
-        seconds) are forgotten: as if never said. `known` (turn ids) are ranked and not returned. `vector_of` embeds the question for the day's
-        turns where the release's own index is not open. What was not said from `since` on and before `until` (POSIX seconds) is ranked and not
-        returned. ValueError if `day` is another chat's.
+        ValueError if the query comes with another chat's day.
         """
         self.open_texts()
         self._merged = self._merged or _cache()
-        sources = Sources(self._lexical, self._terms, self._backend, self._merged, self._pool, self._zone)
-        forgotten = Hidden(frozenset(hidden), hidden_before)
-        moment = time.time() if now is None else now
-        found = look_up(
-            sources,
-            Asked(
-                chat_id, query, k, moment, deadline_seconds, day, forgotten, frozenset(known), vector_of, since, until
-            ),
-        )
+        sources = Sources(self._lexical, self._terms, self._backend, self._merged, self._pool, self._zone, embed_query)
+        found = look_up(sources, query)
         if self.text_missing:
             return replace(found, degraded=[f"no recalled text: {self.text_missing}"])
         return _as_meant(found, self._on_purpose)
@@ -261,38 +234,15 @@ class DayRecall:
 
         return DayItems.of(chat_id, turns, self._own()[0], earlier)
 
-    def recall(
-        self,
-        chat_id: str,
-        query: str,
-        k: int,
-        deadline_seconds: float | None = None,
-        now: float | None = None,
-        *,
-        day: DayItems | None,
-        hidden: Collection[str] = (),
-        hidden_before: float | None = None,
-        known: Collection[str] = (),
-        vector_of: VectorOf | None = None,
-        since: float | None = None,
-        until: float | None = None,
-    ) -> Recalled:
+    def recall(self, query: Query, embed_query: EmbedQuery | None = None) -> Recalled:
         """As `OpenRelease.recall`."""
         tokeniser, merged = self._own()
 
         def terms(words: Sequence[str]) -> list[str]:
             return tokeniser.terms(" ".join(query_terms(words)))
 
-        sources = Sources(None, terms, self._backend, merged, self._pool, self._zone)
-        forgotten = Hidden(frozenset(hidden), hidden_before)
-        moment = time.time() if now is None else now
-        found = look_up(
-            sources,
-            Asked(
-                chat_id, query, k, moment, deadline_seconds, day, forgotten, frozenset(known), vector_of, since, until
-            ),
-        )
-        return _as_meant(found, self._on_purpose)
+        sources = Sources(None, terms, self._backend, merged, self._pool, self._zone, embed_query)
+        return _as_meant(look_up(sources, query), self._on_purpose)
 
     def _own(self) -> tuple[Tokeniser, MergedCache]:
         """Made when somebody asks, since numpy is slow to load."""

@@ -25,6 +25,7 @@ from shared.ranking.question import Match
 from shared.release.manifest import read_manifest, verify
 from shared.search.lexical import LexicalIndex
 from shared.search.recall import OpenRelease
+from shared.search.types import Query
 from shared.turns.records import Tombstone
 from tests.conftest import World
 
@@ -210,12 +211,12 @@ def test_odd_chat_ids_keep_to_themselves(light: World) -> None:
     opened = OpenRelease(light.settings(), release)
     try:
         for number, chat in enumerate(ODD_CHATS):
-            assert [hit.chunk.chat_id for hit in opened.recall(chat, "canary", 50).hits] == [chat]
+            assert [hit.chunk.chat_id for hit in opened.recall(Query(chat, "canary", 50)).hits] == [chat]
             assert f"canary{number:03}" in (opened.summary(chat) or "")
             for other in range(len(ODD_CHATS)):
-                hits = opened.recall(chat, f'canary{other:03} OR chat_id:* "c{other + 1}"', 50).hits
+                hits = opened.recall(Query(chat, f'canary{other:03} OR chat_id:* "c{other + 1}"', 50)).hits
                 assert all(hit.chunk.chat_id == chat for hit in hits)
-        assert opened.recall("nobody", "canary", 50).hits == []
+        assert opened.recall(Query("nobody", "canary", 50)).hits == []
         assert opened.summary("nobody") is None
     finally:
         opened.close()
@@ -524,7 +525,7 @@ def test_a_lookup_by_meaning_that_is_late_is_left_out(world: World, monkeypatch:
         return []
 
     monkeypatch.setattr(SqliteBackend, "similarities", slow)
-    recalled = opened.recall("9912", "heron", 5, deadline_seconds=0.05)
+    recalled = opened.recall(Query("9912", "heron", 5, deadline_seconds=0.05))
     assert [hit.chunk.chunk_id for hit in recalled.hits] == ["t1:user#1"]
     assert "not answered within 0.050 s" in recalled.degraded[0]
     opened.close()

@@ -9,12 +9,13 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo
 
-from shared.search.lookup import Hit, shown_score
+from shared.search.types import Hit, shown_score
 
 if TYPE_CHECKING:
     from dispatcher.memory.store.memories import Memory
     from dispatcher.memory.typed.memories import Held
     from shared.ranking.scoring import Array
+    from shared.search.types import Query
 
 
 @dataclass(frozen=True)
@@ -34,18 +35,17 @@ class MemoryHit:
         return str(self.memory.type).replace("_", " ")
 
 
-def found_memories(
-    held: Held, query: str, vector: Array | None, least: float, since: float | None, until: float | None
-) -> list[MemoryHit]:
-    """Those that share a word with the query or are as near to it as `least` (a cosine), made in that time; best first."""
-    shares = held.index.shares(query)
+def found_memories(held: Held, query: Query, vector: Array | None, least: float) -> list[MemoryHit]:
+    """Those that share a word with the query or are as near to it as `least` (a cosine), made in the time it asks for; best first."""
+    shares = held.index.shares(query.text)
     cosines: Sequence[float] = [] if vector is None or held.vectors is None else (held.vectors @ vector).tolist()
     found = []
     for at, memory in enumerate(held.every):
         cosine = cosines[at] if cosines else math.nan
-        wanted = (since is None or memory.created >= since) and (until is None or memory.created < until)
+        early = query.since is not None and memory.created < query.since
+        late = query.until is not None and memory.created >= query.until
         gone = memory.memory_id in held.hidden or memory.memory_id in held.superseded
-        if wanted and not gone and (at in shares or cosine >= least):
+        if not (early or late or gone) and (at in shares or cosine >= least):
             meaning = None if math.isnan(cosine) else min(1.0, max(0.0, cosine))
             found.append(MemoryHit(memory, shares.get(at, 0.0), meaning))
     return sorted(found, key=lambda hit: (-hit.score, -hit.memory.created))

@@ -12,6 +12,7 @@ from typing import Any
 from shared.release.manifest import LEXICAL, SUMMARIES, verify
 from shared.search.lexical import LexicalIndex
 from shared.search.recall import OpenRelease
+from shared.search.types import Query
 from tests.chaos.harness.forked import night
 from tests.chaos.harness.oracle import Shadow, judge
 from tests.chaos.harness.report import Bench, Outcome, chaos
@@ -119,7 +120,7 @@ def _answers(world: World, questions: list[str]) -> dict[tuple[str, str], list[t
     found = {}
     for chat in CHATS:
         for question in questions:
-            hits = release.recall(chat, question, 10).hits
+            hits = release.recall(Query(chat, question, 10)).hits
             found[chat, question] = [
                 (
                     hit.chunk.chunk_id,

@@ -20,6 +20,7 @@ from shared.release.manifest import current_release
 from shared.release.retention import read_pin, release_runs
 from shared.search.lexical import LexicalIndex
 from shared.search.recall import OpenRelease
+from shared.search.types import Query
 from shared.turns.chunking import chunks_of
 from shared.turns.records import Turn
 from tests.chaos.checks.points import POINTS
@@ -176,7 +177,7 @@ class Life(RuleBasedStateMachine):
         return OpenRelease(self.world.settings(memory_backend="none"), path) if path else None
 
     def _answers(self, reader: OpenRelease) -> dict[str, list[str]]:
-        return {chat: sorted(hit.chunk.text for hit in reader.recall(chat, "heron", 50).hits) for chat in CHATS}
+        return {chat: sorted(hit.chunk.text for hit in reader.recall(Query(chat, "heron", 50)).hits) for chat in CHATS}
 
     @precondition(lambda self: self._releases())
     @rule()

@@ -21,6 +21,7 @@ from shared.errors import HmemError
 from shared.release.manifest import Manifest, current_release, verify
 from shared.search.lexical import LexicalIndex
 from shared.search.recall import OpenRelease
+from shared.search.types import Query
 from shared.turns.chunk import Chunk
 from shared.turns.chunking import chunks_of
 from shared.turns.records import RecordRefused, Turn
@@ -297,7 +298,7 @@ def _judge_answers(world: World, path: Path, shadow: Shadow, found: Outcome) -> 
     try:
         for turn in turns[:: max(1, len(turns) // ASKED_TURNS)][:ASKED_TURNS]:
             for chat in chats:
-                hits = release.recall(chat, turn.content, 20).hits
+                hits = release.recall(Query(chat, turn.content, 20)).hits
                 if any(hit.chunk.chat_id != chat for hit in hits):
                     found.found("doubled", f"recall({chat}) answers with another chat's row")
                 if len({hit.chunk.chunk_id for hit in hits}) != len(hits):

@@ -33,6 +33,7 @@ from nightly.night.progress import Reporter
 from shared.errors import ArchiveDamaged, ReleaseRefused
 from shared.release.manifest import current_release, parse_manifest, read_manifest
 from shared.search.recall import OpenRelease
+from shared.search.types import Query
 from shared.system.files import sha256_bytes
 from shared.turns.records import RecordRefused, Result, Task, Tombstone, Turn, dumps
 from tests.conftest import SECRET, World, wait_for
@@ -144,7 +145,7 @@ def search(world: World, found: dict[str, Task]) -> None:
     assert release
     with contextlib.closing(OpenRelease(world.settings(), release)) as opened:
         for task in found.values():
-            recall = opened.recall(task.chat_id, task.message, 5)
+            recall = opened.recall(Query(task.chat_id, task.message, 5))
             assert {hit.chunk.chat_id for hit in recall.hits} <= {task.chat_id}
             turn_id = f"{task.task_id}:user"
             assert opened.holds(task.chat_id, [turn_id]) == {turn_id}

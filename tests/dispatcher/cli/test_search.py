@@ -13,6 +13,7 @@ from dispatcher.cli.search import Found, find
 from dispatcher.memory.day import Day
 from dispatcher.memory.tombstones import Forgotten
 from shared.errors import InvalidInput
+from shared.search.types import Query
 from shared.turns.records import Tombstone, Turn
 from tests.conftest import World, free_port
 from tests.support.memory_server import searched
@@ -41,7 +42,7 @@ def test_release_and_today_are_ranked_together(light: World) -> None:
     assert done.stderr.splitlines()[0].endswith(" ms from release 1 and today; times of UTC")
     told = json.loads(light.command("hmem", "search", "9912", "boiler humming", "--json").stdout)
     assert (told["release"], [hit["turn_ids"] for hit in told["hits"]]) == (1, [["today0:user"], ["t1:user"]])
-    assert hits(find(light.settings(), "77", "boiler humming", 5)) == [], "another chat"
+    assert hits(find(light.settings(), Query("77", "boiler humming", 5))) == [], "another chat"
 
 
 def test_a_name_that_passes_for_the_assistant_is_said_to_be_a_users(light: World) -> None:
@@ -58,9 +59,9 @@ def test_a_name_that_passes_for_the_assistant_is_said_to_be_a_users(light: World
 
 def test_before_the_first_night_today_answers(light: World) -> None:
     with pytest.raises(InvalidInput, match="There is no release"):
-        find(light.settings(), "9912", "boiler", 5)
+        find(light.settings(), Query("9912", "boiler", 5))
     said_today(light, HUMMING)
-    found = find(light.settings(), "9912", "boiler", 5)
+    found = find(light.settings(), Query("9912", "boiler", 5))
     assert (hits(found), found.run, found.asked) == (["today0:user"], None, "today")
     assert found.recalled.degraded[-1].startswith("There is no release")
     done = light.command("hmem", "search", "9912", "boiler")
@@ -73,7 +74,7 @@ def test_turns_of_today_are_found_by_meaning_too(world: World) -> None:
     with closing(Day(world.settings())) as day:
         day.embedder.open()
         day.store_turns([Turn(f"t{n}", "user", "9912", text, NOW) for n, text in enumerate((HUMMING, "I like tea"))])
-    found = find(world.settings(), "9912", "does the heating make a noise?", 1)
+    found = find(world.settings(), Query("9912", "does the heating make a noise?", 1))
     assert hits(found) == ["t0:user"]
     assert found.recalled.hits[0].scores["cosine"] > 0.2
 
@@ -84,18 +85,18 @@ def test_what_is_forgotten_is_in_neither(light: World) -> None:
     said_today(light, HUMMING, "the boiler is a Vaillant")
     stone = Tombstone("s", "9912", NOW, turn_ids=frozenset({"t1:user", "today0:user"}))
     Forgotten(light.settings().hmem_state_dir).add(stone)
-    assert hits(find(light.settings(), "9912", "boiler humming", 5)) == ["today1:user"]
+    assert hits(find(light.settings(), Query("9912", "boiler humming", 5))) == ["today1:user"]
 
 
 def test_a_store_that_is_away_leaves_the_release_and_is_named(light: World) -> None:
     light.say("t1", BOILER)
     light.night()
     away = f"postgresql://hmem:pa55word@127.0.0.1:{free_port()}/hmem"
-    found = find(light.settings(medium_url=away), "9912", "boiler", 5)
+    found = find(light.settings(medium_url=away), Query("9912", "boiler", 5))
     assert (hits(found), found.asked) == (["t1:user"], "release 1")
     assert found.recalled.degraded[-1].startswith("no memory of the day: The medium store at ")
     assert "pa55word" not in str(found.recalled.degraded)
-    switched_off = find(light.settings(medium_url="none"), "9912", "boiler", 5)
+    switched_off = find(light.settings(medium_url="none"), Query("9912", "boiler", 5))
     assert (hits(switched_off), switched_off.asked) == (["t1:user"], "release 1")
     assert not [why for why in switched_off.recalled.degraded if "memory of the day" in why]
 

@@ -23,9 +23,10 @@ from shared.release.parts import part_files
 from shared.search import lexical
 from shared.search.day_items import DayItems, DayTurn, day_turns, embedding_of, order_of
 from shared.search.lexical import LexicalIndex
-from shared.search.lookup import Asked, Hidden, Hit, Recalled, Sources, look_up
+from shared.search.lookup import Sources, look_up
 from shared.search.merge import MergedCache
 from shared.search.recall import DayRecall, OpenRelease
+from shared.search.types import HiddenTurns, Hit, Query, Recalled
 from shared.turns.chunking import chunks_of, indexed_text
 from shared.turns.records import Turn
 from shared.vectors.base import NullBackend
@@ -99,8 +100,11 @@ class Side:
         ]
         return DayItems.of(chat, entries, self.tokeniser)
 
-    def ask(self, query: str, day: DayItems | None = None, k: int = 50, **more: Any) -> Recalled:
-        return look_up(self.sources, Asked("9912", query, k, NOON, day=day, **more))
+    def ask(
+        self, query: str, day: DayItems | None = None, k: int = 50, embed_query: Any = None, **more: Any
+    ) -> Recalled:
+        sources = replace(self.sources, embed_query=embed_query)
+        return look_up(sources, Query("9912", query, k, now=NOON, day=day, **more))
 
     def hits(self, query: str, day: DayItems | None = None, **more: Any) -> list[Hit]:
         return self.ask(query, day, **more).hits
@@ -208,7 +212,7 @@ def test_what_is_hidden_was_never_said(rows: list[dict[str, Any]], data: st.Data
     day = [one for one, there in zip(turns, of_day, strict=True) if there]
     old = [one for one, there in zip(turns, of_day, strict=True) if not there]
     index = Index(vectors, vector_of(5))
-    hidden = Hidden(frozenset(gone), before)
+    hidden = HiddenTurns(frozenset(gone), before)
     with holding(old, index) as side, holding(left, index) as never:
         for query in QUESTIONS:
             same(
@@ -264,7 +268,7 @@ def test_an_answer_finds_its_question_on_the_other_side() -> None:
             day = side.day(new)
             (hit,) = [hit for hit in side.hits("4711", day) if hit.chunk.text == "4711."]
             assert hit.question == question.content
-            for hidden in (Hidden(frozenset({"d1:user"})), Hidden(before=answer.timestamp)):
+            for hidden in (HiddenTurns(frozenset({"d1:user"})), HiddenTurns(before=answer.timestamp)):
                 (hit,) = [hit for hit in side.hits("4711", day, hidden=hidden) if hit.chunk.text == "4711."]
                 assert hit.question is None
 
@@ -286,7 +290,7 @@ def test_hidden_turns_are_in_no_hit_no_question_and_no_repetition() -> None:
             (both,) = [hit for hit in side.hits("morning", side.day(new)) if "ood morning" in hit.chunk.text]
             assert {*both.chunk.turn_ids, *both.also} == {"g1:user", "g2:user"}
             for gone, left in (("g1:user", "g2:user"), ("g2:user", "g1:user")):
-                found = side.hits("morning", side.day(new), hidden=Hidden(frozenset({gone})))
+                found = side.hits("morning", side.day(new), hidden=HiddenTurns(frozenset({gone})))
                 (one,) = [hit for hit in found if "ood morning" in hit.chunk.text]
                 assert (one.chunk.turn_ids, one.also) == ((left,), ())
 
@@ -370,12 +374,13 @@ def test_no_chat_is_told_the_canary_of_another(with_vectors: bool) -> None:
                     f"' OR chat_id = '{other}' --",
                 ]
                 for query in (ways[0], ways[at % len(ways)]):
-                    found = look_up(side.sources, Asked(chat, query, 50, NOON, day=days[chat])).hits
+                    found = look_up(side.sources, Query(chat, query, 50, now=NOON, day=days[chat])).hits
                     assert {hit.chunk.chat_id for hit in found} <= {chat}
                     told = " ".join(f"{hit.chunk.text} {hit.question}" for hit in found).replace(own, "")
                     assert not [word for word in CANARY.values() if word in told], (chat, other, query)
             assert any(
-                own in hit.chunk.text for hit in look_up(side.sources, Asked(chat, own, 50, NOON, day=days[chat])).hits
+                own in hit.chunk.text
+                for hit in look_up(side.sources, Query(chat, own, 50, now=NOON, day=days[chat])).hits
             )
 
 
@@ -384,7 +389,7 @@ def test_one_chats_day_changes_nothing_in_another() -> None:
         before = side.hits("boiler")
         own = look_up(
             side.sources,
-            Asked("77", "boiler", 5, NOON, day=side.day([turn("x3", "user", "boiler", 0, "77")], chat="77")),
+            Query("77", "boiler", 5, now=NOON, day=side.day([turn("x3", "user", "boiler", 0, "77")], chat="77")),
         )
         assert {hit.chunk.chat_id for hit in own.hits} == {"77"}
         assert side.hits("boiler") == before
@@ -401,11 +406,11 @@ def test_a_release_that_cannot_be_read_leaves_the_day() -> None:
         part.write_bytes(whole[:100] + b"\xff" * (len(whole) - 100))
         broken = LexicalIndex(side.path)
         sources = replace(side.sources, lexical=broken, terms=broken.terms)
-        found = look_up(sources, Asked("9912", "boiler", 5, NOON, day=day))
+        found = look_up(sources, Query("9912", "boiler", 5, now=NOON, day=day))
         assert ids(found.hits) == ["d2:user#1"]
         assert [reason.partition(":")[0] for reason in found.degraded] == ["no recalled text", "no vector search"]
         broken.close()
-        nothing = look_up(sources, Asked("9912", "boiler", 5, NOON, day=day))
+        nothing = look_up(sources, Query("9912", "boiler", 5, now=NOON, day=day))
         assert nothing.hits == []
         assert "no recalled text" in nothing.degraded[0]
 
@@ -414,7 +419,7 @@ def test_the_day_is_searched_by_meaning_where_the_release_is_not() -> None:
     vectors = {"d2:user#1": vector_of(1), "d3:user#1": vector_of(2)}
     with holding(said("b1", "c1")) as side:
         day = side.day(said("d2", "d3"), vectors)
-        found = side.ask("feline", day, vector_of=lambda _: vectors["d3:user#1"])
+        found = side.ask("feline", day, embed_query=lambda _: vectors["d3:user#1"])
         assert found.hits[0].chunk.chunk_id == "d3:user#1"
         assert found.hits[0].scores["cosine"] == pytest.approx(1, abs=1e-3)
         assert found.degraded == ["no vector search: none here"]
@@ -439,7 +444,7 @@ def test_what_is_missing_is_named_and_words_remain(
 ) -> None:
     with holding([]) as side:
         day = side.day(said("d2", "d3"), {"d2:user#1": globals()["vector_of"](1)} if vectors else None)
-        found = side.ask("boiler", day, vector_of=vector_of)
+        found = side.ask("boiler", day, embed_query=vector_of)
         assert ids(found.hits)[0] == "d2:user#1"
         assert found.hits[0].vector is None
         assert found.degraded == ([f"no vector search: {said_so}"] if said_so else [])
@@ -449,7 +454,7 @@ def test_the_question_is_embedded_once_for_both() -> None:
     vectors = {"b1:user#1": vector_of(1), "d2:user#1": vector_of(2)}
     index = Index(vectors, vector_of(1))
     with holding(said("b1"), index) as side:
-        found = side.ask("zebra", side.day(said("d2"), vectors), vector_of=away)
+        found = side.ask("zebra", side.day(said("d2"), vectors), embed_query=away)
         assert (found.degraded, index.embedded) == ([], 1)
         assert found.hits[0].chunk.chunk_id == "b1:user#1"
 
@@ -459,11 +464,11 @@ def test_the_question_is_embedded_once_for_both() -> None:
 
 def test_what_was_merged_is_kept_until_something_changes() -> None:
     with holding(said("b1")) as side:
-        index, cache, day, nothing = side.sources.lexical, side.sources.merged, side.day(said("d2")), Hidden()
+        index, cache, day, nothing = side.sources.lexical, side.sources.merged, side.day(said("d2")), HiddenTurns()
         assert index
         release = index.items("9912")
 
-        def get(day: DayItems, hidden: Hidden) -> Any:
+        def get(day: DayItems, hidden: HiddenTurns) -> Any:
             return cache.get("9912", release, day, hidden, index.holding)
 
         def fill(cache: MergedCache, chat: str) -> None:
@@ -472,7 +477,7 @@ def test_what_was_merged_is_kept_until_something_changes() -> None:
 
         first = get(day, nothing)
         assert get(day, nothing) is first
-        assert get(day, Hidden(frozenset({"b1:user"}))) is not first
+        assert get(day, HiddenTurns(frozenset({"b1:user"}))) is not first
         assert get(side.day(said("d2")), nothing) is not first
         assert len(cache._held) == 1
         for number in range(100):
@@ -550,14 +555,14 @@ def test_tonight_changes_nothing_in_what_is_recalled_today(world: World) -> None
     with opened(world) as release:
         assert release.holds("9912", [one.turn_id for one in [*old, *new]]) == {one.turn_id for one in old}
         assert release.holds("77", ["b1:user"]) == set()
-        today = [release.recall("9912", query, 50, now=NOON, day=day) for query in queries]
+        today = [release.recall(Query("9912", query, 50, now=NOON, day=day)) for query in queries]
     for one in new:
         world.redis.set(f"hcli:memory:{one.turn_id}", one.to_json())
     world.night()
     with opened(world) as release:
         for found, query in zip(today, queries, strict=True):
-            same(found, release.recall("9912", query, 50, now=NOON))
-            same(found, release.recall("9912", query, 50, now=NOON, day=day))
+            same(found, release.recall(Query("9912", query, 50, now=NOON)))
+            same(found, release.recall(Query("9912", query, 50, now=NOON, day=day)))
             assert found.hits[0].vector is not None
     maker.close()
 
@@ -567,18 +572,25 @@ def test_before_the_first_night_the_day_is_recalled_alone(world: World) -> None:
     entries = [one for it in said() for one in day_turns(it, UTC)]
     vectors = embedder.embed_documents([one.indexed for one in entries]).vectors
     day = maker.items("9912", [DayTurn(one.chunk, one.indexed, row) for one, row in zip(entries, vectors, strict=True)])
-    found = maker.recall("9912", "Which animal is ill?", 3, 5.0, NOON, day=day, vector_of=embedder.embed_query)
+    found = maker.recall(Query("9912", "Which animal is ill?", 3, 5.0, NOON, day=day), embedder.embed_query)
     assert "d3:user#1" in ids(found.hits)[:2]
     assert found.degraded == []
-    words = maker.recall("9912", "plumber", 3, day=day)
+    words = maker.recall(Query("9912", "plumber", 3, day=day))
     assert ids(words.hits)[0] == "d2:user#1"
     assert words.degraded == ["no vector search: there is no release yet, and no embedder by day"]
-    assert "d2:user#1" not in ids(maker.recall("9912", "plumber", 50, day=day, hidden={"d2:user"}).hits)
-    assert "d2:user#1" not in ids(maker.recall("9912", "plumber", 50, day=day, known={"d2:user"}).hits)
-    assert ids(maker.recall("9912", "boiler", 50, day=day, hidden_before=NOON - 5 * HOUR).hits)[0] == "d2:user#1"
-    assert maker.recall("9912", "plumber", 3, day=maker.items("9912", [])).hits == []
+    assert "d2:user#1" not in ids(
+        maker.recall(Query("9912", "plumber", 50, day=day, hidden=HiddenTurns(frozenset({"d2:user"})))).hits
+    )
+    assert "d2:user#1" not in ids(
+        maker.recall(Query("9912", "plumber", 50, day=day, known=frozenset({"d2:user"}))).hits
+    )
+    assert (
+        ids(maker.recall(Query("9912", "boiler", 50, day=day, hidden=HiddenTurns(before=NOON - 5 * HOUR))).hits)[0]
+        == "d2:user#1"
+    )
+    assert maker.recall(Query("9912", "plumber", 3, day=maker.items("9912", []))).hits == []
     with pytest.raises(ValueError, match="day's turns of chat"):
-        maker.recall("77", "plumber", 3, day=day)
+        maker.recall(Query("77", "plumber", 3, day=day))
     maker.close()
 
 

@@ -28,7 +28,7 @@ from dispatcher.prompt.budget import (
 from dispatcher.prompt.render import Part, render, render_message
 from shared.config.settings import load_settings
 from shared.ranking.injection import Evidence, read_message
-from shared.search.recall import Hit, Recalled
+from shared.search.types import Hit, Query, Recalled
 from shared.text.format import CHARACTERS_PER_TOKEN, day_text
 from shared.text.marks import harmless
 from shared.turns.chunk import Chunk
@@ -255,8 +255,8 @@ def test_a_chat_summary_is_left_out_when_it_is_not_wanted() -> None:
         run = 7
         manifest = SimpleNamespace(embedding=None, chunks_per_chat={"9912": 1, "77": 1}, created_at="")
 
-        def recall(self, chat_id: str, query: str, k: int, deadline: float) -> Recalled:
-            return Recalled([hit(f"{chat_id} asked {query}")])
+        def recall(self, query: Query) -> Recalled:
+            return Recalled([hit(f"{query.chat_id} asked {query.text}")])
 
         def summary(self, chat_id: str) -> str | None:
             return f"\n- anna: summary of {chat_id}\n\n" if chat_id == "9912" else None
@@ -347,9 +347,9 @@ def test_the_release_says_whose_similarity_is_judged(
             embedding=SimpleNamespace(family=family) if family else None, chunks_per_chat={"9912": 1}, created_at=""
         )
 
-        def recall(self, chat_id: str, query: str, k: int, deadline: float) -> Recalled:
+        def recall(self, query: Query) -> Recalled:
             found = replace(hit("the parrot"), scores={} if cosine is None else {"cosine": cosine})
-            return Recalled([found], evidence=Evidence(read_message(query, NOW, UTC), 1, cosine=cosine))
+            return Recalled([found], evidence=Evidence(read_message(query.text, NOW, UTC), 1, cosine=cosine))
 
         def summary(self, chat_id: str) -> str | None:
             return None
@@ -418,7 +418,7 @@ def test_a_hit_that_is_there_only_since_nothing_better_is_takes_no_place() -> No
             embedding=SimpleNamespace(family="all-MiniLM-L6-v2"), chunks_per_chat={"9912": 3}, created_at=""
         )
 
-        def recall(self, chat_id: str, query: str, k: int, deadline: float) -> Recalled:
+        def recall(self, query: Query) -> Recalled:
             return Recalled([good, weak, by_words])
 
         def summary(self, chat_id: str) -> str | None:

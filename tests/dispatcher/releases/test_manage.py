@@ -21,6 +21,7 @@ from shared.release.manifest import read_manifest
 from shared.release.parts import part_files
 from shared.release.retention import read_pin, release_runs
 from shared.search.recall import OpenRelease
+from shared.search.types import Query
 from shared.system.files import locked_dir
 from shared.turns.records import Tombstone
 from tests.conftest import Dispatcher, World, wait_for
@@ -238,7 +239,7 @@ def test_prune_keeps_what_is_needed_and_says_why(light: World) -> None:
         1: ["pinned"], 2: ["in use"], 4: ["previous"], 5: ["current", "newest"],
     }  # fmt: skip
     assert not leftover.exists()
-    assert [hit.chunk.chunk_id for hit in opened.recall("9912", "note 1", 1).hits] == ["t1:user#1"]
+    assert [hit.chunk.chunk_id for hit in opened.recall(Query("9912", "note 1", 1)).hits] == ["t1:user#1"]
     opened.close()
     said = light.command("hmem", "release", "prune", "--keep", "1").stdout
     assert said.startswith("Removed: 2.")

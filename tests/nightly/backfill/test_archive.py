@@ -26,7 +26,8 @@ from shared.embedding.models import EmbeddingIdentity, known_model
 from shared.embedding.probes import PROBE_TEXTS
 from shared.errors import EmbeddingError, InvalidInput, NightRunning, SettingsError
 from shared.release.manifest import Manifest, read_manifest, verify
-from shared.search.recall import OpenRelease, Recalled
+from shared.search.recall import OpenRelease
+from shared.search.types import Query, Recalled
 from tests.conftest import World
 from tests.servers.ollama_api import DIGEST, OllamaApi
 
@@ -108,7 +109,7 @@ def opened(world: World, **more: Any) -> Iterator[OpenRelease]:
 
 def ask(world: World, **more: Any) -> Recalled:
     with opened(world, **more) as release:
-        return release.recall("9912", "which bird was at the water?", 5)
+        return release.recall(Query("9912", "which bird was at the water?", 5))
 
 
 def by_vector(recalled: Recalled) -> bool:
@@ -117,7 +118,7 @@ def by_vector(recalled: Recalled) -> bool:
 
 def by_words_alone(world: World, **more: Any) -> bool:
     with opened(world, **more) as release:
-        recalled = release.recall("9912", "heron", 5)
+        recalled = release.recall(Query("9912", "heron", 5))
     assert recalled.degraded
     return bool(recalled.hits) and all(hit.vector is None for hit in recalled.hits)
 

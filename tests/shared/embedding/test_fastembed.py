@@ -27,6 +27,7 @@ from shared.embedding.open import open_embedder
 from shared.embedding.probes import PROBE_TEXTS, prove
 from shared.errors import EmbeddingError, SettingsError
 from shared.search.recall import OpenRelease
+from shared.search.types import Query
 from shared.system.files import sha256_file
 from tests.conftest import REPOSITORY, World
 
@@ -364,7 +365,7 @@ def test_a_night_and_a_day_with_it(world: World, cache: Path) -> None:
         assert release.vectors_missing is None
         assert release.manifest.embedding is not None
         assert (release.manifest.embedding.provider, release.manifest.embedding.dimensions) == ("fastembed", 384)
-        best = release.recall("9912", "где моя лодка", 3).hits[0]
+        best = release.recall(Query("9912", "где моя лодка", 3)).hits[0]
         assert best.chunk.text == "my boat"
         assert best.vector == pytest.approx(1.0)
         assert best.lexical is None, "by meaning alone: no word is the same"

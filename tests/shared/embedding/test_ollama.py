@@ -23,6 +23,7 @@ from shared.embedding.probes import PROBE_TEXTS, difference, prove
 from shared.errors import EmbeddingError, SettingsError
 from shared.release.manifest import Manifest, read_manifest
 from shared.search.recall import OpenRelease
+from shared.search.types import Query
 from shared.vectors.registry import backend_of
 from tests.conftest import World, free_port
 from tests.servers.ollama_api import DIGEST, OllamaApi
@@ -231,11 +232,11 @@ def test_a_poison_text_stays_findable_by_keyword(world: World, ollama: OllamaApi
     try:
         release.open_vectors()
         for chat, word in (("9912", "heron"), ("9912", "grebe"), ("77", "coot")):
-            recalled = release.recall(chat, word, 3)
+            recalled = release.recall(Query(chat, word, 3))
             assert recalled.degraded == []
             # Among the first: which is the very first hangs on cosines, which differ a little from processor to processor.
             assert (word, None) in [(hit.chunk.text.split()[1], hit.vector) for hit in recalled.hits]
-        assert release.recall("9912", "what grows there?", 3).hits[0].vector is not None
+        assert release.recall(Query("9912", "what grows there?", 3)).hits[0].vector is not None
     finally:
         release.close()
     ollama.poison.clear()
@@ -351,11 +352,11 @@ def test_vectors_come_back_when_the_embedder_does(world: World) -> None:
         with memory.reading() as release:
             assert release is not None
             assert "ollama pull" in (release.vectors_missing or "")
-            assert [hit.vector for hit in release.recall("9912", "boiler", 5).hits] == [None]
+            assert [hit.vector for hit in release.recall(Query("9912", "boiler", 5)).hits] == [None]
         api.models["all-minilm:latest"] = DIGEST
         memory.retry()
         with memory.reading() as release:
             assert release is not None
             assert release.vectors_missing is None
-            assert release.recall("9912", "heating", 5).hits[0].vector is not None
+            assert release.recall(Query("9912", "heating", 5)).hits[0].vector is not None
         memory.close()

@@ -23,7 +23,8 @@ from shared.ranking.injection import Decision, Evidence, decide, may_be_foreign,
 from shared.ranking.question import query_words
 from shared.release.manifest import current_release
 from shared.search.choosing import FALL_OFF, chosen, most_telling, only_asks, repeats
-from shared.search.recall import Hit, OpenRelease
+from shared.search.recall import OpenRelease
+from shared.search.types import Hit, Query
 from shared.text.function_words import language_of
 from shared.text.stemming import alike
 from shared.turns.chunk import Chunk
@@ -281,7 +282,7 @@ def talks(world: World) -> Iterator[OpenRelease]:
 
 def answered(world: World, release: OpenRelease, message: str, chat: str, now: float) -> Context:
     settings = world.settings()
-    found = release.recall(chat, message, hits_for(settings.memory_tokens), now=now)
+    found = release.recall(Query(chat, message, hits_for(settings.memory_tokens), now=now))
     return of_release(release, chat, message, found, settings, settings.memory_tokens)
 
 

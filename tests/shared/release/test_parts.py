@@ -27,6 +27,7 @@ from shared.release.parts import FANOUT, LEAST_ROWS, absorbed, level, new_part, 
 from shared.search import lexical
 from shared.search.lexical import LexicalIndex
 from shared.search.recall import OpenRelease
+from shared.search.types import Query
 from shared.turns.chunk import Chunk
 from shared.turns.chunking import chunks_of
 from shared.turns.records import Turn
@@ -204,7 +205,7 @@ def same_recall(built: Path, chunks: list[Chunk], root: Path) -> None:
             assert one.vectors_missing is None
         for chat in sorted({chunk.chat_id for chunk in chunks}):
             for query in QUESTIONS:
-                found, wanted = (one.recall(chat, query, 10, now=NOON + 60 * DAY) for one in opened)
+                found, wanted = (one.recall(Query(chat, query, 10, now=NOON + 60 * DAY)) for one in opened)
                 assert found.degraded == wanted.degraded == []
                 assert [_told(hit) for hit in found.hits] == [_told(hit) for hit in wanted.hits]
                 for hit, expected in zip(found.hits, wanted.hits, strict=True):

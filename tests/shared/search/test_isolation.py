@@ -22,6 +22,7 @@ from shared.release.manifest import current_release, summary_file
 from shared.release.parts import part_files
 from shared.search.lexical import LexicalIndex
 from shared.search.recall import OpenRelease
+from shared.search.types import Query
 from shared.turns.records import Tombstone
 from shared.wire import keys
 from tests.conftest import World
@@ -150,7 +151,7 @@ def test_deleting_a_chat_changes_nothing_that_another_recalls(world: World, envi
     world.say("new", "another day", chat_id="5", timestamp=1_707_700_000.0)
     world.night()
     after = opened(world)
-    assert not after.recall("77", CANARY["77"], 50).hits
+    assert not after.recall(Query("77", CANARY["77"], 50)).hits
     for chat in ("9912", "*", "-100123"):
         for query in ("secret word", CANARY["77"], "Where did we meet?", CANARY[chat]):
             one, two = (told(assemble(release, chat, query, world.settings())) for release in (before, after))

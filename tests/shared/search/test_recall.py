@@ -20,6 +20,7 @@ import pytest
 from shared.errors import ReleaseRefused
 from shared.release.manifest import FORMAT_VERSION, LEXICAL, MANIFEST, parse_manifest, summary_file
 from shared.search.recall import OpenRelease
+from shared.search.types import Query
 from shared.text.dates.past import read_times
 from shared.turns.records import Tombstone
 from tests.conftest import World
@@ -73,7 +74,7 @@ def opened(light: World) -> Any:
 
 
 def ids(release: OpenRelease, query: str, chat: str = "9912", **more: Any) -> list[str]:
-    return [hit.chunk.chunk_id.partition(":")[0] for hit in release.recall(chat, query, 50, **more).hits]
+    return [hit.chunk.chunk_id.partition(":")[0] for hit in release.recall(Query(chat, query, 50, **more)).hits]
 
 
 def talk(world: World, **texts: str) -> None:
@@ -87,7 +88,7 @@ def test_meaning_finds_what_words_do_not(light: World, opened: Any) -> None:
     talk(light, boiler="the boiler broke", cat="our cat sleeps", dog="a dog barks")
     assert ids(opened(), "feline?") == []
     meaning = Meaning({"cat:user#1": 0.8, "boiler:user#1": 0.1})
-    found = opened(meaning).recall("9912", "feline?", 50)
+    found = opened(meaning).recall(Query("9912", "feline?", 50))
     assert found.hits[0].chunk.chunk_id == "cat:user#1"
     assert found.degraded == []
     assert found.hits[0].lexical is None
@@ -105,7 +106,7 @@ def test_without_an_answer_by_meaning_words_are_enough(light: World, opened: Any
     elif fault == "error":
         meaning.error = RuntimeError("Ollama is asleep")
     release = opened(meaning)
-    found = release.recall("9912", "boiler", 5, 0.05)
+    found = release.recall(Query("9912", "boiler", 5, 0.05))
     if meaning.late:
         meaning.late.set()
     assert [hit.chunk.chunk_id for hit in found.hits] == ["boiler:user#1"]
@@ -128,7 +129,7 @@ def test_each_canary_is_known_in_its_own_chat_only(light: World, opened: Any) ->
                 '{{"chat_id": {{"$ne": "x"}}}} canary{}',
             ):
                 for other in range(len(CHATS)):
-                    hits = release.recall(chat, query.format(other, other + 1), 50).hits
+                    hits = release.recall(Query(chat, query.format(other, other + 1), 50)).hits
                     assert {hit.chunk.chat_id for hit in hits} <= {chat}
                     assert {hit.chunk.text for hit in hits} <= {f"the secret of this chat is canary{number}"}
 
@@ -139,17 +140,17 @@ def test_forgetting_one_chat_changes_nothing_in_another(light: World, opened: An
         light.say(f"b{number}", f"note {number} about the boiler and more", chat_id="77", timestamp=NOON - number * DAY)
     light.night()
     queries = ("boiler", "note 3", "what about it last week?")
-    before = [opened().recall("9912", query, 50, now=NOON).hits for query in queries]
+    before = [opened().recall(Query("9912", query, 50, now=NOON)).hits for query in queries]
     light.redis.rpush("hcli:mem:tombstones", Tombstone("s1", "77", NOON + DAY).to_json())
     light.night()
     release = opened()
-    assert release.recall("77", "boiler", 5).hits == []
-    assert [release.recall("9912", query, 50, now=NOON).hits for query in queries] == before
+    assert release.recall(Query("77", "boiler", 5)).hits == []
+    assert [release.recall(Query("9912", query, 50, now=NOON)).hits for query in queries] == before
 
 
 def test_what_is_said_again_is_one_hit_that_names_the_others(light: World, opened: Any) -> None:
     talk(light, a="Good morning!", b="the boiler broke this morning", c="good morning", d="Good  morning!!")
-    found = opened().recall("9912", "morning", 3).hits
+    found = opened().recall(Query("9912", "morning", 3)).hits
     assert sorted((hit.chunk.text.lower()[:4], len(hit.also)) for hit in found) == [("good", 2), ("the ", 0)]
     many = next(hit for hit in found if hit.also)
     assert {*many.chunk.turn_ids, *many.also} == {"a:user", "c:user", "d:user"}
@@ -157,7 +158,7 @@ def test_what_is_said_again_is_one_hit_that_names_the_others(light: World, opene
 
 def test_repetitions_leave_their_places_to_others(light: World, opened: Any) -> None:
     talk(light, **{f"r{n}": "time for the pills" for n in range(60)}, other="the pills are in the kitchen")
-    found = opened().recall("9912", "pills", 2).hits
+    found = opened().recall(Query("9912", "pills", 2)).hits
     assert {hit.chunk.text for hit in found} == {"time for the pills", "the pills are in the kitchen"}
 
 
@@ -167,7 +168,7 @@ def test_a_time_in_the_question_raises_what_was_said_then(light: World, opened: 
     assert ids(release, "what have we talked about yesterday?", now=NOON)[0] == "c"
     assert ids(release, "what have we talked about 3 days ago?", now=NOON)[0] == "a"
     assert ids(release, "what have we talked about yesterday?", now=NOON - DAY)[0] == "b"
-    (first, *_) = release.recall("9912", "what have we talked about yesterday?", 3, now=NOON).hits
+    (first, *_) = release.recall(Query("9912", "what have we talked about yesterday?", 3, now=NOON)).hits
     assert first.scores["said_then"] > 0
 
 
@@ -226,7 +227,7 @@ def test_what_is_not_as_it_was_built_is_not_served_and_the_rest_is(light: World,
     (release / LEXICAL / "1.sqlite").unlink()
     assert (
         opened()
-        .recall("9912", "boiler", 5)
+        .recall(Query("9912", "boiler", 5))
         .degraded[0]
         .startswith("no recalled text: Release 1: lexical/1.sqlite is missing")
     )

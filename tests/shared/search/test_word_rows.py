@@ -16,7 +16,7 @@ from dispatcher.memory.day import Day
 from dispatcher.memory.typed.search import MemoryHit, among
 from dispatcher.memory.typed.word_index import MemoryWords
 from shared.ranking.scoring import PART, PART_BESIDE, Question, by_words, words_share
-from shared.search.lookup import Hit, shown_score
+from shared.search.types import Hit, Query, shown_score
 from shared.turns.records import Task, Turn
 from tests.conftest import World
 from tests.shared.ranking.test_ranking import features, posting
@@ -68,7 +68,7 @@ def test_memories_alone_can_be_searched_and_forgotten_ones_cannot(light: World) 
 
 def test_memories_are_found_by_meaning(world: World) -> None:
     keep(world, "The user has a cat called Mishka")
-    (row,) = find(world.settings(), "9912", "which pet lives with me?", 5).rows
+    (row,) = find(world.settings(), Query("9912", "which pet lives with me?", 5)).rows
     assert isinstance(row, MemoryHit)
     assert row.meaning is not None
     assert 0.25 < row.meaning < 1
@@ -150,7 +150,7 @@ def test_scores_are_between_0_and_1_and_comparable_between_questions(world: Worl
     world.night()
 
     def best(question: str) -> Hit:
-        return find(world.settings(), "9912", question, 5).recalled.hits[0]
+        return find(world.settings(), Query("9912", question, 5)).recalled.hits[0]
 
     near, far = best("the boiler shows F28"), best("who won the football match?")
     assert near.words == pytest.approx(1)

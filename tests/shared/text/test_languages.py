@@ -20,6 +20,7 @@ from shared.ranking.question import QUESTION_WORDS, asks_when, meant_speakers, q
 from shared.search.chat_items import Tokeniser
 from shared.search.lexical import LexicalIndex, build
 from shared.search.recall import OpenRelease
+from shared.search.types import Query
 from shared.text.language import MOST_CHARACTERS, detect
 from shared.text.stemming import stem, stemmed
 from shared.turns.chunk import Chunk
@@ -94,7 +95,7 @@ def test_the_questions_find_their_turns_in_a_release_without_vectors(light: Worl
         light.say(f"t{number}", text.strip(), timestamp=NOON + number * DAY)
     light.night()
     with closing(OpenRelease(light.settings(), (light.memory_dir / "current").resolve())) as release:
-        first = {question: release.recall("9912", question, 5).hits[0].chunk.exchange for question in QUESTIONS}
+        first = {question: release.recall(Query("9912", question, 5)).hits[0].chunk.exchange for question in QUESTIONS}
     assert first == {question: f"t{turn}" for question, turn in QUESTIONS.items()}
 
 

@@ -21,7 +21,7 @@ from dispatcher.prompt.budget import Context, Said, compose
 from nightly.steps import summarise
 from shared.config.settings import load_settings
 from shared.ranking.extractive_summary import summarise as extract
-from shared.search.recall import Hit, Recalled
+from shared.search.types import Hit, Recalled
 from shared.text.lookalikes import skeleton
 from shared.text.marks import harmless
 from shared.turns.chunk import Chunk

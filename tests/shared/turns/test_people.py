@@ -169,7 +169,7 @@ def test_a_release_from_before_is_read_without_ids(light: World) -> None:
 
 def test_the_injected_lines_name_the_asker_apart(tmp_path: Path) -> None:
     from shared.config.settings import load_settings
-    from shared.search.lookup import Hit, Recalled
+    from shared.search.types import Hit, Recalled
 
     (chunk,) = chunks_of(Turn("t", "user", "7", "the key is under the mat", 1.0, "Alex", user_id="17"))
     made = compose(

@@ -19,6 +19,7 @@ from shared.config.settings import INDEXES, Settings, load_settings
 from shared.errors import EmbeddingError, IndexServerAway, SettingsError
 from shared.release.manifest import PLACES, Manifest, list_files, read_manifest, verify
 from shared.search.recall import OpenRelease
+from shared.search.types import HiddenTurns, Query
 from shared.system.files import sha256_file
 from shared.vectors import searching
 from shared.vectors.base import NullBackend
@@ -380,9 +381,9 @@ def test_what_was_forgotten_is_in_no_later_index(
     with closing(OpenRelease(settings.model_copy(update={"memory_backend": name}), first)) as release:
         release.open_vectors()
         assert release.vectors_missing is None
-        found = release.recall("1", said["1"][gone], 50)
+        found = release.recall(Query("1", said["1"][gone], 50))
         assert found.hits[0].chunk.chunk_id == gone
-        hidden = release.recall("1", said["1"][gone], 50, hidden={gone})
+        hidden = release.recall(Query("1", said["1"][gone], 50, hidden=HiddenTurns(frozenset({gone}))))
         assert gone not in {hit.chunk.chunk_id for hit in hidden.hits}
         assert found.degraded == hidden.degraded == []
     assert [file for file in list_files(first) if gone.encode() in (first / file).read_bytes()]

@@ -20,7 +20,7 @@ from dispatcher.memory.typed.text import RELEVANT_TITLE, Kept, line, listing, pr
 from dispatcher.prompt.assemble import assemble
 from dispatcher.prompt.budget import Context, Said, compose, facts_room
 from shared.config.settings import load_settings
-from shared.search.recall import Recalled
+from shared.search.types import Recalled
 from shared.text.format import CHARACTERS_PER_TOKEN
 from shared.turns.records import Turn
 
