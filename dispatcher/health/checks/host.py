@@ -115,7 +115,7 @@ def check_disk(setup: Setup) -> Finding:
             findings.append(_room(setup, path))
     if not findings:
         return warning(
-            "None of our directories is there yet, so no disk was measured.", "Create them (README, Install)."
+            "None of our directories is there yet, so no disk was measured.", "Create them (docs/install.md)."
         )
     return max(findings, key=lambda found: ("ok", "warning", "problem").index(found.state))
 
