@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import sys
+import textwrap
 from collections.abc import Callable, Iterator
 from enum import Enum
 from pathlib import Path
@@ -76,7 +77,7 @@ def described(path: str, command: Any) -> Iterator[str]:
     arguments = [one for one in shown if one.param_type_name == "argument"]
     words = [path, *map(placeholder, arguments), *(["[OPTIONS]"] if len(arguments) < len(shown) else [])]
     yield f"```\n{' '.join(words)}\n```"
-    yield one_line(command.help)
+    yield wrapped(one_line(command.help))
     if shown:
         yield table(("argument or option", "default", "meaning"), *map(parameter_row, shown))
 
@@ -107,6 +108,15 @@ def summary(text: str | None) -> str:
 
 def one_line(text: str | None) -> str:
     return " ".join((text or "").split())
+
+
+def wrapped(text: str) -> str:
+    """Lines of Markdown; a table stays as it is."""
+    lines = [
+        line if line.startswith("|") else textwrap.fill(line, 140, break_long_words=False, break_on_hyphens=False)
+        for line in text.splitlines()
+    ]
+    return "\n".join(lines)
 
 
 def anchor(heading: str) -> str:
@@ -193,7 +203,7 @@ def redis_keys() -> str:
         "these keys; `%R~` is reading only, `%W~` writing only. `default` is off. `deploy/new-secrets` fills in the hashes of fresh passwords;\n"
         "without that Redis refuses the file. `admin` is for `REDIS_ADMIN_URL` where you run `hmem forget`, and for nothing else. `hcli-bot` and\n"
         "`hcli-dispatcher` are for h-cli's programs; where you have none, take their lines out.",
-        redis_users.tables().strip(),
+        wrapped(redis_users.tables().strip()),
         "### Vectors on Redis",
         "A Redis without the search module refuses a file that names its commands, so they are not in it. With `NIGHT_INDEXES=redis` (Redis 8 or\n"
         "Redis Stack) add them to the users' lines; for another `INDEX_NAME` print them by `scripts/redis_users.py --vectors NAME`. They are from\n"
