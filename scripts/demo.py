@@ -260,7 +260,7 @@ def demonstrate(console: Console, claude: Path | None, *, keep: bool) -> int:
         console.print(Text(f"  env {shlex.join(where)} search 4471 dentist"), soft_wrap=True)
     line = f"{found} of {questions} questions had their evidence injected, in {time.monotonic() - started:.0f} s."
     console.print(
-        Text(f"{line} What to do next: README, Install.", style="bold green" if found == questions else "bold red")
+        Text(f"{line} What to do next: docs/install.md.", style="bold green" if found == questions else "bold red")
     )
     return 0 if found == questions else 1
 

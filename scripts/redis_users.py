@@ -1,6 +1,6 @@
-"""Make deploy/redis-users.acl and the tables in deploy/README.md from shared/wire/users.py.
+"""Make deploy/redis-users.acl, and the tables of docs/redis-keys.md (scripts/docs), from shared/wire/users.py.
 
-.venv/bin/python scripts/redis_users.py                   writes both
+.venv/bin/python scripts/redis_users.py                   writes the file
 .venv/bin/python scripts/redis_users.py --vectors [NAME]  prints what to add for vectors in the same Redis (NAME: INDEX_NAME, else hmem)
 """
 
@@ -13,9 +13,7 @@ from pathlib import Path
 from shared.wire.keys import KEYS
 from shared.wire.users import USERS, Right, User, reach, vectors
 
-DEPLOY = Path(__file__).parent.parent / "deploy"
-ACL, DOCUMENT = DEPLOY / "redis-users.acl", DEPLOY / "README.md"
-FIRST, LAST = "<!-- made by scripts/redis_users.py: begin -->\n", "<!-- made by scripts/redis_users.py: end -->\n"
+ACL = Path(__file__).parent.parent / "deploy" / "redis-users.acl"
 ACCESS = {"R": "reads", "W": "writes", "RW": "reads and writes"}
 
 
@@ -40,7 +38,7 @@ def tables() -> str:
     """What each user may, why, and what it may not, in Markdown."""
     parts = []
     for user in USERS:
-        lines = [f"**`{user.name}`**: {user.what}", "", "| commands | keys | why |", "|---|---|---|"]
+        lines = [f"### {user.name}", "", user.what, "", "| commands | keys | why |", "|---|---|---|"]
         lines += [_row(right) for right in user.rights]
         parts.append("\n".join([*lines, "", _may_not(user), ""]))
     return "\n".join(parts)
@@ -56,13 +54,13 @@ def _may_not(user: User) -> str:
     of: dict[str, list[str]] = {"": [], "R": [], "W": []}
     for pattern in patterns():
         of.setdefault(reach(user, pattern), []).append(pattern)
-    said = {"touch": of[""], "write": of["R"], "read": of["W"]}
-    told = [
+    closed = {"touch": of[""], "write": of["R"], "read": of["W"]}
+    clauses = [
         f"{verb} {_named(found) if len(found) < len(patterns()) else 'any key'}"
-        for verb, found in said.items()
+        for verb, found in closed.items()
         if found
     ]
-    return f"May not {'; '.join(told)}." if told else "No key is closed to it."
+    return f"May not {'; '.join(clauses)}." if clauses else "No key is closed to it."
 
 
 def patterns() -> list[str]:
@@ -81,27 +79,11 @@ def additions(index_name: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-def document(text: str) -> str:
-    """deploy/README.md with its tables made anew."""
-    before, _, rest = text.partition(FIRST)
-    _, _, after = rest.partition(LAST)
-    block = f"{tables()}\n**Vectors on Redis** {_VECTORS}\n\n```\n{additions('hmem')}```\n"
-    return f"{before}{FIRST}\n{block}\n{LAST}{after}"
-
-
-_VECTORS = (
-    "(`NIGHT_INDEXES=redis`): a Redis without the search module refuses a file that names its commands, so these are not in it. On Redis 8 or\n"
-    "Redis Stack add them to the users' lines; with another `INDEX_NAME` print them by `scripts/redis_users.py --vectors NAME`. They are from the\n"
-    "documentation; no such server was at hand."
-)
-
-
 def main() -> None:
     if sys.argv[1:2] == ["--vectors"]:
         sys.stdout.write(additions((sys.argv[2:] or ["hmem"])[0]))
         return
     ACL.write_text(acl(), encoding="utf-8")
-    DOCUMENT.write_text(document(DOCUMENT.read_text(encoding="utf-8")), encoding="utf-8")
 
 
 if __name__ == "__main__":

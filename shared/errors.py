@@ -1,35 +1,13 @@
-"""Every error a person may meet, one class per cause, with its exit code.
+"""Every error that a person may meet: one class for each cause, with its exit code.
 
-    HmemError
-    ├── SettingsError          10  a setting is missing or wrong
-    ├── RedisUnavailable       11  Redis does not answer, or refuses
-    ├── ClaudeUnavailable      12  the Claude CLI cannot be started
-    ├── EmbeddingError         13  the embedder is missing, away or answers nonsense
-    ├── ArchiveDamaged         14  an archive segment fails its own hash
-    ├── StorageError           15  the disk is full, read-only or failing, or a directory of ours is not ours alone
-    ├── ReleaseRefused         16  a release is incomplete, changed, foreign, older or smaller than it may be
-    ├── PublishFailed          17  a release could not be brought to, or taken up on, the day host
-    ├── RestartFailed          18  the restart command failed; memory itself is published and safe
-    ├── LeaseLost              19  another night took over while this one was away
-    ├── LedgerMismatch         20  the night's counts do not add up
-    ├── MemoryStale            21  no good night for 36 hours
-    ├── AnswerTimeout          22  no answer came in time
-    ├── ForgedResult           23  a result's signature does not match
-    ├── InvalidInput           24  an argument cannot be used
-    ├── StepTimeout            25  a step of the night took longer than it may
-    ├── MirrorFailed           26  the archive's mirror cannot be reached, or does not hold what it should
-    ├── StoreUnavailable       27  the medium store does not answer, refuses, or is newer than this program
-    ├── ForgetIncomplete       28  something is not forgotten everywhere yet
-    ├── IndexServerAway        29  the server that holds a vector index does not answer, or refuses
-    ├── NoDispatcher           42  no dispatcher runs, so nobody answers
-    ├── QueueStalled           43  a dispatcher lives, and takes nothing from the queue
-    ├── AnswerFailed           69  the dispatcher has answered that it could not answer (EX_UNAVAILABLE)
-    └── NightRunning           75  another night holds the lease (EX_TEMPFAIL: try again later)
-
-An error's text is one sentence of what happened and why, and one of what to do. Exit code 1 is a defect of ours, 2 wrong usage.
+The first line of a class says what happened, the next paragraph what to do; docs/exit-codes.md is made from both. The text of an
+error that is raised has the same form: one sentence of what happened and why, and one of what to do. Exit code 1 is a defect of ours,
+2 wrong usage.
 """
 
 from __future__ import annotations
+
+import inspect
 
 
 class HmemError(Exception):
@@ -39,107 +17,227 @@ class HmemError(Exception):
 
 
 class SettingsError(HmemError):
+    """A setting is missing or wrong, or names a part that is not installed.
+
+    Correct the setting that the sentence names, or run scripts/setup --with PART.
+    """
+
     exit_code = 10
 
 
 class RedisUnavailable(HmemError):
+    """Redis does not answer, refuses, is full or is too old.
+
+    Start or repair Redis, check REDIS_URL, and run the command again.
+    """
+
     exit_code = 11
 
 
 class ClaudeUnavailable(HmemError):
+    """The Claude CLI cannot be started.
+
+    Install it, log in, or set CLAUDE_BIN.
+    """
+
     exit_code = 12
 
 
 class EmbeddingError(HmemError):
+    """The embedder is missing, does not answer, is not the model it should be, or refuses too many texts.
+
+    Install the part, start Ollama or fetch the model (hmem-night run --pull), and run the command again.
+    """
+
     exit_code = 13
 
 
 class ArchiveDamaged(HmemError):
+    """An archive segment fails its own hash.
+
+    Restore the named segment from a copy, or run hmem-night verify --repair.
+    """
+
     exit_code = 14
 
 
 class StorageError(HmemError):
+    """A disk is full, read-only or failing, a database file is broken, or a directory of ours is a link or may be written by others.
+
+    Repair the disk, remove the link or the permission, and run the command again; cache.sqlite may be deleted.
+    """
+
     exit_code = 15
 
 
 class ReleaseRefused(HmemError):
+    """A release is incomplete, changed, foreign, or older or smaller than it may be.
+
+    Read the sentence; then verify or restore the archive, or run the night again.
+    """
+
     exit_code = 16
 
 
 class PublishFailed(HmemError):
+    """A release could not be brought to the day host, or no dispatcher took it up.
+
+    Look at rsync, the disk and the dispatcher's log, and run the night again.
+    """
+
     exit_code = 17
 
 
 class RestartFailed(HmemError):
+    """RESTART_COMMAND failed; memory is published and safe.
+
+    Restart the dispatcher by hand and correct the command.
+    """
+
     exit_code = 18
 
 
 class LeaseLost(HmemError):
+    """Another night took over while this one was stopped.
+
+    Run the night again.
+    """
+
     exit_code = 19
 
 
 class LedgerMismatch(HmemError):
+    """The counts of the night do not add up; nothing was deleted.
+
+    Run the night again; if the error stays, report it.
+    """
+
     exit_code = 20
 
 
 class MemoryStale(HmemError):
+    """No night has succeeded for 36 hours, a pin is older than that, or the release cannot be read.
+
+    Look at hmem-night status and its log, and run the night.
+    """
+
     exit_code = 21
 
 
 class AnswerTimeout(HmemError):
+    """No answer came in time.
+
+    Check that hmem run is running.
+    """
+
     exit_code = 22
 
 
 class ForgedResult(HmemError):
+    """Only results came that the dispatcher has not signed.
+
+    Give both sides the same RESULT_HMAC_KEY.
+    """
+
     exit_code = 23
 
 
 class InvalidInput(HmemError):
+    """An argument cannot be used, or there is no release yet.
+
+    Read the sentence and correct the argument.
+    """
+
     exit_code = 24
 
 
 class StepTimeout(HmemError):
+    """A step of the night took longer than STEP_TIMEOUT.
+
+    Look at what it waited for (log, Ollama, disk, network), and run the night again.
+    """
+
     exit_code = 25
 
 
 class MirrorFailed(HmemError):
+    """ARCHIVE_MIRROR cannot be reached or holds something else; nothing was deleted.
+
+    Repair the mirror, run hmem-night verify --repair, and run the night again.
+    """
+
     exit_code = 26
 
 
 class StoreUnavailable(HmemError):
-    """The next call tries again."""
+    """The store of the day (MEDIUM_URL) does not answer, refuses, or is newer than the program.
+
+    Look at its server or disk; answers go on without it, and tags wait in Redis.
+    """
 
     exit_code = 27
 
 
 class ForgetIncomplete(HmemError):
-    """`hmem forget --resume` goes on."""
+    """Something is not forgotten everywhere yet; the receipt says what is pending or where words were found.
+
+    Resolve that, then run hmem forget --resume.
+    """
 
     exit_code = 28
 
 
 class IndexServerAway(HmemError):
-    """By day there are keywords meanwhile."""
+    """Qdrant, or the Redis that holds vectors, does not answer or refuses; the release in use stays.
+
+    Check that the server runs, and QDRANT_URL or REDIS_STACK_URL; run the night again.
+    """
 
     exit_code = 29
 
 
 class NoDispatcher(HmemError):
+    """No dispatcher gives a sign of life, so nobody answers.
+
+    Start hmem run; its log says why it does not stay.
+    """
+
     exit_code = 42
 
 
 class QueueStalled(HmemError):
+    """A dispatcher lives but has taken nothing from the queue for 5 seconds.
+
+    Restart it and look at its log.
+    """
+
     exit_code = 43
 
 
 class AnswerFailed(HmemError):
+    """The dispatcher could not answer: Claude failed, or the message was refused, cancelled or forgotten.
+
+    Do what the sentence says; look at the dispatcher's log and hmem doctor.
+    """
+
     exit_code = 69
 
 
 class NightRunning(HmemError):
+    """Another night holds the lock or the lease.
+
+    Try again later.
+    """
+
     exit_code = 75
 
 
 def exit_codes() -> dict[int, str]:
-    """Exit code → class name, of every error in the tree (the documentation is checked against it)."""
+    """Exit code → class name, of every error in the tree."""
     return {cls.exit_code: cls.__name__ for cls in HmemError.__subclasses__()}
+
+
+def explanations() -> dict[int, tuple[str, str]]:
+    """Exit code → what happened, what to do."""
+    texts = {cls.exit_code: inspect.getdoc(cls) or "" for cls in HmemError.__subclasses__()}
+    return {code: (text.partition("\n\n")[0], text.partition("\n\n")[2]) for code, text in texts.items()}

@@ -17,23 +17,91 @@ from shared.errors import HmemError
 
 
 class Fault(IntEnum):
-    """Exit codes of faults that no error of the program stands for. Each has its row in ARCHITECTURE.md, under `label`."""
+    """Exit codes of faults that no error of the program stands for: the code, what is wrong, what to do (docs/exit-codes.md)."""
 
-    REDIS_RIGHTS = 30
-    EVICTION_POLICY = 31
-    PERSISTENCE = 32
-    CLOCK = 33
-    CLAUDE_TOO_OLD = 34
-    CLAUDE_LOGIN = 35
-    EMBEDDER_DIFFERS = 36
-    MEMORY_MISSING = 37
-    MEMORY_UNREADABLE = 38
-    STATE_DIRECTORY = 39
-    DISK_NEARLY_FULL = 40
-    BOT_AWAY = 41
-    METRICS_AWAY = 44
-    NIGHT_FAILED = 45
-    DEAD_LETTERS = 46
+    meaning: str
+    remedy: str
+
+    def __new__(cls, code: int, meaning: str, remedy: str) -> Fault:
+        fault = int.__new__(cls, code)
+        fault._value_, fault.meaning, fault.remedy = code, meaning, remedy
+        return fault
+
+    REDIS_RIGHTS = (
+        30,
+        "The Redis user may not run, or reach, what the dispatcher needs; nothing is executed to find out.",
+        "Run the ACL SETUSER line that is printed.",
+    )
+    EVICTION_POLICY = (
+        31,
+        "maxmemory-policy is not noeviction: Redis would drop turns, sessions or marks silently.",
+        "CONFIG SET maxmemory-policy noeviction, then CONFIG REWRITE.",
+    )
+    PERSISTENCE = (
+        32,
+        "Redis writes no append-only file, or its last write failed: a crash loses what came since the last snapshot.",
+        "CONFIG SET appendonly yes, then CONFIG REWRITE; look at Redis' disk.",
+    )
+    CLOCK = (
+        33,
+        "The clock of this host differs by more than 60 s from that of Redis.",
+        "Switch on time synchronisation.",
+    )
+    CLAUDE_TOO_OLD = (
+        34,
+        "The Claude CLI is older than the oldest version that was tested (2.1.197).",
+        "Install a newer one.",
+    )
+    CLAUDE_LOGIN = (
+        35,
+        "claude auth status says that nobody is logged in; the provider is not asked.",
+        "Log in as the dispatcher's user.",
+    )
+    EMBEDDER_DIFFERS = (
+        36,
+        "The embedder of the day makes other vectors than the release has.",
+        "Set the same EMBEDDER and EMBED_MODEL on both hosts, or run the night.",
+    )
+    MEMORY_MISSING = (
+        37,
+        "HMEM_MEMORY_DIR does not exist.",
+        "Set, mount or create it.",
+    )
+    MEMORY_UNREADABLE = (
+        38,
+        "This user may not read HMEM_MEMORY_DIR, or the release in it.",
+        "Give the directory to the dispatcher's group, or use one user for all; chown.",
+    )
+    STATE_DIRECTORY = (
+        39,
+        "HMEM_STATE_DIR, or a directory in it, cannot be written.",
+        "Create it for the dispatcher's user; chown.",
+    )
+    DISK_NEARLY_FULL = (
+        40,
+        "A disk is full, or has less than 5 % and less than 1 GiB left (15 % is a warning).",
+        "Make room where state, memory or night lie.",
+    )
+    BOT_AWAY = (
+        41,
+        "TELEGRAM_BOT_TOKEN is set here, and no bot holds the lease in Redis.",
+        "Start hmem telegram and look at its log.",
+    )
+    METRICS_AWAY = (
+        44,
+        "A dispatcher lives, and its figures are not where METRICS_LISTEN says.",
+        "Name a free port and restart the dispatcher.",
+    )
+    NIGHT_FAILED = (
+        45,
+        "A night has failed since the last good one.",
+        "hmem-night status, then hmem-night run.",
+    )
+    DEAD_LETTERS = (
+        46,
+        "Messages were set aside unanswered.",
+        "hmem dead list, then retry or drop.",
+    )
 
     @property
     def label(self) -> str:
@@ -93,5 +161,5 @@ def of_error(error: HmemError) -> Finding:
     """An error's text ends with the sentence that says what to do."""
     sentence, _, fix = str(error).replace("..", ".").strip().rpartition(". ")
     if not sentence:
-        sentence, fix = fix, "ARCHITECTURE.md says what to do under this exit code."
+        sentence, fix = fix, "docs/exit-codes.md says what to do under this exit code."
     return problem(error.exit_code, sentence.rstrip(".") + ".", fix)

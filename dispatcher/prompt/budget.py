@@ -28,7 +28,7 @@ from shared.turns.origin_words import replying
 from shared.turns.speakers import Speaker, answering
 
 #: The parts in the order in which they stand, and their shares of the budget where each wants all it can get. The summary's is 300 of 1,500 tokens
-#: with its heading: it says what the chat is about where no line is recalled for it. It takes the place of evidence (measured: ARCHITECTURE.md).
+#: with its heading: it says what the chat is about where no line is recalled for it. It takes the place of evidence (docs/measurements.md).
 SHARES: Mapping[str, float] = {"facts": 0.2, "summary": 0.21, "recent": 0.19, "relevant": 0.08, "recalled": 0.32}
 #: Tokens from which on the summary has its whole share; below, it has as much less of it as the budget is smaller: evidence comes first.
 WHOLE_SHARE_TOKENS = 1500

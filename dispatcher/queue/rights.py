@@ -1,12 +1,13 @@
 """Who may do what. In a private chat the person is the chat; in a group OWNERS says who has an owner's rights, and all others are members.
 
 Whoever writes in the name of a group or a channel, or without a number, is a member: only a person's own number can stand in OWNERS.
-The README has the table. The bot asks for its own commands, the dispatcher for what a task wants forgotten, whichever bot brought it.
+docs/telegram.md has the table. The bot asks for its own commands, the dispatcher for what a task wants forgotten, whichever bot brought it.
 """
 
 from __future__ import annotations
 
-from shared.config.settings import Settings, is_person
+from shared.config.settings import Settings
+from shared.config.values import is_person
 
 
 def in_group(chat_id: str) -> bool:

@@ -6,40 +6,22 @@ environment wins over both. Loading ends in one frozen object that is passed dow
 
 from __future__ import annotations
 
-import os
-import re
-import tomllib
 from pathlib import Path
 from typing import Any, Literal
-from urllib.parse import urlsplit
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+from zoneinfo import ZoneInfo
 
 from pydantic import Field, SecretStr, ValidationError, ValidationInfo, field_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
+from shared.config import values
 from shared.config.clock_time import ClockTime
 from shared.config.listening import listen_address
-from shared.config.ownership import refuse_changeable
-from shared.config.sources import CredentialsSource, TomlSource, secrets_of
+from shared.config.settings_file import FileSource
+from shared.config.sources import CredentialsSource
 from shared.errors import SettingsError
-
-DEFAULT_CONFIG = Path("/etc/hmem/hmem.toml")
 
 #: Vector indexes that this version knows, the preferred one first.
 INDEXES = ("sqlite", "chroma", "lancedb", "qdrant", "redis")
-
-
-#: Accounts of Telegram's under which many people write: an anonymous administrator, a channel, Telegram's own notices.
-SHARED_ACCOUNTS = frozenset({"1087968824", "136817688", "777000"})
-
-
-def known_zone(value: str) -> str:
-    """The name of a time zone as it was given; ValueError if this host knows none of that name."""
-    try:
-        ZoneInfo(value)
-    except (ZoneInfoNotFoundError, ValueError, OSError) as error:
-        raise ValueError(f"{value!r} is no time zone; write one like Europe/Berlin") from error
-    return value
 
 
 class Settings(BaseSettings):
@@ -47,145 +29,216 @@ class Settings(BaseSettings):
 
     model_config = SettingsConfigDict(frozen=True, extra="ignore", env_ignore_empty=True, hide_input_in_errors=True)
 
-    redis_url: str = Field("redis://127.0.0.1:6379/0", description="Redis of both hosts", repr=False)
+    redis_url: str = Field("redis://127.0.0.1:6379/0", description="the Redis that both hosts share", repr=False)
     redis_admin_url: str | None = Field(
-        None, description="the same Redis as its administrator, for hmem forget alone", repr=False
+        None,
+        description="the same Redis as its administrator, only for hmem forget, which rewrites Redis' files and empties its logs",
+        repr=False,
     )
-    result_hmac_key: SecretStr | None = Field(None, description="signs results; shared with the bot")
+    result_hmac_key: SecretStr | None = Field(
+        None,
+        description="signs results: the same as the bot's, 16 characters or more; without it hmem run and hmem ask refuse to work",
+    )
 
-    hmem_memory_dir: Path = Field(Path("/data/memory"), description="releases; read-only for the dispatcher")
-    hmem_state_dir: Path = Field(Path("/var/lib/hmem"), description="the dispatcher's own writable files")
+    hmem_memory_dir: Path = Field(Path("/data/memory"), description="the releases; only the night writes here")
+    hmem_state_dir: Path = Field(
+        Path("/var/lib/hmem"),
+        description="the dispatcher's own files: a directory for each chat, prompts, copies of the index, the store of the day",
+    )
     hmem_night_dir: Path = Field(Path("/var/lib/hmem-night"), description="archive, nights and cache of the night host")
 
     owner_key_file: Path | None = Field(
         None,
-        description="the owner's private key, which hmem forget signs with; ~/.config/hmem/owner.key if unset",
+        description="your private key, which hmem forget signs with; unset: ~/.config/hmem/owner.key",
     )
     owner_public_key: str | None = Field(
-        None, pattern=r"^[0-9a-f]{64}$", description="the other half, which the night goes by; hmem owner-key prints it"
+        None,
+        pattern=r"^[0-9a-f]{64}$",
+        description="its public half, which the night goes by (hmem owner-key prints it); unset: owner.pub in HMEM_NIGHT_DIR",
     )
 
     memory_backend: Literal["auto", "none", "summary", "sqlite", "chroma", "lancedb", "qdrant", "redis"] = Field(
         "auto",
-        description="lookups by day; auto: by words, and by what vectors the release has; none: by words; summary: no lookup",
+        description="lookup by meaning; auto: the first index of the release; none: by words alone; summary: no lookup, the whole summary",
     )
-    qdrant_url: str | None = Field(None, description="the Qdrant server", repr=False)
+    qdrant_url: str | None = Field(None, description="the Qdrant server, such as http://127.0.0.1:6333", repr=False)
     qdrant_api_key: SecretStr | None = Field(None, description="its key, if it wants one")
     redis_stack_url: str | None = Field(
-        None, description="Redis with the search module (Redis 8, Redis Stack); REDIS_URL if unset", repr=False
+        None,
+        description="the Redis with the search module (Redis 8, Redis Stack) that holds vectors; unset: REDIS_URL",
+        repr=False,
     )
     index_name: str = Field(
         "hmem",
         pattern=r"^[a-z0-9][a-z0-9_-]{0,40}$",
-        description="what our indexes on a server begin with, and the alias of the one in use; one for each installation",
+        description="prefix of our indexes on a server, and alias of the one in use; every installation on a server needs its own",
     )
-    memory_summary: bool = Field(True, description="inject the chat's summary file if there is one")
+    memory_summary: bool = Field(
+        True,
+        description="inject the chat's summary: 300 of 1,500 tokens beside recalled lines, all of it where nothing is recalled",
+    )
     memory_tokens: int = Field(
-        1500, ge=0, le=200_000, description="budget of injected memory, in tokens of 4 characters"
+        1500,
+        ge=0,
+        le=200_000,
+        description="budget of all injected memory, in tokens of 4 characters; 0 switches memory off",
     )
-    memory_deadline_ms: int = Field(300, ge=1, description="time limit of the lookup, in milliseconds")
+    memory_deadline_ms: int = Field(
+        300,
+        ge=1,
+        description="time limit of the lookup by meaning, in milliseconds; the whole lookup gets one second more",
+    )
 
     embedder: Literal["local", "fastembed", "ollama", "none"] = Field(
-        "local", description="what turns text into vectors"
+        "local", description="what turns text into vectors; day and night must use the same weights"
     )
     embed_model: str = Field(
-        "all-minilm", description="one of the known models, by its name in Ollama or, with fastembed, by either name"
+        "all-minilm",
+        description="the model, by its name in Ollama (all-minilm, nomic-embed-text, mxbai-embed-large, bge-m3, paraphrase-multilingual)",
     )
     fastembed_cache_path: Path | None = Field(
-        None, description="where fastembed's models lie; ~/.cache/fastembed if unset"
+        None,
+        description="where the models of EMBEDDER=fastembed lie, fetched by python -m shared.embedding.fastembed; unset: ~/.cache/fastembed",
     )
     ollama_url: str = Field("http://127.0.0.1:11434", description="the Ollama server")
     ollama_timeout: float = Field(120.0, gt=0, description="limit of one request to Ollama, in seconds")
-    summary_model: str | None = Field(None, description="Ollama chat model that writes summaries; none: extractive")
+    summary_model: str | None = Field(
+        None,
+        description="an Ollama chat model that writes the summaries by night, such as llama3.2; none: lines picked word for word",
+    )
 
     night_indexes: str = Field(
         "sqlite",
-        description="what the night builds beside the keyword index: of sqlite, chroma, lancedb, qdrant, redis one or more (with commas), or none",
+        description="vector indexes that the night builds beside the keyword index, with commas: sqlite, chroma, lancedb, qdrant, redis, or none",
     )
-    night_cron: str = Field("0 3 * * *", description="when `hmem-night schedule` runs, as a cron expression")
+    night_cron: str = Field(
+        "0 3 * * *",
+        description="when hmem-night schedule runs, in CHAT_TIMEZONE; weekdays as names (mon), since numbers count from Monday = 0",
+    )
     publish_target: str | None = Field(
-        None, description="where releases go: a path, or [user@]host:path; HMEM_MEMORY_DIR if unset"
+        None,
+        description="where releases go: a directory, or [user@]host:path by rsync over ssh (docs/two-hosts.md); unset: HMEM_MEMORY_DIR",
     )
     publish_ssh: str = Field(
         "ssh -o BatchMode=yes -o ControlPath=none -o ConnectTimeout=15 -o ServerAliveInterval=15",
-        description="the ssh that rsync uses",
+        description="the ssh command that rsync uses, with the key for the transfer",
     )
     release_command: str | None = Field(
-        None, description="the ssh command whose forced verbs are begin, verify, switch, rollback"
+        None,
+        description="the ssh command with the key for the verbs begin, verify, switch, rollback, prune; needed for another host",
     )
-    publish_wait: float = Field(60.0, ge=0, description="seconds a running dispatcher has to take up a new release")
-    restart_command: str | None = Field(None, description="run after the flush; none: the dispatcher notices by itself")
+    publish_wait: float = Field(
+        60.0,
+        ge=0,
+        description="seconds that running dispatchers have to take up a new release, or the switch is undone",
+    )
+    restart_command: str | None = Field(
+        None, description="run after the night; not needed, since the dispatcher notices a new release by itself"
+    )
     restart_timeout: float = Field(120.0, gt=0, description="limit of the restart command, in seconds")
     archive_mirror: str | None = Field(
-        None, description="second place of the archive: a path, or [user@]host:path for rsync over PUBLISH_SSH"
+        None,
+        description="second copy of the archive, proven before anything is deleted: a path, or [user@]host:path for rsync over PUBLISH_SSH",
     )
-    step_timeout: float = Field(14_400.0, gt=0, description="limit of one step of the night, in seconds")
-    releases_kept: int = Field(5, ge=2, description="releases that stay on the day host for rollback")
+    step_timeout: float = Field(
+        14_400.0,
+        gt=0,
+        description="limit of one step of the night, in seconds; a step that hangs ends the night with code 25",
+    )
+    releases_kept: int = Field(
+        5,
+        ge=2,
+        description="newest releases that stay; always kept are the current one, its parent, a pinned one and those in use",
+    )
 
-    claude_bin: str = Field("claude", description="the Claude CLI")
-    claude_mcp_config: Path | None = Field(None, description="passed on as --mcp-config")
+    claude_bin: str = Field("claude", description="the Claude CLI: looked for on PATH, then beside hmem")
+    claude_mcp_config: Path | None = Field(
+        None, description="passed on as --mcp-config; no other MCP servers are started"
+    )
     claude_allowed_tools: str | None = Field(
-        None, description="passed on as --allowedTools; none: no built-in tools at all"
+        None,
+        description="passed on as --allowedTools; none: no tools at all. Built-in tools must be named, and Read stays denied",
     )
     claude_base_prompt_file: Path | None = Field(
-        None, description="rules ahead of the memory, in place of ours (an empty file: none)"
+        None, description="rules ahead of the memory, in place of dispatcher/prompt/base.md; an empty file: none"
     )
-    claude_env: str = Field("", description="further environment variables that the CLI may see, comma-separated")
+    claude_env: str = Field("", description="further environment variables that the CLI may see, with commas")
 
-    memory_mcp: bool = Field(False, description="Claude gets this chat's memory as MCP tools")
-    memory_mcp_add: bool = Field(False, description="among them memory_add, which writes")
+    memory_mcp: bool = Field(False, description="give Claude this chat's memory as MCP tools (docs/mcp.md)")
+    memory_mcp_add: bool = Field(
+        False, description="with MEMORY_MCP: also memory_add, by which Claude writes facts, goals and preferences"
+    )
 
     session_mode: Literal["resume", "replay"] = Field(
-        "resume", description="continue the Claude session, or start afresh each time with the recent turns as text"
+        "resume",
+        description="resume: continue the Claude session; replay: start afresh each time, with the recent turns as text inside the budget",
     )
     recall_placement: Literal["system", "message"] = Field(
-        "system", description="where recalled lines go: into the system prompt, or ahead of the message"
+        "system",
+        description="where recalled lines go: system prompt, or message (ahead of it: a resumed session keeps its prompt cache)",
     )
-    session_ttl: int = Field(14_400, ge=1, description="life of a Claude session between two messages, in seconds")
-    task_timeout: float = Field(600.0, gt=0, description="limit of one answer, in seconds")
+    session_ttl: int = Field(14_400, ge=1, description="life of a Claude session after its last answer, in seconds")
+    task_timeout: float = Field(
+        600.0, gt=0, description="limit of one answer, in seconds; with h-cli's bot 280, since it waits 300"
+    )
     stop_timeout: float = Field(
-        600.0, ge=0, description="seconds that running tasks get after a stop, before they go back to the queue"
+        600.0, ge=0, description="seconds that running answers get after a stop, before they go back to the queue"
     )
     task_bytes: int = Field(
         262_144,
         ge=1_024,
         le=16_777_216,
-        description="bytes of the largest task (a message with all about it) that is taken",
+        description="bytes of the largest task (a message with all about it) that is taken; a larger one is refused in a sentence",
     )
-    max_concurrent_tasks: int = Field(3, ge=1, le=64, description="answers in the making at once")
+    max_concurrent_tasks: int = Field(
+        3, ge=1, le=64, description="answers in the making at once; within a chat always one"
+    )
 
     medium_url: str | None = Field(
         None,
-        description="SQL store of the day, as an SQLAlchemy URL; unset: SQLite in HMEM_STATE_DIR; none: no memory by day",
+        description="the SQL store of the day, postgresql://user:password@host/database; unset: SQLite in HMEM_STATE_DIR; none: nothing by day",
         repr=False,
     )
     medium_days: float = Field(
-        7.0, gt=0, description="days for which turns stay in the medium store, and until they are in a release"
+        7.0, gt=0, description="days for which turns stay in the store of the day; and until they are in the release"
     )
     dreamer_interval: float = Field(30.0, gt=0, description="seconds between two rounds of consolidation")
     session_summaries: Literal["extractive", "ollama", "claude"] = Field(
-        "extractive", description="who sums up a session that has grown too long; ollama takes SUMMARY_MODEL"
+        "extractive",
+        description="who sums up a session that has grown too long: extractive (its own sentences), ollama (SUMMARY_MODEL) or claude",
     )
     session_tokens: int = Field(
-        50_000, ge=1, description="size of a conversation, in tokens of 4 characters, from which a new session begins"
+        50_000,
+        ge=1,
+        description="size of a conversation, in tokens of 4 characters, from which it is summed up and a new session begins",
     )
 
-    telegram_bot_token: SecretStr | None = Field(None, description="of @BotFather; hmem telegram needs it")
+    telegram_bot_token: SecretStr | None = Field(
+        None, description="the token that @BotFather gave you; hmem telegram needs it"
+    )
     telegram_api_url: str = Field("https://api.telegram.org", description="the Bot API server")
-    allowed_chats: str = Field("", description="chat ids that the bot answers, comma-separated; empty: nobody")
+    allowed_chats: str = Field(
+        "", description="ids of the chats that the bot answers, with commas (groups are negative); empty: nobody"
+    )
     owners: str = Field(
         "",
-        description="user ids with an owner's rights in groups and /stats of all chats, comma-separated; empty: nobody",
+        description="user ids with an owner's rights in groups and /stats of all chats, with commas; the same for bot and dispatcher",
     )
-    queue_limit: int = Field(100, ge=1, description="queued tasks from which the bot takes no more")
-    chat_queue_limit: int = Field(
-        10, ge=1, description="unanswered messages of one chat from which the bot takes no more"
+    queue_limit: int = Field(
+        100, ge=1, description="queued messages of all chats from which the bot takes no more, and says so"
+    )
+    chat_queue_limit: int = Field(10, ge=1, description="the same for the unanswered messages of one chat")
+
+    metrics_listen: str = Field(
+        "", description="address and port of the figures for Prometheus, such as 127.0.0.1:9464; empty: none"
     )
 
-    metrics_listen: str = Field("", description="address and port of the Prometheus endpoint; empty: none")
-
-    chat_timezone: str = Field("UTC", description="time zone of dates in text")
-    remind_at: ClockTime = Field("18:00", description="time of day of reminders, the day before a deadline")
+    chat_timezone: str = Field(
+        "UTC", description="time zone of all times that people see or write, and of the days of /stats"
+    )
+    remind_at: ClockTime = Field(
+        "18:00", description="when a chat is reminded of a goal on the day before its deadline, in CHAT_TIMEZONE"
+    )
     log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="least level that is logged")
     hmem_crash_at: str | None = Field(None, description="for tests: the point at which the process kills itself")
     log_json: bool = Field(False, description="log lines as JSON")
@@ -193,15 +246,12 @@ class Settings(BaseSettings):
     @field_validator("chat_timezone")
     @classmethod
     def _known_zone(cls, value: str) -> str:
-        return known_zone(value)
+        return values.known_zone(value)
 
     @field_validator("medium_url")
     @classmethod
     def _known_store(cls, value: str | None) -> str | None:
-        scheme = (value or "").partition("://")[0].partition("+")[0].strip().lower()
-        if scheme not in ("", "none", "sqlite", "postgresql", "postgres"):
-            raise ValueError("write it like postgresql://user:password@host/database, or none")
-        return value
+        return values.store_url(value)
 
     @field_validator("result_hmac_key", "telegram_bot_token", "qdrant_api_key", mode="before")
     @classmethod
@@ -211,15 +261,7 @@ class Settings(BaseSettings):
     @field_validator("redis_url", "redis_admin_url", "redis_stack_url")
     @classmethod
     def _readable_url(cls, value: str | None) -> str | None:
-        from redis.connection import parse_url
-
-        try:
-            if value is None:
-                return None
-            parse_url(value)  # type: ignore[no-untyped-call]
-        except ValueError as error:
-            raise ValueError("write it like redis://127.0.0.1:6379/0") from error
-        return value
+        return None if value is None else values.redis_url(value)
 
     @field_validator("allowed_chats", "owners", mode="before")
     @classmethod
@@ -231,20 +273,12 @@ class Settings(BaseSettings):
     @field_validator("allowed_chats")
     @classmethod
     def _chat_ids(cls, value: str) -> str:
-        wrong = [
-            one.strip() for one in value.split(",") if one.strip() and not re.fullmatch(r"-?[0-9]{1,19}", one.strip())
-        ]
-        if wrong:
-            raise ValueError(f"{wrong[0]!r} is no chat id; write numbers with commas, such as 9912,-1001234")
-        return value
+        return values.chat_ids(value)
 
     @field_validator("owners")
     @classmethod
     def _user_ids(cls, value: str) -> str:
-        for one in filter(None, map(str.strip, value.split(","))):
-            if not is_person(one):
-                raise ValueError(f"{one!r} is no person's number; write user ids with commas, such as 9912,31337")
-        return value
+        return values.user_ids(value)
 
     @field_validator("metrics_listen")
     @classmethod
@@ -256,14 +290,8 @@ class Settings(BaseSettings):
     @field_validator("ollama_url", "telegram_api_url", "qdrant_url")
     @classmethod
     def _http_url(cls, value: str | None, info: ValidationInfo) -> str | None:
-        if value is None:
-            return None
-        parts = urlsplit(value)  # a wrong port raises here or in the next line
-        if parts.scheme not in ("http", "https") or not parts.hostname or (parts.port or 1) < 1:
-            raise ValueError(
-                f"write it like {cls.model_fields[str(info.field_name)].default or 'http://127.0.0.1:6333'}"
-            )
-        return value
+        example = cls.model_fields[str(info.field_name)].default or "http://127.0.0.1:6333"
+        return None if value is None else values.http_url(value, example)
 
     @field_validator(
         "hmem_memory_dir",
@@ -302,7 +330,7 @@ class Settings(BaseSettings):
     def remote_target(self) -> str | None:
         """`[user@]host:path` if releases go to another host."""
         target = self.publish_target
-        return target if target and names_a_host(target) else None
+        return target if target and values.names_a_host(target) else None
 
     @property
     def target_dir(self) -> Path:
@@ -335,45 +363,6 @@ class Settings(BaseSettings):
         file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003
     ) -> tuple[PydanticBaseSettingsSource, ...]:
         return init_settings, env_settings, CredentialsSource(settings_cls), FileSource(settings_cls)
-
-
-class FileSource(TomlSource):
-    """The settings file."""
-
-    def __call__(self) -> dict[str, Any]:
-        path = settings_file()
-        if path is None:
-            return {}
-        try:
-            with path.open("rb") as file:
-                refuse_changeable(f"The settings file {path}", os.fstat(file.fileno()))
-                content = file.read()
-        except OSError as error:
-            raise SettingsError(f"The settings file {path} cannot be read: {error}. Mend or remove it.") from error
-        return self.values(f"The settings file {path}", content)
-
-
-def settings_file() -> Path | None:
-    """The file that settings are read from, if there is one."""
-    named = os.environ.get("HMEM_CONFIG")
-    return Path(named) if named else DEFAULT_CONFIG if DEFAULT_CONFIG.exists() else None
-
-
-def is_person(user: str) -> bool:
-    """Whether a user id is that of one person: a number above zero, and none of Telegram's shared accounts."""
-    return bool(re.fullmatch(r"[1-9][0-9]{0,18}", user)) and user not in SHARED_ACCOUNTS
-
-
-def secrets_in_file(settings: Settings) -> list[str]:
-    """Which of them the settings file holds."""
-    path = settings_file()
-    there = tomllib.loads(path.read_text(encoding="utf-8")) if path else {}
-    return [name for name in secrets_of(settings) if name in there]
-
-
-def names_a_host(place: str) -> bool:
-    """Whether a place is `[user@]host:path`, as rsync reads it: a colon before the first slash."""
-    return ":" in place.split("/")[0]
 
 
 def setting_names() -> list[str]:

@@ -27,7 +27,7 @@ class TomlSource(PydanticBaseSettingsSource):
         known = {name.upper(): name for name in self.settings_cls.model_fields}
         if unknown := sorted(set(values) - set(known)):
             raise SettingsError(
-                f"{place}: unknown setting {', '.join(unknown)}. The README lists the names (in capitals)."
+                f"{place}: unknown setting {', '.join(unknown)}. docs/settings.md lists the names (in capitals)."
             )
         return {known[name]: value for name, value in values.items()}
 

@@ -84,7 +84,7 @@ class Weights:
     """The ranking's parameters. The first three weigh signals of 0 to 1 over all items of the chat; the rest is added to that.
 
     Rounded from weights fitted on five conversations of LoCoMo, each by the other four, and kept only where stand-ins for other kinds of talk did
-    not suffer: without names, short chats, long answers, short messages between long unrelated answers. ARCHITECTURE.md has the experiments.
+    not suffer: without names, short chats, long answers, short messages between long unrelated answers. docs/measurements.md has the experiments.
     """
 
     #: BM25 of the item with its neighbours: words carry short chats.

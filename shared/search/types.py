@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from shared.ranking.injection import Evidence
     from shared.ranking.scoring import Array
     from shared.search.day_items import DayItems
-    from shared.search.lexical import Chunk
+    from shared.turns.chunk import Chunk
     from shared.turns.speakers import Speaker
 
 #: The unit vector of a query, shape (dimensions,), as the day embeds; None while its embedder is unavailable.

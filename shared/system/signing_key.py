@@ -11,7 +11,7 @@ from shared.errors import SettingsError
 SHORTEST = 16
 #: Different characters that a secret has at least: `xxxxxxxxxxxxxxxx` is none.
 _FEWEST = 6
-#: What stands in examples, ours (README.md, deploy/hmem.toml) and others', in place of a secret.
+#: What stands in examples, ours (docs/install.md, deploy/hmem.toml) and others', in place of a secret.
 _PLACEHOLDER = re.compile(
     r"that your bot verifies|openssl rand|hex digits|placeholder|change[ _-]?(me|this|it)\b|<.*>|\$\{|\.\.\."
     r"|\byour[ _-](\w+[ _-])?(secret|key|password)|(secret|key|password)[ _-](goes[ _-])?here",

@@ -1,6 +1,7 @@
-"""Who may do what in Redis, one table: `deploy/redis-users.acl` and the tables in `deploy/README.md` are made from it.
+"""Who may do what in Redis, one table: `deploy/redis-users.acl` and the tables of `docs/redis-keys.md` are made from it.
 
-To add a key: its `Key` and its name in `keys.py`, a line here for each user that uses it, then `.venv/bin/python scripts/redis_users.py`.
+To add a key: its `Key` and its name in `keys.py`, a line here for each user that uses it, then `.venv/bin/python scripts/redis_users.py`
+and `scripts/docs`.
 `hmem doctor` asks for what the dispatcher has here; `tests/end_to_end/test_redis_rights.py` tries every command of Redis against it.
 """
 

@@ -213,13 +213,10 @@ def test_the_administrator_has_no_key() -> None:
     assert not admin.selectors
 
 
-def test_file_and_document_are_what_the_table_makes() -> None:
+def test_the_file_is_what_the_table_makes() -> None:
+    """docs/redis-keys.md is compared in tests/docs/test_documents.py."""
     made = runpy.run_path(str(REPOSITORY / "scripts" / "redis_users.py"))
-    for path, expected in (
-        (made["ACL"], made["acl"]()),
-        (made["DOCUMENT"], made["document"](made["DOCUMENT"].read_text("utf-8"))),
-    ):
-        assert path.read_text("utf-8") == expected, "run .venv/bin/python scripts/redis_users.py"
+    assert made["ACL"].read_text("utf-8") == made["acl"](), "run .venv/bin/python scripts/redis_users.py"
 
 
 def test_every_key_has_a_user_and_every_right_a_key() -> None:
@@ -230,9 +227,9 @@ def test_every_key_has_a_user_and_every_right_a_key() -> None:
 
 
 def test_the_key_tables_name_those_who_may_write_and_read() -> None:
-    """In keys.py and in ARCHITECTURE.md; the owner, who may read everything, is not named as a reader."""
-    architecture = (REPOSITORY / "ARCHITECTURE.md").read_text(encoding="utf-8")
-    rows = {cells[0].strip(" `").replace("\\|", "|"): cells for line in architecture.splitlines() if line.startswith("| `hcli:")
+    """In keys.py and in docs/redis-keys.md; the owner, who may read everything, is not named as a reader."""
+    document = (REPOSITORY / "docs" / "redis-keys.md").read_text(encoding="utf-8")
+    rows = {cells[0].strip(" `").replace("\\|", "|"): cells for line in document.splitlines() if line.startswith("| `hcli:")
             for cells in [re.split(r"(?<!\\)\|", line.strip("|"))]}  # fmt: skip
     for key in KEYS:
         pattern = re.sub(r"\{.*", "*", key.pattern)

@@ -96,7 +96,7 @@ def installed(tmp_path: Path, admin: Redis, guarded: Guarded) -> Iterator[World]
 
 
 def refusals(admin: Redis) -> list[Any]:
-    """What Redis refused, but for the client library's introduction (deploy/README.md)."""
+    """What Redis refused, but for the client library's introduction (docs/redis-keys.md)."""
     log: Any = admin.acl_log(1000)
     return [entry for entry in log if b"setinfo" not in str(entry["object"]).lower().encode()]
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from dispatcher.health.findings import Fault, Finding, Setup, ok, problem, warning
 from shared.config.ownership import OURS, refuse_unsafe, user_name
-from shared.config.settings import secrets_in_file, settings_file
+from shared.config.settings_file import secrets_in_file, settings_file
 from shared.errors import SettingsError
 from shared.system.signing_key import signing_key
 
@@ -115,7 +115,7 @@ def check_disk(setup: Setup) -> Finding:
             findings.append(_room(setup, path))
     if not findings:
         return warning(
-            "None of our directories is there yet, so no disk was measured.", "Create them (README, Install)."
+            "None of our directories is there yet, so no disk was measured.", "Create them (docs/install.md)."
         )
     return max(findings, key=lambda found: ("ok", "warning", "problem").index(found.state))
 

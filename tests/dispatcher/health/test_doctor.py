@@ -167,8 +167,8 @@ def test_the_text_names_mark_fix_and_code(host: World) -> None:
     assert first[1].endswith("[10]")
 
 
-def test_every_code_of_the_doctor_is_in_the_architecture() -> None:
-    text = (REPOSITORY / "ARCHITECTURE.md").read_text(encoding="utf-8")
+def test_every_code_of_the_doctor_is_in_the_documents() -> None:
+    text = (REPOSITORY / "docs" / "exit-codes.md").read_text(encoding="utf-8")
     rows = dict(re.findall(r"^\| (\d+) \| ([a-z ]+) \|", text, re.MULTILINE))
     assert {int(code): label for code, label in rows.items()} == {int(fault): fault.label for fault in Fault}
     assert not {int(fault) for fault in Fault} & set(exit_codes())

@@ -114,7 +114,7 @@ def test_what_the_owner_links_is_followed(light: World) -> None:
 
 @pytest.mark.parametrize(("umask", "sound"), [("022", True), ("077", True), ("000", False)])
 def test_incoming_may_have_been_made_by_hand(light: World, umask: str, *, sound: bool) -> None:
-    """As deploy/two-hosts.md has it."""
+    """As docs/two-hosts.md has it."""
     incoming = light.memory_dir / "incoming"
     subprocess.run(["sh", "-c", f"umask {umask} && mkdir -p {incoming}"], check=True)
     receiver = Receiver(light.settings(), light.memory_dir)

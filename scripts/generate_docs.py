@@ -1,0 +1,269 @@
+"""Make the pages of docs/ that follow from the code: commands, settings, Redis keys and exit codes.
+
+scripts/docs          writes them
+scripts/docs --check  says which of them differ from the code, and ends with 1
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+import textwrap
+from collections.abc import Callable, Iterator
+from enum import Enum
+from pathlib import Path
+from types import NoneType
+from typing import Any, Literal, get_args, get_origin
+
+import typer.main
+from pydantic import SecretStr
+from pydantic.fields import FieldInfo
+
+from dispatcher.cli.main import app as hmem
+from dispatcher.health.findings import Fault
+from nightly.cli.main import app as hmem_night
+from scripts import redis_users
+from shared.config.clock_time import ClockTime
+from shared.config.settings import Settings
+from shared.errors import exit_codes, explanations
+from shared.wire.keys import KEYS
+
+ROOT = Path(__file__).parent.parent
+MADE = "<!-- Made by scripts/docs from {source}. Do not edit: change the code, then run scripts/docs. -->"
+
+
+def page(title: str, source: str, *blocks: str) -> str:
+    return "\n\n".join([f"# {title}", MADE.format(source=source), *blocks]) + "\n"
+
+
+def table(*rows: tuple[str, ...]) -> str:
+    """Markdown; the first row is the head. A bar inside a cell is escaped."""
+    lines = [f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in row)} |" for row in rows]
+    lines.insert(1, "|" + "---|" * len(rows[0]))
+    return "\n".join(lines)
+
+
+# ── commands ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def commands() -> str:
+    """Every command of both programs, with its arguments and options."""
+    blocks = [
+        "`--help` after any command prints the same. `--json` prints one JSON document on standard output in place of text. A chat id\n"
+        "below zero needs `--` ahead of it, or `--chat=-100`. Each command ends with 0, or with one of the [exit codes](exit-codes.md).\n"
+        "The scripts of the checkout: [CONTRIBUTING.md](../CONTRIBUTING.md#scripts).",
+    ]
+    programs = (("hmem", hmem, "of the day host"), ("hmem-night", hmem_night, "of the night host"))
+    for name, app, where in programs:
+        found = list(leaves(typer.main.get_command(app), name))
+        rows = [(f"[`{path}`](#{anchor(path)})", summary(command.help)) for path, command in found]
+        blocks += [f"## Commands {where}", table(("command", "what it does"), *rows)]
+        for path, command in found:
+            blocks += [f"### {path}", *described(path, command)]
+    return page("Commands", "the typer apps in dispatcher/cli and nightly/cli", *blocks)
+
+
+def leaves(command: Any, name: str) -> Iterator[tuple[str, Any]]:
+    """Every command that does something, by its full name; groups are opened."""
+    inner = getattr(command, "commands", None)
+    if inner is None:
+        yield name, command
+    for short, below in sorted((inner or {}).items()):
+        yield from leaves(below, f"{name} {short}")
+
+
+def described(path: str, command: Any) -> Iterator[str]:
+    shown = [one for one in command.params if not one.hidden]
+    arguments = [one for one in shown if one.param_type_name == "argument"]
+    words = [path, *map(placeholder, arguments), *(["[OPTIONS]"] if len(arguments) < len(shown) else [])]
+    yield f"```\n{' '.join(words)}\n```"
+    yield wrapped(one_line(command.help))
+    if shown:
+        yield table(("argument or option", "default", "meaning"), *map(parameter_row, shown))
+
+
+def placeholder(argument: Any) -> str:
+    name = str(argument.metavar or argument.name.upper() + ("…" if argument.nargs == -1 else ""))
+    return name if argument.required or name.startswith("[") else f"[{name}]"
+
+
+def parameter_row(one: Any) -> tuple[str, str, str]:
+    choices = getattr(one.type_descriptor, "choices", None)
+    meaning = one_line(one.help) + (
+        f" One of {', '.join(f'`{choice.value}`' for choice in choices)}." if choices else ""
+    )
+    if one.param_type_name == "argument":
+        return f"`{placeholder(one).strip('[]')}`", "" if one.required else "optional", meaning
+    names = ", ".join(f"`{name}`" for name in one.opts)
+    if one.required:
+        return names, "required", meaning
+    default = one.default.value if isinstance(one.default, Enum) else one.default
+    plain = default is None or default is False or default == ""
+    return names, "" if plain else f"`{default:g}`" if isinstance(default, float) else f"`{default}`", meaning
+
+
+def summary(text: str | None) -> str:
+    return one_line((text or "").partition("\n\n")[0])
+
+
+def one_line(text: str | None) -> str:
+    return " ".join((text or "").split())
+
+
+def wrapped(text: str) -> str:
+    """Lines of Markdown; a table stays as it is."""
+    lines = [
+        line if line.startswith("|") else textwrap.fill(line, 140, break_long_words=False, break_on_hyphens=False)
+        for line in text.splitlines()
+    ]
+    return "\n".join(lines)
+
+
+def anchor(heading: str) -> str:
+    """As GitHub makes it."""
+    return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+
+
+# ── settings ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+FROM_ENVIRONMENT = (
+    ("`HMEM_CONFIG`", "path", "`/etc/hmem/hmem.toml` if it exists", "the settings file"),
+    ("`HMEM_CREDENTIALS`", "path or `fd:0`", "systemd's `$CREDENTIALS_DIRECTORY/hmem.toml`, else `owner.toml` (`hmem`) or `night.toml` "
+     "(`hmem-night`) in `/etc/hmem/secrets/`, where that can be read",
+     "a file of the same form for secrets; `fd:0` is an open descriptor, read once and closed"),
+)  # fmt: skip
+
+
+def settings() -> str:
+    """Every setting with its type, default and meaning."""
+    rows = [
+        (f"`{name.upper()}`", kind(field), shown_default(field), field.description or "")
+        for name, field in Settings.model_fields.items()
+    ]
+    return page(
+        "Settings", "shared/config/settings.py",
+        "Read once at the start: from the environment, from the credentials file, from the settings file; what comes first wins. Both files are\n"
+        "flat TOML with the names below ([deploy/hmem.toml](../deploy/hmem.toml) holds every name with its default). An unknown name in a file is\n"
+        "refused, and so is a file that others than its owner may write. A command that root starts goes on as the user whose directory it works in.",
+        "Two names are read from the environment alone:",
+        table(("name", "type", "default", "meaning"), *FROM_ENVIRONMENT),
+        "All others:",
+        table(("name", "type", "default", "meaning"), *rows),
+    )  # fmt: skip
+
+
+KINDS = {
+    str: "text",
+    Path: "path",
+    int: "whole number",
+    float: "number",
+    bool: "`true` or `false`",
+    SecretStr: "secret",
+}
+
+
+def kind(field: FieldInfo) -> str:
+    """The type as an owner would write it, with its bounds."""
+    if field.annotation is ClockTime or any(one in field.metadata for one in getattr(ClockTime, "__metadata__", ())):
+        return "time of day"
+    types = [one for one in get_args(field.annotation) if one is not NoneType] or [field.annotation]
+    if get_origin(field.annotation) is Literal:
+        return ", ".join(f"`{value}`" for value in get_args(field.annotation))
+    least = next((one.ge for one in field.metadata if hasattr(one, "ge")), None)
+    above = next((one.gt for one in field.metadata if hasattr(one, "gt")), None)
+    most = next((one.le for one in field.metadata if hasattr(one, "le")), None)
+    bounds = "" if least is None else f", {least:,} to {most:,}" if most is not None else f", {least:g} or more"
+    return KINDS[types[0]] + (f", above {above}" if above is not None else bounds)
+
+
+def shown_default(field: FieldInfo) -> str:
+    if field.default is None:
+        return "unset"
+    if field.default == "":
+        return "empty"
+    text = str(field.default).lower() if isinstance(field.default, bool) else field.default
+    return f"`{text:g}`" if isinstance(text, float) else f"`{text}`"
+
+
+# ── Redis ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def redis_keys() -> str:
+    """Every key, and what each Redis user may do to it."""
+    rows = [(f"`{key.pattern}`", key.type, key.content, key.writer, key.reader, key.expiry) for key in KEYS]
+    return page(
+        "Redis keys and users", "shared/wire/keys.py and shared/wire/users.py",
+        "The keys up to `hcli:teach:{chat_id}` are shared with h-cli's programs, the others (`hcli:mem:…`) are ours. Writers (and those who\n"
+        "delete) and readers are Redis users. `owner` may read every key. `hmem forget` reads all of `hcli:*`, and removes of what it covers turns,\n"
+        "tasks, results, dead letters, tags, outbox, the bot's records, unconsolidated ids and sessions.",
+        table(("key", "type", "content", "writer", "reader", "expiry"), *rows),
+        "## Redis users",
+        "[deploy/redis-users.acl](../deploy/redis-users.acl) has one user for each part, with the commands and keys that the part uses and no\n"
+        "others; a test tries every command of Redis for every user. In the file, a line's last parts in parentheses mean: these commands on\n"
+        "these keys; `%R~` is reading only, `%W~` writing only. `default` is off. `deploy/new-secrets` fills in the hashes of fresh passwords;\n"
+        "without that Redis refuses the file. `admin` is for `REDIS_ADMIN_URL` where you run `hmem forget`, and for nothing else. `hcli-bot` and\n"
+        "`hcli-dispatcher` are for h-cli's programs; where you have none, take their lines out.",
+        wrapped(redis_users.tables().strip()),
+        "### Vectors on Redis",
+        "A Redis without the search module refuses a file that names its commands, so they are not in it. With `NIGHT_INDEXES=redis` (Redis 8 or\n"
+        "Redis Stack) add them to the users' lines; for another `INDEX_NAME` print them by `scripts/redis_users.py --vectors NAME`. They are from\n"
+        "the documentation; no such server was at hand.",
+        f"```\n{redis_users.additions('hmem')}```",
+        "Redis 7.2 and newer log a refused `CLIENT SETINFO` at each connection in `ACL LOG`: the client library introduces itself, 7.0 does not\n"
+        "know the command, and so the file cannot allow it. It does no harm.",
+    )  # fmt: skip
+
+
+# ── exit codes ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def codes() -> str:
+    """Every exit code: what happened and what to do."""
+    errors = [(str(code), f"`{exit_codes()[code]}`", *texts) for code, texts in sorted(explanations().items())]
+    faults = [(str(int(fault)), fault.label, fault.meaning, fault.remedy) for fault in Fault]
+    return page(
+        "Exit codes", "shared/errors.py and dispatcher/health/findings.py",
+        "0 is done. 1 is a defect of ours, with a traceback (or `scripts/nightly.sh` without `.venv`). 2 is wrong usage. 130 is Ctrl-C.",
+        table(("code", "name", "what happened", "what to do"), *errors),
+        "`hmem status` ends with 42 or 43 when nobody answers, else with 21 when memory is stale. `hmem-night status` ends with 15 when the\n"
+        "night's directory cannot be written, else with 14 when a look at the archive (its newest 64 MiB, and the end of every other file) finds\n"
+        "damage. For cron and systemd 75 is no failure.",
+        "## Codes of hmem doctor",
+        "`hmem doctor` ends with the code of its first problem, in the order of its lines; warnings and skipped checks do not count. It uses the\n"
+        "codes above where one fits, and these where none does:",
+        table(("code", "fault", "what it means", "what to do"), *faults),
+    )  # fmt: skip
+
+
+PAGES: dict[str, Callable[[], str]] = {
+    "docs/commands.md": commands,
+    "docs/settings.md": settings,
+    "docs/redis-keys.md": redis_keys,
+    "docs/exit-codes.md": codes,
+}
+
+
+def outdated(root: Path) -> list[str]:
+    """Pages that differ from what the code says, or are missing."""
+    return [
+        name
+        for name, make in PAGES.items()
+        if not (root / name).is_file() or (root / name).read_text("utf-8") != make()
+    ]
+
+
+def main() -> None:
+    if sys.argv[1:] == ["--check"]:
+        old = outdated(ROOT)
+        for name in old:
+            print(f"{name} is not up to date: run scripts/docs", file=sys.stderr)
+        raise SystemExit(bool(old))
+    if sys.argv[1:]:
+        raise SystemExit(__doc__)
+    (ROOT / "docs").mkdir(exist_ok=True)
+    for name, make in PAGES.items():
+        (ROOT / name).write_text(make(), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
