@@ -186,7 +186,7 @@ def _prune(night: Night) -> tuple[list[int], str | None]:
     try:
         while (held := night.target.prune()) and time.monotonic() < deadline:
             time.sleep(publish.SERVED_POLL_SECONDS)
-    except HmemError as error:  # an older day host, or one that is away: memory is published all the same
+    except HmemError as error:  # the day host is unreachable: memory is published all the same
         return [], str(error)
     return held, None
 

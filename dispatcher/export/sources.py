@@ -21,9 +21,9 @@ from dispatcher.forget.layers.redis import RedisLayer
 from shared.config.credentials import for_child
 from shared.config.settings import Settings
 from shared.errors import InvalidInput, ReleaseRefused, StorageError
+from shared.release.integrity import open_closed
 from shared.release.manifest import LEXICAL, parts_of
 from shared.release.parts import part_files
-from shared.search.lexical import open_part
 from shared.system.command import translate
 from shared.system.export_folder import bare_line
 from shared.system.files import safe_name
@@ -190,7 +190,7 @@ def _from_release(release: OpenRelease, found: Gathered, known: set[str]) -> boo
         raise ReleaseRefused(release.text_missing)
     sql = f"SELECT {COLUMNS} FROM chunks WHERE chat_id = ? ORDER BY exchange, role, passage"  # noqa: S608 - constants
     for part in part_files(parts_of(release.path, LEXICAL)):  # all passages of a turn are in one
-        with closing(open_part(part)) as connection:
+        with closing(open_closed(part)) as connection:
             chunks = [chunk_of(row) for row in connection.execute(sql, (found.chat_id,))]
         for _, group in groupby(chunks, key=lambda chunk: chunk.turn_ids):
             first, *more = group

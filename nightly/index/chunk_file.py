@@ -57,14 +57,7 @@ def write_columns(folder: Path, columns: Columns) -> None:
 
 
 def read_columns(folder: Path) -> Columns:
-    """Of a night that was begun before they were written they are made from the chunks."""
-    if (folder / COLUMNS).exists():
-        return Columns(**orjson.loads((folder / COLUMNS).read_bytes()))
-    columns = Columns()
-    with (folder / CHUNKS).open("rb") as handle:
-        for line in handle:
-            columns.add(_parse(line)[0], line)
-    return columns
+    return Columns(**orjson.loads((folder / COLUMNS).read_bytes()))
 
 
 def read_chunks(folder: Path, rows: Container[int] | None = None) -> Iterator[tuple[Chunk, str]]:

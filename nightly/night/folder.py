@@ -63,7 +63,7 @@ class Night:
     @property
     def rebuild(self) -> bool:
         """Whether the release is to be built even if the one in use holds the whole archive (a backfill)."""
-        return bool(self.state.get("rebuild", False))
+        return bool(self.state["rebuild"])
 
     @property
     def archive_dir(self) -> Path:

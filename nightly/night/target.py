@@ -145,14 +145,14 @@ class SshTarget:
     def bring(self, stage: Path, run: int, *, accept: bool) -> Brought:
         answer = self._ask("begin", run)
         attempt = answer["attempt"]
-        base = f"{self._beside}{run}.{attempt}.base" if answer.get("base") else None  # an older day host lays none
+        base = f"{self._beside}{run}.{attempt}.base" if answer["base"] else None
         moved = transfer(stage, f"{self._incoming}{run}.{attempt}/", self._rsh, base)
         sealed = sha256_file(stage / MANIFEST)  # what the transfer's key has written meanwhile is not taken for it
         return Brought(self._ask("verify", run, attempt, sealed, *(["accept"] if accept else [])), moved)
 
     def switch(self, run: int, token: int) -> tuple[int | None, str | None]:
         answer = self._ask("switch", run, token)
-        return answer["pinned"], answer.get("alias")
+        return answer["pinned"], answer["alias"]
 
     def rollback(self, run: int) -> None:
         self._ask("rollback", run)
@@ -163,9 +163,9 @@ class SshTarget:
 
     def served(self) -> list[str]:
         answer = self._ask("begin")
-        if answer.get("served") is None:
+        if answer["served"] is None:
             raise ReleaseRefused(
-                "The day host cannot tell which indexes its releases read: it is older than this program, or a release there is damaged."
+                "The day host cannot tell which indexes its releases read: a release there is damaged."
             )
         served: list[str] = answer["served"]
         return served

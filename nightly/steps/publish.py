@@ -36,7 +36,7 @@ def run(night: Night, out: Path) -> dict[str, Any]:
     stage = out / "release"
     _gather(night, stage)
     manifest = seal(stage, _manifest(night))
-    _refuse_what_was_not_proven(manifest, night.result("build").get("proven", {}))
+    _refuse_what_was_not_proven(manifest, night.result("build")["proven"])
     current, brought = night.target.current(), Brought({})
     if current is None or current.run != night.run:
         refuse_unless_descendant(manifest, current)  # before the transfer; the day host asks again
@@ -105,8 +105,8 @@ def _manifest(night: Night) -> Manifest:
         chunks_per_chat=chunks["chunks_per_chat"],
         forgotten_per_chat=chunks["forgotten_per_chat"],
         tombstones=chunks["tombstones"],
-        originals=chunks.get("originals", {}),
-        erasing=chunks.get("erasing", []),
+        originals=chunks["originals"],
+        erasing=chunks["erasing"],
         ledger=whole_ledger(night.result("archive")["ledger"], chunks, built, embedded),
         summary_model=summaries.get("model"),
     )

@@ -6,7 +6,7 @@
     verify RUN ATTEMPT [SHA256] [accept]    takes it over into files of our own, hashed on the way (takeover.py), refuses what may not follow
                                    the current release, tries it out, compares what is found in it with what is found in the current one
                                    (shared/delivery/gate.py), renames it into releases/; the hash is that of the manifest which the night has sealed;
-                                   attempt 0 re-hashes releases/<run> where it stands
+                                   attempt 0, without a hash, proves releases/<run> where it stands
     switch RUN TOKEN               points `current` at it, if the night that asks still holds the lease and the owner has not pinned another
     rollback RUN                   points `current` back at that release's parent, if it is current
     prune                          removes every release, and every copy on its way, from before something was forgotten for good
@@ -70,7 +70,7 @@ BASE_LIMIT_BYTES, BASE_ROOM = 50_000_000_000, 2.2
 
 _REQUEST = re.compile(
     r"(begin)(?: ([0-9]{1,9}))?"
-    r"|(verify) ([0-9]{1,9}) ([0-9]{1,12})( sha256:[0-9a-f]{64})?( accept)?"
+    r"|(verify) ([0-9]{1,9}) (?:(0)|([0-9]{1,12})( sha256:[0-9a-f]{64})( accept)?)"
     r"|(switch) ([0-9]{1,9}) ([0-9]{1,12})|(rollback) ([0-9]{1,9})|(prune)"
 )
 
@@ -159,7 +159,7 @@ class Receiver:
     def verify(self, run: int, attempt: int, *, sealed: str | None = None, accept: bool = False) -> dict[str, Any]:
         """The release under its name, ours, whole, allowed and tried; nothing is switched yet. Returns the gate's record (shared/delivery/gate.py).
 
-        `sealed`: the sha256 of the manifest that the night made; without it (an older night) whoever may write to incoming/ may bring another.
+        `sealed`: the sha256 of the manifest that the night made; without it whoever may write to incoming/ may bring another.
         `accept`: a recall that is far below the current release's is no reason to refuse.
         """
         if attempt == 0:

@@ -30,9 +30,9 @@ from shared.errors import ReleaseRefused
 from shared.release.shape import MOST_BYTES, check
 from shared.system.files import safe_name, sha256_bytes, sha256_file, write_atomic
 
-#: 1: no checksum of its own in the manifest. 2: no ranked items beside the texts. Manifests of these are still read, their indexes are not.
-#: 3: `lexical.sqlite` and `vectors.sqlite` of one part each; still read, so that an update takes no memory away and a rollback is possible.
-FORMAT_VERSION, OLDEST_READ = 4, 3
+#: Raise it when a release is laid out in another way. Manifests of earlier formats are still read, so that a night can follow them; the rest of
+#: such a release is not.
+FORMAT_VERSION = 4
 CHECKSUM = "checksum"
 MANIFEST = "manifest.json"
 LEXICAL = "lexical"
@@ -88,9 +88,6 @@ class Manifest:
 
     def to_json(self) -> bytes:
         record = asdict(self) | {"embedding": self.embedding.to_json() if self.embedding else None}
-        for name in ("originals", "erasing"):  # releases from before these fields were known hold none
-            if not record[name]:
-                del record[name]
         return _canonical(record | {CHECKSUM: sha256_bytes(_canonical(record))})
 
 
@@ -114,7 +111,7 @@ def read_manifest(release: Path) -> Manifest:
 def written_manifest(content: bytes, source: str) -> Manifest:
     """A manifest from the bytes of its file, which are those that this program writes; ReleaseRefused."""
     manifest = parse_manifest(content, source)
-    if manifest.format_version > 1 and content != manifest.to_json():
+    if content != manifest.to_json():
         raise ReleaseRefused(f"The manifest {source} is damaged (it is not as it was written). {_REPAIR}")
     return manifest
 
@@ -130,12 +127,12 @@ def parse_manifest(content: bytes, source: str) -> Manifest:
         )
     try:
         record = orjson.loads(content)
-        version, checksum = record["format_version"], record.pop(CHECKSUM, None)
+        version, checksum = record["format_version"], record.pop(CHECKSUM)
         if isinstance(version, int) and version > FORMAT_VERSION:
             raise ReleaseRefused(
                 f"{source} has format {version}, this program knows {FORMAT_VERSION}. Update hcli-memory on this host."
             )
-        if checksum != sha256_bytes(_canonical(record)) and not (version == 1 and checksum is None):
+        if checksum != sha256_bytes(_canonical(record)):
             raise ValueError("it does not fit its own checksum")
         _refuse_odd_fields(record, source)
         embedding = record["embedding"]

@@ -78,7 +78,7 @@ class _Embedding(_Strict):
 
 
 class _Ledger(_Strict):
-    """nightly/ledger.py; a manifest from before a field was known lacks it."""
+    """As nightly/ledger.py makes it; empty in a release that no night has made."""
 
     exported: _Count = 0
     new: _Count = 0
@@ -98,21 +98,21 @@ class _Shape(_Strict):
     format_version: Annotated[int, Field(ge=1)]
     run: _Run
     parent: _Run | None
-    created_at: _Moment = ""
+    created_at: _Moment
     segments: dict[str, _Hash]
-    originals: dict[str, _Hash] = {}
+    originals: dict[str, _Hash]
     chunker_version: _Count
     summary_version: _Count
     timezone: _Zone
     indexes: list[_Index]
     embedding: _Embedding | None
-    summary_model: _Word | None = None
+    summary_model: _Word | None
     turns_per_chat: _Counts
     chunks_per_chat: _Counts
     forgotten_per_chat: _Counts
     tombstones: dict[str, str]
-    erasing: list[str] = []
-    ledger: _Ledger = _Ledger()
+    erasing: list[str]
+    ledger: _Ledger
     files: dict[str, _File]
 
 

@@ -37,7 +37,7 @@ from shared.turns.speakers import Speaker, namesakes
 SCHEMA = """
 CREATE TABLE items (
   chat_no INTEGER PRIMARY KEY, chunk_ids BLOB NOT NULL, speakers BLOB NOT NULL, starts BLOB NOT NULL, lengths BLOB NOT NULL,
-  tokens BLOB NOT NULL, said_by BLOB NOT NULL, flags BLOB NOT NULL, users BLOB
+  tokens BLOB NOT NULL, said_by BLOB NOT NULL, flags BLOB NOT NULL, users BLOB NOT NULL
 );
 CREATE TABLE postings (
   chat_no INTEGER NOT NULL, term TEXT NOT NULL, ordinals BLOB NOT NULL, counts BLOB NOT NULL, PRIMARY KEY (chat_no, term)
@@ -152,7 +152,7 @@ def write_chat(connection: sqlite3.Connection, chat_no: int, entries: Sequence[A
         (
             chat_no,
             orjson.dumps([entry[0] for entry in entries]),
-            orjson.dumps([speaker[:2] for speaker in speakers]),  # as a program from before `users` reads it
+            orjson.dumps([speaker[:2] for speaker in speakers]),
             *(array.tobytes() for array in arrays),
             orjson.dumps([user for _, _, user in speakers]),
         ),
@@ -258,7 +258,7 @@ def read_rows(connection: sqlite3.Connection, chat_id: str, part: int = 0) -> Ch
     if any(len(array) != len(chunk_ids) for array in (starts, lengths, tokens, said_by, flags)):
         raise sqlite3.DatabaseError(f"the items of chat number {chat_no} are not whole")
     pairs = orjson.loads(speakers)
-    named = zip(pairs, orjson.loads(users) if users else [None] * len(pairs), strict=True)
+    named = zip(pairs, orjson.loads(users), strict=True)
     said = [(role, name, user) for (role, name), user in named]
     return ChatRows(part, chat_no, chunk_ids, said, starts, lengths, tokens, said_by, flags)
 

@@ -12,7 +12,7 @@ import sqlite3
 import threading
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, suppress
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -91,19 +91,6 @@ def _write_part(path: Path, rows: Iterable[tuple[Chunk, str]]) -> int:
         _write_items(connection, indexed, chats)
         connection.commit()
     return number
-
-
-def open_part(path: Path) -> sqlite3.Connection:
-    """A part to read from. In one of an earlier layout, of a release from before, nobody's id (1), and nobody's quote and forward (2) are known: its
-    tables are read as if it had them empty."""
-    connection = open_closed(path)
-    with suppress(sqlite3.DatabaseError):  # a damaged one says so when it is asked
-        there = {name for (name,) in connection.execute("SELECT name FROM pragma_table_info('chunks')")}
-        if missing := [f"NULL AS {name}" for name in ("user_id", "origin") if name not in there]:
-            connection.execute(f"CREATE TEMP VIEW chunks AS SELECT *, {', '.join(missing)} FROM main.chunks")  # noqa: S608 - constants
-        if "user_id" not in there:
-            connection.execute("CREATE TEMP VIEW items AS SELECT *, NULL AS users FROM main.items")
-    return connection
 
 
 def part_ids(path: Path) -> dict[str, list[str]]:
@@ -197,7 +184,7 @@ class LexicalIndex:
         paths = part_files(place)
         if not paths:
             raise sqlite3.OperationalError(f"{place} holds no part")
-        self._connections = [open_part(path) for path in paths]
+        self._connections = [open_closed(path) for path in paths]
         self._lock = threading.Lock()
         self._ranked: Ranked | None = None
         self._kept: LRUCache[str, Chunk] = LRUCache(CHUNKS_KEPT)

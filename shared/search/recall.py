@@ -19,8 +19,8 @@ from shared.config.settings import Settings
 from shared.errors import ReleaseRefused
 from shared.ranking.question import query_terms
 from shared.release.manifest import (
+    FORMAT_VERSION,
     LEXICAL,
-    OLDEST_READ,
     Manifest,
     parts_of,
     prove_file,
@@ -57,9 +57,9 @@ class OpenRelease:
         with ExitStack() as held:
             held.enter_context(reading(path))
             self.manifest: Manifest = read_manifest(path)
-            if self.manifest.format_version < OLDEST_READ:
+            if self.manifest.format_version != FORMAT_VERSION:
                 raise ReleaseRefused(
-                    f"Release {self.manifest.run} has format {self.manifest.format_version}; this program reads {OLDEST_READ} and newer. "
+                    f"Release {self.manifest.run} has format {self.manifest.format_version}; this program reads {FORMAT_VERSION}. "
                     "Run the night (hmem-night run): it builds the memory anew from the archive."
                 )
             self._lexical: LexicalIndex | None = None

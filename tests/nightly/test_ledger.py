@@ -194,16 +194,8 @@ def have_vectors_without_an_index(steps: dict[str, dict[str, Any]]) -> None:
     steps["build"]["indexes"] = []
 
 
-def come_from_an_older_program(steps: dict[str, dict[str, Any]]) -> None:
-    del steps["build"]["indexed"]
-
-
-def come_from_an_older_chunker(steps: dict[str, dict[str, Any]]) -> None:
-    del steps["chunk"]["accounts"]
-
-
 @pytest.mark.parametrize("tamper", [lose_a_chat, index_another_chat, trade_chunks, trade_vectors, drop_the_reason, lose_the_vectors_of_a_chat,
-                                    have_vectors_without_an_index, come_from_an_older_program, come_from_an_older_chunker])  # fmt: skip
+                                    have_vectors_without_an_index])  # fmt: skip
 def test_an_index_that_is_not_the_chunks_is_refused(tamper: Callable[[dict[str, Any]], None]) -> None:
     steps = results()
     tamper(steps)

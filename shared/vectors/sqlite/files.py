@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from shared.embedding.models import Vectors
     from shared.vectors.base import Corpus
 
-#: Raise it when the files are laid out in another way. 1 (a release's only part) is still read: `repeated` led to rows there, not to chunks.
-LAYOUT, OLDEST_READ = 2, 1
+#: Raise it when the files are laid out in another way.
+LAYOUT = 2
 BLOCK_ROWS = 1024
 STORED = np.dtype("<f2")
 
@@ -106,7 +106,7 @@ class _InPart:
     connection: sqlite3.Connection
     number: int
     count: int
-    repeated: Mapping[str, str | int]
+    repeated: Mapping[str, str]
 
 
 class VectorFile:
@@ -121,7 +121,7 @@ class VectorFile:
             for path in part_files(place):
                 self._parts[path] = open_closed(path)
                 (layout,) = self._parts[path].execute("PRAGMA user_version").fetchone()
-                if not OLDEST_READ <= layout <= LAYOUT:
+                if layout != LAYOUT:
                     raise _refused(path, f"has layout {layout}, this program knows {LAYOUT}")
             opened.pop_all()
 
@@ -156,11 +156,7 @@ class VectorFile:
             ids += _read_rows(part, chat_id, vectors[len(ids) : len(ids) + part.count])
         rows = {one: row for row, one in enumerate(ids)}
         try:
-            rows |= {
-                again: first if isinstance(first, int) else rows[first]
-                for part in found
-                for again, first in part.repeated.items()
-            }
+            rows |= {again: rows[first] for part in found for again, first in part.repeated.items()}
         except KeyError as error:
             raise _refused(self._place, "repeats a vector that it does not have") from error
         return ChatVectors(ids, vectors, rows)

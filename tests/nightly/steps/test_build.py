@@ -21,7 +21,7 @@ import pytest
 from redis import Redis
 
 from nightly.index import previous
-from nightly.index.chunk_file import CHUNKS, COLUMNS, read_columns, write_columns
+from nightly.index.chunk_file import CHUNKS, Columns, read_chunks, read_columns, write_columns
 from nightly.index.rows import read_rows
 from nightly.night.folder import STATE, Night
 from nightly.night.lease import Lease
@@ -94,7 +94,10 @@ class Nights:
         night = Night(self.settings, folder, cast(Redis, None), cast(Lease, None), self.report)
         lines = [orjson.dumps({**vars(chunk), "indexed": chunk.text}) + b"\n" for chunk in chunks]
         (chunked := night.begin("chunk")).joinpath(CHUNKS).write_bytes(b"".join(lines))
-        write_columns(chunked, read_columns(chunked))
+        columns = Columns()
+        for (chunk, _), line in zip(read_chunks(chunked), lines, strict=True):
+            columns.add(chunk, line)
+        write_columns(chunked, columns)
         per_chat = {chat: sum(c.chat_id == chat for c in chunks) for chat in {c.chat_id for c in chunks}}
         night.commit("chunk", {"chunks_per_chat": per_chat, "chunks": len(chunks)})
         vectors = np.array(
@@ -365,20 +368,6 @@ def test_vectors_that_do_not_fit_the_chunks_stop_the_build(nights: Nights, missi
     np.save(night.output("embed") / "vectors.npy", vectors)
     with pytest.raises(LedgerMismatch, match="do not belong to the chunks"):
         read_rows(night, read_columns(night.output("chunk")))
-
-
-def test_a_night_that_was_chunked_by_an_older_version_is_built_all_the_same(light: World) -> None:
-    """It has no columns beside its chunks: they are told by the chunks themselves."""
-    light.say("t1", "Größe 42: a note " * 200)
-    light.say("t2", "another", chat_id="-100123")
-    assert light.command("hmem-night", "run", check=False, HMEM_CRASH_AT="chunk:after-commit").returncode < 0
-    folder = light.night_dir / "nights" / "1" / "chunk"
-    written = read_columns(folder)
-    (folder / COLUMNS).unlink()
-    assert read_columns(folder) == written
-    assert len(written) > 4
-    summary = light.night()[0]
-    assert (summary["run"], summary["published"]) == (1, True)
 
 
 def test_no_texts_with_vectors_make_an_empty_index(tmp_path: Path) -> None:
@@ -692,15 +681,6 @@ def test_a_night_that_built_nothing_keeps_what_is_there(nights: Nights) -> None:
     night.commit("build", {"skipped": "nothing new"})
     previous.keep(night)
     assert [path.name for path in nights.last.iterdir()] == ["1"]
-
-
-def test_a_night_that_the_version_before_has_built_is_finished(nights: Nights) -> None:
-    """An update between the switch and the end of publishing: nothing is known of its indexes, and nothing of them is kept."""
-    night, result = nights.build(talk(6))
-    record = {name: value for name, value in result.items() if name != "places"}
-    (night.output("build") / "result.json").write_bytes(orjson.dumps(record))
-    previous.keep(night)
-    assert not nights.last.exists()
 
 
 def test_words_of_another_stemmer_are_not_carried_on(nights: Nights, monkeypatch: pytest.MonkeyPatch) -> None:

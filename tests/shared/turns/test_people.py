@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sqlite3
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,6 @@ import pytest
 from dispatcher.memory.day import Day
 from dispatcher.prompt.budget import compose
 from shared.ranking.extractive_summary import summarise
-from shared.release.manifest import current_release
 from shared.search.lexical import LexicalIndex, build
 from shared.turns.chunking import chunks_of
 from shared.turns.records import Task, Turn, user_id_of
@@ -146,25 +144,6 @@ def test_a_summary_tells_them_apart_too() -> None:
     ]
     chosen, _ = summarise(chunks)
     assert len({sentence.speaker for sentence in chosen}) == 2
-
-
-def test_a_release_from_before_is_read_without_ids(light: World) -> None:
-    group_of_two(light)
-    light.night()
-    release = current_release(light.memory_dir)
-    assert release
-    for part in (release / "lexical").iterdir():  # as layout 1 had them
-        with closing(sqlite3.connect(part)) as connection:
-            connection.execute("ALTER TABLE chunks DROP COLUMN user_id")
-            connection.execute("ALTER TABLE items DROP COLUMN users")
-            connection.commit()
-    index = LexicalIndex(release / "lexical")
-    assert {chunk.user_id for chunk in index.all_chunks()} == {None}
-    items = index.items(GROUP)
-    assert items
-    assert {user for _, _, user in items.speakers} == {None}
-    assert len(index.search("boiler", GROUP, 9)) == 3
-    index.close()
 
 
 def test_the_injected_lines_name_the_asker_apart(tmp_path: Path) -> None:
