@@ -38,8 +38,8 @@ if TYPE_CHECKING:
     from dispatcher.memory.day import Day
     from shared.search.recall import OpenRelease
 
-#: The end of time (POSIX seconds), and all the rows that there are.
-FOREVER, EVERY = 1e12, 1 << 62
+#: All the rows that there are.
+EVERY = 1 << 62
 
 ARCHIVE, REDIS, DAY, RELEASE = "archive", "redis", "day", "release"
 
@@ -177,9 +177,9 @@ def _from_redis(client: Redis, found: Gathered, waiting: list[Said]) -> bool:
 
 
 def _from_store(day: Day, found: Gathered, known: set[str]) -> bool:
-    for stored in day.turns.get_by_date_range(found.chat_id, 0.0, FOREVER, EVERY):
-        if stored.turn.turn_id not in known:
-            found.add(Said(stored.turn, stored.turn.to_json(), DAY))
+    for turn in day.turns.back(found.chat_id):
+        if turn.turn_id not in known:
+            found.add(Said(turn, turn.to_json(), DAY))
     return any(said.source == DAY for said in found.turns.values())
 
 

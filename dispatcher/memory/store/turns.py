@@ -80,10 +80,6 @@ class Turns:
         with self._database.reading() as connection:
             return [_stored(row) for row in own(connection.execute(_RECENT, asked), chat_id)][::-1]
 
-    def get_by_date_range(self, chat_id: str, start: float, end: float, limit: int) -> list[StoredTurn]:
-        """The first `limit` turns with start <= time < end (POSIX seconds), oldest first."""
-        return self._select(chat_id, [turns.c.timestamp >= start, turns.c.timestamp < end], _IN_TIME, limit)
-
     def back(self, chat_id: str, since: float | None = None, until: float | None = None) -> Iterator[Turn]:
         """The chat's turns with since <= time < until (POSIX seconds; None is no bound), the newest first, some at a time."""
         where = [turns.c.chat_id == checked_chat(chat_id)]

@@ -56,9 +56,7 @@ def store(world: World) -> Database:
 def stored(world: World, chat: str = CHAT) -> list[tuple[str, str]]:
     """(turn id, content) of all turns in the medium store."""
     with closing(store(world)) as database:
-        return [
-            (one.turn.turn_id, one.turn.content) for one in Turns(database).get_by_date_range(chat, 0, 1e12, 10_000)
-        ]
+        return [(one.turn_id, one.content) for one in Turns(database).back(chat)][::-1]
 
 
 def kept(world: World, chat: str = CHAT) -> list[tuple[MemoryType, str]]:
@@ -382,7 +380,7 @@ def test_an_embedder_that_is_down_costs_vectors_only(world: World, monkeypatch: 
             api.faults = []
             dreamer.round()
             dreamer.round()
-        vectors = {one.turn.task_id: one.embedding for one in day.turns.get_by_date_range(CHAT, 0, 1e12, 10)}
+        vectors = {one.turn.task_id: one.embedding for one in day.turns.get_recent(CHAT, 1e12, 10, now=0.0)}
         assert all(vectors.values()), "what failed was asked for again"
         assert len(vectors) == 4
 

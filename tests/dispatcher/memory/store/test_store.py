@@ -121,13 +121,6 @@ def test_recent_turns_are_the_newest_in_the_order_of_time(database: Database) ->
     assert contents(turns.get_recent("1", 1, 2, now=NOW)) == ["question", "answer"]
 
 
-def test_a_range_takes_its_start_and_not_its_end(database: Database) -> None:
-    turns = Turns(database)
-    turns.store([said(f"t{n}", str(n), at=NOW + n) for n in range(5)])
-    assert contents(turns.get_by_date_range("1", NOW + 1, NOW + 3, 9)) == ["1", "2"]
-    assert contents(turns.get_by_date_range("1", NOW, NOW + 9, 2)) == ["0", "1"]
-
-
 @pytest.mark.parametrize("batch", [1, 2, 3, 500])
 def test_turns_are_read_back_from_the_newest(database: Database, batch: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("dispatcher.memory.store.turns.BATCH", batch)
@@ -246,8 +239,7 @@ def test_a_chat_sees_only_itself_whatever_its_name(database: Database) -> None:
         memories.add(chat, fact(f"secret of {chat}", chat, embedding=b"v", embedding_model="m"))
         summaries.store(summary("t:user", chat=chat))
     for chat in ODD_CHATS:
-        for found in (turns.get_recent(chat, 9, 99, now=NOW), turns.of_session(chat, "s"),
-                      turns.get_by_date_range(chat, 0, NOW + 1, 99)):  # fmt: skip
+        for found in (turns.get_recent(chat, 9, 99, now=NOW), turns.of_session(chat, "s")):
             assert contents(found) == [f"secret of {chat}"]
         assert [one.content for one in turns.back(chat)] == [f"secret of {chat}"]
         assert [(one.text, one.number) for one in memories.list(chat)] == [(f"secret of {chat}", 1)]
