@@ -21,7 +21,8 @@ from dispatcher.forget.layers.store import StoreLayer
 from dispatcher.forget.layers.tasks import TasksLayer
 from dispatcher.forget.request import Scope
 from dispatcher.forget.select import release_summaries, released_chunks
-from shared.config.settings import Settings, names_a_host
+from shared.config.settings import Settings
+from shared.config.values import names_a_host
 from shared.errors import HmemError
 from shared.release.manifest import current_release, read_manifest
 from shared.system.byte_scan import Needles, Scanned, own_words, scan, scan_values

@@ -6,7 +6,8 @@ The README has the table. The bot asks for its own commands, the dispatcher for 
 
 from __future__ import annotations
 
-from shared.config.settings import Settings, is_person
+from shared.config.settings import Settings
+from shared.config.values import is_person
 
 
 def in_group(chat_id: str) -> bool:

@@ -21,7 +21,8 @@ from pathlib import Path
 
 from nightly.archive.segments import erased_since, header_of
 from nightly.night.folder import FETCHED
-from shared.config.settings import Settings, names_a_host
+from shared.config.settings import Settings
+from shared.config.values import names_a_host
 from shared.errors import ArchiveDamaged, MirrorFailed, SettingsError
 from shared.system.archive_folder import archive_files, run_of
 from shared.system.files import fresh_dir, fsync_dir, remove_tree

@@ -6,40 +6,21 @@ environment wins over both. Loading ends in one frozen object that is passed dow
 
 from __future__ import annotations
 
-import os
 import re
-import tomllib
 from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import urlsplit
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+from zoneinfo import ZoneInfo
 
 from pydantic import Field, SecretStr, ValidationError, ValidationInfo, field_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
-from shared.config.clock_time import ClockTime
-from shared.config.listening import listen_address
-from shared.config.ownership import refuse_changeable
-from shared.config.sources import CredentialsSource, TomlSource, secrets_of
+from shared.config.sources import CredentialsSource, FileSource
+from shared.config.values import ClockTime, is_person, known_zone, listen_address, names_a_host
 from shared.errors import SettingsError
-
-DEFAULT_CONFIG = Path("/etc/hmem/hmem.toml")
 
 #: Vector indexes that this version knows, the preferred one first.
 INDEXES = ("sqlite", "chroma", "lancedb", "qdrant", "redis")
-
-
-#: Accounts of Telegram's under which many people write: an anonymous administrator, a channel, Telegram's own notices.
-SHARED_ACCOUNTS = frozenset({"1087968824", "136817688", "777000"})
-
-
-def known_zone(value: str) -> str:
-    """The name of a time zone as it was given; ValueError if this host knows none of that name."""
-    try:
-        ZoneInfo(value)
-    except (ZoneInfoNotFoundError, ValueError, OSError) as error:
-        raise ValueError(f"{value!r} is no time zone; write one like Europe/Berlin") from error
-    return value
 
 
 class Settings(BaseSettings):
@@ -47,148 +28,209 @@ class Settings(BaseSettings):
 
     model_config = SettingsConfigDict(frozen=True, extra="ignore", env_ignore_empty=True, hide_input_in_errors=True)
 
-    redis_url: str = Field("redis://127.0.0.1:6379/0", description="Redis of both hosts", repr=False)
-    redis_admin_url: str | None = Field(
-        None, description="the same Redis as its administrator, for hmem forget alone", repr=False
+    redis_url: str = Field(
+        "redis://127.0.0.1:6379/0",
+        description="Redis of both hosts: the queue, and the turns until the night has archived them.",
+        repr=False,
     )
-    result_hmac_key: SecretStr | None = Field(None, description="signs results; shared with the bot")
+    redis_admin_url: str | None = Field(
+        None,
+        description="The same Redis as its administrator, for hmem forget to have its files rewritten; unset: that is left to be done by hand.",
+        repr=False,
+    )
+    result_hmac_key: SecretStr | None = Field(
+        None, description="Secret that signs results; the bot verifies them with the same one."
+    )
 
-    hmem_memory_dir: Path = Field(Path("/data/memory"), description="releases; read-only for the dispatcher")
-    hmem_state_dir: Path = Field(Path("/var/lib/hmem"), description="the dispatcher's own writable files")
-    hmem_night_dir: Path = Field(Path("/var/lib/hmem-night"), description="archive, nights and cache of the night host")
+    hmem_memory_dir: Path = Field(
+        Path("/data/memory"), description="Directory of the releases; the dispatcher only reads it."
+    )
+    hmem_state_dir: Path = Field(
+        Path("/var/lib/hmem"), description="Directory of the dispatcher's own files, among them the day's SQLite store."
+    )
+    hmem_night_dir: Path = Field(
+        Path("/var/lib/hmem-night"), description="Directory of the night host: archive, nights and cache."
+    )
 
     owner_key_file: Path | None = Field(
         None,
-        description="the owner's private key, which hmem forget signs with; ~/.config/hmem/owner.key if unset",
+        description="The owner's private key, which hmem forget signs with; unset: ~/.config/hmem/owner.key.",
     )
     owner_public_key: str | None = Field(
-        None, pattern=r"^[0-9a-f]{64}$", description="the other half, which the night goes by; hmem owner-key prints it"
+        None,
+        pattern=r"^[0-9a-f]{64}$",
+        description="The owner's public key in 64 hex digits (hmem owner-key prints it), which the night trusts; unset: the one in HMEM_NIGHT_DIR.",
     )
 
     memory_backend: Literal["auto", "none", "summary", "sqlite", "chroma", "lancedb", "qdrant", "redis"] = Field(
         "auto",
-        description="lookups by day; auto: by words, and by what vectors the release has; none: by words; summary: no lookup",
+        description="How memory is looked up. auto: by words and vectors; an index: by words and that one; none: by words; summary: not at all.",
     )
-    qdrant_url: str | None = Field(None, description="the Qdrant server", repr=False)
-    qdrant_api_key: SecretStr | None = Field(None, description="its key, if it wants one")
+    qdrant_url: str | None = Field(
+        None, description="URL of the Qdrant server; only the index qdrant needs it.", repr=False
+    )
+    qdrant_api_key: SecretStr | None = Field(None, description="API key of the Qdrant server; unset: none is sent.")
     redis_stack_url: str | None = Field(
-        None, description="Redis with the search module (Redis 8, Redis Stack); REDIS_URL if unset", repr=False
+        None,
+        description="Redis with the search module (Redis 8 or Redis Stack), for the index redis; unset: REDIS_URL.",
+        repr=False,
     )
     index_name: str = Field(
         "hmem",
         pattern=r"^[a-z0-9][a-z0-9_-]{0,40}$",
-        description="what our indexes on a server begin with, and the alias of the one in use; one for each installation",
+        description="Prefix of our indexes on a server and name of the alias of the one in use; each installation needs its own.",
     )
-    memory_summary: bool = Field(True, description="inject the chat's summary file if there is one")
+    memory_summary: bool = Field(True, description="Whether the chat's summary is injected.")
     memory_tokens: int = Field(
-        1500, ge=0, le=200_000, description="budget of injected memory, in tokens of 4 characters"
+        1500,
+        ge=0,
+        le=200_000,
+        description="Budget of injected memory, in tokens of 4 characters; 0: none.",
     )
-    memory_deadline_ms: int = Field(300, ge=1, description="time limit of the lookup, in milliseconds")
+    memory_deadline_ms: int = Field(
+        300,
+        ge=1,
+        description="Time limit of one memory lookup, in milliseconds.",
+    )
 
     embedder: Literal["local", "fastembed", "ollama", "none"] = Field(
-        "local", description="what turns text into vectors"
+        "local",
+        description="What turns text into vectors. local: the shipped model; fastembed: a hub's model; ollama: an Ollama server; none: no vectors.",
     )
     embed_model: str = Field(
-        "all-minilm", description="one of the known models, by its name in Ollama or, with fastembed, by either name"
+        "all-minilm",
+        description="Embedding model, by its name in Ollama or, with fastembed, by either name; local has only the default.",
     )
     fastembed_cache_path: Path | None = Field(
-        None, description="where fastembed's models lie; ~/.cache/fastembed if unset"
+        None, description="Directory of fastembed's models; unset: ~/.cache/fastembed."
     )
-    ollama_url: str = Field("http://127.0.0.1:11434", description="the Ollama server")
-    ollama_timeout: float = Field(120.0, gt=0, description="limit of one request to Ollama, in seconds")
-    summary_model: str | None = Field(None, description="Ollama chat model that writes summaries; none: extractive")
+    ollama_url: str = Field("http://127.0.0.1:11434", description="URL of the Ollama server.")
+    ollama_timeout: float = Field(120.0, gt=0, description="Time limit of one request to Ollama, in seconds.")
+    summary_model: str | None = Field(
+        None, description="Ollama chat model that writes summaries; unset: summaries are extracts."
+    )
 
     night_indexes: str = Field(
         "sqlite",
-        description="what the night builds beside the keyword index: of sqlite, chroma, lancedb, qdrant, redis one or more (with commas), or none",
+        description="Vector indexes that the night builds, comma-separated: sqlite, chroma, lancedb, qdrant, redis; none: keywords only.",
     )
-    night_cron: str = Field("0 3 * * *", description="when `hmem-night schedule` runs, as a cron expression")
+    night_cron: str = Field(
+        "0 3 * * *",
+        description="When hmem-night schedule runs a night, as a cron expression of five fields in CHAT_TIMEZONE.",
+    )
     publish_target: str | None = Field(
-        None, description="where releases go: a path, or [user@]host:path; HMEM_MEMORY_DIR if unset"
+        None,
+        description="Where releases go: a directory, or [user@]host:path for rsync over PUBLISH_SSH; unset: HMEM_MEMORY_DIR.",
     )
     publish_ssh: str = Field(
         "ssh -o BatchMode=yes -o ControlPath=none -o ConnectTimeout=15 -o ServerAliveInterval=15",
-        description="the ssh that rsync uses",
+        description="The ssh command that rsync uses.",
     )
     release_command: str | None = Field(
-        None, description="the ssh command whose forced verbs are begin, verify, switch, rollback"
+        None,
+        description="The ssh command for the verbs begin, verify, switch, rollback and prune; needed where PUBLISH_TARGET is on another host.",
     )
-    publish_wait: float = Field(60.0, ge=0, description="seconds a running dispatcher has to take up a new release")
-    restart_command: str | None = Field(None, description="run after the flush; none: the dispatcher notices by itself")
-    restart_timeout: float = Field(120.0, gt=0, description="limit of the restart command, in seconds")
+    publish_wait: float = Field(
+        60.0,
+        ge=0,
+        description="Seconds that dispatchers have to take up a new release before it is undone.",
+    )
+    restart_command: str | None = Field(
+        None,
+        description="Command that the night runs after the flush; unset: none, since the dispatcher notices a new release by itself.",
+    )
+    restart_timeout: float = Field(120.0, gt=0, description="Time limit of RESTART_COMMAND, in seconds.")
     archive_mirror: str | None = Field(
-        None, description="second place of the archive: a path, or [user@]host:path for rsync over PUBLISH_SSH"
+        None,
+        description="Second copy of the archive: a directory, or [user@]host:path for rsync over PUBLISH_SSH; unset: none.",
     )
-    step_timeout: float = Field(14_400.0, gt=0, description="limit of one step of the night, in seconds")
-    releases_kept: int = Field(5, ge=2, description="releases that stay on the day host for rollback")
+    step_timeout: float = Field(14_400.0, gt=0, description="Time limit of one step of the night, in seconds.")
+    releases_kept: int = Field(5, ge=2, description="Number of releases that stay on the day host for a rollback.")
 
-    claude_bin: str = Field("claude", description="the Claude CLI")
-    claude_mcp_config: Path | None = Field(None, description="passed on as --mcp-config")
+    claude_bin: str = Field("claude", description="The Claude CLI: a name on PATH or a path.")
+    claude_mcp_config: Path | None = Field(
+        None, description="File that is passed to the CLI as --mcp-config; unset: none."
+    )
     claude_allowed_tools: str | None = Field(
-        None, description="passed on as --allowedTools; none: no built-in tools at all"
+        None, description="Passed to the CLI as --allowedTools; unset: no built-in tools at all."
     )
     claude_base_prompt_file: Path | None = Field(
-        None, description="rules ahead of the memory, in place of ours (an empty file: none)"
+        None,
+        description="File with the rules ahead of the memory in the system prompt; unset: the built-in ones; an empty file: none.",
     )
-    claude_env: str = Field("", description="further environment variables that the CLI may see, comma-separated")
+    claude_env: str = Field(
+        "", description="Names of further environment variables that the CLI may see, comma-separated; empty: none."
+    )
 
-    memory_mcp: bool = Field(False, description="Claude gets this chat's memory as MCP tools")
-    memory_mcp_add: bool = Field(False, description="among them memory_add, which writes")
+    memory_mcp: bool = Field(False, description="Whether Claude gets this chat's memory as MCP tools.")
+    memory_mcp_add: bool = Field(False, description="Whether these tools include memory_add, which writes.")
 
     session_mode: Literal["resume", "replay"] = Field(
-        "resume", description="continue the Claude session, or start afresh each time with the recent turns as text"
+        "resume",
+        description="resume: continue the Claude session; replay: start afresh each time, with the recent turns as text.",
     )
     recall_placement: Literal["system", "message"] = Field(
-        "system", description="where recalled lines go: into the system prompt, or ahead of the message"
+        "system", description="Where recalled lines go. system: into the system prompt; message: ahead of the message."
     )
-    session_ttl: int = Field(14_400, ge=1, description="life of a Claude session between two messages, in seconds")
-    task_timeout: float = Field(600.0, gt=0, description="limit of one answer, in seconds")
+    session_ttl: int = Field(14_400, ge=1, description="Seconds without a message after which a Claude session ends.")
+    task_timeout: float = Field(600.0, gt=0, description="Time limit of one answer, in seconds.")
     stop_timeout: float = Field(
-        600.0, ge=0, description="seconds that running tasks get after a stop, before they go back to the queue"
+        600.0, ge=0, description="Seconds that running tasks get after a stop signal before they go back to the queue."
     )
     task_bytes: int = Field(
         262_144,
         ge=1_024,
         le=16_777_216,
-        description="bytes of the largest task (a message with all about it) that is taken",
+        description="Size of the largest task (a message with everything about it) that is accepted, in bytes.",
     )
-    max_concurrent_tasks: int = Field(3, ge=1, le=64, description="answers in the making at once")
+    max_concurrent_tasks: int = Field(
+        3, ge=1, le=64, description="Number of answers that one dispatcher works on at once."
+    )
 
     medium_url: str | None = Field(
         None,
-        description="SQL store of the day, as an SQLAlchemy URL; unset: SQLite in HMEM_STATE_DIR; none: no memory by day",
+        description="The day's SQL store, as an SQLAlchemy URL of SQLite or PostgreSQL; unset: SQLite in HMEM_STATE_DIR; none: no memory of the day.",
         repr=False,
     )
     medium_days: float = Field(
-        7.0, gt=0, description="days for which turns stay in the medium store, and until they are in a release"
+        7.0, gt=0, description="Days that turns stay in the day's store; one that is in no release yet stays longer."
     )
-    dreamer_interval: float = Field(30.0, gt=0, description="seconds between two rounds of consolidation")
+    dreamer_interval: float = Field(30.0, gt=0, description="Seconds between two rounds of consolidation.")
     session_summaries: Literal["extractive", "ollama", "claude"] = Field(
-        "extractive", description="who sums up a session that has grown too long; ollama takes SUMMARY_MODEL"
+        "extractive",
+        description="What summarises a session that is too long. extractive: its own sentences; ollama: SUMMARY_MODEL; claude: the Claude CLI.",
     )
     session_tokens: int = Field(
-        50_000, ge=1, description="size of a conversation, in tokens of 4 characters, from which a new session begins"
+        50_000, ge=1, description="Size of a conversation, in tokens of 4 characters, from which a new session begins."
     )
 
-    telegram_bot_token: SecretStr | None = Field(None, description="of @BotFather; hmem telegram needs it")
-    telegram_api_url: str = Field("https://api.telegram.org", description="the Bot API server")
-    allowed_chats: str = Field("", description="chat ids that the bot answers, comma-separated; empty: nobody")
+    telegram_bot_token: SecretStr | None = Field(None, description="Bot token from @BotFather; hmem telegram needs it.")
+    telegram_api_url: str = Field("https://api.telegram.org", description="URL of the Telegram Bot API server.")
+    allowed_chats: str = Field("", description="Ids of the chats that the bot answers, comma-separated; empty: none.")
     owners: str = Field(
         "",
-        description="user ids with an owner's rights in groups and /stats of all chats, comma-separated; empty: nobody",
+        description="User ids with an owner's rights in groups and /stats of all chats, comma-separated; empty: nobody.",
     )
-    queue_limit: int = Field(100, ge=1, description="queued tasks from which the bot takes no more")
+    queue_limit: int = Field(
+        100, ge=1, description="Number of queued tasks from which the bot accepts no more messages."
+    )
     chat_queue_limit: int = Field(
-        10, ge=1, description="unanswered messages of one chat from which the bot takes no more"
+        10, ge=1, description="Number of unanswered messages of one chat from which the bot accepts no more of it."
     )
 
-    metrics_listen: str = Field("", description="address and port of the Prometheus endpoint; empty: none")
+    metrics_listen: str = Field(
+        "", description="Address and port of the Prometheus endpoint, like 127.0.0.1:9464; empty: no endpoint."
+    )
 
-    chat_timezone: str = Field("UTC", description="time zone of dates in text")
-    remind_at: ClockTime = Field("18:00", description="time of day of reminders, the day before a deadline")
-    log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="least level that is logged")
-    hmem_crash_at: str | None = Field(None, description="for tests: the point at which the process kills itself")
-    log_json: bool = Field(False, description="log lines as JSON")
+    chat_timezone: str = Field("UTC", description="Time zone of dates in text, like Europe/Berlin.")
+    remind_at: ClockTime = Field(
+        "18:00", description="Time of day (HH:MM in CHAT_TIMEZONE) of reminders, on the day before a deadline."
+    )
+    log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="Lowest level that is logged.")
+    hmem_crash_at: str | None = Field(
+        None, description="For tests only: the point at which the process kills itself; unset: none."
+    )
+    log_json: bool = Field(False, description="Whether log lines are JSON.")
 
     @field_validator("chat_timezone")
     @classmethod
@@ -335,45 +377,6 @@ class Settings(BaseSettings):
         file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003
     ) -> tuple[PydanticBaseSettingsSource, ...]:
         return init_settings, env_settings, CredentialsSource(settings_cls), FileSource(settings_cls)
-
-
-class FileSource(TomlSource):
-    """The settings file."""
-
-    def __call__(self) -> dict[str, Any]:
-        path = settings_file()
-        if path is None:
-            return {}
-        try:
-            with path.open("rb") as file:
-                refuse_changeable(f"The settings file {path}", os.fstat(file.fileno()))
-                content = file.read()
-        except OSError as error:
-            raise SettingsError(f"The settings file {path} cannot be read: {error}. Mend or remove it.") from error
-        return self.values(f"The settings file {path}", content)
-
-
-def settings_file() -> Path | None:
-    """The file that settings are read from, if there is one."""
-    named = os.environ.get("HMEM_CONFIG")
-    return Path(named) if named else DEFAULT_CONFIG if DEFAULT_CONFIG.exists() else None
-
-
-def is_person(user: str) -> bool:
-    """Whether a user id is that of one person: a number above zero, and none of Telegram's shared accounts."""
-    return bool(re.fullmatch(r"[1-9][0-9]{0,18}", user)) and user not in SHARED_ACCOUNTS
-
-
-def secrets_in_file(settings: Settings) -> list[str]:
-    """Which of them the settings file holds."""
-    path = settings_file()
-    there = tomllib.loads(path.read_text(encoding="utf-8")) if path else {}
-    return [name for name in secrets_of(settings) if name in there]
-
-
-def names_a_host(place: str) -> bool:
-    """Whether a place is `[user@]host:path`, as rsync reads it: a colon before the first slash."""
-    return ":" in place.split("/")[0]
 
 
 def setting_names() -> list[str]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import tomllib
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -10,7 +12,10 @@ from pydantic import SecretStr
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource
 
 from shared.config import credentials
+from shared.config.ownership import refuse_changeable
 from shared.errors import SettingsError
+
+DEFAULT_CONFIG = Path("/etc/hmem/hmem.toml")
 
 
 class TomlSource(PydanticBaseSettingsSource):
@@ -40,6 +45,28 @@ class CredentialsSource(TomlSource):
         return self.values(f"The credentials file {found.place}", found.content) if found else {}
 
 
+class FileSource(TomlSource):
+    """The settings file."""
+
+    def __call__(self) -> dict[str, Any]:
+        path = settings_file()
+        if path is None:
+            return {}
+        try:
+            with path.open("rb") as file:
+                refuse_changeable(f"The settings file {path}", os.fstat(file.fileno()))
+                content = file.read()
+        except OSError as error:
+            raise SettingsError(f"The settings file {path} cannot be read: {error}. Mend or remove it.") from error
+        return self.values(f"The settings file {path}", content)
+
+
+def settings_file() -> Path | None:
+    """The file that settings are read from, if there is one."""
+    named = os.environ.get("HMEM_CONFIG")
+    return Path(named) if named else DEFAULT_CONFIG if DEFAULT_CONFIG.exists() else None
+
+
 def secrets_of(settings: BaseSettings) -> list[str]:
     """The settings that open something: secrets, and addresses with a password in them."""
     found = []
@@ -49,3 +76,10 @@ def secrets_of(settings: BaseSettings) -> list[str]:
         if isinstance(value, SecretStr) or address:
             found.append(name.upper())
     return found
+
+
+def secrets_in_file(settings: BaseSettings) -> list[str]:
+    """Which of them the settings file holds."""
+    path = settings_file()
+    there = tomllib.loads(path.read_text(encoding="utf-8")) if path else {}
+    return [name for name in secrets_of(settings) if name in there]

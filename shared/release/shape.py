@@ -10,7 +10,8 @@ from typing import Annotated, Any, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from shared.config.settings import INDEXES, known_zone
+from shared.config.settings import INDEXES
+from shared.config.values import known_zone
 
 #: Bytes of a manifest, which grows by some 470 a chat (counts, accounts, a summary's name and hash): 100,000 chats take 47 MB.
 MOST_BYTES = 49_000_000

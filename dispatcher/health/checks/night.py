@@ -12,7 +12,7 @@ from pathlib import Path
 from dispatcher.health.findings import Fault, Finding, Setup, of_error, ok, problem, warning
 from dispatcher.health.status import STALE_HOURS, read_status, since_then
 from shared.config.ownership import user_name
-from shared.config.settings import names_a_host
+from shared.config.values import names_a_host
 from shared.errors import ArchiveDamaged, MemoryStale, MirrorFailed, SettingsError
 from shared.system.archive_folder import cannot_write, look, unwritable
 from shared.system.command import KEY_FILE

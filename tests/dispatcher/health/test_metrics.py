@@ -24,7 +24,7 @@ from dispatcher.health.metrics import OUTCOMES, Metrics, degraded_kind, open_met
 from dispatcher.prompt.assemble import assemble
 from dispatcher.prompt.budget import TITLES, Context
 from dispatcher.prompt.render import Part
-from shared.config.listening import listen_address
+from shared.config.values import listen_address
 from shared.errors import SettingsError
 from tests.conftest import REPOSITORY, SECRET, World, free_port
 
