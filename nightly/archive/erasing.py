@@ -49,19 +49,20 @@ Line = dict[str, Any]
 
 @dataclass(frozen=True)
 class Eraser:
-    """Decides line by line. `stone_runs`: tombstone id → the run that archived it; what a model wrote before it may hold the words."""
+    """Decides line by line. `tombstone_runs`: tombstone id → the run that archived it; what a model wrote before it may hold the words."""
 
-    stones: list[Tombstone]
-    stone_runs: dict[str, int]
+    tombstones: list[Tombstone]
+    tombstone_runs: dict[str, int]
 
     def covers(self, turn: Turn) -> bool:
-        return any(stone.covers(turn) for stone in self.stones)
+        return any(tombstone.covers(turn) for tombstone in self.tombstones)
 
     def rewritten(self, line: Line, run: int) -> Line | None:
         """The line as it shall be; None for a text that is left out, since it is written anew when it is needed."""
         if line["kind"] == "text":
             outdated = any(
-                stone.chat_id == line["chat_id"] and run < self.stone_runs[stone.tombstone_id] for stone in self.stones
+                tombstone.chat_id == line["chat_id"] and run < self.tombstone_runs[tombstone.tombstone_id]
+                for tombstone in self.tombstones
             )
             return None if outdated else line
         if line["kind"] in ("turn", "quarantine"):
@@ -80,7 +81,10 @@ class Eraser:
 
     def _covers_bytes(self, raw: RawRecord, run: int) -> bool:
         """Of what cannot be read as a turn: its key is a forgotten turn's, or its bytes name a forgotten chat, and no later time."""
-        return any(_names(stone, raw, early=run <= self.stone_runs[stone.tombstone_id]) for stone in self.stones)
+        return any(
+            _names(tombstone, raw, early=run <= self.tombstone_runs[tombstone.tombstone_id])
+            for tombstone in self.tombstones
+        )
 
 
 def _turn_of(raw: RawRecord) -> Turn | None:
@@ -90,11 +94,11 @@ def _turn_of(raw: RawRecord) -> Turn | None:
         return None
 
 
-def _names(stone: Tombstone, raw: RawRecord, *, early: bool) -> bool:
+def _names(tombstone: Tombstone, raw: RawRecord, *, early: bool) -> bool:
     """`early`: it was archived no later than the tombstone, which is all that tells of a time where it has none that can be read."""
-    own = re.search(rb'"chat_id"\s*:\s*' + _spelled(stone.chat_id) + rb"\s*[,}\s]", raw.value + b" ")
-    if stone.turn_ids is not None:
-        named = any(raw.key == f"{MEMORY_PREFIX}{turn_id}".encode() for turn_id in stone.turn_ids)
+    own = re.search(rb'"chat_id"\s*:\s*' + _spelled(tombstone.chat_id) + rb"\s*[,}\s]", raw.value + b" ")
+    if tombstone.turn_ids is not None:
+        named = any(raw.key == f"{MEMORY_PREFIX}{turn_id}".encode() for turn_id in tombstone.turn_ids)
         return named and (own is not None or b'"chat_id"' not in raw.value)
     if own is None:
         return False
@@ -102,7 +106,7 @@ def _names(stone: Tombstone, raw: RawRecord, *, early: bool) -> bool:
         said_at = timestamp_of(loads_object(raw.value).get("timestamp"))
     except RecordRefused:
         return early
-    return said_at < (stone.created_at if stone.before is None else stone.before)
+    return said_at < (tombstone.created_at if tombstone.before is None else tombstone.before)
 
 
 def _spelled(chat_id: str) -> bytes:
@@ -113,9 +117,9 @@ def _spelled(chat_id: str) -> bytes:
 
 def eraser_of(archive: Archive, more: Iterable[Tombstone] = (), run: int = 0) -> Eraser | None:
     """For all tombstones that erase, `more` of them archived by `run`; None if there are none."""
-    stones = {s.tombstone_id: s for s in (*archive.tombstones.values(), *more) if s.erase}
-    runs = {name: archive.stone_runs.get(name, run) for name in stones}
-    return Eraser([stones[name] for name in sorted(stones)], runs) if stones else None
+    tombstones = {s.tombstone_id: s for s in (*archive.tombstones.values(), *more) if s.erase}
+    runs = {name: archive.tombstone_runs.get(name, run) for name in tombstones}
+    return Eraser([tombstones[name] for name in sorted(tombstones)], runs) if tombstones else None
 
 
 def apply(night: Night, archive: Archive) -> dict[str, Any]:
@@ -124,8 +128,8 @@ def apply(night: Night, archive: Archive) -> dict[str, Any]:
     if eraser is None:
         return {}
     remove_tree(night.archive_dir / STAGE)
-    stones = sorted(stone.tombstone_id for stone in eraser.stones)
-    done, needles = _looked_at(night, stones), night.settings.hmem_night_dir / NEEDLES
+    tombstones = sorted(tombstone.tombstone_id for tombstone in eraser.tombstones)
+    done, needles = _looked_at(night, tombstones), night.settings.hmem_night_dir / NEEDLES
     names = [name for _, name in archive_files(night.archive_dir) if done.get(name) != archive.segments[name]]
     held = {name: lines for name in names if (lines := _held(night.archive_dir / name, eraser))}
     counts: dict[str, Any] = {
@@ -149,7 +153,7 @@ def apply(night: Night, archive: Archive) -> dict[str, Any]:
         counts["texts"] += written
         counts["records"] += len(lines) - written
     segments = {name: sha256_file(night.archive_dir / name) for _, name in archive_files(night.archive_dir)}
-    write_atomic(night.settings.hmem_night_dir / DONE, orjson.dumps({"stones": stones, "segments": segments}))
+    write_atomic(night.settings.hmem_night_dir / DONE, orjson.dumps({"tombstones": tombstones, "segments": segments}))
     if found := _left_needles(needles):
         counts["scan"] = _scan(night, found, skip=needles)
         needles.unlink()
@@ -192,11 +196,11 @@ def _scan(night: Night, texts: list[str], skip: Path) -> dict[str, Any]:
     }
 
 
-def _looked_at(night: Night, stones: list[str]) -> dict[str, str]:
+def _looked_at(night: Night, tombstones: list[str]) -> dict[str, str]:
     """Segment → hash, of those that these tombstones have been held against; empty where the note is gone or of others."""
     try:
         note = orjson.loads((night.settings.hmem_night_dir / DONE).read_bytes())
-        segments: dict[str, str] = note["segments"] if note["stones"] == stones else {}
+        segments: dict[str, str] = note["segments"] if note["tombstones"] == tombstones else {}
     except (FileNotFoundError, ValueError, KeyError, TypeError):
         return {}
     return segments

@@ -55,7 +55,7 @@ _TEMPLATES = Environment(
 
 
 @dataclass(frozen=True)
-class Wanted:
+class ExportScope:
     """Which chats (none named: all), and from when to when (POSIX seconds; `until` itself no more)."""
 
     chats: frozenset[str] = frozenset()
@@ -91,7 +91,7 @@ class Chat:
 
 
 @dataclass
-class Read:
+class ReadArchive:
     """What was come upon in the archive beside the turns, which are put down by chat."""
 
     #: Its versions have no text: they say which chat a turn belongs to.
@@ -102,12 +102,12 @@ class Read:
         default_factory=lambda: dict.fromkeys(("tombstones", "quarantined", "texts", "erased"), 0)
     )
 
-    def stones(self, chat_id: str) -> list[Tombstone]:
-        return [stone for stone in self.archive.tombstones.values() if stone.chat_id == chat_id]
+    def tombstones(self, chat_id: str) -> list[Tombstone]:
+        return [tombstone for tombstone in self.archive.tombstones.values() if tombstone.chat_id == chat_id]
 
 
 def export_archive(
-    settings: Settings, out: Path, wanted: Wanted, report: Reporter, *, force: bool = False
+    settings: Settings, out: Path, wanted: ExportScope, report: Reporter, *, force: bool = False
 ) -> dict[str, Any]:
     """Write the export; what index.json says of it. If the archive changes meanwhile, it is read once more."""
     try:
@@ -119,11 +119,11 @@ def export_archive(
 class _Export:
     """One attempt."""
 
-    def __init__(self, settings: Settings, wanted: Wanted, report: Reporter) -> None:
+    def __init__(self, settings: Settings, wanted: ExportScope, report: Reporter) -> None:
         self._directory, self._zone = settings.hmem_night_dir / "archive", settings.timezone
         self._wanted, self._report = wanted, report
         self._files = archive_files(self._directory)
-        self._read = Read()
+        self._read = ReadArchive()
 
     def write(self, out: Path, *, force: bool) -> dict[str, Any]:
         if not self._files:
@@ -146,8 +146,10 @@ class _Export:
                 handle.write(orjson.dumps(index, option=orjson.OPT_INDENT_2) + b"\n")
             with private_file(folder / README) as handle:
                 handle.write(self._readme(index).encode())
-        stones = [stone for chat_id in sorted(self._wanted.chats) for stone in self._read.stones(chat_id)]
-        return index | {"tombstones": [orjson.loads(stone.to_json()) for stone in stones]}
+        tombstones = [
+            tombstone for chat_id in sorted(self._wanted.chats) for tombstone in self._read.tombstones(chat_id)
+        ]
+        return index | {"tombstones": [orjson.loads(tombstone.to_json()) for tombstone in tombstones]}
 
     def _stamps(self) -> dict[str, tuple[int, int, int] | None]:
         """What changes when a segment is replaced. One that came since is not read: the export is of the moment it began."""
@@ -180,12 +182,12 @@ class _Export:
         archive, counts = self._read.archive, self._read.counts
         kind = line["kind"]
         if kind == "tombstone":
-            stone = Tombstone.parse(orjson.dumps(line["tombstone"]))
-            if stone.tombstone_id not in archive.tombstones:
+            tombstone = Tombstone.parse(orjson.dumps(line["tombstone"]))
+            if tombstone.tombstone_id not in archive.tombstones:
                 rest.add("tombstones", line)
                 counts["tombstones"] += 1
-            archive.tombstones[stone.tombstone_id] = stone
-            archive.stone_runs.setdefault(stone.tombstone_id, run)
+            archive.tombstones[tombstone.tombstone_id] = tombstone
+            archive.tombstone_runs.setdefault(tombstone.tombstone_id, run)
         elif kind == "text":
             if not self._may_hold_forgotten(line["chat_id"], run):
                 rest.add("texts", line)
@@ -210,8 +212,8 @@ class _Export:
 
     def _may_hold_forgotten(self, chat_id: str, run: int) -> bool:
         """Whether a text was written before something in its chat was forgotten: a night writes its texts after it took the tombstones."""
-        stone_runs = self._read.archive.stone_runs
-        return any(run < stone_runs[stone.tombstone_id] for stone in self._read.stones(chat_id))
+        tombstone_runs = self._read.archive.tombstone_runs
+        return any(run < tombstone_runs[tombstone.tombstone_id] for tombstone in self._read.tombstones(chat_id))
 
     # Writing: each chat in order of time.
 
@@ -226,9 +228,9 @@ class _Export:
 
     def _write_chat(self, chat_id: str, path: Path, folder: Path) -> Chat:
         chat = Chat(safe_name(chat_id))
-        stones = self._read.stones(chat_id)
+        tombstones = self._read.tombstones(chat_id)
         with path.open("rb") as source, ExitStack() as held:
-            places, speakers = self._places(source, stones, chat)
+            places, speakers = self._places(source, tombstones, chat)
             if not places:
                 return chat
             lines = held.enter_context(private_file(folder / chat.folder / "turns.jsonl"))
@@ -238,7 +240,9 @@ class _Export:
                 document.write(piece.encode())
         return chat
 
-    def _places(self, source: IO[bytes], stones: list[Tombstone], chat: Chat) -> tuple[list[list[int]], set[Speaker]]:
+    def _places(
+        self, source: IO[bytes], tombstones: list[Tombstone], chat: Chat
+    ) -> tuple[list[list[int]], set[Speaker]]:
         """Where the versions of each turn stand that are wanted, in the order of time, and who spoke.
 
         A turn whose last version is forgotten is forgotten.
@@ -247,7 +251,7 @@ class _Export:
         at = 0
         for line in source:
             turn = _turn(_raw(line))
-            covered = any(stone.covers(turn) for stone in stones)
+            covered = any(tombstone.covers(turn) for tombstone in tombstones)
             earlier = found[turn.turn_id][2] if turn.turn_id in found else []
             found[turn.turn_id] = (replace(turn, content="", extra={}), covered, earlier + ([] if covered else [at]))
             at += len(line)
@@ -263,7 +267,7 @@ class _Export:
 
     def _refuse_unknown(self, chats: dict[str, Chat]) -> None:
         """A chat of which only tombstones are left is known."""
-        unknown = sorted(chat_id for chat_id in self._wanted.chats - set(chats) if not self._read.stones(chat_id))
+        unknown = sorted(chat_id for chat_id in self._wanted.chats - set(chats) if not self._read.tombstones(chat_id))
         if unknown and len(unknown) == len(self._wanted.chats):
             raise InvalidInput(
                 f"The archive has nothing of chat {', '.join(unknown)}, so nothing was written. hmem-night status --chats shows the chats."

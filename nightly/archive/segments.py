@@ -146,7 +146,7 @@ class Archive:
     originals: dict[str, str] = field(
         default_factory=dict
     )  # name of a rewritten segment -> sha256 of the file that it was
-    stone_runs: dict[str, int] = field(default_factory=dict)  # tombstone id -> run that archived it
+    tombstone_runs: dict[str, int] = field(default_factory=dict)  # tombstone id -> run that archived it
 
     def turns(self) -> list[Turn]:
         """What may be recalled: the last version of every turn that no tombstone covers, in order of chat and time."""
@@ -178,7 +178,7 @@ class Archive:
         return (erased.chat_id for turn_id, erased in self.erased.items() if turn_id not in self.versions)
 
     def _is_forgotten(self, turn: Turn) -> bool:
-        return any(stone.covers(turn) for stone in self.tombstones.values())
+        return any(tombstone.covers(turn) for tombstone in self.tombstones.values())
 
 
 def segment_name(run: int) -> str:
@@ -219,9 +219,9 @@ def add_segment(archive: Archive, directory: Path, run: int, name: str) -> None:
             archive.texts[record["key"]] = WrittenText.from_json(record)
             continue
         if record["kind"] == "tombstone":
-            stone = Tombstone.parse(orjson.dumps(record["tombstone"]))
-            archive.tombstones[stone.tombstone_id] = stone
-            archive.stone_runs.setdefault(stone.tombstone_id, run)
+            tombstone = Tombstone.parse(orjson.dumps(record["tombstone"]))
+            archive.tombstones[tombstone.tombstone_id] = tombstone
+            archive.tombstone_runs.setdefault(tombstone.tombstone_id, run)
             continue
         raw = RawRecord.from_json(record)
         archive.hashes[record["sha256"]] = name

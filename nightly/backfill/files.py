@@ -17,9 +17,9 @@ from nightly import pipeline
 from nightly.archive.segments import parse_turn, read_archive
 from nightly.archive.tombstones import imported, judge
 from nightly.imports import audit, chunks, jsonl, telegram
-from nightly.imports.candidates import Read, Wanted, files_of
-from nightly.imports.sieve import Sieve, Tally
-from nightly.imports.staging import Staging, adopt, read_staged, sift_by_unit, stage, staged_files, stones_of
+from nightly.imports.candidates import ReadCandidate, Wanted, files_of
+from nightly.imports.import_filter import ImportCounts, ImportFilter
+from nightly.imports.staging import Staging, adopt, classify_by_unit, read_staged, stage, staged_files, tombstones_of
 from nightly.night.folder import RESULT, imports_dir, nights_dir
 from nightly.night.lease import connect
 from nightly.night.progress import Reporter
@@ -41,7 +41,7 @@ WITHOUT_TOMBSTONES = "a tombstone, which would take turns away (--with-tombstone
 
 #: Whether the owner agrees to tombstones, given what `covered_by` says of them.
 Agreed = Callable[[list[dict[str, Any]]], bool]
-Reader = Callable[[Path, int], Iterator[Read]]
+Reader = Callable[[Path, int], Iterator[ReadCandidate]]
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class Request:
 
 
 @dataclass
-class Findings:
+class ImportFindings:
     """What the files held."""
 
     turns: int = 0
@@ -64,7 +64,7 @@ class Findings:
     unreadable: list[dict[str, str]] = field(default_factory=list)
     left_out: Counter[str] = field(default_factory=Counter)
 
-    def add(self, read: Read) -> None:
+    def add(self, read: ReadCandidate) -> None:
         if read.unreadable is not None:
             self.unreadable.append({"place": read.place, "reason": read.unreadable})
         elif read.left_out is not None:
@@ -110,7 +110,7 @@ def bring_in(
         )
         report = {"source": request.source, **findings.to_json()}
         if staged is None:
-            return report | Tally().to_json() | {"nights": []}
+            return report | ImportCounts().to_json() | {"nights": []}
         if aside:
             _ask(settings, staged, agreed)
             staged = adopt(staged, imports_dir(settings))
@@ -134,7 +134,11 @@ def _ask(settings: Settings, staged: Path, agreed: Agreed | None) -> None:
 def covered_by(settings: Settings, staged: Path) -> list[dict[str, Any]]:
     """What new tombstones of a staged import are there, and which turns of archive and Redis each would take away."""
     archive = read_archive(settings.hmem_night_dir / "archive")
-    new = [stone for stone in stones_of([read_staged(staged)]) if stone.tombstone_id not in archive.tombstones]
+    new = [
+        tombstone
+        for tombstone in tombstones_of([read_staged(staged)])
+        if tombstone.tombstone_id not in archive.tombstones
+    ]
     turns = [version.turn for version in archive.versions.values()]
     with connect(settings) as client:
         for batch in export.in_batches(export.turn_keys(client)):
@@ -143,18 +147,18 @@ def covered_by(settings: Settings, staged: Path) -> list[dict[str, Any]]:
                     turns.append(parse_turn(record, archive))
     return [
         {
-            "tombstone_id": stone.tombstone_id,
-            "chat_id": stone.chat_id,
-            "erases": stone.erase,
-            "turns": sorted({turn.turn_id for turn in turns if stone.covers(turn)}),
+            "tombstone_id": tombstone.tombstone_id,
+            "chat_id": tombstone.chat_id,
+            "erases": tombstone.erase,
+            "turns": sorted({turn.turn_id for turn in turns if tombstone.covers(turn)}),
         }
-        for stone in new
+        for tombstone in new
     ]
 
 
 def plan(settings: Settings, request: Request, reporter: Reporter) -> dict[str, Any]:
     """What the backfill would do, by the night's own rules; nothing is written but in a temporary folder."""
-    tally, covered = Tally(), list[dict[str, Any]]()
+    tally, covered = ImportCounts(), list[dict[str, Any]]()
     with tempfile.TemporaryDirectory(prefix="hmem-plan-") as folder:
         staged, findings = _stage(Path(folder, "imports"), settings, request, reporter)
         if staged is not None:
@@ -163,7 +167,7 @@ def plan(settings: Settings, request: Request, reporter: Reporter) -> dict[str, 
     return {"source": request.source, **findings.to_json(), **tally.to_json(), "covered": covered}
 
 
-def _tally(settings: Settings, staged: Path, tally: Tally) -> None:
+def _tally(settings: Settings, staged: Path, tally: ImportCounts) -> None:
     """Count the import's verdicts, after those that wait for the night already."""
     waiting = [path for path in staged_files(imports_dir(settings)) if path.name != staged.name]
     imports = [read_staged(path) for path in [*waiting, staged]]
@@ -172,23 +176,25 @@ def _tally(settings: Settings, staged: Path, tally: Tally) -> None:
         exported = (record for batch in batches for record in export.read_records(client, batch))
         archive = read_archive(settings.hmem_night_dir / "archive")
         values = cast(list[bytes], client.lrange(keys.TOMBSTONES, 0, -1))
-        stones = [*judge(values, settings, archive.tombstones).obeyed, *stones_of(imports)]
-        sieve = Sieve(archive, exported, stones)
+        tombstones = [*judge(values, settings, archive.tombstones).obeyed, *tombstones_of(imports)]
+        sieve = ImportFilter(archive, exported, tombstones)
     for number, candidates in enumerate(imports, start=1):
-        for candidate, verdict in sift_by_unit(sieve, candidates):
+        for candidate, verdict in classify_by_unit(sieve, candidates):
             if number == len(imports):
                 tally.count(candidate, verdict)
 
 
-def _stage(directory: Path, settings: Settings, request: Request, reporter: Reporter) -> tuple[Path | None, Findings]:
-    findings = Findings()
+def _stage(
+    directory: Path, settings: Settings, request: Request, reporter: Reporter
+) -> tuple[Path | None, ImportFindings]:
+    findings = ImportFindings()
     with stage(directory, request.source) as staging:
         reporter.amounts(_reading(settings, request, staging, findings), "read")
     return staging.path, findings
 
 
 def _reading(
-    settings: Settings, request: Request, staging: Staging, findings: Findings
+    settings: Settings, request: Request, staging: Staging, findings: ImportFindings
 ) -> Iterator[tuple[str, int, int]]:
     """Put down all that the files hold, in order; (what is read, bytes read, bytes in all) on the way."""
     read = _reader(settings, request)
@@ -204,7 +210,7 @@ def _reading(
             yield what, sum(sizes[:unit]) + one.done, sum(sizes)
 
 
-def _as_agreed(read: Read, settings: Settings, request: Request) -> Read:
+def _as_agreed(read: ReadCandidate, settings: Settings, request: Request) -> ReadCandidate:
     """A tombstone comes with an import only if that is asked for, and erases only with the owner's signature."""
     candidate = read.candidate
     if candidate is None or candidate.tombstone is None:
@@ -237,7 +243,7 @@ def _fate(settings: Settings, name: str, nights: list[dict[str, Any]]) -> dict[s
         fate: dict[str, Any] | None = result.get("imports", {}).get("files", {}).get(name)
         if fate is not None:
             return fate
-    return Tally().to_json()
+    return ImportCounts().to_json()
 
 
 def covered_lines(covered: list[dict[str, Any]]) -> list[str]:

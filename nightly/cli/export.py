@@ -31,7 +31,7 @@ def export_archive(
     from shared.system.export_folder import default_folder
 
     settings = start_night()
-    wanted = export.Wanted(
+    wanted = export.ExportScope(
         frozenset(map(_chat, chat or ())),
         given_moment("--since", since, settings.timezone),
         given_moment("--until", until, settings.timezone),

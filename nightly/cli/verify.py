@@ -28,7 +28,7 @@ NAMED = 5
 
 
 @dataclass
-class Findings:
+class ArchiveFindings:
     """The archive of this host: what is sound, and of what is not, the sentence that says why."""
 
     archive: Archive = field(default_factory=Archive)
@@ -70,8 +70,8 @@ def verify(settings: Settings, report: Reporter) -> dict[str, Any]:
     return counts | ({"mirrored": _verify_mirror(mirror, settings)} if mirror else {})
 
 
-def _look(settings: Settings, report: Reporter) -> Findings:
-    directory, found = _archive_dir(settings), Findings()
+def _look(settings: Settings, report: Reporter) -> ArchiveFindings:
+    directory, found = _archive_dir(settings), ArchiveFindings()
     files = archive_files(directory)
     for run, name in report.track(files, len(files), "verify"):
         try:
@@ -183,7 +183,7 @@ def _follow_erasing(
     return done
 
 
-def _refuse_two_histories(findings: Findings, compared: Comparison, sound_there: Archive) -> None:
+def _refuse_two_histories(findings: ArchiveFindings, compared: Comparison, sound_there: Archive) -> None:
     here = findings.archive.segments
     if both := [name for name in compared.different if name in here and name in sound_there.segments]:
         raise ArchiveDamaged(
@@ -192,7 +192,9 @@ def _refuse_two_histories(findings: Findings, compared: Comparison, sound_there:
         )
 
 
-def _mend_here(directory: Path, fetched: Path, findings: Findings, sound: Archive, report: Reporter) -> dict[str, str]:
+def _mend_here(
+    directory: Path, fetched: Path, findings: ArchiveFindings, sound: Archive, report: Reporter
+) -> dict[str, str]:
     """Put the mirror's sound copies in the place of what is damaged or missing here; name → what was done."""
     done: dict[str, str] = {}
     for name in sound.segments:
@@ -221,7 +223,12 @@ def _put_aside(directory: Path, name: str) -> str:
 
 
 def _mend_there(
-    directory: Path, mirror: Mirror, findings: Findings, compared: Comparison, sound_there: Archive, report: Reporter
+    directory: Path,
+    mirror: Mirror,
+    findings: ArchiveFindings,
+    compared: Comparison,
+    sound_there: Archive,
+    report: Reporter,
 ) -> dict[str, str]:
     """Send what is sound here and damaged or missing there; name → what was done."""
     ours = [name for name in findings.archive.segments if name not in findings.changed]

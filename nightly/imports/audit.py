@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from nightly.imports.candidates import Read, Wanted, lines_of, taken_or_left, turn_candidate
+from nightly.imports.candidates import ReadCandidate, Wanted, lines_of, taken_or_left, turn_candidate
 from shared.errors import InvalidInput
 from shared.text.times import moment
 from shared.turns.records import RecordRefused, Turn, chat_id_of, loads_object, task_id_of, timestamp_of, user_id_of
@@ -40,13 +40,13 @@ class Log:
                 with contextlib.suppress(RecordRefused):
                     self._learn(loads_object(line))
 
-    def read(self, path: Path, unit: int) -> Iterator[Read]:
+    def read(self, path: Path, unit: int) -> Iterator[ReadCandidate]:
         for number, line, done in lines_of(path):
             place = f"{path}:{number}"
             try:
                 yield self.entry(loads_object(line), unit, place, done)
             except RecordRefused as error:
-                yield Read(done, unreadable=str(error), place=place)
+                yield ReadCandidate(done, unreadable=str(error), place=place)
 
     def _learn(self, record: dict[str, Any]) -> None:
         task_id, user, chat = record.get("task_id"), record.get("user_id"), self._wanted.chat
@@ -57,20 +57,22 @@ class Log:
         elif chat is not None and chat.isdecimal() and user is not None:
             self._chats.setdefault(task_id, chat if str(user) == chat else None)
 
-    def entry(self, record: dict[str, Any], unit: int, place: str, done: int) -> Read:
+    def entry(self, record: dict[str, Any], unit: int, place: str, done: int) -> ReadCandidate:
         event, role, said = _event(record)
         if event not in (*_ASKED, _DONE) or role is None:
-            return Read(done, left_out="an event without a message or an answer")
+            return ReadCandidate(done, left_out="an event without a message or an answer")
         task_id = task_id_of(record.get("task_id"))
         chat_id = self._chat(task_id, place)
         if chat_id is None:
-            return Read(done, left_out="not known to be of the person whose chat --chat names")
+            return ReadCandidate(done, left_out="not known to be of the person whose chat --chat names")
         if (task_id, role) in self._seen:
-            return Read(done, left_out="a message that an earlier line has")
+            return ReadCandidate(done, left_out="a message that an earlier line has")
         if not isinstance(said, str):
             raise RecordRefused("the message or output is no text")
         if not said.strip() or (role == "asst" and (_failed(record) or _NO_ANSWER.fullmatch(said.strip()))):
-            return Read(done, left_out="an error or nothing instead of an answer" if role == "asst" else "without text")
+            return ReadCandidate(
+                done, left_out="an error or nothing instead of an answer" if role == "asst" else "without text"
+            )
         user = user_id_of(record.get("user_id")) if role == "user" else None
         turn = Turn(task_id, role, chat_id, said, _time(record), user_id=user)
         self._seen.add((task_id, role))

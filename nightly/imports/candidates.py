@@ -95,7 +95,7 @@ def made_up_id(prefix: str, *parts: object) -> str:
 
 
 @dataclass(frozen=True)
-class Read:
+class ReadCandidate:
     """What one place of a file gave: a candidate, or why it cannot be read, or why it is left out. `done`: bytes of the file so far."""
 
     done: int
@@ -129,9 +129,9 @@ class Wanted:
         return None
 
 
-def taken_or_left(wanted: Wanted, done: int, candidate: Candidate) -> Read:
+def taken_or_left(wanted: Wanted, done: int, candidate: Candidate) -> ReadCandidate:
     why = wanted.refuses(candidate)
-    return Read(done, left_out=why) if why else Read(done, candidate)
+    return ReadCandidate(done, left_out=why) if why else ReadCandidate(done, candidate)
 
 
 def lines_of(path: Path) -> Iterator[tuple[int, bytes, int]]:

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from nightly.imports.candidates import BOM, Read, Wanted, made_up_id, open_input, taken_or_left, turn_candidate
+from nightly.imports.candidates import BOM, ReadCandidate, Wanted, made_up_id, open_input, taken_or_left, turn_candidate
 from shared.errors import InvalidInput
 from shared.turns.records import RecordRefused, Turn, chat_id_of
 
@@ -41,12 +41,14 @@ class Block:
     done: int
 
 
-def read(path: Path, unit: int, wanted: Wanted) -> Iterator[Read]:
+def read(path: Path, unit: int, wanted: Wanted) -> Iterator[ReadCandidate]:
     with open_input(path) as handle:
         content: bytes = handle.read().removeprefix(BOM)
     preamble, blocks = split(content)
     if not blocks:
-        yield Read(len(content), unreadable="no block [YYYY-MM-DD HH:MM:SS UTC] ROLE: in it", place=f"{path}:1")
+        yield ReadCandidate(
+            len(content), unreadable="no block [YYYY-MM-DD HH:MM:SS UTC] ROLE: in it", place=f"{path}:1"
+        )
         return
     chat_id = _chat_of(preamble)
     if chat_id is None and wanted.chat is None:
@@ -104,7 +106,7 @@ def _chat_of(preamble: list[bytes]) -> str | None:
     return None
 
 
-def _turns(path: Path, unit: int, wanted: Wanted, chat_id: str, blocks: list[Block]) -> Iterator[Read]:
+def _turns(path: Path, unit: int, wanted: Wanted, chat_id: str, blocks: list[Block]) -> Iterator[ReadCandidate]:
     equal, asked = Counter[str](), None
     for block in blocks:
         place = f"{path}:{block.line}"
@@ -112,11 +114,11 @@ def _turns(path: Path, unit: int, wanted: Wanted, chat_id: str, blocks: list[Blo
             turn = _turn(chat_id, block, equal)
         except RecordRefused as error:
             asked = None
-            yield Read(block.done, unreadable=str(error), place=place)
+            yield ReadCandidate(block.done, unreadable=str(error), place=place)
             continue
         if turn is None:
             asked = None
-            yield Read(block.done, left_out="without text")
+            yield ReadCandidate(block.done, left_out="without text")
             continue
         if turn.role == "asst" and asked:
             turn = Turn(asked, "asst", chat_id, turn.content, turn.timestamp)

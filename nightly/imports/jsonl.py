@@ -13,7 +13,7 @@ from typing import Any
 import orjson
 
 from nightly.archive.segments import RawRecord, WrittenText
-from nightly.imports.candidates import VERBATIM, Candidate, Read, Wanted, lines_of, taken_or_left
+from nightly.imports.candidates import VERBATIM, Candidate, ReadCandidate, Wanted, lines_of, taken_or_left
 from shared.turns.records import ROLES, RecordRefused, Tombstone, Turn, dumps, loads_object, task_id_of
 from shared.wire import keys
 
@@ -22,7 +22,7 @@ PATTERN = "*.jsonl"
 _FRAME = ("segment", "texts", "end")
 
 
-def read(path: Path, unit: int, wanted: Wanted) -> Iterator[Read]:
+def read(path: Path, unit: int, wanted: Wanted) -> Iterator[ReadCandidate]:
     for number, line, done in lines_of(path):
         place = f"{path}:{number}"
         try:
@@ -30,13 +30,13 @@ def read(path: Path, unit: int, wanted: Wanted) -> Iterator[Read]:
             if "content" in record or "role" in record:
                 yield taken_or_left(wanted, done, _bare(line, record, unit))
             elif record.get("kind") in _FRAME:
-                yield Read(done)
+                yield ReadCandidate(done)
             elif record.get("kind") == "erased":
-                yield Read(done, left_out="erased in the archive that it comes from")
+                yield ReadCandidate(done, left_out="erased in the archive that it comes from")
             else:
                 yield taken_or_left(wanted, done, _archived(record, unit))
         except RecordRefused as error:
-            yield Read(done, unreadable=str(error), place=place)
+            yield ReadCandidate(done, unreadable=str(error), place=place)
 
 
 def _bare(line: bytes, record: dict[str, Any], unit: int) -> Candidate:

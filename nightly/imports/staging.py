@@ -26,7 +26,7 @@ import orjson
 from nightly.archive.segments import RawRecord, read_archive, stored_records
 from nightly.archive.tombstones import judge
 from nightly.imports.candidates import Candidate
-from nightly.imports.sieve import Sieve, Tally, Verdict
+from nightly.imports.import_filter import ImportCounts, ImportFilter, ImportVerdict
 from nightly.night.folder import Night, imports_dir
 from shared.errors import StorageError
 from shared.system.files import atomic_writer, fsync_dir, locked_dir, own_dir, remove_halves, write_atomic
@@ -124,10 +124,10 @@ def take(night: Night, out: Path) -> dict[str, Any]:
         return {"files": {}, "bad": bad, "records": 0}
     new, tallies, known = [], {}, _sieve(night, out, imports)
     for name, candidates in imports.items():
-        tallies[name] = Tally()
-        for candidate, verdict in sift_by_unit(known, candidates):
+        tallies[name] = ImportCounts()
+        for candidate, verdict in classify_by_unit(known, candidates):
             tallies[name].count(candidate, verdict)
-            if verdict is Verdict.NEW:
+            if verdict is ImportVerdict.NEW:
                 new.append(candidate)
     _append(out / RECORDS, (candidate.record for candidate in new if candidate.record))
     _append(out / TOMBSTONES, (_as_record(candidate.tombstone) for candidate in new if candidate.tombstone))
@@ -137,8 +137,8 @@ def take(night: Night, out: Path) -> dict[str, Any]:
     return {
         "files": {name: tally.to_json() for name, tally in tallies.items()},
         "bad": bad,
-        "records": counts[Verdict.NEW],
-        **{str(verdict): counts[verdict] for verdict in Verdict},
+        "records": counts[ImportVerdict.NEW],
+        **{str(verdict): counts[verdict] for verdict in ImportVerdict},
     }
 
 
@@ -148,21 +148,21 @@ def clear(night: Night) -> None:
         (imports_dir(night.settings) / name).unlink(missing_ok=True)
 
 
-def sift_by_unit(sieve: Sieve, candidates: list[Candidate]) -> Iterator[tuple[Candidate, Verdict]]:
+def classify_by_unit(sieve: ImportFilter, candidates: list[Candidate]) -> Iterator[tuple[Candidate, ImportVerdict]]:
     """Verdicts file by file; what was quarantined comes last, so that it stands in no turn's place."""
     ordered = sorted(candidates, key=lambda candidate: candidate.quarantined)
     for _, group in itertools.groupby(ordered, key=lambda candidate: (candidate.quarantined, candidate.unit)):
-        yield from sieve.sift(group)
+        yield from sieve.classify(group)
 
 
-def stones_of(imports: Iterable[list[Candidate]]) -> list[Tombstone]:
+def tombstones_of(imports: Iterable[list[Candidate]]) -> list[Tombstone]:
     return [candidate.tombstone for candidates in imports for candidate in candidates if candidate.tombstone]
 
 
-def _sieve(night: Night, out: Path, imports: dict[str, list[Candidate]]) -> Sieve:
+def _sieve(night: Night, out: Path, imports: dict[str, list[Candidate]]) -> ImportFilter:
     archive = read_archive(night.archive_dir)
     judged = judge((record.value for record in stored_records(out / TOMBSTONES)), night.settings, archive.tombstones)
-    return Sieve(archive, stored_records(out / RECORDS), [*judged.obeyed, *stones_of(imports.values())])
+    return ImportFilter(archive, stored_records(out / RECORDS), [*judged.obeyed, *tombstones_of(imports.values())])
 
 
 def _read_all(directory: Path) -> tuple[dict[str, list[Candidate]], dict[str, str]]:
@@ -199,5 +199,5 @@ def _append(path: Path, records: Iterable[RawRecord]) -> None:
             handle.write(orjson.dumps(record.to_json()) + b"\n")
 
 
-def _as_record(stone: Tombstone) -> RawRecord:
-    return RawRecord(keys.TOMBSTONES.encode(), "string", stone.to_json())
+def _as_record(tombstone: Tombstone) -> RawRecord:
+    return RawRecord(keys.TOMBSTONES.encode(), "string", tombstone.to_json())

@@ -1,6 +1,6 @@
 """`result.json` of Telegram Desktop (Export chat history, or Export Telegram data): one chat, or an account with all of them.
 
-Desktop writes other ids than the Bot API: a private chat carries the id of the other party, which for us is the bot, where the bot knows it by
+Desktop writes other ids than the BotAccount API: a private chat carries the id of the other party, which for us is the bot, where the bot knows it by
 the person's; a group's is bare, where the bot has -<id>, and -100<id> for a supergroup. A turn's id is made of chat and message id. An answer
 belongs to the message that it replies to, else to the one right before it.
 """
@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from nightly.imports.candidates import BOM, Read, Wanted, made_up_id, open_input, taken_or_left, turn_candidate
+from nightly.imports.candidates import BOM, ReadCandidate, Wanted, made_up_id, open_input, taken_or_left, turn_candidate
 from shared.errors import InvalidInput
 from shared.turns.message_origin import Origin
 from shared.turns.records import RecordRefused, Turn, loads_object, timestamp_of
@@ -23,7 +23,7 @@ from shared.turns.records import RecordRefused, Turn, loads_object, timestamp_of
 SOURCE = "telegram"
 
 _PRIVATE = ("personal_chat", "bot_chat")
-#: What the Bot API takes a group's bare number from.
+#: What the BotAccount API takes a group's bare number from.
 _GROUPS = {"private_group": 0, "private_supergroup": -(10**12), "public_supergroup": -(10**12)}
 #: Desktop writes control characters as \xNN, which is no JSON.
 _HEX_ESCAPE = re.compile(rb"\\(?:x([0-9A-Fa-f]{2})|(.))", re.DOTALL)
@@ -42,7 +42,7 @@ _COMMAND = re.compile(r"/(?!run\b)[A-Za-z0-9_]{1,32}(?:@\w+)?(?=\s|\Z)")
 
 
 @dataclass(frozen=True)
-class Bot:
+class BotAccount:
     """Who of the senders is the bot: by id, or by the name that is shown."""
 
     id: str | None = None
@@ -69,7 +69,7 @@ class Talk:
     """One chat as it is gone through: the questions that have no answer yet, by message id, and the last one if nothing followed it."""
 
     chat_id: str
-    bot: Bot
+    bot: BotAccount
     username: str | None
     zone: ZoneInfo
     unit: int
@@ -154,12 +154,14 @@ class Talk:
         return part.get("type") == "mention" and self.username is not None and _plain(part["text"]) == self.username
 
 
-def read(path: Path, unit: int, wanted: Wanted, zone: ZoneInfo, bot: str | None, token: str | None) -> Iterator[Read]:
+def read(
+    path: Path, unit: int, wanted: Wanted, zone: ZoneInfo, bot: str | None, token: str | None
+) -> Iterator[ReadCandidate]:
     """`bot`: its name or id as the owner gave it. `token`: the number that our bot's token begins with."""
     try:
         account = _load(path)
     except RecordRefused as error:
-        yield Read(path.stat().st_size, unreadable=str(error), place=f"{path}:1")
+        yield ReadCandidate(path.stat().st_size, unreadable=str(error), place=f"{path}:1")
         return
     found = _find_bot(path, account, bot, token)
     username = _plain(bot) if bot else None
@@ -170,7 +172,7 @@ def read(path: Path, unit: int, wanted: Wanted, zone: ZoneInfo, bot: str | None,
         for number, message in enumerate(chat["messages"], start=before + 1):
             done = account.size * number // total
             yield (
-                Read(done, left_out="of a chat without the bot")
+                ReadCandidate(done, left_out="of a chat without the bot")
                 if talk is None
                 else _read(talk, message, wanted, done, f"{path}: message {_name(message, number)}")
             )
@@ -182,15 +184,15 @@ def _name(message: object, number: int) -> str:
     return str(message["id"]) if isinstance(message, dict) and "id" in message else f"at place {number}"
 
 
-def _read(talk: Talk, message: object, wanted: Wanted, done: int, place: str) -> Read:
+def _read(talk: Talk, message: object, wanted: Wanted, done: int, place: str) -> ReadCandidate:
     try:
         if not isinstance(message, dict):
             raise RecordRefused("a message is no JSON object")
         turn = talk.turn(message)
     except RecordRefused as error:
-        return Read(done, unreadable=str(error), place=place)
+        return ReadCandidate(done, unreadable=str(error), place=place)
     if isinstance(turn, str):
-        return Read(done, left_out=turn)
+        return ReadCandidate(done, left_out=turn)
     return taken_or_left(wanted, done, turn_candidate(SOURCE, talk.unit, turn))
 
 
@@ -220,7 +222,7 @@ def _as_json(found: re.Match[bytes]) -> bytes:
     return b"\\u00" + found[1] if found[1] else found[0]
 
 
-def _find_bot(path: Path, account: Account, bot: str | None, token: str | None) -> Bot:
+def _find_bot(path: Path, account: Account, bot: str | None, token: str | None) -> BotAccount:
     """Who is the bot; InvalidInput if nothing says it. A token of another bot than the one in the file says nothing."""
     if bot is not None:
         named = _named(account, bot)
@@ -230,39 +232,39 @@ def _find_bot(path: Path, account: Account, bot: str | None, token: str | None) 
                 "give --bot the name as shown, or the bot's number, with which its token begins."
             )
         return named
-    if token is not None and any(_concerns(chat, Bot(token)) for chat in account.chats):
-        return Bot(token)
+    if token is not None and any(_concerns(chat, BotAccount(token)) for chat in account.chats):
+        return BotAccount(token)
     only = account.chats[0] if account.single else {}
     if only.get("type") in _PRIVATE and isinstance(only.get("id"), int):
-        return Bot(str(only["id"]))
+        return BotAccount(str(only["id"]))
     raise InvalidInput(
         f"Nothing says who in {path} is the bot. Give --bot its name as Telegram shows it, or its number, or set TELEGRAM_BOT_TOKEN."
     )
 
 
-def _named(account: Account, bot: str) -> Bot | None:
+def _named(account: Account, bot: str) -> BotAccount | None:
     wanted = _plain(bot)
     if wanted.isdecimal():
-        return Bot(wanted)
+        return BotAccount(wanted)
     for chat in account.chats:
         if chat.get("type") in _PRIVATE and _plain(chat.get("name")) == wanted:
-            return Bot(str(chat.get("id")))
-    by_name = Bot(name=wanted)
+            return BotAccount(str(chat.get("id")))
+    by_name = BotAccount(name=wanted)
     for chat in account.chats:
         for message in chat["messages"]:
             if isinstance(message, dict) and by_name.sent(message):
                 sender = _sender(message)
-                return Bot(sender) if sender else by_name
+                return BotAccount(sender) if sender else by_name
     return None
 
 
-def _concerns(chat: dict[str, Any], bot: Bot) -> bool:
+def _concerns(chat: dict[str, Any], bot: BotAccount) -> bool:
     if chat.get("type") in _PRIVATE and str(chat.get("id")) == bot.id:
         return True
     return any(isinstance(message, dict) and bot.sent(message) for message in chat["messages"])
 
 
-def _chat_id(path: Path, account: Account, chat: dict[str, Any], bot: Bot, wanted: Wanted) -> str | None:
+def _chat_id(path: Path, account: Account, chat: dict[str, Any], bot: BotAccount, wanted: Wanted) -> str | None:
     """As the bot knows it; None for a chat of an account that is not one with the bot."""
     if account.single and wanted.chat is not None:
         return wanted.chat
@@ -311,7 +313,7 @@ def _parts(message: dict[str, Any]) -> list[dict[str, str]]:
 
 
 def _attachment(message: dict[str, Any]) -> str | None:
-    """The kind of what came with a message, as the Bot API calls it."""
+    """The kind of what came with a message, as the BotAccount API calls it."""
     if "photo" in message:
         return "photo"
     kind = str(message.get("media_type", ""))

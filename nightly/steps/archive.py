@@ -52,14 +52,17 @@ def run(night: Night, out: Path) -> dict[str, Any]:
         night.settings,
         earlier.tombstones,
     )
-    stones = _new_tombstones(earlier, judged)
-    eraser = erasing.eraser_of(earlier, stones, night.run)
+    tombstones = _new_tombstones(earlier, judged)
+    eraser = erasing.eraser_of(earlier, tombstones, night.run)
     ledger, fresh = Ledger(), list[dict[str, Any]]()
     for record in exported:
         line = _classify(record, earlier, ledger)
         if line:
             fresh.append((eraser and eraser.erased(record, night.run)) or line)
-    _write(night, [*fresh, *({"kind": "tombstone", "tombstone": orjson.loads(stone.to_json())} for stone in stones)])
+    _write(
+        night,
+        [*fresh, *({"kind": "tombstone", "tombstone": orjson.loads(tombstone.to_json())} for tombstone in tombstones)],
+    )
     night.crash_point("archive:segment-written")
     _bring_texts(night, eraser)
     archive = _prove(night, exported)
@@ -73,7 +76,7 @@ def run(night: Night, out: Path) -> dict[str, Any]:
     return {
         "ledger": ledger.to_json(night.result("export")["records"]),
         "new_records": len(fresh),
-        "new_tombstones": len(stones),
+        "new_tombstones": len(tombstones),
         "refused_tombstones": dict(judged.refused),
         "only_hiding_tombstones": judged.only_hide,
         "segments": archive.segments,
@@ -104,7 +107,7 @@ def _bring_texts(night: Night, eraser: erasing.Eraser | None) -> None:
     brought = (
         [WrittenText.from_json(orjson.loads(line)) for line in path.read_bytes().splitlines()] if path.exists() else []
     )
-    forgotten = {stone.chat_id for stone in eraser.stones} if eraser else set()
+    forgotten = {tombstone.chat_id for tombstone in eraser.tombstones} if eraser else set()
     if new := [text for text in brought if text.key not in known and text.chat_id not in forgotten]:
         write_texts(night.archive_dir, night.run, new)
 
@@ -131,12 +134,12 @@ def _classify(record: RawRecord, earlier: Archive, ledger: Ledger) -> dict[str, 
 
 def _new_tombstones(earlier: Archive, judged: Judged) -> list[Tombstone]:
     """The tombstones not archived yet; of two under one id that which erases."""
-    stones: dict[str, Tombstone] = {}
-    for stone in judged.obeyed:
-        known = stones.get(stone.tombstone_id) or earlier.tombstones.get(stone.tombstone_id)
-        if known is None or (stone.erase and not known.erase):  # it was archived as one that only hides
-            stones[stone.tombstone_id] = stone
-    return list(stones.values())
+    tombstones: dict[str, Tombstone] = {}
+    for tombstone in judged.obeyed:
+        known = tombstones.get(tombstone.tombstone_id) or earlier.tombstones.get(tombstone.tombstone_id)
+        if known is None or (tombstone.erase and not known.erase):  # it was archived as one that only hides
+            tombstones[tombstone.tombstone_id] = tombstone
+    return list(tombstones.values())
 
 
 def _write(night: Night, lines: list[dict[str, Any]]) -> None:

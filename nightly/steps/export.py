@@ -32,16 +32,16 @@ def run(night: Night, out: Path) -> dict[str, Any]:
             for record in read_records(night.redis, batch):
                 handle.write(orjson.dumps(record.to_json()) + b"\n")
                 written += 1
-    stones = cast(list[bytes], night.redis.lrange(keys.TOMBSTONES, 0, -1))
+    tombstones = cast(list[bytes], night.redis.lrange(keys.TOMBSTONES, 0, -1))
     with atomic_writer(out / TOMBSTONES) as handle:
-        for stone in stones:
-            handle.write(orjson.dumps(RawRecord(keys.TOMBSTONES.encode(), "string", stone).to_json()) + b"\n")
+        for tombstone in tombstones:
+            handle.write(orjson.dumps(RawRecord(keys.TOMBSTONES.encode(), "string", tombstone).to_json()) + b"\n")
     imports = take(night, out)
     return {
         "keys": len(names),
         "records": written + imports["records"],
         "vanished": len(names) - written,
-        "tombstones": len(stones) + sum(one["tombstones"] for one in imports["files"].values()),
+        "tombstones": len(tombstones) + sum(one["tombstones"] for one in imports["files"].values()),
         "imports": imports,
     }
 

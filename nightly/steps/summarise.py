@@ -19,7 +19,7 @@ from nightly.index.chunk_file import read_chunks
 from nightly.night.containment import reason_of
 from nightly.night.folder import Night
 from nightly.summaries.missing_facts import put_back
-from nightly.summaries.model_writer import WRITTEN_CHARACTERS, SummaryWriter
+from nightly.summaries.model_writer import WRITTEN_CHARACTERS, ModelWriter
 from shared.ranking.extractive_summary import KINDS, Sentence, summarise
 from shared.release.manifest import summary_file
 from shared.system.files import make_dir, write_atomic
@@ -91,9 +91,9 @@ def run(night: Night, out: Path) -> dict[str, Any]:
             writer.close()
 
 
-def _writer(night: Night) -> SummaryWriter | None:
+def _writer(night: Night) -> ModelWriter | None:
     model = night.settings.summary_model
-    return SummaryWriter(night, model) if model else None
+    return ModelWriter(night, model) if model else None
 
 
 def _text(night: Night, chunks: list[Chunk]) -> str:
@@ -111,7 +111,7 @@ def _text(night: Night, chunks: list[Chunk]) -> str:
     return template.render(**_extent(chunks, zone), topics=topics, parts=[part for part in parts if part["lines"]])
 
 
-def _written(night: Night, writer: SummaryWriter, chunks: list[Chunk], counts: PutBack) -> str | None:
+def _written(night: Night, writer: ModelWriter, chunks: list[Chunk], counts: PutBack) -> str | None:
     """The model's summary with what it left out; None if it has not written one."""
     zone = night.settings.timezone
     chosen, _ = summarise(chunks)

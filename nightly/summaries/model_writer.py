@@ -39,7 +39,7 @@ FAILURES_IN_A_ROW = 3
 _THOUGHTS = re.compile(r"<think>.*?(?:</think>|\Z)", re.DOTALL)
 
 
-class SummaryWriter:
+class ModelWriter:
     """Of one night. `failed`: chat → why it has no text."""
 
     def __init__(self, night: Night, model: str) -> None:

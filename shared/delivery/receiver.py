@@ -114,7 +114,7 @@ class Receiver:
             raise ReleaseRefused(f"Run {run} is not above the current release's {current.run}. Run the night again.")
         modes_of(self._dir).apply_to_dir(own_dir(self._dir, RELEASES))
         remove_halves(self._dir)
-        retention.take_away(release_dir(self._dir, run))  # never current, by the line above
+        retention.unpublish(release_dir(self._dir, run))  # never current, by the line above
         retention.prune(self._dir, self._settings.releases_kept, coming=run)
         parent = own_dir(self._dir, INCOMING)
         parent.chmod(0o700)  # whatever the group may read elsewhere

@@ -208,13 +208,13 @@ def remove_release(release: Path) -> bool:
     try:
         if not _lock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB):
             return False
-        take_away(release)  # a reader that comes now finds no release; one that was quicker holds the lock
+        unpublish(release)  # a reader that comes now finds no release; one that was quicker holds the lock
     finally:
         os.close(lock)
     return True
 
 
-def take_away(release: Path) -> None:
+def unpublish(release: Path) -> None:
     """Remove a release, read or not; it loses its name in one step, before its first file goes. Nothing if there is none."""
     if not release.exists():
         return

@@ -32,6 +32,7 @@ from shared.ranking.question import asks, tells_time
 from shared.ranking.scoring import Array, Features, Neighbours, Posting
 from shared.text.dates.past import Span
 from shared.text.stemming import KEPT_WORDS, stemmed
+from shared.turns.chunk import turn_order
 from shared.turns.speakers import Speaker, namesakes
 
 SCHEMA = """
@@ -305,13 +306,6 @@ def _order(ids: Sequence[str], starts: NDArray[np.float64]) -> NDArray[np.intp]:
     places = np.flatnonzero(tied)
     order[places] = sorted(order[places].tolist(), key=lambda row: (starts[row], turn_order(ids[row])))
     return order
-
-
-def turn_order(chunk_id: str) -> tuple[str, bool, int]:
-    """What chunks of the same instant are ordered by: task id, the question before the answer, passage."""
-    turn_id, _, passage = chunk_id.rpartition("#")
-    task_id, _, role = turn_id.rpartition(":")
-    return task_id, role != "user", int(passage) if passage.isdecimal() else 0
 
 
 def _numbers(part: ChatRows, speakers: dict[Speaker, int]) -> NDArray[np.int32]:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from shared.ranking.question import asks, tells_time
 from shared.ranking.scoring import Array, Integers, Posting
 from shared.search.chat_items import Tokeniser
-from shared.turns.chunk import Chunk
+from shared.turns.chunk import Chunk, turn_order
 from shared.turns.chunking import chunks_of, indexed_text
 from shared.turns.records import Turn
 
@@ -60,15 +60,8 @@ def embedding_of(vectors: Sequence[Array | None]) -> bytes | None:
     return b"".join((nothing if one is None else np.asarray(one, STORED)).tobytes() for one in vectors)
 
 
-def order_of(chunk_id: str) -> tuple[str, bool, int]:
-    """What orders chunks of one second, here as at night: by task, the question first, passages as they follow."""
-    turn_id, _, passage = chunk_id.rpartition("#")
-    task_id, _, role = turn_id.rpartition(":")
-    return task_id, role != "user", int(passage) if passage.isdecimal() else 0
-
-
 @dataclass(frozen=True)
-class Read:
+class ReadTurn:
     """What is read off one text: its terms with how often each stands there, how many in all; whether it ends as a question, and tells a time."""
 
     counts: Mapping[str, int]
@@ -83,7 +76,7 @@ class DayItems:
 
     chat_id: str
     turns: tuple[DayTurn, ...]
-    texts: tuple[Read, ...]
+    texts: tuple[ReadTurn, ...]
     starts: NDArray[np.float64]  # POSIX seconds
     lengths: Array  # characters
     tokens: Array
@@ -107,7 +100,7 @@ class DayItems:
                 f"Chunk {strange.chunk_id} belongs to another chat than {chat_id!r}: the day's turns must be read by chat."
             )
         ordered = tuple(
-            sorted(distinct.values(), key=lambda turn: (turn.chunk.started_at, order_of(turn.chunk.chunk_id)))
+            sorted(distinct.values(), key=lambda turn: (turn.chunk.started_at, turn_order(turn.chunk.chunk_id)))
         )
         texts = _read(ordered, earlier, tokeniser)
         return cls(
@@ -156,7 +149,7 @@ class DayItems:
         return out
 
 
-def _read(turns: Sequence[DayTurn], earlier: DayItems | None, tokeniser: Tokeniser) -> tuple[Read, ...]:
+def _read(turns: Sequence[DayTurn], earlier: DayItems | None, tokeniser: Tokeniser) -> tuple[ReadTurn, ...]:
     """What is read off each text; only those that are new are read, all at once."""
     known = {_key(turn): text for turn, text in zip(earlier.turns, earlier.texts, strict=True)} if earlier else {}
     new = [turn for turn in turns if _key(turn) not in known]
@@ -167,7 +160,7 @@ def _read(turns: Sequence[DayTurn], earlier: DayItems | None, tokeniser: Tokenis
                 counts[place][term] = count
     for turn, found in zip(new, counts, strict=True):
         text = turn.chunk.text
-        known[_key(turn)] = Read(found, sum(found.values()), asks(text), tells_time(text))
+        known[_key(turn)] = ReadTurn(found, sum(found.values()), asks(text), tells_time(text))
     return tuple(known[_key(turn)] for turn in turns)
 
 

@@ -24,7 +24,7 @@ from shared.errors import LedgerMismatch
 from shared.ranking.question import Match, query_terms, query_words
 from shared.release.integrity import check_database, damage_named, open_closed
 from shared.release.parts import begin, new_part, part_files
-from shared.turns.chunk import COLUMNS, Chunk, chunk_of, values_of
+from shared.turns.chunk import COLUMNS, Chunk, chunk_of, turn_order, values_of
 
 if TYPE_CHECKING:
     from shared.ranking.scoring import Posting
@@ -354,8 +354,6 @@ class LexicalIndex:
 
     def all_chunks(self) -> list[Chunk]:
         """Every chunk in order of chat and time: for verification and rebuild comparisons, not for recall."""
-        from shared.search.chat_items import turn_order
-
         chunks = [chunk_of(row) for row in self._rows(f"SELECT {COLUMNS} FROM chunks", ())]  # noqa: S608 - constants
         return sorted(chunks, key=lambda chunk: (chunk.chat_id, chunk.started_at, turn_order(chunk.chunk_id)))
 

@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 
 from shared.ranking.scoring import Array, Features, Integers, Neighbours, Posting
 from shared.search.chat_items import ChatItems, Items
-from shared.search.day_items import DayItems, order_of
+from shared.search.day_items import DayItems
 from shared.search.types import HiddenTurns
-from shared.turns.chunk import Chunk
+from shared.turns.chunk import Chunk, turn_order
 from shared.turns.speakers import Speaker
 
 #: Merged chats that are kept: those asked for last, up to so many bytes and chats. One of 100,000 items takes 7 MB, one of 600 takes 45 KB.
@@ -205,8 +205,8 @@ def _positions(release: ChatItems, day: DayItems, rows: list[int]) -> NDArray[np
     low, high = (np.searchsorted(release.starts, times, side) for side in ("left", "right"))
     found = low.astype(np.int64)
     for at in np.flatnonzero(low < high):
-        key = order_of(day.turns[rows[at]].chunk.chunk_id)
-        found[at] = bisect_left(release.chunk_ids, key, int(low[at]), int(high[at]), key=order_of)
+        key = turn_order(day.turns[rows[at]].chunk.chunk_id)
+        found[at] = bisect_left(release.chunk_ids, key, int(low[at]), int(high[at]), key=turn_order)
     return found
 
 

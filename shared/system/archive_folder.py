@@ -27,7 +27,7 @@ _REPAIR = "Restore it from a copy; with ARCHIVE_MIRROR set, hmem-night verify --
 
 
 @dataclass(frozen=True)
-class Look:
+class ArchiveLook:
     """What a look has found sound: all files, and how many of them were read to the end."""
 
     files: int
@@ -66,7 +66,7 @@ def is_proven(content: bytes) -> bool:
         return False
 
 
-def look(night_dir: Path) -> Look:
+def look(night_dir: Path) -> ArchiveLook:
     """ArchiveDamaged names the first file that is missing, cut or changed; PermissionError if this user may not read there."""
     directory = night_dir / "archive"
     names = [name for _, name in archive_files(directory)]
@@ -82,7 +82,7 @@ def look(night_dir: Path) -> Look:
                 raise _damaged(path, "is damaged (its last line does not fit its content)")
         elif not _has_an_end(path):
             raise _damaged(path, "is damaged (its end is missing)")
-    return Look(len(names), read)
+    return ArchiveLook(len(names), read)
 
 
 def _damaged(path: Path, what: str) -> ArchiveDamaged:

@@ -43,7 +43,7 @@ _ENVIRONMENT = {"LC_ALL": "C", "PATH": os.defpath}
 
 
 @dataclass(frozen=True)
-class Found:
+class FoundBytes:
     """A place that holds some of it: a path or a name, and in how many lines or blocks."""
 
     place: str
@@ -56,7 +56,7 @@ class Scanned:
 
     files: int = 0
     bytes: int = 0
-    found: list[Found] = field(default_factory=list)
+    found: list[FoundBytes] = field(default_factory=list)
     unreadable: list[str] = field(default_factory=list)
 
     def add(self, other: Scanned) -> None:
@@ -206,7 +206,7 @@ def scan(places: Iterable[Path], needles: Needles, skip: Collection[Path] = ()) 
             _scan_large(path, patterns, scanned)
         names = [os.fsencode(path.name) for path, _ in some]
         for number in sorted({number for number, _ in _matches(names, patterns)}):
-            scanned.found.append(Found(f"name of a file in {some[number][0].parent}", 1))
+            scanned.found.append(FoundBytes(f"name of a file in {some[number][0].parent}", 1))
     return scanned
 
 
@@ -224,7 +224,7 @@ def scan_values(values: Iterable[tuple[str, bytes]], needles: Needles) -> Scanne
             _count(batch, patterns, hits)
             batch, size = [], 0
     _count(batch, patterns, hits)
-    scanned.found = [Found(place, count) for place, count in hits.items()]
+    scanned.found = [FoundBytes(place, count) for place, count in hits.items()]
     return scanned
 
 
@@ -277,7 +277,7 @@ def _scan_small(paths: Sequence[Path], patterns: Sequence[bytes], scanned: Scann
     counts = {os.fsdecode(name): int(count) for name, count in re.findall(rb"([^\0]+)\0(\d+)\n", done.stdout)}
     for path in paths:
         if counts.get(str(path), 0):
-            scanned.found.append(Found(str(path), counts[str(path)]))
+            scanned.found.append(FoundBytes(str(path), counts[str(path)]))
         if b"grep: " + os.fsencode(path) + b": " in done.stderr and path.exists():
             _scan_large(path, patterns, scanned)  # it says why, or finds that it is gone
 
@@ -303,7 +303,7 @@ def _scan_large(path: Path, patterns: Sequence[bytes], scanned: Scanned) -> None
             counted, errors = search.communicate()
     _refuse_failed(search.returncode, errors)
     if int(counted):
-        scanned.found.append(Found(str(path), int(counted)))
+        scanned.found.append(FoundBytes(str(path), int(counted)))
 
 
 def _feed(search: subprocess.Popen[bytes], path: Path, overlap: int) -> None:

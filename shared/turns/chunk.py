@@ -69,3 +69,10 @@ def chunk_of(row: Sequence[Any]) -> Chunk:
     chunk_id, chat_id, exchange, turn_ids, *rest, origin = row
     read = Origin.parse(orjson.loads(origin)) if origin else NOWHERE
     return Chunk(chunk_id, chat_id, exchange, tuple(orjson.loads(turn_ids)), *[*rest, read])
+
+
+def turn_order(chunk_id: str) -> tuple[str, bool, int]:
+    """What chunks of the same instant are ordered by: task id, the question before the answer, passage."""
+    turn_id, _, passage = chunk_id.rpartition("#")
+    task_id, _, role = turn_id.rpartition(":")
+    return task_id, role != "user", int(passage) if passage.isdecimal() else 0

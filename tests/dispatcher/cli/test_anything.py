@@ -212,7 +212,7 @@ def carried(world: World, before: dict[str, bytes]) -> None:
     """Export, and import into an installation that has nothing: the same turns, byte for byte."""
     other = elsewhere(world)
     out = other.root / "export"
-    export.export_archive(world.settings(), out, export.Wanted(), QUIET)
+    export.export_archive(world.settings(), out, export.ExportScope(), QUIET)
     if before:
         request = intake.Request("jsonl", [out], Wanted())
         intake.bring_in(other.settings(), request, QUIET)

@@ -21,12 +21,13 @@ from shared.errors import ReleaseRefused
 from shared.ranking.scoring import Neighbours
 from shared.release.parts import part_files
 from shared.search import lexical
-from shared.search.day_items import DayItems, DayTurn, day_turns, embedding_of, order_of
+from shared.search.day_items import DayItems, DayTurn, day_turns, embedding_of
 from shared.search.lexical import LexicalIndex
 from shared.search.lookup import Sources, look_up
 from shared.search.merge import MergedCache
 from shared.search.recall import DayRecall, OpenRelease
 from shared.search.types import HiddenTurns, Hit, Query, Recalled
+from shared.turns.chunk import turn_order
 from shared.turns.chunking import chunks_of, indexed_text
 from shared.turns.records import Turn
 from shared.vectors.base import NullBackend
@@ -527,7 +528,7 @@ def test_vectors_of_a_turn_are_kept_as_bytes() -> None:
 
 def test_chunks_of_one_second_are_ordered_as_at_night() -> None:
     names = ["t1:user#1", "t1:user#2", "t1:user#10", "t1:asst#1", "t2:user#1"]
-    assert sorted({*names}, key=order_of) == names
+    assert sorted({*names}, key=turn_order) == names
 
 
 # ── with real nights ─────────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -24,7 +24,7 @@ from nightly.archive.segments import (
     write_segment,
 )
 from nightly.imports.candidates import Candidate
-from nightly.imports.sieve import Sieve, Verdict
+from nightly.imports.import_filter import ImportFilter, ImportVerdict
 from nightly.imports.staging import stage
 from nightly.night.folder import imports_dir
 from shared.system.files import sha256_file
@@ -128,8 +128,8 @@ def test_an_import_of_another_chats_turn_is_not_taken_for_the_erased_one() -> No
     known.erased["t:user"] = Erased("first", 1000.0, 1)
     turn = Turn("t", "user", "second", "words", 5000.0)
     raw = RawRecord(b"hcli:memory:t:user", "string", turn.to_json())
-    ((_, verdict),) = Sieve(known, [], []).sift([Candidate("jsonl", 0, raw)])
-    assert verdict is Verdict.NEW
+    ((_, verdict),) = ImportFilter(known, [], []).classify([Candidate("jsonl", 0, raw)])
+    assert verdict is ImportVerdict.NEW
 
 
 def test_an_imported_summary_does_not_outlive_a_forgetting(light: World) -> None:

@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from nightly.archive.export import Wanted, export_archive
+from nightly.archive.export import ExportScope, export_archive
 from nightly.archive.segments import RawRecord, WrittenText, read_archive, write_segment, write_texts
 from nightly.night.progress import Item, Reporter
 from shared.errors import ArchiveDamaged, InvalidInput, NightRunning
@@ -38,7 +38,7 @@ ODD_CHATS = ("*", "../up", "~", "Моя группа", LONG, "UPPER", "_archive"
 def export(world: World, out: str = "out", *, force: bool = False, **wanted: Any) -> Path:
     """The export in this process; where it lies."""
     folder = world.root / out
-    export_archive(world.settings(), folder, Wanted(**wanted), Reporter(quiet=True), force=force)
+    export_archive(world.settings(), folder, ExportScope(**wanted), Reporter(quiet=True), force=force)
     return folder
 
 
@@ -283,12 +283,12 @@ class Interrupted(Reporter):
 KILLED = """
 import os, signal
 from tests.conftest import World
-from nightly.archive.export import Wanted, export_archive
+from nightly.archive.export import ExportScope, export_archive
 from shared.config.settings import load_settings
 from pathlib import Path
 from tests.nightly.archive.test_export import Interrupted
 report = Interrupted("writing chats", lambda: os.kill(os.getpid(), signal.SIGKILL))
-export_archive(load_settings(), Path("out").resolve(), Wanted(), report)
+export_archive(load_settings(), Path("out").resolve(), ExportScope(), report)
 """
 
 
@@ -316,11 +316,11 @@ def test_a_segment_that_is_replaced_meanwhile(light: World) -> None:
         copy.replace(segment)
 
     folder = light.root / "out"
-    export_archive(light.settings(), folder, Wanted(), Interrupted("reading the archive", replace))
+    export_archive(light.settings(), folder, ExportScope(), Interrupted("reading the archive", replace))
     assert len(turns(folder)) == 1, "read once more"
     with pytest.raises(NightRunning, match="rewrote the archive"):
         export_archive(
-            light.settings(), light.root / "again", Wanted(), Interrupted("reading the archive", replace, times=2)
+            light.settings(), light.root / "again", ExportScope(), Interrupted("reading the archive", replace, times=2)
         )
     assert not (light.root / "again").exists()
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from nightly.archive.segments import RawRecord
 from nightly.imports import audit, chunks, jsonl, telegram
-from nightly.imports.candidates import Read, Wanted
+from nightly.imports.candidates import ReadCandidate, Wanted
 from shared.errors import InvalidInput
 from shared.turns.records import Turn
 
@@ -24,19 +24,19 @@ ALL = Wanted()
 SLOW = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
-def turns(reads: list[Read]) -> list[Turn]:
+def turns(reads: list[ReadCandidate]) -> list[Turn]:
     return [one.candidate.turn for one in reads if one.candidate and one.candidate.turn]
 
 
-def said(reads: list[Read]) -> list[tuple[str, str, str]]:
+def said(reads: list[ReadCandidate]) -> list[tuple[str, str, str]]:
     return [(turn.chat_id, turn.role, turn.content) for turn in turns(reads)]
 
 
-def places(reads: list[Read]) -> list[str]:
+def places(reads: list[ReadCandidate]) -> list[str]:
     return [one.place.rpartition(":")[2].strip() for one in reads if one.unreadable is not None]
 
 
-def left(reads: list[Read]) -> list[str]:
+def left(reads: list[ReadCandidate]) -> list[str]:
     return [one.left_out for one in reads if one.left_out is not None]
 
 
@@ -129,7 +129,7 @@ def chunk_file(blocks: list[tuple[float, str, str]], chat: str = "9912") -> byte
     return text.encode("utf-8")
 
 
-def read_chunks(path: Path, wanted: Wanted = ALL) -> list[Read]:
+def read_chunks(path: Path, wanted: Wanted = ALL) -> list[ReadCandidate]:
     return list(chunks.read(path, 0, wanted))
 
 
@@ -200,7 +200,7 @@ def test_any_turns_come_back_from_a_session_file(tmp_path: Path, blocks: list[tu
 # ----------------------------------------------------------------------------------------------------------- audit log
 
 
-def read_audit(folder: Path, entries: list[dict[str, Any] | str], wanted: Wanted) -> list[Read]:
+def read_audit(folder: Path, entries: list[dict[str, Any] | str], wanted: Wanted) -> list[ReadCandidate]:
     lines = [entry if isinstance(entry, str) else json.dumps(entry) for entry in entries]
     path = write(folder / "audit.log", "\n".join(lines).encode())
     return list(audit.Log([path], wanted).read(path, 0))
@@ -256,7 +256,7 @@ def bot_chat(*messages: dict[str, Any], **more: Any) -> dict[str, Any]:
     return {"name": "Helper", "type": "bot_chat", "id": BOT, "messages": [*messages], **more}
 
 
-def read_telegram(folder: Path, document: object, wanted: Wanted = ALL, **more: Any) -> list[Read]:
+def read_telegram(folder: Path, document: object, wanted: Wanted = ALL, **more: Any) -> list[ReadCandidate]:
     path = write(folder / "result.json", json.dumps(document, ensure_ascii=False).encode())
     options = {"zone": UTC_ZONE, "bot": None, "token": None, **more}
     return list(telegram.read(path, 0, wanted, **options))

@@ -12,9 +12,9 @@ import pytest
 
 from nightly.archive.segments import Archive, ArchivedTurn, Erased, RawRecord, WrittenText, read_archive
 from nightly.imports.candidates import Candidate, turn_candidate
+from nightly.imports.import_filter import ImportFilter, ImportVerdict
 from nightly.imports.matching import NEAR_SECONDS, letters
-from nightly.imports.sieve import Sieve, Verdict
-from nightly.imports.staging import StagedUnreadable, read_staged, sift_by_unit, stage, staged_files
+from nightly.imports.staging import StagedUnreadable, classify_by_unit, read_staged, stage, staged_files
 from nightly.night.folder import imports_dir
 from shared.turns.records import Tombstone, Turn
 from tests.conftest import World
@@ -47,7 +47,7 @@ def archive(*turns: Turn, stones: Iterable[Tombstone] = (), erased: dict[str, Er
 
 
 def verdicts(known: Archive, *candidates: Candidate, exported: Iterable[RawRecord] = ()) -> list[str]:
-    return [str(verdict) for _, verdict in sift_by_unit(Sieve(known, exported, ()), [*candidates])]
+    return [str(verdict) for _, verdict in classify_by_unit(ImportFilter(known, exported, ()), [*candidates])]
 
 
 def test_the_same_bytes_the_same_id_and_neither() -> None:
@@ -78,8 +78,8 @@ def test_all_versions_of_one_file_are_taken_in_order() -> None:
 
 def test_what_was_quarantined_takes_no_turns_place() -> None:
     moved = replace(exact(turn("a", "moved", chat="5")), quarantined=True)
-    sieve = Sieve(archive(), (), ())
-    judged = [*sift_by_unit(sieve, [moved, exact(turn("a", "said"), 1)])]
+    sieve = ImportFilter(archive(), (), ())
+    judged = [*classify_by_unit(sieve, [moved, exact(turn("a", "said"), 1)])]
     assert [(one.quarantined, str(verdict)) for one, verdict in judged] == [(False, "new"), (True, "new")]
     assert verdicts(archive(turn("a", "said")), moved, moved) == ["new", "known"]
     assert verdicts(archive(), moved) == ["new"], "a later program may read what an earlier one could not"
@@ -129,8 +129,8 @@ def test_the_forgotten_stays_out() -> None:
     assert verdicts(known, exact(turn("z", "has ids of the wire", later + 60))) == ["new"]
     assert verdicts(known, other(turn("z", "elsewhere", later, chat="5"))) == ["new"]
     assert verdicts(archive(), exact(turn("x", "early")), Candidate("jsonl", 0, tombstone=until_noon)) == ["new", "new"]
-    stones = Sieve(archive(), (), [until_noon])
-    assert [verdict for _, verdict in stones.sift([exact(turn("x", "early"))])] == [Verdict.FORGOTTEN]
+    stones = ImportFilter(archive(), (), [until_noon])
+    assert [verdict for _, verdict in stones.classify([exact(turn("x", "early"))])] == [ImportVerdict.FORGOTTEN]
 
 
 def test_tombstones_texts_and_bytes_are_taken_once() -> None:

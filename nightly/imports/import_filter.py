@@ -23,7 +23,7 @@ from shared.turns.records import RecordRefused, Tombstone, Turn
 NO_CHAT = "?"
 
 
-class Verdict(StrEnum):
+class ImportVerdict(StrEnum):
     NEW = "new"
     KNOWN = "known"
     DIFFERS = "differs"
@@ -31,7 +31,7 @@ class Verdict(StrEnum):
 
 
 @dataclass
-class Tally:
+class ImportCounts:
     """What became of an import, in sums and by chat; `first` and `last` are of the turns that are new."""
 
     sums: Counter[str] = field(default_factory=Counter)
@@ -41,22 +41,22 @@ class Tally:
     first: float | None = None
     last: float | None = None
 
-    def count(self, candidate: Candidate, verdict: Verdict) -> None:
+    def count(self, candidate: Candidate, verdict: ImportVerdict) -> None:
         if candidate.record is None:
-            new = verdict is Verdict.NEW
+            new = verdict is ImportVerdict.NEW
             self.tombstones += new and candidate.tombstone is not None
             self.texts += new and candidate.text is not None
             return
         self.sums[verdict] += 1
         self.chats.setdefault(candidate.chat_id or NO_CHAT, Counter())[verdict] += 1
-        if verdict is Verdict.NEW and candidate.turn:
+        if verdict is ImportVerdict.NEW and candidate.turn:
             said_at = candidate.turn.timestamp
             self.first = said_at if self.first is None else min(self.first, said_at)
             self.last = said_at if self.last is None else max(self.last, said_at)
 
     def to_json(self) -> dict[str, Any]:
         return {
-            **{str(verdict): self.sums[verdict] for verdict in Verdict},
+            **{str(verdict): self.sums[verdict] for verdict in ImportVerdict},
             "tombstones": self.tombstones,
             "texts": self.texts,
             "first": self.first,
@@ -67,15 +67,15 @@ class Tally:
         }
 
 
-class Sieve:
-    """Holds candidates against what is known. `exported`: what this night took from Redis; `stones`: all tombstones, staged ones too."""
+class ImportFilter:
+    """Holds candidates against what is known. `exported`: what this night took from Redis; `tombstones`: all tombstones, staged ones too."""
 
-    def __init__(self, archive: Archive, exported: Iterable[RawRecord], stones: Iterable[Tombstone]) -> None:
+    def __init__(self, archive: Archive, exported: Iterable[RawRecord], tombstones: Iterable[Tombstone]) -> None:
         self._archive = archive
-        self._stones: dict[str, list[Tombstone]] = {}
-        for stone in {s.tombstone_id: s for s in (*stones, *archive.tombstones.values())}.values():
-            self._stones.setdefault(stone.chat_id, []).append(stone)
-        self._known_stones = set(archive.tombstones)
+        self._tombstones: dict[str, list[Tombstone]] = {}
+        for tombstone in {s.tombstone_id: s for s in (*tombstones, *archive.tombstones.values())}.values():
+            self._tombstones.setdefault(tombstone.chat_id, []).append(tombstone)
+        self._known_tombstones = set(archive.tombstones)
         self._texts = set(archive.texts)
         self._hashes = set(archive.hashes)
         self._known = {turn_id: version.turn for turn_id, version in archive.versions.items()}
@@ -87,30 +87,32 @@ class Sieve:
         self._erased = Moments()
         for turn_id, erased in archive.erased.items():
             self._erased.add(erased.chat_id, turn_id, erased.timestamp)
-        for stone in (stone for stones in self._stones.values() for stone in stones if stone.erase):
-            for turn_id, said_at in stone.said_at.items():  # one that was never archived
-                self._erased.add(stone.chat_id, turn_id, said_at)
+        for tombstone in (
+            tombstone for tombstones in self._tombstones.values() for tombstone in tombstones if tombstone.erase
+        ):
+            for turn_id, said_at in tombstone.said_at.items():  # one that was never archived
+                self._erased.add(tombstone.chat_id, turn_id, said_at)
         self._taken: dict[str, tuple[int, str, str]] = {}  # turn id → (file, chat, last version's hash)
         self._file = 0
 
-    def sift(self, candidates: Iterable[Candidate]) -> Iterator[tuple[Candidate, Verdict]]:
+    def classify(self, candidates: Iterable[Candidate]) -> Iterator[tuple[Candidate, ImportVerdict]]:
         """Verdicts on one file's candidates, in order. Across files, equal words at about one time are one turn; within a file, two."""
         self._file += 1
         here, twins, taken = list(candidates), set[str](), list[Turn]()
         own = {candidate.turn.turn_id for candidate in here if candidate.turn}
         for candidate in here:
             verdict = self._verdict(candidate, own, twins)
-            if verdict is Verdict.NEW and candidate.turn:
+            if verdict is ImportVerdict.NEW and candidate.turn:
                 taken.append(candidate.turn)
             yield candidate, verdict
         self._recorded.add(taken)
 
-    def _verdict(self, candidate: Candidate, own: set[str], twins: set[str]) -> Verdict:
+    def _verdict(self, candidate: Candidate, own: set[str], twins: set[str]) -> ImportVerdict:
         if candidate.tombstone:
-            return _once(candidate.tombstone.tombstone_id, self._known_stones)
+            return _once(candidate.tombstone.tombstone_id, self._known_tombstones)
         if candidate.text:
-            if any(stone.erase for stone in self._stones.get(candidate.text.chat_id, [])):
-                return Verdict.FORGOTTEN  # it may hold the words
+            if any(tombstone.erase for tombstone in self._tombstones.get(candidate.text.chat_id, [])):
+                return ImportVerdict.FORGOTTEN  # it may hold the words
             return _once(candidate.text.key, self._texts)
         assert candidate.record  # noqa: S101 - one of the three is there
         if candidate.turn is None or (candidate.quarantined and self._of_another_chat(candidate.turn)):
@@ -122,43 +124,43 @@ class Sieve:
         known, taken = self._known.get(turn.turn_id), self._taken.get(turn.turn_id)
         return (known is not None and known.chat_id != turn.chat_id) or (taken is not None and taken[1] != turn.chat_id)
 
-    def _turn(self, candidate: Candidate, turn: Turn, sha256: str, own: set[str], twins: set[str]) -> Verdict:
-        if any(stone.covers(turn) for stone in self._stones.get(turn.chat_id, [])):
-            return Verdict.FORGOTTEN
+    def _turn(self, candidate: Candidate, turn: Turn, sha256: str, own: set[str], twins: set[str]) -> ImportVerdict:
+        if any(tombstone.covers(turn) for tombstone in self._tombstones.get(turn.chat_id, [])):
+            return ImportVerdict.FORGOTTEN
         erased = self._archive.erased.get(turn.turn_id)
         if erased and erased.chat_id == turn.chat_id and turn.turn_id not in self._known:
-            return Verdict.FORGOTTEN
+            return ImportVerdict.FORGOTTEN
         if sha256 in self._hashes:
-            return Verdict.KNOWN
+            return ImportVerdict.KNOWN
         if turn.turn_id in self._known:
-            return Verdict.DIFFERS if candidate.verbatim else Verdict.KNOWN
+            return ImportVerdict.DIFFERS if candidate.verbatim else ImportVerdict.KNOWN
         if turn.turn_id in self._taken:
             return self._version(candidate, turn, sha256)
         if not candidate.verbatim:
             if twin := self._recorded.twin(turn, own, twins):
                 twins.add(twin)
-                return Verdict.KNOWN
+                return ImportVerdict.KNOWN
             if self._erased.near(turn):
-                return Verdict.FORGOTTEN
+                return ImportVerdict.FORGOTTEN
         self._taken[turn.turn_id] = (self._file, turn.chat_id, sha256)
-        return Verdict.NEW
+        return ImportVerdict.NEW
 
-    def _version(self, candidate: Candidate, turn: Turn, sha256: str) -> Verdict:
+    def _version(self, candidate: Candidate, turn: Turn, sha256: str) -> ImportVerdict:
         """Of a turn that this import has brought already."""
         file, chat_id, last = self._taken[turn.turn_id]
         if sha256 == last or not candidate.verbatim:
-            return Verdict.KNOWN
+            return ImportVerdict.KNOWN
         if file != self._file or chat_id != turn.chat_id:
-            return Verdict.DIFFERS
+            return ImportVerdict.DIFFERS
         self._taken[turn.turn_id] = (file, chat_id, sha256)
-        return Verdict.NEW
+        return ImportVerdict.NEW
 
 
-def _once(name: str, known: set[str]) -> Verdict:
+def _once(name: str, known: set[str]) -> ImportVerdict:
     if name in known:
-        return Verdict.KNOWN
+        return ImportVerdict.KNOWN
     known.add(name)
-    return Verdict.NEW
+    return ImportVerdict.NEW
 
 
 def _turn_of(record: RawRecord, archive: Archive) -> Turn | None:
