@@ -105,7 +105,7 @@ class Weights:
     answers: float = 0.04
     #: The question is "when" or "how long", and the item tells a time: MRR .635 to .644.
     when: float = 0.15
-    #: The question names a time ("last week", "in May") and the item was said then (shared/text/time_words.py).
+    #: The question names a time ("last week", "in May") and the item was said then (shared/text/dates/past.py).
     said_then: float = 0.10
     #: The same for a time counted from the day of asking ("yesterday", "two weeks ago"): that is when it was said, so it outweighs a word.
     #: LoCoMo asks hardly so (no change there); .10 left yesterday's turns behind those of other days that share one word of the question.

@@ -162,9 +162,9 @@ FRENCH = CalendarWords(
         "year": "ans?|années?",
     },
     days={-2: "avant[ -]hier", -1: "hier", 0: "aujourd['’] ?hui", 1: "demain", 2: "après[ -]demain"},
-    last="dernière?s?|passée?s?",
+    last="dernière?|passée?",
     this="cet?t?e?",
-    following="prochaine?s?|qui vient",
+    following="prochaine?|qui vient",
 )
 SPANISH = CalendarWords(
     weekdays="lunes martes miércoles jueves viernes sábado domingo".split(),

@@ -70,7 +70,7 @@ FRENCH = PastPhrases(
     months=["(?:en|depuis|au mois d[e'’]) ?{full_month}(?:{in_year})?", "{full_month}{in_year}"],
     years=["(?:en|depuis) {year}"],
     ago=["il y a {count} {unit}"],
-    recent=["(?:ces |les )?{count} {last} {unit}"],
+    recent=["(?:ces |les )?{count} {last}s {unit}"],
     days_back={
         2: "{before_yesterday}",
         1: "{yesterday}(?: (?:soir|matin|après-midi))?|la nuit dernière",

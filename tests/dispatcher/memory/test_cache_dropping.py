@@ -40,7 +40,8 @@ NO_WORDS = {
     "dispatcher/prompt/budget.py:_frames": "sizes of templates",
     "dispatcher/memory/store/rows.py:_entering": "a statement",
     "dispatcher/memory/store/turns.py:_upsert": "a statement",
-    "shared/text/time_words.py:readers": "rules, by language",
+    "shared/text/dates/calendar_words.py:_whole": "patterns, by the tables' own words",
+    "shared/text/dates/past.py:_rules": "rules, by language",
 }
 
 

@@ -92,6 +92,14 @@ Freitag um 23 Uhr nachts = 2026-11-27T23:00
 Freitag um 12 Uhr nachts = 2026-11-27
 Freitag um 12 Uhr abends = 2026-11-27
 Freitag um halb 9 abends = 2026-11-27T20:30
+montags = 2026-11-30
+in ein paar Tagen = 2026-11-28
+in vierzehn Tagen = 2026-12-09
+vor ein paar Tagen = 2026-11-22
+vor drei Wochen = 2026-11-04
+vor 5 Minuten = 2026-11-25T14:25
+letztes Wochenende = 2026-11-22
+letztes Quartal = 2026-09-30
 """
 FRENCH = """
 vendredi prochain = 2026-11-27
@@ -137,6 +145,13 @@ vendredi à 3h du matin = 2026-11-27T03:00
 vendredi à 12h du soir = 2026-11-27
 vendredi à 8h du soir = 2026-11-27T20:00
 vendredi à 12h de l'après-midi = 2026-11-27T12:00
+dans quelques jours = 2026-11-28
+dans quinze jours = 2026-12-10
+il y a deux semaines = 2026-11-11
+il y a une année = 2025-11-25
+au mois de mai = 2027-05-31
+le week-end prochain = 2026-12-06
+le trimestre dernier = 2026-09-30
 """
 SPANISH = """
 próximo viernes = 2026-11-27
@@ -186,6 +201,15 @@ viernes a las 12 de la noche = 2026-11-27
 viernes a las 10 de la noche = 2026-11-27T22:00
 viernes a las 9:30 de la noche = 2026-11-27T21:30
 en ocho días = 2026-12-03
+dentro de algunos días = 2026-11-28
+hace dos años = 2024-11-25
+hace tres horas = 2026-11-25T11:30
+anteayer = 2026-11-23
+antier = 2026-11-23
+3 ago = 2027-08-03
+en el mes de mayo = 2027-05-31
+el mes anterior = 2026-10-31
+el fin de semana pasado = 2026-11-22
 """
 RUSSIAN = """
 в следующую пятницу = 2026-11-27
@@ -216,6 +240,14 @@ RUSSIAN = """
 завтра в полдень = 2026-11-26T12:00
 завтра вечером = 2026-11-26
 3 декабря в 8:00 = 2026-12-03T08:00
+завтра в два часа дня = 2026-11-26T14:00
+через пару дней = 2026-11-27
+через несколько дней = 2026-11-28
+через двадцать один день = 2026-12-16
+несколько дней назад = 2026-11-22
+перед декабрём = 2026-11-30
+в пт = 2026-11-27
+в сент. 2027 = 2027-09-30
 """
 ENGLISH = """
 this Friday = 2026-11-27
@@ -227,6 +259,8 @@ December 3 = 2026-12-03
 end of month = 2026-11-30
 2026-12-03 = 2026-12-03
 2026-12-03 15:00 = 2026-12-03T15:00
+in fifteen days = 2026-12-10
+the current week = 2026-11-29
 3.12.2026 = 2026-12-03
 """
 NO_DATE = """
@@ -238,7 +272,7 @@ NO_DATE = """
 Freitag nacht um 2 | Freitag um 2 Uhr nachts | heute nacht um 2 | vendredi à 2h de la nuit | cette nuit à 2h
 viernes a las 2 de la noche | viernes a las 12:30 de la noche | viernes por la noche a las 2 | esta noche a las 2
 de hoy en ocho | de mañana en ocho | el viernes en ocho | heute in acht | aujourd'hui en huit | vendredi en huit | heute 8
-30 February | Friday, 3 December | 12/01/2026 | 3/12 | next never | Friday or Monday
+the next weeks | les prochaines semaines | 30 February | Friday, 3 December | 12/01/2026 | 3/12 | next never | Friday or Monday
 """
 
 
