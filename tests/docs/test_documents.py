@@ -65,6 +65,20 @@ def test_the_check_names_each_page_that_is_old_or_missing(tmp_path: Path) -> Non
     assert generate_docs.outdated(tmp_path) == ["docs/redis-keys.md"]
 
 
+@pytest.mark.parametrize("path", DOCUMENTS, ids=name_of)
+def test_every_row_of_a_table_has_its_cells(path: Path) -> None:
+    cells, code = 0, False
+    for line in text_of(path).splitlines():
+        code ^= line.lstrip().startswith("```")
+        if code or not line.startswith("|"):
+            cells = 0
+            continue
+        found = len(re.split(r"(?<!\\)\|", line.strip()))
+        assert cells in (0, found), line
+        cells = found
+    assert not code, "a block of code is not closed"
+
+
 # ── links ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
