@@ -24,7 +24,7 @@ from dispatcher.health.findings import Fault
 from nightly.cli.main import app as hmem_night
 from scripts import redis_users
 from shared.config.clock_time import ClockTime
-from shared.config.settings import Settings
+from shared.config.settings import Settings, setting_names
 from shared.errors import exit_codes, explanations
 from shared.wire.keys import KEYS
 
@@ -37,10 +37,16 @@ def page(title: str, source: str, *blocks: str) -> str:
 
 
 def table(*rows: tuple[str, ...]) -> str:
-    """Markdown; the first row is the head. A bar inside a cell is escaped."""
-    lines = [f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in row)} |" for row in rows]
+    """Markdown; the first row is the head."""
+    lines = [f"| {' | '.join(map(escaped, row))} |" for row in rows]
     lines.insert(1, "|" + "---|" * len(rows[0]))
     return "\n".join(lines)
+
+
+def escaped(cell: str) -> str:
+    """A bar would end the cell, and `<name>` outside of code would be taken for HTML."""
+    pieces = re.split(r"(`[^`]*`)", cell.replace("|", "\\|"))
+    return "".join(piece if piece.startswith("`") else piece.replace("<", "&lt;") for piece in pieces)
 
 
 # ── commands ─────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -119,6 +125,11 @@ def wrapped(text: str) -> str:
     return "\n".join(lines)
 
 
+def marked(text: str) -> str:
+    """The names of settings as code."""
+    return re.sub(rf"\b({'|'.join(sorted(setting_names(), key=len, reverse=True))})\b(?![^`]*`)", r"`\1`", text)
+
+
 def anchor(heading: str) -> str:
     """As GitHub makes it."""
     return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
@@ -137,7 +148,7 @@ FROM_ENVIRONMENT = (
 def settings() -> str:
     """Every setting with its type, default and meaning."""
     rows = [
-        (f"`{name.upper()}`", kind(field), shown_default(field), field.description or "")
+        (f"`{name.upper()}`", kind(field), shown_default(field), marked(field.description or ""))
         for name, field in Settings.model_fields.items()
     ]
     return page(
@@ -190,7 +201,9 @@ def shown_default(field: FieldInfo) -> str:
 
 def redis_keys() -> str:
     """Every key, and what each Redis user may do to it."""
-    rows = [(f"`{key.pattern}`", key.type, key.content, key.writer, key.reader, key.expiry) for key in KEYS]
+    rows = [
+        (f"`{key.pattern}`", key.type, marked(key.content), key.writer, key.reader, marked(key.expiry)) for key in KEYS
+    ]
     return page(
         "Redis keys and users", "shared/wire/keys.py and shared/wire/users.py",
         "The keys up to `hcli:teach:{chat_id}` are shared with h-cli's programs, the others (`hcli:mem:…`) are ours. Writers (and those who\n"
@@ -219,8 +232,10 @@ def redis_keys() -> str:
 
 def codes() -> str:
     """Every exit code: what happened and what to do."""
-    errors = [(str(code), f"`{exit_codes()[code]}`", *texts) for code, texts in sorted(explanations().items())]
-    faults = [(str(int(fault)), fault.label, fault.meaning, fault.remedy) for fault in Fault]
+    errors = [
+        (str(code), f"`{exit_codes()[code]}`", *map(marked, texts)) for code, texts in sorted(explanations().items())
+    ]
+    faults = [(str(int(fault)), fault.label, marked(fault.meaning), marked(fault.remedy)) for fault in Fault]
     return page(
         "Exit codes", "shared/errors.py and dispatcher/health/findings.py",
         "0 is done. 1 is a defect of ours, with a traceback (or `scripts/nightly.sh` without `.venv`). 2 is wrong usage. 130 is Ctrl-C.",

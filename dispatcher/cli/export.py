@@ -16,7 +16,7 @@ from shared.system.files import safe_name
 def export(
     chat: Annotated[str, typer.Option(help="The chat whose memory it is; --chat=-100 for a negative one.")],
     out: Annotated[
-        Path | None, typer.Option(help="The folder to make; hmem-export-<chat>-<date> here if not told.")
+        Path | None, typer.Option(help="The folder to make; hmem-export-<chat>-<date> here by default.")
     ] = None,
     json: Json = False,
 ) -> None:

@@ -96,7 +96,7 @@ def unpin(json: Json = False) -> None:
 @app.command()
 def prune(
     keep: Annotated[
-        int | None, typer.Option(min=1, help="Newest releases that stay; RELEASES_KEPT if not told.")
+        int | None, typer.Option(min=1, help="Newest releases that stay; RELEASES_KEPT by default.")
     ] = None,
     json: Json = False,
 ) -> None:

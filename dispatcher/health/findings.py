@@ -82,12 +82,12 @@ class Fault(IntEnum):
         "A disk is full, or has less than 5 % and less than 1 GiB left (15 % is a warning).",
         "Make room where state, memory or night lie.",
     )
-    BOT_AWAY = (
+    BOT_NOT_RUNNING = (
         41,
         "TELEGRAM_BOT_TOKEN is set here, and no bot holds the lease in Redis.",
         "Start hmem telegram and look at its log.",
     )
-    METRICS_AWAY = (
+    METRICS_UNREACHABLE = (
         44,
         "A dispatcher lives, and its figures are not where METRICS_LISTEN says.",
         "Name a free port and restart the dispatcher.",

@@ -16,7 +16,7 @@ When = Annotated[str | None, typer.Option(help="ISO 8601 (in CHAT_TIMEZONE if it
 
 
 def export_archive(
-    out: Annotated[Path | None, typer.Option(help="The folder to make; hmem-export-<date> here if not told.")] = None,
+    out: Annotated[Path | None, typer.Option(help="The folder to make; hmem-export-<date> here by default.")] = None,
     chat: Annotated[
         list[str] | None, typer.Option(help="Only this chat; may be repeated. --chat=-100 for a negative one.")
     ] = None,

@@ -158,7 +158,7 @@ def turns(
 def verify(
     json: Json = False,
     repair: Annotated[
-        bool, typer.Option("--repair", help="Mend archive and ARCHIVE_MIRROR from each other's sound copies.")
+        bool, typer.Option("--repair", help="Repair archive and ARCHIVE_MIRROR from each other's sound copies.")
     ] = False,
 ) -> None:
     """Re-hash the whole archive, record by record, and compare it with ARCHIVE_MIRROR; what is damaged is named."""

@@ -28,7 +28,7 @@ class FileSource(TomlSource):
                 refuse_changeable(f"The settings file {path}", os.fstat(file.fileno()))
                 content = file.read()
         except OSError as error:
-            raise SettingsError(f"The settings file {path} cannot be read: {error}. Mend or remove it.") from error
+            raise SettingsError(f"The settings file {path} cannot be read: {error}. Correct or remove it.") from error
         return self.values(f"The settings file {path}", content)
 
 

@@ -49,7 +49,7 @@ KEYS: tuple[Key, ...] = (
     Key("hcli:mem:attempts:{task_id}", "string", "how often a worker died over this task", "dispatcher, owner", "dispatcher", "24 h"),
     Key("hcli:mem:done:{task_id}", "string", "digest of the task that was finished under this id", "dispatcher, owner", "dispatcher", "7 days"),
     Key("hcli:mem:dead", "list", "dead letters: what could not be taken, and why (newest 10,000)", "dispatcher, owner", "dispatcher", "none"),
-    Key("hcli:mem:unconsolidated:{chat_id}", "list", "newest 1,000 turn ids for the medium store", "dispatcher, owner", "dispatcher", "none"),
+    Key("hcli:mem:unconsolidated:{chat_id}", "list", "newest 1,000 turn ids for the store of the day", "dispatcher, owner", "dispatcher", "none"),
     Key("hcli:mem:chats", "set", "chats with unconsolidated turns, or a session that is to be ended", "dispatcher", "dispatcher", "none"),
     Key("hcli:mem:spent:{chat_id}", "hash",
         "session → Claude session id; tokens (estimated) and cost of what was said in it so far", "dispatcher, owner", "dispatcher", "7 days"),

@@ -89,7 +89,7 @@ def both(commands: str, *patterns: str, why: str) -> Right:
 
 _SCRIPTS = without_keys(
     "SCRIPT|LOAD",
-    "brings its Lua scripts; `EVALSHA` runs them on any keys of this table, and each command inside one is held against its line",
+    "brings its Lua scripts; `EVALSHA` runs them on any keys of this table, and each command inside one is checked against its line",
 )
 
 BOT = User(
@@ -120,7 +120,7 @@ BOT = User(
         both("GET SET EXISTS", SEEN, why="takes no update twice; notices edits"),
         both("GET SET DEL", MODEL, why="`/model`"),
         both("GET SET DEL", keys.BOT_OWNER, why="one Redis, one bot: the lease"),
-        writes("SET", TOLD, why="says to a stranger once that the bot is private"),
+        writes("SET", TOLD, why="tells a stranger once that the bot is private"),
         reads("LRANGE LINDEX", keys.OUTBOX, why="looks for reminders to deliver"),
         both("LPOP", keys.OUTBOX, why="takes what it delivers"),
         reads("HGETALL", keys.RELEASE, why="`/status`: is there a dispatcher"),
@@ -303,7 +303,7 @@ OWNER = User(
         writes("LREM LSET", keys.TASKS, why="… takes queued messages back, and cuts one that is too large"),
         writes("HDEL", INFLIGHT, keys.BUSY, why="… and those that a dead dispatcher holds"),
         writes("DEL", CHAT_STATS, why="… and a whole chat's counters"),
-        writes("SET", RESULTS, DONE, why="… answers them, unread, and sees to it that nobody else does"),
+        writes("SET", RESULTS, DONE, why="… answers them, unread, so that nobody else does"),
         writes("SET", CANCEL, why="… ends those that are being answered"),
         writes(
             "LREM", keys.DEAD, keys.TAGS, keys.OUTBOX, UNCONSOLIDATED, HISTORY, TEACH, why="… takes out of the lists what is covered"

@@ -24,14 +24,12 @@ from tests.conftest import REPOSITORY
 
 FOLDERS = (".", "docs", "docs/design", "deploy", "systemd")
 DOCUMENTS = [path for folder in FOLDERS for path in sorted((REPOSITORY / folder).glob("*.md"))]
-#: What the change log names may be gone by now.
-CURRENT = [path for path in DOCUMENTS if path.name != "CHANGELOG.md"]
 #: Commands that the documents name and that come with another branch: to be emptied when it is merged.
 COMING = {"hmem history"}
 WORDS = {"README.md": 1_200, "ARCHITECTURE.md": 4_000}
 #: Names in capitals that are no settings of ours: the environment's, other programs', and words of formats.
 OTHERS_NAMES = {
-    "HMEM_CONFIG", "HMEM_CREDENTIALS", "HMEM_PARTS", "HMEM_MEMORY", "HMEM_EXAMPLES", "CREDENTIALS_DIRECTORY", "NOTIFY_SOCKET",
+    "HMEM_CONFIG", "HMEM_CREDENTIALS", "HMEM_CRASH_AT", "HMEM_PARTS", "HMEM_MEMORY", "HMEM_EXAMPLES", "CREDENTIALS_DIRECTORY", "NOTIFY_SOCKET",
     "ANTHROPIC_DEFAULT_HAIKU_MODEL", "ANTHROPIC_DEFAULT_OPUS_MODEL", "FAST_MODEL", "MAIN_MODEL", "CACHE_BYTES",
     "CLAUDE_CODE_MAX_RETRIES", "CLAUDE_CODE_DISABLE_AUTO_MEMORY", "CLAUDE_CODE_DISABLE_FILE_MENTIONS",
     "CLAUDE_CODE_DISABLE_ATTACHMENTS", "AF_UNIX", "AF_NETLINK",
@@ -63,6 +61,20 @@ def test_the_check_names_each_page_that_is_old_or_missing(tmp_path: Path) -> Non
     for name, make in generate_docs.PAGES.items():
         (tmp_path / name).write_text(make() + ("more\n" if "keys" in name else ""), encoding="utf-8")
     assert generate_docs.outdated(tmp_path) == ["docs/redis-keys.md"]
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=name_of)
+def test_every_row_of_a_table_has_its_cells(path: Path) -> None:
+    cells, code = 0, False
+    for line in text_of(path).splitlines():
+        code ^= line.lstrip().startswith("```")
+        if code or not line.startswith("|"):
+            cells = 0
+            continue
+        found = len(re.split(r"(?<!\\)\|", line.strip()))
+        assert cells in (0, found), line
+        cells = found
+    assert not code, "a block of code is not closed"
 
 
 # ── links ────────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -112,7 +124,7 @@ def commands() -> set[str]:
     return found
 
 
-@pytest.mark.parametrize("path", CURRENT, ids=name_of)
+@pytest.mark.parametrize("path", DOCUMENTS, ids=name_of)
 def test_every_command_that_is_named_exists(path: Path) -> None:
     code = "\n".join(
         re.findall(r"`([^`\n]+)`", text_of(path)) + re.findall(r"```\w*\n(.*?)```", text_of(path), re.DOTALL)
@@ -129,7 +141,7 @@ def test_every_command_that_is_named_exists(path: Path) -> None:
 
 def test_every_setting_that_is_named_exists() -> None:
     known = {*setting_names(), *OTHERS_NAMES}
-    for path in CURRENT:
+    for path in DOCUMENTS:
         lines = re.findall(r"^([A-Z_]+) = ", text_of(path), re.MULTILINE)  # of the example files
         for code in [*re.findall(r"`([^`\n]+)`", text_of(path)), *lines]:
             for name in re.findall(r"\b([A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+)\b(?!\*)", code):
@@ -137,7 +149,7 @@ def test_every_setting_that_is_named_exists() -> None:
 
 
 def test_every_script_that_is_named_exists() -> None:
-    for path in CURRENT:
+    for path in DOCUMENTS:
         for name in re.findall(r"(?<![\w-])((?:scripts|deploy|\.ci)/[\w./-]*\w)", text_of(path)):
             assert (REPOSITORY / name).exists() or name.startswith(("deploy/secrets", "deploy/.env")), (
                 f"{name_of(path)}: {name}"
@@ -145,19 +157,19 @@ def test_every_script_that_is_named_exists() -> None:
 
 
 def test_every_file_that_is_named_exists() -> None:
-    for path in CURRENT:
+    for path in DOCUMENTS:
         for name in re.findall(r"`((?:dispatcher|nightly|shared|tests|docs|systemd)/[\w./-]*)`", text_of(path)):
             assert (REPOSITORY / name).exists(), f"{name_of(path)}: {name}"
 
 
 def test_every_lua_script_that_is_named_exists() -> None:
     there = {path.name for package in ("dispatcher", "nightly") for path in (REPOSITORY / package).rglob("*.lua")}
-    for path in CURRENT:
+    for path in DOCUMENTS:
         assert set(re.findall(r"`(\w+\.lua)`", text_of(path))) <= there, name_of(path)
 
 
 def test_the_tests_that_the_documents_name_are_there() -> None:
-    named = {one for path in CURRENT for one in re.findall(r"`(test_\w+)`", text_of(path))}
+    named = {one for path in DOCUMENTS for one in re.findall(r"`(test_\w+)`", text_of(path))}
     there = {
         node.name
         for path in (REPOSITORY / "tests").rglob("test_*.py")

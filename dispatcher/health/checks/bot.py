@@ -23,7 +23,7 @@ def check_bot(setup: Setup) -> Finding:
         )
     if holder is None:
         return problem(
-            Fault.BOT_AWAY,
+            Fault.BOT_NOT_RUNNING,
             "TELEGRAM_BOT_TOKEN is set, and no bot runs: no message comes in.",
             "Start hmem telegram (systemctl start hmem-telegram), and look at its log.",
         )

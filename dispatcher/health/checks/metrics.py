@@ -28,7 +28,7 @@ def check_metrics(setup: Setup) -> Finding:
     if not living(setup.redis):
         return skipped(f"Without a dispatcher no figures are served on {written}.")
     return problem(
-        Fault.METRICS_AWAY,
+        Fault.METRICS_UNREACHABLE,
         f"METRICS_LISTEN={written}: {why}, so no figures of the dispatcher are served.",
         "Name a free port there (each dispatcher needs its own), then restart the dispatcher.",
     )

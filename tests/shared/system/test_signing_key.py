@@ -30,14 +30,14 @@ def refused(value: str) -> str:
 
 def examples() -> set[str]:
     """What stands for the secret in our documents and examples."""
-    files = [path for folder in ("deploy", "systemd", "docs") for path in (REPOSITORY / folder).glob("*.*")]
+    files = [path for folder in (".", "docs", "deploy", "systemd") for path in (REPOSITORY / folder).glob("*.*")]
     texts = [file.read_text(encoding="utf-8") for file in files if file.is_file()]
     return {found for text in texts for found in re.findall(r'RESULT_HMAC_KEY\W{1,3}= ?"([^"]+)"', text)}
 
 
 def test_what_stands_in_our_examples_is_refused() -> None:
     found = examples()
-    assert found, "docs/install.md and deploy/hmem.toml show one"
+    assert found, "README.md and deploy/hmem.toml show one"
     for value in {*found, "the secret that your bot verifies results with"}:
         assert "placeholder of an example" in refused(value)
 
