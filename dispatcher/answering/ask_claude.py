@@ -9,12 +9,12 @@ from uuid import uuid4
 
 import structlog
 
-from dispatcher.claude.client import ClaudeCli, Question
+from dispatcher.claude.client import ClaudeCli, ClaudeRequest
 from dispatcher.claude.memory_tools import MemoryServer, allowed_tools
 from dispatcher.claude.reply import Answer
 from dispatcher.health.metrics import Metrics
 from dispatcher.memory.typed import tags
-from dispatcher.prompt.budget import Context
+from dispatcher.prompt.context import Context
 from dispatcher.prompt.message_header import framed
 from shared.config.settings import Settings
 from shared.errors import HmemError, SettingsError
@@ -27,8 +27,8 @@ log = structlog.get_logger()
 BASE_PROMPT = Path(__file__).parent.parent / "prompt" / "base.md"
 
 
-class Asking:
-    """One per dispatcher. `remembers`: the rules for tags are part of the prompt."""
+class ClaudeCaller:
+    """Asks Claude what one message asks; one per dispatcher. `remembers`: the rules for tags are part of the prompt."""
 
     def __init__(self, settings: Settings, claude: ClaudeCli, metrics: Metrics, *, remembers: bool) -> None:
         self._settings, self._claude, self._metrics = settings, claude, metrics
@@ -50,7 +50,7 @@ class Asking:
         system, message = context.placed(message, self._settings.recall_placement, ending)
         prompt_file, server = self._write_prompt(system), self._memory_server(task)
         try:
-            question = Question(
+            request = ClaudeRequest(
                 message,
                 session,
                 resume,
@@ -61,7 +61,7 @@ class Asking:
                 more_tools=allowed_tools(self._settings) if server else (),
             )
             began = time.perf_counter()
-            answer = await self._claude.ask(question)
+            answer = await self._claude.ask(request)
             self._metrics.claude(time.perf_counter() - began, task.model)
             return answer
         finally:

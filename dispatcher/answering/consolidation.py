@@ -1,4 +1,4 @@
-"""The Dreamer: by day, beside the answers, it brings what was said into the medium store and keeps conversations short enough.
+"""Consolidation: by day, beside the answers, it brings what was said into the medium store and keeps conversations short enough.
 
     unconsolidated turns ─ stored with its vector ─ off the list, by value
     a session over SESSION_TOKENS ─ its summary stored ─ the session ended (rotate.lua), unless a task is using it
@@ -41,7 +41,7 @@ from shared.wire.values import count_of, shown
 if TYPE_CHECKING:
     from apscheduler.schedulers.asyncio import AsyncIOScheduler
 
-    from dispatcher.memory.day import Day
+    from dispatcher.memory.day.memory import DayMemory
     from dispatcher.memory.store.memories import Memory
     from dispatcher.memory.store.turns import StoredTurn
 
@@ -58,10 +58,10 @@ MOST_TRIES = 5
 SECONDS_PER_DAY = 86_400.0
 
 
-class Dreamer:
+class Consolidator:
     """One dispatcher's. `round` is slow and belongs in a thread."""
 
-    def __init__(self, day: Day, client: Redis, worker: str, now: Callable[[], float] = time.time) -> None:
+    def __init__(self, day: DayMemory, client: Redis, worker: str, now: Callable[[], float] = time.time) -> None:
         """`now` is the clock by which people are reminded."""
         self._day, self._worker, self._now = day, worker, now
         self._redis: Any = client  # its answers are bytes; the library's types say bytes or str
@@ -133,7 +133,7 @@ class Dreamer:
         chat_id = str(record["chat_id"])
         while self._consolidate_chat(chat_id):
             pass
-        if self._day.act_later(record).forgotten:
+        if self._day.requests.act_later(record).forgotten:
             end_conversation(self._redis, chat_id)
         self._day.crash_point("dreamer:acted")
 
@@ -157,7 +157,7 @@ class Dreamer:
         """How many turns are left for the next round. Those that the night has flushed are in the release: there is nothing left to store."""
         ids, turns = waiting(self._redis, chat_id, TURNS_AT_ONCE)
         if ids:
-            self._day.store_turns(turns)
+            self._day.upkeep.store_turns(turns)
             self._day.crash_point("dreamer:stored")
         return int(
             self._consolidated(
@@ -167,7 +167,7 @@ class Dreamer:
         )
 
     def _embed(self) -> None:
-        self._day.embed_missing(VECTORS_AT_ONCE)
+        self._day.upkeep.embed_missing(VECTORS_AT_ONCE)
 
     def _end_long_session(self, chat_id: str) -> None:
         """Summarise and end the chat's session if it has grown too long; all of its turns are in the store."""
@@ -292,13 +292,13 @@ def waiting(client: Any, chat_id: str, most: int = 0) -> tuple[list[str], list[T
     return ids, turns_of(names, client.mget(names) if names else [], chat_id)
 
 
-def scheduled(dreamer: Dreamer, seconds: float) -> AsyncIOScheduler:
+def scheduled(consolidator: Consolidator, seconds: float) -> AsyncIOScheduler:
     """A scheduler, not started, that runs a round every so many seconds in a thread; one that takes longer is not run twice at once."""
     from apscheduler.schedulers.asyncio import AsyncIOScheduler
 
     async def once() -> None:
         with suppress(asyncio.CancelledError):  # the scheduler's way of ending; the round itself ends between two steps
-            await asyncio.to_thread(dreamer.round)
+            await asyncio.to_thread(consolidator.round)
 
     logging.getLogger("apscheduler").setLevel(logging.ERROR)
     scheduler = AsyncIOScheduler(timezone=UTC)

@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Any
 
 from dispatcher.health.metrics import degraded_kind
-from dispatcher.prompt.budget import Context, hit_date
+from dispatcher.prompt.context import Context, hit_date
 from shared.ranking.question import WEIGHTS
 from shared.search.types import Hit
 from shared.text.dates.calendar_words import ENGLISH
@@ -49,7 +49,7 @@ def why_record(context: Context) -> bytes:
         "facts": [shorten(one, KEPT_CHARACTERS) for one in facts][:KEPT_FACTS],
         "summary_at": context.summary_at if "summary" in parts else None,
         "missing": _kinds(context),
-        "nothing_plain": context.nothing_plain,
+        "nothing_plain": context.no_recall_plain,
         "hits": [_hit(hit, context) for hit in context.used],
     }
     return dumps(context.outline() | more)

@@ -2,9 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from dataclasses import dataclass
 
+import structlog
+
+from dispatcher.answering.explanation import why_text
+from dispatcher.answering.retry import keep_trying
+from dispatcher.answering.tag_actions import FORGETTING, store_waiting
+from dispatcher.memory.day.memory import DayMemory
+from dispatcher.queue.rights import Rights
+from dispatcher.queue.tasks import TaskQueue
+from shared.errors import HmemError
+from shared.turns.records import Task
+
+log = structlog.get_logger()
+
+AWAY = "Sorry, my notebook does not answer just now. Please try again in a while."
 USAGE = "\n".join(
     [
         "/memory shows facts, goals and preferences",
@@ -41,3 +56,48 @@ def parse(message: str) -> Command | None:
     if word == "forget" and re.fullmatch(r"[0-9]{1,9}", rest):
         return Command("forget", number=int(rest))
     return Command("usage")
+
+
+@dataclass(frozen=True)
+class CommandReply:
+    """What is answered to a command; `forgotten`: whether something was."""
+
+    text: str
+    forgotten: bool = False
+    error: bool = False
+
+
+class MemoryCommands:
+    """One per dispatcher. `enabled`: whether anything is remembered here at all."""
+
+    def __init__(self, queue: TaskQueue, day: DayMemory, rights: Rights, *, enabled: bool) -> None:
+        self._queue, self._day, self._rights, self._enabled = queue, day, rights, enabled
+
+    async def reply_to(self, task: Task, command: Command, now: float) -> CommandReply:
+        """Never fails: a store that cannot be reached is an answer, too."""
+        try:
+            return await self._carried_out(task, command, now)
+        except HmemError as error:
+            log.error("a command could not be carried out", reason=str(error))
+            return CommandReply(AWAY, error=True)
+
+    async def _carried_out(self, task: Task, command: Command, now: float) -> CommandReply:
+        if command.name == "usage":
+            return CommandReply(USAGE)
+        if command.name == "why":
+            return CommandReply(why_text(await keep_trying(lambda: self._queue.why(task))))
+        if not self._enabled:
+            return CommandReply("Nothing is kept here: MEDIUM_URL or MEMORY_TOKENS switches it off.")
+        if command.name == "show":
+            return CommandReply(await asyncio.to_thread(self._day.requests.listing, task.chat_id, now))
+        if command.name == "add":
+            outcome = await asyncio.to_thread(self._day.requests.add, task, command.text, now)
+            return CommandReply(outcome.say, bool(outcome.forgotten))
+        return await self._forget(task, command.number, now)
+
+    async def _forget(self, task: Task, number: int, now: float) -> CommandReply:
+        if refusal := self._rights.refusal(FORGETTING, task.chat_id, task.user_id):
+            return CommandReply(refusal)
+        await store_waiting(self._queue, self._day, task)
+        outcome = await asyncio.to_thread(self._day.requests.forget_number, task, number, now)
+        return CommandReply(outcome.say, bool(outcome.forgotten))

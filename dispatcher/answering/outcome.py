@@ -24,8 +24,8 @@ CANCELLED = "Cancelled."
 NO_SESSION = "-"
 
 
-class Outcomes:
-    """One per dispatcher; it holds the secret."""
+class ResultBuilder:
+    """Makes and signs results; one per dispatcher. It holds the secret."""
 
     def __init__(self, settings: Settings) -> None:
         self._secret = signing_key(settings, "no answer could be signed")
@@ -86,7 +86,7 @@ class Outcomes:
         finished = self._unanswered(task, claimed_at, POISON.format(count=deaths), errors="1")
         return replace(finished, dead_reason=f"its worker died {deaths} times", outcome="dead_lettered")
 
-    def told(self, task: Task, output: str, *, forget: bool = False, error: bool = False) -> Finished:
+    def reply(self, task: Task, output: str, *, forget: bool = False, error: bool = False) -> Finished:
         """A command's answer: nothing of it is stored as said."""
         counters = [("tasks", "1")]
         signed = self.sign(task.task_id, output, error=error)

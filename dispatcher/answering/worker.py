@@ -1,7 +1,4 @@
-"""The dispatcher's loop: claim, hand over, finish; up to MAX_CONCURRENT_TASKS at once, one at a time within a chat.
-
-    claim ─ parse ─ answer (answering.py) ─ finish
-               └ bury (dead letter, with the reason)
+"""The dispatcher's loop: claim and hand over (task_handler.py), up to MAX_CONCURRENT_TASKS at once, one at a time within a chat.
 
 Beside it: the sign of life with the tasks of the dead, the watch over the release, and the watch for tasks whose end is asked for.
 A stop lets the running tasks end for STOP_TIMEOUT; then, or at a second one, their processes are ended and they go back into the queue.
@@ -20,20 +17,14 @@ from redis.asyncio import Redis
 from redis.asyncio.retry import Retry
 from redis.backoff import ExponentialBackoff
 
-from dispatcher.answering.retry import keep_trying
-from dispatcher.answering.task_handler import Answering
+from dispatcher.answering.task_handler import TaskHandler
 from dispatcher.answering.watchdog import Supervisor
-from dispatcher.health.metrics import Metrics
 from dispatcher.health.stale_alarm import Alarm
-from dispatcher.memory.day import Day
 from dispatcher.queue.cancellation import Run
-from dispatcher.queue.refused import TooLarge
-from dispatcher.queue.tasks import NOT_YET, Claim, TaskQueue
+from dispatcher.queue.tasks import NOT_YET, Claim
 from dispatcher.queue.wanted import look_at
-from dispatcher.releases.served import Memory
 from shared.config.settings import Settings
 from shared.errors import RedisUnavailable
-from shared.turns.records import RecordRefused, Task, loads_object, task_id_of
 from shared.wire.values import open_async_redis, open_redis
 
 log = structlog.get_logger()
@@ -74,20 +65,10 @@ def connect(settings: Settings) -> Redis:
 class Worker:
     """One dispatcher process."""
 
-    def __init__(
-        self,
-        settings: Settings,
-        client: Redis,
-        memory: Memory,
-        answering: Answering,
-        day: Day | None = None,
-        metrics: Metrics | None = None,
-    ) -> None:
-        self._settings, self._memory, self._answering = settings, memory, answering
-        self._redis, self._metrics = client, metrics or Metrics()
-        self._queue = TaskQueue(client, settings.task_bytes, answering.signed, settings.timezone)
+    def __init__(self, settings: Settings, client: Redis, handler: TaskHandler) -> None:
+        self._settings, self._redis, self._handler = settings, client, handler
+        self._queue, self._served = handler.queue, handler.served
         self._alarm = Alarm(settings, client)
-        self._day = day
         self._running: dict[asyncio.Task[None], Run] = {}
         self._alone = False  # the task that runs bears no other beside it
         self._found = False  # something was queued when it was last waited for
@@ -108,7 +89,7 @@ class Worker:
     async def run(self) -> None:
         await self._check_redis()
         await self._live(None)
-        self._answering.cache_dropper.dropped_for = self._answering.cache_dropper.seen  # nothing is kept yet
+        self._handler.cache_dropper.dropped_for = self._handler.cache_dropper.seen  # nothing is kept yet
         await self._warn_of_other_hosts()
         self._background = [
             asyncio.create_task(watch) for watch in (self._beat(), self._watch(), self._watch_cancels())
@@ -116,7 +97,7 @@ class Worker:
         beside = [asyncio.create_task(self._feed_watchdog()), asyncio.create_task(self._alarm.watch())]
         log.info("dispatcher started", worker=self._queue.worker)
         try:
-            async with self._dreaming():
+            async with self._consolidating():
                 await self._claim_until_stopped()
                 await self._finish_running()
         finally:
@@ -125,27 +106,26 @@ class Worker:
             await asyncio.gather(*beside, *self._background, return_exceptions=True)
             with contextlib.suppress(redis.RedisError):
                 log.info("dispatcher stopped", requeued=await self._queue.leave())
-            self._memory.close()
-            self._answering.close()
+            self._handler.close()
 
     @contextlib.asynccontextmanager
-    async def _dreaming(self) -> AsyncIterator[None]:
+    async def _consolidating(self) -> AsyncIterator[None]:
         """Consolidation beside the answers, with a connection of its own; a round under way ends between two steps."""
-        if self._day is None or not self._day.wanted:
+        if not self._handler.day.wanted:
             yield
             return
-        from dispatcher.answering.consolidation import Dreamer, scheduled
+        from dispatcher.answering.consolidation import Consolidator, scheduled
 
         client = open_redis(self._settings.redis_url, socket_timeout=30, socket_connect_timeout=BLOCK_SECONDS)
-        dreamer = Dreamer(self._day, client, self._queue.worker)
-        scheduler = scheduled(dreamer, self._settings.dreamer_interval)
+        consolidator = Consolidator(self._handler.day, client, self._queue.worker)
+        scheduler = scheduled(consolidator, self._settings.dreamer_interval)
         scheduler.start()
         try:
             yield
         finally:
-            dreamer.stop()
+            consolidator.stop()
             scheduler.pause()
-            await asyncio.to_thread(dreamer.wait, PATIENCE_SECONDS)
+            await asyncio.to_thread(consolidator.wait, PATIENCE_SECONDS)
             scheduler.shutdown(wait=False)
             client.close()
 
@@ -186,7 +166,7 @@ class Worker:
         """Sign of life, and the tasks of the dead: every few seconds, whatever else is slow."""
         while True:
             try:
-                await self._live(self._memory.served_run)
+                await self._live(self._served.served_run)
                 if recovered := await self._queue.recover():
                     log.warning("took over the tasks of a dead dispatcher", tasks=recovered)
             except redis.RedisError as error:
@@ -197,7 +177,7 @@ class Worker:
 
     async def _live(self, served_run: int | None) -> None:
         """Sign of life; what was forgotten since the last one is dropped by `_watch`, or before the next answer."""
-        cache_dropper = self._answering.cache_dropper
+        cache_dropper = self._handler.cache_dropper
         cache_dropper.seen = await self._queue.beat(served_run, cache_dropper.dropped_for)
 
     async def _watch(self) -> None:
@@ -207,13 +187,13 @@ class Worker:
             try:
                 if time.monotonic() - retried > RETRY_SECONDS:
                     retried = time.monotonic()
-                    await asyncio.to_thread(self._memory.retry)
-                if self._answering.cache_dropper.due:
-                    await asyncio.to_thread(self._answering.cache_dropper.drop_if_due)
-                    await self._live(self._memory.served_run)
-                if self._memory.moved():
-                    await asyncio.to_thread(self._memory.refresh)
-                    await self._live(self._memory.served_run)
+                    await asyncio.to_thread(self._served.retry)
+                if self._handler.cache_dropper.due:
+                    await asyncio.to_thread(self._handler.cache_dropper.drop_if_due)
+                    await self._live(self._served.served_run)
+                if self._served.moved():
+                    await asyncio.to_thread(self._served.refresh)
+                    await self._live(self._served.served_run)
             except redis.RedisError:
                 pass  # the next beat says it
             except Exception:  # no memory is not no service
@@ -233,7 +213,7 @@ class Worker:
                         run.cancel()
                         continue
                     if look.existing:
-                        self._answering.look(run, look.existing)
+                        self._handler.judge_existing(run, look.existing)
                     if not run.cancelled:
                         run.seen_pending(look.pending)
             except redis.RedisError:
@@ -320,7 +300,7 @@ class Worker:
 
     def _start(self, claim: Claim) -> None:
         run = Run()
-        task = asyncio.create_task(self._handle(claim, run))
+        task = asyncio.create_task(self._handler.handle(claim, run))
         self._running[task], self._alone = run, claim.alone
         task.add_done_callback(self._ended)
 
@@ -330,56 +310,3 @@ class Worker:
         self._freed.set()
         if not task.cancelled() and (error := task.exception()):
             log.error("a task stays in flight until this dispatcher ends", error=repr(error))
-
-    async def _handle(self, claim: Claim, run: Run) -> None:
-        """The path of one task."""
-        started = time.time()
-        try:
-            if large := TooLarge.parse(claim.raw):
-                raise RecordRefused(large.reason(self._settings.task_bytes))
-            task = Task.parse(claim.raw)
-            _check_lock(task, claim)
-            run.task_id, run.chat_id = task.task_id, task.chat_id
-            with structlog.contextvars.bound_contextvars(task=task.task_id):
-                await self._answer(claim, task, started, run)
-        except RecordRefused as error:
-            await self._bury(claim, str(error))
-
-    async def _answer(self, claim: Claim, task: Task, started: float, run: Run) -> None:
-        """RecordRefused if its id is another task's."""
-        try:
-            finished = await self._answering.answer(self._queue, task, started, run)
-        except RecordRefused:
-            raise
-        except Exception:  # a defect of ours: the chat must not wait for it
-            log.exception("the answer failed")
-            finished = self._answering.broken(task, started)
-        first = await keep_trying(lambda: self._queue.finish(claim, finished))
-        outcome, seconds = finished.outcome if first else "repeated", time.time() - started
-        log.info("task finished", seconds=round(seconds, 2), outcome=outcome)
-        self._metrics.task_finished(outcome, seconds)
-        self._metrics.usage(finished.result.usage or {})
-
-    async def _bury(self, claim: Claim, reason: str) -> None:
-        task_id = _addressable(claim.raw)
-        result = self._answering.refuse(task_id, reason) if task_id else None
-        log.warning("task refused", reason=reason)
-        self._metrics.task_finished("refused", 0.0)
-        if not await keep_trying(lambda: self._queue.bury(claim, reason, task_id, result)):
-            log.error("the dead letters are a key of another type; the task is kept in flight. Move that key away.")
-
-
-def _check_lock(task: Task, claim: Claim) -> None:
-    """Order within a chat holds by the lock: a task whose chat Redis reads otherwise than we do would run beside another one of its chat."""
-    if claim.lock.decode("utf-8", "replace") != task.chat_id:
-        raise RecordRefused("chat_id is written in a way that is read in two ways")
-
-
-def _addressable(raw: bytes) -> str | None:
-    """The id of a malformed task, if it has a sound one: then its sender gets an answer."""
-    if large := TooLarge.parse(raw):
-        return large.task_id
-    try:
-        return task_id_of(loads_object(raw).get("task_id"))
-    except RecordRefused:
-        return None

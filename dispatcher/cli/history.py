@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from contextlib import ExitStack, closing
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,8 +10,7 @@ import typer
 
 from dispatcher.cli.arguments import Chat, Json, given_chat
 from shared.errors import InvalidInput
-from shared.release.manifest import current_release, no_release
-from shared.search.recall import OpenRelease
+from shared.release.manifest import no_release
 from shared.system.command import print_json, start
 from shared.text.format import time_text
 from shared.turns.origin_words import replying, said_by
@@ -22,7 +20,7 @@ from shared.wire.values import shown
 if TYPE_CHECKING:
     from zoneinfo import ZoneInfo
 
-    from dispatcher.memory.today import LookedBack
+    from dispatcher.memory.day.history import DayAndRelease
     from shared.config.settings import Settings
     from shared.search.history import Asked
     from shared.turns.records import Turn
@@ -76,16 +74,14 @@ def history(
         typer.echo(f"note: {note}", err=True)
 
 
-def _look(settings: Settings, asked: Asked) -> tuple[LookedBack, int | None]:
+def _look(settings: Settings, asked: Asked) -> tuple[DayAndRelease, int | None]:
     """What was said, and the release's run. InvalidInput for a chat of which nothing is known."""
-    from dispatcher.memory.day import Day
-    from dispatcher.memory.today import look_back
+    from dispatcher.memory.day.history import look_back
+    from dispatcher.memory.day.opened import open_memory
 
-    with ExitStack() as held:
-        day = held.enter_context(closing(Day(settings)))
-        path = current_release(settings.hmem_memory_dir)
-        release = held.enter_context(closing(OpenRelease(settings, path))) if path else None
-        told = look_back(day, release, asked)
+    with open_memory(settings) as memory:
+        release = memory.release()
+        told = look_back(memory.day, release, asked)
         if told.away and not told.known:
             raise told.away
         if not told.known:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import signal
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 from zoneinfo import ZoneInfo
@@ -24,8 +22,6 @@ from dispatcher.cli.release import app as release_app
 from shared.config.ownership import OURS
 from shared.config.settings import Settings
 from shared.errors import AnswerFailed, HmemError, InvalidInput, MemoryStale, ReleaseRefused
-from shared.release.manifest import current_release, no_release
-from shared.search.recall import OpenRelease
 from shared.system.command import end_with, print_bytes, print_json, run_command, start
 from shared.system.files import own_root
 from shared.text.format import one_line, shorten, time_text, zoned_text
@@ -35,7 +31,7 @@ from shared.turns.origin_words import replying
 if TYPE_CHECKING:
     from dispatcher.health.status import Status
     from dispatcher.memory.typed.search import MemoryHit
-    from dispatcher.prompt.budget import Context
+    from dispatcher.prompt.context import Context
     from shared.search.types import Hit
 
 app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False, add_completion=False, help=__doc__)
@@ -67,28 +63,29 @@ def run() -> None:
 
 
 async def _serve(settings: Settings) -> None:
-    from dispatcher.answering.task_handler import Answering
+    from dispatcher.answering.task_handler import TaskHandler
     from dispatcher.answering.worker import Worker
     from dispatcher.answering.worker import connect as connect_patiently
     from dispatcher.claude.client import ClaudeCli
     from dispatcher.health.metrics import open_metrics
-    from dispatcher.memory.day import Day
+    from dispatcher.memory.day.memory import DayMemory
     from dispatcher.memory.session_summary import SummaryWriter, in_thread
-    from dispatcher.releases.served import Memory
+    from dispatcher.releases.served import ServedRelease
 
-    memory, client, metrics = Memory(settings), connect_patiently(settings), open_metrics(settings)
+    served, client, metrics = ServedRelease(settings), connect_patiently(settings), open_metrics(settings)
     claude = ClaudeCli(settings)
     loop = asyncio.get_running_loop()
-    day = Day(settings, memory, SummaryWriter(settings, lambda prompt: in_thread(claude, settings, prompt, loop)))
-    answering = Answering(settings, memory, claude, day, metrics)
-    worker = Worker(settings, client, memory, answering, day, metrics)
-    asking = asyncio.create_task(claude.flags())  # while the rest starts; the first question waits for it
+    writer = SummaryWriter(settings, lambda prompt: in_thread(claude, settings, prompt, loop))
+    day = DayMemory(settings, served.reading, writer)
+    handler = TaskHandler(settings, client, claude, day, served, metrics)
+    worker = Worker(settings, client, handler)
+    probing = asyncio.create_task(claude.flags())  # while the rest starts; the first question waits for it
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, worker.stop)
     try:
         await worker.run()
     finally:
-        asking.cancel()
+        probing.cancel()
         await client.aclose()
         await asyncio.to_thread(metrics.close)
 
@@ -163,10 +160,7 @@ def search(
     if batch and (chat or query or now or since or until):
         raise InvalidInput("--batch takes chat, question and time from the file. Leave CHAT, QUERY and times out.")
     if batch:
-        with _release(settings) as release:
-            if release.text_missing:
-                raise ReleaseRefused(release.text_missing)
-            _print_batch(settings, release, batch, k, [])
+        _print_batch(settings, batch, k, [], texts_needed=True)
         return
     from dispatcher.cli.search import find
     from dispatcher.memory.dates.given import since as since_when
@@ -197,7 +191,7 @@ def search(
 
 def _row_json(row: Hit | MemoryHit) -> dict[str, Any]:
     from dispatcher.memory.typed.search import MemoryHit, memory_json
-    from dispatcher.prompt.budget import hit_json
+    from dispatcher.prompt.context import hit_json
 
     return memory_json(row, ZoneInfo("UTC")) if isinstance(row, MemoryHit) else hit_json(row)
 
@@ -239,8 +233,7 @@ def context(
         raise InvalidInput("--budgets goes with --batch. One message has MEMORY_TOKENS as its budget.")
     sizes_asked = _numbers("500,1000,2000,4000" if budgets is None else budgets)
     if batch:
-        with _release(settings) as release:
-            _print_batch(settings, release, batch, 30, sizes_asked)
+        _print_batch(settings, batch, 30, sizes_asked)
         return
     from dispatcher.cli.search import look
 
@@ -262,9 +255,9 @@ def context(
 
 
 def _hits_used(found: Context) -> str:
-    if found.nothing_why:
-        return f"no hits used: {found.nothing_why}"
-    why = f" ({found.why})" if found.why else ""
+    if found.no_recall_reason:
+        return f"no hits used: {found.no_recall_reason}"
+    why = f" ({found.decision_reason})" if found.decision_reason else ""
     return f"{len(found.used)} hits used{why}, {len(found.cut)} left out (too weak, or over the budget)"
 
 
@@ -341,20 +334,6 @@ def doctor(json: Json = False) -> None:
     raise typer.Exit(checks.exit_code(found))
 
 
-@contextmanager
-def _release(settings: Settings) -> Iterator[OpenRelease]:
-    """The current release with its vectors, or a sentence why there is none."""
-    path = current_release(settings.hmem_memory_dir)
-    if path is None:
-        raise InvalidInput(no_release(settings.hmem_memory_dir))
-    release = OpenRelease(settings, path)
-    try:
-        release.open_vectors()
-        yield release
-    finally:
-        release.close()
-
-
 def _required(value: str, name: str) -> str:
     if not value.strip():
         raise InvalidInput(f"{name} is empty. Write what you would ask.")
@@ -371,11 +350,18 @@ def _numbers(value: str) -> list[int]:
     return numbers
 
 
-def _print_batch(settings: Settings, release: OpenRelease, path: Path, k: int, budgets: list[int]) -> None:
+def _print_batch(settings: Settings, path: Path, k: int, budgets: list[int], *, texts_needed: bool = False) -> None:
+    """`texts_needed`: a release without its texts is an error."""
+    from dispatcher.memory.day.opened import open_memory
     from dispatcher.prompt.batch import answer_batch
 
-    for answer in answer_batch(settings, release, path, k, budgets):
-        print_bytes(orjson.dumps(answer))
+    with open_memory(settings) as memory:
+        release = memory.required_release()
+        release.open_vectors()
+        if texts_needed and release.text_missing:
+            raise ReleaseRefused(release.text_missing)
+        for answer in answer_batch(settings, release, path, k, budgets):
+            print_bytes(orjson.dumps(answer))
 
 
 def _score(value: float | None) -> str:

@@ -18,14 +18,14 @@ from dispatcher.cli.arguments import Chat, Json, connect, given_chat
 from dispatcher.memory.dates.fact_dates import ends
 from dispatcher.memory.typed.judging import as_json
 from shared.config.settings import Settings
-from shared.errors import InvalidInput, SettingsError
+from shared.errors import HmemError, InvalidInput, SettingsError
 from shared.system.command import print_json, start
 from shared.text.format import one_line, shorten
 from shared.turns.records import RecordRefused, Task, loads_object
 from shared.wire import keys
 
 if TYPE_CHECKING:
-    from dispatcher.memory.day import Day
+    from dispatcher.memory.day.memory import DayMemory
     from dispatcher.memory.store.memories import Memory
 
 app = typer.Typer(no_args_is_help=True, help="What is kept of a chat: facts, goals, preferences.")
@@ -59,7 +59,7 @@ def list_(chat: Chat, json: Json = False) -> None:
             found = [as_json(memory, held.superseded_numbers) for memory in held.shown]
             print_json({"chat_id": chat_id, "memories": found})
         else:
-            typer.echo(day.listing(chat_id, time.time()))
+            typer.echo(day.requests.listing(chat_id, time.time()))
 
 
 @app.command(context_settings=DASHES)
@@ -115,9 +115,9 @@ def forget(chat: Chat, which: Which, json: Json = False) -> None:
     settings, chat_id = start(), given_chat(chat)
     with _day(settings, vectors=True) as day, closing(connect(settings)) as client:
         memory = _chosen(day, chat_id, which, "memory")
-        day.store_turns(waiting(client, chat_id)[1])  # what was said in the last seconds may say it too
+        day.upkeep.store_turns(waiting(client, chat_id)[1])  # what was said in the last seconds may say it too
         end_conversation(client, chat_id)  # first: where Redis is away, nothing is changed at all
-        outcome = day.forget_number(_task(chat_id), memory.number, time.time())
+        outcome = day.requests.forget_number(_task(chat_id), memory.number, time.time())
         announce(client, day.forgotten.of(chat_id))
         end_conversation(client, chat_id)  # an answer may have come in between
     _report(memory, outcome.say, list(outcome.forgotten), json=json)
@@ -172,7 +172,7 @@ def import_(
         )
 
 
-def _import(day: Day, chat_id: str, batch: list[Imported]) -> int:
+def _import(day: DayMemory, chat_id: str, batch: list[Imported]) -> int:
     from dispatcher.memory.store.memories import MemoryType
 
     made = []
@@ -184,7 +184,7 @@ def _import(day: Day, chat_id: str, batch: list[Imported]) -> int:
     return sum(draft.made is not None for draft in made)
 
 
-def _not_forgotten(day: Day, chat_id: str, facts: list[Imported]) -> list[Imported]:
+def _not_forgotten(day: DayMemory, chat_id: str, facts: list[Imported]) -> list[Imported]:
     """Without those that hmem forget took out: made of turns that it named, or before the time up to which all went."""
     from dispatcher.memory.tombstones import hidden_by
 
@@ -272,7 +272,7 @@ def _time(said: object, settings: Settings) -> float | None:
         raise RecordRefused(f"{shorten(str(said), 40)} is no time") from None
 
 
-def _chosen(day: Day, chat_id: str, which: str, what: str) -> Memory:
+def _chosen(day: DayMemory, chat_id: str, which: str, what: str) -> Memory:
     """The memory with a number, or the one that words mean. InvalidInput if there is none, or if it is not clear which."""
     kinds = {"goal"} if what == "goal" else None
     if which.isdecimal():
@@ -312,20 +312,20 @@ def _report(memory: Memory, said: str, forgotten: list[str], *, json: bool) -> N
 
 
 @contextmanager
-def _day(settings: Settings, *, vectors: bool = False) -> Iterator[Day]:
+def _day(settings: Settings, *, vectors: bool = False) -> Iterator[DayMemory]:
     """The day's memory; with `vectors`, the embedder and the release are open as well."""
-    from dispatcher.memory.day import Day
-    from dispatcher.releases.served import Memory as Served
+    from dispatcher.memory.day.opened import open_memory
 
-    with closing(Served(settings)) as served, closing(Day(settings, served)) as day:
-        if not day.wanted:
+    with open_memory(settings) as memory:
+        if not memory.day.wanted:
             raise SettingsError("MEDIUM_URL=none: no memories are kept. Unset it, or name a store.")
         if vectors:
-            day.embedder.open()
-            served.refresh()
-            if served.why_none:
-                typer.echo(f"note: turns of the release are not looked at: {served.why_none}", err=True)
-        yield day
+            try:
+                memory.release()
+            except (HmemError, OSError) as error:
+                typer.echo(f"note: turns of the release are not looked at: {error}", err=True)
+            memory.open_vectors()
+        yield memory.day
 
 
 def _task(chat_id: str) -> Task:

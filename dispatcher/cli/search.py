@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
-from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from redis import Redis, RedisError
 
-from dispatcher.memory.conversation import conversation_of
-from dispatcher.memory.day import Day
+from dispatcher.memory.conversation import HistoryEntry, conversation_of
+from dispatcher.memory.day.memory import DayMemory
+from dispatcher.memory.day.opened import open_memory
 from dispatcher.memory.tombstones import Forgotten, hidden_by
 from dispatcher.memory.typed.memories import SHOWN_COSINE
 from dispatcher.memory.typed.search import MemoryHit, among, found_memories
-from dispatcher.prompt.assemble import assemble
-from dispatcher.prompt.budget import Context, Said
+from dispatcher.prompt.assemble import PromptRequest, assemble
+from dispatcher.prompt.context import Context
 from shared.config.settings import Settings
 from shared.errors import InvalidInput, ReleaseRefused, StorageError, StoreUnavailable
-from shared.release.manifest import current_release, no_release
-from shared.search.recall import OpenRelease
+from shared.release.manifest import no_release
 from shared.search.types import HiddenTurns, Query
 from shared.wire import keys
 
@@ -39,22 +37,22 @@ def look(settings: Settings, client: Redis, chat_id: str, message: str) -> tuple
     Without Redis: as if no conversation were going on, and it says so.
     """
     session, recent, note = _conversation(settings, client, chat_id)
+    request = PromptRequest(chat_id, message, recent, session, count_access=False)
     patient = settings.model_copy(update={"memory_deadline_ms": max(settings.memory_deadline_ms, PATIENCE_MS)})
-    with _opened(patient) as (release, day):
-        why = None if release else no_release(settings.hmem_memory_dir)
-
-        def assembled() -> Context:
-            return assemble(release, chat_id, message, day.settings, recent, why, day, session, count=False)
-
+    with open_memory(patient) as memory:
+        release, day = memory.release(), memory.day
+        if day.wanted:
+            day.open()
+        memory.open_vectors()
+        reason = None if release else no_release(settings.hmem_memory_dir)
         started = time.perf_counter()
-        found = assembled()
+        found = assemble(request, patient, release, day, reason)
         took = 1000 * (time.perf_counter() - started)
         slow = []
         if took > settings.memory_deadline_ms:
-            day.settings = (
-                settings  # once more, as a dispatcher would: all is loaded, and the question's vector is known even
-            )
-            slow = _slow(took, settings, [one for one in assembled().degraded if one not in found.degraded])
+            # Once more, as a dispatcher would: all is loaded, and the message's vector is known even.
+            again = assemble(request, settings, release, day, reason)
+            slow = _slow(took, settings, [one for one in again.degraded if one not in found.degraded])
     found.degraded.extend(note)
     return found, slow
 
@@ -67,7 +65,7 @@ def _slow(took: float, settings: Settings, left_out: list[str]) -> list[str]:
 
 
 @dataclass(frozen=True)
-class Found:
+class SearchResult:
     """What a search came upon, and where it was looked for."""
 
     recalled: Recalled
@@ -81,12 +79,14 @@ class Found:
         return " and ".join(side for side in sides if side)
 
 
-def find(settings: Settings, query: Query) -> Found:
+def find(settings: Settings, query: Query) -> SearchResult:
     """The best of the turns of release and day and of the memories, as many as the query asks for.
 
     The day and what is hidden are read here. Nothing that is forgotten is found; InvalidInput if nothing is kept anywhere.
     """
-    with _opened(settings) as (release, day):
+    with open_memory(settings) as memory:
+        release, day = memory.release(), memory.day
+        memory.open_vectors()
         if release:
             release.open_texts()
         if release and release.text_missing:
@@ -102,10 +102,10 @@ def find(settings: Settings, query: Query) -> Found:
         recalled = day.search(release, replace(query, day=items, hidden=hidden))
         recalled = replace(recalled, degraded=recalled.degraded + notes)
         kept = found_memories(held, query, day.embedder.query(query.text), SHOWN_COSINE) if held else []
-        return Found(recalled, release.run if release else None, today, among(recalled.hits, kept, query.k))
+        return SearchResult(recalled, release.run if release else None, today, among(recalled.hits, kept, query.k))
 
 
-def _items(day: Day, chat_id: str) -> tuple[DayItems | None, list[str]]:
+def _items(day: DayMemory, chat_id: str) -> tuple[DayItems | None, list[str]]:
     """(the chat's turns of the day, why they cannot be told)."""
     try:
         return day.items(chat_id) if day.wanted else None, []
@@ -113,21 +113,9 @@ def _items(day: Day, chat_id: str) -> tuple[DayItems | None, list[str]]:
         return None, [f"no memory of the day: {error}"]
 
 
-@contextmanager
-def _opened(settings: Settings) -> Iterator[tuple[OpenRelease | None, Day]]:
-    """The current release and the day, with their vectors."""
-    with ExitStack() as held:
-        day = held.enter_context(closing(Day(settings)))
-        if day.wanted:
-            day.open()
-        path = current_release(settings.hmem_memory_dir)
-        release = held.enter_context(closing(OpenRelease(settings, path))) if path else None
-        if release:
-            release.open_vectors()
-        yield release, day
-
-
-def _conversation(settings: Settings, client: Any, chat_id: str) -> tuple[str | None, list[Said] | None, list[str]]:
+def _conversation(
+    settings: Settings, client: Any, chat_id: str
+) -> tuple[str | None, list[HistoryEntry] | None, list[str]]:
     """(session that would be resumed, else what was said just now, notes). One that holds what is forgotten would not be."""
     try:
         stones = Forgotten(settings.hmem_state_dir).of(chat_id)

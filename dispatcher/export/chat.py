@@ -8,7 +8,7 @@ It reads and changes nothing, beside a running dispatcher and without one; what 
 from __future__ import annotations
 
 import time
-from contextlib import ExitStack, closing
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -22,7 +22,6 @@ from dispatcher.export.sources import ARCHIVE, DAY, EVERY, REDIS, RELEASE, Gathe
 from dispatcher.memory.tombstones import hidden_by
 from shared.config.settings import Settings
 from shared.errors import InvalidInput, ReleaseRefused
-from shared.release.manifest import current_release, no_release
 from shared.system.export_folder import README, export_folder, private_file
 from shared.system.files import fresh_dir, remove_tree
 from shared.text.format import time_text
@@ -103,14 +102,13 @@ def export_chat(settings: Settings, client: Redis, chat_id: str, out: Path) -> d
 
 
 def _collect(settings: Settings, client: Redis, chat_id: str, work: Path, held: ExitStack) -> Kept:
-    from dispatcher.memory.day import Day
+    from dispatcher.memory.day.opened import open_memory
 
-    day = held.enter_context(closing(Day(settings)))
-    release, note = _opened(settings)
-    if release is not None:
-        held.enter_context(closing(release))
+    memory = held.enter_context(open_memory(settings))
+    day = memory.day
+    release, reason = memory.release_or_reason("The release was left out")
     said = gather(settings, client, day, release, chat_id, work)
-    said.notes += [note] if note else []
+    said.notes += [reason] if reason else []
     if not day.wanted:
         said.notes.append("MEDIUM_URL=none: there is no store of the day, so there are no memories in here.")
     memories: list[Memory] = []
@@ -128,17 +126,6 @@ def _collect(settings: Settings, client: Redis, chat_id: str, work: Path, held: 
         said.asked("Memories and summaries of sessions were left out", read_store)
     summary = _summary(release, said) if release else None
     return Kept(said, memories, sessions, release.run if release else None, summary, newer)
-
-
-def _opened(settings: Settings) -> tuple[OpenRelease | None, str | None]:
-    """The current release, or why there is none."""
-    from shared.search.recall import OpenRelease
-
-    try:
-        path = current_release(settings.hmem_memory_dir)
-        return (OpenRelease(settings, path), None) if path else (None, no_release(settings.hmem_memory_dir))
-    except ReleaseRefused as error:
-        return None, f"The release was left out: {error}"
 
 
 def _told_sessions(summaries: Iterable[SessionSummary], said: Gathered) -> list[SessionSummary]:

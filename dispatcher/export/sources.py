@@ -35,7 +35,7 @@ from shared.wire import keys
 if TYPE_CHECKING:
     from redis import Redis
 
-    from dispatcher.memory.day import Day
+    from dispatcher.memory.day.memory import DayMemory
     from shared.search.recall import OpenRelease
 
 #: All the rows that there are.
@@ -92,7 +92,7 @@ class Gathered:
 
 
 def gather(
-    settings: Settings, client: Redis, day: Day, release: OpenRelease | None, chat_id: str, work: Path
+    settings: Settings, client: Redis, day: DayMemory, release: OpenRelease | None, chat_id: str, work: Path
 ) -> Gathered:
     """Every turn of the chat, each once, in the words of the source that knows them best. `work` is an empty folder for the way."""
     found = Gathered(chat_id)
@@ -176,7 +176,7 @@ def _from_redis(client: Redis, found: Gathered, waiting: list[Said]) -> bool:
     return bool(waiting)
 
 
-def _from_store(day: Day, found: Gathered, known: set[str]) -> bool:
+def _from_store(day: DayMemory, found: Gathered, known: set[str]) -> bool:
     for turn in day.turns.back(found.chat_id):
         if turn.turn_id not in known:
             found.add(Said(turn, turn.to_json(), DAY))

@@ -17,7 +17,7 @@ from shared.config.settings import Settings
 from shared.errors import SettingsError
 
 if TYPE_CHECKING:
-    from dispatcher.prompt.budget import Context
+    from dispatcher.prompt.context import Context
 
 log = structlog.get_logger()
 

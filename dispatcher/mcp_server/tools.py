@@ -12,18 +12,15 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dispatcher.memory.cache_dropping import drop
-from dispatcher.memory.conversation import Said, conversation_of, said_lines, said_of
-from dispatcher.memory.day import Day
+from dispatcher.memory.conversation import HistoryEntry, conversation_of, entry_of, history_lines
+from dispatcher.memory.day.opened import OpenedMemory
 from dispatcher.memory.tombstones import hidden_by
 from dispatcher.queue.tasks import turns_of
 from shared.config.settings import Settings
 from shared.errors import HmemError, InvalidInput, SettingsError
-from shared.release.manifest import current_release, no_release
-from shared.search.recall import OpenRelease
 from shared.search.types import HiddenTurns, Query
 from shared.text.format import one_line, shorten, storable, time_text
 from shared.text.marks import harmless
@@ -36,6 +33,7 @@ if TYPE_CHECKING:
     from redis import Redis
 
     from shared.search.day_items import DayItems
+    from shared.search.recall import OpenRelease
     from shared.search.types import Hit
     from shared.turns.records import Tombstone, Turn
 
@@ -48,7 +46,7 @@ REDIS_SECONDS, CLOSING_SECONDS = 3.0, 2.0
 
 
 @dataclass
-class Found:
+class ToolAnswer:
     """Lines of one answer, and what is to be said of what is missing."""
 
     lines: list[str] = field(default_factory=list)
@@ -60,8 +58,8 @@ class ChatMemory:
 
     def __init__(self, settings: Settings, chat_id: str) -> None:
         self._settings, self._chat = settings, chat_id_of(chat_id)
-        self._day = Day(settings)
-        self._served = _Served(settings)
+        self._memory = OpenedMemory(settings)
+        self._day = self._memory.day
         self._client: Redis | None = None
         self._opening: threading.Thread | None = None
         self._mark: bytes | None = b""  # of the last forgetting after which the caches were dropped (cache_dropping.py)
@@ -72,8 +70,7 @@ class ChatMemory:
         within(self._close, CLOSING_SECONDS)
 
     def _close(self) -> None:
-        self._served.close()
-        self._day.close()
+        self._memory.close()
         if self._client:
             self._client.close()
 
@@ -81,22 +78,22 @@ class ChatMemory:
         """The `k` turns that say most about `query`, said from `since` on and before `until` (POSIX seconds)."""
         with self._up_to_date():
             hidden = HiddenTurns(*hidden_by(self._day.forgotten.of(self._chat)))
-            release, note = self._served.now()
+            release, note = self._memory.release_or_reason("the current release is not searched")
             self._open_vectors(release)
             items, more = self._items()
             asked = Query(self._chat, query, k, SEARCH_SECONDS, day=items, hidden=hidden, since=since, until=until)
             recalled = (release or self._day.recall).recall(asked, self._day.embedder.query)
-        found = Found([self._hit(*numbered) for numbered in enumerate(recalled.hits, start=1)])
+        found = ToolAnswer([self._hit(*numbered) for numbered in enumerate(recalled.hits, start=1)])
         found.notes += [one for one in (note, more, *recalled.degraded) if one]
         return answer("Earlier turns that match the search, best first", found, "Nothing that was said here matches.")
 
     def history(self, n: int, since: float | None, until: float | None, contains: str | None) -> str:
         """The newest `n` turns, said from `since` on and before `until` (POSIX seconds), that hold all words of `contains`, oldest first."""
-        from dispatcher.memory.today import look_back
+        from dispatcher.memory.day.history import look_back
         from shared.search.history import Asked
 
         with self._up_to_date():
-            release, note = self._served.now()
+            release, note = self._memory.release_or_reason("the current release is not read")
             if release:
                 release.open_texts()
                 note = f"the release is left out: {release.text_missing}" if release.text_missing else note
@@ -105,27 +102,27 @@ class ChatMemory:
         notes = [note or "", f"no memory of the day: {told.away}" if told.away else ""]
         if told.found.more:
             notes.append("there are older ones, too: ask with until")
-        said = said_lines([said_of(turn) for turn in told.found.turns], self._settings.timezone, TEXT_CHARACTERS)
-        found = Found([line.removeprefix("- ") for line in said], list(filter(None, notes)))
+        lines = history_lines([entry_of(turn) for turn in told.found.turns], self._settings.timezone, TEXT_CHARACTERS)
+        found = ToolAnswer([line.removeprefix("- ") for line in lines], list(filter(None, notes)))
         return answer("What was said, oldest first", found, "Nothing was said here that fits.", newest=True)
 
     def recent(self, n: int) -> str:
         """The last `n` turns of the conversation so far, else of the day, oldest first."""
         with self._up_to_date():
             stones, notes = self._day.forgotten.of(self._chat), list[str]()
-            said = self._said(n, stones, notes)[-n:]
+            entries = self._conversation(n, stones, notes)[-n:]
         zone = self._settings.timezone
-        lines = [line.removeprefix("- ") for line in said_lines(said, zone, TEXT_CHARACTERS)]
+        lines = [line.removeprefix("- ") for line in history_lines(entries, zone, TEXT_CHARACTERS)]
         return answer(
-            "What was said last, oldest first", Found(lines, notes), "Nothing was said here lately.", newest=True
+            "What was said last, oldest first", ToolAnswer(lines, notes), "Nothing was said here lately.", newest=True
         )
 
     def facts(self) -> str:
         """What `/memory` lists."""
         with self._up_to_date():
             self._must_be_wanted()
-            listed = self._day.listing(self._chat, time.time())
-        return answer("Facts, goals and preferences, with their numbers", Found(listed.splitlines()), "")
+            listed = self._day.requests.listing(self._chat, time.time())
+        return answer("Facts, goals and preferences, with their numbers", ToolAnswer(listed.splitlines()), "")
 
     def add(self, text: str, kind: str, deadline: str | None) -> str:
         """Keep it as `/memory add` does. The same again is noted once, whoever asks twice."""
@@ -147,7 +144,7 @@ class ChatMemory:
             except Exception:  # noqa: BLE001 - `recent` says it; the others need no Redis
                 mark = None
             if mark is None or mark != self._mark:
-                drop(self._day, self._served.close)
+                drop(self._day, self._memory.close_release)
                 self._mark = mark
             yield
 
@@ -196,24 +193,26 @@ class ChatMemory:
         asked = answering(shorten(one_line(hit.question), QUESTION_CHARACTERS)) if hit.question is not None else ""
         return f"{said}{asked or replying(chunk.origin, QUESTION_CHARACTERS)}: {_short(chunk.text)}"
 
-    def _said(self, n: int, stones: Sequence[Tombstone], notes: list[str]) -> list[Said]:
+    def _conversation(self, n: int, stones: Sequence[Tombstone], notes: list[str]) -> list[HistoryEntry]:
         """The conversation so far. Forgetting ends it: what is older than the last request to forget is not told from it, whatever is left there."""
-        said: list[Said] = []
+        entries: list[HistoryEntry] = []
         waiting: list[Turn] = []
         try:
             client = self._redis()
-            said, _ = conversation_of(client.lrange(keys.history(self._chat), 0, -1), stones)
+            entries, _ = conversation_of(client.lrange(keys.history(self._chat), 0, -1), stones)
             forgotten_at = max((stone.created_at for stone in stones), default=0.0)
-            said = [one for one in said if one.timestamp >= forgotten_at]
-            if not said:
+            entries = [one for one in entries if one.timestamp >= forgotten_at]
+            if not entries:
                 ids = client.lrange(keys.unconsolidated(self._chat), 0, -1)
                 names = [keys.MEMORY_PREFIX + raw.decode("utf-8", "replace") for raw in ids]
                 waiting = turns_of(names, client.mget(names) if names else [], self._chat)
         except Exception as error:  # noqa: BLE001 - what the day's store holds is better than nothing
             notes.append(f"no conversation so far: Redis does not answer ({error})")
-        return said or self._said_today(n, waiting, stones, notes)
+        return entries or self._conversation_today(n, waiting, stones, notes)
 
-    def _said_today(self, n: int, waiting: Sequence[Turn], stones: Sequence[Tombstone], notes: list[str]) -> list[Said]:
+    def _conversation_today(
+        self, n: int, waiting: Sequence[Turn], stones: Sequence[Tombstone], notes: list[str]
+    ) -> list[HistoryEntry]:
         """The day's last turns and those that wait to become some, each once."""
         turns = list(waiting)
         try:
@@ -224,7 +223,7 @@ class ChatMemory:
             notes.append(f"no memory of the day: {error}")
         once = {turn.turn_id: turn for turn in turns if not any(stone.covers(turn) for stone in stones)}
         in_time = sorted(once.values(), key=lambda turn: (turn.timestamp, turn.task_id, turn.role != "user"))
-        return [said_of(turn) for turn in in_time]
+        return [entry_of(turn) for turn in in_time]
 
     def _redis(self) -> Any:
         if self._client is None:
@@ -236,47 +235,14 @@ class ChatMemory:
         return self._client
 
 
-class _Served:
-    """The release that `current` leads to, opened at the first call and again when that moves; one that is refused leaves the old one in place."""
-
-    def __init__(self, settings: Settings) -> None:
-        self._settings = settings
-        self._release: OpenRelease | None = None
-        self._identity: tuple[Path, int] | None = None  # with the inode: a run may be brought again under the same path
-
-    def now(self) -> tuple[OpenRelease | None, str | None]:
-        """The release to ask, if there is one, and why it is not the current one."""
-        try:
-            path = current_release(self._settings.hmem_memory_dir)
-            if path is None:
-                return self._release, no_release(self._settings.hmem_memory_dir)
-            identity = path, path.stat().st_ino
-            if identity != self._identity:
-                self._take(OpenRelease(self._settings, path), identity)
-        except (HmemError, OSError) as error:
-            return self._release, f"the current release is not searched: {error}"
-        return self._release, None
-
-    def _take(self, release: OpenRelease, identity: tuple[Path, int]) -> None:
-        before, self._release, self._identity = self._release, release, identity
-        if before:
-            before.close()
-
-    def close(self) -> None:
-        """Until the next `now`."""
-        if self._release:
-            self._release.close()
-        self._release = self._identity = None
-
-
-def answer(title: str, found: Found, nothing: str, *, newest: bool = False) -> str:
+def answer(title: str, found: ToolAnswer, nothing: str, *, newest: bool = False) -> str:
     """The text of a result: lines in the fence of the prompt, as many as fit (of a conversation the newest), then what is missing."""
-    from dispatcher.prompt.render import Part, render
+    from dispatcher.prompt.render import PromptPart, render
 
     notes = shorten("; ".join(one_line(note).rstrip(".") for note in found.notes), NOTE_CHARACTERS)
-    room = RESULT_CHARACTERS - len(render([Part("found", title, "")])) - NOTE_CHARACTERS
+    room = RESULT_CHARACTERS - len(render([PromptPart("found", title, "")])) - NOTE_CHARACTERS
     lines = _fitting([harmless(line) for line in found.lines], room, newest=newest)
-    parts = [render([Part("found", title, "\n".join(lines))])] if lines else [nothing]
+    parts = [render([PromptPart("found", title, "\n".join(lines))])] if lines else [nothing]
     if len(lines) < len(found.lines):
         which = "newest" if newest else "first"
         parts.append(f"Cut: only the {which} {len(lines)} of {len(found.lines)} lines fit. Ask for less at once.")

@@ -17,8 +17,8 @@ from shared.text import caches
 from shared.vectors.searching import forget_questions
 
 if TYPE_CHECKING:
-    from dispatcher.memory.day import Day
-    from dispatcher.releases.served import Memory
+    from dispatcher.memory.day.memory import DayMemory
+    from dispatcher.releases.served import ServedRelease
 
 log = structlog.get_logger()
 
@@ -26,8 +26,8 @@ log = structlog.get_logger()
 class CacheDropper:
     """Of one dispatcher. `seen` is the mark that Redis had last, `dropped_for` the one for which everything was dropped; "" is none."""
 
-    def __init__(self, memory: Memory, day: Day) -> None:
-        self._memory, self._day = memory, day
+    def __init__(self, served: ServedRelease, day: DayMemory) -> None:
+        self._served, self._day = served, day
         self._lock = threading.Lock()
         self.seen = self.dropped_for = ""
 
@@ -41,12 +41,12 @@ class CacheDropper:
             mark = self.seen
             if mark == self.dropped_for:
                 return
-            drop(self._day, self._memory.reopen)
+            drop(self._day, self._served.reopen)
             self.dropped_for = mark
             log.info("something was forgotten: the caches are dropped")
 
 
-def drop(day: Day, release: Callable[[], None]) -> None:
+def drop(day: DayMemory, release: Callable[[], None]) -> None:
     """Drop what the day keeps, what `release` does for the release, and what belongs to neither."""
     forget_questions()
     day.renew()

@@ -32,7 +32,7 @@ RECENT_CHARACTERS = 1000
 
 
 @dataclass(frozen=True)
-class Said:
+class HistoryEntry:
     """An entry of `hcli:session_history`: role `user` or `assistant`, POSIX seconds; of a person what is known beside, as a turn has it."""
 
     role: str
@@ -51,38 +51,37 @@ class Said:
         return said_by(label(self.role, self.name or self.role, mark), self.origin) + replying(self.origin)
 
 
-def conversation_of(raws: Iterable[bytes], stones: Sequence[Tombstone]) -> tuple[list[Said], list[bytes]]:
+def conversation_of(raws: Iterable[bytes], stones: Sequence[Tombstone]) -> tuple[list[HistoryEntry], list[bytes]]:
     """(a chat's conversation so far, entries that are to be gone for good); those of another form are passed over."""
     erased = ErasedEntries(stones)
-    told, gone = list[Said](), list[bytes]()
+    kept, gone = list[HistoryEntry](), list[bytes]()
     for raw in raws:
         with suppress(RecordRefused, KeyError, TypeError):
-            entry = loads_object(raw)
-            said = _said(entry)
-            if erased.cover(said.role, said.timestamp):
+            entry = _parsed(loads_object(raw))
+            if erased.cover(entry.role, entry.timestamp):
                 gone.append(raw)
             else:
-                told.append(said)
-    return told, gone
+                kept.append(entry)
+    return kept, gone
 
 
-def _said(entry: dict[str, Any]) -> Said:
+def _parsed(entry: dict[str, Any]) -> HistoryEntry:
     """RecordRefused, KeyError or TypeError for what is none."""
     role, content, at = str(entry["role"]), str(entry["content"]), timestamp_of(entry["timestamp"])
     if role != "user":
-        return Said(role, content, at)
+        return HistoryEntry(role, content, at)
     name = entry.get("name")
     named = well_formed(name) if isinstance(name, str) and name.strip() else None
-    return Said(role, content, at, named, user_id_of(entry.get("user_id")), Origin.parse(entry))
+    return HistoryEntry(role, content, at, named, user_id_of(entry.get("user_id")), Origin.parse(entry))
 
 
 def _role_of(turn: Turn) -> str:
     return "user" if turn.role == "user" else "assistant"
 
 
-def said_of(turn: Turn) -> Said:
+def entry_of(turn: Turn) -> HistoryEntry:
     """A turn as an entry."""
-    return Said(_role_of(turn), turn.content, turn.timestamp, turn.name, turn.user_id, turn.origin)
+    return HistoryEntry(_role_of(turn), turn.content, turn.timestamp, turn.name, turn.user_id, turn.origin)
 
 
 def history_entry(turn: Turn) -> str:
@@ -92,10 +91,10 @@ def history_entry(turn: Turn) -> str:
     return dumps(entry | {name: value for name, value in more.items() if value is not None}).decode("utf-8")
 
 
-def said_lines(recent: Sequence[Said], zone: ZoneInfo, most: int = RECENT_CHARACTERS) -> list[str]:
+def history_lines(recent: Sequence[HistoryEntry], zone: ZoneInfo, most: int = RECENT_CHARACTERS) -> list[str]:
     """A line for each entry of a conversation, harmless, with at most so many characters of its words."""
-    marks = namesakes({said.person for said in recent})
-    heads = [f"- {time_text(said.timestamp, zone)} {said.who(marks.get(said.person, ''))}" for said in recent]
+    marks = namesakes({entry.person for entry in recent})
+    heads = [f"- {time_text(entry.timestamp, zone)} {entry.who(marks.get(entry.person, ''))}" for entry in recent]
     return [
-        harmless(f"{head}: {shorten(one_line(said.content), most)}") for head, said in zip(heads, recent, strict=True)
+        harmless(f"{head}: {shorten(one_line(entry.content), most)}") for head, entry in zip(heads, recent, strict=True)
     ]

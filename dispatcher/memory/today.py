@@ -4,27 +4,23 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from cachetools import LRUCache
 
 from dispatcher.memory.embedder import packed, unpacked
-from dispatcher.memory.tombstones import hidden_by
 from shared.config.settings import Settings
-from shared.errors import StoreUnavailable
 from shared.turns.records import Turn
 
 if TYPE_CHECKING:
-    from dispatcher.memory.day import Day
     from dispatcher.memory.embedder import DayEmbedder
     from dispatcher.memory.store.rows import Revisions
     from dispatcher.memory.store.summaries import SessionSummary, Summaries
     from dispatcher.memory.store.turns import StoredTurn, Turns
     from shared.embedding.models import Vectors
     from shared.search.day_items import DayItems, DayTurn
-    from shared.search.history import Asked, History
-    from shared.search.recall import DayRecall, OpenRelease
+    from shared.search.recall import DayRecall
 
 #: Chats whose day is kept in memory, and turns of one chat's day that are ranked: the newest.
 CHATS_KEPT, TURNS_RANKED, LONG_SUMMARIES = 64, 5_000, 200
@@ -178,35 +174,3 @@ class DayTurns:
 
         vectors = iter(made)
         return [embedding_of([next(vectors) for _ in some]) for some in chunks]
-
-
-@dataclass(frozen=True)
-class LookedBack:
-    """What was said, and whether the day and anybody at all knows the chat; `away`: why the day could not be asked."""
-
-    found: History
-    today: bool
-    known: bool
-    away: StoreUnavailable | None
-
-
-def look_back(day: Day, release: OpenRelease | None, asked: Asked) -> LookedBack:
-    """A chat's turns of release and day together, in the order of time; a turn of both in the words of the day, and nothing that is forgotten.
-
-    StorageError if what is forgotten cannot be told; what else `history` raises.
-    """
-    from shared.search.history import history
-
-    chat_id, away = asked.chat_id, None
-    hidden, before = hidden_by(day.forgotten.of(chat_id))
-    if before is not None:
-        asked = replace(asked, since=before if asked.since is None else max(asked.since, before))
-    of_day: Mapping[str, str | None] = {}
-    try:
-        of_day = day.turns.ids(chat_id) if day.wanted else {}
-    except StoreUnavailable as error:
-        away = error
-    turns = day.turns.back(chat_id, asked.since, asked.until) if of_day else ()
-    found = history(asked, release, turns, of_day, hidden)
-    known = bool(of_day) or (release is not None and chat_id in release.manifest.chunks_per_chat)
-    return LookedBack(found, day.wanted and away is None, known, away)

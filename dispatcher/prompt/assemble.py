@@ -1,133 +1,134 @@
-"""The context of one message: the release, the day, and what was said just now, put together. What fits is decided in context.py."""
+"""The context of one message: the release, the day, and what was said just now, put together. What fits is decided in budget.py."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+from dispatcher.memory.day.context import ContextRequest, DayContext
 from dispatcher.memory.relevance import faint
-from dispatcher.prompt.budget import Context, Said, compose, hits_for
+from dispatcher.prompt.budget import compose, facts_room, hits_for
+from dispatcher.prompt.context import Context
+from dispatcher.prompt.prompt_input import PromptInput
 from shared.config.settings import Settings
 from shared.errors import HmemError
 from shared.ranking.injection import Decision, decide
 from shared.search.choosing import chosen
 from shared.search.recall import OpenRelease
-from shared.search.types import HiddenTurns, Hit, Query, Recalled
+from shared.search.types import Hit, Query, Recalled
 
 if TYPE_CHECKING:
-    from dispatcher.memory.day import Day, DayContext
-    from dispatcher.memory.tombstones import Forgotten
+    from dispatcher.memory.conversation import HistoryEntry
+    from dispatcher.memory.day.memory import DayMemory
+
+
+@dataclass(frozen=True)
+class PromptRequest:
+    """The message that a prompt is for.
+
+    `recent` is the conversation so far, None where a session carries it: then `session` is its id. `count_access`: memories that are shown count
+    as accessed.
+    """
+
+    chat_id: str
+    message: str
+    recent: Sequence[HistoryEntry] | None = None
+    session: str | None = None
+    count_access: bool = True
 
 
 def assemble(
-    release: OpenRelease | None,
-    chat_id: str,
-    message: str,
+    request: PromptRequest,
     settings: Settings,
-    recent: Sequence[Said] | None = None,
-    why_none: str | None = None,
-    day: Day | None = None,
-    session: str | None = None,
-    *,
-    count: bool = True,
+    release: OpenRelease | None,
+    day: DayMemory | None = None,
+    no_release_reason: str | None = None,
 ) -> Context:
-    """The context of one message within MEMORY_TOKENS.
-
-    `recent` is None where a session carries the conversation: then `session` is its id. `why_none` is why there is no release, if it is not that
-    none was made; `day` is None where nothing of the day is wanted; `count`: memories that are shown count as accessed.
-    """
+    """The context of one message within MEMORY_TOKENS. `day` is None where nothing of the day is wanted; `no_release_reason` is why there is no
+    release, if it is not that none was made."""
     if settings.memory_tokens <= 0:
         return Context("", degraded=["MEMORY_TOKENS=0"])
     if release and day and not settings.without_vectors:
-        release.expect(message)  # while the day is read
-    today = day.context(chat_id, message, session, count=count) if day else None
-    if today and today.unproven:
+        release.expect(request.message)  # while the day is read
+    today = day.context(day_request(request, settings)) if day else DayContext()
+    if today.unproven:
         return Context("", degraded=[f"no memory at all: {today.unproven}"])
-    recalled = _recalled(release, chat_id, message, settings, recent or (), day, today)
+    recalled = _recalled(request, settings, release, day, today)
     if release is None:
-        recalled = replace(recalled, degraded=[why_none or "there is no release yet", *recalled.degraded])
-    return of_release(
-        release,
-        chat_id,
-        message,
-        recalled,
-        settings,
-        settings.memory_tokens,
-        recent,
-        today,
-        forgotten=day.forgotten if day else None,
-        day_family=day.embedder.family if day else None,
+        recalled = replace(recalled, degraded=[no_release_reason or "there is no release yet", *recalled.degraded])
+    return compose(prompt_input(request, settings, release, today, recalled))
+
+
+def day_request(request: PromptRequest, settings: Settings) -> ContextRequest:
+    """What is wanted of the day for a message."""
+    return ContextRequest(
+        request.chat_id,
+        request.message,
+        request.session,
+        budget=settings.memory_tokens,
+        facts_room=facts_room(settings.memory_tokens),
+        deadline_seconds=settings.memory_deadline_ms / 1000,
+        count_access=request.count_access,
     )
 
 
 def _recalled(
-    release: OpenRelease | None,
-    chat_id: str,
-    message: str,
-    settings: Settings,
-    recent: Sequence[Said],
-    day: Day | None,
-    today: DayContext | None,
+    request: PromptRequest, settings: Settings, release: OpenRelease | None, day: DayMemory | None, today: DayContext
 ) -> Recalled:
-    """Hits of release and day; what stands in the conversation so far is not told twice."""
+    """Hits of release and day; what stands in the conversation so far is not recalled again."""
     if settings.memory_backend == "summary":
         return Recalled()
-    k, deadline = hits_for(settings.memory_tokens), settings.memory_deadline_ms / 1000
-    if day is None or today is None:
-        return release.recall(Query(chat_id, message, k, deadline)) if release else Recalled()
-    told = {("user" if said.role == "user" else "asst", said.timestamp) for said in recent}
-    chunks = [turn.chunk for turn in today.items.turns] if today.items and told else []
-    known = today.known | {one for chunk in chunks if (chunk.role, chunk.started_at) in told for one in chunk.turn_ids}
-    hidden = HiddenTurns(today.hidden, today.hidden_before)
-    return day.search(release, Query(chat_id, message, k, deadline, day=today.items, hidden=hidden, known=known))
+    recent = {("user" if entry.role == "user" else "asst", entry.timestamp) for entry in request.recent or ()}
+    chunks = [turn.chunk for turn in today.items.turns] if today.items and recent else []
+    in_prompt = {one for chunk in chunks if (chunk.role, chunk.started_at) in recent for one in chunk.turn_ids}
+    query = Query(
+        request.chat_id,
+        request.message,
+        hits_for(settings.memory_tokens),
+        settings.memory_deadline_ms / 1000,
+        day=today.items,
+        hidden=today.hidden,
+        known=today.known | in_prompt,
+    )
+    if day is None:
+        return release.recall(query) if release else Recalled()
+    return day.search(release, query)
 
 
-def of_release(
-    release: OpenRelease | None,
-    chat_id: str,
-    message: str,
-    recalled: Recalled,
+def prompt_input(
+    request: PromptRequest,
     settings: Settings,
-    budget: int,
-    recent: Sequence[Said] | None = None,
-    today: DayContext | None = None,
-    *,
-    forgotten: Forgotten | None = None,
-    day_family: str | None = None,
-) -> Context:
-    """The context from what was recalled for the message, within a budget of tokens; the chat's summary is read here.
-
-    `day_family` is the model that the day's vectors are of, where there is no release.
-    """
-    summary, fault = _summary(release, chat_id, settings, forgotten)
-    family = _family(release) if release else day_family
-    told, decision = _told(recalled, message, family, settings)
-    unknown = _unknown(release, chat_id, today, settings)
-    context = compose(
-        replace(recalled, degraded=recalled.degraded + fault + (today.degraded if today else [])),
+    release: OpenRelease | None,
+    today: DayContext,
+    recalled: Recalled,
+) -> PromptInput:
+    """All that goes into the context of a message, with MEMORY_TOKENS as its budget; the chat's summary is read here."""
+    summary, failed = _summary(release, request.chat_id, settings, today)
+    family = _family(release) if release else today.family
+    hits, decision = _worth_injecting(recalled, request.message, family, settings)
+    nothing_to_search = _nothing_to_search(release, request.chat_id, today, settings)
+    return PromptInput(
+        replace(recalled, degraded=recalled.degraded + failed + today.degraded),
         summary.strip(),
-        budget=budget,
+        budget=settings.memory_tokens,
         zone=settings.timezone,
         run=release.run if release else None,
-        recent=recent,
-        facts=today.facts if today else "",
-        earlier=today.earlier if today else "",
-        relevant=today.relevant if today else "",
-        why_nothing=unknown or (decision.why if decision and not decision.inject else None),
-        told=told,
-        why=decision.why if decision else None,
-    )
-    return replace(
-        context,
-        nothing_plain=_plainly(settings) if unknown else (decision.plain or None) if decision else None,
+        hits=hits,
+        no_recall_reason=nothing_to_search or (decision.why if decision and not decision.inject else None),
+        no_recall_plain=_plainly(settings) if nothing_to_search else (decision.plain or None) if decision else None,
+        decision_reason=decision.why if decision else None,
         by_time=bool(decision and decision.spans),
+        recent=request.recent,
+        facts=today.facts,
+        earlier=today.earlier,
+        relevant=today.relevant,
         summary_at=_made_at(release, settings) if release else None,
     )
 
 
-def _told(
+def _worth_injecting(
     recalled: Recalled, message: str, family: str | None, settings: Settings
 ) -> tuple[list[Hit], Decision | None]:
     """The hits that are worth their place, best first, and what was decided; without evidence nothing is."""
@@ -140,25 +141,24 @@ def _told(
     return [hit for hit in hits if not faint(hit.scores.get("cosine"), hit.lexical, family)], decision
 
 
-def _summary(
-    release: OpenRelease | None, chat_id: str, settings: Settings, forgotten: Forgotten | None
-) -> tuple[str, list[str]]:
-    """The summary of last night, and why there is none; one that was written before something was forgotten is not told."""
+def _summary(release: OpenRelease | None, chat_id: str, settings: Settings, today: DayContext) -> tuple[str, list[str]]:
+    """The summary of last night, or why there is none; one that was written before something was forgotten is not used."""
     if release is None or not settings.memory_summary:
         return "", []
     try:
-        if forgotten and forgotten.not_applied(chat_id, release.manifest.tombstones):
+        applied = release.manifest.tombstones if today.tombstones else {}
+        if any(tombstone.tombstone_id not in applied for tombstone in today.tombstones):
             return "", ["no summary until the next night: something was forgotten after it was written"]
         return release.summary(chat_id) or "", []
     except (HmemError, OSError, UnicodeDecodeError) as error:
         return "", [f"no summary: {error}"]
 
 
-def _unknown(release: OpenRelease | None, chat_id: str, today: DayContext | None, settings: Settings) -> str | None:
+def _nothing_to_search(release: OpenRelease | None, chat_id: str, today: DayContext, settings: Settings) -> str | None:
     """Why nothing is found where nothing is looked up, or of a chat that neither the release nor the day has."""
     if settings.memory_backend == "summary":
         return "MEMORY_BACKEND=summary looks nothing up"
-    if release is None or release.manifest.chunks_per_chat.get(chat_id) or (today and today.items):
+    if release is None or release.manifest.chunks_per_chat.get(chat_id) or today.items:
         return None
     return f"release {release.run} holds nothing that was said in this chat"
 

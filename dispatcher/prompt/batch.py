@@ -9,17 +9,19 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from dispatcher.memory.tombstones import Forgotten, hidden_by
-from dispatcher.prompt.assemble import of_release
-from dispatcher.prompt.budget import hits_for
+from dispatcher.memory.day.context import DayContext
+from dispatcher.memory.tombstones import Forgotten
+from dispatcher.prompt.assemble import PromptRequest, prompt_input
+from dispatcher.prompt.budget import compose, hits_for
 from shared.config.settings import Settings
 from shared.errors import InvalidInput
 from shared.search.recall import OpenRelease
-from shared.search.types import HiddenTurns, Query
+from shared.search.types import Query
 from shared.text.times import moment
 from shared.turns.records import RecordRefused, chat_id_of, loads_object
 
@@ -60,9 +62,10 @@ def answer_batch(
     forgotten = Forgotten(settings.hmem_state_dir)
     for record in read_questions(path, settings.timezone):
         started = time.perf_counter()
-        hidden = HiddenTurns(*hidden_by(forgotten.of(record["chat_id"])))
+        request = PromptRequest(record["chat_id"], record["question"])
+        today = DayContext(tombstones=tuple(forgotten.of(request.chat_id)))
         most = max([k, *map(hits_for, budgets)])
-        query = Query(record["chat_id"], record["question"], most, now=record["now"], hidden=hidden)
+        query = Query(request.chat_id, request.message, most, now=record["now"], hidden=today.hidden)
         recalled = release.recall(query)
         answer: dict[str, Any] = {
             "qid": record["qid"],
@@ -72,8 +75,6 @@ def answer_batch(
         if recalled.degraded:
             answer["degraded"] = recalled.degraded
         if budgets:
-            about = (release, record["chat_id"], record["question"], recalled, settings)
-            answer["contexts"] = {
-                str(budget): of_release(*about, budget, forgotten=forgotten).text for budget in budgets
-            }
+            given = prompt_input(request, settings, release, today, recalled)
+            answer["contexts"] = {str(budget): compose(replace(given, budget=budget)).text for budget in budgets}
         yield answer

@@ -11,21 +11,21 @@ The numbers in the comments are shares of LoCoMo's questions whose evidence is w
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from datetime import datetime
+from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
-from dispatcher.memory.conversation import Said as Said
-from dispatcher.memory.conversation import said_lines
-from dispatcher.prompt.render import Part, render, render_message
-from dispatcher.prompt.summary_part import cut_summary, told_in
-from shared.search.types import Hit, Recalled
-from shared.text.format import CHARACTERS_PER_TOKEN, day_text, one_line, shorten, tokens
+from dispatcher.memory.conversation import history_lines
+from dispatcher.prompt.context import Context
+from dispatcher.prompt.prompt_input import PromptInput
+from dispatcher.prompt.render import PromptPart, render
+from dispatcher.prompt.summary_part import cut_summary, places_in
+from shared.search.types import Hit
+from shared.text.format import CHARACTERS_PER_TOKEN, day_text, one_line, shorten
 from shared.text.marks import harmless
 from shared.turns.origin_words import replying
-from shared.turns.speakers import Speaker, answering
+from shared.turns.speakers import answering
 
 #: The parts in the order in which they stand, and their shares of the budget where each wants all it can get. The summary's is 300 of 1,500 tokens
 #: with its heading: it says what the chat is about where no line is recalled for it. It takes the place of evidence (docs/measurements.md).
@@ -40,8 +40,6 @@ TITLES: Mapping[str, str] = {
     "recalled": "Earlier turns that may bear on the present message",
 }
 SUMMARY_TITLE, RECALLED_TITLE = TITLES["summary"], TITLES["recalled"]
-#: The signals among a hit's scores that are no part of the sum.
-RAW = ("bm25", "cosine")
 #: Hits are asked for by the budget: one for so many tokens, and some at least. That is over twice what goes in (of short turns 19 into 1,000 tokens,
 #: 37 into 2,000), since those that do not fit are passed over. 150 whatever the budget: .2 more at 2,000 tokens, half as much time again at 1,500.
 TOKENS_PER_HIT, FEWEST_HITS = 16, 30
@@ -73,163 +71,80 @@ def shared_out(budget: int, wishes: Mapping[str, int], shares: Mapping[str, floa
     return given
 
 
-@dataclass(frozen=True)
-class Context:
-    """The text to inject with what it is made of, and why it is not more.
-
-    `cut` holds the hits that the budget left out, or all of them where `nothing_why` says that none bears on the message; `degraded` says what
-    could not be asked.
-    """
-
-    text: str
-    parts: list[Part] = field(default_factory=list)
-    used: list[Hit] = field(default_factory=list)
-    cut: list[Hit] = field(default_factory=list)
-    degraded: list[str] = field(default_factory=list)
-    release_run: int | None = None
-    ms: float = 0.0
-    nothing_why: str | None = None
-    zone: ZoneInfo | None = None
-    why: str | None = None  # by which evidence hits are told, or not
-    speakers: tuple[Speaker, ...] = ()  # everybody of the chat
-    nothing_plain: str | None = None  # `nothing_why` for the person in the chat, without figures and names of ours
-    by_time: bool = False  # hits are told because they were said then
-    summary_at: str | None = None  # when the chat's summary was made, ISO 8601 in the zone
-
-    def placed(self, message: str, placement: str, ending: str = "") -> tuple[str, str]:
-        """(text for the system prompt, message with what goes ahead of it).
-
-        RECALL_PLACEMENT decides where stands what changes with each message: recalled lines, and `ending` after all memory.
-        """
-        if placement == "system":
-            return "\n\n".join(filter(None, (self.text, ending))), message
-        recalled = next((part for part in self.parts if part.name == "recalled"), None)
-        rest = [part for part in self.parts if part.name != "recalled"]
-        return render(rest), render_message(recalled, message, ending)
-
-    @property
-    def tokens(self) -> int:
-        return tokens(self.text)
-
-    def to_json(self) -> dict[str, Any]:
-        return self.outline() | {
-            "hits": [hit_json(hit, self.zone) for hit in self.used],
-            "cut": [hit_json(hit, self.zone) for hit in self.cut],
-            "text": self.text,
-        }
-
-    def outline(self) -> dict[str, Any]:
-        """The same without any text."""
-        return {
-            "release": self.release_run,
-            "tokens": self.tokens,
-            "parts": [{"name": part.name, "tokens": tokens(part.body)} for part in self.parts],
-            "nothing_why": self.nothing_why,
-            "why": self.why,
-            "degraded": self.degraded,
-            "ms": round(self.ms, 2),
-        }
-
-
-def hit_json(hit: Hit, zone: ZoneInfo | None = None) -> dict[str, Any]:
-    """A hit as scripts read it.
-
-    `date` is ISO 8601 in the zone (UTC for none). `score` and of `scores` the `words` and `meaning` are what people are shown: 0 to 1, comparable
-    between questions. `bm25` and `cosine` are the signals as they are, `rank` is what the hits are ordered by and `parts` what adds up to it;
-    `also` are turns that say the same.
-    """
-    chunk = hit.chunk
-    scores = {"words": hit.words, "meaning": hit.meaning} | {name: hit.scores.get(name) for name in RAW}
-    return {
-        "kind": "turn",
-        "chunk_id": chunk.chunk_id,
-        "turn_ids": list(chunk.turn_ids),
-        "speaker": chunk.speaker,
-        "user_id": chunk.user_id,
-        "label": hit.who,
-        "timestamp": chunk.started_at,
-        "date": hit_date(hit, zone),
-        "score": round(hit.score, 4),
-        "scores": {name: _rounded(value) for name, value in scores.items()},
-        "rank": round(hit.rank, 4),
-        "parts": {name: _rounded(value) for name, value in hit.scores.items() if name not in RAW},
-        "also": list(hit.also),
-        "question": hit.question,
-        "text": chunk.text,
-        **chunk.origin.to_json(),
-    }
-
-
-def hit_date(hit: Hit, zone: ZoneInfo | None = None) -> str:
-    """When it was said: ISO 8601 in the zone (UTC for none)."""
-    return datetime.fromtimestamp(hit.chunk.started_at, zone or ZoneInfo("UTC")).isoformat(timespec="seconds")
-
-
-def _rounded(value: float | None) -> float | None:
-    return None if value is None else round(value, 4)
-
-
-def compose(
-    recalled: Recalled,
-    summary: str,
-    *,
-    budget: int,
-    zone: ZoneInfo,
-    run: int | None,
-    recent: Sequence[Said] | None = None,
-    facts: str = "",
-    earlier: str = "",
-    relevant: str = "",
-    why_nothing: str | None = None,
-    told: Sequence[Hit] | None = None,
-    why: str | None = None,
-) -> Context:
-    """Fit all parts into a budget of tokens; stable parts first.
-
-    `earlier` sums up sessions that ended a while ago, `relevant` are memories that bear on this message. `why_nothing`: no hit is worth its
-    place, for this reason; `told` are those that are, best first (None: all); `why`: what was decided, and by which evidence.
-    """
-    characters = budget * CHARACTERS_PER_TOKEN
-    hits = [] if why_nothing else recalled.hits if told is None else told
-    degraded = list(recalled.degraded)
-
-    def arranged(hits: Sequence[Hit]) -> tuple[list[Part], list[Hit], list[Hit]]:
-        """(parts, hits that stand in them, hits that do not); hits in the order of rank."""
-        parts = _stable(facts, summary, characters, talking=recent is not None or bool(earlier), recalling=bool(hits))
-        there = _told_by_summary(parts, hits, zone)
-        rest = [hit for place, hit in enumerate(hits) if place not in there]
-        if recent or earlier:
-            parts += _recent(recent or (), earlier, characters - (len(render(parts)) or _frames()[0]), rest, zone)
-        if relevant and (text := _cut_lines(relevant, int(characters * SHARES["relevant"]))):
-            parts.append(Part("relevant", TITLES["relevant"], text))
-        room = characters - len(render([*parts, Part("recalled", RECALLED_TITLE, "")]))
-        lines, cut = _fill(_by_worth(rest), room, zone)
-        if lines:
-            parts.append(Part("recalled", RECALLED_TITLE, _by_day(lines)))
-        left = set(map(id, cut))
-        return parts, [hit for hit in hits if id(hit) not in left], [hit for hit in hits if id(hit) in left]
-
-    parts, used, cut = arranged(hits)
-    if hits and all(part.name != "recalled" for part in parts):  # the summary is whole, and may tell them
-        parts = arranged([])[0]
-        there = _told_by_summary(parts, hits, zone)
-        used = [hit for place, hit in enumerate(hits) if place in there]
-        cut = [hit for place, hit in enumerate(hits) if place not in there]
-    text = render(parts)
+def compose(given: PromptInput) -> Context:
+    """Fit all parts into the budget; stable parts first."""
+    characters, hits = given.budget * CHARACTERS_PER_TOKEN, given.injected
+    layout = _lay_out(given, hits)
+    if hits and all(part.name != "recalled" for part in layout.parts):
+        layout = _with_whole_summary(given, hits)
+    text = render(layout.parts)
     if len(text) > characters:  # a budget smaller than the headings
-        parts, used, cut, text = [], [], list(hits), ""
-    if hits and not used:
-        degraded.append(f"no recalled text: {budget} tokens hold none of it")
-    if summary and not any(part.name == "summary" for part in parts):
-        degraded.append(f"no summary: its share of {budget} tokens holds none of it")
+        layout, text = _Layout([], [], hits), ""
     taken = set(map(id, hits))
-    left_out = [*cut, *(hit for hit in recalled.hits if id(hit) not in taken)]
-    return Context(text, parts, used, left_out, degraded, run, recalled.ms, why_nothing, zone, why, recalled.speakers)
+    return Context(
+        text,
+        layout.parts,
+        layout.used,
+        cut=[*layout.cut, *(hit for hit in given.recalled.hits if id(hit) not in taken)],
+        degraded=[*given.recalled.degraded, *_without_room(given, layout, hits)],
+        release_run=given.run,
+        ms=given.recalled.ms,
+        no_recall_reason=given.no_recall_reason,
+        zone=given.zone,
+        decision_reason=given.decision_reason,
+        speakers=given.speakers,
+        no_recall_plain=given.no_recall_plain,
+        by_time=given.by_time,
+        summary_at=given.summary_at,
+    )
 
 
-def _told_by_summary(parts: Sequence[Part], hits: Sequence[Hit], zone: ZoneInfo) -> set[int]:
+class _Layout(NamedTuple):
+    """The parts, the hits whose words stand in them, and the hits that found no room; hits in the order of rank."""
+
+    parts: list[PromptPart]
+    used: list[Hit]
+    cut: list[Hit]
+
+
+def _lay_out(given: PromptInput, hits: Sequence[Hit]) -> _Layout:
+    characters, zone = given.budget * CHARACTERS_PER_TOKEN, given.zone
+    parts = _stable(given, recalling=bool(hits))
+    in_summary = _in_summary(parts, hits, zone)
+    rest = [hit for place, hit in enumerate(hits) if place not in in_summary]
+    if given.recent or given.earlier:
+        parts += _recent(given, characters - (len(render(parts)) or _frames()[0]), rest)
+    if given.relevant and (text := _cut_lines(given.relevant, int(characters * SHARES["relevant"]))):
+        parts.append(PromptPart("relevant", TITLES["relevant"], text))
+    room = characters - len(render([*parts, PromptPart("recalled", RECALLED_TITLE, "")]))
+    lines, cut = _fill(_by_worth(rest), room, zone)
+    if lines:
+        parts.append(PromptPart("recalled", RECALLED_TITLE, _by_day(lines)))
+    left = set(map(id, cut))
+    return _Layout(parts, [hit for hit in hits if id(hit) not in left], [hit for hit in hits if id(hit) in left])
+
+
+def _with_whole_summary(given: PromptInput, hits: Sequence[Hit]) -> _Layout:
+    """Where no line is recalled the summary is whole, and may hold some of the hits' words."""
+    parts = _lay_out(given, []).parts
+    in_summary = _in_summary(parts, hits, given.zone)
+    used = [hit for place, hit in enumerate(hits) if place in in_summary]
+    return _Layout(parts, used, [hit for place, hit in enumerate(hits) if place not in in_summary])
+
+
+def _without_room(given: PromptInput, layout: _Layout, hits: Sequence[Hit]) -> list[str]:
+    """What the budget has no room for at all."""
+    reasons = []
+    if hits and not layout.used:
+        reasons.append(f"no recalled text: {given.budget} tokens hold none of it")
+    if given.summary and not any(part.name == "summary" for part in layout.parts):
+        reasons.append(f"no summary: its share of {given.budget} tokens holds none of it")
+    return reasons
+
+
+def _in_summary(parts: Sequence[PromptPart], hits: Sequence[Hit], zone: ZoneInfo) -> set[int]:
     """Places of the hits whose words stand in the summary already."""
-    return {place for part in parts if part.name == "summary" for place in told_in(part.text, hits, zone)}
+    return {place for part in parts if part.name == "summary" for place in places_in(part.text, hits, zone)}
 
 
 def _by_worth(hits: Sequence[Hit]) -> list[Hit]:
@@ -241,30 +156,32 @@ def _by_worth(hits: Sequence[Hit]) -> list[Hit]:
 @cache
 def _frames() -> tuple[int, dict[str, int]]:
     """Characters of the text around all parts, and of those around each part."""
-    parts = {name: Part(name, title, "") for name, title in TITLES.items()}
+    parts = {name: PromptPart(name, title, "") for name, title in TITLES.items()}
     twice = {name: len(render([part, part])) for name, part in parts.items()}
     once = {name: len(render([part])) for name, part in parts.items()}
     return max(2 * once[name] - twice[name] for name in parts), {name: twice[name] - once[name] for name in parts}
 
 
-def _stable(facts: str, summary: str, characters: int, *, talking: bool, recalling: bool) -> list[Part]:
+def _stable(given: PromptInput, *, recalling: bool) -> list[PromptPart]:
     """Facts and summary, each cut by what does not change with the message: what comes after them is taken to want all there is.
 
     Where nothing is recalled, the summary has that share too; the facts stay as they are.
     """
     head, frames = _frames()
+    characters = given.budget * CHARACTERS_PER_TOKEN
     room = max(0, characters - head)
-    texts = {"facts": harmless(facts), "summary": harmless(summary)}
+    talking = given.recent is not None or bool(given.earlier)
+    texts = {"facts": harmless(given.facts), "summary": harmless(given.summary)}
     wishes = {name: len(text) + frames[name] if text else 0 for name, text in texts.items()}
     share = SHARES["summary"] * min(1.0, characters / (CHARACTERS_PER_TOKEN * WHOLE_SHARE_TOKENS))
     wishes |= {"recent": room if talking else 0, "recalled": room}
-    given = shared_out(room, wishes, {**SHARES, "summary": share})
-    more = 0 if recalling else given["recalled"]
+    shared = shared_out(room, wishes, {**SHARES, "summary": share})
+    more = 0 if recalling else shared["recalled"]
     cut = {
-        "facts": _cut_lines(texts["facts"], given["facts"] - frames["facts"]),
-        "summary": cut_summary(texts["summary"], given["summary"] + more - frames["summary"]),
+        "facts": _cut_lines(texts["facts"], shared["facts"] - frames["facts"]),
+        "summary": cut_summary(texts["summary"], shared["summary"] + more - frames["summary"]),
     }
-    return [Part(name, TITLES[name], text) for name, text in cut.items() if text]
+    return [PromptPart(name, TITLES[name], text) for name, text in cut.items() if text]
 
 
 def facts_room(budget: int) -> int:
@@ -273,20 +190,20 @@ def facts_room(budget: int) -> int:
     return int((budget * CHARACTERS_PER_TOKEN - head) * SHARES["facts"]) - frames["facts"]
 
 
-def _recent(recent: Sequence[Said], earlier: str, room: int, hits: Sequence[Hit], zone: ZoneInfo) -> list[Part]:
+def _recent(given: PromptInput, room: int, hits: Sequence[Hit]) -> list[PromptPart]:
     """The conversation so far: its share of what is left, and what the recalled lines cannot use; at most half of it for what came earlier."""
     _, frames = _frames()
-    lines, earlier = said_lines(recent, zone), harmless(earlier)
-    recalled = [_line(hit, zone) for hit in hits]
+    lines, earlier = history_lines(given.recent or (), given.zone), harmless(given.earlier)
+    recalled = [_line(hit, given.zone) for hit in hits]
     wishes = {
         "recent": frames["recent"] + len(earlier) + 1 + sum(len(line) + 1 for line in lines),
         "recalled": frames["recalled"] + sum(line.cost + line.heading for line in recalled) if recalled else 0,
     }
-    given = shared_out(room, wishes, SHARES)["recent"] - frames["recent"]
-    summed = _cut_lines(earlier, given // 2 if lines else given)
-    said = _newest(lines, given - len(summed) - 1)
-    text = "\n".join(filter(None, (summed, said)))
-    return [Part("recent", TITLES["recent"], text)] if text else []
+    share = shared_out(room, wishes, SHARES)["recent"] - frames["recent"]
+    sums = _cut_lines(earlier, share // 2 if lines else share)
+    newest = _newest(lines, share - len(sums) - 1)
+    text = "\n".join(filter(None, (sums, newest)))
+    return [PromptPart("recent", TITLES["recent"], text)] if text else []
 
 
 def _newest(lines: Sequence[str], characters: int) -> str:
@@ -365,9 +282,9 @@ def _fill(hits: Sequence[Hit], room: int, zone: ZoneInfo) -> tuple[list[Line], l
 
 def _by_day(lines: Sequence[Line]) -> str:
     """In the order of time, each day under its date: with an earlier ranking, at 2,000 tokens, a date on every line cost 1.1 points, the hour 0.8."""
-    told: list[str] = []
+    text: list[str] = []
     day = ""
     for line in sorted(lines, key=lambda line: (line.hit.chunk.started_at, line.hit.chunk.passage)):
-        told += [line.text] if line.day == day else [line.day, line.text]
+        text += [line.text] if line.day == day else [line.day, line.text]
         day = line.day
-    return "\n".join(told)
+    return "\n".join(text)

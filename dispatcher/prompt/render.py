@@ -25,7 +25,7 @@ _TEMPLATES = Environment(
 
 
 @dataclass(frozen=True)
-class Part:
+class PromptPart:
     """One named piece of memory, as it is injected."""
 
     name: str
@@ -42,17 +42,17 @@ class Part:
         return hashlib.sha256(self.body.encode("utf-8", "replace")).hexdigest()[:16]
 
 
-def render(parts: list[Part]) -> str:
+def render(parts: list[PromptPart]) -> str:
     """The memory text; empty if there is none."""
     return _TEMPLATES.get_template("system.md.j2").render(parts=parts).strip()
 
 
-def render_message(part: Part | None, message: str, ending: str = "") -> str:
+def render_message(part: PromptPart | None, message: str, ending: str = "") -> str:
     """The message with a fenced part and a line of ours ahead of it, as far as there are any."""
     return _TEMPLATES.get_template("message.md.j2").render(part=part, message=message, ending=ending)
 
 
 def fenced(tag: str, text: str) -> str:
     """A text that somebody else wrote, in a fence of its own; no line of it begins as one of ours does."""
-    part = Part(tag, "", "\n".join(f"> {line}" for line in harmless(text).split("\n")))
+    part = PromptPart(tag, "", "\n".join(f"> {line}" for line in harmless(text).split("\n")))
     return f'<{tag} id="{part.fence}">\n{part.body}\n</{tag} id="{part.fence}">'

@@ -1,4 +1,4 @@
-"""The chat's summary as a part of the prompt: what of it goes in where it has not room for all, and which hits it tells already."""
+"""The chat's summary as a part of the prompt: what of it goes in where it has not room for all, and which hits it holds already."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def cut_summary(text: str, characters: int) -> str:
     return ""
 
 
-def told_in(summary: str, hits: Sequence[Hit], zone: ZoneInfo) -> set[int]:
+def places_in(summary: str, hits: Sequence[Hit], zone: ZoneInfo) -> set[int]:
     """Places of the hits whose whole words stand in the summary: they are not recalled again."""
     lines = set(summary.split("\n"))
     return {place for place, hit in enumerate(hits) if hit.chunk.passages == 1 and _summary_line(hit, zone) in lines}

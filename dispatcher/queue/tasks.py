@@ -19,7 +19,7 @@ from typing import Any, Literal, cast
 from redis import ResponseError
 from redis.asyncio import Redis
 
-from dispatcher.memory.conversation import Said, conversation_of, history_entry
+from dispatcher.memory.conversation import HistoryEntry, conversation_of, history_entry
 from dispatcher.queue.existing import NO_TURNS, ExistingResult, Signed
 from dispatcher.queue.refused import USED_ID, dead_letter
 from dispatcher.queue.scripts import script_text
@@ -61,11 +61,11 @@ class Begun:
     done: str | None  # digest of the task that was finished under this id; "?" where that cannot be read
     deaths: int  # workers that died over it
     cancelled: bool
-    existing: bytes  # a result that is there already
+    existing_result: bytes  # a result that is there already
     turns: tuple[bytes, bytes]  # that stand under its id already: question and answer; "?" for one that is too large
     session: str
     resume: bool  # the session exists
-    said: list[Said]  # the conversation so far, where no session carries it
+    history: list[HistoryEntry]  # the conversation so far, where no session carries it
     cost_before: float  # what the session has cost so far
     mark: str  # of the last forgetting (cache_dropping.py)
     awaited: bool  # its bot has noted that it waits for it (wanted.py)
@@ -161,7 +161,20 @@ class TaskQueue:
         result that does not count; `existing_turns`: turns that are known to be its own (SHA-1)."""
         chat, task_id = task.chat_id, task.task_id
         asked = [fresh, ttl, MAX_ATTEMPTS, "1" if replay else "", forged, RESULT_BYTES, *existing_turns]
-        done, deaths, cancelled, existing, user, asst, before, spent_in, spent, mark, awaited, *said = await self._run(
+        (
+            done,
+            deaths,
+            cancelled,
+            existing,
+            user,
+            asst,
+            before,
+            spent_in,
+            spent,
+            mark,
+            awaited,
+            *history,
+        ) = await self._run(
             "begin",
             [
                 keys.done(task_id),
@@ -187,17 +200,17 @@ class TaskQueue:
             done=done.decode("ascii", "replace") or None,
             deaths=int(deaths),
             cancelled=bool(cancelled),
-            existing=existing,
+            existing_result=existing,
             turns=(user, asst),
             session=session,
             resume=session != fresh,
-            said=conversation_of(said, stones)[0],
+            history=conversation_of(history, stones)[0],
             cost_before=_cost(spent) if spent_in.decode("utf-8", "replace") == session else 0.0,
             mark=mark.decode("utf-8", "replace"),
             awaited=bool(awaited),
         )
 
-    async def recent(self, task: Task, stones: Sequence[Tombstone]) -> list[Said]:
+    async def recent(self, task: Task, stones: Sequence[Tombstone]) -> list[HistoryEntry]:
         """The chat's conversation so far, oldest first."""
         return conversation_of(await self._entries(task.chat_id), stones)[0]
 

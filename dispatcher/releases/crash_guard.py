@@ -35,7 +35,7 @@ MARKS = "opening"
 PASSED = "passed"
 
 
-class Opening:
+class VectorCrashGuard:
     """One per dispatcher."""
 
     def __init__(self, settings: Settings) -> None:

@@ -2,19 +2,19 @@
 
 A lookup ends on the release it began with. A new release is opened whole, in the background, before it replaces the old one; only the
 very first one serves keywords and summaries at once, its vectors as soon as they are loaded. A release that cannot be opened leaves
-the old one in place and is said so once; one whose vectors end the process is served without them (opening.py).
+the old one in place and is logged once; one whose vectors end the process is served without them (crash_guard.py).
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 import structlog
 
-from dispatcher.releases.crash_guard import Opening
+from dispatcher.releases.crash_guard import VectorCrashGuard
 from shared.config.settings import Settings
 from shared.errors import HmemError, ReleaseRefused
 from shared.release.manifest import current_release
@@ -25,9 +25,12 @@ log = structlog.get_logger()
 
 #: A release directory and its inode: a run that is brought again lies under the same path, and is another directory.
 Identity = tuple[Path, int]
+#: Gives the release to read, kept open for as long as it is read; None if there is none.
+ReadRelease = Callable[[], AbstractContextManager[OpenRelease | None]]
 
 
-def _identity(path: Path) -> Identity:
+def identity_of(path: Path) -> Identity:
+    """OSError if it is not there."""
     return path, path.stat().st_ino
 
 
@@ -36,20 +39,20 @@ class _Counted:
 
     def __init__(self, release: OpenRelease) -> None:
         self.release = release
-        self.identity = _identity(release.path)
+        self.identity = identity_of(release.path)
         self.readers = 0
         self.retired = False
 
 
-class Memory:
+class ServedRelease:
     """Thread-safe. `refresh` is slow and belongs in a thread; `reading` never waits for it."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._opening = Opening(settings)
+        self._guard = VectorCrashGuard(settings)
         self._current: _Counted | None = None
         self._refused: Identity | None = None
-        self.why_none: str | None = None  # why what `current` leads to is not served
+        self.no_release_reason: str | None = None  # why what `current` leads to is not served
         self._lock = threading.Lock()
         self._refreshing = threading.Lock()
 
@@ -67,7 +70,7 @@ class Memory:
         """Whether `current` leads elsewhere than to what is served: one readlink."""
         try:
             target = current_release(self._settings.hmem_memory_dir)
-            return target is not None and _identity(target) not in (self._served(), self._refused)
+            return target is not None and identity_of(target) not in (self._served(), self._refused)
         except (HmemError, OSError):
             return False
 
@@ -76,13 +79,13 @@ class Memory:
         with self._refreshing:
             try:
                 target = current_release(self._settings.hmem_memory_dir)
-                if target is None or _identity(target) in (self._served(), self._refused):
+                if target is None or identity_of(target) in (self._served(), self._refused):
                     return
                 self._open(target)
             except (HmemError, OSError) as error:
                 if self._refused is None:
                     log.error("memory cannot be opened", error=str(error))
-                self.why_none = str(error)
+                self.no_release_reason = str(error)
                 self._refused = (self._settings.hmem_memory_dir / "current", 0)
 
     def reopen(self) -> None:
@@ -106,7 +109,7 @@ class Memory:
         self._refused = None
         with self.reading() as release:
             if release is not None and release.vectors_missing:
-                self._opening.open_vectors(release)
+                self._guard.open_vectors(release)
                 if release.vectors_missing is None:
                     log.info("vector search is back", run=release.run)
 
@@ -119,19 +122,19 @@ class Memory:
                     release.close()
                     raise ReleaseRefused(release.text_missing)
         except HmemError as error:
-            self._refused, self.why_none = _identity(target), str(error)
+            self._refused, self.no_release_reason = identity_of(target), str(error)
             log.error("release refused", release=target.name, error=str(error))
             return
         if self._current is None:
             self._swap(release)
-            self._opening.open_vectors(release)
+            self._guard.open_vectors(release)
         else:
-            self._opening.open_vectors(release)
+            self._guard.open_vectors(release)
             self._swap(release)
-        self._refused = self.why_none = None
-        self._opening.forget_gone()
-        say = log.warning if release.has_vectors and release.vectors_missing else log.info
-        say("serving release", run=release.run, vectors=release.vectors_missing or "yes")
+        self._refused = self.no_release_reason = None
+        self._guard.forget_gone()
+        report = log.warning if release.has_vectors and release.vectors_missing else log.info
+        report("serving release", run=release.run, vectors=release.vectors_missing or "yes")
 
     def _served(self) -> Identity | None:
         with self._lock:

@@ -19,7 +19,7 @@ import typer
 from scripts.benchmarks.memory import WORDS, Environment, in_own_process, megabytes, percentile
 
 if TYPE_CHECKING:
-    from dispatcher.memory.day import Day
+    from dispatcher.memory.day.memory import DayMemory
 
 QUESTIONS = 300
 PARTS = ("facts", "earlier", "relevant", "recalled")
@@ -35,7 +35,7 @@ def measure(environment: Environment, label: str, memories: int, day_turns: int,
     )
 
 
-def _filled(day: Day, chat: str, memories: int, turns: int) -> None:
+def _filled(day: DayMemory, chat: str, memories: int, turns: int) -> None:
     """Typed memories and the turns of today of one chat, and one ended session."""
     import numpy as np
 
@@ -76,15 +76,15 @@ def _filled(day: Day, chat: str, memories: int, turns: int) -> None:
 
 
 def _measured(memories: int, turns: int, chat: str) -> dict[str, Any]:
-    from dispatcher.memory.day import Day
-    from dispatcher.prompt.assemble import assemble
-    from dispatcher.prompt.budget import Context
-    from dispatcher.releases.served import Memory as Served
+    from dispatcher.memory.day.memory import DayMemory
+    from dispatcher.prompt.assemble import PromptRequest, assemble
+    from dispatcher.prompt.context import Context
+    from dispatcher.releases.served import ServedRelease
     from shared.config.settings import load_settings
     from shared.turns.records import Turn
 
     settings, chance = load_settings(), random.Random(11)
-    with closing(Served(settings)) as served, closing(Day(settings, served)) as day:
+    with closing(ServedRelease(settings)) as served, closing(DayMemory(settings, served.reading)) as day:
         served.refresh()
         day.embedder.open()
         _filled(day, chat, memories, turns)
@@ -94,11 +94,15 @@ def _measured(memories: int, turns: int, chat: str) -> dict[str, Any]:
         def ask() -> float:
             question, began = " ".join(chance.choices(WORDS, k=6)) + "?", time.perf_counter()
             with served.reading() as release:
-                found.append(assemble(release, chat, question, settings, (), served.why_none, day, None))
+                found.append(
+                    assemble(PromptRequest(chat, question, ()), settings, release, day, served.no_release_reason)
+                )
             return (time.perf_counter() - began) * 1000
 
         def ask_after_a_turn(number: int) -> float:
-            day.store_turns([Turn(f"new{number}", "user", chat, " ".join(chance.choices(WORDS, k=12)), time.time())])
+            day.upkeep.store_turns(
+                [Turn(f"new{number}", "user", chat, " ".join(chance.choices(WORDS, k=12)), time.time())]
+            )
             return ask()
 
         first = ask()

@@ -140,7 +140,7 @@ def megabytes(process: int | str) -> float:
 def _measured() -> dict[str, Any]:
     """In the fresh process: a dispatcher's memory object, asked by one chat after another."""
     import dispatcher.answering.worker  # noqa: F401 - all that a dispatcher loads
-    from dispatcher.releases.served import Memory
+    from dispatcher.releases.served import ServedRelease
     from shared.config.settings import load_settings
     from shared.release.manifest import current_release, read_manifest
     from shared.search.types import Query
@@ -151,7 +151,7 @@ def _measured() -> dict[str, Any]:
     every = sorted(read_manifest(release).chunks_per_chat)
     chance = random.Random(11)
     chats = chance.sample(every, min(ASKED, len(every)))
-    memory, started = Memory(settings), time.perf_counter()
+    memory, started = ServedRelease(settings), time.perf_counter()
     degraded = 0
 
     def ask(chat: str) -> float:

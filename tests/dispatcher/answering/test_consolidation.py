@@ -1,4 +1,4 @@
-"""The Dreamer under fire: dispatchers killed in mid-consolidation, a store and an embedder that go and come back. Nothing lost, nothing doubled."""
+"""Consolidation under fire: dispatchers killed in mid-consolidation, a store and an embedder that go and come back. Nothing lost, nothing doubled."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from typing import Any
 
 import pytest
 
-from dispatcher.answering.consolidation import MOST_TRIES, Dreamer
+from dispatcher.answering.consolidation import MOST_TRIES, Consolidator
 from dispatcher.memory import embedder
-from dispatcher.memory.day import Day
+from dispatcher.memory.day.memory import DayMemory
 from dispatcher.memory.store.database import Database
 from dispatcher.memory.store.memories import Memories, Memory, MemoryType
 from dispatcher.memory.store.summaries import SessionSummary, Summaries
 from dispatcher.memory.store.turns import Turns
-from dispatcher.prompt.assemble import assemble
-from dispatcher.prompt.budget import Context
+from dispatcher.prompt.assemble import PromptRequest, assemble
+from dispatcher.prompt.context import Context
 from shared.config.settings import Settings
 from tests.conftest import Dispatcher, World, free_port, wait_for
 from tests.servers.ollama_api import OllamaApi
@@ -343,26 +343,26 @@ def waiting(world: World, task_id: str, content: str, *, chat_id: str = CHAT, **
 
 
 @pytest.fixture
-def dreaming(world: World) -> Iterator[tuple[Day, Dreamer]]:
-    """The Dreamer in this process, a round at a time."""
-    with closing(Day(settings_of(world))) as day:
-        yield day, Dreamer(day, world.redis, "worker")
+def dreaming(world: World) -> Iterator[tuple[DayMemory, Consolidator]]:
+    """Consolidation in this process, a round at a time."""
+    with closing(DayMemory(settings_of(world))) as day:
+        yield day, Consolidator(day, world.redis, "worker")
 
 
 def settings_of(world: World) -> Settings:
     return world.settings(memory_deadline_ms=10_000)
 
 
-def asked(day: Day, question: str) -> Context:
-    return assemble(None, CHAT, question, day.settings, None, None, day, None)
+def asked(day: DayMemory, question: str) -> Context:
+    return assemble(PromptRequest(CHAT, question), day.settings, None, day)
 
 
 def test_an_embedder_that_is_down_costs_vectors_only(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(embedder, "RETRY_SECONDS", 0.0)
     port = free_port()
     world.environment |= {"EMBEDDER": "ollama", "OLLAMA_URL": f"http://127.0.0.1:{port}", "OLLAMA_TIMEOUT": "5"}
-    with closing(Day(settings_of(world))) as day:
-        dreamer = Dreamer(day, world.redis, "worker")
+    with closing(DayMemory(settings_of(world))) as day:
+        dreamer = Consolidator(day, world.redis, "worker")
         waiting(world, "t1", "My daughter's recital is in the Saint Cecilia chapel.")
         dreamer.round()
         assert not world.redis.llen(f"hcli:mem:unconsolidated:{CHAT}")
@@ -385,7 +385,7 @@ def test_an_embedder_that_is_down_costs_vectors_only(world: World, monkeypatch: 
         assert len(vectors) == 4
 
 
-def test_nobody_is_reminded_of_a_goal_that_was_replaced(world: World, dreaming: tuple[Day, Dreamer]) -> None:
+def test_nobody_is_reminded_of_a_goal_that_was_replaced(world: World, dreaming: tuple[DayMemory, Consolidator]) -> None:
     day, dreamer = dreaming
     soon, made = time.time() + 1800, time.time() - 2 * 86_400
     for at, text in enumerate(("goal is to weigh 70 kg", "goal is to weigh 65 kg")):
@@ -400,7 +400,9 @@ def test_nobody_is_reminded_of_a_goal_that_was_replaced(world: World, dreaming: 
     assert "70 kg" in json.dumps(outbox(world)), "valid again before its time"
 
 
-def test_reminders_that_no_bot_fetches_do_not_stay_for_ever(world: World, dreaming: tuple[Day, Dreamer]) -> None:
+def test_reminders_that_no_bot_fetches_do_not_stay_for_ever(
+    world: World, dreaming: tuple[DayMemory, Consolidator]
+) -> None:
     day = 86_400.0
     now = time.time()
     for name, created in (
@@ -418,8 +420,8 @@ def test_reminders_that_no_bot_fetches_do_not_stay_for_ever(world: World, dreami
 
 
 def test_what_can_never_be_done_holds_nothing_up(light: World) -> None:
-    with closing(Day(settings_of(light))) as day:
-        dreamer = Dreamer(day, light.redis, "worker")
+    with closing(DayMemory(settings_of(light))) as day:
+        dreamer = Consolidator(day, light.redis, "worker")
         good = {"task_id": "t1", "chat_id": CHAT, "session": "s", "said_at": 1.0}
         tag = {"number": 1, "kind": "REMEMBER", "text": "the dog is called Alba", "deadline": None}
         light.redis.rpush("hcli:mem:tags", "{", json.dumps(good), json.dumps(good | {"tags": [tag]}))
@@ -438,8 +440,8 @@ def test_what_can_never_be_done_holds_nothing_up(light: World) -> None:
 
 
 def test_an_old_summary_is_found_until_the_release_has_its_turns(light: World) -> None:
-    with closing(Day(settings_of(light))) as day:
-        dreamer = Dreamer(day, light.redis, "worker")
+    with closing(DayMemory(settings_of(light))) as day:
+        dreamer = Consolidator(day, light.redis, "worker")
         ago = time.time() - 2 * 86_400
         for number in range(12):
             summary = SessionSummary(
@@ -461,8 +463,8 @@ def test_an_old_summary_is_found_until_the_release_has_its_turns(light: World) -
 
 def test_a_lease_is_one_dreamers_at_a_time_and_given_back_by_its_holder_only(light: World) -> None:
     key = f"hcli:mem:dream:{CHAT}"
-    with closing(Day(settings_of(light))) as day:
-        one, other = (Dreamer(day, light.redis, name) for name in ("one", "other"))
+    with closing(DayMemory(settings_of(light))) as day:
+        one, other = (Consolidator(day, light.redis, name) for name in ("one", "other"))
         with one._lease(CHAT) as mine:
             with other._lease(CHAT) as theirs, other._lease("77") as elsewhere:
                 assert (mine, theirs, elsewhere) == (True, False, True)

@@ -22,8 +22,12 @@ from redis import Redis
 
 import dispatcher.answering.worker
 from dispatcher.answering import watchdog
+from dispatcher.answering.task_handler import TaskHandler
 from dispatcher.answering.watchdog import Supervisor
 from dispatcher.answering.worker import Worker
+from dispatcher.claude.client import ClaudeCli
+from dispatcher.health.metrics import Metrics
+from dispatcher.memory.day.memory import DayMemory
 from dispatcher.queue.cancellation import Run
 from shared.wire.values import open_async_redis
 from tests.conftest import World, free_port, wait_for
@@ -238,10 +242,11 @@ class Blocking(Still):
 def worker(light: World, monkeypatch: pytest.MonkeyPatch, systemd: Systemd, queue: object | None = None) -> Worker:
     for name, value in systemd.variables.items():
         monkeypatch.setenv(name, value)
-    made = Worker(light.settings(), open_async_redis(light.url), cast(Any, Still()), cast(Any, Still()))
+    client, still, given = open_async_redis(light.url), Still(), light.settings(medium_url="none")
+    handler = TaskHandler(given, client, ClaudeCli(given), DayMemory(given), cast(Any, still), Metrics())
     if queue is not None:
-        made._queue = cast(Any, queue)
-    return made
+        handler.queue = cast(Any, queue)
+    return Worker(given, client, handler)
 
 
 @asynccontextmanager

@@ -17,14 +17,15 @@ import pytest
 from structlog.testing import capture_logs
 
 from dispatcher.answering import memory_command
-from dispatcher.answering.outcome import Outcomes
-from dispatcher.answering.task_handler import Answering
+from dispatcher.answering.outcome import ResultBuilder
+from dispatcher.answering.task_handler import TaskHandler
 from dispatcher.answering.worker import Worker, connect
-from dispatcher.claude.client import ClaudeCli, Question
+from dispatcher.claude.client import ClaudeCli, ClaudeRequest
 from dispatcher.claude.reply import Answer
-from dispatcher.memory.day import Day
+from dispatcher.health.metrics import Metrics
+from dispatcher.memory.day.memory import DayMemory
 from dispatcher.memory.session_summary import SummaryWriter, in_thread
-from dispatcher.releases.served import Memory
+from dispatcher.releases.served import ServedRelease
 from nightly.archive import export
 from nightly.archive.segments import RawRecord, WrittenText, read_archive, read_segment, segment_name, write_segment
 from nightly.backfill import files as intake
@@ -59,8 +60,8 @@ ERASED = {"kind": "erased", "key": "hcli:memory:t:user", "chat_id": "8", "timest
 class Echo(ClaudeCli):
     """In place of the CLI's process, which carries nothing of this further: it answers with the message."""
 
-    async def ask(self, question: Question) -> Answer:
-        return Answer(f"You said: {question.message}".encode("utf-8", "replace").decode(), session_cost=None)
+    async def ask(self, request: ClaudeRequest) -> Answer:
+        return Answer(f"You said: {request.message}".encode("utf-8", "replace").decode(), session_cost=None)
 
     async def flags(self) -> tuple[str, ...]:
         return ()
@@ -77,10 +78,11 @@ def answer_all(world: World) -> None:
 
     async def run() -> None:
         settings, loop = world.settings(), asyncio.get_running_loop()
-        memory, claude = Memory(settings), Echo(settings)
-        day = Day(settings, memory, SummaryWriter(settings, lambda prompt: in_thread(claude, settings, prompt, loop)))
+        served, claude = ServedRelease(settings), Echo(settings)
+        writer = SummaryWriter(settings, lambda prompt: in_thread(claude, settings, prompt, loop))
+        day = DayMemory(settings, served.reading, writer)
         client = connect(settings)
-        worker = Worker(settings, client, memory, Answering(settings, memory, claude, day), day)
+        worker = Worker(settings, client, TaskHandler(settings, client, claude, day, served, Metrics()))
         running = asyncio.create_task(worker.run())
         while not running.done() and await asyncio.to_thread(busy, world):
             await asyncio.sleep(0.05)
@@ -294,7 +296,7 @@ def test_any_bytes_are_an_import_or_refused(quick: World) -> None:
 
 
 def test_any_bytes_are_a_result_or_refused() -> None:
-    signs = Outcomes(World(Path("/"), None, "redis://127.0.0.1").settings())  # type: ignore[arg-type]
+    signs = ResultBuilder(World(Path("/"), None, "redis://127.0.0.1").settings())  # type: ignore[arg-type]
     ends = Counter(signs.signed("t", raw) for raw in drawn(damaged([RESULT]), SHARE))
     assert sum(ends.values()) == SHARE
 

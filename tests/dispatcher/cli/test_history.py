@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from dispatcher.memory.day import Day
+from dispatcher.memory.day.memory import DayMemory
 from dispatcher.memory.tombstones import Forgotten
 from shared.errors import InvalidInput, ReleaseRefused, StorageError, StoreUnavailable
 from shared.release.parts import part_files
@@ -21,8 +21,8 @@ BOILER, ANSWER = "The boiler broke down\non Monday", "Which error does the boile
 
 
 def said_today(world: World, *turns: Turn) -> None:
-    with closing(Day(world.settings())) as day:
-        day.store_turns(turns)
+    with closing(DayMemory(world.settings())) as day:
+        day.upkeep.store_turns(turns)
 
 
 def told(world: World, *arguments: str) -> dict[str, Any]:

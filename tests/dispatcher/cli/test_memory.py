@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import pytest
 
-from dispatcher.memory.day import Day
+from dispatcher.memory.day.memory import DayMemory
 from dispatcher.memory.tombstones import Forgotten
 from shared.turns.records import Tombstone, Turn
 from tests.conftest import World
@@ -80,13 +80,13 @@ def test_what_cannot_be_done_says_why_and_changes_nothing(light: World) -> None:
 
 def test_forgetting_reaches_every_copy_of_the_day(light: World) -> None:
     """The turn it came from, turns that repeat it, the conversation under way, and the night's list; other chats keep theirs."""
-    day = Day(light.settings())
+    day = DayMemory(light.settings())
     said = [Turn("t1", "user", "9912", "Remember that the garage code is 7731", time.time() - 900),
             Turn("t1", "asst", "9912", "Noted.", time.time() - 899),
             Turn("t2", "user", "9912", "so the garage code is 7731, right?", time.time() - 60),
             Turn("t3", "user", "9912", "the weather is nice", time.time() - 30),
             Turn("t4", "user", "77", "the garage code is 7731", time.time() - 30)]  # fmt: skip
-    day.store_turns(said)
+    day.upkeep.store_turns(said)
     from dispatcher.memory.store.memories import MemoryType
 
     day.remembering.add("9912", MemoryType.FACT, "The garage code is 7731", now=time.time(), source_turn="t1:user")

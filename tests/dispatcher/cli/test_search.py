@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from dispatcher.cli.search import Found, find
-from dispatcher.memory.day import Day
+from dispatcher.cli.search import SearchResult, find
+from dispatcher.memory.day.memory import DayMemory
 from dispatcher.memory.tombstones import Forgotten
 from shared.errors import InvalidInput
 from shared.search.types import Query
@@ -22,12 +22,12 @@ BOILER, HUMMING, NOW = "the boiler broke down on Monday", "the boiler has been h
 
 
 def said_today(world: World, *texts: str, chat: str = "9912") -> None:
-    with closing(Day(world.settings())) as day:
+    with closing(DayMemory(world.settings())) as day:
         turns = [Turn(f"today{n}", "user", chat, text, NOW - 60 + n) for n, text in enumerate(texts)]
-        day.store_turns(turns)
+        day.upkeep.store_turns(turns)
 
 
-def hits(found: Found) -> list[str]:
+def hits(found: SearchResult) -> list[str]:
     return [turn for hit in found.recalled.hits for turn in hit.chunk.turn_ids]
 
 
@@ -71,9 +71,11 @@ def test_before_the_first_night_today_answers(light: World) -> None:
 
 
 def test_turns_of_today_are_found_by_meaning_too(world: World) -> None:
-    with closing(Day(world.settings())) as day:
+    with closing(DayMemory(world.settings())) as day:
         day.embedder.open()
-        day.store_turns([Turn(f"t{n}", "user", "9912", text, NOW) for n, text in enumerate((HUMMING, "I like tea"))])
+        day.upkeep.store_turns(
+            [Turn(f"t{n}", "user", "9912", text, NOW) for n, text in enumerate((HUMMING, "I like tea"))]
+        )
     found = find(world.settings(), Query("9912", "does the heating make a noise?", 1))
     assert hits(found) == ["t0:user"]
     assert found.recalled.hits[0].scores["cosine"] > 0.2

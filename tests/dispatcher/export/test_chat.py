@@ -12,7 +12,7 @@ import pytest
 from redis import Redis
 
 from dispatcher.export.chat import export_chat
-from dispatcher.memory.day import Day
+from dispatcher.memory.day.memory import DayMemory
 from dispatcher.memory.store.memories import MemoryType, new_memory
 from dispatcher.memory.store.summaries import SessionSummary
 from dispatcher.memory.tombstones import Forgotten
@@ -52,12 +52,12 @@ def everything(folder: Path) -> bytes:
 
 
 @pytest.fixture
-def day(here: World) -> Iterator[Day]:
-    with closing(Day(here.settings())) as opened:
+def day(here: World) -> Iterator[DayMemory]:
+    with closing(DayMemory(here.settings())) as opened:
         yield opened
 
 
-def remember(day: Day, chat_id: str = "9912") -> None:
+def remember(day: DayMemory, chat_id: str = "9912") -> None:
     """A memory of each type, and the summary of a session."""
     facts = [
         new_memory(chat_id, MemoryType.FACT, "The *boiler* is\na Vaillant", created=1_707_500_000.25, source_turn="t1:user t2:user"),
@@ -77,7 +77,7 @@ def remember(day: Day, chat_id: str = "9912") -> None:
 # ---------------------------------------------------------------------------------------------------------------- what is in it
 
 
-def test_each_turn_once_in_the_words_that_were_said(here: World, day: Day) -> None:
+def test_each_turn_once_in_the_words_that_were_said(here: World, day: DayMemory) -> None:
     here.redis.set("hcli:memory:odd:user", ODD)
     here.say("t1", "as it was first", timestamp=1_707_500_001.0)
     here.redis.set("hcli:memory:t2:user", b'{"chat_id":"9912","content":"no id in it","timestamp":1707500002}')
@@ -85,7 +85,7 @@ def test_each_turn_once_in_the_words_that_were_said(here: World, day: Day) -> No
     here.say("t1", "as it is now", timestamp=1_707_500_001.0)
     here.say("t3", "since the last night", timestamp=1_707_500_003.0)
     copies = [("odd", "a worse copy"), ("t3", "another copy"), ("t4", "in the store alone")]
-    day.store_turns([Turn(name, "user", "9912", text, 1_707_500_009.0) for name, text in copies])
+    day.upkeep.store_turns([Turn(name, "user", "9912", text, 1_707_500_009.0) for name, text in copies])
     folder, told = export(here)
     lines = (folder / "turns.jsonl").read_bytes().splitlines()
     assert lines[0] == ODD, "to the byte"
@@ -106,7 +106,7 @@ def test_what_the_archive_has_already_is_no_newer_version(here: World) -> None:
     assert contents(export(here)[0]) == ["two"]
 
 
-def test_memories_and_summaries(here: World, day: Day) -> None:
+def test_memories_and_summaries(here: World, day: DayMemory) -> None:
     here.say("t1", "The heron stood at the pond.")
     here.night()
     remember(day)
@@ -139,7 +139,7 @@ def test_memories_and_summaries(here: World, day: Day) -> None:
     assert (told["memories"], told["session_summaries"], told["release"]) == (4, 1, 1)
 
 
-def test_memories_can_be_brought_back(here: World, day: Day) -> None:
+def test_memories_can_be_brought_back(here: World, day: DayMemory) -> None:
     remember(day)
     folder, _ = export(here)
     for _ in range(2):  # the second time all is known
@@ -177,12 +177,12 @@ def test_without_the_archive_the_release_speaks(here: World) -> None:
     ("where", "archive_here"),
     [("state", True), ("state", False), ("redis", True), ("redis", False), ("archive", True)],
 )
-def test_what_is_forgotten_stays_out_of_all_of_it(here: World, day: Day, where: str, archive_here: bool) -> None:
+def test_what_is_forgotten_stays_out_of_all_of_it(here: World, day: DayMemory, where: str, archive_here: bool) -> None:
     here.say("t1", "The walrus stood at the pond.")
     here.say("t2", "The heron flew over the lake.", timestamp=1_707_500_100.0)
     if where == "archive":  # and the release is from before: it would still have it
         here.night()
-    day.store_turns([Turn("t1", "user", "9912", "The walrus stood at the pond.", 1_707_500_000.0)])
+    day.upkeep.store_turns([Turn("t1", "user", "9912", "The walrus stood at the pond.", 1_707_500_000.0)])
     day.summaries.store(SessionSummary("9912", "s", "the walrus again", 1.0, 2.0, 3.0, ("t1:user", "t2:user")))
     stone = Tombstone("stone", "9912", 1_707_600_000.0, turn_ids=frozenset({"t1:user"}))
     if where == "state" or not archive_here:
@@ -203,14 +203,14 @@ def test_what_is_forgotten_stays_out_of_all_of_it(here: World, day: Day, where: 
     assert contents(folder) == ["The heron flew over the lake."]
 
 
-def test_a_chat_sees_only_itself(here: World, day: Day) -> None:
+def test_a_chat_sees_only_itself(here: World, day: DayMemory) -> None:
     beside = set(here.root.parent.iterdir())
     for number, chat_id in enumerate(ODD_CHATS):
         here.say(f"old-{number}", f"archived-{number}-canary", chat_id=chat_id)
     here.night()
     for number, chat_id in enumerate(ODD_CHATS):
         here.say(f"new-{number}", f"redis-{number}-canary", chat_id=chat_id)
-        day.store_turns([Turn(f"day-{number}", "user", chat_id, f"store-{number}-canary", 1.0)])
+        day.upkeep.store_turns([Turn(f"day-{number}", "user", chat_id, f"store-{number}-canary", 1.0)])
         day.memories.add(chat_id, new_memory(chat_id, MemoryType.FACT, f"fact-{number}-canary", created=1.0))
         day.summaries.store(SessionSummary(chat_id, "s", f"summary-{number}-canary", 1.0, 2.0, 3.0, ()))
     for elsewhere in (False, True):
@@ -228,7 +228,7 @@ def test_a_chat_sees_only_itself(here: World, day: Day) -> None:
 # ---------------------------------------------------------------------------------------------------- whatever else is away
 
 
-def test_without_redis(here: World, day: Day) -> None:
+def test_without_redis(here: World, day: DayMemory) -> None:
     here.say("t1", "archived")
     here.night()
     remember(day)

@@ -11,7 +11,7 @@ import pytest
 from dispatcher.forget.layers.store import StoreLayer
 from dispatcher.mcp_server.tools import ChatMemory
 from dispatcher.memory.conversation import conversation_of
-from dispatcher.memory.day import Day
+from dispatcher.memory.day.memory import DayMemory
 from dispatcher.memory.tombstones import FORGOTTEN, Forgotten, erases
 from shared.turns.records import Task, Tombstone, dumps
 from tests.conftest import World
@@ -164,6 +164,6 @@ def test_an_import_takes_back_no_memory_that_is_forgotten(light: World) -> None:
     assert (second["added"], second["known"], second["forgotten"]) == (0, 3, 2)
     said = hmem(light, "memory", "import", CHAT, str(light.root / "memories.jsonl")).stdout.splitlines()[-1]
     assert said == "0 memories are new, 3 were known. 2 were forgotten and stay out."
-    day = Day(light.settings())
+    day = DayMemory(light.settings())
     assert {memory.text for memory in day.memories.every()} == {*OTHERS, "a flat list has no times"}
     day.close()

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from dispatcher.memory.day import Day
+from dispatcher.memory.day.memory import DayMemory
 from dispatcher.memory.store.turns import StoredTurn
 from dispatcher.memory.tombstones import Forgotten
 from dispatcher.memory.typed.tags import Tag, TagKind
@@ -106,7 +106,7 @@ def test_a_task_that_does_not_end_is_named(light: World, monkeypatch: pytest.Mon
 
 def test_the_dreamer_brings_nothing_back(light: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """A tombstone that comes while it embeds, sums up, or acts on a tag."""
-    day = Day(light.settings())
+    day = DayMemory(light.settings())
     turn = Turn("t", "user", CHAT, CANARIES[0], time.time() - 5, None, "s")
 
     def stone() -> None:
@@ -119,24 +119,24 @@ def test_the_dreamer_brings_nothing_back(light: World, monkeypatch: pytest.Monke
         store(turns)
 
     monkeypatch.setattr(day._day_turns, "store", forgotten_meanwhile)
-    day.store_turns([turn])
+    day.upkeep.store_turns([turn])
     assert list(day.turns.every()) == []
     day.turns.store([StoredTurn(turn)])
     day.summarise_session(CHAT, "s", [turn])
     assert list(day.summaries.every()) == []
     tag = Tag(1, TagKind.REMEMBER, CANARIES[0])
     task = Task("t", CHAT, CANARIES[0])
-    day.act(task, "s", [tag], time.time() - 5)
+    day.requests.act(task, "s", [tag], time.time() - 5)
     assert list(day.memories.every()) == []
-    day.act(Task("later", CHAT, "x"), "s", [tag], time.time() + 5)
+    day.requests.act(Task("later", CHAT, "x"), "s", [tag], time.time() + 5)
     assert [memory.text for memory in day.memories.every()] == [CANARIES[0]]
     day.close()
 
 
 def test_a_hiding_tombstone_lets_the_other_tags_of_its_exchange_be_acted_on(light: World) -> None:
-    day = Day(light.settings())
+    day = DayMemory(light.settings())
     day.forgotten.add(Tombstone("f-1", CHAT, time.time(), turn_ids=frozenset({"t:user", "t:asst"})))
-    day.act(Task("t", CHAT, "x"), "s", [Tag(1, TagKind.REMEMBER, "likes walnuts")], time.time())
+    day.requests.act(Task("t", CHAT, "x"), "s", [Tag(1, TagKind.REMEMBER, "likes walnuts")], time.time())
     assert [memory.text for memory in day.memories.every()] == ["likes walnuts"]
     day.close()
 

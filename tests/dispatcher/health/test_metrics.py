@@ -21,9 +21,10 @@ from structlog.testing import capture_logs
 
 from dispatcher.health.gauges import GAUGES
 from dispatcher.health.metrics import OUTCOMES, Metrics, degraded_kind, open_metrics
-from dispatcher.prompt.assemble import assemble
-from dispatcher.prompt.budget import TITLES, Context
-from dispatcher.prompt.render import Part
+from dispatcher.prompt.assemble import PromptRequest, assemble
+from dispatcher.prompt.budget import TITLES
+from dispatcher.prompt.context import Context
+from dispatcher.prompt.render import PromptPart
 from shared.config.listening import listen_address
 from shared.errors import SettingsError
 from tests.conftest import REPOSITORY, SECRET, World, free_port
@@ -91,7 +92,7 @@ def test_a_scrape_tells_how_it_stands_and_nothing_of_what_was_said(light: World,
     metrics.claude(1.5, None)
     metrics.usage({"input_tokens": 1000, "output_tokens": 20, "cost_usd": 0.25, "num_turns": 1})
     metrics.usage({})
-    parts = [Part("facts", "Facts", MESSAGE), Part("recalled", "Turns", MESSAGE * 10)]
+    parts = [PromptPart("facts", "Facts", MESSAGE), PromptPart("recalled", "Turns", MESSAGE * 10)]
     metrics.context(Context("text", parts, degraded=[f"no vector search: {MESSAGE}"], release_run=1, ms=12.0))
     text, found = scraped(url)
 
@@ -147,7 +148,7 @@ def test_no_label_takes_what_it_is_given(opened: Opened) -> None:
         metrics.task_finished(odd, 1.0)
         metrics.claude(1.0, odd)
         metrics.usage({odd: 5.0, "cost_usd": -1.0})
-        metrics.context(Context("", [Part(odd, odd, odd)], degraded=[odd], release_run=None, ms=1.0))
+        metrics.context(Context("", [PromptPart(odd, odd, odd)], degraded=[odd], release_run=None, ms=1.0))
         metrics.context(Context("", [], degraded=[odd], release_run=3, ms=1.0))
 
     count(0)
@@ -184,7 +185,7 @@ def test_a_real_context_is_counted_by_its_parts(light: World, opened: Opened) ->
     assert path is not None
     metrics, url = opened()
     with closing(OpenRelease(light.settings(), path)) as release:
-        context = assemble(release, CHAT, "what is the code of the boiler?", light.settings())
+        context = assemble(PromptRequest(CHAT, "what is the code of the boiler?"), light.settings(), release)
     assert {part.name for part in context.parts} <= set(TITLES)
     metrics.context(context)
     _, found = scraped(url)

@@ -24,7 +24,7 @@ from dispatcher.claude.memory_tools import (
     written,
 )
 from dispatcher.mcp_server.tools import RESULT_CHARACTERS
-from dispatcher.memory.day import Day
+from dispatcher.memory.day.memory import DayMemory
 from dispatcher.memory.tombstones import Forgotten
 from shared.config.settings import Settings, load_settings
 from shared.errors import InvalidInput
@@ -50,12 +50,12 @@ ASKED = ("9912", "-9912", "--help", "a b")
 
 def of_today(world: World, *turns: Turn) -> None:
     """Into the store of the day, as the dreamer does."""
-    with closing(Day(world.settings())) as day:
-        day.store_turns(turns)
+    with closing(DayMemory(world.settings())) as day:
+        day.upkeep.store_turns(turns)
 
 
 def keep(world: World, text: str, chat: str = "9912", kind: str = "fact") -> None:
-    with closing(Day(world.settings())) as day:
+    with closing(DayMemory(world.settings())) as day:
         day.acting.add(Task(f"keep-{len(text)}", chat, ""), text, time.time(), kind=kind)
 
 
@@ -303,13 +303,13 @@ def test_what_is_added_is_kept_once(light: World) -> None:
         for _ in range(2):
             assert (await server.call("memory_add", text=" The boiler code is 4711 ")).text.startswith("Kept as number 1")  # fmt: skip
             assert (await server.call("memory_add", **goal)).text == "Kept as number 2: paint the kitchen"
-        with closing(Day(light.settings())) as day:
+        with closing(DayMemory(light.settings())) as day:
             kept = day.memories.list("9912")
             assert [(one.type, one.text, one.importance) for one in kept] == [
                 ("fact", "The boiler code is 4711", 3),
                 ("goal", "paint the kitchen", 3),
             ]
-            day.forget_number(Task("forget-1", "9912", ""), 1, time.time())
+            day.requests.forget_number(Task("forget-1", "9912", ""), 1, time.time())
         assert (await server.call("memory_add", text="The boiler code is 4711")).text.startswith("Kept as number 3")
         assert "3. The boiler code is 4711" in (await server.call("memory_facts")).text
         for arguments, reason in [
@@ -323,7 +323,7 @@ def test_what_is_added_is_kept_once(light: World) -> None:
             assert reason in told.text
 
     served(light, ask, memory_mcp_add=True)
-    with closing(Day(light.settings())) as day:
+    with closing(DayMemory(light.settings())) as day:
         assert len(day.memories.list("9912")) == 2
         assert day.memories.total() == 2
 

@@ -20,10 +20,10 @@ import pytest
 from dispatcher.forget.layers import caches as caches_layer
 from dispatcher.mcp_server.tools import ChatMemory
 from dispatcher.memory.cache_dropping import CacheDropper
-from dispatcher.memory.day import Day
+from dispatcher.memory.day.memory import DayMemory
 from dispatcher.memory.tombstones import raise_mark
-from dispatcher.prompt.assemble import assemble
-from dispatcher.releases.served import Memory
+from dispatcher.prompt.assemble import PromptRequest, assemble
+from dispatcher.releases.served import ServedRelease
 from shared.text import caches
 from shared.turns.records import Task, Turn
 from shared.wire import keys
@@ -105,15 +105,15 @@ def said(world: World, secret: Secret) -> None:
     for number in range(12):  # the chat that an opened release is asked about first
         world.say(f"other-{number}", f"another chat about number {number}", chat_id="77")
     world.command("hmem-night", "run")
-    with closing(Day(world.settings())) as day:
+    with closing(DayMemory(world.settings())) as day:
         day.embedder.open()
-        day.store_turns([Turn("new", "user", CHAT, f"today the {word} was seen", time.time() - 60)])
+        day.upkeep.store_turns([Turn("new", "user", CHAT, f"today the {word} was seen", time.time() - 60)])
         day.acting.add(Task("add", CHAT, ""), f"{word} is the name of the heron", time.time())
 
 
-def asked(world: World, secret: Secret, memory: Memory, day: Day) -> None:
+def asked(world: World, secret: Secret, memory: ServedRelease, day: DayMemory) -> None:
     with memory.reading() as release:
-        found = assemble(release, CHAT, f"where is the {secret.word()}?", world.settings(), [], day=day, session=None)
+        found = assemble(PromptRequest(CHAT, f"where is the {secret.word()}?", []), world.settings(), release, day)
     assert found.text.count(secret.word()) >= 3, found
 
 
@@ -123,8 +123,8 @@ def test_nothing_that_was_read_is_kept_after_the_mark(world: World) -> None:
     said(world, secret)
     world.environment["MEMORY_DEADLINE_MS"] = "5000"
     with ExitStack() as open_:
-        memory = open_.enter_context(closing(Memory(world.settings())))
-        day = open_.enter_context(closing(Day(world.settings(), memory)))
+        memory = open_.enter_context(closing(ServedRelease(world.settings())))
+        day = open_.enter_context(closing(DayMemory(world.settings(), memory.reading)))
         memory.refresh()
         day.open()
         for _ in range(2):
@@ -146,7 +146,7 @@ def test_nothing_that_was_read_is_kept_after_the_mark(world: World) -> None:
 def test_a_release_that_cannot_be_opened_again_is_let_go_of(light: World) -> None:
     light.say("t", "the gate code is 4711")
     light.night()
-    with closing(Memory(light.settings())) as memory:
+    with closing(ServedRelease(light.settings())) as memory:
         memory.refresh()
         (light.memory_dir / "releases" / "1" / "manifest.json").write_text("{}")
         memory.reopen()
@@ -221,7 +221,7 @@ def test_the_tools_of_a_client_drop_with_their_next_call(light: World) -> None:
 
         def release() -> Any:
             assert "4711" in memory.search("gate code", 3, None, None)
-            return memory._served._release
+            return memory._memory._release
 
         first = release()
         assert release() is first

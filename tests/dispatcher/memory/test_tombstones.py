@@ -13,10 +13,10 @@ from typing import cast
 import pytest
 from redis import Redis
 
-from dispatcher.memory.day import Day
+from dispatcher.memory.day.memory import DayMemory
 from dispatcher.memory.tombstones import Forgotten, announce
-from dispatcher.prompt.assemble import assemble
-from dispatcher.prompt.budget import Context
+from dispatcher.prompt.assemble import PromptRequest, assemble
+from dispatcher.prompt.context import Context
 from shared.errors import StorageError
 from shared.turns.records import Tombstone, Turn
 from tests.conftest import REPOSITORY, World
@@ -88,17 +88,20 @@ def test_threads_and_processes_lose_none(tmp_path: Path) -> None:
     }
 
 
+REQUEST = PromptRequest("9912", "what is the garage code?", count_access=False)
+
+
 @pytest.mark.parametrize(
     "damage",
     [b'{"tombstone_id": "f9"', b"\xff\xfe", b"[]", b'{"tombstone_id":"x","chat_id":"1","created_at":1,"turn_ids":[]}'],
 )
 def test_with_a_damaged_file_nothing_is_recalled_and_it_says_so(light: World, damage: bytes) -> None:
     settings = light.settings(memory_deadline_ms=20_000)  # the machine may be busy
-    with closing(Day(settings)) as day:
-        day.store_turns([turn("t1", at=time.time() - 60)])
+    with closing(DayMemory(settings)) as day:
+        day.upkeep.store_turns([turn("t1", at=time.time() - 60)])
 
         def asked() -> Context:
-            return assemble(None, "9912", "what is the garage code?", settings, day=day, count=False)
+            return assemble(REQUEST, settings, None, day)
 
         assert "7731" in asked().text
         day.forgotten.add(stone("f1", "9912", "t9:user"))
@@ -117,10 +120,10 @@ def test_with_a_damaged_file_nothing_is_recalled_and_it_says_so(light: World, da
 
 def test_a_forgotten_turn_is_out_of_the_next_context(light: World) -> None:
     settings = light.settings(memory_deadline_ms=20_000)  # the machine may be busy
-    with closing(Day(settings)) as day:
-        day.store_turns([turn("t1", at=time.time() - 60)])
+    with closing(DayMemory(settings)) as day:
+        day.upkeep.store_turns([turn("t1", at=time.time() - 60)])
         day.forgotten.add(stone("f1", "9912", "t1:user"))
-        assert "7731" not in assemble(None, "9912", "what is the garage code?", settings, day=day, count=False).text
+        assert "7731" not in assemble(REQUEST, settings, None, day).text
 
 
 def test_a_place_that_cannot_be_written_is_an_error_that_says_so(tmp_path: Path) -> None:

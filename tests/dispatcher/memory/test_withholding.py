@@ -12,11 +12,11 @@ import pytest
 
 from dispatcher.forget.layers.store import StoreLayer
 from dispatcher.forget.request import Asked, Scope
-from dispatcher.memory.day import Day
+from dispatcher.memory.day.memory import DayMemory
 from dispatcher.memory.store.memories import MemoryType
 from dispatcher.memory.typed.tags import parse as tags_of
 from dispatcher.memory.withholding import clauses, hidden_with, parts, says
-from dispatcher.prompt.assemble import assemble
+from dispatcher.prompt.assemble import PromptRequest, assemble
 from shared.config.settings import load_settings
 from shared.turns.records import Task, Tombstone, Turn
 from tests.conftest import World
@@ -65,12 +65,12 @@ def test_what_cannot_be_told_is_hidden_whole() -> None:
     assert parts("One. Two!\n\nThree") == ["One.", "Two!", "Three"]
 
 
-def told(day: Day, question: str) -> str:
-    return assemble(None, CHAT, question, day.settings, day=day, count=False).text
+def told(day: DayMemory, question: str) -> str:
+    return assemble(PromptRequest(CHAT, question, count_access=False), day.settings, None, day).text
 
 
-def act(day: Day, answer: str, task: str, message: str = "") -> list[str]:
-    return day.act(Task(task, CHAT, message), "s", tags_of(answer, "CODE").tags, time.time()).said
+def act(day: DayMemory, answer: str, task: str, message: str = "") -> list[str]:
+    return day.requests.act(Task(task, CHAT, message), "s", tags_of(answer, "CODE").tags, time.time()).said
 
 
 @pytest.fixture
@@ -78,15 +78,16 @@ def day(tmp_path: Path) -> Any:
     some = load_settings(
         hmem_state_dir=tmp_path, hmem_memory_dir=tmp_path / "memory", embedder="local", memory_deadline_ms=20_000
     )
-    with closing(Day(some)) as made:
+    with closing(DayMemory(some)) as made:
         made.open()
         now = time.time()
-        made.store_turns([Turn("t1", "user", CHAT, SCHOOL, now - 900), Turn("t1", "asst", CHAT, "Mrs Blum, noted. What a nice school!", now - 899),
+        store = made.upkeep.store_turns
+        store([Turn("t1", "user", CHAT, SCHOOL, now - 900), Turn("t1", "asst", CHAT, "Mrs Blum, noted. What a nice school!", now - 899),
                           Turn("t2", "user", CHAT, "Tom's teacher Mrs Blum is ill. The weather in Ostend is fine.", now - 500)])  # fmt: skip
         yield made
 
 
-def test_to_forget_a_detail_leaves_the_rest_of_its_message(day: Day) -> None:
+def test_to_forget_a_detail_leaves_the_rest_of_its_message(day: DayMemory) -> None:
     act(day, f"[REMEMBER CODE: {TEACHER_FACT}]\n[REMEMBER CODE: {SCHOOL_FACT}]", "t1", SCHOOL)
     assert act(day, "[FORGET CODE: the teacher's name]", "t3", "forget the teacher's name") == [
         "Forgotten. I shall not bring it up again."
@@ -108,7 +109,7 @@ def test_to_forget_a_detail_leaves_the_rest_of_its_message(day: Day) -> None:
     assert "river Leie" in context
 
 
-def test_who_forgets_the_message_itself_forgets_what_was_left_of_it(day: Day) -> None:
+def test_who_forgets_the_message_itself_forgets_what_was_left_of_it(day: DayMemory) -> None:
     act(day, f"[REMEMBER CODE: {TEACHER_FACT}]\n[REMEMBER CODE: {SCHOOL_FACT}]", "t1", SCHOOL)
     act(day, "[FORGET CODE: the teacher's name]", "t3", "forget the teacher's name")
     act(day, "[FORGET CODE: the Linden school]", "t4")
@@ -124,9 +125,9 @@ def test_who_forgets_the_message_itself_forgets_what_was_left_of_it(day: Day) ->
         assert not left & {turn.turn_id for turn in only.turns}, "what was hidden is erased, and no more"
 
 
-def test_a_second_wish_finds_the_answer_that_the_first_has_left(day: Day) -> None:
+def test_a_second_wish_finds_the_answer_that_the_first_has_left(day: DayMemory) -> None:
     said = "I live in Lyon. My dog is called Rex."
-    day.store_turns([Turn("d1", "user", CHAT, said, time.time() - 300),
+    day.upkeep.store_turns([Turn("d1", "user", CHAT, said, time.time() - 300),
                      Turn("d1", "asst", CHAT, "Rex is a lovely name! Enjoy the town.", time.time() - 299)])  # fmt: skip
     act(day, "[REMEMBER CODE: The user lives in Lyon]\n[REMEMBER CODE: The user's dog is called Rex]", "d1", said)
     act(day, "[FORGET CODE: lives in Lyon]", "d2")
@@ -137,7 +138,7 @@ def test_a_second_wish_finds_the_answer_that_the_first_has_left(day: Day) -> Non
     assert "Lyon" not in context
 
 
-def test_what_is_left_of_a_correction_corrects_still(day: Day) -> None:
+def test_what_is_left_of_a_correction_corrects_still(day: DayMemory) -> None:
     act(day, "[REMEMBER CODE: The user lives in Lyon]", "c1")
     act(day, "[REMEMBER CODE: The user lives in Paris]", "c2")
     (old,) = [one for one in day.memories.list(CHAT) if one.text.endswith("Lyon")]
@@ -154,7 +155,7 @@ def test_what_is_left_of_a_correction_corrects_still(day: Day) -> None:
     assert [one.text for one in day.remembering.held(CHAT).memories] == ["The user lives in Paris"]
 
 
-def test_a_fact_of_several_details_loses_the_one(day: Day) -> None:
+def test_a_fact_of_several_details_loses_the_one(day: DayMemory) -> None:
     both = "The teacher of the user's son Tom is Mrs Blum, and his school is the Linden school"
     act(day, f"[REMEMBER CODE: {both}]", "t1", SCHOOL)
     act(day, "[FORGET CODE: the teacher's name]", "t3")
@@ -164,7 +165,7 @@ def test_a_fact_of_several_details_loses_the_one(day: Day) -> None:
     assert "Linden school" in context
 
 
-def test_a_task_that_forgets_again_changes_nothing(day: Day) -> None:
+def test_a_task_that_forgets_again_changes_nothing(day: DayMemory) -> None:
     act(day, f"[REMEMBER CODE: {TEACHER_FACT}]", "t1", SCHOOL)
     for _ in range(2):
         act(day, "[FORGET CODE: Tom's teacher]", "t3")
@@ -177,7 +178,7 @@ def test_the_rest_of_a_released_message_is_found_and_the_forgotten_words_are_not
     """The message is in the release alone; the night takes it out, and what is left of it stays in the store of the day."""
     world.say("t1", SCHOOL)
     world.night()
-    with closing(Day(world.settings())) as day:
+    with closing(DayMemory(world.settings())) as day:
         day.turns.remove(CHAT, ["t1:user", "t1:asst"])
         day.remembering.add(CHAT, MemoryType.FACT, TEACHER_FACT, now=time.time(), source_turn="t1:user")
     gone = json.loads(world.command("hmem", "memory", "forget", CHAT, "1", "--json").stdout)

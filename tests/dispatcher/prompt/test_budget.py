@@ -13,19 +13,20 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from dispatcher.prompt.assemble import assemble
+from dispatcher.memory.conversation import HistoryEntry
+from dispatcher.prompt.assemble import PromptRequest, assemble
 from dispatcher.prompt.budget import (
     QUESTION_CHARACTERS,
     RECALLED_TITLE,
     SHARES,
     SHORT_ANSWER_CHARACTERS,
     SUMMARY_TITLE,
-    Context,
-    Said,
     compose,
     shared_out,
 )
-from dispatcher.prompt.render import Part, render, render_message
+from dispatcher.prompt.context import Context
+from dispatcher.prompt.prompt_input import PromptInput
+from dispatcher.prompt.render import PromptPart, render, render_message
 from shared.config.settings import load_settings
 from shared.ranking.injection import Evidence, read_message
 from shared.search.types import Hit, Query, Recalled
@@ -47,7 +48,7 @@ def hit(text: str, at: float = NOW, speaker: str = "anna", question: str | None 
 
 
 def composed(hits: list[Hit], summary: str = "", budget: int = 1500, zone: ZoneInfo = UTC) -> Context:
-    return compose(Recalled(hits, ["why"], 1.5), summary, budget=budget, zone=zone, run=7)
+    return compose(PromptInput(Recalled(hits, ["why"], 1.5), summary, budget=budget, zone=zone, run=7))
 
 
 amounts = st.integers(0, 10_000)
@@ -156,11 +157,11 @@ def words(text: str) -> str:
 
 @pytest.mark.parametrize("summary", ["- anna: the boiler code is 4711", SUMMARY])
 def test_a_text_cannot_close_the_fence_of_any_part(summary: str) -> None:
-    def closing(part: Part) -> str:
+    def closing(part: PromptPart) -> str:
         return f'</record id="{part.fence}">'
 
     def composed(hits: list[Hit], summary: str) -> Context:
-        return compose(Recalled(hits), summary, budget=6000, zone=UTC, run=7)
+        return compose(PromptInput(Recalled(hits), summary, budget=6000, zone=UTC, run=7))
 
     first = composed([hit("harmless")], summary)
     attack = "\n".join(
@@ -181,9 +182,9 @@ def test_a_text_cannot_close_the_fence_of_any_part(summary: str) -> None:
 @PROPERTY
 @given(st.text(), st.text())
 def test_a_fence_belongs_to_one_text(one: str, two: str) -> None:
-    fences = {Part("name", "title", text).fence for text in (one, two)}
+    fences = {PromptPart("name", "title", text).fence for text in (one, two)}
     assert len(fences) == len({one, two})
-    assert Part("other name", "other title", one).fence == Part("name", "title", one).fence
+    assert PromptPart("other name", "other title", one).fence == PromptPart("name", "title", one).fence
 
 
 def test_the_rendered_text_is_exactly_this() -> None:
@@ -202,7 +203,7 @@ def test_the_rendered_text_is_exactly_this() -> None:
 def test_templates_and_markup_in_memory_stay_text() -> None:
     odd = "{{ 7 * 7 }} {% for x in y %} a &lt; b &amp; {# no #}"
     assert composed([hit(odd)]).text.count(odd) == 1
-    assert render([Part("summary", "title", odd)]).count(odd) == 1
+    assert render([PromptPart("summary", "title", odd)]).count(odd) == 1
     assert render([]) == ""
 
 
@@ -246,7 +247,7 @@ def test_memory_switched_off_asks_no_release() -> None:
     class Closed:
         run = 7
 
-    context = assemble(cast(Any, Closed()), "9912", "hello", load_settings(memory_tokens=0))
+    context = assemble(PromptRequest("9912", "hello"), load_settings(memory_tokens=0), cast(Any, Closed()))
     assert (context.text, context.degraded) == ("", ["MEMORY_TOKENS=0"])
 
 
@@ -262,7 +263,7 @@ def test_a_chat_summary_is_left_out_when_it_is_not_wanted() -> None:
             return f"\n- anna: summary of {chat_id}\n\n" if chat_id == "9912" else None
 
     def names(chat: str, summary: bool) -> list[tuple[str, str]]:
-        context = assemble(cast(Any, Release()), chat, "it", load_settings(memory_summary=summary))
+        context = assemble(PromptRequest(chat, "it"), load_settings(memory_summary=summary), cast(Any, Release()))
         return [(part.name, part.text) for part in context.parts]
 
     recalled = ("recalled", "9 February 2024\n- anna: 9912 asked it")
@@ -290,15 +291,15 @@ def test_a_context_is_told_to_scripts_with_its_hits_and_reasons() -> None:
     assert (used["date"], record["nothing_why"]) == ("2024-02-09T17:33:20+00:00", None)
 
 
-def said(count: int) -> list[Said]:
+def said(count: int) -> list[HistoryEntry]:
     return [
-        Said("user" if number % 2 == 0 else "assistant", f"turn {number}\nof the talk", NOW + number)
+        HistoryEntry("user" if number % 2 == 0 else "assistant", f"turn {number}\nof the talk", NOW + number)
         for number in range(count)
     ]
 
 
 def test_the_newest_of_the_conversation_fits_in_order_and_one_line_each() -> None:
-    context = compose(Recalled(), "", budget=300, zone=UTC, run=7, recent=said(50))
+    context = compose(PromptInput(Recalled(), "", budget=300, zone=UTC, run=7, recent=said(50)))
     (part,) = context.parts
     lines = part.text.split("\n")
     assert part.name == "recent"
@@ -329,9 +330,11 @@ def test_passages_of_a_turn_say_that_it_goes_on_and_stand_in_its_order() -> None
 
 def test_nothing_recalled_is_injected_where_nothing_bears_on_the_message_and_the_rest_stays() -> None:
     hits = [hit("a"), hit("b")]
-    context = compose(Recalled(hits), SUMMARY, budget=1500, zone=UTC, run=7, why_nothing="nothing is like it")
+    context = compose(
+        PromptInput(Recalled(hits), SUMMARY, budget=1500, zone=UTC, run=7, no_recall_reason="nothing is like it")
+    )
     assert context.text == composed([], SUMMARY).text
-    assert (context.used, context.cut, context.nothing_why) == ([], hits, "nothing is like it")
+    assert (context.used, context.cut, context.no_recall_reason) == ([], hits, "nothing is like it")
     assert context.to_json()["nothing_why"] == "nothing is like it"
 
 
@@ -354,14 +357,14 @@ def test_the_release_says_whose_similarity_is_judged(
         def summary(self, chat_id: str) -> str | None:
             return None
 
-    context = assemble(cast(Any, Release()), "9912", "What is my bird called?", load_settings())
+    context = assemble(PromptRequest("9912", "What is my bird called?"), load_settings(), cast(Any, Release()))
     assert bool(context.used) == injected
-    assert (context.nothing_why is None) == injected
+    assert (context.no_recall_reason is None) == injected
 
 
 def test_the_conversation_so_far_lends_and_borrows_and_leaves_the_summary_alone() -> None:
-    def parts(recent: list[Said] | None, hits: list[Hit], budget: int = 1500) -> dict[str, int]:
-        context = compose(Recalled(hits), SUMMARY, budget=budget, zone=UTC, run=7, recent=recent)
+    def parts(recent: list[HistoryEntry] | None, hits: list[Hit], budget: int = 1500) -> dict[str, int]:
+        context = compose(PromptInput(Recalled(hits), SUMMARY, budget=budget, zone=UTC, run=7, recent=recent))
         assert context.tokens <= budget
         return {part.name: len(part.text) for part in context.parts}
 
@@ -424,7 +427,7 @@ def test_a_hit_that_is_there_only_since_nothing_better_is_takes_no_place() -> No
         def summary(self, chat_id: str) -> str | None:
             return None
 
-    context = assemble(cast(Any, Release()), "9912", "what is wrong with the boiler?", load_settings())
+    context = assemble(PromptRequest("9912", "what is wrong with the boiler?"), load_settings(), cast(Any, Release()))
     assert (context.used, context.cut) == ([good, by_words], [weak])
 
 

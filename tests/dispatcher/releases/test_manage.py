@@ -13,7 +13,7 @@ from redis import Redis
 
 from dispatcher.releases import manage
 from dispatcher.releases.crash_guard import MARKS
-from dispatcher.releases.served import Memory
+from dispatcher.releases.served import ServedRelease
 from shared.delivery import receiver
 from shared.errors import InvalidInput, ReleaseRefused
 from shared.release import retention
@@ -329,7 +329,7 @@ def left_behind(world: World) -> Path:
     return place
 
 
-def vectors_missing(memory: Memory) -> str | None:
+def vectors_missing(memory: ServedRelease) -> str | None:
     with memory.reading() as release:
         assert release is not None
         return release.vectors_missing
@@ -340,7 +340,7 @@ def test_vectors_that_failed_their_trial_are_left_alone_until_a_restart(
 ) -> None:
     nights(world, 1)
     left_behind(world)
-    memory = Memory(world.settings())
+    memory = ServedRelease(world.settings())
     monkeypatch.setattr(receiver, "TRYOUT_MODULE", "tests.support.dies")
     memory.refresh()
     assert "died over release 1" in (vectors_missing(memory) or "")
@@ -348,7 +348,7 @@ def test_vectors_that_failed_their_trial_are_left_alone_until_a_restart(
     memory.retry()
     assert vectors_missing(memory), "no trial each minute: now it would pass"
     memory.close()
-    again = Memory(world.settings())
+    again = ServedRelease(world.settings())
     again.refresh()
     assert vectors_missing(again) is None
     again.close()
@@ -358,7 +358,7 @@ def test_a_release_that_passes_its_trial_and_kills_all_the_same_is_not_opened_a_
     nights(world, 1)
     place = left_behind(world)
     (place / "passed").touch()
-    memory = Memory(world.settings())
+    memory = ServedRelease(world.settings())
     memory.refresh()
     assert vectors_missing(memory)
     memory.close()
@@ -370,7 +370,7 @@ def test_another_dispatcher_that_opens_the_same_release_is_not_a_dead_one(
     nights(world, 1)
     place = left_behind(world)
     monkeypatch.setattr(receiver, "TRYOUT_MODULE", "tests.support.dies")
-    memory = Memory(world.settings())
+    memory = ServedRelease(world.settings())
     with locked_dir(place / "dead"):  # it lives
         memory.refresh()
     assert vectors_missing(memory) is None
@@ -381,7 +381,7 @@ def test_marks_of_releases_that_are_gone_go_too(world: World) -> None:
     nights(world, 1)
     gone = world.root / "state" / MARKS / "77-123"
     (gone / "dead").mkdir(parents=True)
-    memory = Memory(world.settings())
+    memory = ServedRelease(world.settings())
     memory.refresh()
     assert vectors_missing(memory) is None
     memory.close()

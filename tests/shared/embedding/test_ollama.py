@@ -341,12 +341,12 @@ def test_the_table_of_models_is_sound() -> None:
 
 def test_vectors_come_back_when_the_embedder_does(world: World) -> None:
     """Ollama was asleep when the release was taken up: keywords at once, vectors at the next try, without a restart."""
-    from dispatcher.releases.served import Memory
+    from dispatcher.releases.served import ServedRelease
 
     world.say("t1", "the boiler code is 4711")
     world.night()
     with OllamaApi() as api:
-        memory = Memory(world.settings(embedder="ollama", ollama_url=api.url))
+        memory = ServedRelease(world.settings(embedder="ollama", ollama_url=api.url))
         api.models.clear()
         memory.refresh()
         with memory.reading() as release:

@@ -16,8 +16,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dispatcher.answering.explanation import why_record, why_text
-from dispatcher.prompt.assemble import of_release
-from dispatcher.prompt.budget import Context, hits_for
+from dispatcher.memory.day.context import DayContext
+from dispatcher.prompt.assemble import PromptRequest, prompt_input
+from dispatcher.prompt.budget import compose, hits_for
+from dispatcher.prompt.context import Context
 from shared.ranking.evidence import coverage, lead, middle, standing
 from shared.ranking.injection import Decision, Evidence, decide, may_be_foreign, read_message
 from shared.ranking.question import query_words
@@ -283,7 +285,7 @@ def talks(world: World) -> Iterator[OpenRelease]:
 def answered(world: World, release: OpenRelease, message: str, chat: str, now: float) -> Context:
     settings = world.settings()
     found = release.recall(Query(chat, message, hits_for(settings.memory_tokens), now=now))
-    return of_release(release, chat, message, found, settings, settings.memory_tokens)
+    return compose(prompt_input(PromptRequest(chat, message), settings, release, DayContext(), found))
 
 
 def test_of_a_hundred_messages_those_are_told_something_that_need_it(world: World, talks: OpenRelease) -> None:
@@ -294,18 +296,18 @@ def test_of_a_hundred_messages_those_are_told_something_that_need_it(world: Worl
             context = answered(world, talks, said["message"], said["chat_id"], said["now"])
             told = {turn for one in context.used for turn in (*one.chunk.turn_ids, *one.also)}
             good = not told.isdisjoint(said["evidence"]) if said["inject"] else not told
-            assert (context.nothing_why is None) == bool(context.why and context.used), said["message"]
+            assert (context.no_recall_reason is None) == bool(context.decision_reason and context.used), said["message"]
             for group in (half, said["kind"], said["language"]):
                 asked[group] += 1
                 right[group] += good
             if not good:
-                wrong.append(f"{half} {said['language']} {said['kind']}: {said['message']} ({context.why})")
+                wrong.append(f"{half} {said['language']} {said['kind']}: {said['message']} ({context.decision_reason})")
     print("\n".join([*wrong, ", ".join(f"{group} {right[group]}/{count}" for group, count in asked.items())]))
     assert asked["own"] == asked["unseen"] == 50
     assert len(wrong) <= 5, wrong
     yesterday = answered(world, talks, "What did we talk about yesterday?", "own-en", NOW)
     assert {datetime.fromtimestamp(one.chunk.started_at, BERLIN).day for one in yesterday.used} == {11}
     saturday = answered(world, talks, "What did we talk about last Saturday?", "own-en", NOW)
-    assert saturday.nothing_why == "it asks for what was said on 2026-03-07, and nothing was said then"
+    assert saturday.no_recall_reason == "it asks for what was said on 2026-03-07, and nothing was said then"
     assert "Earlier messages: none, since nothing was said here on 2026-03-07." in why_text(why_record(saturday))
     assert "(time)" in why_text(why_record(yesterday))

@@ -16,11 +16,13 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from dispatcher.answering.explanation import why_record
-from dispatcher.memory.day import Day
+from dispatcher.memory.day.context import DayContext
+from dispatcher.memory.day.memory import DayMemory
 from dispatcher.memory.store.memories import MemoryType
 from dispatcher.memory.store.summaries import SessionSummary
 from dispatcher.memory.typed import memories
-from dispatcher.prompt.budget import Context
+from dispatcher.prompt.assemble import PromptRequest, day_request
+from dispatcher.prompt.context import Context
 from shared.config.settings import load_settings
 from shared.embedding.models import DocumentVectors, EmbeddingIdentity
 from shared.errors import EmbeddingError
@@ -143,9 +145,9 @@ def test_an_embedder_that_was_away_is_asked_again() -> None:
 
 
 @pytest.fixture
-def day(tmp_path: Path) -> Iterator[Day]:
+def day(tmp_path: Path) -> Iterator[DayMemory]:
     made = load_settings(hmem_state_dir=tmp_path, hmem_memory_dir=tmp_path / "memory", embedder="none")
-    with closing(Day(made)) as opened:
+    with closing(DayMemory(made)) as opened:
         yield opened
 
 
@@ -153,12 +155,16 @@ def said(task: str, chat: str = "1", session: str = "s", content: str = "the boi
     return Turn(task, "user", chat, f"{content} {task}", NOW, "anna", session)
 
 
-def test_the_day_is_read_again_only_when_it_changed_and_made_again_only_what_is_new(day: Day) -> None:
-    day.store_turns([said("t1"), said("t2", session="r"), said("t1", chat="2")])
+def context_of(day: DayMemory, session: str | None) -> DayContext:
+    return day.context(day_request(PromptRequest("1", "boiler", session=session), day.settings))
+
+
+def test_the_day_is_read_again_only_when_it_changed_and_made_again_only_what_is_new(day: DayMemory) -> None:
+    day.upkeep.store_turns([said("t1"), said("t2", session="r"), said("t1", chat="2")])
     first = day._day_turns.today("1")
     assert day._day_turns.today("1") is first
     assert first.sessions == {"s": {"t1:user"}, "r": {"t2:user"}}
-    day.store_turns([said("t3"), said("t2", session="r", content="replaced")])
+    day.upkeep.store_turns([said("t3"), said("t2", session="r", content="replaced")])
     second = day._day_turns.today("1")
     assert [turn.chunk.text for turn in second.items.turns] == [
         "the boiler hums t1",
@@ -170,14 +176,14 @@ def test_the_day_is_read_again_only_when_it_changed_and_made_again_only_what_is_
     assert second.sessions["s"] == {"t1:user", "t3:user"}
     day.turns.remove("1", ["t1:user"])
     assert [turn.chunk.exchange for turn in day._day_turns.today("1").items.turns] == ["t2", "t3"]
-    assert day.context("1", "boiler", "s").known == {"t3:user"}
-    assert day.context("1", "boiler", None).known == frozenset()
+    assert context_of(day, "s").known == {"t3:user"}
+    assert context_of(day, None).known == frozenset()
 
 
-def test_one_statement_tells_what_a_chat_is_at(day: Day) -> None:
+def test_one_statement_tells_what_a_chat_is_at(day: DayMemory) -> None:
     nothing = day.turns.revisions("1")
     assert (nothing.turns, nothing.memories, nothing.summarised) == ("0", "0", False)
-    day.store_turns([said("t1")])
+    day.upkeep.store_turns([said("t1")])
     day.remembering.add("1", MemoryType.FACT, "the boiler is old", now=NOW)
     at = day.turns.revisions("1")
     assert (at.turns, at.memories) == (day.turns.revision("1"), day.memories.revision("1"))
@@ -191,7 +197,7 @@ def test_one_statement_tells_what_a_chat_is_at(day: Day) -> None:
     assert [summary.text for summary in day._day_turns.today("1").ended] == ["They spoke of the boiler."]
 
 
-def test_memories_are_kept_up_to_a_number_of_all_chats(day: Day, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_memories_are_kept_up_to_a_number_of_all_chats(day: DayMemory, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memories, "MEMORIES_KEPT", 5)
     for chat in ("1", "2", "3"):
         for number in range(3):

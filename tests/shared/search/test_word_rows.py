@@ -12,9 +12,10 @@ import numpy as np
 import pytest
 
 from dispatcher.cli.search import find
-from dispatcher.memory.day import Day
+from dispatcher.memory.day.memory import DayMemory
 from dispatcher.memory.typed.search import MemoryHit, among
 from dispatcher.memory.typed.word_index import MemoryWords
+from dispatcher.prompt.assemble import PromptRequest, day_request
 from shared.ranking.scoring import PART, PART_BESIDE, Question, by_words, words_share
 from shared.search.types import Hit, Query, shown_score
 from shared.turns.records import Task, Turn
@@ -27,14 +28,14 @@ DAY = 86_400.0
 
 
 def keep(world: World, text: str, kind: str = "fact", chat: str = "9912") -> None:
-    with closing(Day(world.settings())) as day:
+    with closing(DayMemory(world.settings())) as day:
         day.open()
         day.acting.add(Task(f"k{hash(text)}", chat, ""), text, NOW, kind=kind)
 
 
 def today(world: World, *texts: str, chat: str = "9912") -> None:
-    with closing(Day(world.settings())) as day:
-        day.store_turns([Turn(f"today{n}", "user", chat, text, NOW - 60 + n) for n, text in enumerate(texts)])
+    with closing(DayMemory(world.settings())) as day:
+        day.upkeep.store_turns([Turn(f"today{n}", "user", chat, text, NOW - 60 + n) for n, text in enumerate(texts)])
 
 
 def found(world: World, *query: str, chat: str = "9912") -> list[dict[str, Any]]:
@@ -76,11 +77,14 @@ def test_memories_are_found_by_meaning(world: World) -> None:
 
 
 def test_a_question_in_the_chat_finds_a_memory_by_its_words_without_an_embedder(light: World) -> None:
-    with closing(Day(light.settings(memory_tokens=200))) as day:
+    with closing(DayMemory(light.settings(memory_tokens=200))) as day:
         day.open()
         for number in range(60):
             day.acting.add(Task(f"k{number}", "9912", ""), f"Fact number {number} of word{number} is kept here", NOW)
-        assert "of word7 is kept" in day.context("9912", "tell me about word7", None).relevant
+        assert (
+            "of word7 is kept"
+            in day.context(day_request(PromptRequest("9912", "tell me about word7"), day.settings)).relevant
+        )
 
 
 def test_since_and_until_bound_a_search_and_nothing_else(light: World) -> None:

@@ -15,9 +15,12 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from dispatcher.answering.explanation import why_record
-from dispatcher.mcp_server.tools import Found, answer
+from dispatcher.mcp_server.tools import ToolAnswer, answer
 from dispatcher.memory import session_summary as summaries
-from dispatcher.prompt.budget import Context, Said, compose
+from dispatcher.memory.conversation import HistoryEntry
+from dispatcher.prompt.budget import compose
+from dispatcher.prompt.context import Context
+from dispatcher.prompt.prompt_input import PromptInput
 from nightly.steps import summarise
 from shared.config.settings import load_settings
 from shared.ranking.extractive_summary import summarise as extract
@@ -173,7 +176,7 @@ def hit(text: str, name: str = "anna", question: str | None = None) -> Hit:
 
 def context(**parts: Any) -> Context:
     given: dict[str, Any] = {"budget": 3000, "zone": UTC, "run": 7} | parts
-    return compose(Recalled(given.pop("hits", [])), given.pop("summary", ""), **given)
+    return compose(PromptInput(Recalled(given.pop("hits", [])), given.pop("summary", ""), **given))
 
 
 def of_context(**parts: Any) -> str:
@@ -207,11 +210,11 @@ WAYS: dict[str, Callable[[str], str]] = {
     "name": lambda text: of_context(hits=[hit("yes", text[:70])]),
     "summary": lambda text: of_context(summary=f"- anna: {text}\n{text}"),
     "facts": lambda text: of_context(facts=f"Facts:\n- {text}\n{text}"),
-    "recent": lambda text: of_context(recent=[Said("user", text, NOW)]),
+    "recent": lambda text: of_context(recent=[HistoryEntry("user", text, NOW)]),
     "earlier": lambda text: of_context(earlier=f"- anna: {text}\n{text}"),
     "relevant": lambda text: of_context(relevant=f"RELEVANT MEMORIES:\n- {text}\n{text}"),
-    "tools": lambda text: RECORD.findall(answer("title", Found([text, f"1. {text}"]), ""))[0][1],
-    "tools' notes": lambda text: answer("title", Found([], [text]), "nothing"),
+    "tools": lambda text: RECORD.findall(answer("title", ToolAnswer([text, f"1. {text}"]), ""))[0][1],
+    "tools' notes": lambda text: answer("title", ToolAnswer([], [text]), "nothing"),
     "session for a model": lambda text: session_summary(said(text))[1],
     "night for a model": lambda text: of_the_night(said(text))[1],
 }

@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from dispatcher.memory.day import Day
+from dispatcher.memory.day.memory import DayMemory
 from dispatcher.prompt.budget import compose
+from dispatcher.prompt.prompt_input import PromptInput
 from shared.ranking.extractive_summary import summarise
 from shared.search.lexical import LexicalIndex, build
 from shared.turns.chunking import chunks_of
@@ -89,8 +90,8 @@ def test_two_people_of_one_name_are_told_apart_wherever_they_are_read(light: Wor
     one, other = marks_of(ONE, OTHER)
     group_of_two(light)
     light.night()
-    with closing(Day(light.settings())) as day:
-        day.store_turns(
+    with closing(DayMemory(light.settings())) as day:
+        day.upkeep.store_turns(
             [Turn("t4", "user", GROUP, "the boiler of mine is a Junkers", 1_707_600_000.0, "Alex", user_id="17")]
         )
     shown = light.command("hmem", "search", GROUP, "boiler").stdout
@@ -152,7 +153,12 @@ def test_the_injected_lines_name_the_asker_apart(tmp_path: Path) -> None:
 
     (chunk,) = chunks_of(Turn("t", "user", "7", "the key is under the mat", 1.0, "Alex", user_id="17"))
     made = compose(
-        Recalled([Hit(chunk, 1.0, 1.0, None, None, mark="#4f2a")]), "", budget=500, zone=load_settings().timezone, run=1
+        PromptInput(
+            Recalled([Hit(chunk, 1.0, 1.0, None, None, mark="#4f2a")]),
+            budget=500,
+            zone=load_settings().timezone,
+            run=1,
+        )
     )
     assert "- Alex #4f2a: the key is under the mat" in made.text
     build(tmp_path / "lexical", 1, [(chunk, chunk.text)])

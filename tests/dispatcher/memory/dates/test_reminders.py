@@ -14,10 +14,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dispatcher.answering.consolidation import Dreamer
+from dispatcher.answering.consolidation import Consolidator
 from dispatcher.memory.dates.deadlines import resolve
 from dispatcher.memory.dates.reminders import EARLIEST_SECONDS, language_of_reminder, reminder_text, reminder_time
-from dispatcher.memory.day import Day
+from dispatcher.memory.day.memory import DayMemory
 from dispatcher.memory.store.memories import Memory, MemoryType
 from shared.turns.records import Turn
 from tests.conftest import World
@@ -137,8 +137,8 @@ def test_the_language_is_that_of_the_chat_else_of_the_goal(text: str, recent: li
 
 
 @pytest.fixture
-def berlin(world: World) -> Iterator[Day]:
-    with closing(Day(world.settings(chat_timezone="Europe/Berlin", memory_deadline_ms=10_000))) as day:
+def berlin(world: World) -> Iterator[DayMemory]:
+    with closing(DayMemory(world.settings(chat_timezone="Europe/Berlin", memory_deadline_ms=10_000))) as day:
         yield day
 
 
@@ -147,7 +147,7 @@ def outbox(world: World) -> list[str]:
     return [json.loads(raw)["text"] for raw in raws]
 
 
-def test_a_goal_for_thursday_is_reminded_of_on_wednesday_evening_and_once(world: World, berlin: Day) -> None:
+def test_a_goal_for_thursday_is_reminded_of_on_wednesday_evening_and_once(world: World, berlin: DayMemory) -> None:
     monday = at("2026-11-23T10:00")
     for text, words in (("Steuererklärung abgeben", "Donnerstag"), ("den Zahnarzt anrufen", "Donnerstag um 15 Uhr")):
         deadline = resolve(words, monday, BERLIN)
@@ -158,7 +158,7 @@ def test_a_goal_for_thursday_is_reminded_of_on_wednesday_evening_and_once(world:
     while minute < datetime(2026, 11, 27, tzinfo=BERLIN):
         now = minute.timestamp()
         before = len(outbox(world))
-        Dreamer(berlin, world.redis, "worker", lambda: now).round()  # noqa: B023 - run at once; a new one is a restart
+        Consolidator(berlin, world.redis, "worker", lambda: now).round()  # noqa: B023 - run at once; a new one is a restart
         if new := outbox(world)[before:]:
             said[f"{minute:%a %H:%M}"] = new
         minute += timedelta(minutes=30)
@@ -168,11 +168,11 @@ def test_a_goal_for_thursday_is_reminded_of_on_wednesday_evening_and_once(world:
     }
 
 
-def test_the_language_of_the_last_questions_counts(world: World, berlin: Day) -> None:
+def test_the_language_of_the_last_questions_counts(world: World, berlin: DayMemory) -> None:
     now = clock.time()
     said = "Пожалуйста, напомни мне об этом завтра вечером."
-    berlin.store_turns([Turn("t1", "user", CHAT, said, now - 60, None, None)])
+    berlin.upkeep.store_turns([Turn("t1", "user", CHAT, said, now - 60, None, None)])
     goal = Memory(CHAT, MemoryType.GOAL, "call the bank", now - 2 * 86_400, deadline=now + 1_800)
     berlin.memories.add(CHAT, goal)
-    Dreamer(berlin, world.redis, "worker").round()
+    Consolidator(berlin, world.redis, "worker").round()
     assert outbox(world)[0].startswith("Напоминание: «call the bank».")

@@ -10,13 +10,14 @@ from typing import Any
 
 import pytest
 
-from dispatcher.memory.day import Day
+from dispatcher.memory.day.memory import DayMemory
 from dispatcher.memory.embedder import DayEmbedder
 from dispatcher.memory.relevance import says_again
 from dispatcher.memory.store.database import Database
 from dispatcher.memory.store.memories import Memories, Memory, MemoryType
 from dispatcher.memory.tombstones import Forgotten
 from dispatcher.memory.typed.memories import Remembering
+from dispatcher.prompt.assemble import PromptRequest, day_request
 from shared.config.settings import load_settings
 from shared.turns.records import Tombstone
 
@@ -142,20 +143,22 @@ def test_what_is_shown_is_counted_beside_the_answer_and_before_the_end(tmp_path:
         embedder="local", hmem_state_dir=tmp_path / "state", memory_tokens=200, memory_deadline_ms=20_000
     )
 
-    def counted(day: Day) -> dict[str, int]:
+    request = PromptRequest("1", "the wifi password of the cottage")
+
+    def counted(day: DayMemory) -> dict[str, int]:
         return {one.text: one.access_count for one in day.memories.list("1") if one.access_count}
 
-    with closing(Day(some)) as day:
+    with closing(DayMemory(some)) as day:
         day.embedder.open()
         add(day.remembering, "The wifi password at the cottage is heron-4711", now=NOW)
         add(day.remembering, *(f"The user once saw {n} herons at the harbour" for n in range(20)), now=NOW + 1)
         with day.memories.transaction():
-            shown = day.context("1", "the wifi password of the cottage", None)
+            shown = day.context(day_request(request, day.settings))
             assert ("heron-4711" in shown.relevant, shown.degraded) == (True, [])
             assert counted(day) == {}
-            look = day.context("1", "the wifi password of the cottage", None, count=False)
+            look = day.context(day_request(replace(request, count_access=False), day.settings))
             assert look.relevant == shown.relevant
-    with closing(Day(some)) as day:
+    with closing(DayMemory(some)) as day:
         assert counted(day)["The wifi password at the cottage is heron-4711"] == 1
     with closing(DayEmbedder(some)) as closed:
         closed.open()

@@ -13,12 +13,15 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from dispatcher.memory.day import Day
+from dispatcher.memory.conversation import HistoryEntry
+from dispatcher.memory.day.memory import DayMemory
 from dispatcher.memory.store.memories import Memory, MemoryType
 from dispatcher.memory.store.summaries import SessionSummary
 from dispatcher.memory.typed.text import RELEVANT_TITLE, Kept, line, listing, prompt_order, prompt_text, relevant_text
-from dispatcher.prompt.assemble import assemble
-from dispatcher.prompt.budget import Context, Said, compose, facts_room
+from dispatcher.prompt.assemble import PromptRequest, assemble
+from dispatcher.prompt.budget import compose, facts_room
+from dispatcher.prompt.context import Context
+from dispatcher.prompt.prompt_input import PromptInput
 from shared.config.settings import load_settings
 from shared.search.types import Recalled
 from shared.text.format import CHARACTERS_PER_TOKEN
@@ -109,7 +112,7 @@ def test_what_is_kept_from_prompt_to_prompt_is_what_would_be_made_anew(some: lis
 
 
 def composed(facts: str, budget: int, **more: str) -> Context:
-    return compose(Recalled(), "", budget=budget, zone=UTC, run=1, facts=facts, **more)  # type: ignore[arg-type]
+    return compose(PromptInput(Recalled(), "", budget=budget, zone=UTC, run=1, facts=facts, **more))  # type: ignore[arg-type]
 
 
 @PROPERTY
@@ -141,8 +144,8 @@ def test_what_a_budget_cuts_is_facts_first_then_goals() -> None:
 
 
 @pytest.fixture
-def day(tmp_path: Path) -> Iterator[Day]:
-    with closing(Day(load_settings(hmem_state_dir=tmp_path, hmem_memory_dir=tmp_path / "memory", embedder="local", memory_tokens=600,
+def day(tmp_path: Path) -> Iterator[DayMemory]:
+    with closing(DayMemory(load_settings(hmem_state_dir=tmp_path, hmem_memory_dir=tmp_path / "memory", embedder="local", memory_tokens=600,
                                    memory_deadline_ms=20_000))) as made:  # fmt: skip
         made.open()
         yield made
@@ -152,7 +155,7 @@ def parts(context: Context) -> dict[str, str]:
     return {part.name: part.text for part in context.parts}
 
 
-def test_what_every_prompt_has_is_not_told_again_as_relevant(day: Day) -> None:
+def test_what_every_prompt_has_is_not_told_again_as_relevant(day: DayMemory) -> None:
     zoo = "ant bear cat dog eel fox gnu hen ibis jay kiwi lynx mole newt owl pig quail rat seal toad".split()
     for number, animal in enumerate(zoo):
         day.remembering.add(
@@ -161,7 +164,9 @@ def test_what_every_prompt_has_is_not_told_again_as_relevant(day: Day) -> None:
     day.remembering.add("9912", FACT, "The wifi password at the cottage is heron-4711", now=NOW - DAY)
     told = []
     for animal in (*zoo, "the wifi password of the cottage"):
-        context = assemble(None, "9912", f"tell me about {animal}", day.settings, day=day, count=False)
+        context = assemble(
+            PromptRequest("9912", f"tell me about {animal}", count_access=False), day.settings, None, day
+        )
         found = parts(context)
         told.append(found)
         always = set(found["facts"].splitlines())
@@ -176,7 +181,7 @@ def test_what_every_prompt_has_is_not_told_again_as_relevant(day: Day) -> None:
     assert "heron-4711" not in told[0].get("relevant", "")
 
 
-def test_all_parts_stand_in_their_order_within_the_budget(day: Day) -> None:
+def test_all_parts_stand_in_their_order_within_the_budget(day: DayMemory) -> None:
     """Facts, what was said just now, an ended session's summary, relevant memories, and turns of today: of this chat alone."""
     now = time.time()
     for chat, word in (("9912", "canary"), ("77", "raven")):
@@ -185,7 +190,7 @@ def test_all_parts_stand_in_their_order_within_the_budget(day: Day) -> None:
                 chat, FACT, f"{word} fact number {number} about the harbour of Ostend", now=NOW + number
             )
         day.remembering.add(chat, FACT, f"The {word} boiler is a Vaillant", now=NOW - DAY)
-        day.store_turns(
+        day.upkeep.store_turns(
             [Turn(f"{word}{n}", "user", chat, f"The {word} boiler showed F{n} again", now - 600 + n) for n in range(5)]
         )
         day.summaries.store(
@@ -193,10 +198,10 @@ def test_all_parts_stand_in_their_order_within_the_budget(day: Day) -> None:
                 chat, "s0", f"- user: {word} summary of the boiler", now - 900, now - 700, now - 700, (f"{word}0:user",)
             )
         )
-    recent = [Said("user", "let us talk about the canary", now - 60)]
+    recent = [HistoryEntry("user", "let us talk about the canary", now - 60)]
     for budget in (600, 1500, 200, 60):
-        context = assemble(None, "9912", "which boiler is it, what did the boiler show?", day.settings.model_copy(update={"memory_tokens": budget}),
-                           recent, day=day, count=False)  # fmt: skip
+        request = PromptRequest("9912", "which boiler is it, what did the boiler show?", recent, count_access=False)
+        context = assemble(request, day.settings.model_copy(update={"memory_tokens": budget}), None, day)
         assert context.tokens <= budget
         assert "raven" not in context.text
         if budget == 600:

@@ -1,0 +1,174 @@
+"""A message that is for Claude: context, session, answer.
+
+    context ─ claude (once more without a lost session) ─ tags ─ Finished
+
+Memory that is missing, broken or slow makes the answer poorer, never absent. An error is answered with a sentence and is not stored as said: the
+question alone is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from typing import NamedTuple
+from uuid import uuid4
+
+import structlog
+
+from dispatcher.answering.ask_claude import ClaudeCaller
+from dispatcher.answering.explanation import why_record
+from dispatcher.answering.outcome import ResultBuilder, said_at
+from dispatcher.answering.retry import keep_trying
+from dispatcher.answering.tag_actions import TagActions
+from dispatcher.claude.reply import Answer
+from dispatcher.health.metrics import Metrics
+from dispatcher.memory.cache_dropping import CacheDropper
+from dispatcher.memory.conversation import HistoryEntry
+from dispatcher.memory.day.memory import DayMemory
+from dispatcher.memory.typed import tags
+from dispatcher.prompt.assemble import PromptRequest, assemble
+from dispatcher.prompt.context import Context
+from dispatcher.queue.cancellation import Run, RunCancelled
+from dispatcher.queue.tasks import Begun, Finished, TaskQueue
+from dispatcher.releases.served import ServedRelease
+from shared.config.settings import Settings
+from shared.errors import HmemError
+from shared.turns.records import Task, Tombstone
+
+log = structlog.get_logger()
+
+#: How long a task waits for a release that has just been switched to, or for the day's memory after a start.
+FRESH_SECONDS = 5.0
+#: A lookup is given up this long after its deadline even if a disk hangs.
+LOOKUP_SLACK_SECONDS = 1.0
+
+
+class MessageContexts:
+    """What memory adds to each message; one per dispatcher."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        day: DayMemory,
+        served: ServedRelease,
+        cache_dropper: CacheDropper,
+        metrics: Metrics,
+    ) -> None:
+        self._settings, self._day, self._served = settings, day, served
+        self._cache_dropper, self._metrics = cache_dropper, metrics
+
+    def tombstones(self, task: Task) -> list[Tombstone]:
+        """The chat's tombstones; none where they cannot be read, and then no memory is injected either."""
+        try:
+            return self._day.forgotten.of(task.chat_id)
+        except HmemError as error:
+            log.error("the tombstones cannot be read", reason=str(error))
+            return []
+
+    async def of(self, task: Task, history: list[HistoryEntry] | None, session: str | None) -> Context:
+        """What to inject; nothing if memory is missing, broken or too slow. Without a session to resume, the history comes as text."""
+        request = PromptRequest(task.chat_id, task.message, history, session)
+        if self._settings.memory_tokens <= 0:  # nothing is looked up: no thread is needed
+            return self._assemble(request)
+        if self._cache_dropper.due:
+            await _for_a_while(self._cache_dropper.drop_if_due)
+        if self._served.moved() and not self._served.refreshing:
+            await _for_a_while(self._served.refresh)  # else the release that is open must do
+        if self._day.wanted and not self._day.opened:
+            await _for_a_while(self._day.open)  # the first question after a start
+        try:
+            async with asyncio.timeout(2 * self._settings.memory_deadline_ms / 1000 + LOOKUP_SLACK_SECONDS):
+                return await asyncio.to_thread(self._assemble, request)
+        except TimeoutError:
+            reason = "memory did not answer in time"
+        except Exception as error:  # noqa: BLE001 - no memory is not no service
+            reason = f"memory failed: {error!r}"
+        log.error("answering without memory", reason=reason)
+        return Context("", degraded=[reason])
+
+    def _assemble(self, request: PromptRequest) -> Context:
+        with self._served.reading() as release:
+            context = assemble(request, self._settings, release, self._day, self._served.no_release_reason)
+        self._metrics.context(context)
+        log.info(
+            "memory injected",
+            release=context.release_run,
+            tokens=context.tokens,
+            hits=len(context.used),
+            nothing_why=context.no_recall_reason,
+            degraded=context.degraded or None,
+            ms=round(context.ms, 1),
+        )
+        return context
+
+
+class _Answered(NamedTuple):
+    """An answer, the session to go on with ("" for none), and what was injected."""
+
+    answer: Answer
+    session: str
+    context: Context
+
+
+class ConversationAnswerer:
+    """One per dispatcher. `replays`: no session is resumed, the conversation so far comes as text."""
+
+    def __init__(
+        self,
+        queue: TaskQueue,
+        claude: ClaudeCaller,
+        contexts: MessageContexts,
+        tag_actions: TagActions,
+        results: ResultBuilder,
+        *,
+        replays: bool,
+    ) -> None:
+        self._queue, self._claude, self._contexts = queue, claude, contexts
+        self._tags, self._results, self._replays = tag_actions, results, replays
+
+    async def answer(self, task: Task, started: float, begun: Begun, run: Run) -> Finished:
+        """What the task leaves behind; cancelled if its end is asked for while Claude is asked."""
+        code = tags.new_code()
+        try:
+            asked = self._ask(task, begun, code, said_at(task, started))
+            answer, session, context = await run.while_wanted(asked)
+        except RunCancelled:
+            if run.given_up:
+                log.warning(
+                    "the bot no longer waits for this answer: it was cancelled there, or took longer than the bot waits",
+                    seconds=round(time.monotonic() - run.began),
+                )
+            return self._results.cancelled(task, started, begun)
+        except OSError as error:  # a full disk, a directory that cannot be made
+            answer = Answer("", error=f"a file could not be written ({error.strerror})")
+            session, context = begun.session if begun.resume else "", Context("")
+        if self._replays:  # the id only marks the conversation, so that /new is seen
+            session = begun.session
+        finished = self._results.answered(task, started, answer, begun, session)
+        return await self._tags.apply(replace(finished, why=why_record(context)), answer, code)
+
+    async def _ask(self, task: Task, begun: Begun, code: str, at: float) -> _Answered:
+        """A session that is lost is replaced once by a fresh one."""
+        session, resume = begun.session, begun.resume and not self._replays
+        context = await self._contexts.of(task, None if resume else begun.history, session if resume else None)
+        used = str(uuid4()) if self._replays else session
+        answer = await self._claude.ask(task, at, context, used, code, resume=resume)
+        if answer.session_lost and resume:
+            log.warning("the session cannot be resumed, trying a fresh one", reason=answer.error)
+            fresh = str(uuid4())
+            history = await keep_trying(lambda: self._queue.recent(task, self._contexts.tombstones(task)))
+            context = await self._contexts.of(task, history, None)
+            answer = await self._claude.ask(task, at, context, fresh, code, resume=False)
+            return _Answered(answer, fresh if answer.error is None else session, context)
+        exists = resume or answer.error is None
+        return _Answered(answer, session if exists else "", context)
+
+
+async def _for_a_while(call: Callable[[], None]) -> None:
+    """Wait for it, but not for long: then it goes on by itself."""
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(FRESH_SECONDS):
+            await asyncio.to_thread(call)

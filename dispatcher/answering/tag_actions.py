@@ -1,0 +1,79 @@
+"""The tags of an answer: acted on, taken out of what is sent and stored, and what came of them added to the answer."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import replace
+
+import structlog
+
+from dispatcher.answering.outcome import ResultBuilder
+from dispatcher.answering.retry import keep_trying
+from dispatcher.claude.reply import Answer
+from dispatcher.memory.day.memory import DayMemory
+from dispatcher.memory.typed import tags
+from dispatcher.memory.typed.actions import later_tags
+from dispatcher.queue.rights import Rights
+from dispatcher.queue.tasks import Finished, TaskQueue
+from shared.config.settings import Settings
+from shared.turns.records import Task
+
+log = structlog.get_logger()
+
+NOTED = "Noted."
+FORGETTING = "have something forgotten"
+LATER = "My notebook does not answer just now; I shall see to it as soon as it does."
+
+
+class TagActions:
+    """One per dispatcher. `enabled`: whether anything is remembered here at all."""
+
+    def __init__(
+        self, settings: Settings, queue: TaskQueue, day: DayMemory, rights: Rights, results: ResultBuilder
+    ) -> None:
+        self._queue, self._day, self._rights, self._results = queue, day, rights, results
+        self.enabled = day.wanted and settings.memory_tokens > 0
+
+    async def apply(self, finished: Finished, answer: Answer, code: str) -> Finished:
+        """The same with the tags of the answer acted on. Never fails: tags that cannot be acted on now are kept for later."""
+        if answer.error is not None or not self.enabled:
+            return finished
+        parsed = tags.parse(answer.text, code)
+        if parsed.strange:
+            log.warning("tags without the code of their request are left as text", count=parsed.strange)
+        if not parsed.tags:
+            return finished
+        task, said_at = finished.task, finished.turns[-1].timestamp
+        allowed, refusal = self._allowed(task, parsed.tags)
+        notes, later, forgotten = list[str](), b"", list[str]()
+        try:
+            if any(tag.kind is tags.TagKind.FORGET for tag in allowed):
+                await store_waiting(self._queue, self._day, task)
+            acted = await asyncio.to_thread(self._day.requests.act, task, finished.session, allowed, said_at)
+            notes, forgotten = acted.said, acted.forgotten
+        except Exception as error:  # noqa: BLE001 - the answer must go out; consolidation acts on what is kept
+            log.error("tags are kept for later", reason=str(error))
+            later = later_tags(task, finished.session, allowed, said_at)
+            if any(tag.kind in (tags.TagKind.DONE, tags.TagKind.FORGET) for tag in allowed):
+                notes = [LATER]
+        notes += filter(None, [refusal])
+        self._day.crash_point("answering:acted")
+        text = parsed.text if parsed.text.strip() else NOTED
+        noted_already = notes and not parsed.text.strip() and notes[0].startswith("Noted;")  # once is enough
+        output = "\n\n".join(notes if noted_already else [text, *notes])
+        turns = [replace(turn, content=text) if turn.role == "asst" else turn for turn in finished.turns]
+        result = self._results.sign(task.task_id, output, finished.result.usage)
+        return replace(finished, result=result, turns=turns, tags=later, forget=bool(forgotten))
+
+    def _allowed(self, task: Task, given: Sequence[tags.Tag]) -> tuple[list[tags.Tag], str]:
+        """The tags that may be acted on for who asked, and why the others may not."""
+        refusal = self._rights.refusal(FORGETTING, task.chat_id, task.user_id)
+        allowed = [tag for tag in given if not (refusal and tag.kind is tags.TagKind.FORGET)]
+        return allowed, refusal if len(allowed) < len(given) else ""
+
+
+async def store_waiting(queue: TaskQueue, day: DayMemory, task: Task) -> None:
+    """Bring what was said a moment ago into the store: what is forgotten is looked for there, and one of these may say it again."""
+    waiting = await keep_trying(lambda: queue.waiting(task))
+    await asyncio.to_thread(day.upkeep.store_turns, waiting)

@@ -1,0 +1,140 @@
+"""What the day adds to a prompt, read within a deadline: facts, memories near the message, earlier sessions, and the turns to search."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import TimeoutError as FutureTimeout
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+from zoneinfo import ZoneInfo
+
+import structlog
+
+from dispatcher.memory.tombstones import hidden_by
+from shared.errors import HmemError
+from shared.search.types import HiddenTurns
+from shared.text.format import CHARACTERS_PER_TOKEN
+
+if TYPE_CHECKING:
+    from dispatcher.memory.day.stores import DayStores
+    from dispatcher.memory.store.summaries import SessionSummary
+    from dispatcher.memory.today import DayTurns
+    from dispatcher.memory.typed.memories import Remembering
+    from shared.search.day_items import DayItems
+    from shared.turns.records import Tombstone
+
+log = structlog.get_logger()
+
+#: Memories that are shown because they bear on the message, besides those that every prompt of the chat has.
+RELEVANT = 5
+#: For how long the summary of a session is told as the conversation so far.
+EARLIER_SECONDS = 86_400.0
+
+
+@dataclass(frozen=True)
+class ContextRequest:
+    """What a prompt wants of the day for one message.
+
+    `session` is the one that is resumed; of the facts `budget` tokens are read, of which at least `facts_room` characters are shown;
+    `count_access`: memories that are shown count as accessed.
+    """
+
+    chat_id: str
+    message: str
+    session: str | None
+    budget: int
+    facts_room: int
+    deadline_seconds: float
+    count_access: bool = True
+
+
+@dataclass(frozen=True)
+class DayContext:
+    """What the day adds to a prompt; all empty where the day has nothing or cannot be asked."""
+
+    facts: str = ""
+    earlier: str = ""  # the summaries of this chat's sessions that were ended within a day
+    relevant: str = ""
+    items: DayItems | None = None
+    tombstones: tuple[Tombstone, ...] = ()  # the chat's
+    known: frozenset[str] = frozenset()  # turns that the model has before it already
+    family: str | None = None  # the model of the day's vectors
+    degraded: list[str] = field(default_factory=list)
+    unproven: str | None = None  # why nothing at all may be recalled: the tombstones cannot be read
+
+    @property
+    def hidden(self) -> HiddenTurns:
+        return HiddenTurns(*hidden_by(self.tombstones))
+
+
+def in_time(
+    pool: ThreadPoolExecutor, read: Callable[[], DayContext], empty: DayContext, deadline_seconds: float
+) -> DayContext:
+    """What `read` gives in a thread of the pool, so that a slow store costs no more than the deadline; else `empty` and the reason. Never raises."""
+    reading = pool.submit(read)
+    try:
+        return reading.result(timeout=deadline_seconds)
+    except FutureTimeout:
+        reading.cancel()
+        reason = f"no memory of the day: it did not answer within {1000 * deadline_seconds:.0f} ms"
+    except HmemError as error:
+        reason = f"no memory of the day: {error}"
+    except Exception as error:  # noqa: BLE001 - no memory is not no service
+        reason = f"no memory of the day: {error!r}"
+    return replace(empty, degraded=[reason])
+
+
+class ContextReader:
+    """StoreUnavailable where the store cannot be reached. `counting` takes the writes that no prompt waits for."""
+
+    def __init__(
+        self,
+        stores: DayStores,
+        remembering: Remembering,
+        day_turns: DayTurns,
+        zone: ZoneInfo,
+        counting: ThreadPoolExecutor,
+    ) -> None:
+        self._stores, self._remembering, self._day_turns = stores, remembering, day_turns
+        self._zone, self._counting = zone, counting
+
+    def read(self, request: ContextRequest, empty: DayContext) -> DayContext:
+        """`empty` with what the day adds."""
+        at = self._stores.turns.revisions(request.chat_id)
+        facts, relevant = self._memories(request, at.memories)
+        today = self._day_turns.today(request.chat_id, at)
+        known = today.sessions.get(request.session, frozenset()) if request.session else frozenset()
+        earlier = _earlier(today.ended, time.time() - EARLIER_SECONDS)
+        return replace(empty, facts=facts, earlier=earlier, relevant=relevant, items=today.items, known=known)
+
+    def _memories(self, request: ContextRequest, revision: str) -> tuple[str, str]:
+        """(facts of every prompt of the chat, memories that bear on this message)."""
+        from dispatcher.memory.typed.text import first_lines, prompt_order, prompt_text, relevant_text, shown
+
+        chat_id, now, room = request.chat_id, time.time(), request.facts_room
+        held = self._remembering.held(chat_id, revision)
+        facts = first_lines(prompt_text(held.memories, now, self._zone), request.budget * CHARACTERS_PER_TOKEN)
+        if len(facts) <= room:  # every one of them is shown anyway
+            return facts, ""
+        always = [memory for some in prompt_order(held.memories).values() for memory in some]
+        there = shown(always, facts, room, now, self._zone)
+        near = self._remembering.relevant(chat_id, request.message, RELEVANT, now=now, beside=there, held=held)
+        found = [memory for memory, _ in near]
+        if found and request.count_access:  # beside the answer: it takes a write to the disk
+            self._counting.submit(self._count, chat_id, [memory.memory_id for memory in found], now)
+        return facts, relevant_text(found, now, self._zone)
+
+    def _count(self, chat_id: str, ids: Sequence[int], now: float) -> None:
+        """Note that memories were shown."""
+        try:
+            self._stores.memories.touch(chat_id, ids, now)
+        except HmemError as error:
+            log.warning("that memories were shown is not counted", memories=len(ids), reason=str(error))
+
+
+def _earlier(ended: Sequence[SessionSummary], since: float) -> str:
+    """Summaries of sessions that ended since then, in the order of time."""
+    recent = [summary for summary in ended if summary.ended_at >= since]
+    return "\n".join(summary.text for summary in sorted(recent, key=lambda summary: summary.ended_at))

@@ -1,0 +1,42 @@
+"""Reading back: the turns of one chat from the release and from the day together, in the order of time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from dispatcher.memory.day.memory import DayMemory
+from dispatcher.memory.tombstones import hidden_by
+from shared.errors import StoreUnavailable
+from shared.search.history import Asked, History, history
+from shared.search.recall import OpenRelease
+
+
+@dataclass(frozen=True)
+class DayAndRelease:
+    """What was said, and whether the day and anybody at all knows the chat; `away`: why the day could not be asked."""
+
+    found: History
+    today: bool
+    known: bool
+    away: StoreUnavailable | None
+
+
+def look_back(day: DayMemory, release: OpenRelease | None, asked: Asked) -> DayAndRelease:
+    """A chat's turns of release and day together, in the order of time; a turn of both in the words of the day, and nothing that is forgotten.
+
+    StorageError if what is forgotten cannot be told; what else `history` raises.
+    """
+    chat_id, away = asked.chat_id, None
+    hidden, before = hidden_by(day.forgotten.of(chat_id))
+    if before is not None:
+        asked = replace(asked, since=before if asked.since is None else max(asked.since, before))
+    of_day: Mapping[str, str | None] = {}
+    try:
+        of_day = day.turns.ids(chat_id) if day.wanted else {}
+    except StoreUnavailable as error:
+        away = error
+    turns = day.turns.back(chat_id, asked.since, asked.until) if of_day else ()
+    found = history(asked, release, turns, of_day, hidden)
+    known = bool(of_day) or (release is not None and chat_id in release.manifest.chunks_per_chat)
+    return DayAndRelease(found, day.wanted and away is None, known, away)

@@ -1,0 +1,210 @@
+"""The way into the memory of the day. One object a dispatcher, command or tool server, cheap until it is used.
+
+It holds the medium store, the day's embedder and the tombstone filter. Everything here may be unavailable: then `degraded` says so, and the
+release alone answers.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import structlog
+
+from dispatcher.memory.day.context import ContextReader, ContextRequest, DayContext, in_time
+from dispatcher.memory.day.requests import MemoryRequests
+from dispatcher.memory.day.stores import DayStores
+from dispatcher.memory.day.upkeep import DayUpkeep
+from dispatcher.memory.embedder import DayEmbedder
+from dispatcher.memory.relevance import says_again
+from dispatcher.memory.tombstones import Forgotten
+from shared.config.settings import Settings
+from shared.errors import HmemError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from dispatcher.memory.session_summary import SummaryWriter
+    from dispatcher.memory.store.actions import Actions
+    from dispatcher.memory.store.memories import Memories
+    from dispatcher.memory.store.summaries import Summaries
+    from dispatcher.memory.store.turns import Turns
+    from dispatcher.memory.today import DayTurns
+    from dispatcher.memory.typed.actions import Acting
+    from dispatcher.memory.typed.memories import Remembering
+    from dispatcher.releases.served import ReadRelease
+    from shared.search.day_items import DayItems
+    from shared.search.recall import DayRecall, OpenRelease
+    from shared.search.types import Query, Recalled
+    from shared.turns.records import Turn
+
+log = structlog.get_logger()
+
+#: A chat id that no chat has: the records refuse it.
+NOBODY = "0"
+#: Turns that are looked at when a memory is forgotten: they may say it again.
+REPETITIONS = 200
+
+
+class DayMemory:
+    """Thread-safe. `read_release` gives the release to read beside the day, `writer` writes session summaries."""
+
+    def __init__(
+        self, settings: Settings, read_release: ReadRelease = nullcontext, writer: SummaryWriter | None = None
+    ) -> None:
+        self.settings = settings
+        self.embedder = DayEmbedder(settings)
+        self.forgotten = Forgotten(settings.hmem_state_dir)
+        self.opened = False  # or tried to
+        self._stores = DayStores(settings)
+        self._read_release, self._writer = read_release, writer
+        self._pool = ThreadPoolExecutor(settings.max_concurrent_tasks, thread_name_prefix="day")
+        self._counting = ThreadPoolExecutor(1, thread_name_prefix="counting")
+
+    @property
+    def wanted(self) -> bool:
+        return (self.settings.medium_url or "").strip().lower() != "none"
+
+    # The tables.
+
+    @property
+    def turns(self) -> Turns:
+        return self._stores.turns
+
+    @property
+    def summaries(self) -> Summaries:
+        return self._stores.summaries
+
+    @property
+    def memories(self) -> Memories:
+        return self._stores.memories
+
+    @property
+    def actions(self) -> Actions:
+        return self._stores.actions
+
+    # What is made of them; `renew` drops it.
+
+    @cached_property
+    def remembering(self) -> Remembering:
+        from dispatcher.memory.typed.memories import Remembering
+
+        return Remembering(self.memories, self.embedder, self.forgotten)
+
+    @cached_property
+    def recall(self) -> DayRecall:
+        from shared.search.recall import DayRecall
+
+        return DayRecall(self.settings)
+
+    @cached_property
+    def _day_turns(self) -> DayTurns:
+        from dispatcher.memory.today import DayTurns
+
+        return DayTurns(self.settings, self.embedder, self.turns, self.summaries, self.recall)
+
+    @cached_property
+    def acting(self) -> Acting:
+        from dispatcher.memory.typed.actions import Acting
+        from dispatcher.memory.withholding import TurnTexts
+
+        zone, texts = self.settings.timezone, TurnTexts(self.turns, self._read_release)
+        return Acting(self.memories, self.actions, self.remembering, self.forgotten, zone, self.repeating, texts)
+
+    @cached_property
+    def requests(self) -> MemoryRequests:
+        return MemoryRequests(self._stores, self.remembering, self.acting, self.forgotten, self.settings.timezone)
+
+    @cached_property
+    def upkeep(self) -> DayUpkeep:
+        return DayUpkeep(self._stores, self._day_turns, self.remembering, self.forgotten)
+
+    @cached_property
+    def _reader(self) -> ContextReader:
+        zone = self.settings.timezone
+        return ContextReader(self._stores, self.remembering, self._day_turns, zone, self._counting)
+
+    # Its life.
+
+    def open(self) -> None:
+        """Load and connect what `context` needs, which is given a few hundred milliseconds only. Slow, and raises nothing."""
+        self.embedder.open()
+        try:
+            self.remembering.held(NOBODY)
+            self.items(NOBODY)
+        except HmemError as error:
+            log.warning("the medium store is unavailable", reason=str(error))
+        finally:
+            self.opened = True
+
+    def close(self) -> None:
+        self._pool.shutdown(wait=False, cancel_futures=True)
+        self._counting.shutdown(wait=True)  # what was shown is counted; the store's own time limits bound the wait
+        if "recall" in self.__dict__:
+            self.recall.close()
+        self._stores.disconnect()
+        self.embedder.close()
+
+    def renew(self) -> None:
+        """Keep nothing of what was read or asked so far. Who is using it ends on what it began with."""
+        for name in ("remembering", "recall", "_day_turns", "acting", "requests", "upkeep", "_reader"):
+            self.__dict__.pop(name, None)  # what is made of another comes after it
+        self.embedder.renew()
+        self._stores.disconnect()
+
+    # What a prompt and a search take.
+
+    def context(self, request: ContextRequest) -> DayContext:
+        """What the day adds to a prompt, within the request's deadline."""
+        try:
+            tombstones = tuple(self.forgotten.of(request.chat_id))
+        except HmemError as error:
+            return DayContext(unproven=str(error))
+        empty = DayContext(tombstones=tombstones, family=self.embedder.family)
+        if not self.wanted:
+            return empty
+        return in_time(self._pool, lambda: self._reader.read(request, empty), empty, request.deadline_seconds)
+
+    def items(self, chat_id: str) -> DayItems | None:
+        """The chat's turns of the day, and summaries that became searchable; the same object until something changes."""
+        return self._day_turns.today(chat_id).items
+
+    def search(self, release: OpenRelease | None, query: Query) -> Recalled:
+        """Hits of the release, if there is one, and of the query's day."""
+        from shared.search.types import Recalled
+
+        if release is None and not query.day:
+            return Recalled()
+        embed_query = None if self.settings.without_vectors else self.embedder.query
+        return (release or self.recall).recall(query, embed_query)
+
+    def repeating(self, chat_id: str, text: str) -> list[str]:
+        """Turns of release and day that say what a memory says, as far as they are found by it."""
+        from shared.search.types import Query
+
+        query = Query(chat_id, text, REPETITIONS, day=self.items(chat_id))
+        with self._read_release() as release:
+            hits = self.search(release, query).hits
+        again = [hit for hit in hits if any(says_again(text, saying) for saying in hit.chunk.sayings)]
+        return [one for hit in again for one in (*hit.chunk.turn_ids, *hit.also)]
+
+    # What consolidation does besides `upkeep`.
+
+    def summarise_session(self, chat_id: str, session: str, turns: Sequence[Turn]) -> None:
+        """Its summary, by the configured writer, into the store."""
+        from dispatcher.memory.session_summary import SummaryWriter
+
+        self.upkeep.summarise_session(chat_id, session, turns, self._writer or SummaryWriter(self.settings))
+
+    def prune(self, before: float) -> None:
+        """Take out what is from before that time (POSIX seconds) and in the release in use."""
+        self.upkeep.prune(before, self._read_release)
+
+    def crash_point(self, name: str) -> None:
+        """Tests make the process die here, as if the power had gone (HMEM_CRASH_AT)."""
+        if self.settings.hmem_crash_at == name:
+            os.kill(os.getpid(), signal.SIGKILL)

@@ -1,0 +1,83 @@
+"""The one way in which a command or a tool server opens memory: each part when it is first asked for, all of them closed together.
+
+A dispatcher has a ServedRelease instead, which many tasks read while a new release is opened beside it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
+
+from dispatcher.memory.day.memory import DayMemory
+from dispatcher.releases.served import Identity, identity_of
+from shared.config.settings import Settings
+from shared.errors import HmemError, InvalidInput
+from shared.release.manifest import current_release, no_release
+from shared.search.recall import OpenRelease
+
+
+class OpenedMemory:
+    """`day` and the release that `current` leads to, for one reader at a time."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._release: OpenRelease | None = None
+        self._identity: Identity | None = None
+        self.day = DayMemory(settings, self._reading)
+
+    def release(self) -> OpenRelease | None:
+        """The current release, opened anew when `current` has moved; None if there is none. Without its vectors.
+
+        ReleaseRefused or OSError if it cannot be read: then the one that was open stays open.
+        """
+        path = current_release(self._settings.hmem_memory_dir)
+        if path is not None and identity_of(path) != self._identity:
+            identity = identity_of(path)
+            opened = OpenRelease(self._settings, path)
+            self.close_release()
+            self._release, self._identity = opened, identity
+        return self._release
+
+    def required_release(self) -> OpenRelease:
+        """The same; InvalidInput with what to do if there is none."""
+        if (release := self.release()) is None:
+            raise InvalidInput(no_release(self._settings.hmem_memory_dir))
+        return release
+
+    def release_or_reason(self, failed: str) -> tuple[OpenRelease | None, str | None]:
+        """(the current release, else the one before it, else None; why it is not the current one). `failed` leads the reason for one that
+        cannot be read."""
+        try:
+            if current_release(self._settings.hmem_memory_dir) is None:
+                return self._release, no_release(self._settings.hmem_memory_dir)
+            return self.release(), None
+        except (HmemError, OSError) as error:
+            return self._release, f"{failed}: {error}"
+
+    def open_vectors(self) -> None:
+        """The embedder of the day, and the vectors of the release if it is open. Slow."""
+        if self.day.wanted:
+            self.day.embedder.open()
+        if self._release is not None:
+            self._release.open_vectors()
+
+    def _reading(self) -> AbstractContextManager[OpenRelease | None]:
+        """What is open now: whoever only writes needs no release."""
+        return nullcontext(self._release)
+
+    def close_release(self) -> None:
+        """Until it is asked for again."""
+        if self._release is not None:
+            self._release.close()
+        self._release = self._identity = None
+
+    def close(self) -> None:
+        self.close_release()
+        self.day.close()
+
+
+@contextmanager
+def open_memory(settings: Settings) -> Iterator[OpenedMemory]:
+    """The memory of this host for one command, closed at its end. Nothing is opened before it is asked for."""
+    with closing(OpenedMemory(settings)) as memory:
+        yield memory

@@ -1,0 +1,65 @@
+"""The tables of the medium store, connected when the first of them is used."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from shared.config.settings import Settings
+
+if TYPE_CHECKING:
+    from dispatcher.memory.store.actions import Actions
+    from dispatcher.memory.store.memories import Memories
+    from dispatcher.memory.store.summaries import Summaries
+    from dispatcher.memory.store.turns import Turns
+
+
+class DayStores:
+    """One database and its tables. Thread-safe; StoreUnavailable where the store cannot be reached."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+
+    @cached_property
+    def _database(self) -> Any:
+        from dispatcher.memory.store.database import Database
+
+        return Database(self._settings.medium_url, self._settings.hmem_state_dir)
+
+    @cached_property
+    def turns(self) -> Turns:
+        from dispatcher.memory.store.turns import Turns
+
+        return Turns(self._database)
+
+    @cached_property
+    def summaries(self) -> Summaries:
+        from dispatcher.memory.store.summaries import Summaries
+
+        return Summaries(self._database)
+
+    @cached_property
+    def memories(self) -> Memories:
+        from dispatcher.memory.store.memories import Memories
+
+        return Memories(self._database)
+
+    @cached_property
+    def actions(self) -> Actions:
+        from dispatcher.memory.store.actions import Actions
+
+        return Actions(self._database)
+
+    def forget_copies(self, chat_id: str, turn_ids: Collection[str]) -> None:
+        """Take turns that are under a tombstone out of the store, with the summaries that were made of them."""
+        if not turn_ids:
+            return
+        self.turns.remove(chat_id, turn_ids)
+        made_of_them = self.summaries.containing(chat_id, turn_ids)
+        self.summaries.remove(chat_id, [summary.summary_id for summary in made_of_them])
+
+    def disconnect(self) -> None:
+        """Close the connections; the next use opens new ones."""
+        if "_database" in self.__dict__:
+            self._database.close()

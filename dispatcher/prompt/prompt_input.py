@@ -1,0 +1,54 @@
+"""Everything that the memory text of one message is made of, before it is cut to the budget."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from zoneinfo import ZoneInfo
+
+    from dispatcher.memory.conversation import HistoryEntry
+    from shared.search.types import Hit, Recalled
+    from shared.turns.speakers import Speaker
+
+
+@dataclass(frozen=True)
+class PromptInput:
+    """What `compose` fits into `budget` tokens.
+
+    `hits` are those worth injecting, best first (None: all that were recalled), and `no_recall_reason` says why none is, `no_recall_plain` the
+    same for the person in the chat; `decision_reason`: what was decided, and by which evidence; `by_time`: hits are injected because they were
+    said then. `recent` is None where a session carries the conversation; `earlier` sums up sessions that ended a while ago, `relevant` are
+    memories that bear on this message. `summary_at` is ISO 8601 in the zone.
+    """
+
+    recalled: Recalled
+    summary: str = ""
+    _: KW_ONLY
+    budget: int
+    zone: ZoneInfo
+    run: int | None  # of the release
+    hits: Sequence[Hit] | None = None
+    no_recall_reason: str | None = None
+    no_recall_plain: str | None = None
+    decision_reason: str | None = None
+    by_time: bool = False
+    recent: Sequence[HistoryEntry] | None = None
+    facts: str = ""
+    earlier: str = ""
+    relevant: str = ""
+    summary_at: str | None = None
+
+    @property
+    def injected(self) -> list[Hit]:
+        """The hits that are given room, best first."""
+        if self.no_recall_reason:
+            return []
+        return list(self.recalled.hits if self.hits is None else self.hits)
+
+    @property
+    def speakers(self) -> tuple[Speaker, ...]:
+        """Everybody of the chat."""
+        return self.recalled.speakers
