@@ -9,7 +9,7 @@ import pytest
 from tests.chaos.checks.calls import Failure, traced_night
 from tests.chaos.harness.oracle import Shadow, judge
 from tests.chaos.harness.report import prove
-from tests.conftest import World
+from tests.support.world import World
 
 pytestmark = pytest.mark.chaos
 

@@ -9,7 +9,7 @@ import pytest
 
 from tests.chaos.checks.stateful import Broken, Life, life_in
 from tests.chaos.harness.report import Outcome, prove
-from tests.conftest import World
+from tests.support.world import World
 
 pytestmark = pytest.mark.chaos
 

@@ -21,9 +21,10 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from shared.config.settings import Settings, load_settings, setting_names
-from tests.conftest import BINARIES, REPOSITORY, World, wait_for
 from tests.servers.messages_api import MessagesApi
+from tests.support.machine import wait_for
 from tests.support.sandbox import allowed_calls, settings_of
+from tests.support.world import BINARIES, REPOSITORY, World
 
 DEPLOY, SYSTEMD = REPOSITORY / "deploy", REPOSITORY / "systemd"
 UNITS = sorted(path.name for pattern in ("*.service", "*.timer") for path in SYSTEMD.glob(pattern))

@@ -15,7 +15,7 @@ from nightly.pipeline import step_names
 from shared.config.settings import setting_names
 from shared.errors import exit_codes
 from shared.wire.keys import KEYS
-from tests.conftest import REPOSITORY
+from tests.support.world import REPOSITORY
 
 PACKAGES = ("dispatcher", "nightly", "shared")
 README = (REPOSITORY / "README.md").read_text(encoding="utf-8")

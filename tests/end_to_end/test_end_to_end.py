@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
-from tests.conftest import BINARIES, World, wait_for
 from tests.servers.messages_api import MessagesApi
 from tests.servers.telegram_api import TelegramApi, mention
+from tests.support.machine import wait_for
 from tests.support.telegram_bot import Bot, wait_until
+from tests.support.world import BINARIES, World
 
 #: Two people and a group.
 CHATS = (501, 502, -100503)

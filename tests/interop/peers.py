@@ -13,9 +13,10 @@ from typing import Any
 
 import pytest
 
-from tests.conftest import BINARIES, REPOSITORY, SECRET, wait_for
 from tests.servers.messages_api import MessagesApi
 from tests.servers.telegram_api import TOKEN, TelegramApi
+from tests.support.machine import wait_for
+from tests.support.world import BINARIES, REPOSITORY, SECRET
 
 PYTHON = REPOSITORY / ".venv" / "interop" / "bin" / "python"
 CLAUDE = BINARIES / "claude"

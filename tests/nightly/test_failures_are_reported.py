@@ -21,7 +21,7 @@ from nightly.steps import chunk
 from shared.errors import LeaseLost, ReleaseRefused, SettingsError, StepTimeout, StorageError
 from shared.release.retention import write_pin
 from shared.system.command import translate
-from tests.conftest import World
+from tests.support.world import World
 
 
 def test_a_step_that_hangs_ends_the_night_and_the_next_one_goes_on(light: World, tmp_path: Path) -> None:

@@ -24,8 +24,9 @@ from scripts.benchmarks.indexes.plot import PANELS, plot
 from shared.config.settings import INDEXES, load_settings
 from shared.embedding.models import open_embedder
 from shared.errors import InvalidInput
-from tests.conftest import REPOSITORY, World, wait_for
 from tests.servers.redisearch import redis_settings
+from tests.support.machine import wait_for
+from tests.support.world import REPOSITORY, World
 
 #: In the background a shell has its commands ignore SIGINT, which they would inherit.
 COMMAND = """

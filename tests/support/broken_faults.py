@@ -17,9 +17,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
-from tests.conftest import BINARIES, free_port, wait_for
 from tests.servers.ollama_api import OllamaApi
 from tests.support.broken_installation import ANSWER, Installation
+from tests.support.machine import free_port, wait_for
+from tests.support.world import BINARIES
 
 Break = Callable[[Installation], AbstractContextManager[object] | None]
 HOUR = 3600.0

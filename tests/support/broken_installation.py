@@ -18,8 +18,9 @@ from pathlib import Path
 
 from redis import Redis, RedisError
 
-from tests.conftest import BINARIES, REPOSITORY, World, free_port, wait_for
 from tests.servers.messages_api import MessagesApi
+from tests.support.machine import free_port, wait_for
+from tests.support.world import BINARIES, REPOSITORY, World
 
 #: Permissions do not count for root, unless it gives up the right to override them.
 _OVERRIDE = "-dac_override,-dac_read_search"

@@ -16,9 +16,10 @@ from typing import Any, cast
 
 from redis import Redis
 
-from tests.conftest import SECRET, World, wait_for
 from tests.servers.telegram_api import TOKEN, TelegramApi
 from tests.support.forked import ForkedProcess
+from tests.support.machine import wait_for
+from tests.support.world import SECRET, World
 
 CHAT = 9912
 ALLOWED = range(9900, 9960)
@@ -165,3 +166,9 @@ def wait_until(condition: Callable[[], object], what: Callable[[], str], seconds
 
 def keys_of(redis: Redis, pattern: str) -> list[bytes]:
     return sorted(cast(list[bytes], list(redis.scan_iter(match=pattern))))
+
+
+def says(stage: Stage, chat: int, words: str) -> None:
+    """Until the bot's last message in the chat holds these words."""
+    wait_until(lambda: words in "".join(stage.api.texts(chat)[-1:]), lambda: f"{words!r} in {stage.api.texts(chat)}")
+    stage.quiet()

@@ -23,7 +23,8 @@ from tests.chaos.checks.points import Stage
 from tests.chaos.harness.forked import ForkedNight, night
 from tests.chaos.harness.oracle import judge
 from tests.chaos.harness.report import Bench, Outcome, chaos
-from tests.conftest import World, wait_for
+from tests.support.machine import wait_for
+from tests.support.world import World
 
 #: Calls that write, make or name something; those that this machine does not have are passed over.
 CALLS = (

@@ -12,7 +12,7 @@ import subprocess
 from tests.chaos.harness.aftermath import check_end, kept, state_of_use
 from tests.chaos.harness.oracle import Shadow, judge
 from tests.chaos.harness.report import Bench, Outcome, chaos
-from tests.conftest import BINARIES, World
+from tests.support.world import BINARIES, World
 
 #: For faketime: moved clocks, and two that stand still at the same instant.
 CLOCKS = ("+0", "-1d", "+10y", "2026-01-01 00:00:00", "2026-01-01 00:00:00", "-1d", "+0")

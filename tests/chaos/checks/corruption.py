@@ -36,7 +36,7 @@ from tests.chaos.harness.damage import (
     tree_cases,
 )
 from tests.chaos.harness.report import Bench, Outcome, chaos
-from tests.conftest import REPOSITORY, World
+from tests.support.world import REPOSITORY, World
 
 #: The release that is damaged, and the one before it.
 RUN, BEFORE = 2, 1

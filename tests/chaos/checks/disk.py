@@ -20,7 +20,8 @@ from tests.chaos.harness.aftermath import check_end, kept, mended, state_of_use
 from tests.chaos.harness.forked import night, under_way
 from tests.chaos.harness.oracle import Shadow
 from tests.chaos.harness.report import Bench, Outcome, bench, chaos
-from tests.conftest import REPOSITORY, World, wait_for
+from tests.support.machine import wait_for
+from tests.support.world import REPOSITORY, World
 
 #: With fewer rounds nights embed nothing, and the dispatcher is tried on one disk of three.
 FEW_ROUNDS = 5

@@ -20,7 +20,7 @@ from nightly.pipeline import step_names
 from tests.chaos.harness.forked import ForkedNight, night, under_way
 from tests.chaos.harness.oracle import Shadow, judge
 from tests.chaos.harness.report import Bench, Outcome, chaos
-from tests.conftest import World
+from tests.support.world import World
 
 CHATS = ("9912", "-100123", "Team Blue")
 #: Rounds after which the night may finish and all comes to rest.

@@ -21,7 +21,8 @@ from tests.chaos.harness.forked import ForkedNight, night
 from tests.chaos.harness.oracle import Shadow, judge
 from tests.chaos.harness.proxy import Action, Proxy
 from tests.chaos.harness.report import Bench, Outcome, RedisServer, chaos
-from tests.conftest import World, wait_for
+from tests.support.machine import wait_for
+from tests.support.world import World
 
 #: The ways to cut a request; the last costs seconds, since every further request is tried ten times.
 CUTS: tuple[Action, ...] = ("reply", "request", "gone")

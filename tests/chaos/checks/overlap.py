@@ -22,7 +22,8 @@ from tests.chaos.harness.forked import ForkedNight, descendants, night
 from tests.chaos.harness.proxy import Proxy
 from tests.chaos.harness.remote import Remote
 from tests.chaos.harness.report import Bench, Outcome, chaos
-from tests.conftest import World, wait_for
+from tests.support.machine import wait_for
+from tests.support.world import World
 
 LOST = frozenset({LeaseLost.exit_code})
 ONE_OF_TWO = frozenset({0, NightRunning.exit_code})

@@ -28,8 +28,9 @@ from random import Random
 from redis import Redis, RedisError
 
 from tests.chaos.harness.report import Bench, Outcome, chaos
-from tests.conftest import BINARIES, World, wait_for
 from tests.servers.telegram_api import TOKEN, TelegramApi, mention
+from tests.support.machine import wait_for
+from tests.support.world import BINARIES, World
 
 #: Private chats, and a group in which the bot is called by its name.
 CHATS = (*range(101, 113), -1009912)

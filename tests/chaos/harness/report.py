@@ -21,7 +21,8 @@ from typing import Any
 import pytest
 from redis import Redis, RedisError
 
-from tests.conftest import World, free_port, wait_for
+from tests.support.machine import free_port, wait_for
+from tests.support.world import World
 
 #: An installation without vectors: a night takes a fraction of a second.
 LIGHT = {"EMBEDDER": "none", "NIGHT_INDEXES": "none"}

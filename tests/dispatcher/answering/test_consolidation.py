@@ -23,10 +23,11 @@ from dispatcher.memory.store.turns import Turns
 from dispatcher.prompt.assemble import assemble
 from dispatcher.prompt.budget import Context
 from shared.config.settings import Settings
-from tests.conftest import Dispatcher, World, free_port, wait_for
 from tests.servers.ollama_api import OllamaApi
+from tests.support.machine import free_port, wait_for
 from tests.support.stores import PostgreSQL, postgresql_server
 from tests.support.talking import CHAT, Talk, quick_talk
+from tests.support.world import Dispatcher, World
 
 FACTS, SO_FAR, RECALLED = (
     "Facts and goals",

@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 from redis import Redis, RedisError
 
-from tests.conftest import World, free_port, wait_for
-from tests.dispatcher.answering.test_bot_contract import SAY, Bot, script
+from tests.support.day.hcli_bot import SAY, Bot, script
+from tests.support.machine import free_port, wait_for
+from tests.support.world import World
 
 
 class OwnRedis:

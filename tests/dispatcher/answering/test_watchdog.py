@@ -26,8 +26,9 @@ from dispatcher.answering.watchdog import Supervisor
 from dispatcher.answering.worker import Worker
 from dispatcher.queue.cancellation import Run
 from shared.wire.values import open_async_redis
-from tests.conftest import World, free_port, wait_for
-from tests.dispatcher.answering.test_bot_contract import SAY, Bot, script
+from tests.support.day.hcli_bot import SAY, Bot, script
+from tests.support.machine import free_port, wait_for
+from tests.support.world import World
 
 
 @dataclass

@@ -14,8 +14,9 @@ from typing import Any
 import pytest
 
 from dispatcher.claude.memory_tools import READING, MemoryServer, allowed_tools
-from tests.conftest import BINARIES, World, wait_for
 from tests.servers.messages_api import MessagesApi, ToolCall, tool_results
+from tests.support.machine import wait_for
+from tests.support.world import BINARIES, World
 
 CLAUDE = BINARIES / "claude"
 MAY = 1_778_241_900.0  # 2026-05-08 12:05 UTC

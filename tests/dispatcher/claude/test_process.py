@@ -13,7 +13,7 @@ import pytest
 
 from dispatcher.claude import process as claude_process
 from dispatcher.claude.process import Ended, OutputTooLarge, run
-from tests.conftest import wait_for
+from tests.support.machine import wait_for
 
 MEGABYTE = 1 << 20
 Value = TypeVar("Value")

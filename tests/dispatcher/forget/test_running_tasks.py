@@ -16,11 +16,11 @@ from dispatcher.memory.tombstones import Forgotten
 from dispatcher.memory.typed.tags import Tag, TagKind
 from shared.turns.records import Task, Tombstone, Turn, dumps
 from shared.wire import keys
-from tests.conftest import BINARIES, World, wait_for
-from tests.dispatcher.answering.test_bot_contract import Bot
-from tests.dispatcher.queue.test_cancel import slow
 from tests.servers.messages_api import MessagesApi
+from tests.support.day.hcli_bot import Bot, slow
 from tests.support.forgetting_world import CANARIES, CHAT, OTHERS, hmem, result_of
+from tests.support.machine import wait_for
+from tests.support.world import BINARIES, World
 
 
 def forgotten(world: World, *arguments: str) -> dict[str, Any]:

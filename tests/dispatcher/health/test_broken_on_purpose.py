@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import wait_for
 from tests.support.broken_faults import FAULTS, Answer, Fault, Unmakeable
 from tests.support.broken_installation import ANSWER, Installation, Said, after_nights, empty_installation, installation
 from tests.support.broken_on_purpose import PLACE, Outcome, asked, outcome, row
+from tests.support.machine import wait_for
 
 WORDS = re.IGNORECASE | re.DOTALL
 

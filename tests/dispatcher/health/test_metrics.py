@@ -26,7 +26,8 @@ from dispatcher.prompt.budget import TITLES, Context
 from dispatcher.prompt.render import Part
 from shared.config.listening import listen_address
 from shared.errors import SettingsError
-from tests.conftest import REPOSITORY, SECRET, World, free_port
+from tests.support.machine import free_port
+from tests.support.world import REPOSITORY, SECRET, World
 
 CHAT, MESSAGE = "-100987654321", "the alarm code is ALRM5150"
 Sample = dict[tuple[str, ...], float]

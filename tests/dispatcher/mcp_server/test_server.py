@@ -30,8 +30,9 @@ from shared.config.settings import Settings, load_settings
 from shared.errors import InvalidInput
 from shared.turns.records import Task, Tombstone, Turn, dumps
 from shared.wire import keys
-from tests.conftest import World, free_port, wait_for
+from tests.support.machine import free_port, wait_for
 from tests.support.memory_server import Served, command_of, searched, served
+from tests.support.world import World
 
 MAY = 1_778_241_900.0  # 2026-05-08 12:05 UTC
 #: Chats that look like each other, like options, like patterns and like pieces of a query.

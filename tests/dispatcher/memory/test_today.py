@@ -29,7 +29,7 @@ from shared.search.recall import DayRecall, OpenRelease
 from shared.turns.chunking import chunks_of, indexed_text
 from shared.turns.records import Turn
 from shared.vectors.null import NullBackend
-from tests.conftest import World
+from tests.support.world import World
 
 UTC = ZoneInfo("UTC")
 NOON = 1_778_673_600.0  # 13 May 2026

@@ -19,8 +19,8 @@ from dispatcher.prompt.assemble import assemble
 from dispatcher.prompt.budget import Context
 from shared.errors import StorageError
 from shared.turns.records import Tombstone, Turn
-from tests.conftest import REPOSITORY, World
 from tests.support.stores import at_once
+from tests.support.world import REPOSITORY, World
 
 NOW = 1_800_000_000.0
 

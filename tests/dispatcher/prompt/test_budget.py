@@ -32,7 +32,7 @@ from shared.search.lexical import Chunk
 from shared.search.recall import Hit, Recalled
 from shared.text.format import CHARACTERS_PER_TOKEN, day_text
 from shared.text.marks import harmless
-from tests.conftest import World
+from tests.support.world import World
 
 PROPERTY = settings(max_examples=60, deadline=None)
 UTC = ZoneInfo("UTC")

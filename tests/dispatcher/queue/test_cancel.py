@@ -12,9 +12,10 @@ import pytest
 from redis import Redis
 
 from shared.wire import keys
-from tests.conftest import BINARIES, SECRET, World, wait_for
-from tests.dispatcher.answering.test_bot_contract import SAY, Bot, script
 from tests.servers.messages_api import MessagesApi
+from tests.support.day.hcli_bot import SAY, Bot, script, slow
+from tests.support.machine import wait_for
+from tests.support.world import BINARIES, SECRET, World
 
 CLAUDE = BINARIES / "claude"
 
@@ -35,12 +36,6 @@ def gone(pid_file: Path) -> bool:
     """The process whose number it holds has ended; at most it is not reaped yet."""
     status = Path(f"/proc/{pid_file.read_text().strip()}/status")
     return not status.exists() or "State:\tZ" in status.read_text()
-
-
-def slow(world: World) -> str:
-    """Answers at once, but a message with `slow` in it never; its process and a child of it write their numbers."""
-    body = f'case "$MESSAGE" in *slow*) echo $$ > {world.root}/pid; sleep 600 & echo $! > {world.root}/child; wait;; esac; {SAY} ok'
-    return script(world, body)
 
 
 def test_a_running_task_is_ended_with_its_children_and_nothing_else(light: World, bot: Bot) -> None:

@@ -18,8 +18,9 @@ from dispatcher.health.gauges import Reading
 from dispatcher.queue.refused import TooLarge
 from shared.turns.records import dumps
 from shared.wire import keys
-from tests.conftest import SECRET, Dispatcher, World, wait_for
-from tests.dispatcher.answering.test_bot_contract import Bot
+from tests.support.day.hcli_bot import Bot
+from tests.support.machine import wait_for
+from tests.support.world import SECRET, Dispatcher, World
 
 LIMIT = 262_144
 GIANT = 100 << 20

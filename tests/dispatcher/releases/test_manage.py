@@ -23,8 +23,9 @@ from shared.release.retention import read_pin, release_runs
 from shared.search.recall import OpenRelease
 from shared.system.files import locked_dir
 from shared.turns.records import Tombstone
-from tests.conftest import Dispatcher, World, wait_for
-from tests.dispatcher.answering.test_bot_contract import Bot
+from tests.support.day.hcli_bot import Bot
+from tests.support.machine import wait_for
+from tests.support.world import Dispatcher, World
 
 
 @pytest.fixture

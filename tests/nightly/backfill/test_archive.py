@@ -26,8 +26,8 @@ from shared.embedding.probes import PROBE_TEXTS
 from shared.errors import EmbeddingError, InvalidInput, NightRunning, SettingsError
 from shared.release.manifest import Manifest, read_manifest, verify
 from shared.search.recall import OpenRelease, Recalled
-from tests.conftest import World
 from tests.servers.ollama_api import DIGEST, OllamaApi
+from tests.support.world import World
 
 NOMIC, OTHER_DIGEST = "nomic-embed-text", "2" * 64
 

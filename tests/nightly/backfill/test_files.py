@@ -18,8 +18,9 @@ from nightly.night.folder import night_lock
 from nightly.night.progress import Reporter
 from shared.errors import InvalidInput
 from shared.turns.records import Tombstone, Turn
-from tests.conftest import BINARIES, World, wait_for
-from tests.nightly.imports.test_formats import ANN, BOT, EXCHANGE, LOG, NOON, bare, bot_chat, chunk_file, message
+from tests.support.machine import wait_for
+from tests.support.night.old_history import ANN, BOT, EXCHANGE, LOG, NOON, bare, bot_chat, chunk_file, message
+from tests.support.world import BINARIES, World
 
 LINES = b"\n".join(
     [bare("j1", "Привет из прошлого"), bare("j1", "and the answer 🦉", role="asst"), b"broken", bare("j2", "more")]

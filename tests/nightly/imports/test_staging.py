@@ -16,7 +16,7 @@ from nightly.imports.matching import NEAR_SECONDS, letters
 from nightly.imports.sieve import Sieve, Verdict
 from nightly.imports.staging import StagedUnreadable, imports_dir, read_staged, sift_by_unit, stage, staged_files
 from shared.turns.records import Tombstone, Turn
-from tests.conftest import World
+from tests.support.world import World
 
 NOON = 1_770_638_400.0
 

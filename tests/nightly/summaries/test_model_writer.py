@@ -19,9 +19,10 @@ from shared.ranking.extractive_summary import summarise as extract
 from shared.release.manifest import read_manifest, summary_file, verify
 from shared.system.files import sha256_file
 from shared.turns.records import Tombstone, Turn
-from tests.conftest import World, free_port
 from tests.servers.ollama_api import DIGEST, OllamaApi
-from tests.shared.ranking.test_extractive_summary import chunk
+from tests.support.machine import free_port
+from tests.support.samples import chunk
+from tests.support.world import World
 
 NOTES = "2026-11-20 Noor's boiler showed F28.\nThe engineer took 110."
 

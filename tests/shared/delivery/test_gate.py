@@ -10,7 +10,7 @@ from shared.delivery import gate, receiver
 from shared.errors import ReleaseRefused
 from shared.search.lexical import Chunk
 from shared.turns import chunking
-from tests.conftest import World
+from tests.support.world import World
 
 FINDS, MISSES = True, False
 

@@ -27,7 +27,7 @@ from shared.embedding.probes import PROBE_TEXTS, prove
 from shared.errors import EmbeddingError, SettingsError
 from shared.search.recall import OpenRelease
 from shared.system.files import sha256_file
-from tests.conftest import REPOSITORY, World
+from tests.support.world import REPOSITORY, World
 
 NAME = "sentence-transformers/paraphrase-multilingual-MiniLM-L12-v2"
 MULTILINGUAL = known_model(NAME)

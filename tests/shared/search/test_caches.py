@@ -29,7 +29,7 @@ from shared.search.chat_items import FEW_TEXTS, Tokeniser
 from shared.search.lexical import Chunk, LexicalIndex, build
 from shared.turns.records import Turn, loads_object
 from shared.vectors.searching import Asker
-from tests.conftest import wait_for
+from tests.support.machine import wait_for
 
 NOW = 1.76e9
 #: White space and marks of all kinds, words that FTS5 stems, and Russian ones that are stemmed ahead of it.

@@ -24,7 +24,7 @@ from shared.search.lexical import LexicalIndex
 from shared.search.recall import OpenRelease
 from shared.turns.records import Tombstone
 from shared.wire import keys
-from tests.conftest import World
+from tests.support.world import World
 
 LIGHT = {"EMBEDDER": "none", "NIGHT_INDEXES": "none"}
 ODD = [

@@ -22,7 +22,7 @@ from shared.release.manifest import FORMAT_VERSION, LEXICAL, MANIFEST, parse_man
 from shared.search.recall import OpenRelease
 from shared.text.time_words import read_times
 from shared.turns.records import Tombstone
-from tests.conftest import World
+from tests.support.world import World
 
 UTC = ZoneInfo("UTC")
 NOON = datetime(2026, 5, 13, 12, tzinfo=UTC).timestamp()

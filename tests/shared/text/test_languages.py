@@ -22,7 +22,7 @@ from shared.search.lexical import Chunk, LexicalIndex, build
 from shared.search.recall import OpenRelease
 from shared.text.language import MOST_CHARACTERS, detect
 from shared.text.stemming import stem, stemmed
-from tests.conftest import REPOSITORY, World
+from tests.support.world import REPOSITORY, World
 
 PROPERTY = settings(max_examples=100, deadline=None)
 DAY = 86_400.0

@@ -28,8 +28,8 @@ from shared.vectors.redis.index import RedisBackend, RedisBuilder
 from shared.vectors.redis.server import tag_of
 from shared.vectors.searching import MOST_COMPARED
 from shared.wire import keys
-from tests.conftest import free_port
 from tests.servers.redisearch import RediSearch, redis_settings, remove_indexes
+from tests.support.machine import free_port
 
 DIMENSIONS = 8
 IDENTITY = EmbeddingIdentity("made-up", DIMENSIONS, "", "", "test", "d1")

@@ -31,8 +31,9 @@ from dispatcher.memory.store.tables import HEAD, REVISIONS, VERSION_TABLE, metad
 from dispatcher.memory.store.turns import Turns
 from dispatcher.memory.store.words import indexed_words
 from shared.errors import StoreUnavailable
-from tests.conftest import REPOSITORY, wait_for
+from tests.support.machine import wait_for
 from tests.support.stores import PostgreSQL, Stores
+from tests.support.world import REPOSITORY
 
 EARLIER = REVISIONS[:-1]
 NOW = 1_800_000_000.0

@@ -29,8 +29,9 @@ from dispatcher.memory.store.turns import StoredTurn, Turns
 from dispatcher.memory.store.words import indexed_words, query_words, storable, words_of
 from shared.errors import InvalidInput, SettingsError, StoreUnavailable
 from shared.turns.records import Turn
-from tests.conftest import REPOSITORY, wait_for
+from tests.support.machine import wait_for
 from tests.support.stores import PostgreSQL, Stores, at_once
+from tests.support.world import REPOSITORY
 
 NOW = 1_800_000_000.0
 DAY = 86_400.0
