@@ -169,11 +169,11 @@ def chaos(name: str, description: str) -> Callable[[Callable[[Bench], Outcome]],
 
 
 def load_all() -> dict[str, Check]:
-    """All checks, by name: every module of this package is imported, in order of their names."""
+    """All checks, by name: every module of tests/chaos/checks is imported, in order of their names."""
     for module in sorted(
         path.stem for path in (Path(__file__).parent.parent / "checks").glob("*.py") if not path.stem.startswith("_")
     ):
-        importlib.import_module(f"{__package__}.{module}")
+        importlib.import_module(f"tests.chaos.checks.{module}")
     return CHECKS
 
 
