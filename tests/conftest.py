@@ -24,16 +24,10 @@ if TYPE_CHECKING:
     from tests.support.night.two_hosts import DayHost
     from tests.support.stores import PostgreSQL, Stores
 
+pytest_plugins = ("tests.support.selection",)
+
 #: Children of this process take our stand-in modules from here; commands in `World` have an environment of their own.
 os.environ["PYTHONPATH"] = str(REPOSITORY)
-
-
-def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption(
-        "--interop",
-        metavar="DIR",
-        help="h-cli's files, whose bot and dispatcher are run beside ours (scripts/test --interop DIR)",
-    )
 
 
 @pytest.fixture(scope="session")
@@ -103,11 +97,12 @@ def embedder() -> Iterator[DayEmbedder]:
 
 
 @pytest.fixture(scope="session")
-def server() -> Iterator[PostgreSQL]:
-    """A PostgreSQL server of this test run."""
-    from tests.support.stores import postgresql_server
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PostgreSQL]:
+    """The PostgreSQL server of this test run, which all workers share. Nobody stops it: that needs one of a test's own."""
+    from tests.support.stores import shared_postgresql
 
-    with postgresql_server() as running:
+    own = tmp_path_factory.getbasetemp()
+    with shared_postgresql(own.parent if os.environ.get("PYTEST_XDIST_WORKER") else own) as running:
         yield running
 
 
