@@ -347,7 +347,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         "no dispatcher runs, and ten messages wait", _queued,
-        Doctor("dispatcher", 42, "No dispatcher.*10 messages wait, the first for 10 minutes, and nobody answers", _START),
+        Doctor("dispatcher", 42, "No dispatcher.*10 messages wait, the first for 1[0-9] minutes, and nobody answers", _START),
         Answer(42, "10 messages wait"), UNANSWERED, start="never", patience=1,
     ),
     Fault(
