@@ -94,7 +94,7 @@ def test_thirty_messages_in_three_chats(light: World, messages_api: MessagesApi,
         wait_for(lambda: not light.redis.keys("hcli:session:*"), "three new conversations")
         for chat in CHATS:
             say(telegram, chat, MESSAGES - 1)
-        wait_for(lambda: all(len(answered(telegram, chat)) == MESSAGES for chat in CHATS), "the last answers", 60)
+        wait_for(lambda: all(len(answered(telegram, chat)) == MESSAGES for chat in CHATS), "the last answers")
     finally:
         bot.stop()
 

@@ -291,7 +291,7 @@ class Connection(socketserver.StreamRequestHandler):
         self.api.log.append(command)
         fault = self.api.fault(name)
         if fault == "hang":
-            self.api.over.wait(60)
+            self.api.over.wait(600)
         if fault in ("hang", "drop"):
             return None
         if fault:

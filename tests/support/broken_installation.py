@@ -28,7 +28,7 @@ _OVERRIDE = "-dac_override,-dac_read_search"
 AS_EVERYBODY = ["setpriv", f"--bounding-set={_OVERRIDE}", f"--inh-caps={_OVERRIDE}"] if os.geteuid() == 0 else []
 CHAT, QUESTION, ANSWER = "9912", "What is the boiler code?", "The boiler code is 4711."
 #: Seconds that a question waits for its answer.
-PATIENCE = 30.0
+PATIENCE = 300.0
 #: `hmem` in a process whose clock is ahead: a test may not turn this host's.
 _AHEAD = (
     "import time; real = time.time; time.time = lambda: real() + {ahead}; from dispatcher.cli.main import main; main()"
@@ -100,7 +100,7 @@ class Installation(World):
         """End the dispatcher as systemd does."""
         if self.running is not None and self.running.poll() is None:
             self.running.send_signal(signal.SIGTERM)
-            self.running.wait(60)
+            self.running.wait(600)
 
     def own_program(self) -> Path:
         """A copy of the program, which may be broken; commands and dispatcher run from it."""
@@ -116,7 +116,7 @@ class Installation(World):
             if process.poll() is None:
                 process.send_signal(signal.SIGCONT)
                 process.kill()
-            process.wait(30)
+            process.wait(600)
 
 
 @contextmanager

@@ -51,7 +51,7 @@ def guarded_redis(folder: Path, *more: str) -> Iterator[Guarded]:
             wait_for(lambda: health(port) == "PONG", "redis-server")
             yield guarded
         finally:
-            server.terminate()
+            server.kill()  # nothing is to be written any more
 
 
 def health(port: int) -> str:

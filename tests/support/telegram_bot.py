@@ -108,7 +108,7 @@ class Stage:
 
     def pop(self) -> dict[str, Any]:
         """Take the next task as h-cli's dispatcher does."""
-        popped: Any = self.redis.blpop(["hcli:tasks"], timeout=20)
+        popped: Any = self.redis.blpop(["hcli:tasks"], timeout=300)
         assert popped, "no task came"
         task: dict[str, Any] = json.loads(popped[1])
         return task
@@ -156,12 +156,9 @@ def staged(url: str, root: Path) -> Iterator[Stage]:
             redis.close()
 
 
-def wait_until(condition: Callable[[], object], what: Callable[[], str], seconds: float = 20.0) -> None:
+def wait_until(condition: Callable[[], object], what: Callable[[], str], seconds: float = 60.0) -> None:
     """As wait_for, with a text that is made when the time is up."""
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, f"waited for {what()}"
-        time.sleep(0.02)
+    wait_for(condition, what, seconds)
 
 
 def keys_of(redis: Redis, pattern: str) -> list[bytes]:

@@ -68,7 +68,7 @@ class Installation(World):
             yield process
         finally:
             process.terminate()
-            process.wait(60)
+            process.wait(600)
 
     @contextmanager
     def dispatcher(self) -> Iterator[subprocess.Popen[bytes]]:
@@ -82,7 +82,7 @@ class Installation(World):
         """A command as the owner types it under sudo."""
         variables = self.plain(HMEM_CREDENTIALS=str(self.secrets(part)), HOME=str(self.root / "roots-home"))
         done = subprocess.run(
-            command(0, (0,), *words), env=variables, cwd=REPOSITORY, capture_output=True, text=True, check=False, timeout=180
+            command(0, (0,), *words), env=variables, cwd=REPOSITORY, capture_output=True, text=True, check=False, timeout=600
         )  # fmt: skip
         assert not check or done.returncode == 0, done.stdout + done.stderr
         return done

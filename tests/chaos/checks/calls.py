@@ -93,7 +93,7 @@ def traced_night(world: World, failure: Failure | None = None) -> Traced:
             code = traced.wait(LONGEST_NIGHT_SECONDS)
         if code is None:
             traced.kill()
-        tracer.wait(60)
+        tracer.wait(600)
     done = Traced(code, traced.output(), read_trace(trace))
     traced.close()
     return done

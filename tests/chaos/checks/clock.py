@@ -46,7 +46,7 @@ def night_at(world: World, clock: str) -> tuple[int, str]:
     variables = world.variables(FAKETIME_DONT_FAKE_MONOTONIC="1", PYTHONPATH=str(sleeping.parent))
     done = subprocess.run(
         ["faketime", "-f", clock, str(BINARIES / "hmem-night"), "run"],
-        env=variables, capture_output=True, text=True, timeout=180, check=False,
+        env=variables, capture_output=True, text=True, timeout=600, check=False,
     )  # fmt: skip
     return done.returncode, done.stdout + done.stderr
 

@@ -174,7 +174,7 @@ def _dispatchers_disk(given: Bench, outcome: Outcome) -> None:
 
 def _ask(world: World, shadow: Shadow, task_id: str, chat: str, outcome: Outcome, what: str) -> None:
     world.enqueue(task_id, "What is the boiler code?", chat_id=chat)
-    wait_for(lambda: world.redis.exists(f"hcli:results:{task_id}"), f"{what}: an answer", 60)
+    wait_for(lambda: world.redis.exists(f"hcli:results:{task_id}"), f"{what}: an answer")
     answer = json.loads(world.redis.get(f"hcli:results:{task_id}") or b"{}")["output"]
     for role in ("user", "asst"):
         value = world.redis.get(key := f"hcli:memory:{task_id}:{role}")

@@ -70,7 +70,7 @@ class Writer(threading.Thread):
         """Returns when nothing is being written."""
         self._idle.clear()
         self._talking.clear()
-        self._idle.wait(30)
+        self._idle.wait(600)
 
     def go_on(self) -> None:
         self._talking.set()

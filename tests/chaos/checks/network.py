@@ -134,7 +134,7 @@ def _left_by_a_dead_worker(world: World, task_id: str, number: int) -> None:
 def _answered(world: World, shadow: Shadow, task_id: str, number: int, outcome: Outcome, what: str) -> None:
     """The task is answered once: result, both turns, two lines of history, one in the counters."""
     outcome.faults += 1
-    wait_for(lambda: world.redis.exists(keys.result(task_id)) and not _in_flight(world), f"{what}: an answer", 60)
+    wait_for(lambda: world.redis.exists(keys.result(task_id)) and not _in_flight(world), f"{what}: an answer")
     for role in ("user", "asst"):
         key = keys.turn(task_id, role)
         value = cast("bytes | None", world.redis.get(key))
@@ -155,7 +155,7 @@ def _answered(world: World, shadow: Shadow, task_id: str, number: int, outcome: 
 
 def _buried(world: World, count: int, outcome: Outcome, what: str) -> None:
     outcome.faults += 1
-    wait_for(lambda: not _in_flight(world) and not world.redis.llen(keys.TASKS), f"{what}: nothing left in flight", 60)
+    wait_for(lambda: not _in_flight(world) and not world.redis.llen(keys.TASKS), f"{what}: nothing left in flight")
     dead = world.redis.llen(keys.DEAD)
     if dead != count:
         outcome.found("lost" if dead < count else "doubled", f"{what}: {dead} dead letters instead of {count}")
@@ -204,10 +204,10 @@ def restarted(bench: Bench) -> Outcome:
             what = f"Redis gone for {away:g} s in an export"
             proxy.arm(b"\r\nMGET\r\n", chance.randint(1, batches), "hold")
             forked = ForkedNight(world, {"REDIS_URL": proxy.url})
-            if not proxy.held.wait(60):
+            if not proxy.held.wait(600):
                 raise AssertionError(f"the export was not reached:\n{forked.output()}")
             _restart(bench.servers["restart"], proxy, forked, away)
-            code = forked.wait(180)
+            code = forked.wait(600)
             check_end(outcome, what, code, forked.output())
             forked.close()
             proxy.disarm()

@@ -54,7 +54,7 @@ def _stopped(proxy: Proxy, world: World, mark: bytes, nth: int = 1, **variables:
     """A night stopped (SIGSTOP) just before its nth request with this mark; it goes on after the block."""
     proxy.arm(mark, nth, "hold")
     stale = ForkedNight(world, {"REDIS_URL": proxy.url, **variables})
-    if not proxy.held.wait(60):
+    if not proxy.held.wait(600):
         raise AssertionError(f"no night came to request {nth} with {mark!r}:\n{stale.output()}")
     os.kill(stale.pid, signal.SIGSTOP)
     yield stale

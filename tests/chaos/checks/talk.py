@@ -80,7 +80,7 @@ class Process:
     def kill(self) -> None:
         if self._process:
             self._process.kill()
-            self._process.wait(60)
+            self._process.wait(600)
             self._process = None
 
     def stop(self) -> int:
@@ -88,7 +88,7 @@ class Process:
         if self._process is None:
             return 0
         self._process.terminate()
-        code = self._process.wait(60)
+        code = self._process.wait(600)
         self._process = None
         self._log.close()
         return code

@@ -90,7 +90,7 @@ class RedisServer:
         """End it (with `kill` by SIGKILL, as a crash would) and wait until it is gone."""
         if self.process is not None:
             self.process.kill() if kill else self.process.terminate()
-            self.process.wait(timeout=60)
+            self.process.wait(timeout=600)
             self.process = None
 
 

@@ -323,7 +323,7 @@ def test_a_stop_is_graceful_in_the_middle_of_a_round(talk: Talk) -> None:
             world, f"t{number}", f"the heron of day {number} came to the pond and stood there", chat_id=f"c{number % 8}"
         )
     dispatcher = world.start_dispatcher()
-    wait_for(lambda: any(stored(world, f"c{number}") for number in range(8)), "the first chat to be stored", 60)
+    wait_for(lambda: any(stored(world, f"c{number}") for number in range(8)), "the first chat to be stored")
     began = time.monotonic()
     sound(dispatcher)
     assert time.monotonic() - began < 20

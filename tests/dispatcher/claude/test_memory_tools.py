@@ -69,7 +69,7 @@ def claude(world: World, model: Model, *arguments: str) -> dict[str, Any]:
         }
         done = subprocess.run(
             [str(CLAUDE), "-p", "--output-format", "json", *arguments], input="What is the code of the boiler?",
-            env=variables, cwd=folder, capture_output=True, text=True, timeout=100, check=False,
+            env=variables, cwd=folder, capture_output=True, text=True, timeout=600, check=False,
         )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
     answer: dict[str, Any] = json.loads(done.stdout)

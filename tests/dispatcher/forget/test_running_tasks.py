@@ -80,6 +80,7 @@ def test_an_answer_that_comes_after_the_tombstone_is_covered(light: World) -> No
 def test_a_task_that_does_not_end_is_named(light: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("dispatcher.forget.layers.tasks.TasksLayer.wait.__defaults__", (0.1,))
     monkeypatch.setattr("dispatcher.forget.layers.caches.PATIENCE_SECONDS", 0.1)
+    light.environment["PUBLISH_WAIT"] = "0.1"  # that worker takes up no release
     light.redis.sadd("hcli:mem:workers", "w", "dead")
     light.redis.set("hcli:mem:lease:w", "1")
     light.redis.hset("hcli:mem:inflight:w", "w:1", dumps({"task_id": "stuck", "chat_id": CHAT, "message": CANARIES[0]}))

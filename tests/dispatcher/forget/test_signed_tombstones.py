@@ -328,6 +328,6 @@ def answer(world: World, command: list[str], said: str) -> int:
                     break
             except OSError:  # the terminal is closed with the command
                 break
-        code = child.wait(timeout=120)
+        code = child.wait(timeout=600)
     os.close(ours)
     return code

@@ -127,7 +127,7 @@ def test_the_dispatcher_says_it_at_error_level_and_answers(light: World) -> None
         good_night(light.redis, 1)
     finally:
         running.send_signal(signal.SIGTERM)
-        assert running.wait(30) == 0
+        assert running.wait(600) == 0
     lines = [json.loads(line) for line in log.read_text().splitlines() if line.startswith("{")]
     said = [line for line in lines if "kept up" in line["event"]]
     assert {line["level"] for line in said} == {"error"}

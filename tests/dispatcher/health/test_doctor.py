@@ -445,7 +445,7 @@ def denied(host: World, name: str, **more: str) -> tuple[int, Finding]:
     command = [*prefix, str(BINARIES / "hmem"), "doctor", "--json"]
     with sign_of_life(host.redis):
         done = subprocess.run(
-            command, env=host.variables(**more), capture_output=True, text=True, timeout=60, check=False
+            command, env=host.variables(**more), capture_output=True, text=True, timeout=600, check=False
         )
     assert done.stdout, done.stderr
     found = next(f for f in json.loads(done.stdout)["findings"] if f["name"] == name)

@@ -439,7 +439,7 @@ def test_nothing_is_opened_before_it_is_needed(talked: World) -> None:
         assert "4711" in json.dumps(asked(process, call)["result"])
         assert elsewhere.exists()
         process.send_signal(signal.SIGINT)
-        assert process.wait(timeout=30) == 0
+        assert process.wait(timeout=600) == 0
     assert "Traceback" not in (talked.root / "server.log").read_text()
 
 
@@ -476,7 +476,7 @@ def test_no_private_view_of_an_index_stays_behind(world: World) -> None:
             assert [path for path in views.iterdir() if path.is_dir()], "there is one while it runs"
             assert process.stdin
             process.stdin.close() if way is None else process.send_signal(way)
-            assert process.wait(timeout=30) == 0
+            assert process.wait(timeout=600) == 0
         wait_for(lambda: not [path for path in views.iterdir() if path.is_dir()], "the view to go")
 
 

@@ -192,7 +192,7 @@ def test_a_dispatcher_that_was_stopped_past_its_lease_finishes_nothing_twice(lig
     frozen.process.send_signal(signal.SIGSTOP)
     redis.delete(*redis.keys("hcli:mem:lease:*"))  # 30 s later
     second = light.start_dispatcher(CLAUDE_BIN=slow)
-    wait_for(lambda: len(started.read_text().splitlines()) == 2, "the second call", 30)
+    wait_for(lambda: len(started.read_text().splitlines()) == 2, "the second call")
     frozen.process.send_signal(signal.SIGCONT)
     gate.touch()
     output = bot.receive(task)["output"]

@@ -108,7 +108,7 @@ def test_a_giant_is_never_held_by_the_dispatcher_and_loses_nobody(light: World, 
     push(bot.redis, giant, *around)
     if not waiting:
         running = light.start_installed_dispatcher()
-    wait_for(lambda: letters(bot.redis), "the dead letter", 60)
+    wait_for(lambda: letters(bot.redis), "the dead letter")
     for number in range(20):
         assert "stand-in" in bot.receive(f"small-{number}")["output"]
     assert resident(running) < 250 << 20

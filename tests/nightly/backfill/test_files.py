@@ -181,7 +181,7 @@ def test_killed_while_it_stages(light: World) -> None:
         pipe.flush()
         wait_for(lambda: [*(light.night_dir / "imports").glob(".*.tmp")], "the staging to begin")
         process.kill()
-        process.wait(timeout=30)
+        process.wait(timeout=600)
     fifo.unlink()
     assert staged_files(imports_dir(light.settings())) == []
     fifo.write_bytes(bare("s0", "half an import") + b"\n" + bare("s1", "the rest"))
@@ -293,5 +293,5 @@ def test_a_telegram_chat_is_searched_by_its_words(light: World) -> None:
 
 def test_standard_input(light: World) -> None:
     command = [str(BINARIES / "hmem-night"), "backfill", "jsonl", "-", "--json"]
-    done = subprocess.run(command, env=light.variables(), input=LINES, capture_output=True, check=True, timeout=60)
+    done = subprocess.run(command, env=light.variables(), input=LINES, capture_output=True, check=True, timeout=600)
     assert json.loads(done.stdout)["new"] == 3

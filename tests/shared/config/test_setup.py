@@ -25,7 +25,7 @@ def set_up(*arguments: str, place: Path = REPOSITORY) -> subprocess.CompletedPro
     variables = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     return subprocess.run(
         [place / "scripts" / "setup", *arguments],
-        env=variables, cwd="/", capture_output=True, text=True, timeout=200, check=False,
+        env=variables, cwd="/", capture_output=True, text=True, timeout=600, check=False,
     )  # fmt: skip
 
 

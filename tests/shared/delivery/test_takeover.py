@@ -158,7 +158,7 @@ class Attacker:
     def finish(self) -> bytes:
         """Write the rest; the end of the file that was brought."""
         (self.folder / "go-on").touch()
-        self.rsync.communicate(timeout=60)
+        self.rsync.communicate(timeout=600)
         self.brought.seek(-4, os.SEEK_END)
         return self.brought.read()
 

@@ -270,7 +270,7 @@ def run_python(*arguments: str, **environment: str) -> subprocess.CompletedProce
     return subprocess.run(
         [sys.executable, *arguments],
         env={"PATH": "/usr/bin:/bin", **environment},
-        cwd=REPOSITORY, capture_output=True, text=True, timeout=60, check=False,
+        cwd=REPOSITORY, capture_output=True, text=True, timeout=600, check=False,
     )  # fmt: skip
 
 

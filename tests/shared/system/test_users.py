@@ -148,7 +148,7 @@ def test_a_backfill_by_root_reads_the_standard_input_that_only_root_may_open(her
         done = subprocess.run(
             command(0, (0,), str(BINARIES / "hmem-night"), "backfill", "jsonl", "-"), stdin=given, cwd=REPOSITORY,
             env=here.plain(HMEM_CREDENTIALS=str(here.secrets("night")), HOME=str(turns.parent)), capture_output=True, text=True,
-            check=False, timeout=180,
+            check=False, timeout=600,
         )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
     assert "4711" in here.as_root(str(BINARIES / "hmem-night"), "turns", part="night").stdout

@@ -44,7 +44,7 @@ class DayHost:
 
     def ask(self, key: str, *words: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            [*self.ssh(key), self.place, *words], capture_output=True, text=True, timeout=60, check=False
+            [*self.ssh(key), self.place, *words], capture_output=True, text=True, timeout=600, check=False
         )
 
     def settings(self) -> dict[str, Any]:

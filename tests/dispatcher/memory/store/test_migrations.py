@@ -220,7 +220,7 @@ def test_processes_that_migrate_at_once(stores: Stores, engine: Engine, revision
         assert process.stdin is not None
         process.stdin.write("\n")
         process.stdin.flush()
-    ended = [process.communicate(timeout=60) for process in processes]
+    ended = [process.communicate(timeout=600) for process in processes]
     assert [error for _, error in ended] == [""] * 4
     assert {out.split()[0] for out, _ in ended} == {"5" if revision else "0"}
     assert [out.split()[1] for out, _ in ended].count("True") == (
@@ -233,7 +233,7 @@ def test_alembic_is_loaded_only_to_migrate(stores: Stores) -> None:
     """Neither for a new store, nor for one that is as it should be."""
     line = [sys.executable, "-c", OPEN, stores.url, str(stores.folder)]
     for _ in range(2):
-        done = subprocess.run(line, cwd=REPOSITORY, text=True, input="\n", capture_output=True, check=True, timeout=60)
+        done = subprocess.run(line, cwd=REPOSITORY, text=True, input="\n", capture_output=True, check=True, timeout=600)
         assert done.stdout.split() == ["ready", "0", "False"]
 
 
@@ -297,7 +297,7 @@ database.begin().__enter__()
 def test_a_kill_in_mid_migration_leaves_the_store_as_it_was(stores: Stores, engine: Engine) -> None:
     write_as_of(engine, "0001")
     line = [sys.executable, "-c", KILLED, stores.url, str(stores.folder)]
-    done = subprocess.run(line, cwd=REPOSITORY, capture_output=True, check=False, timeout=60)
+    done = subprocess.run(line, cwd=REPOSITORY, capture_output=True, check=False, timeout=600)
     assert done.returncode == -signal.SIGKILL, done.stderr.decode()
 
     def as_it_was() -> bool:
