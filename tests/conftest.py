@@ -1,51 +1,33 @@
-"""Real parts for tests: a redis-server on a free port, a world of directories and settings, the commands themselves."""
+"""Fixtures that tests of several folders use."""
 
 from __future__ import annotations
 
 import os
 import shutil
 import signal
-import socket
 import subprocess
-import sys
-import time
-from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
-from redis import Redis, RedisError
+from redis import Redis
 
-from shared.config.settings import Settings, load_settings
-from shared.turns.records import Tombstone, Turn, dumps
+from shared.config.settings import load_settings
 from tests.support import forked
+from tests.support.machine import answers, free_port, wait_for
+from tests.support.world import REPOSITORY, World
 
 if TYPE_CHECKING:
     from dispatcher.memory.embedder import DayEmbedder
+    from tests.support.night.two_hosts import DayHost
     from tests.support.stores import PostgreSQL, Stores
 
-REPOSITORY = Path(__file__).parent.parent
-BINARIES = Path(sys.executable).parent
-STAND_IN = REPOSITORY / "scripts" / "stand_in_claude.py"
-SECRET = "test-secret-of-this-test-run"
+pytest_plugins = ("tests.support.selection",)
+
 #: Children of this process take our stand-in modules from here; commands in `World` have an environment of their own.
 os.environ["PYTHONPATH"] = str(REPOSITORY)
-
-
-def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption(
-        "--interop",
-        metavar="DIR",
-        help="h-cli's files, whose bot and dispatcher are run beside ours (scripts/test --interop DIR)",
-    )
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 @pytest.fixture(scope="session")
@@ -58,26 +40,10 @@ def redis_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     with subprocess.Popen(command, stdout=subprocess.DEVNULL) as server:
         url = f"redis://127.0.0.1:{port}/0"
         client = Redis.from_url(url)
-        wait_for(lambda: _answers(client), "redis-server to start")
+        wait_for(lambda: answers(client), "redis-server to start")
         client.close()
         yield url
         server.terminate()
-
-
-def _answers(client: Redis) -> bool:
-    try:
-        return bool(client.ping())
-    except RedisError:
-        return False
-
-
-def wait_for(condition: Callable[[], object], what: str, seconds: float = 30.0) -> None:
-    """Until the condition holds; fails the test when the time is up."""
-    deadline = time.monotonic() + seconds
-    while not condition():
-        if time.monotonic() > deadline:
-            pytest.fail(f"waited {seconds:g} s for {what}")
-        time.sleep(0.02)
 
 
 @pytest.fixture
@@ -87,140 +53,6 @@ def redis(redis_url: str) -> Iterator[Redis]:
     client.flushall()
     yield client
     client.close()
-
-
-@dataclass
-class World:
-    """Directories and settings of one installation, and its commands. `light` means: keywords only, no vectors."""
-
-    root: Path
-    redis: Redis
-    url: str
-    environment: dict[str, str] = field(default_factory=dict)
-    dispatchers: list[Dispatcher] = field(default_factory=list)
-
-    @property
-    def memory_dir(self) -> Path:
-        return self.root / "memory"
-
-    @property
-    def night_dir(self) -> Path:
-        return self.root / "night"
-
-    def variables(self, **more: str) -> dict[str, str]:
-        """The whole environment of a command."""
-        return {
-            "PATH": f"{BINARIES}:/usr/local/bin:/usr/bin:/bin",
-            "HOME": str(self.root),
-            "REDIS_URL": self.url,
-            "RESULT_HMAC_KEY": SECRET,
-            "HMEM_MEMORY_DIR": str(self.memory_dir),
-            "HMEM_STATE_DIR": str(self.root / "state"),
-            "HMEM_NIGHT_DIR": str(self.night_dir),
-            "OWNER_KEY_FILE": str(self.root / "owner.key"),
-            "CLAUDE_BIN": str(STAND_IN),
-            **self.environment,
-            **more,
-        }
-
-    def settings(self, **more: Any) -> Settings:
-        values = {
-            name.lower(): value for name, value in self.variables().items() if name.lower() in Settings.model_fields
-        }
-        return load_settings(**{**values, **more})
-
-    def command(self, *arguments: str, check: bool = True, **more: str) -> subprocess.CompletedProcess[str]:
-        """Run hmem or hmem-night to its end, without input; in a forked process (tests/support/forked.py)."""
-        environment = self.variables(**more)
-        if any(name in environment for name in forked.OWN_PROCESS):
-            done = subprocess.run(
-                [str(BINARIES / arguments[0]), *arguments[1:]],
-                env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=180, check=False,
-            )  # fmt: skip
-        else:
-            done = forked.run(list(arguments), 180, environment)
-        if check and done.returncode != 0:
-            pytest.fail(f"{' '.join(arguments)} ended with {done.returncode}:\n{done.stdout}\n{done.stderr}")
-        return done
-
-    def status(self, *arguments: str, check: bool = True, **more: str) -> subprocess.CompletedProcess[str]:
-        """`hmem status` while a dispatcher lives."""
-        with sign_of_life(self.redis):
-            return self.command("hmem", "status", *arguments, check=check, **more)
-
-    def start_dispatcher(self, **more: str) -> Dispatcher:
-        self.dispatchers.append(Dispatcher(self, more))
-        return self.dispatchers[-1]
-
-    def start_installed_dispatcher(self, **more: str) -> Dispatcher:
-        """The installed command in a Python of its own: where it matters what it imports, and how much memory it takes."""
-        self.dispatchers.append(Dispatcher(self, more, installed=True))
-        return self.dispatchers[-1]
-
-    def night(self, *, accept: bool = False, **more: Any) -> list[dict[str, Any]]:
-        """One `hmem-night run`, in this process."""
-        from nightly.night.progress import Reporter
-        from nightly.pipeline import run_nights
-
-        return run_nights(self.settings(**more), Reporter(quiet=True), accept=accept)
-
-    def say(self, task_id: str, content: str, *, chat_id: str = "9912", role: str = "user", **more: Any) -> bytes:
-        """Write a turn key as the dispatcher would; its name."""
-        turn = Turn(task_id, role, chat_id, content, more.pop("timestamp", 1_707_500_000.0), **more)
-        key = f"hcli:memory:{task_id}:{role}".encode()
-        self.redis.set(key, turn.to_json())
-        return key
-
-    def push_tombstone(self, tombstone: Tombstone) -> None:
-        """Announce it as `hmem forget` does: signed with the owner's key of this installation, if it erases."""
-        from shared.system.owner_key import open_signing
-
-        self.night_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self.redis.rpush("hcli:mem:tombstones", open_signing(self.settings()).signed(tombstone).to_json())
-
-    def enqueue(self, task_id: str, message: str, *, chat_id: int | str = 9912, **more: Any) -> bytes:
-        """RPUSH a task as the bot does; its bytes."""
-        raw = dumps({"task_id": task_id, "message": message, "chat_id": chat_id, "user_id": 1, **more})
-        self.redis.rpush("hcli:tasks", raw)
-        return raw
-
-
-@contextmanager
-def sign_of_life(client: Redis) -> Iterator[None]:
-    """Meanwhile there is that of a dispatcher that has nothing to do. (A night would wait for it to take up its release.)"""
-    with suppress(RedisError):
-        client.sadd("hcli:mem:workers", "idle")
-        client.set("hcli:mem:lease:idle", "0")
-    yield
-    with suppress(RedisError):
-        client.delete("hcli:mem:lease:idle")
-        client.srem("hcli:mem:workers", "idle")
-
-
-class Dispatcher:
-    """A running `hmem run`; its log is on `log`."""
-
-    def __init__(self, world: World, more: dict[str, str], *, installed: bool = False) -> None:
-        self.log = world.root / f"dispatcher-{time.monotonic_ns()}.log"
-        self.log.touch()
-        self.process = self._start(world.variables(**more), installed=installed)
-        wait_for(
-            lambda: b"dispatcher started" in self.log.read_bytes() or self.process.poll() is not None, "the dispatcher"
-        )
-        if self.process.poll() is not None:
-            pytest.fail(f"the dispatcher did not start:\n{self.log.read_text()}")
-
-    def _start(self, environment: dict[str, str], *, installed: bool) -> subprocess.Popen[bytes] | forked.ForkedProcess:
-        if not (installed or any(name in environment for name in forked.OWN_PROCESS)):
-            return forked.ForkedProcess(["hmem", "run"], environment, self.log, self.log)
-        with self.log.open("ab") as stream:
-            return subprocess.Popen([str(BINARIES / "hmem"), "run"], env=environment, stdout=stream, stderr=stream)
-
-    def stop(self, number: int = signal.SIGTERM) -> int:
-        """Send the signal (unless it has ended) and wait; its exit code."""
-        if self.process.poll() is None:
-            os.kill(self.process.pid, number)
-        return self.process.wait(timeout=60)
 
 
 @pytest.fixture(autouse=True)
@@ -245,6 +77,15 @@ def light(world: World) -> World:
     return world
 
 
+@pytest.fixture
+def day_host(light: World, tmp_path: Path) -> Iterator[DayHost]:
+    """Another host behind an sshd of this test."""
+    from tests.support.night.two_hosts import serving
+
+    with serving(light, tmp_path / "ssh") as host:
+        yield host
+
+
 @pytest.fixture(scope="module")
 def embedder() -> Iterator[DayEmbedder]:
     """The shipped model, as the day embeds with it."""
@@ -256,11 +97,12 @@ def embedder() -> Iterator[DayEmbedder]:
 
 
 @pytest.fixture(scope="session")
-def server() -> Iterator[PostgreSQL]:
-    """A PostgreSQL server of this test run."""
-    from tests.support.stores import postgresql_server
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PostgreSQL]:
+    """The PostgreSQL server of this test run, which all workers share. Nobody stops it: that needs one of a test's own."""
+    from tests.support.stores import shared_postgresql
 
-    with postgresql_server() as running:
+    own = tmp_path_factory.getbasetemp()
+    with shared_postgresql(own.parent if os.environ.get("PYTEST_XDIST_WORKER") else own) as running:
         yield running
 
 

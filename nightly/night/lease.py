@@ -109,6 +109,8 @@ class Lease:
 
     def give_back(self) -> None:
         self._stop.set()
+        if self._thread.is_alive():
+            self._thread.join()  # its request may be under way, and who gives back closes the connection next
         try:
             self._redis.eval(_RELEASE, 1, keys.NIGHT_OWNER, self.value)
         except redis.RedisError:

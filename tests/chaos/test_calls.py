@@ -1,21 +1,14 @@
-"""A few failing system calls; scripts/chaos --only calls --rounds 2000 lets each one fail, until a clean pass."""
+"""That the tracer fails the call it is given, and no other."""
 
 from __future__ import annotations
-
-from pathlib import Path
 
 import pytest
 
 from tests.chaos.checks.calls import Failure, traced_night
 from tests.chaos.harness.oracle import Shadow, judge
-from tests.chaos.harness.report import prove
-from tests.conftest import World
+from tests.support.world import World
 
 pytestmark = pytest.mark.chaos
-
-
-def test_a_failing_call_ends_the_night_with_a_code_of_ours_and_is_mended(tmp_path: Path) -> None:
-    assert prove("calls", tmp_path, rounds=2).rounds == 2
 
 
 def test_a_call_fails_where_it_should_and_no_further(light: World) -> None:

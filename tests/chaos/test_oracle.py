@@ -17,7 +17,7 @@ from shared.release.manifest import MANIFEST, read_manifest, seal
 from shared.release.parts import part_files
 from tests.chaos.harness.oracle import Shadow, judge
 from tests.chaos.harness.report import LIGHT
-from tests.conftest import World
+from tests.support.world import World
 
 pytestmark = pytest.mark.chaos
 

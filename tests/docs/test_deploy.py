@@ -21,9 +21,10 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from shared.config.settings import Settings, load_settings, setting_names
-from tests.conftest import BINARIES, REPOSITORY, World, wait_for
 from tests.servers.messages_api import MessagesApi
+from tests.support.machine import wait_for
 from tests.support.sandbox import allowed_calls, settings_of
+from tests.support.world import BINARIES, REPOSITORY, World
 
 DEPLOY, SYSTEMD = REPOSITORY / "deploy", REPOSITORY / "systemd"
 UNITS = sorted(path.name for pattern in ("*.service", "*.timer") for path in SYSTEMD.glob(pattern))
@@ -153,7 +154,7 @@ def confined(unit: str, command: list[str], variables: dict[str, str]) -> str:
     """What the command prints under the unit's kernel filters."""
     done = subprocess.run(
         [sys.executable, "-m", "tests.support.sandbox", str(SYSTEMD / unit), *command],
-        env=variables, cwd=REPOSITORY, capture_output=True, text=True, timeout=120, check=False,
+        env=variables, cwd=REPOSITORY, capture_output=True, text=True, timeout=600, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert "pthread_setaffinity_np" not in done.stderr, "onnxruntime complains"
@@ -185,7 +186,7 @@ def test_day_and_night_work_under_their_filters(analyze: str, world: World) -> N
             assert "All right." in world.command("hmem", "ask", "9912", "what is the code of the boiler?").stdout
         finally:
             process.terminate()
-            assert process.wait(60) == 0
+            assert process.wait(600) == 0
         assert "4711" in str(api.requests[-1]["system"])
         assert "pthread_setaffinity_np" not in log.read_text()
         assert '"degraded":null' in log.read_text().replace(": ", ":")

@@ -20,7 +20,7 @@ from scripts.generate_docs import anchor, leaves
 from shared.config.settings import setting_names
 from shared.errors import exit_codes, explanations
 from shared.wire.keys import KEYS
-from tests.conftest import REPOSITORY
+from tests.support.world import REPOSITORY
 
 FOLDERS = (".", "docs", "docs/design", "deploy", "systemd")
 DOCUMENTS = [path for folder in FOLDERS for path in sorted((REPOSITORY / folder).glob("*.md"))]

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from nightly.pipeline import step_names
-from tests.conftest import REPOSITORY
+from tests.support.world import REPOSITORY
 
 #: The rooms of each package (folders, and modules beside them), the topmost first. A room imports from those below it, never from one above,
 #: and within a room no modules import each other in a circle. An import counts wherever it is: late, or for type checking only.

@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
-from tests.conftest import BINARIES, World, wait_for
 from tests.servers.messages_api import MessagesApi
 from tests.servers.telegram_api import TelegramApi, mention
+from tests.support.machine import wait_for
 from tests.support.telegram_bot import Bot, wait_until
+from tests.support.world import BINARIES, World
 
 #: Two people and a group.
 CHATS = (501, 502, -100503)
@@ -93,7 +94,7 @@ def test_thirty_messages_in_three_chats(light: World, messages_api: MessagesApi,
         wait_for(lambda: not light.redis.keys("hcli:session:*"), "three new conversations")
         for chat in CHATS:
             say(telegram, chat, MESSAGES - 1)
-        wait_for(lambda: all(len(answered(telegram, chat)) == MESSAGES for chat in CHATS), "the last answers", 60)
+        wait_for(lambda: all(len(answered(telegram, chat)) == MESSAGES for chat in CHATS), "the last answers")
     finally:
         bot.stop()
 

@@ -16,8 +16,8 @@ from shared.wire import keys
 from shared.wire import users as redis_users
 from shared.wire.keys import KEYS
 from shared.wire.users import USERS, User
-from tests.conftest import REPOSITORY
-from tests.end_to_end.test_redis_users import Guarded, guarded_redis
+from tests.support.redis_users import Guarded, guarded_redis
+from tests.support.world import REPOSITORY
 
 #: Names that stand for keys: one of each kind of ours, and strangers.
 OURS = [re.sub(r"\{[^{]*\}.*|\{[^{]*\}", "9912", key.pattern) for key in KEYS]

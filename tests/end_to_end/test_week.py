@@ -16,9 +16,10 @@ from typing import Any
 
 import pytest
 
-from tests.conftest import BINARIES, REPOSITORY, SECRET, Dispatcher, World, wait_for
 from tests.servers.messages_api import MessagesApi, tag_code
+from tests.support.machine import wait_for
 from tests.support.talking import CHAT, CLAUDE, Request, Talk
+from tests.support.world import BINARIES, REPOSITORY, SECRET, Dispatcher, World
 
 LIBRARY = Path("/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1")
 MONDAY, TUESDAY, WEDNESDAY, THURSDAY, FRIDAY = (f"2026-11-{day:02} 09:00:00" for day in (2, 3, 4, 5, 6))

@@ -13,9 +13,10 @@ from typing import Any
 
 import pytest
 
-from tests.conftest import BINARIES, REPOSITORY, SECRET, wait_for
 from tests.servers.messages_api import MessagesApi
 from tests.servers.telegram_api import TOKEN, TelegramApi
+from tests.support.machine import wait_for
+from tests.support.world import BINARIES, REPOSITORY, SECRET
 
 PYTHON = REPOSITORY / ".venv" / "interop" / "bin" / "python"
 CLAUDE = BINARIES / "claude"
@@ -49,7 +50,7 @@ class Peers:
             MAX_CONCURRENT_TASKS="20",
             TASK_TIMEOUT=str(patience),
         )
-        wait_for(lambda: len(api.called("getUpdates")) + api.polls > before or not made.alive, "h-cli's bot", 60)
+        wait_for(lambda: len(api.called("getUpdates")) + api.polls > before or not made.alive, "h-cli's bot")
         assert made.alive, made.said
         return made
 
@@ -63,7 +64,7 @@ class Peers:
             PATH=f"{claude.without_mcp(self.root)}:/usr/local/bin:/usr/bin:/bin",
             **claude.environment,
         )
-        wait_for(lambda: (self.root / "heartbeat").exists() or not made.alive, "h-cli's dispatcher", 60)
+        wait_for(lambda: (self.root / "heartbeat").exists() or not made.alive, "h-cli's dispatcher")
         assert made.alive, made.said
         return made
 
@@ -108,7 +109,7 @@ class Peer:
     def stop(self, number: int = signal.SIGTERM) -> None:
         if self.alive:
             self.process.send_signal(number)
-        self.process.wait(timeout=60)
+        self.process.wait(timeout=600)
 
 
 class Claude:
@@ -169,7 +170,7 @@ class Claude:
         question = _newest(request)
         self.asked.append(question)
         if slow := _SLOW.search(question):
-            self._event(slow[1]).wait(120)
+            self._event(slow[1]).wait(600)
         return answer_to(question)
 
 

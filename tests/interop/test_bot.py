@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from tests.conftest import wait_for
 from tests.interop.peers import answer_to
 from tests.interop.stage import CHATS, PATIENCE_SECONDS, Stage, side_by_side, stage
+from tests.support.machine import wait_for
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 

@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import World, wait_for
 from tests.interop.peers import answer_to
 from tests.interop.stage import CHATS, PATIENCE_SECONDS, Stage, side_by_side, stage
+from tests.support.machine import wait_for
 from tests.support.telegram_bot import Bot
+from tests.support.world import World
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 

@@ -21,8 +21,8 @@ from shared.vectors.sqlite.files import VectorFile
 from tests.chaos.checks.points import POINTS
 from tests.chaos.harness.forked import night
 from tests.chaos.harness.report import LIGHT
-from tests.conftest import World
 from tests.servers.ollama_api import DIGEST, OllamaApi
+from tests.support.world import World
 
 TURNS = [(f"t{number}", chat, f"note {number} of {chat}: the heron number {number * 7} was seen at the pond. " * (1 + number % 3))
          for number in range(12) for chat in ("9912", "-100123")]  # fmt: skip

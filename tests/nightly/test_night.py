@@ -23,21 +23,11 @@ from shared.delivery.receiver import Receiver
 from shared.errors import ArchiveDamaged, LeaseLost, LedgerMismatch, NightRunning, PublishFailed, ReleaseRefused
 from shared.ranking.question import Match
 from shared.release.manifest import read_manifest, verify
-from shared.search.lexical import LexicalIndex
 from shared.search.recall import OpenRelease
 from shared.search.types import Query
 from shared.turns.records import Tombstone
-from tests.conftest import World
-
-
-def texts(world: World, run: int | str = "current") -> dict[str, str]:
-    """chunk id -> text of a release."""
-    folder = world.memory_dir / "current" if run == "current" else world.memory_dir / "releases" / str(run)
-    index = LexicalIndex(folder / "lexical")
-    try:
-        return {chunk.chunk_id: chunk.text for chunk in index.all_chunks()}
-    finally:
-        index.close()
+from tests.support.night.archives import texts
+from tests.support.world import World
 
 
 def test_a_night_archives_releases_and_flushes(world: World) -> None:

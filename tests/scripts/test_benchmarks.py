@@ -24,8 +24,9 @@ from scripts.benchmarks.indexes.plot import PANELS, plot
 from shared.config.settings import INDEXES, load_settings
 from shared.embedding.open import open_embedder
 from shared.errors import InvalidInput
-from tests.conftest import REPOSITORY, World, wait_for
 from tests.servers.redisearch import redis_settings
+from tests.support.machine import wait_for
+from tests.support.world import REPOSITORY, World
 
 #: In the background a shell has its commands ignore SIGINT, which they would inherit.
 COMMAND = """
@@ -57,7 +58,7 @@ def test_a_measurement_of_what_there_is(world: World) -> None:
     arguments = ("--turns", "300", "--chats", "5", "--new", "30", "--queries", "30", "--backends", "sqlite,qdrant")
     more = {"EMBEDDER": "none", "MPLCONFIGDIR": mpl.get_cachedir()}  # which knows the fonts of this host already
     with started(world, *arguments, "--json", "--out", str(out), **more) as process:
-        output, errors = process.communicate(timeout=120)
+        output, errors = process.communicate(timeout=600)
     assert process.returncode == 0, errors
     told = orjson.loads(output)
     assert told == orjson.loads((out / "bench.json").read_bytes())
@@ -101,7 +102,7 @@ def test_ctrl_c_leaves_no_files_and_no_process(world: World) -> None:
     with started(world, "--turns", "20000", "--backends", "sqlite", EMBEDDER="none") as process:
         wait_for(lambda: list(temporary.glob("*/sqlite/task.json")), "the first build")
         process.send_signal(signal.SIGINT)
-        process.communicate(timeout=60)
+        process.communicate(timeout=600)
     assert process.returncode != 0
     assert list(temporary.iterdir()) == []
 
@@ -218,7 +219,7 @@ def test_what_cannot_be_measured_is_one_sentence(what: str) -> None:
 def test_a_place_that_cannot_be_written_is_told_before_anything_is_measured(world: World) -> None:
     (world.root / "a file").touch()
     with started(world, "--out", str(world.root / "a file" / "out")) as process:
-        output, errors = process.communicate(timeout=60)
+        output, errors = process.communicate(timeout=600)
     assert (process.returncode, output) == (InvalidInput.exit_code, "")
     assert "cannot be written" in errors
     assert "sentences" not in errors

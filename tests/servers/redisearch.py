@@ -47,7 +47,7 @@ class RediSearch:
         self._open = ExitStack()
 
     def __enter__(self) -> Self:
-        from tests.conftest import free_port, wait_for
+        from tests.support.machine import free_port, wait_for
 
         self.port, folder = free_port(), self._open.enter_context(tempfile.TemporaryDirectory())
         command = ["redis-server", "--port", str(self.port), "--bind", "127.0.0.1", "--save", "", "--dir", folder]
@@ -291,7 +291,7 @@ class Connection(socketserver.StreamRequestHandler):
         self.api.log.append(command)
         fault = self.api.fault(name)
         if fault == "hang":
-            self.api.over.wait(60)
+            self.api.over.wait(600)
         if fault in ("hang", "drop"):
             return None
         if fault:

@@ -18,15 +18,17 @@ from pathlib import Path
 
 from redis import Redis, RedisError
 
-from tests.conftest import BINARIES, REPOSITORY, World, free_port, wait_for
 from tests.servers.messages_api import MessagesApi
+from tests.support import forked
+from tests.support.machine import free_port, wait_for
+from tests.support.world import BINARIES, REPOSITORY, World
 
 #: Permissions do not count for root, unless it gives up the right to override them.
 _OVERRIDE = "-dac_override,-dac_read_search"
 AS_EVERYBODY = ["setpriv", f"--bounding-set={_OVERRIDE}", f"--inh-caps={_OVERRIDE}"] if os.geteuid() == 0 else []
 CHAT, QUESTION, ANSWER = "9912", "What is the boiler code?", "The boiler code is 4711."
 #: Seconds that a question waits for its answer.
-PATIENCE = 30.0
+PATIENCE = 300.0
 #: `hmem` in a process whose clock is ahead: a test may not turn this host's.
 _AHEAD = (
     "import time; real = time.time; time.time = lambda: real() + {ahead}; from dispatcher.cli.main import main; main()"
@@ -48,8 +50,8 @@ class Installation(World):
     commands is."""
 
     server: subprocess.Popen[bytes] | None = None
-    running: subprocess.Popen[bytes] | None = None
-    processes: list[subprocess.Popen[bytes]] = field(default_factory=list)
+    running: subprocess.Popen[bytes] | forked.ForkedProcess | None = None
+    processes: list[subprocess.Popen[bytes] | forked.ForkedProcess] = field(default_factory=list)
     ahead: float = 0.0
 
     @property
@@ -60,15 +62,17 @@ class Installation(World):
     def archive(self) -> Path:
         return self.night_dir / "archive"
 
-    def says(self, *command: str, seconds: float = 120.0, **more: str) -> Said:
-        """Run hmem or hmem-night (or a Python with arguments) to its end."""
-        begins = [str(BINARIES / command[0])]
-        if self.ahead:
-            begins = [sys.executable, "-c", _AHEAD.format(ahead=self.ahead)]
-        words = [*AS_EVERYBODY, *begins, *command[1:]]
-        done = subprocess.run(
-            words, env=self.variables(**more), capture_output=True, text=True, timeout=seconds, check=False
-        )
+    def says(self, *command: str, seconds: float = 600.0, **more: str) -> Said:
+        """Run hmem or hmem-night to its end."""
+        variables = self.variables(**more)
+        if self.ahead or any(name in variables for name in forked.OWN_PROCESS):
+            begins = (
+                [sys.executable, "-c", _AHEAD.format(ahead=self.ahead)] if self.ahead else [str(BINARIES / command[0])]
+            )
+            words = [*AS_EVERYBODY, *begins, *command[1:]]
+            done = subprocess.run(words, env=variables, capture_output=True, text=True, timeout=seconds, check=False)
+        else:
+            done = forked.run(list(command), seconds, variables, everybody=True)
         return Said(done.returncode, done.stdout + done.stderr)
 
     def ask(self, seconds: float = PATIENCE) -> Said:
@@ -77,10 +81,14 @@ class Installation(World):
 
     def start(self) -> bool:
         """Start the dispatcher; whether it runs."""
-        log = self.root / "dispatcher.log"
-        with log.open("wb") as stream:
+        log, variables = self.root / "dispatcher.log", self.variables()
+        log.write_bytes(b"")
+        if any(name in variables for name in forked.OWN_PROCESS):
             words = [*AS_EVERYBODY, str(BINARIES / "hmem"), "run"]
-            self.running = subprocess.Popen(words, env=self.variables(), stdout=stream, stderr=stream)
+            with log.open("ab") as stream:
+                self.running = subprocess.Popen(words, env=variables, stdout=stream, stderr=stream)
+        else:
+            self.running = forked.ForkedProcess(["hmem", "run"], variables, log, log, everybody=True)
         self.processes.append(self.running)
         wait_for(
             lambda: b"dispatcher started" in log.read_bytes() or (self.running and self.running.poll() is not None),
@@ -91,8 +99,8 @@ class Installation(World):
     def stop(self) -> None:
         """End the dispatcher as systemd does."""
         if self.running is not None and self.running.poll() is None:
-            self.running.terminate()
-            self.running.wait(60)
+            self.running.send_signal(signal.SIGTERM)
+            self.running.wait(600)
 
     def own_program(self) -> Path:
         """A copy of the program, which may be broken; commands and dispatcher run from it."""
@@ -108,7 +116,7 @@ class Installation(World):
             if process.poll() is None:
                 process.send_signal(signal.SIGCONT)
                 process.kill()
-            process.wait(30)
+            process.wait(600)
 
 
 @contextmanager

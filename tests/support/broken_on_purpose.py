@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.support.broken_faults import FAULTS, Fault, Unmakeable
-from tests.support.broken_installation import Installation, Said, after_nights, installation
+from tests.support.broken_installation import PATIENCE, Installation, Said, after_nights, installation
 
 #: Not in the system's temporary directory: our directories in there are a finding of their own.
 PLACE = "/var/tmp"
@@ -48,7 +48,7 @@ def outcome(fault: Fault, host: Installation) -> Outcome:
         return asked(host, fault.patience, fault.command)
 
 
-def asked(host: Installation, patience: float = 30.0, command: tuple[str, ...] = ()) -> Outcome:
+def asked(host: Installation, patience: float = PATIENCE, command: tuple[str, ...] = ()) -> Outcome:
     """What everybody says of it as it is."""
     doctor = host.says("hmem", "doctor", "--json")
     status = host.says("hmem", "status")

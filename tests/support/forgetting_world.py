@@ -16,7 +16,7 @@ from dispatcher.memory.store.turns import StoredTurn
 from dispatcher.queue.refused import dead_letter
 from shared.system.files import safe_name
 from shared.turns.records import Result, Turn, dumps, loads_object
-from tests.conftest import SECRET, World
+from tests.support.world import SECRET, World
 
 CHAT, OTHER = "9912", "77"
 CANARIES = ["the zanzibar lighthouse canary sleeps at noon", "фиолетовый жираф читает канареечный роман"]

@@ -8,6 +8,7 @@ takes, how an installed command starts) needs a Python of its own: `World.start_
 from __future__ import annotations
 
 import atexit
+import ctypes
 import gc
 import multiprocessing
 import os
@@ -46,7 +47,7 @@ class ForkedProcess:
     """`hmem …`, `hmem-night …` or `python -m module …`, started; used as subprocess.Popen is.
 
     `stdout` and `stderr` are files that it appends to. `descriptors` keep their numbers in it. `gated`: it waits for `open_gate` (a tracer may be
-    put on it first). `clock`: seconds that its clock is off.
+    put on it first). `clock`: seconds that its clock is off. `everybody`: it has no right over files that its user has not, even if that is root.
     """
 
     def __init__(
@@ -60,6 +61,7 @@ class ForkedProcess:
         directory: Path | None = None,
         gated: bool = False,
         clock: float = 0.0,
+        everybody: bool = False,
     ) -> None:
         self._gate: Connection | None = None
         theirs: Connection | None = None
@@ -68,7 +70,7 @@ class ForkedProcess:
         self._process = _context.Process(
             target=_command,
             args=(arguments, dict(environment), str(stdout), str(stderr), str(directory or Path.cwd())),
-            kwargs={"gate": theirs, "clock": clock, "descriptors": _Descriptors(descriptors)},
+            kwargs={"gate": theirs, "clock": clock, "everybody": everybody, "descriptors": _Descriptors(descriptors)},
             daemon=False,
         )
         self._process.start()
@@ -137,13 +139,17 @@ def run(
     *,
     descriptors: tuple[int, ...] = (),
     directory: Path | None = None,
+    everybody: bool = False,
 ) -> subprocess.CompletedProcess[str]:
     """To its end, as subprocess.run does with captured text; subprocess.TimeoutExpired after its whole group has been killed."""
     with tempfile.TemporaryDirectory(prefix="hmem-forked-") as folder:
         output, errors = Path(folder, "stdout"), Path(folder, "stderr")
         output.touch()
         errors.touch()
-        process = ForkedProcess(arguments, environment, output, errors, descriptors=descriptors, directory=directory)
+        process = ForkedProcess(
+            arguments, environment, output, errors,
+            descriptors=descriptors, directory=directory, everybody=everybody,
+        )  # fmt: skip
         try:
             code = process.wait(timeout_seconds)
         finally:
@@ -184,6 +190,7 @@ def _command(
     *,
     gate: Connection | None,
     clock: float,
+    everybody: bool,
     descriptors: _Descriptors,
 ) -> None:
     """In the child: become the command, and end as a Python of its own would."""
@@ -199,6 +206,8 @@ def _command(
         os.close(stream)
     if gate is not None:
         gate.recv()
+    if everybody:
+        give_up_override()
     if clock:
         now = time.time
         time.time = lambda: now() + clock
@@ -215,6 +224,26 @@ def _command(
         sys.stdout.flush()
         sys.stderr.flush()
     sys.exit(code)
+
+
+def give_up_override() -> None:
+    """As `setpriv --bounding-set=-dac_override,-dac_read_search --inh-caps=…`: for this process and whatever it starts."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    header = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION, 0)
+    sets = (ctypes.c_uint32 * 6)()  # effective, permitted, inheritable; twice: of the lower 32 and of the others
+    if libc.capget(header, sets):
+        raise OSError(ctypes.get_errno(), "capget")
+    for number in _OVERRIDES:
+        libc.prctl(_PR_CAPBSET_DROP, number, 0, 0, 0)
+    for index in range(3):
+        sets[index] &= ~sum(1 << number for number in _OVERRIDES)
+    if libc.capset(header, sets):
+        raise OSError(ctypes.get_errno(), "capset")
+
+
+_CAPABILITY_VERSION, _PR_CAPBSET_DROP = 0x20080522, 24
+#: CAP_DAC_OVERRIDE and CAP_DAC_READ_SEARCH: root's right to pass over permissions.
+_OVERRIDES = (1, 2)
 
 
 def _main(arguments: list[str]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from tests.conftest import World
+from tests.support.world import World
 
 _HIDE = """
 from importlib.machinery import PathFinder

@@ -13,7 +13,7 @@ from mcp.client.client import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 
 from dispatcher.claude.memory_tools import BY_PIPE, environment, written
-from tests.conftest import BINARIES, World
+from tests.support.world import BINARIES, World
 
 Value = TypeVar("Value")
 

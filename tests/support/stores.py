@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import fcntl
+import importlib
+import json
+import os
 import shutil
 import tempfile
 import uuid
@@ -17,58 +21,116 @@ from dispatcher.memory.store.database import Database
 
 
 class PostgreSQL:
-    """One server in a directory of its own; `database` makes an empty database in it."""
+    """A server in a directory of its own; `database` makes an empty database in it."""
 
-    def __init__(self) -> None:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of platformdirs, about XDG_RUNTIME_DIR
-            from pgserver.postgres_server import get_server
+    def __init__(self, folder: Path) -> None:
+        """The one that is in this directory, running; `make` has made it."""
+        self.folder = folder  # a short path: its socket lies there
 
-            self.folder = Path(tempfile.mkdtemp(prefix="hmem-pg-"))  # a short path: its socket lies there
-            self._server: Any = get_server(self.folder / "data")
-        self._run("ALTER SYSTEM SET fsync = off")  # what a test writes need not outlive the machine
-        self._run("SELECT pg_reload_conf()")
+    @classmethod
+    def make(cls) -> PostgreSQL:
+        """A new one, started."""
+        made = cls(Path(tempfile.mkdtemp(prefix="hmem-pg-")))
+        made._data.mkdir()
+        if os.geteuid() == 0:  # it does not run as root
+            _give_to_user(made.folder, made._data)
+        made._run("initdb", "--auth=trust", "--encoding=utf8", "--no-locale", "--no-sync", "-U", "postgres")
+        with (made._data / "postgresql.conf").open("a") as settings:
+            # What a test writes need not outlive the machine.
+            settings.write(
+                f"listen_addresses = ''\nunix_socket_directories = '{made.folder}'\n"
+                "fsync = off\nsynchronous_commit = off\nautovacuum = off\nmax_connections = 300\n"
+            )
+        made.start()
+        return made
+
+    @property
+    def _data(self) -> Path:
+        return self.folder / "data"
 
     def url(self, name: str = "postgres") -> str:
-        return str(self._server.get_uri(database=name))
+        return f"postgresql://postgres:@/{name}?host={self.folder}"
 
     def database(self) -> str:
         """The URL of a new, empty database."""
         name = f"test_{uuid.uuid4().hex[:12]}"
-        self._run(f"CREATE DATABASE {name} STRATEGY file_copy")
+        with psycopg.connect(self.url(), autocommit=True) as connection:
+            connection.execute(f"CREATE DATABASE {name} STRATEGY file_copy".encode())
         return self.url(name)
 
-    def _run(self, statement: str) -> None:
-        with psycopg.connect(self.url(), autocommit=True) as connection:
-            connection.execute(statement.encode())
+    def _run(self, program: str, *arguments: str) -> None:
+        user = _USER if os.geteuid() == 0 else None
+        vars(_pgserver("_commands"))[program]([*arguments], pgdata=self._data, user=user, timeout=900)
 
-    def control(self, *arguments: str) -> None:
-        """`pg_ctl`."""
-        import pgserver._commands
-
-        vars(pgserver._commands)["pg_ctl"](
-            [*arguments], pgdata=self._server.pgdata, user=self._server.system_user, timeout=100
-        )
-
-    def stop(self) -> None:
-        self.control("-w", "-m", "fast", "stop")
+    def stop(self, how: str = "fast") -> None:
+        self._run("pg_ctl", "-w", "-t", "600", "-m", how, "stop")
 
     def start(self) -> None:
-        self.control("-w", "-o", '-h ""', "-o", f"-k {self._server.pgdata}", "-l", str(self._server.log), "start")
+        self._run("pg_ctl", "-w", "-t", "600", "-l", str(self.folder / "data" / "log"), "start")
 
     def remove(self) -> None:
-        self.stop()  # pgserver's own clean-up stops only the process that it started itself
-        self._server.cleanup()
+        self.stop("immediate")
         shutil.rmtree(self.folder)
+
+
+#: Who owns its files where the tests run as root.
+_USER = "pgserver"
+
+
+def _give_to_user(*folders: Path) -> None:
+    """The directories are the user's, who may also run the programs of `pgserver`."""
+    utils, programs = _pgserver("utils"), Path(_pgserver("_commands").POSTGRES_BIN_PATH)
+    utils.ensure_user_exists(_USER)
+    for folder in folders:
+        shutil.chown(folder, _USER)
+    utils.ensure_prefix_permissions(programs)
+    for part in (programs, programs.parent / "lib"):
+        utils.ensure_folder_permissions(part, 0o055)
+
+
+def _pgserver(module: str) -> Any:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of platformdirs, about XDG_RUNTIME_DIR
+        return importlib.import_module(f"pgserver.{module}")
 
 
 @contextmanager
 def postgresql_server() -> Iterator[PostgreSQL]:
-    server = PostgreSQL()
+    """One of its own: for tests that stop it."""
+    server = PostgreSQL.make()
     try:
         yield server
     finally:
         server.remove()
+
+
+@contextmanager
+def shared_postgresql(run: Path) -> Iterator[PostgreSQL]:
+    """The one of this run of tests, whose processes share the directory `run`: the first that comes here makes it, the last that leaves ends it."""
+    with _users(run) as users:
+        folder = next(iter(users.values()), None)
+        server = PostgreSQL(Path(folder)) if folder else PostgreSQL.make()
+        users[str(os.getpid())] = str(server.folder)
+    try:
+        yield server
+    finally:
+        with _users(run) as users:
+            del users[str(os.getpid())]
+            if not users:
+                server.remove()
+
+
+@contextmanager
+def _users(run: Path) -> Iterator[dict[str, str]]:
+    """Process id → directory of the server that it uses, of those that live; locked as long as the block runs."""
+    with (run / "postgresql.json").open("a+") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        file.seek(0)
+        known: dict[str, str] = json.loads(file.read() or "{}")
+        users = {process: folder for process, folder in known.items() if Path("/proc", process).exists()}
+        yield users
+        file.truncate(0)
+        file.write(json.dumps(users))
 
 
 class Stores:

@@ -9,7 +9,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 from shared.turns.records import loads_object
-from tests.conftest import REPOSITORY, World, wait_for
+from tests.support.machine import wait_for
+from tests.support.world import REPOSITORY, World
 
 CLAUDE = "tests/servers/scripted_claude.py"
 CHAT = "9912"

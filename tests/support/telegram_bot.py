@@ -16,9 +16,10 @@ from typing import Any, cast
 
 from redis import Redis
 
-from tests.conftest import SECRET, World, wait_for
 from tests.servers.telegram_api import TOKEN, TelegramApi
 from tests.support.forked import ForkedProcess
+from tests.support.machine import wait_for
+from tests.support.world import SECRET, World
 
 CHAT = 9912
 ALLOWED = range(9900, 9960)
@@ -107,7 +108,7 @@ class Stage:
 
     def pop(self) -> dict[str, Any]:
         """Take the next task as h-cli's dispatcher does."""
-        popped: Any = self.redis.blpop(["hcli:tasks"], timeout=20)
+        popped: Any = self.redis.blpop(["hcli:tasks"], timeout=300)
         assert popped, "no task came"
         task: dict[str, Any] = json.loads(popped[1])
         return task
@@ -155,13 +156,16 @@ def staged(url: str, root: Path) -> Iterator[Stage]:
             redis.close()
 
 
-def wait_until(condition: Callable[[], object], what: Callable[[], str], seconds: float = 20.0) -> None:
+def wait_until(condition: Callable[[], object], what: Callable[[], str], seconds: float = 60.0) -> None:
     """As wait_for, with a text that is made when the time is up."""
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, f"waited for {what()}"
-        time.sleep(0.02)
+    wait_for(condition, what, seconds)
 
 
 def keys_of(redis: Redis, pattern: str) -> list[bytes]:
     return sorted(cast(list[bytes], list(redis.scan_iter(match=pattern))))
+
+
+def says(stage: Stage, chat: int, words: str) -> None:
+    """Until the bot's last message in the chat holds these words."""
+    wait_until(lambda: words in "".join(stage.api.texts(chat)[-1:]), lambda: f"{words!r} in {stage.api.texts(chat)}")
+    stage.quiet()

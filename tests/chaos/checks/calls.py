@@ -23,7 +23,8 @@ from tests.chaos.checks.points import Stage
 from tests.chaos.harness.forked import ForkedNight, night
 from tests.chaos.harness.oracle import judge
 from tests.chaos.harness.report import Bench, Outcome, chaos
-from tests.conftest import World, wait_for
+from tests.support.machine import wait_for
+from tests.support.world import World
 
 #: Calls that write, make or name something; those that this machine does not have are passed over.
 CALLS = (
@@ -92,7 +93,7 @@ def traced_night(world: World, failure: Failure | None = None) -> Traced:
             code = traced.wait(LONGEST_NIGHT_SECONDS)
         if code is None:
             traced.kill()
-        tracer.wait(60)
+        tracer.wait(600)
     done = Traced(code, traced.output(), read_trace(trace))
     traced.close()
     return done

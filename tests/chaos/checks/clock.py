@@ -12,7 +12,7 @@ import subprocess
 from tests.chaos.harness.aftermath import check_end, kept, state_of_use
 from tests.chaos.harness.oracle import Shadow, judge
 from tests.chaos.harness.report import Bench, Outcome, chaos
-from tests.conftest import BINARIES, World
+from tests.support.world import BINARIES, World
 
 #: For faketime: moved clocks, and two that stand still at the same instant.
 CLOCKS = ("+0", "-1d", "+10y", "2026-01-01 00:00:00", "2026-01-01 00:00:00", "-1d", "+0")
@@ -46,7 +46,7 @@ def night_at(world: World, clock: str) -> tuple[int, str]:
     variables = world.variables(FAKETIME_DONT_FAKE_MONOTONIC="1", PYTHONPATH=str(sleeping.parent))
     done = subprocess.run(
         ["faketime", "-f", clock, str(BINARIES / "hmem-night"), "run"],
-        env=variables, capture_output=True, text=True, timeout=180, check=False,
+        env=variables, capture_output=True, text=True, timeout=600, check=False,
     )  # fmt: skip
     return done.returncode, done.stdout + done.stderr
 

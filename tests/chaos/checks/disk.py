@@ -20,7 +20,8 @@ from tests.chaos.harness.aftermath import check_end, kept, mended, state_of_use
 from tests.chaos.harness.forked import night, under_way
 from tests.chaos.harness.oracle import Shadow
 from tests.chaos.harness.report import Bench, Outcome, bench, chaos
-from tests.conftest import REPOSITORY, World, wait_for
+from tests.support.machine import wait_for
+from tests.support.world import REPOSITORY, World
 
 #: With fewer rounds nights embed nothing, and the dispatcher is tried on one disk of three.
 FEW_ROUNDS = 5
@@ -173,7 +174,7 @@ def _dispatchers_disk(given: Bench, outcome: Outcome) -> None:
 
 def _ask(world: World, shadow: Shadow, task_id: str, chat: str, outcome: Outcome, what: str) -> None:
     world.enqueue(task_id, "What is the boiler code?", chat_id=chat)
-    wait_for(lambda: world.redis.exists(f"hcli:results:{task_id}"), f"{what}: an answer", 60)
+    wait_for(lambda: world.redis.exists(f"hcli:results:{task_id}"), f"{what}: an answer")
     answer = json.loads(world.redis.get(f"hcli:results:{task_id}") or b"{}")["output"]
     for role in ("user", "asst"):
         value = world.redis.get(key := f"hcli:memory:{task_id}:{role}")

@@ -15,8 +15,9 @@ from tests.chaos.harness.aftermath import check_end, kept, mended, night_with, s
 from tests.chaos.harness.forked import night
 from tests.chaos.harness.oracle import Shadow
 from tests.chaos.harness.report import Bench, Outcome, chaos
-from tests.conftest import World, free_port
 from tests.servers.ollama_api import DIGEST, OllamaApi
+from tests.support.machine import free_port
+from tests.support.world import World
 
 FAILED = frozenset({EmbeddingError.exit_code})
 #: What is done to the server; the empty mark stands in every request.

@@ -18,7 +18,7 @@ from tests.chaos.harness.forked import night
 from tests.chaos.harness.oracle import Shadow
 from tests.chaos.harness.remote import Remote
 from tests.chaos.harness.report import Bench, Outcome, chaos
-from tests.conftest import World
+from tests.support.world import World
 
 #: With fewer rounds there is one mirror, on the other host, and as many damaged segments.
 FEW_ROUNDS = 5

@@ -20,7 +20,7 @@ from nightly.pipeline import step_names
 from tests.chaos.harness.forked import ForkedNight, night, under_way
 from tests.chaos.harness.oracle import Shadow, judge
 from tests.chaos.harness.report import Bench, Outcome, chaos
-from tests.conftest import World
+from tests.support.world import World
 
 CHATS = ("9912", "-100123", "Team Blue")
 #: Rounds after which the night may finish and all comes to rest.
@@ -70,7 +70,7 @@ class Writer(threading.Thread):
         """Returns when nothing is being written."""
         self._idle.clear()
         self._talking.clear()
-        self._idle.wait(30)
+        self._idle.wait(600)
 
     def go_on(self) -> None:
         self._talking.set()

@@ -21,7 +21,8 @@ from tests.chaos.harness.forked import ForkedNight, night
 from tests.chaos.harness.oracle import Shadow, judge
 from tests.chaos.harness.proxy import Action, Proxy
 from tests.chaos.harness.report import Bench, Outcome, RedisServer, chaos
-from tests.conftest import World, wait_for
+from tests.support.machine import wait_for
+from tests.support.world import World
 
 #: The ways to cut a request; the last costs seconds, since every further request is tried ten times.
 CUTS: tuple[Action, ...] = ("reply", "request", "gone")
@@ -133,7 +134,7 @@ def _left_by_a_dead_worker(world: World, task_id: str, number: int) -> None:
 def _answered(world: World, shadow: Shadow, task_id: str, number: int, outcome: Outcome, what: str) -> None:
     """The task is answered once: result, both turns, two lines of history, one in the counters."""
     outcome.faults += 1
-    wait_for(lambda: world.redis.exists(keys.result(task_id)) and not _in_flight(world), f"{what}: an answer", 60)
+    wait_for(lambda: world.redis.exists(keys.result(task_id)) and not _in_flight(world), f"{what}: an answer")
     for role in ("user", "asst"):
         key = keys.turn(task_id, role)
         value = cast("bytes | None", world.redis.get(key))
@@ -154,7 +155,7 @@ def _answered(world: World, shadow: Shadow, task_id: str, number: int, outcome: 
 
 def _buried(world: World, count: int, outcome: Outcome, what: str) -> None:
     outcome.faults += 1
-    wait_for(lambda: not _in_flight(world) and not world.redis.llen(keys.TASKS), f"{what}: nothing left in flight", 60)
+    wait_for(lambda: not _in_flight(world) and not world.redis.llen(keys.TASKS), f"{what}: nothing left in flight")
     dead = world.redis.llen(keys.DEAD)
     if dead != count:
         outcome.found("lost" if dead < count else "doubled", f"{what}: {dead} dead letters instead of {count}")
@@ -203,10 +204,10 @@ def restarted(bench: Bench) -> Outcome:
             what = f"Redis gone for {away:g} s in an export"
             proxy.arm(b"\r\nMGET\r\n", chance.randint(1, batches), "hold")
             forked = ForkedNight(world, {"REDIS_URL": proxy.url})
-            if not proxy.held.wait(60):
+            if not proxy.held.wait(600):
                 raise AssertionError(f"the export was not reached:\n{forked.output()}")
             _restart(bench.servers["restart"], proxy, forked, away)
-            code = forked.wait(180)
+            code = forked.wait(600)
             check_end(outcome, what, code, forked.output())
             forked.close()
             proxy.disarm()

@@ -22,7 +22,8 @@ from tests.chaos.harness.forked import ForkedNight, descendants, night
 from tests.chaos.harness.proxy import Proxy
 from tests.chaos.harness.remote import Remote
 from tests.chaos.harness.report import Bench, Outcome, chaos
-from tests.conftest import World, wait_for
+from tests.support.machine import wait_for
+from tests.support.world import World
 
 LOST = frozenset({LeaseLost.exit_code})
 ONE_OF_TWO = frozenset({0, NightRunning.exit_code})
@@ -53,7 +54,7 @@ def _stopped(proxy: Proxy, world: World, mark: bytes, nth: int = 1, **variables:
     """A night stopped (SIGSTOP) just before its nth request with this mark; it goes on after the block."""
     proxy.arm(mark, nth, "hold")
     stale = ForkedNight(world, {"REDIS_URL": proxy.url, **variables})
-    if not proxy.held.wait(60):
+    if not proxy.held.wait(600):
         raise AssertionError(f"no night came to request {nth} with {mark!r}:\n{stale.output()}")
     os.kill(stale.pid, signal.SIGSTOP)
     yield stale

@@ -16,8 +16,9 @@ from shared.search.types import Query
 from tests.chaos.harness.forked import night
 from tests.chaos.harness.oracle import Shadow, judge
 from tests.chaos.harness.report import Bench, Outcome, chaos
-from tests.conftest import World, free_port
 from tests.servers.ollama_api import DIGEST, OllamaApi
+from tests.support.machine import free_port
+from tests.support.world import World
 
 CHATS = ("9912", "-100123", "Team Blue")
 WORDS = ("heron", "boiler", "ferry", "invoice", "garden", "dentist", "puppy", "bridge")

@@ -27,7 +27,7 @@ from tests.chaos.checks.points import POINTS
 from tests.chaos.harness.forked import night
 from tests.chaos.harness.oracle import Shadow, judge
 from tests.chaos.harness.report import Bench, Outcome, chaos
-from tests.conftest import World
+from tests.support.world import World
 
 #: Events of one history.
 STEPS = 14

@@ -28,8 +28,9 @@ from random import Random
 from redis import Redis, RedisError
 
 from tests.chaos.harness.report import Bench, Outcome, chaos
-from tests.conftest import BINARIES, World, wait_for
 from tests.servers.telegram_api import TOKEN, TelegramApi, mention
+from tests.support.machine import wait_for
+from tests.support.world import BINARIES, World
 
 #: Private chats, and a group in which the bot is called by its name.
 CHATS = (*range(101, 113), -1009912)
@@ -79,7 +80,7 @@ class Process:
     def kill(self) -> None:
         if self._process:
             self._process.kill()
-            self._process.wait(60)
+            self._process.wait(600)
             self._process = None
 
     def stop(self) -> int:
@@ -87,7 +88,7 @@ class Process:
         if self._process is None:
             return 0
         self._process.terminate()
-        code = self._process.wait(60)
+        code = self._process.wait(600)
         self._process = None
         self._log.close()
         return code

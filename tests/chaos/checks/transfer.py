@@ -22,7 +22,7 @@ from tests.chaos.harness.forked import night
 from tests.chaos.harness.oracle import Shadow
 from tests.chaos.harness.remote import Remote
 from tests.chaos.harness.report import Bench, Outcome, chaos
-from tests.conftest import World
+from tests.support.world import World
 
 #: Named rsync and first on PATH: runs the real one slowly, and does to it what CHAOS says.
 SHIM = """#!{python}

@@ -10,7 +10,7 @@ from shared.errors import exit_codes
 from tests.chaos.harness.forked import night
 from tests.chaos.harness.oracle import Shadow, judge
 from tests.chaos.harness.report import Outcome
-from tests.conftest import World
+from tests.support.world import World
 
 #: How a disturbed night may end: well, or with an error that says what to do. A traceback (1) or a signal is neither.
 EXPECTED = frozenset({0, *exit_codes()})

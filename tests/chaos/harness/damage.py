@@ -18,6 +18,9 @@ from shared.system.files import remove_tree
 #: A pipe is opened by the check itself after this time, lest a reader that waits for it waits for ever.
 HELD_UP_SECONDS = 4.0
 
+#: The pipes whose opening was waited for when that time was over.
+held_up: list[Path] = []
+
 #: Changes a tree of links to the pristine files; False if there is nothing to change.
 Apply = Callable[[Path], bool]
 
@@ -140,7 +143,7 @@ def _made_pipe(name: str) -> Apply:
     def apply(tree: Path) -> bool:
         (tree / name).unlink()
         os.mkfifo(tree / name)
-        threading.Timer(HELD_UP_SECONDS + 1, _end_waiting, [tree / name]).start()
+        threading.Timer(HELD_UP_SECONDS, _end_waiting, [tree / name]).start()
         return True
 
     return apply
@@ -149,6 +152,7 @@ def _made_pipe(name: str) -> Apply:
 def _end_waiting(pipe: Path) -> None:
     with contextlib.suppress(OSError):  # nobody reads it, as it should be, or it is gone
         os.close(os.open(pipe, os.O_WRONLY | os.O_NONBLOCK))
+        held_up.append(pipe)
 
 
 def _added(name: str) -> Apply:

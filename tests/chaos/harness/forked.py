@@ -9,8 +9,8 @@ import subprocess
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.conftest import World
 from tests.support.forked import ForkedProcess
+from tests.support.world import World
 
 NIGHT = ("hmem-night", "run")
 

@@ -13,7 +13,8 @@ import time
 from pathlib import Path
 
 from tests.chaos.harness.aftermath import script
-from tests.conftest import REPOSITORY, World, wait_for
+from tests.support.machine import wait_for
+from tests.support.world import REPOSITORY, World
 
 _WAIT = """#!/bin/sh
 hold() {

@@ -21,7 +21,8 @@ from typing import Any
 import pytest
 from redis import Redis, RedisError
 
-from tests.conftest import World, free_port, wait_for
+from tests.support.machine import free_port, wait_for
+from tests.support.world import World
 
 #: An installation without vectors: a night takes a fraction of a second.
 LIGHT = {"EMBEDDER": "none", "NIGHT_INDEXES": "none"}
@@ -89,7 +90,7 @@ class RedisServer:
         """End it (with `kill` by SIGKILL, as a crash would) and wait until it is gone."""
         if self.process is not None:
             self.process.kill() if kill else self.process.terminate()
-            self.process.wait(timeout=60)
+            self.process.wait(timeout=600)
             self.process = None
 
 
@@ -168,11 +169,11 @@ def chaos(name: str, description: str) -> Callable[[Callable[[Bench], Outcome]],
 
 
 def load_all() -> dict[str, Check]:
-    """All checks, by name: every module of this package is imported, in order of their names."""
+    """All checks, by name: every module of tests/chaos/checks is imported, in order of their names."""
     for module in sorted(
         path.stem for path in (Path(__file__).parent.parent / "checks").glob("*.py") if not path.stem.startswith("_")
     ):
-        importlib.import_module(f"{__package__}.{module}")
+        importlib.import_module(f"tests.chaos.checks.{module}")
     return CHECKS
 
 

@@ -10,8 +10,9 @@ import pytest
 from redis import Redis
 
 from shared.wire import keys
-from tests.conftest import Dispatcher, World, wait_for
-from tests.dispatcher.answering.test_bot_contract import Bot
+from tests.support.day.hcli_bot import Bot
+from tests.support.machine import wait_for
+from tests.support.world import Dispatcher, World
 
 SECRET_OF_77 = "heron-canary-5512"
 

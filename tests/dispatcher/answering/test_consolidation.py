@@ -23,10 +23,11 @@ from dispatcher.memory.store.turns import Turns
 from dispatcher.prompt.assemble import PromptRequest, assemble
 from dispatcher.prompt.context import Context
 from shared.config.settings import Settings
-from tests.conftest import Dispatcher, World, free_port, wait_for
 from tests.servers.ollama_api import OllamaApi
+from tests.support.machine import free_port, wait_for
 from tests.support.stores import PostgreSQL, postgresql_server
 from tests.support.talking import CHAT, Talk, quick_talk
+from tests.support.world import Dispatcher, World
 
 FACTS, SO_FAR, RECALLED = (
     "Facts and goals",
@@ -320,7 +321,7 @@ def test_a_stop_is_graceful_in_the_middle_of_a_round(talk: Talk) -> None:
             world, f"t{number}", f"the heron of day {number} came to the pond and stood there", chat_id=f"c{number % 8}"
         )
     dispatcher = world.start_dispatcher()
-    wait_for(lambda: any(stored(world, f"c{number}") for number in range(8)), "the first chat to be stored", 60)
+    wait_for(lambda: any(stored(world, f"c{number}") for number in range(8)), "the first chat to be stored")
     began = time.monotonic()
     sound(dispatcher)
     assert time.monotonic() - began < 20

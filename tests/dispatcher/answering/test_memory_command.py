@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from dispatcher.answering.explanation import CHARACTERS, LINES, why_text
 from dispatcher.answering.memory_command import USAGE, Command, parse
 from shared.turns.records import dumps
-from tests.conftest import Dispatcher, World
+from tests.support.world import Dispatcher, World
 
 
 @pytest.mark.parametrize(("message", "command"), [

@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 from redis import Redis, RedisError
 
-from tests.conftest import World, free_port, wait_for
-from tests.dispatcher.answering.test_bot_contract import SAY, Bot, script
+from tests.support.day.hcli_bot import SAY, Bot, script
+from tests.support.machine import free_port, wait_for
+from tests.support.world import World
 
 
 class OwnRedis:
@@ -96,7 +97,7 @@ def test_connections_that_are_cut_again_and_again_cost_nothing(own: World, serve
             cuts += int(server.client.client_kill_filter(_type="normal", skipme=True))
         return bool(server.client.exists(*(f"hcli:mem:done:{task}" for task in tasks)) == len(tasks))
 
-    wait_for(all_done, "all answers", 60)
+    wait_for(all_done, "all answers")
     answered_once(bot, tasks)
     assert cuts >= 20
     assert "Traceback" not in running.log.read_text()
@@ -112,7 +113,7 @@ def test_a_redis_that_hangs_is_waited_for(own: World, server: OwnRedis) -> None:
     server.process.send_signal(signal.SIGSTOP)
     gate.touch()
     try:
-        wait_for(lambda: "trying again" in running.log.read_text(), "the log to say so", 40)
+        wait_for(lambda: "trying again" in running.log.read_text(), "the log to say so")
     finally:
         server.process.send_signal(signal.SIGCONT)
     answered_once(bot, tasks)

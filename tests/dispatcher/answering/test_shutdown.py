@@ -9,8 +9,9 @@ import pytest
 from redis import Redis
 
 from shared.wire import keys
-from tests.conftest import World, wait_for
-from tests.dispatcher.answering.test_bot_contract import SAY, Bot, script
+from tests.support.day.hcli_bot import SAY, Bot, script
+from tests.support.machine import wait_for
+from tests.support.world import World
 
 
 @pytest.fixture

@@ -12,8 +12,9 @@ from uuid import uuid4
 import pytest
 
 from dispatcher.claude.model import default_model
-from tests.conftest import BINARIES, Dispatcher, World, wait_for
 from tests.servers.messages_api import MessagesApi
+from tests.support.machine import wait_for
+from tests.support.world import BINARIES, Dispatcher, World
 
 CLAUDE = BINARIES / "claude"
 

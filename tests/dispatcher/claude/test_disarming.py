@@ -19,9 +19,9 @@ from dispatcher.claude.client import Answer, ClaudeCli, ClaudeRequest, as_plain_
 from dispatcher.claude.reply import spent
 from dispatcher.health.checks.claude import TESTED_CLAUDE, check_claude
 from dispatcher.health.findings import Setup
-from tests.conftest import BINARIES, REPOSITORY, World
 from tests.servers.faulty_api import Fault, FaultyApi
 from tests.servers.messages_api import MessagesApi
+from tests.support.world import BINARIES, REPOSITORY, World
 
 CLAUDE = BINARIES / "claude"
 #: Calls at once: more would not be quicker on two cores.

@@ -14,8 +14,9 @@ from typing import Any
 import pytest
 
 from dispatcher.claude.memory_tools import READING, MemoryServer, allowed_tools
-from tests.conftest import BINARIES, World, wait_for
 from tests.servers.messages_api import MessagesApi, ToolCall, tool_results
+from tests.support.machine import wait_for
+from tests.support.world import BINARIES, World
 
 CLAUDE = BINARIES / "claude"
 MAY = 1_778_241_900.0  # 2026-05-08 12:05 UTC
@@ -68,7 +69,7 @@ def claude(world: World, model: Model, *arguments: str) -> dict[str, Any]:
         }
         done = subprocess.run(
             [str(CLAUDE), "-p", "--output-format", "json", *arguments], input="What is the code of the boiler?",
-            env=variables, cwd=folder, capture_output=True, text=True, timeout=100, check=False,
+            env=variables, cwd=folder, capture_output=True, text=True, timeout=600, check=False,
         )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
     answer: dict[str, Any] = json.loads(done.stdout)

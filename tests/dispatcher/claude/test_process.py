@@ -13,7 +13,7 @@ import pytest
 
 from dispatcher.claude import process as claude_process
 from dispatcher.claude.process import Ended, OutputTooLarge, run
-from tests.conftest import wait_for
+from tests.support.machine import slowness, wait_for
 
 MEGABYTE = 1 << 20
 Value = TypeVar("Value")
@@ -128,7 +128,7 @@ def test_too_much_output_is_cut_off_while_it_is_still_written(tmp_path: Path) ->
 @pytest.mark.usefixtures("nothing_left")
 def test_out_of_time_ends_all_of_it_whether_it_heeds_term_or_not(tmp_path: Path) -> None:
     with pytest.raises(TimeoutError):
-        ran(tmp_path, STUBBORN, b"x" * MEGABYTE, seconds=0.5)
+        ran(tmp_path, STUBBORN, b"x" * MEGABYTE, seconds=slowness())
     for process in ids(tmp_path / "ids", 3):
         until_gone(process)
 

@@ -19,8 +19,8 @@ from dispatcher.claude.walls import _PROBE, Walls
 from dispatcher.health.checks import walls as checks_apart
 from dispatcher.health.findings import Setup
 from shared.config.settings import Settings, load_settings
-from tests.conftest import REPOSITORY, STAND_IN
 from tests.support.as_user import command
+from tests.support.world import REPOSITORY, STAND_IN
 
 pytestmark = pytest.mark.skipif(confine.version() < 2, reason="this kernel has no Landlock")
 USER = 31_003

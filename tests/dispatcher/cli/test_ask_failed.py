@@ -7,7 +7,7 @@ import json
 import pytest
 
 from shared.turns.records import Result
-from tests.conftest import SECRET, World
+from tests.support.world import SECRET, World
 
 FAILING = "#!/bin/sh\necho 'API Error: 500 overloaded' >&2\nexit 1\n"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from tests.conftest import REPOSITORY, World
+from tests.support.world import REPOSITORY, World
 
 SLOW_STORE = """
 import time

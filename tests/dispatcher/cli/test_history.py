@@ -14,7 +14,8 @@ from dispatcher.memory.tombstones import Forgotten
 from shared.errors import InvalidInput, ReleaseRefused, StorageError, StoreUnavailable
 from shared.release.parts import part_files
 from shared.turns.records import Tombstone, Turn
-from tests.conftest import World, free_port
+from tests.support.machine import free_port
+from tests.support.world import World
 
 MAY = 1_778_241_900.0  # 2026-05-08 12:05 UTC
 BOILER, ANSWER = "The boiler broke down\non Monday", "Which error does the boiler show?"

@@ -12,7 +12,7 @@ import pytest
 from dispatcher.memory.day.memory import DayMemory
 from dispatcher.memory.tombstones import Forgotten
 from shared.turns.records import Tombstone, Turn
-from tests.conftest import World
+from tests.support.world import World
 
 
 def memory(world: World, *arguments: str, code: int = 0) -> str:

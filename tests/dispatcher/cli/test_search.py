@@ -15,8 +15,9 @@ from dispatcher.memory.tombstones import Forgotten
 from shared.errors import InvalidInput
 from shared.search.types import Query
 from shared.turns.records import Tombstone, Turn
-from tests.conftest import World, free_port
+from tests.support.machine import free_port
 from tests.support.memory_server import searched
+from tests.support.world import World
 
 BOILER, HUMMING, NOW = "the boiler broke down on Monday", "the boiler has been humming since breakfast", time.time()
 

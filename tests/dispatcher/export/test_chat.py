@@ -18,9 +18,10 @@ from dispatcher.memory.store.summaries import SessionSummary
 from dispatcher.memory.tombstones import Forgotten
 from shared.errors import InvalidInput
 from shared.turns.records import Tombstone, Turn
-from tests.conftest import REPOSITORY, World, free_port
-from tests.nightly.archive.test_export import ODD_CHATS
+from tests.support.machine import free_port
+from tests.support.samples import ODD_CHATS
 from tests.support.talking import CLAUDE, Talk
+from tests.support.world import REPOSITORY, World
 
 FILES = [
     "README.txt", "conversation.md", "memories.jsonl", "memories.md", "summaries.json", "summaries.md", "turns.jsonl",

@@ -12,10 +12,10 @@ from typing import Any, cast
 import pytest
 
 from shared.release import retention
-from tests.conftest import BINARIES, World, wait_for
-from tests.nightly.archive.test_erasing import archive, places
-from tests.nightly.test_night import texts
 from tests.support.forgetting_world import CHAT, OTHER, files_of, keys_of, planted
+from tests.support.machine import wait_for
+from tests.support.night.archives import archive, places, texts
+from tests.support.world import BINARIES, World
 
 #: Words of the canaries; what finds them here is no code of the product.
 WORDS = ("zanzibar", "жираф", "канареечный")

@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 
 from dispatcher.forget.layers.redis_files import ACL_LOG, AOF, SLOW_LOG, SNAPSHOT, rewrite
-from tests.conftest import World, free_port, wait_for
-from tests.end_to_end.test_redis_users import Guarded, guarded_redis
+from tests.support.machine import free_port, wait_for
+from tests.support.redis_users import Guarded, guarded_redis
+from tests.support.world import World
 
 WORDS = ("zanzibar", "lighthouse")
 SAID = f"the {' '.join(WORDS)} canary sleeps at noon"

@@ -16,11 +16,11 @@ from dispatcher.memory.tombstones import Forgotten
 from dispatcher.memory.typed.tags import Tag, TagKind
 from shared.turns.records import Task, Tombstone, Turn, dumps
 from shared.wire import keys
-from tests.conftest import BINARIES, World, wait_for
-from tests.dispatcher.answering.test_bot_contract import Bot
-from tests.dispatcher.queue.test_cancel import slow
 from tests.servers.messages_api import MessagesApi
+from tests.support.day.hcli_bot import Bot, slow
 from tests.support.forgetting_world import CANARIES, CHAT, OTHERS, hmem, result_of
+from tests.support.machine import wait_for
+from tests.support.world import BINARIES, World
 
 
 def forgotten(world: World, *arguments: str) -> dict[str, Any]:
@@ -80,6 +80,7 @@ def test_an_answer_that_comes_after_the_tombstone_is_covered(light: World) -> No
 def test_a_task_that_does_not_end_is_named(light: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("dispatcher.forget.layers.tasks.TasksLayer.wait.__defaults__", (0.1,))
     monkeypatch.setattr("dispatcher.forget.layers.caches.PATIENCE_SECONDS", 0.1)
+    light.environment["PUBLISH_WAIT"] = "0.1"  # that worker takes up no release
     light.redis.sadd("hcli:mem:workers", "w", "dead")
     light.redis.set("hcli:mem:lease:w", "1")
     light.redis.hset("hcli:mem:inflight:w", "w:1", dumps({"task_id": "stuck", "chat_id": CHAT, "message": CANARIES[0]}))

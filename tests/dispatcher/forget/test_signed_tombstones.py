@@ -24,8 +24,8 @@ from shared.system.byte_scan import Needles
 from shared.system.files import make_dir, write_atomic
 from shared.system.owner_key import TRUSTED, OwnerKey, Signing, is_signed, open_signing
 from shared.turns.records import RecordRefused, Tombstone
-from tests.conftest import BINARIES, World
 from tests.support.forgetting_world import hmem
+from tests.support.world import BINARIES, World
 
 LATER = 1_900_000_000.0
 SECRET = "the locker opens with pelican"
@@ -328,6 +328,6 @@ def answer(world: World, command: list[str], said: str) -> int:
                     break
             except OSError:  # the terminal is closed with the command
                 break
-        code = child.wait(timeout=120)
+        code = child.wait(timeout=600)
     os.close(ours)
     return code

@@ -15,8 +15,8 @@ from dispatcher.forget.select import released_chunks
 from dispatcher.forget.steps import open_hands
 from dispatcher.memory.tombstones import FORGOTTEN
 from shared.system.byte_scan import Needles
-from tests.conftest import World
 from tests.support.forgetting_world import CANARIES, CHAT, OTHER, OTHERS, hmem, keys_of, planted, result_of
+from tests.support.world import World
 
 
 @pytest.fixture

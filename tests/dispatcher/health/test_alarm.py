@@ -19,8 +19,10 @@ from dispatcher.health import stale_alarm
 from dispatcher.health.stale_alarm import FIRST_RUN, Alarm
 from shared.release.retention import write_pin
 from shared.wire.values import open_async_redis
-from tests.conftest import World, free_port, wait_for
-from tests.dispatcher.answering.test_bot_contract import Bot
+from tests.support.day.hcli_bot import Bot
+from tests.support.day.health import look
+from tests.support.machine import free_port, wait_for
+from tests.support.world import World
 
 HOUR = 3600.0
 
@@ -46,19 +48,6 @@ def pin(world: World, hours_ago: float) -> None:
     write_pin(world.memory_dir, 5)
     path = world.memory_dir / "pinned"
     path.write_text(json.dumps(json.loads(path.read_bytes()) | {"since": time.time() - hours_ago * HOUR}))
-
-
-def look(world: World, hours_later: float = 0.0) -> str | None:
-    """What the dispatcher would log."""
-
-    async def once() -> str | None:
-        client = open_async_redis(world.url)
-        try:
-            return await Alarm(world.settings(), client).look(time.time() + hours_later * HOUR)
-        finally:
-            await client.aclose()
-
-    return asyncio.run(once())
 
 
 # ------------------------------------------------------------------------------------------------------------- the look
@@ -138,7 +127,7 @@ def test_the_dispatcher_says_it_at_error_level_and_answers(light: World) -> None
         good_night(light.redis, 1)
     finally:
         running.send_signal(signal.SIGTERM)
-        assert running.wait(30) == 0
+        assert running.wait(600) == 0
     lines = [json.loads(line) for line in log.read_text().splitlines() if line.startswith("{")]
     said = [line for line in lines if "kept up" in line["event"]]
     assert {line["level"] for line in said} == {"error"}

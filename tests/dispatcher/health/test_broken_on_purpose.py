@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import wait_for
 from tests.support.broken_faults import FAULTS, Answer, Fault, Unmakeable
 from tests.support.broken_installation import ANSWER, Installation, Said, after_nights, empty_installation, installation
 from tests.support.broken_on_purpose import PLACE, Outcome, asked, outcome, row
+from tests.support.machine import wait_for
 
 WORDS = re.IGNORECASE | re.DOTALL
 
@@ -43,8 +43,29 @@ def holds(said: Said, expected: Answer) -> None:
     assert re.search(expected.pattern, said.text, WORDS), said.text
 
 
-@pytest.mark.timeout(300)
-@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name.replace(" ", "-"))
+#: One fault of each kind; the others are broken in a long run (`--all`): each takes some seconds.
+QUICK = {
+    "no dispatcher runs, and ten messages wait",
+    "the model's file is cut",
+    "the archive cannot be written",
+    "a night failed",
+    "the release is damaged",
+    "Redis keeps nothing on disk",
+    "Claude is gone",
+    "the chat's directory is closed",
+    "the store of the day is damaged",
+    "the HMAC key is far too short",
+    "the clock is ten minutes ahead",
+}
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        pytest.param(fault, marks=() if fault.name in QUICK else pytest.mark.slow, id=fault.name.replace(" ", "-"))
+        for fault in FAULTS
+    ],
+)
 def test_what_is_broken_is_named_with_what_to_do(fault: Fault, host: Installation) -> None:
     try:
         found = outcome(fault, host)
@@ -60,6 +81,10 @@ def test_what_is_broken_is_named_with_what_to_do(fault: Fault, host: Installatio
     if found.command:
         holds(found.command, fault.said)
     assert row(fault, found, str(host.root)).count(" | ") == 3, "a line of the table"
+
+
+def test_the_quick_ones_are_there() -> None:
+    assert {fault.name for fault in FAULTS} >= QUICK
 
 
 def green(found: Outcome, *, but: tuple[str, ...] = ()) -> None:

@@ -14,120 +14,30 @@ import socket
 import subprocess
 import time
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import orjson
 import pytest
-from redis import Redis, RedisError
+from redis import Redis
 
 from dispatcher.health import doctor
 from dispatcher.health.checks import claude
 from dispatcher.health.checks.claude import OLDEST_CLAUDE, TESTED_CLAUDE
 from dispatcher.health.checks.redis import KEYLESS, USES
-from dispatcher.health.findings import Fault, Finding, Setup
+from dispatcher.health.findings import Fault, Finding
 from shared.errors import IndexServerAway, exit_codes
 from shared.release.retention import write_pin
-from tests.conftest import BINARIES, REPOSITORY, STAND_IN, World, free_port, sign_of_life, wait_for
 from tests.servers.ollama_api import DIGEST, OllamaApi
+from tests.support.day.health import ask, expect, looks, redis_server, url_of
 from tests.support.index_world import settings_for
+from tests.support.machine import free_port, wait_for
+from tests.support.world import BINARIES, REPOSITORY, STAND_IN, World, sign_of_life
 
 NOBODY = 65534
 AS_ROOT = os.geteuid() == 0
-
-
-@contextmanager
-def redis_server(folder: Path, *options: str) -> Iterator[Redis]:
-    """A redis-server with these options; a client of its default user."""
-    port = free_port()
-    folder.mkdir(exist_ok=True)
-    command = ["redis-server", "--port", str(port), "--bind", "127.0.0.1", "--dir", str(folder), *options]
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL) as server:
-        client: Redis = Redis.from_url(f"redis://127.0.0.1:{port}/0")
-
-        def answers() -> bool:
-            try:
-                return bool(client.ping())
-            except RedisError:
-                return False
-
-        wait_for(answers, "redis-server to start")
-        yield client
-        client.close()
-        server.terminate()
-
-
-def url_of(client: Redis, user: str = "") -> str:
-    return f"redis://{user}127.0.0.1:{client.connection_pool.connection_kwargs['port']}/0"
-
-
-@pytest.fixture(scope="module")
-def durable(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Redis]:
-    """Redis as the README wants it."""
-    with redis_server(tmp_path_factory.mktemp("durable"), "--appendonly", "yes", "--save", "") as client:
-        yield client
-
-
-@pytest.fixture(scope="module")
-def after_a_night(tmp_path_factory: pytest.TempPathFactory, durable: Redis) -> tuple[Path, bytes]:
-    """The memory directory after a night without vectors, and what the night left in Redis."""
-    made = World(
-        tmp_path_factory.mktemp("night"), durable, url_of(durable), {"EMBEDDER": "none", "NIGHT_INDEXES": "none"}
-    )
-    made.say("t1", "the boiler code is 4711")
-    made.night()
-    return made.root, cast(bytes, durable.get("hcli:mem:night:last"))
-
-
-@pytest.fixture
-def host(tmp_path: Path, durable: Redis, after_a_night: tuple[Path, bytes]) -> World:
-    """A sound installation after a night, without vectors (its commands are quicker) and with the real Claude CLI."""
-    durable.flushall()
-    night, last = after_a_night
-    shutil.copytree(night, tmp_path, symlinks=True, dirs_exist_ok=True)
-    (tmp_path / "state").mkdir()
-    durable.set("hcli:mem:night:last", last)
-    made = World(tmp_path, durable, url_of(durable))
-    made.environment = {
-        "EMBEDDER": "none",
-        "NIGHT_INDEXES": "none",
-        "CLAUDE_BIN": str(BINARIES / "claude"),
-        "ANTHROPIC_API_KEY": "test",
-    }
-    return made
-
-
-def ask(host: World, **more: str) -> tuple[int, dict[str, Finding]]:
-    """What `hmem doctor --json` answers: its exit code, and the findings by name."""
-    with (
-        closing(Redis.from_url(re.sub("//.*@", "//", more.get("REDIS_URL", host.url)))) as client,
-        sign_of_life(client),
-    ):
-        done = host.command("hmem", "doctor", "--json", check=False, **more)
-    assert "Traceback" not in done.stderr, done.stderr
-    report = json.loads(done.stdout)
-    assert report["exit_code"] == done.returncode
-    return done.returncode, {found["name"]: Finding(**found) for found in report["findings"]}
-
-
-def expect(host: World, name: str, code: int, sentence: str, fix: str, **more: str) -> dict[str, Finding]:
-    """This check alone is a problem: its code is the command's, its sentence and fix match."""
-    ended, found = ask(host, **more)
-    assert {key: f for key, f in found.items() if f.state == "problem"} == {name: found[name]}
-    assert (ended, found[name].code) == (code, code)
-    assert re.search(sentence, found[name].sentence), found[name].sentence
-    assert re.search(fix, found[name].fix), found[name].fix
-    assert len(found) == len(doctor.CHECKS), "no check is left out"
-    return found
-
-
-def looks(host: World, name: str, **more: Any) -> Finding:
-    """What this one check finds, asked in this process."""
-    check = next(check for check in doctor.CHECKS if check.name == name)
-    with closing(doctor.connect(host.settings())) as client:
-        return doctor.carry_out(check, Setup(host.settings(), client, **more))
 
 
 # ---------------------------------------------------------------------------------------------------------- all is well
@@ -535,7 +445,7 @@ def denied(host: World, name: str, **more: str) -> tuple[int, Finding]:
     command = [*prefix, str(BINARIES / "hmem"), "doctor", "--json"]
     with sign_of_life(host.redis):
         done = subprocess.run(
-            command, env=host.variables(**more), capture_output=True, text=True, timeout=60, check=False
+            command, env=host.variables(**more), capture_output=True, text=True, timeout=600, check=False
         )
     assert done.stdout, done.stderr
     found = next(f for f in json.loads(done.stdout)["findings"] if f["name"] == name)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from tests.conftest import World
-from tests.dispatcher.health.test_doctor import after_a_night, durable, expect, host, looks
-
-__all__ = ["after_a_night", "durable", "host"]
+from tests.support.day.health import expect, looks
+from tests.support.world import World
 
 TOKEN = {"TELEGRAM_BOT_TOKEN": "1:secret", "ALLOWED_CHATS": "9912"}
 

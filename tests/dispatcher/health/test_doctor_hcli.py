@@ -6,10 +6,8 @@ import json
 import time
 
 from shared.wire import keys
-from tests.conftest import World
-from tests.dispatcher.health.test_doctor import after_a_night, durable, expect, host, looks
-
-__all__ = ["after_a_night", "durable", "host"]
+from tests.support.day.health import expect, looks
+from tests.support.world import World
 
 
 def test_turns_that_expire_are_a_problem(host: World) -> None:

@@ -27,7 +27,8 @@ from dispatcher.prompt.context import Context
 from dispatcher.prompt.render import PromptPart
 from shared.config.listening import listen_address
 from shared.errors import SettingsError
-from tests.conftest import REPOSITORY, SECRET, World, free_port
+from tests.support.machine import free_port
+from tests.support.world import REPOSITORY, SECRET, World
 
 CHAT, MESSAGE = "-100987654321", "the alarm code is ALRM5150"
 Sample = dict[tuple[str, ...], float]

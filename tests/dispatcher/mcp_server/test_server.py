@@ -30,8 +30,9 @@ from shared.config.settings import Settings, load_settings
 from shared.errors import InvalidInput
 from shared.turns.records import Task, Tombstone, Turn, dumps
 from shared.wire import keys
-from tests.conftest import World, free_port, wait_for
+from tests.support.machine import free_port, wait_for
 from tests.support.memory_server import Served, command_of, searched, served
+from tests.support.world import World
 
 MAY = 1_778_241_900.0  # 2026-05-08 12:05 UTC
 #: Chats that look like each other, like options, like patterns and like pieces of a query.
@@ -489,7 +490,7 @@ def test_nothing_is_opened_before_it_is_needed(talked: World) -> None:
         assert "4711" in json.dumps(asked(process, call)["result"])
         assert elsewhere.exists()
         process.send_signal(signal.SIGINT)
-        assert process.wait(timeout=30) == 0
+        assert process.wait(timeout=600) == 0
     assert "Traceback" not in (talked.root / "server.log").read_text()
 
 
@@ -526,7 +527,7 @@ def test_no_private_view_of_an_index_stays_behind(world: World) -> None:
             assert [path for path in views.iterdir() if path.is_dir()], "there is one while it runs"
             assert process.stdin
             process.stdin.close() if way is None else process.send_signal(way)
-            assert process.wait(timeout=30) == 0
+            assert process.wait(timeout=600) == 0
         wait_for(lambda: not [path for path in views.iterdir() if path.is_dir()], "the view to go")
 
 

@@ -27,9 +27,10 @@ from dispatcher.releases.served import ServedRelease
 from shared.text import caches
 from shared.turns.records import Task, Turn
 from shared.wire import keys
-from tests.conftest import REPOSITORY, World, wait_for
-from tests.dispatcher.answering.test_bot_contract import Bot
+from tests.support.day.hcli_bot import Bot
 from tests.support.forgetting_world import CHAT, hmem
+from tests.support.machine import wait_for
+from tests.support.world import REPOSITORY, World
 
 #: Functions that keep results for the life of the process, and why no forgetting concerns them.
 NO_WORDS = {

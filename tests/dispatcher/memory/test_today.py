@@ -31,7 +31,7 @@ from shared.turns.chunk import turn_order
 from shared.turns.chunking import chunks_of, indexed_text
 from shared.turns.records import Turn
 from shared.vectors.base import NullBackend
-from tests.conftest import World
+from tests.support.world import World
 
 UTC = ZoneInfo("UTC")
 NOON = 1_778_673_600.0  # 13 May 2026

@@ -19,8 +19,8 @@ from dispatcher.prompt.assemble import PromptRequest, assemble
 from dispatcher.prompt.context import Context
 from shared.errors import StorageError
 from shared.turns.records import Tombstone, Turn
-from tests.conftest import REPOSITORY, World
 from tests.support.stores import at_once
+from tests.support.world import REPOSITORY, World
 
 NOW = 1_800_000_000.0
 
@@ -82,7 +82,7 @@ def test_threads_and_processes_lose_none(tmp_path: Path) -> None:
             assert filter_.of("9912")
 
     at_once(add, 3)
-    assert [one.wait(60) for one in others] == [0, 0]
+    assert [one.wait(600) for one in others] == [0, 0]
     assert {one.tombstone_id for one in filter_.of("9912")} == {
         f"{kind}-{n}" for kind in ("p0", "p1", "t0", "t1", "t2") for n in range(15)
     }

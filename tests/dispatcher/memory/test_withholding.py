@@ -19,7 +19,7 @@ from dispatcher.memory.withholding import clauses, hidden_with, parts, says
 from dispatcher.prompt.assemble import PromptRequest, assemble
 from shared.config.settings import load_settings
 from shared.turns.records import Task, Tombstone, Turn
-from tests.conftest import World
+from tests.support.world import World
 
 CHAT = "9912"
 SCHOOL = "My son Tom's teacher is called Mrs Blum, and he goes to the Linden school. We live near the river Leie."

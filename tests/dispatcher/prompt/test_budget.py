@@ -33,7 +33,7 @@ from shared.search.types import Hit, Query, Recalled
 from shared.text.format import CHARACTERS_PER_TOKEN, day_text
 from shared.text.marks import harmless
 from shared.turns.chunk import Chunk
-from tests.conftest import World
+from tests.support.world import World
 
 PROPERTY = settings(max_examples=60, deadline=None)
 UTC = ZoneInfo("UTC")

@@ -10,10 +10,11 @@ from typing import Any
 
 import pytest
 
-from tests.conftest import BINARIES, wait_for
 from tests.servers.messages_api import MessagesApi
 from tests.servers.telegram_api import BOT, forwarded_from, mention
+from tests.support.machine import wait_for
 from tests.support.telegram_bot import GROUP, Stage, staged
+from tests.support.world import BINARIES
 
 CLAUDE = BINARIES / "claude"
 ANN = {"id": 8, "is_bot": False, "first_name": "Ann"}

@@ -11,7 +11,7 @@ import pytest
 
 from shared.release.manifest import LEXICAL
 from shared.search.recall import OpenRelease
-from tests.conftest import World
+from tests.support.world import World
 
 SAID = "The boiler stopped, its display shows F28."
 

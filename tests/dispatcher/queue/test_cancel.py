@@ -12,9 +12,10 @@ import pytest
 from redis import Redis
 
 from shared.wire import keys
-from tests.conftest import BINARIES, SECRET, World, wait_for
-from tests.dispatcher.answering.test_bot_contract import SAY, Bot, script
 from tests.servers.messages_api import MessagesApi
+from tests.support.day.hcli_bot import SAY, Bot, script, slow
+from tests.support.machine import wait_for
+from tests.support.world import BINARIES, SECRET, World
 
 CLAUDE = BINARIES / "claude"
 
@@ -35,12 +36,6 @@ def gone(pid_file: Path) -> bool:
     """The process whose number it holds has ended; at most it is not reaped yet."""
     status = Path(f"/proc/{pid_file.read_text().strip()}/status")
     return not status.exists() or "State:\tZ" in status.read_text()
-
-
-def slow(world: World) -> str:
-    """Answers at once, but a message with `slow` in it never; its process and a child of it write their numbers."""
-    body = f'case "$MESSAGE" in *slow*) echo $$ > {world.root}/pid; sleep 600 & echo $! > {world.root}/child; wait;; esac; {SAY} ok'
-    return script(world, body)
 
 
 def test_a_running_task_is_ended_with_its_children_and_nothing_else(light: World, bot: Bot) -> None:
@@ -201,7 +196,7 @@ def test_nothing_is_asked_of_redis_for_cancels_while_nothing_runs(light: World, 
     bot.ask("hello", 9912)
     bot.redis.config_resetstat()
     waits = "cmdstat_blmove"
-    wait_for(lambda: waits in bot.redis.info("commandstats"), "a whole wait for work", 15)
+    wait_for(lambda: waits in bot.redis.info("commandstats"), "a whole wait for work")
     assert "cmdstat_strlen" not in bot.redis.info("commandstats")
     assert running.stop() == 0
 
@@ -217,7 +212,7 @@ def test_the_real_cli_goes_on_after_a_cancel(light: World, bot: Bot, begun: bool
         said = json.dumps(request["messages"])
         if "take your time" in said and "and now" not in said:
             asked.set()
-            hold.wait(60)
+            hold.wait(600)
         return "All right."
 
     with MessagesApi(reply) as api:
@@ -229,7 +224,7 @@ def test_the_real_cli_goes_on_after_a_cancel(light: World, bot: Bot, begun: bool
             assert bot.ask("my name is Dana", 9912) == "All right."
         session = bot.redis.get("hcli:session:9912")
         task = bot.send("take your time", 9912)
-        assert asked.wait(30)
+        assert asked.wait(600)
         bot.redis.set(keys.cancel(task), "1")
         assert bot.receive(task)["output"] == "Cancelled."
         assert bot.ask("and now", 9912) == "All right."

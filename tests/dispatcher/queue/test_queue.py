@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import re
@@ -10,7 +9,7 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import partial
 from subprocess import PIPE
@@ -22,44 +21,14 @@ from redis import Redis
 
 from dispatcher.answering.worker import connect
 from dispatcher.queue.existing import LOOKS, is_signed
-from dispatcher.queue.tasks import Claim, Finished, TaskQueue
+from dispatcher.queue.tasks import Claim, TaskQueue
 from shared.system.processes import died_here, host_of, process_name
 from shared.turns.records import RecordRefused, Result, Task, Turn
 from shared.wire import keys
-from tests.conftest import World, wait_for
-from tests.dispatcher.answering.test_bot_contract import SAY, script
-
-Scenario = Callable[[TaskQueue, TaskQueue], Awaitable[Any]]
-
-
-def play(world: World, scenario: Scenario) -> Any:
-    """Run a scenario with two workers on the world's Redis."""
-
-    async def run() -> Any:
-        clients = [connect(world.settings()) for _ in range(2)]
-        try:
-            one, two = (TaskQueue(client, world.settings().task_bytes, partial(is_signed, "k")) for client in clients)
-            return await scenario(one, two)
-        finally:
-            for client in clients:
-                await client.aclose()
-
-    return asyncio.run(run())
-
-
-def finished(claim: Claim, **more: Any) -> Finished:
-    task = Task.parse(claim.raw)
-    turns = [Turn(task.task_id, role, task.chat_id, f"{role} of {task.message}", 1.0) for role in ("user", "asst")]
-    defaults: dict[str, Any] = {"session_was": "", "session": "s", "session_ttl": 100, "stats": [("tasks", "1")]}
-    return Finished(
-        task, Result.sign("k", task.task_id, "out", "2026-01-01T00:00:00+00:00"), turns, **(defaults | more)
-    )
-
-
-async def claimed(queue: TaskQueue) -> Claim:
-    claim = await queue.claim(queue.next_token())
-    assert isinstance(claim, Claim)
-    return claim
+from tests.support.day.hcli_bot import SAY, script
+from tests.support.day.queues import claimed, finished, play
+from tests.support.machine import wait_for
+from tests.support.world import World
 
 
 def test_a_claim_asked_again_with_its_token_gives_the_same_task(light: World) -> None:
@@ -224,7 +193,7 @@ def test_waiting_moves_nothing(light: World) -> None:
 
 
 def test_a_task_id_used_for_another_message_is_refused_aloud(light: World, redis: Redis) -> None:
-    from tests.dispatcher.answering.test_bot_contract import Bot
+    from tests.support.day.hcli_bot import Bot
 
     running, bot = light.start_dispatcher(), Bot(redis)
     light.enqueue("same", "first message")
@@ -238,7 +207,7 @@ def test_a_task_id_used_for_another_message_is_refused_aloud(light: World, redis
 
 
 def test_a_broken_key_of_one_chat_does_not_stop_the_others(light: World, redis: Redis) -> None:
-    from tests.dispatcher.answering.test_bot_contract import Bot
+    from tests.support.day.hcli_bot import Bot
 
     running, bot = light.start_dispatcher(MAX_CONCURRENT_TASKS="1"), Bot(redis)
     redis.lpush("hcli:session:9912", "not a string")
@@ -374,7 +343,7 @@ def dumped(redis: Redis) -> dict[str, Any]:
 
 @pytest.mark.parametrize("what", STANDING)
 def test_a_used_id_is_refused_aloud_after_its_mark_has_expired(light: World, redis: Redis, what: str) -> None:
-    from tests.dispatcher.answering.test_bot_contract import Bot
+    from tests.support.day.hcli_bot import Bot
 
     running, bot = light.start_dispatcher(), Bot(redis)
     STANDING[what](redis)
@@ -390,7 +359,7 @@ def test_a_used_id_is_refused_aloud_after_its_mark_has_expired(light: World, red
 
 
 def test_the_same_task_again_after_its_mark_has_expired_is_answered_again(light: World, redis: Redis) -> None:
-    from tests.dispatcher.answering.test_bot_contract import Bot
+    from tests.support.day.hcli_bot import Bot
 
     running, bot = light.start_dispatcher(), Bot(redis)
     light.enqueue("same", "first message")

@@ -10,9 +10,10 @@ from redis import Redis
 
 from dispatcher.queue.tasks import NOT_YET, Claim, TaskQueue
 from shared.wire import keys
-from tests.conftest import Dispatcher, World, wait_for
-from tests.dispatcher.answering.test_bot_contract import SAY, Bot, script
-from tests.dispatcher.queue.test_queue import claimed, finished, play
+from tests.support.day.hcli_bot import SAY, Bot, script
+from tests.support.day.queues import claimed, finished, play
+from tests.support.machine import wait_for
+from tests.support.world import Dispatcher, World
 
 
 def fill(world: World, counts: dict[str, int], size: int = 5) -> None:
@@ -191,7 +192,7 @@ def test_a_dispatcher_that_was_stopped_past_its_lease_finishes_nothing_twice(lig
     frozen.process.send_signal(signal.SIGSTOP)
     redis.delete(*redis.keys("hcli:mem:lease:*"))  # 30 s later
     second = light.start_dispatcher(CLAUDE_BIN=slow)
-    wait_for(lambda: len(started.read_text().splitlines()) == 2, "the second call", 30)
+    wait_for(lambda: len(started.read_text().splitlines()) == 2, "the second call")
     frozen.process.send_signal(signal.SIGCONT)
     gate.touch()
     output = bot.receive(task)["output"]

@@ -12,11 +12,11 @@ import pytest
 
 from dispatcher.queue.rights import Rights
 from shared.turns.records import loads_object
-from tests.conftest import World, wait_for
-from tests.dispatcher.telegram.test_updates import says
 from tests.servers.telegram_api import mention
+from tests.support.machine import wait_for
 from tests.support.talking import CLAUDE
-from tests.support.telegram_bot import GROUP, Stage, staged, wait_until
+from tests.support.telegram_bot import GROUP, Stage, says, staged, wait_until
+from tests.support.world import World
 
 OWNER = {"id": 7, "is_bot": False, "first_name": "Ada"}
 MEMBER = {"id": 8, "is_bot": False, "first_name": "Bea"}

@@ -18,8 +18,9 @@ from dispatcher.health.gauges import Reading
 from dispatcher.queue.refused import TooLarge
 from shared.turns.records import dumps
 from shared.wire import keys
-from tests.conftest import SECRET, Dispatcher, World, wait_for
-from tests.dispatcher.answering.test_bot_contract import Bot
+from tests.support.day.hcli_bot import Bot
+from tests.support.machine import wait_for
+from tests.support.world import SECRET, Dispatcher, World
 
 LIMIT = 262_144
 GIANT = 100 << 20
@@ -107,7 +108,7 @@ def test_a_giant_is_never_held_by_the_dispatcher_and_loses_nobody(light: World, 
     push(bot.redis, giant, *around)
     if not waiting:
         running = light.start_installed_dispatcher()
-    wait_for(lambda: letters(bot.redis), "the dead letter", 60)
+    wait_for(lambda: letters(bot.redis), "the dead letter")
     for number in range(20):
         assert "stand-in" in bot.receive(f"small-{number}")["output"]
     assert resident(running) < 250 << 20

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import wait_for
+from tests.support.machine import wait_for
 from tests.support.telegram_bot import Bot, Stage, staged, wait_until
 
 

@@ -9,9 +9,10 @@ from collections.abc import Iterator
 import pytest
 
 from shared.turns.records import RESULT_BYTES, Result
-from tests.conftest import SECRET, wait_for
 from tests.servers.telegram_api import TOKEN, mention
+from tests.support.machine import wait_for
 from tests.support.telegram_bot import GROUP, Stage, keys_of, staged, wait_until
+from tests.support.world import SECRET
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.conftest import wait_for
+from tests.support.machine import wait_for
 from tests.support.telegram_bot import GROUP, Stage, staged, wait_until
 
 

@@ -14,9 +14,10 @@ from pathlib import Path
 import pytest
 from redis import Redis, RedisError
 
-from tests.conftest import World, free_port, wait_for
 from tests.servers.telegram_api import TOKEN, TelegramApi
+from tests.support.machine import free_port, wait_for
 from tests.support.telegram_bot import ALLOWED, Bot, Stage, staged, wait_until
+from tests.support.world import World
 
 
 @pytest.fixture

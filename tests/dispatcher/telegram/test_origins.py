@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from tests.conftest import wait_for
 from tests.servers.telegram_api import BOT, command, forwarded_from, mention
+from tests.support.machine import wait_for
 from tests.support.telegram_bot import GROUP, Stage, staged, wait_until
 
 BOB = {"id": 9, "is_bot": False, "first_name": "Bob"}

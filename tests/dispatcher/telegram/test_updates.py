@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 
 from shared.turns.records import Result, Task
-from tests.conftest import SECRET, wait_for
 from tests.servers.telegram_api import BOT, mention
-from tests.support.telegram_bot import GROUP, Stage, staged, wait_until
+from tests.support.machine import wait_for
+from tests.support.telegram_bot import GROUP, Stage, says, staged, wait_until
+from tests.support.world import SECRET
 
 PERSON = {"id": 8, "is_bot": False, "first_name": "Bea"}
 STRANGERS_GROUP = -555
@@ -36,12 +37,6 @@ def chat(stage: Stage) -> int:
 def group(stage: Stage) -> int:
     stage.redis.delete("hcli:tasks")
     return GROUP - stage.new_chat() % 20
-
-
-def says(stage: Stage, chat: int, words: str) -> None:
-    """Until the bot's last message in the chat holds these words."""
-    wait_until(lambda: words in "".join(stage.api.texts(chat)[-1:]), lambda: f"{words!r} in {stage.api.texts(chat)}")
-    stage.quiet()
 
 
 def silent(stage: Stage, chat: int, update: int) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import sqlite3
 from collections.abc import Callable
@@ -22,42 +21,14 @@ from shared.delivery.receiver import refuse_unless_descendant
 from shared.errors import ArchiveDamaged, HmemError, InvalidInput, ReleaseRefused
 from shared.release import retention
 from shared.release.manifest import current_release, read_manifest, release_dir
-from shared.turns.records import Tombstone
-from tests.conftest import World
-from tests.end_to_end.test_two_hosts import DayHost, day_host  # noqa: F401 - a fixture
-from tests.nightly.test_night import texts
 from tests.servers.ollama_api import DIGEST, OllamaApi
-
-SECRET, TAJNA = "the locker opens with pelican7731", "код от сейфа кукушка4410"
-LATER = 1_800_000_000.0
-
-
-def stone(world: World, name: str = "s1", chat: str = "9912", **more: Any) -> None:
-    made = Tombstone(name, chat, more.pop("created_at", LATER), erase=more.pop("erase", True), **more)
-    world.push_tombstone(made)
-
-
-def archive(world: World) -> Path:
-    return world.night_dir / "archive"
-
-
-def places(world: World, *words: str) -> list[str]:
-    """Every file of the installation that holds one of these words, as it is or as JSON escapes it."""
-    needles = [form for word in words for form in (word.encode(), json.dumps(word)[1:-1].encode())]
-    files = [Path(folder) / name for folder, _, names in os.walk(world.root) for name in names]
-    return sorted(str(f.relative_to(world.root)) for f in files if any(n in f.read_bytes() for n in needles))
+from tests.support.night.archives import LATER, SECRET, archive, places, stone, talk, texts
+from tests.support.night.two_hosts import DayHost
+from tests.support.world import World
 
 
 def lines(world: World, run: int = 1) -> list[dict[str, Any]]:
     return list(read_segment(archive(world) / f"seg-{run}.jsonl"))
-
-
-def talk(world: World) -> None:
-    world.say("a1", SECRET)
-    world.say("a2", TAJNA, timestamp=1_707_500_100.0)
-    world.say("a3", "we paint the fence on Friday", timestamp=1_707_500_200.0)
-    world.say("b1", "the other chat talks of boats", chat_id="77")
-    world.night()
 
 
 def test_a_forgotten_chat_is_in_no_file_any_more(world: World) -> None:
@@ -368,7 +339,7 @@ def test_a_segment_that_differs_is_refused_unless_it_was_erased(light: World) ->
         refuse_unless_descendant(third, now)
 
 
-def test_a_release_on_another_host_forgets_too(day_host: DayHost) -> None:  # noqa: F811 - the fixture
+def test_a_release_on_another_host_forgets_too(day_host: DayHost) -> None:
     world = day_host.world
     world.say("a1", SECRET)
     world.say("b1", "the other chat talks of boats", chat_id="77")

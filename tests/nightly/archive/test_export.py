@@ -27,12 +27,10 @@ from shared.system.export_folder import bare_line
 from shared.system.files import safe_name
 from shared.turns.conversation import conversation, inline, quoted
 from shared.turns.records import Tombstone, Turn, dumps
-from tests.conftest import REPOSITORY, World
+from tests.support.samples import ODD_CHATS
+from tests.support.world import REPOSITORY, World
 
 UTC = ZoneInfo("UTC")
-LONG = "a chat id of 200 characters, ".ljust(200, "Ж")
-#: Chat ids that no directory should be named after as they are.
-ODD_CHATS = ("*", "../up", "~", "Моя группа", LONG, "UPPER", "_archive", "index.json")
 
 
 def export(world: World, out: str = "out", *, force: bool = False, **wanted: Any) -> Path:
@@ -282,8 +280,9 @@ class Interrupted(Reporter):
 
 KILLED = """
 import os, signal
-from tests.conftest import World
+from tests.support.world import World
 from nightly.archive.export import ExportScope, export_archive
+from nightly.archive.export import Wanted, export_archive
 from shared.config.settings import load_settings
 from pathlib import Path
 from tests.nightly.archive.test_export import Interrupted

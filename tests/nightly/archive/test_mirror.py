@@ -23,10 +23,11 @@ from nightly.night.folder import unfinished_run
 from nightly.night.progress import Reporter
 from nightly.steps import flush
 from shared.errors import ArchiveDamaged, MirrorFailed, NightRunning, SettingsError
-from tests.conftest import World, free_port
-from tests.end_to_end.test_two_hosts import DayHost, day_host  # noqa: F401 - a fixture
-from tests.nightly.test_night import texts
 from tests.servers.ollama_api import DIGEST, OllamaApi
+from tests.support.machine import free_port
+from tests.support.night.archives import texts
+from tests.support.night.two_hosts import DayHost
+from tests.support.world import World
 
 
 @pytest.fixture
@@ -371,7 +372,7 @@ def test_a_full_mirror_delays_the_flush_and_keeps_what_it_has(light: World, mirr
 
 
 @pytest.fixture
-def far_mirror(day_host: DayHost) -> Iterator[DayHost]:  # noqa: F811 - the fixture
+def far_mirror(day_host: DayHost) -> Iterator[DayHost]:
     """The archive mirrored through sshd, with a key whose forced command is rrsync into one directory."""
     world, place = day_host.world, day_host.world.root / "mirror"
     place.mkdir(mode=0o700)

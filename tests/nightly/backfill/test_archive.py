@@ -28,8 +28,8 @@ from shared.errors import EmbeddingError, InvalidInput, NightRunning, SettingsEr
 from shared.release.manifest import Manifest, read_manifest, verify
 from shared.search.recall import OpenRelease
 from shared.search.types import Query, Recalled
-from tests.conftest import World
 from tests.servers.ollama_api import DIGEST, OllamaApi
+from tests.support.world import World
 
 NOMIC, OTHER_DIGEST = "nomic-embed-text", "2" * 64
 

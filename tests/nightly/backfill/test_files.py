@@ -19,8 +19,9 @@ from nightly.night.lease import night_lock
 from nightly.night.progress import Reporter
 from shared.errors import InvalidInput
 from shared.turns.records import Tombstone, Turn
-from tests.conftest import BINARIES, World, wait_for
-from tests.nightly.imports.test_formats import ANN, BOT, EXCHANGE, LOG, NOON, bare, bot_chat, chunk_file, message
+from tests.support.machine import wait_for
+from tests.support.night.old_history import ANN, BOT, EXCHANGE, LOG, NOON, bare, bot_chat, chunk_file, message
+from tests.support.world import BINARIES, World
 
 LINES = b"\n".join(
     [bare("j1", "Привет из прошлого"), bare("j1", "and the answer 🦉", role="asst"), b"broken", bare("j2", "more")]
@@ -181,7 +182,7 @@ def test_killed_while_it_stages(light: World) -> None:
         pipe.flush()
         wait_for(lambda: [*(light.night_dir / "imports").glob(".*.tmp")], "the staging to begin")
         process.kill()
-        process.wait(timeout=30)
+        process.wait(timeout=600)
     fifo.unlink()
     assert staged_files(imports_dir(light.settings())) == []
     fifo.write_bytes(bare("s0", "half an import") + b"\n" + bare("s1", "the rest"))
@@ -293,5 +294,5 @@ def test_a_telegram_chat_is_searched_by_its_words(light: World) -> None:
 
 def test_standard_input(light: World) -> None:
     command = [str(BINARIES / "hmem-night"), "backfill", "jsonl", "-", "--json"]
-    done = subprocess.run(command, env=light.variables(), input=LINES, capture_output=True, check=True, timeout=60)
+    done = subprocess.run(command, env=light.variables(), input=LINES, capture_output=True, check=True, timeout=600)
     assert json.loads(done.stdout)["new"] == 3

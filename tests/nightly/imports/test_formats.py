@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -17,9 +16,19 @@ from nightly.imports import audit, chunks, jsonl, telegram
 from nightly.imports.candidates import ReadCandidate, Wanted
 from shared.errors import InvalidInput
 from shared.turns.records import Turn
+from tests.support.night.old_history import (
+    ANN,
+    BOT,
+    EXCHANGE,
+    LOG,
+    NOON,
+    bare,
+    bot_chat,
+    chunk_file,
+    message,
+)
 
 UTC_ZONE = ZoneInfo("UTC")
-NOON = 1_770_638_400.0  # 2026-02-09 12:00:00 UTC
 ALL = Wanted()
 SLOW = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
@@ -46,11 +55,6 @@ def write(path: Path, content: bytes) -> Path:
 
 
 # --------------------------------------------------------------------------------------------------------- JSON lines
-
-
-def bare(task_id: str, content: str, **more: Any) -> bytes:
-    record = {"chat_id": "9912", "role": "user", "content": content, "timestamp": NOON, "task_id": task_id}
-    return json.dumps(record | more, ensure_ascii=False).encode("utf-8", "surrogatepass")
 
 
 def test_bare_turns_keep_their_bytes(tmp_path: Path) -> None:
@@ -121,21 +125,8 @@ def test_any_turns_come_back_from_json_lines(tmp_path: Path, given_turns: list[t
 # ------------------------------------------------------------------------------------------------------ session files
 
 
-def chunk_file(blocks: list[tuple[float, str, str]], chat: str = "9912") -> bytes:
-    """As h-cli writes it."""
-    text = f"=== h-cli session chunk ===\nChat: {chat}\nSession: /new\nChunked: 20260209T173320Z\nTurns: {len(blocks)}\n===\n\n"
-    for at, role, content in blocks:
-        text += f"[{datetime.fromtimestamp(at, UTC):%Y-%m-%d %H:%M:%S} UTC] {role}:\n{content}\n\n---\n\n"
-    return text.encode("utf-8")
-
-
 def read_chunks(path: Path, wanted: Wanted = ALL) -> list[ReadCandidate]:
     return list(chunks.read(path, 0, wanted))
-
-
-#: With what looks like the end of a block, and like the head of another one.
-ANSWER = "It has two open ports.\n\n---\n\nBoth are closed:\n\n[2026-02-09 11:00:00 UTC] USER:\nclose them 🦉"
-EXCHANGE = [(NOON, "USER", "scan the router"), (NOON, "ASSISTANT", ANSWER), (NOON + 9, "USER", "спасибо")]
 
 
 @pytest.mark.parametrize("crlf", [False, True])
@@ -206,22 +197,6 @@ def read_audit(folder: Path, entries: list[dict[str, Any] | str], wanted: Wanted
     return list(audit.Log([path], wanted).read(path, 0))
 
 
-AT = "2026-02-09T12:00:00.000000Z"
-LOG: list[dict[str, Any] | str] = [
-    {"timestamp": AT, "level": "INFO", "user_id": 9912, "task_id": "q1", "user_message": "сколько портов?"},  # h-cli names no event
-    {"timestamp": "2026-02-09T12:00:02Z", "event": "task_started", "user_id": 9912, "task_id": "q1", "user_message": "сколько портов?"},
-    {"timestamp": "2026-02-09T12:00:09Z", "level": "INFO", "task_id": "q1", "output_length": 3, "output": "Two"},
-    {"timestamp": AT, "event": "task_started", "user_id": 5, "task_id": "q2", "user_message": "of somebody else"},
-    {"timestamp": AT, "event": "task_completed", "task_id": "q2", "output": "for somebody else"},
-    {"timestamp": AT, "event": "task_started", "user_id": 9912, "task_id": "q3", "user_message": "and now?"},
-    {"timestamp": AT, "event": "task_completed", "task_id": "q3", "output": "Error: Claude Code timed out after 280 seconds"},
-    {"timestamp": AT, "event": "task_completed", "task_id": "q9", "output": "nobody is known to have asked"},
-    {"timestamp": AT, "event": "session_cleared", "user_id": 9912},
-    "half a line {",
-    {"timestamp": "noon", "event": "task_started", "user_id": 9912, "task_id": "q4", "user_message": "when?"},
-]  # fmt: skip
-
-
 def test_an_audit_log(tmp_path: Path) -> None:
     reads = read_audit(tmp_path, LOG, Wanted(chat="9912"))
     assert [(turn.turn_id, turn.content, turn.timestamp) for turn in turns(reads)] == [
@@ -242,18 +217,6 @@ def test_an_audit_log_that_names_no_chat(tmp_path: Path) -> None:
 
 
 # ------------------------------------------------------------------------------------------------------------ Telegram
-
-BOT, ANN = 700_000_001, 9912
-
-
-def message(number: int, sender: int, text: Any, at: float = NOON, **more: Any) -> dict[str, Any]:
-    name = "Helper" if sender == BOT else "Аня"
-    return {"id": number, "type": "message", "date": "2026-02-09T12:00:00", "date_unixtime": str(int(at)), "from": name,
-            "from_id": f"user{sender}", "text": text, **more}  # fmt: skip
-
-
-def bot_chat(*messages: dict[str, Any], **more: Any) -> dict[str, Any]:
-    return {"name": "Helper", "type": "bot_chat", "id": BOT, "messages": [*messages], **more}
 
 
 def read_telegram(folder: Path, document: object, wanted: Wanted = ALL, **more: Any) -> list[ReadCandidate]:

@@ -17,7 +17,7 @@ from nightly.imports.matching import NEAR_SECONDS, letters
 from nightly.imports.staging import StagedUnreadable, classify_by_unit, read_staged, stage, staged_files
 from nightly.night.folder import imports_dir
 from shared.turns.records import Tombstone, Turn
-from tests.conftest import World
+from tests.support.world import World
 
 NOON = 1_770_638_400.0
 

@@ -19,9 +19,10 @@ from shared.ranking.extractive_summary import summarise as extract
 from shared.release.manifest import read_manifest, summary_file, verify
 from shared.system.files import sha256_file
 from shared.turns.records import Tombstone, Turn
-from tests.conftest import World, free_port
 from tests.servers.ollama_api import DIGEST, OllamaApi
-from tests.shared.ranking.test_extractive_summary import chunk
+from tests.support.machine import free_port, slowness
+from tests.support.samples import chunk
+from tests.support.world import World
 
 NOTES = "2026-11-20 Noor's boiler showed F28.\nThe engineer took 110."
 
@@ -38,7 +39,11 @@ def ollama() -> Iterator[OllamaApi]:
 @pytest.fixture
 def written(light: World, ollama: OllamaApi) -> World:
     """A world without vectors whose summaries a model writes, with three turns in two chats."""
-    light.environment |= {"SUMMARY_MODEL": "llama3.2", "OLLAMA_URL": ollama.url, "OLLAMA_TIMEOUT": "0.4"}
+    light.environment |= {
+        "SUMMARY_MODEL": "llama3.2",
+        "OLLAMA_URL": ollama.url,
+        "OLLAMA_TIMEOUT": f"{0.4 * slowness():.1f}",
+    }
     light.say("t1", "The boiler stopped and its display shows F28 since Thursday.", timestamp=1_707_500_000.0)
     light.say("t2", "The engineer took 110 and left his number 0170-555 with Leila.", timestamp=1_707_600_000.0)
     light.say("t3", "The heron was seen at the pond near Hamburg at 09:15.", chat_id="77")

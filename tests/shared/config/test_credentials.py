@@ -15,7 +15,7 @@ from shared.config import credentials
 from shared.config.settings import load_settings, setting_names
 from shared.config.sources import secrets_of
 from shared.errors import SettingsError
-from tests.conftest import BINARIES, REPOSITORY, World
+from tests.support.world import BINARIES, REPOSITORY, World
 
 SHOWS = (
     "from shared.config.settings import load_settings as load; s = load(); load(); key = s.result_hmac_key; "

@@ -19,7 +19,7 @@ from shared.config.ownership import OURS, trusted_owners, unsafe
 from shared.delivery.receiver import Receiver
 from shared.errors import StorageError
 from shared.system.files import PrivateDir, own_dir
-from tests.conftest import World
+from tests.support.world import World
 
 NOBODY = 65534
 PLACES = [(setting, name) for setting, names in OURS.items() for name in names]

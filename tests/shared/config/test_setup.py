@@ -13,8 +13,8 @@ import pytest
 
 from shared.config.packages import EMBEDDER_PARTS, INDEX_PARTS, PACKAGES, how_to_add, part_of
 from shared.config.settings import INDEXES, load_settings
-from tests.conftest import REPOSITORY, World
 from tests.support.hidden_packages import hide
+from tests.support.world import REPOSITORY, World
 
 EXTRAS = tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
 PARTS = set(EXTRAS) - {"day", "night", "dev"}
@@ -25,7 +25,7 @@ def set_up(*arguments: str, place: Path = REPOSITORY) -> subprocess.CompletedPro
     variables = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     return subprocess.run(
         [place / "scripts" / "setup", *arguments],
-        env=variables, cwd="/", capture_output=True, text=True, timeout=200, check=False,
+        env=variables, cwd="/", capture_output=True, text=True, timeout=600, check=False,
     )  # fmt: skip
 
 

@@ -10,7 +10,7 @@ from shared.delivery import gate, receiver
 from shared.errors import ReleaseRefused
 from shared.turns import chunking
 from shared.turns.chunk import Chunk
-from tests.conftest import World
+from tests.support.world import World
 
 FINDS, MISSES = True, False
 

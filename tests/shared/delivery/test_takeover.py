@@ -30,10 +30,9 @@ from shared.errors import ReleaseRefused, StorageError
 from shared.release.manifest import CHECKSUM, Manifest, parse_manifest, read_manifest, verify
 from shared.release.shape import MOST_BYTES
 from shared.system.files import PRIVATE, sha256_bytes, sha256_file
-from tests.conftest import World, wait_for
-from tests.end_to_end.test_two_hosts import DayHost, day_host
-
-__all__ = ["day_host"]  # a fixture
+from tests.support.machine import wait_for
+from tests.support.night.two_hosts import DayHost
+from tests.support.world import World
 
 PART = "lexical/1.sqlite"
 
@@ -159,7 +158,7 @@ class Attacker:
     def finish(self) -> bytes:
         """Write the rest; the end of the file that was brought."""
         (self.folder / "go-on").touch()
-        self.rsync.communicate(timeout=60)
+        self.rsync.communicate(timeout=600)
         self.brought.seek(-4, os.SEEK_END)
         return self.brought.read()
 

@@ -17,10 +17,9 @@ from shared.embedding.local import MODEL_DIR, LocalEmbedder
 from shared.embedding.models import KNOWN_MODELS, LOCAL_MODEL, EmbeddingIdentity, known_model
 from shared.embedding.open import open_embedder
 from shared.errors import SettingsError
-from tests.conftest import REPOSITORY
+from tests.support.samples import PAIRS
+from tests.support.world import REPOSITORY
 
-REFERENCE: dict[str, Any] = json.loads((MODEL_DIR / "reference.json").read_text(encoding="utf-8"))
-PAIRS = list(zip(REFERENCE["texts"], REFERENCE["float32_vectors"], strict=True))
 #: Texts with words of different kinds; an empty text and 2,000 times one letter are no speech.
 SPEECH = [(text, vector) for text, vector in PAIRS if len(set(text)) > 1]
 IDENTITY = EmbeddingIdentity("family", 384, "doc: ", "query: ", "local", "sha256:1")

@@ -29,7 +29,7 @@ from shared.errors import EmbeddingError, SettingsError
 from shared.search.recall import OpenRelease
 from shared.search.types import Query
 from shared.system.files import sha256_file
-from tests.conftest import REPOSITORY, World
+from tests.support.world import REPOSITORY, World
 
 NAME = "sentence-transformers/paraphrase-multilingual-MiniLM-L12-v2"
 MULTILINGUAL = known_model(NAME)
@@ -272,7 +272,7 @@ def run_python(*arguments: str, **environment: str) -> subprocess.CompletedProce
     return subprocess.run(
         [sys.executable, *arguments],
         env={"PATH": "/usr/bin:/bin", **environment},
-        cwd=REPOSITORY, capture_output=True, text=True, timeout=60, check=False,
+        cwd=REPOSITORY, capture_output=True, text=True, timeout=600, check=False,
     )  # fmt: skip
 
 

@@ -25,9 +25,10 @@ from shared.release.manifest import Manifest, read_manifest
 from shared.search.recall import OpenRelease
 from shared.search.types import Query
 from shared.vectors.registry import backend_of
-from tests.conftest import World, free_port
 from tests.servers.ollama_api import DIGEST, OllamaApi
-from tests.shared.embedding.test_embedding import PAIRS
+from tests.support.machine import free_port
+from tests.support.samples import PAIRS
+from tests.support.world import World
 
 
 @pytest.fixture

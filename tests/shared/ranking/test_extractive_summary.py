@@ -18,17 +18,12 @@ from shared.ranking.extractive_summary import summarise as extract
 from shared.turns.chunk import Chunk
 from shared.turns.chunking import chunks_of
 from shared.turns.records import Turn
+from tests.support.samples import NOW, chunk
 
 PROPERTY = settings(max_examples=60, deadline=None)
 DAY = 86_400.0
-NOW = 1_707_500_000.0
 words = st.text("abcdeéß", min_size=1, max_size=12)
 lines = st.lists(words, min_size=1, max_size=60).map(" ".join)
-
-
-def chunk(text: str, at: float = NOW, speaker: str = "anna", number: int = 1) -> Chunk:
-    turn_id = f"t{number}:user"
-    return Chunk(f"{turn_id}#1", "9912", f"t{number}", (turn_id,), "user", speaker, text, at, at)
 
 
 talk = st.lists(

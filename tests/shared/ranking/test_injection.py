@@ -31,7 +31,7 @@ from shared.text.function_words import language_of
 from shared.text.stemming import alike
 from shared.turns.chunk import Chunk
 from shared.turns.records import dumps
-from tests.conftest import REPOSITORY, World
+from tests.support.world import REPOSITORY, World
 
 PROPERTY = settings(max_examples=60, deadline=None)
 DATA = REPOSITORY / "tests" / "data" / "injection"

@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shared.ranking.question import WEIGHTS, asks, asks_when, groups, meant_speakers, query_words, tells_time
-from shared.ranking.scoring import Features, Neighbours, Posting, Question, Scored, best, bm25, known, score, unit
+from shared.ranking.scoring import Neighbours, Question, Scored, best, bm25, known, score, unit
+from tests.support.samples import features, posting
 
 NAMED = [("user", "Noor"), ("asst", "Ben")]
 BOT = [("user", "user"), ("asst", "asst")]
@@ -45,18 +46,6 @@ def test_times_are_asked_and_told() -> None:
     assert not tells_time("a fortnightly weekly")
     assert asks("really? ")
     assert not asks("really? yes")
-
-
-def features(lengths: list[float], starts: list[float] | None = None) -> Features:
-    n = len(lengths)
-    zeros, size = np.zeros(n, np.float32), np.array(lengths, np.float32)
-    near = Neighbours(size, np.array(starts or [60.0 * i for i in range(n)]))
-    return Features(tokens=(size / 5).astype(np.float32), lengths=size, asks=zeros, timed=zeros, neighbours=near)
-
-
-def posting(*counts: int) -> Posting:
-    ordinals = np.flatnonzero(counts).astype(np.int32)
-    return ordinals, np.array(counts, np.uint16)[ordinals]
 
 
 sizes = st.lists(st.integers(1, 900).map(float), min_size=1, max_size=40)

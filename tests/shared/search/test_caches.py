@@ -32,7 +32,7 @@ from shared.search.lexical import LexicalIndex, build
 from shared.turns.chunk import Chunk
 from shared.turns.records import Turn, loads_object
 from shared.vectors.searching import Asker
-from tests.conftest import wait_for
+from tests.support.machine import wait_for
 
 NOW = 1.76e9
 #: White space and marks of all kinds, words that FTS5 stems, and Russian ones that are stemmed ahead of it.
@@ -108,7 +108,7 @@ class Slow:
 
     def embed_query(self, text: str) -> Any:
         self.asked.append(text)
-        assert self.may.wait(30)
+        assert self.may.wait(600)
         if self.fails:
             raise EmbeddingError("away")
         return np.array([1, 0], np.float32)

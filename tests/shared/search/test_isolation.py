@@ -25,7 +25,7 @@ from shared.search.recall import OpenRelease
 from shared.search.types import Query
 from shared.turns.records import Tombstone
 from shared.wire import keys
-from tests.conftest import World
+from tests.support.world import World
 
 LIGHT = {"EMBEDDER": "none", "NIGHT_INDEXES": "none"}
 ODD = [
@@ -226,16 +226,19 @@ def test_after_the_deadline_words_remain(remembering: World) -> None:
 
     def too_late(release: OpenRelease) -> None:
         def similarities(query: str, chat_id: str, chunk_ids: Any) -> Any:
-            end.wait(10)
+            end.wait(600)
             return np.zeros(len(chunk_ids), np.float32)
 
         release._backend.similarities = similarities  # type: ignore[method-assign]
-        threading.Timer(1.0, end.set).start()
 
+    give_up = threading.Timer(60.0, end.set)
+    give_up.start()
     context = asked(remembering, too_late, memory_deadline_ms=30)
+    assert not end.is_set(), "nobody has waited for it"
+    end.set()
+    give_up.cancel()
     assert names(context) == ["summary", "recalled"]
     assert "not answered within 0.030 s" in context.degraded[0]
-    assert context.ms < 900
 
 
 def test_without_its_keywords_the_summary_remains_and_then_nothing(remembering: World) -> None:

@@ -23,7 +23,7 @@ from shared.search.recall import OpenRelease
 from shared.search.types import Query
 from shared.text.dates.past import read_times
 from shared.turns.records import Tombstone
-from tests.conftest import World
+from tests.support.world import World
 
 UTC = ZoneInfo("UTC")
 NOON = datetime(2026, 5, 13, 12, tzinfo=UTC).timestamp()

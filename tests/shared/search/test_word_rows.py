@@ -19,9 +19,9 @@ from dispatcher.prompt.assemble import PromptRequest, day_request
 from shared.ranking.scoring import PART, PART_BESIDE, Question, by_words, words_share
 from shared.search.types import Hit, Query, shown_score
 from shared.turns.records import Task, Turn
-from tests.conftest import World
-from tests.shared.ranking.test_ranking import features, posting
 from tests.support.memory_server import searched
+from tests.support.samples import features, posting
+from tests.support.world import World
 
 NOW = time.time()
 DAY = 86_400.0

@@ -15,11 +15,10 @@ import pytest
 
 from shared.system.owner_key import TRUSTED, _tell_the_night
 from shared.system.privileges import as_owner_of
-from tests.conftest import BINARIES, REPOSITORY
-from tests.shared.system.test_users import DAY, NIGHT, Installation, here
 from tests.support.as_user import command
+from tests.support.users import DAY, NIGHT, Installation
+from tests.support.world import BINARIES, REPOSITORY
 
-__all__ = ["here"]
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="starting processes as other users needs root")
 FORGET = ("forget", "--matching", "quagga-lantern", "--yes", "--later")
 PUBLIC = "ab" * 32

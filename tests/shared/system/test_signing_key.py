@@ -9,7 +9,7 @@ import pytest
 from shared.config.settings import load_settings
 from shared.errors import SettingsError
 from shared.system.signing_key import SHORTEST, signing_key
-from tests.conftest import REPOSITORY
+from tests.support.world import REPOSITORY
 
 SOUND = (
     "0f" * 4 + "a9c3e1" * 8,

@@ -24,7 +24,7 @@ from shared.search.types import Query
 from shared.text.language import MOST_CHARACTERS, detect
 from shared.text.stemming import stem, stemmed
 from shared.turns.chunk import Chunk
-from tests.conftest import REPOSITORY, World
+from tests.support.world import REPOSITORY, World
 
 PROPERTY = settings(max_examples=100, deadline=None)
 DAY = 86_400.0

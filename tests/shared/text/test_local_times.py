@@ -8,7 +8,7 @@ from datetime import datetime
 from zoneinfo import ZoneInfo
 
 from dispatcher.memory.dates.given import since, until
-from tests.conftest import World
+from tests.support.world import World
 
 #: 2026-11-19 08:06:40 in UTC, when it is the next day there.
 SAID = 1_795_075_600.0

@@ -17,8 +17,9 @@ from shared.search.lexical import LexicalIndex, build
 from shared.turns.chunking import chunks_of
 from shared.turns.records import Task, Turn, user_id_of
 from shared.turns.speakers import label, namesakes
-from tests.conftest import World, wait_for
+from tests.support.machine import wait_for
 from tests.support.memory_server import searched
+from tests.support.world import World
 
 GROUP = "-100"
 ONE, OTHER = ("user", "Alex", "17"), ("user", "Alex", "42")

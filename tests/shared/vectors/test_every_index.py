@@ -26,7 +26,6 @@ from shared.vectors.base import NullBackend
 from shared.vectors.on_server import served_names
 from shared.vectors.registry import SERVED, backend_of, builder_of, served_builder_of
 from shared.vectors.searching import KEPT, AskingBackend
-from tests.conftest import World
 from tests.support.index_world import (
     DIMENSIONS,
     IDENTITY,
@@ -40,6 +39,7 @@ from tests.support.index_world import (
     settings_for,
     vector_of,
 )
+from tests.support.world import World
 
 
 @pytest.fixture(params=INDEXES)

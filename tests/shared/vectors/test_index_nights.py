@@ -13,8 +13,8 @@ from shared.errors import IndexServerAway, SettingsError
 from shared.release.manifest import PLACES
 from shared.vectors.on_server import read_served, served_names
 from shared.vectors.registry import SERVED, served_builder_of
-from tests.conftest import World
 from tests.support.index_world import make_release, notes, settings_for
+from tests.support.world import World
 
 
 class Indexed:

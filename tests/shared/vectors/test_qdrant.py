@@ -28,6 +28,7 @@ from shared.vectors.qdrant import server as qdrant_server
 from shared.vectors.qdrant.index import QdrantBackend, QdrantBuilder, channel_of, ensure, payload_of, point_id
 from tests.servers.qdrant_api import QdrantApi, qdrant_settings
 from tests.support.index_world import DIMENSIONS, MadeUp, corpus_of, ids, make_release, notes, opened, vector_of
+from tests.support.machine import slowness
 
 KEY = "s3cret-key"
 SAID = {"1": notes("1", 120), "-100": notes("-100", 60), "anna": notes("anna", 3)}
@@ -38,8 +39,8 @@ FAULTS = ["drop", "lost", "hang", "500", "429", "html", "redirect", "nothing"]
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Short limits and pauses; the client counts in whole seconds."""
-    monkeypatch.setattr(on_server, "DAY_SECONDS", 1.0)
-    monkeypatch.setattr(on_server, "NIGHT_SECONDS", 1.0)
+    monkeypatch.setattr(on_server, "DAY_SECONDS", slowness())
+    monkeypatch.setattr(on_server, "NIGHT_SECONDS", slowness())
     monkeypatch.setattr(qdrant_server, "PAUSE_SECONDS", 0.001)
     monkeypatch.setattr(qdrant, "LOOK_SECONDS", 0.001)
 

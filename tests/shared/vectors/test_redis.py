@@ -28,8 +28,8 @@ from shared.vectors.redis.index import RedisBackend, RedisBuilder
 from shared.vectors.redis.server import tag_of
 from shared.vectors.searching import MOST_COMPARED
 from shared.wire import keys
-from tests.conftest import free_port
 from tests.servers.redisearch import RediSearch, redis_settings, remove_indexes
+from tests.support.machine import free_port, slowness
 
 DIMENSIONS = 8
 IDENTITY = EmbeddingIdentity("made-up", DIMENSIONS, "", "", "test", "d1")
@@ -284,7 +284,7 @@ def test_a_broken_connection_does_not_end_the_night(
     stand_in: RediSearch, settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str, fault: str
 ) -> None:
     if fault == "hang":
-        monkeypatch.setattr(redis_search, "NIGHT_SECONDS", 0.3)
+        monkeypatch.setattr(redis_search, "NIGHT_SECONDS", 0.3 * slowness())
     stand_in.faults = {command: [fault]}
     corpus = corpus_of(one=3)
     place = build(settings, tmp_path, corpus)
@@ -445,7 +445,7 @@ def test_a_server_that_is_away_is_named_without_its_password(tmp_path: Path) -> 
 def test_the_first_failure_closes_the_index_and_it_can_be_opened_again(
     stand_in: RediSearch, settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: str
 ) -> None:
-    monkeypatch.setattr(redis_search, "DAY_SECONDS", 0.3)
+    monkeypatch.setattr(redis_search, "DAY_SECONDS", 0.3 * slowness())
     found = opened(settings, build(settings, tmp_path, corpus_of(one=9)))
     stand_in.faults = {"FT.SEARCH": [fault]}
     with pytest.raises(IndexServerAway, match="the redis server does not answer as it should"):

@@ -15,8 +15,8 @@ import pytest
 from dispatcher.health.checks.redis import check_rights
 from dispatcher.health.doctor import connect
 from dispatcher.health.findings import Fault, Finding, Setup
-from tests.conftest import REPOSITORY, World
-from tests.end_to_end.test_redis_users import DEPLOY, Guarded, guarded_redis
+from tests.support.redis_users import DEPLOY, Guarded, guarded_redis
+from tests.support.world import REPOSITORY, World
 
 
 @pytest.fixture(scope="module")

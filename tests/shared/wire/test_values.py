@@ -22,7 +22,7 @@ from shared.turns.records import Task
 from shared.wire import keys
 from shared.wire.keys import KEYS
 from shared.wire.values import count_of, living, open_redis, run_of, shown
-from tests.conftest import World
+from tests.support.world import World
 
 WORKER = "fake"
 #: Of each pattern of ours, the key of this worker, task or chat.

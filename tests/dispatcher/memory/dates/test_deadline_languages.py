@@ -10,7 +10,7 @@ import pytest
 from dispatcher.memory.dates.deadlines import resolve
 from dispatcher.memory.dates.given import deadline_of, since
 from shared.errors import InvalidInput
-from tests.conftest import REPOSITORY
+from tests.support.world import REPOSITORY
 
 BERLIN = ZoneInfo("Europe/Berlin")
 #: A Wednesday.

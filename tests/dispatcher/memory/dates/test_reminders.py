@@ -20,7 +20,7 @@ from dispatcher.memory.dates.reminders import EARLIEST_SECONDS, language_of_remi
 from dispatcher.memory.day.memory import DayMemory
 from dispatcher.memory.store.memories import Memory, MemoryType
 from shared.turns.records import Turn
-from tests.conftest import World
+from tests.support.world import World
 
 BERLIN = ZoneInfo("Europe/Berlin")
 CHAT = "9912"

@@ -28,8 +28,9 @@ from dispatcher.memory.store.summaries import Summaries
 from dispatcher.memory.store.tables import HEAD, REVISIONS, VERSION_TABLE, metadata
 from dispatcher.memory.store.turns import Turns
 from shared.errors import StoreUnavailable
-from tests.conftest import REPOSITORY, wait_for
+from tests.support.machine import wait_for
 from tests.support.stores import Stores
+from tests.support.world import REPOSITORY
 
 NOW = 1_800_000_000.0
 #: A revision that is still to come.
@@ -217,7 +218,7 @@ def test_processes_that_migrate_at_once(
         assert process.stdin is not None
         process.stdin.write("\n")
         process.stdin.flush()
-    ended = [process.communicate(timeout=60) for process in processes]
+    ended = [process.communicate(timeout=6000) for process in processes]
     assert [error for _, error in ended] == [""] * 4
     assert {out.split()[0] for out, _ in ended} == {"5" if revision else "0"}
     # One migrates, the others find it done.
@@ -229,7 +230,7 @@ def test_alembic_is_loaded_only_to_migrate(stores: Stores) -> None:
     """Not for a store that is as it should be."""
     for loaded in ("True", "False", "False"):
         done = subprocess.run(
-            opening(stores), cwd=REPOSITORY, text=True, input="\n", capture_output=True, check=True, timeout=60
+            opening(stores), cwd=REPOSITORY, text=True, input="\n", capture_output=True, check=True, timeout=600
         )
         assert done.stdout.split() == ["ready", "0", loaded]
 
@@ -263,7 +264,7 @@ def test_a_kill_in_mid_migration_leaves_the_store_as_it_was(
     if revision:
         write_as_of(engine, revision)
     line = [sys.executable, "-c", KILLED, stores.url, str(stores.folder), str(next_version), NEXT]
-    done = subprocess.run(line, cwd=REPOSITORY, capture_output=True, check=False, timeout=60)
+    done = subprocess.run(line, cwd=REPOSITORY, capture_output=True, check=False, timeout=600)
     assert done.returncode == -signal.SIGKILL, done.stderr.decode()
 
     def as_it_was() -> bool:

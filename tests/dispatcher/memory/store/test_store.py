@@ -9,7 +9,7 @@ import stat
 import subprocess
 import sys
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -25,8 +25,9 @@ from dispatcher.memory.store.summaries import SessionSummary, Summaries
 from dispatcher.memory.store.turns import StoredTurn, Turns
 from shared.errors import InvalidInput, SettingsError, StoreUnavailable
 from shared.turns.records import Turn
-from tests.conftest import REPOSITORY, wait_for
-from tests.support.stores import PostgreSQL, Stores, at_once
+from tests.support.machine import wait_for
+from tests.support.stores import PostgreSQL, Stores, at_once, postgresql_server
+from tests.support.world import REPOSITORY
 
 NOW = 1_800_000_000.0
 DAY = 86_400.0
@@ -513,7 +514,15 @@ def test_a_kill_in_the_middle_leaves_nothing_half(stores: Stores) -> None:
     assert [one.number for one in memories.list("1")] == [1, 2]
 
 
-def test_postgresql_stopped_and_started_again(server: PostgreSQL, tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def own_server() -> Iterator[PostgreSQL]:
+    """One that may be stopped."""
+    with postgresql_server() as running:
+        yield running
+
+
+def test_postgresql_stopped_and_started_again(own_server: PostgreSQL, tmp_path: Path) -> None:
+    server = own_server
     database = Database(server.database(), tmp_path)
     turns = Turns(database)
     turns.store([said("a")])
@@ -540,7 +549,8 @@ def refusal(turns: Turns) -> bool:
     return True
 
 
-def test_a_server_that_is_not_there_yet_is_taken_up_when_it_is(server: PostgreSQL, tmp_path: Path) -> None:
+def test_a_server_that_is_not_there_yet_is_taken_up_when_it_is(own_server: PostgreSQL, tmp_path: Path) -> None:
+    server = own_server
     database = Database(server.database(), tmp_path)
     server.stop()
     try:

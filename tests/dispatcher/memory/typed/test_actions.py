@@ -5,82 +5,25 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import closing, suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-from zoneinfo import ZoneInfo
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dispatcher.memory.embedder import DayEmbedder
-from dispatcher.memory.store.actions import Actions
 from dispatcher.memory.store.database import Database
 from dispatcher.memory.store.memories import Memories, Memory, MemoryType
-from dispatcher.memory.tombstones import Forgotten
 from dispatcher.memory.typed.actions import LONGEST_ID, Acting, Outcome, later_tags, parse_later, tombstone_id
 from dispatcher.memory.typed.judging import Draft
-from dispatcher.memory.typed.memories import Remembering
 from dispatcher.memory.typed.tags import Tag, TagKind, parse
 from shared.config.settings import load_settings
 from shared.turns.records import RecordRefused, Task, Tombstone, loads_object
-from tests.conftest import wait_for
 from tests.servers.ollama_api import OllamaApi
+from tests.support.day.acting import BERLIN, DAY, NOW, SAID, Dies, Host
+from tests.support.machine import wait_for
 from tests.support.stores import Stores, at_once
-
-NOW = 1_800_000_000.0  # Friday 15 January 2027, 08:00 UTC
-DAY = 86_400.0
-BERLIN = ZoneInfo("Europe/Berlin")
-SAID = "9912"
-
-
-class Dies(BaseException):
-    """The process ends here."""
-
-
-class Mortal(Forgotten):
-    """A filter whose process dies right after (or before) a tombstone is durable."""
-
-    dies: str = ""
-
-    def add(self, stone: Tombstone) -> None:
-        if self.dies == "before":
-            raise Dies
-        super().add(stone)
-        if self.dies == "after":
-            raise Dies
-
-
-@dataclass
-class Host:
-    """A dispatcher's hands on a chat, on a real store; `repeats` are turns that say a memory again."""
-
-    root: Path
-    embedder: DayEmbedder
-    repeats: dict[str, list[str]] = field(default_factory=dict)
-    given: Database | None = None
-
-    def __post_init__(self) -> None:
-        self.database = self.given or Database(None, self.root / "state")
-        self.memories, self.actions = Memories(self.database), Actions(self.database)
-        self.forgotten = Mortal(self.root / "state")
-        self.kept = Remembering(self.memories, self.embedder, self.forgotten)
-        self.acting = Acting(
-            self.memories,
-            self.actions,
-            self.kept,
-            self.forgotten,
-            BERLIN,
-            lambda chat, text: self.repeats.get(text, []),
-        )
-
-    def answer(self, text: str, task: str = "t1", chat: str = SAID, now: float = NOW) -> list[str]:
-        """Act on an answer; what is said."""
-        return self.acting.on_tags(Task(task, chat, "hello"), "session-1", parse(text, "CODE").tags, now).said
-
-    def texts(self, chat: str = SAID) -> list[tuple[str, str]]:
-        return [(str(memory.type), memory.text) for memory in self.kept.held(chat).memories]
 
 
 @pytest.fixture

@@ -21,7 +21,7 @@ from dispatcher.memory.store.database import Database
 from dispatcher.memory.store.memories import Memories, MemoryType
 from dispatcher.memory.typed.contradiction import Relation, relation
 from dispatcher.memory.typed.memories import Remembering
-from tests.conftest import REPOSITORY
+from tests.support.world import REPOSITORY
 
 NOW = 1_800_000_000.0
 PAIRS: list[dict[str, Any]] = [

@@ -20,7 +20,7 @@ from dispatcher.memory.typed.memories import Remembering
 from dispatcher.memory.typed.text import line, listing, prompt_text
 from shared.config.settings import load_settings
 from shared.turns.records import Task
-from tests.dispatcher.memory.typed.test_actions import BERLIN, DAY, NOW, SAID, Dies, Host
+from tests.support.day.acting import BERLIN, DAY, NOW, SAID, Dies, Host
 from tests.support.stores import Stores
 
 FACT, GOAL = MemoryType.FACT, MemoryType.GOAL

@@ -1,0 +1,59 @@
+"""A few rounds of each check that scripts/chaos carries out at length (scripts/chaos --only NAME --rounds 200)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.chaos.harness.report import load_all, prove
+
+pytestmark = pytest.mark.chaos
+
+#: Check, rounds, and how many rounds and faults there are at least. More faults than these are a matter of chance or of rights.
+AT_LEAST = [
+    pytest.param("clock", 1, 9, 0, id="order_follows_run_numbers_whatever_the_clock_says"),
+    pytest.param("corruption", 4, 0, 81, id="a_damaged_release_is_refused_and_chroma_never_asked"),
+    pytest.param("fresh-host", 2, 0, 5, id="an_empty_archive_cannot_shrink_memory_and_a_copy_brings_it_back"),
+    pytest.param("overlap", 4, 0, 11, id="one_night_wins_and_a_stale_one_changes_nothing"),
+    pytest.param("stateful", 4, 4, 0, id="no_history_breaks_a_promise"),
+    pytest.param("talk", 25, 0, 1, id="every_message_is_answered_though_everything_is_killed"),
+]
+#: Check, rounds to ask for, and exactly so many rounds (None: any number) and faults (None: any number).
+EXACTLY = [
+    pytest.param("calls", 2, 2, None, id="a_failing_call_ends_the_night_with_a_code_of_ours_and_is_mended"),
+    pytest.param("embedder", 1, None, 3, id="a_failing_embedder_costs_a_night_and_nothing_else"),
+    pytest.param("kills", 3, 3, None, id="nights_killed_at_random_times_lose_and_double_nothing"),
+    pytest.param("network", 2, None, 3, id="a_night_that_loses_redis_at_a_request_is_mended_by_the_next"),
+    pytest.param("network-day", 1, None, 9, id="a_script_of_the_day_that_is_cut_and_repeated_happens_once"),
+    pytest.param("pairs", 3, None, 6, id="a_second_death_in_the_mending_run_is_mended_too"),
+    pytest.param("points", 4, None, 4, id="a_death_at_a_point_is_mended_by_the_next_run"),
+    pytest.param("redis-restart", 1, None, 1, id="redis_that_dies_in_mid_export_costs_a_night_at_most"),
+    pytest.param("restore", 1, 1, None, id="the_archive_alone_makes_the_same_memory_on_an_empty_host"),
+    pytest.param("ssh", 1, None, 2, id="a_silent_day_host_ends_the_night_in_time"),
+    pytest.param("transfer", 1, None, 5, id="a_transfer_that_breaks_leaves_nothing_in_sight"),
+]
+
+
+@pytest.mark.parametrize(("check", "rounds", "least_rounds", "least_faults"), AT_LEAST)
+def test_at_least(tmp_path: Path, check: str, rounds: int, least_rounds: int, least_faults: int) -> None:
+    found = prove(check, tmp_path, rounds=rounds)
+    assert (found.rounds >= least_rounds, found.faults >= least_faults) == (True, True), found.notes
+
+
+@pytest.mark.parametrize(("check", "rounds", "all_rounds", "faults"), EXACTLY)
+def test_exactly(tmp_path: Path, check: str, rounds: int, all_rounds: int | None, faults: int | None) -> None:
+    found = prove(check, tmp_path, rounds=rounds)
+    assert all_rounds in (None, found.rounds), found.notes
+    assert faults in (None, found.faults), found.notes
+
+
+def test_a_full_disk_stops_the_night_and_never_the_answers(tmp_path: Path) -> None:
+    """Without root there is nothing to mount, and the check says so."""
+    found = prove("disk", tmp_path, rounds=1)
+    assert found.faults == 0 or found.faults > 8, found.notes
+
+
+def test_no_check_is_left_out() -> None:
+    tried = {str(param.values[0]) for param in [*AT_LEAST, *EXACTLY]} | {"disk"}
+    assert tried == set(load_all())

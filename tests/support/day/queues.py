@@ -1,0 +1,46 @@
+"""Workers on a queue, in the test's own loop."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Any
+
+from dispatcher.answering.worker import connect
+from dispatcher.queue.existing import is_signed
+from dispatcher.queue.tasks import Claim, Finished, TaskQueue
+from shared.turns.records import Result, Task, Turn
+from tests.support.world import World
+
+Scenario = Callable[[TaskQueue, TaskQueue], Awaitable[Any]]
+
+
+def play(world: World, scenario: Scenario) -> Any:
+    """Run a scenario with two workers on the world's Redis."""
+
+    async def run() -> Any:
+        clients = [connect(world.settings()) for _ in range(2)]
+        try:
+            one, two = (TaskQueue(client, world.settings().task_bytes, partial(is_signed, "k")) for client in clients)
+            return await scenario(one, two)
+        finally:
+            for client in clients:
+                await client.aclose()
+
+    return asyncio.run(run())
+
+
+def finished(claim: Claim, **more: Any) -> Finished:
+    task = Task.parse(claim.raw)
+    turns = [Turn(task.task_id, role, task.chat_id, f"{role} of {task.message}", 1.0) for role in ("user", "asst")]
+    defaults: dict[str, Any] = {"session_was": "", "session": "s", "session_ttl": 100, "stats": [("tasks", "1")]}
+    return Finished(
+        task, Result.sign("k", task.task_id, "out", "2026-01-01T00:00:00+00:00"), turns, **(defaults | more)
+    )
+
+
+async def claimed(queue: TaskQueue) -> Claim:
+    claim = await queue.claim(queue.next_token())
+    assert isinstance(claim, Claim)
+    return claim

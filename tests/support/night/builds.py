@@ -1,0 +1,121 @@
+"""Nights of one host up to their build."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+import orjson
+from redis import Redis
+
+from nightly.index import previous
+from nightly.index.chunk_file import CHUNKS, read_columns, write_columns
+from nightly.night.folder import STATE, Night
+from nightly.night.lease import Lease
+from nightly.night.progress import Reporter
+from nightly.steps import build
+from shared.config.settings import load_settings
+from shared.release.manifest import CHROMA
+from shared.system.files import make_dir
+from shared.turns.chunk import Chunk
+from shared.vectors import chroma
+
+if TYPE_CHECKING:
+    from shared.embedding.models import Vectors
+
+
+DIMENSIONS = 32
+IDENTITY = {"family": "made-up", "dimensions": DIMENSIONS, "prefixes": {}, "provider": "test", "digest": "d1"}
+
+
+def vector_of(text: str) -> Vectors:
+    """A unit vector that follows from the text."""
+    seed = int.from_bytes(hashlib.sha256(text.encode()).digest()[:8])
+    made = np.random.default_rng(seed).standard_normal(DIMENSIONS).astype(np.float32)
+    return cast("Vectors", made / np.linalg.norm(made))
+
+
+def said(chat: str, number: int, text: str | None = None) -> Chunk:
+    turn = f"t{number}-{chat}:user"
+    return Chunk(f"{turn}#1", chat, f"t{number}", (turn,), "user", "anna", text or f"note {number} of {chat}", 1.0, 1.0)
+
+
+def talk(count: int, chats: tuple[str, ...] = ("9912", "-100123")) -> list[Chunk]:
+    return [said(chat, number) for chat in chats for number in range(count)]
+
+
+class Said(Reporter):
+    """Keeps what a person would be told."""
+
+    def __init__(self) -> None:
+        super().__init__(quiet=True)
+        self.lines: list[str] = []
+
+    def say(self, text: str) -> None:
+        self.lines.append(text)
+
+
+class Nights:
+    """Nights of one host up to their build: chunks and vectors are given, no Redis is asked."""
+
+    def __init__(self, root: Path, indexes: str = "chroma") -> None:
+        self.settings = load_settings(hmem_night_dir=root / "night", night_indexes=indexes)
+        self.runs, self.report = 0, Said()
+
+    @property
+    def last(self) -> Path:
+        return self.settings.hmem_night_dir / "last"
+
+    def night(
+        self, chunks: list[Chunk], *, refused: dict[str, str] | None = None, rebuild: bool = False, **identity: Any
+    ) -> Night:
+        self.runs += 1
+        folder = make_dir(self.settings.hmem_night_dir / "nights" / str(self.runs))
+        (folder / STATE).write_bytes(orjson.dumps({"parent": None, "rebuild": rebuild}))
+        night = Night(self.settings, folder, cast(Redis, None), cast(Lease, None), self.report)
+        lines = [orjson.dumps({**vars(chunk), "indexed": chunk.text}) + b"\n" for chunk in chunks]
+        (chunked := night.begin("chunk")).joinpath(CHUNKS).write_bytes(b"".join(lines))
+        write_columns(chunked, read_columns(chunked))
+        per_chat = {chat: sum(c.chat_id == chat for c in chunks) for chat in {c.chat_id for c in chunks}}
+        night.commit("chunk", {"chunks_per_chat": per_chat, "chunks": len(chunks)})
+        vectors = np.array(
+            [np.zeros(DIMENSIONS, np.float32) if c.chunk_id in (refused or {}) else vector_of(c.text) for c in chunks]
+        ).reshape(-1, DIMENSIONS)
+        np.save(night.begin("embed") / "vectors.npy", vectors)
+        embedding = (
+            {**IDENTITY, "probes": [[self.runs]], **identity} if identity.get("family", "") is not None else None
+        )
+        night.commit("embed", {"embedding": embedding, "refused": refused or {}})
+        return night
+
+    def build(self, chunks: list[Chunk], **more: Any) -> tuple[Night, dict[str, Any]]:
+        night = self.night(chunks, **more)
+        result = build.run(night, night.begin("build"))
+        night.commit("build", result)
+        return night, result
+
+    def published(self, chunks: list[Chunk], **more: Any) -> dict[str, Any]:
+        night, result = self.build(chunks, **more)
+        previous.keep(night)
+        return result
+
+    @property
+    def built(self) -> Path:
+        """What the newest build has made."""
+        return self.settings.hmem_night_dir / "nights" / str(self.runs) / "build"
+
+    def contents(self, scratch: Path) -> dict[str, dict[str, bytes]]:
+        """Chat -> chunk id -> stored vector, of the newest build."""
+        scratch = scratch / f"contents-{self.runs}"
+        shutil.copytree(self.built / CHROMA, scratch)
+        with chroma._opened(scratch, "read") as client:
+            found = {}
+            for one in client.list_collections():
+                rows = client.get_collection(one.name, embedding_function=None).get(include=["embeddings"])
+                found[one.metadata["chat_id"]] = {
+                    i: np.asarray(v, np.float32).tobytes() for i, v in zip(rows["ids"], rows["embeddings"], strict=True)
+                }
+        return found

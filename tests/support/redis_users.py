@@ -1,0 +1,66 @@
+"""A Redis with the users of deploy/redis-users.acl."""
+
+from __future__ import annotations
+
+import subprocess
+import tomllib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+from redis import Redis
+
+from tests.support.machine import free_port, wait_for
+from tests.support.world import REPOSITORY
+
+DEPLOY = REPOSITORY / "deploy"
+USERS = ("bot", "hcli-bot", "dispatcher", "hcli-dispatcher", "night", "owner", "admin")
+
+
+@dataclass
+class Guarded:
+    """A Redis with our users, started with the options of the compose file. `tester` may do everything."""
+
+    port: int
+    folder: Path
+    urls: dict[str, str]
+
+    def client(self, user: str) -> Redis:
+        client: Redis = Redis.from_url(self.urls[user])
+        return client
+
+
+@contextmanager
+def guarded_redis(folder: Path, *more: str) -> Iterator[Guarded]:
+    """Redis with our users, `folder` its directory. `more` options of its own."""
+    folder.mkdir(parents=True, exist_ok=True)
+    port, secrets = free_port(), folder.parent / f"{folder.name}-secrets"
+    subprocess.run([str(DEPLOY / "new-secrets"), "--redis", f"127.0.0.1:{port}", str(secrets)], check=True)
+    users = secrets / "redis-users.acl"
+    users.write_text(users.read_text() + "user tester reset on nopass ~* &* +@all\n")
+    urls = {user: tomllib.loads((secrets / f"{user}.toml").read_text())["REDIS_URL"] for user in USERS}
+    guarded = Guarded(port, folder, urls | {"tester": f"redis://tester:x@127.0.0.1:{port}/0"})
+    command = yaml.safe_load((DEPLOY / "compose.yaml").read_text())["services"]["redis"]["command"]
+    command = [str(users) if part == "/etc/redis/users.acl" else part for part in command]
+    here = ["--port", str(port), "--bind", "127.0.0.1", "--dir", str(folder), "--appendfsync", "no"]
+    with subprocess.Popen([*command, *here, *more], stdout=subprocess.DEVNULL) as server:
+        try:
+            wait_for(lambda: health(port) == "PONG", "redis-server")
+            yield guarded
+        finally:
+            server.kill()  # nothing is to be written any more
+
+
+def health(port: int) -> str:
+    """As the compose file asks."""
+    asked = ["redis-cli", "-p", str(port), "--user", "health", "--pass", "none", "--no-auth-warning", "ping"]
+    return subprocess.run(asked, capture_output=True, text=True, check=False).stdout.strip()
+
+
+def refusals(admin: Redis) -> list[Any]:
+    """What Redis refused, but for the client library's introduction (deploy/README.md)."""
+    log: Any = admin.acl_log(1000)
+    return [entry for entry in log if b"setinfo" not in str(entry["object"]).lower().encode()]
