@@ -17,8 +17,6 @@ from collections.abc import AsyncIterator
 import redis
 import structlog
 from redis.asyncio import Redis
-from redis.asyncio.retry import Retry
-from redis.backoff import ExponentialBackoff
 
 from dispatcher.answering.retry import keep_trying
 from dispatcher.answering.task_handler import Answering
@@ -34,7 +32,7 @@ from dispatcher.releases.served import Memory
 from shared.config.settings import Settings
 from shared.errors import RedisUnavailable
 from shared.turns.records import RecordRefused, Task, loads_object, task_id_of
-from shared.wire.values import open_async_redis, open_redis
+from shared.wire.client import BACKGROUND, DISPATCHER, is_too_old, open_async_redis, open_redis
 
 log = structlog.get_logger()
 
@@ -57,18 +55,10 @@ TURN_SECONDS = 90
 GRACE_SECONDS = 120
 #: Longest pause after failures of Redis, in tenths of a second as a power of two: 3.2 s.
 LONGEST_PAUSE = 5
-OLDEST_REDIS = (7, 0)
 
 
 def connect(settings: Settings) -> Redis:
-    """A client whose socket waits longer than the longest blocking call, and which reconnects by itself."""
-    return open_async_redis(
-        settings.redis_url,
-        socket_timeout=3 * BLOCK_SECONDS,
-        socket_connect_timeout=BLOCK_SECONDS,
-        health_check_interval=30,
-        retry=Retry(ExponentialBackoff(cap=2, base=0.1), 3),
-    )
+    return open_async_redis(settings.redis_url, DISPATCHER)
 
 
 class Worker:
@@ -136,7 +126,7 @@ class Worker:
             return
         from dispatcher.answering.consolidation import Dreamer, scheduled
 
-        client = open_redis(self._settings.redis_url, socket_timeout=30, socket_connect_timeout=BLOCK_SECONDS)
+        client = open_redis(self._settings.redis_url, BACKGROUND)
         dreamer = Dreamer(self._day, client, self._queue.worker)
         scheduler = scheduled(dreamer, self._settings.dreamer_interval)
         scheduler.start()
@@ -151,7 +141,7 @@ class Worker:
 
     async def _check_redis(self) -> None:
         version = str((await self._redis.info("server"))["redis_version"])
-        if tuple(int(part) for part in version.split(".")[:2]) < OLDEST_REDIS:
+        if is_too_old(version):
             raise RedisUnavailable(f"Redis {version} is too old: 7.0 or newer is needed. Update it.")
 
     async def _warn_of_other_hosts(self) -> None:

@@ -11,9 +11,7 @@ from contextlib import closing
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from redis import Redis, RedisError, ResponseError
-from redis.backoff import NoBackoff
-from redis.retry import Retry
+from redis import RedisError, ResponseError
 
 from dispatcher.health.status import failure_since, last_good_night
 from dispatcher.queue.state import oldest_seconds
@@ -21,6 +19,7 @@ from shared.config.settings import Settings
 from shared.errors import HmemError
 from shared.release.manifest import current_release, read_manifest
 from shared.wire import keys
+from shared.wire.client import asking_once, open_redis
 
 if TYPE_CHECKING:
     from prometheus_client.core import GaugeMetricFamily
@@ -66,12 +65,7 @@ class Reading:
             yield GaugeMetricFamily(name, GAUGES[name], value=value)
 
     def _of_redis(self, now: float) -> dict[str, float]:
-        client: Any = Redis.from_url(
-            self._settings.redis_url,
-            socket_timeout=ANSWER_SECONDS,
-            socket_connect_timeout=ANSWER_SECONDS,
-            retry=Retry(NoBackoff(), 0),
-        )
+        client = open_redis(self._settings.redis_url, asking_once(ANSWER_SECONDS))
         try:
             with closing(client):
                 return {"hmem_redis_up": 1.0} | _standing(client, now, self._settings.task_bytes)

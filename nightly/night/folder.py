@@ -26,8 +26,6 @@ from typing import Any, cast
 import orjson
 import redis
 from redis import Redis
-from redis.backoff import ExponentialBackoff
-from redis.retry import Retry
 
 from nightly.archive.segments import segment_runs
 from nightly.night.progress import Reporter
@@ -38,7 +36,8 @@ from shared.errors import InvalidInput, LeaseLost, NightRunning, RedisUnavailabl
 from shared.release.manifest import Manifest
 from shared.system.files import commit_dir, fresh_dir, own_root, remove_halves, remove_tree, write_atomic
 from shared.wire import keys
-from shared.wire.values import RUNS, is_wrong_value, open_redis, shown
+from shared.wire.client import NIGHT, is_wrong_value, open_redis
+from shared.wire.values import RUNS, shown
 
 RENEW_SECONDS = 20.0
 RESULT = "result.json"
@@ -56,13 +55,7 @@ _RELEASE = "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL
 
 
 def connect(settings: Settings) -> Redis:
-    return open_redis(
-        settings.redis_url,
-        socket_timeout=60,
-        socket_connect_timeout=10,
-        health_check_interval=30,
-        retry=Retry(ExponentialBackoff(cap=2, base=0.1), 3),  # each request of the night may be repeated
-    )
+    return open_redis(settings.redis_url, NIGHT)
 
 
 class Lease:

@@ -15,6 +15,7 @@ from typing import Any
 from redis import Redis, RedisError, ResponseError
 
 from shared.config.settings import Settings
+from shared.wire.client import COMMAND, open_redis
 
 #: Seconds that Redis gets to rewrite its files, and between two looks at it.
 REWRITE_SECONDS, LOOK_SECONDS = 300.0, 0.2
@@ -44,7 +45,7 @@ def rewrite(settings: Settings, client: Redis, say: Say, seconds: float = REWRIT
     if not settings.redis_admin_url:
         return Rewritten(stays=not_rewritten(settings))
     url = settings.redis_admin_url
-    with closing(Redis.from_url(url, socket_timeout=30, socket_connect_timeout=5)) as administrator:
+    with closing(open_redis(url, COMMAND)) as administrator:
         if why := _not_that_redis(administrator, client):
             return Rewritten(stays=[_stays([*BY_HAND], why)])
         say(f"Redis rewrites its files; this waits for it, at most {seconds:g} s.")

@@ -25,7 +25,7 @@ from dispatcher.answering import watchdog
 from dispatcher.answering.watchdog import Supervisor
 from dispatcher.answering.worker import Worker
 from dispatcher.queue.cancellation import Run
-from shared.wire.values import open_async_redis
+from shared.wire.client import open_async_redis
 from tests.conftest import World, free_port, wait_for
 from tests.dispatcher.answering.test_bot_contract import SAY, Bot, script
 

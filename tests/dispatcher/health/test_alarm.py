@@ -18,7 +18,7 @@ from redis.asyncio import Redis as AsyncRedis
 from dispatcher.health import stale_alarm
 from dispatcher.health.stale_alarm import FIRST_RUN, Alarm
 from shared.release.retention import write_pin
-from shared.wire.values import open_async_redis
+from shared.wire.client import open_async_redis
 from tests.conftest import World, free_port, wait_for
 from tests.dispatcher.answering.test_bot_contract import Bot
 
