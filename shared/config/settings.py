@@ -6,7 +6,6 @@ environment wins over both. Loading ends in one frozen object that is passed dow
 
 from __future__ import annotations
 
-import os
 import re
 import tomllib
 from pathlib import Path
@@ -14,13 +13,11 @@ from typing import Any, Literal
 from urllib.parse import urlsplit
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from pydantic import Field, SecretStr, ValidationError, ValidationInfo, field_validator
-from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, ValidationInfo, field_validator
 
+from shared.config import sources
 from shared.config.clock_time import ClockTime
 from shared.config.listening import listen_address
-from shared.config.ownership import refuse_changeable
-from shared.config.sources import CredentialsSource, TomlSource, secrets_of
 from shared.errors import SettingsError
 
 DEFAULT_CONFIG = Path("/etc/hmem/hmem.toml")
@@ -42,10 +39,12 @@ def known_zone(value: str) -> str:
     return value
 
 
-class Settings(BaseSettings):
+class Settings(BaseModel):
     """One field a setting; the name in capitals is the one in the environment and in the file."""
 
-    model_config = SettingsConfigDict(frozen=True, extra="ignore", env_ignore_empty=True, hide_input_in_errors=True)
+    model_config = ConfigDict(
+        frozen=True, extra="ignore", hide_input_in_errors=True, validate_default=True, defer_build=True
+    )
 
     redis_url: str = Field("redis://127.0.0.1:6379/0", description="Redis of both hosts", repr=False)
     redis_admin_url: str | None = Field(
@@ -211,12 +210,9 @@ class Settings(BaseSettings):
     @field_validator("redis_url", "redis_admin_url", "redis_stack_url")
     @classmethod
     def _readable_url(cls, value: str | None) -> str | None:
-        from redis.connection import parse_url
-
         try:
-            if value is None:
-                return None
-            parse_url(value)  # type: ignore[no-untyped-call]
+            if value is not None:
+                _check_redis_url(value)
         except ValueError as error:
             raise ValueError("write it like redis://127.0.0.1:6379/0") from error
         return value
@@ -325,38 +321,10 @@ class Settings(BaseSettings):
             )
         return value
 
-    @classmethod
-    def settings_customise_sources(
-        cls,
-        settings_cls: type[BaseSettings],
-        init_settings: PydanticBaseSettingsSource,
-        env_settings: PydanticBaseSettingsSource,
-        dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - the library's signature
-        file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003
-    ) -> tuple[PydanticBaseSettingsSource, ...]:
-        return init_settings, env_settings, CredentialsSource(settings_cls), FileSource(settings_cls)
-
-
-class FileSource(TomlSource):
-    """The settings file."""
-
-    def __call__(self) -> dict[str, Any]:
-        path = settings_file()
-        if path is None:
-            return {}
-        try:
-            with path.open("rb") as file:
-                refuse_changeable(f"The settings file {path}", os.fstat(file.fileno()))
-                content = file.read()
-        except OSError as error:
-            raise SettingsError(f"The settings file {path} cannot be read: {error}. Mend or remove it.") from error
-        return self.values(f"The settings file {path}", content)
-
 
 def settings_file() -> Path | None:
     """The file that settings are read from, if there is one."""
-    named = os.environ.get("HMEM_CONFIG")
-    return Path(named) if named else DEFAULT_CONFIG if DEFAULT_CONFIG.exists() else None
+    return sources.named_file() or (DEFAULT_CONFIG if DEFAULT_CONFIG.exists() else None)
 
 
 def is_person(user: str) -> bool:
@@ -368,7 +336,18 @@ def secrets_in_file(settings: Settings) -> list[str]:
     """Which of them the settings file holds."""
     path = settings_file()
     there = tomllib.loads(path.read_text(encoding="utf-8")) if path else {}
-    return [name for name in secrets_of(settings) if name in there]
+    return [name for name in sources.secrets_of(settings) if name in there]
+
+
+def _check_redis_url(url: str) -> None:
+    """ValueError for what redis-py would refuse. The library itself is loaded only for a URL with options: it takes long."""
+    parts = urlsplit(url)
+    if not url.startswith(("redis://", "rediss://", "unix://")) or parts.port == 0:
+        raise ValueError(url)
+    if parts.query:
+        from redis.connection import parse_url
+
+        parse_url(url)  # type: ignore[no-untyped-call]
 
 
 def names_a_host(place: str) -> bool:
@@ -383,8 +362,9 @@ def setting_names() -> list[str]:
 
 def load_settings(**overrides: Any) -> Settings:
     """Read environment and file once; a wrong value is one sentence naming the setting, never a secret's text."""
+    given = sources.given_values(setting_names(), settings_file())
     try:
-        return Settings(**overrides)
+        return Settings.model_validate(given | overrides)
     except ValidationError as error:
         problems = "; ".join(
             f"{'.'.join(map(str, e['loc'])).upper()}: {e['msg'].removeprefix('Value error, ')}" for e in error.errors()

@@ -1,46 +1,70 @@
-"""Settings out of flat TOML, as the settings file and the credentials (shared/config/credentials.py) hold them."""
+"""Where settings come from: the environment, the credentials (shared/config/credentials.py) and the settings file, the first one winning."""
 
 from __future__ import annotations
 
+import os
 import tomllib
+from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from pydantic import SecretStr
-from pydantic_settings import BaseSettings, PydanticBaseSettingsSource
+from pydantic import BaseModel, SecretStr
 
 from shared.config import credentials
+from shared.config.ownership import refuse_changeable
 from shared.errors import SettingsError
 
 
-class TomlSource(PydanticBaseSettingsSource):
-    """TOML: flat, names in capitals as in the environment; an unknown name is an error, not a silent typo."""
+def given_values(names: Iterable[str], file: Path | None) -> dict[str, Any]:
+    """Field → value of every setting that is given somewhere; `names` are those that exist, in capitals.
 
-    def get_field_value(self, field: Any, field_name: str) -> tuple[Any, str, bool]:  # noqa: ARG002
-        return None, field_name, False
-
-    def values(self, place: str, content: bytes) -> dict[str, Any]:
-        try:
-            values = tomllib.loads(content.decode("utf-8"))
-        except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-            raise SettingsError(f"{place} cannot be read: {error}. Correct or remove it.") from error
-        known = {name.upper(): name for name in self.settings_cls.model_fields}
-        if unknown := sorted(set(values) - set(known)):
-            raise SettingsError(
-                f"{place}: unknown setting {', '.join(unknown)}. The README lists the names (in capitals)."
-            )
-        return {known[name]: value for name, value in values.items()}
+    SettingsError if the file or the credentials cannot be read or name a setting that does not exist.
+    """
+    known = {name: name.lower() for name in names}
+    return _of_file(file, known) | _of_credentials(known) | _of_environment(known)
 
 
-class CredentialsSource(TomlSource):
-    """What shared/config/credentials.py finds."""
-
-    def __call__(self) -> dict[str, Any]:
-        found = credentials.read()
-        return self.values(f"The credentials file {found.place}", found.content) if found else {}
+def named_file() -> Path | None:
+    """The settings file that HMEM_CONFIG names."""
+    named = os.environ.get("HMEM_CONFIG")
+    return Path(named) if named else None
 
 
-def secrets_of(settings: BaseSettings) -> list[str]:
+def _of_environment(known: dict[str, str]) -> dict[str, Any]:
+    """In any spelling (REDIS_URL, redis_url); an empty variable counts as unset."""
+    return {known[name.upper()]: value for name, value in os.environ.items() if value and name.upper() in known}
+
+
+def _of_credentials(known: dict[str, str]) -> dict[str, Any]:
+    found = credentials.read()
+    return _of_toml(f"The credentials file {found.place}", found.content, known) if found else {}
+
+
+def _of_file(path: Path | None, known: dict[str, str]) -> dict[str, Any]:
+    if path is None:
+        return {}
+    try:
+        with path.open("rb") as file:
+            refuse_changeable(f"The settings file {path}", os.fstat(file.fileno()))
+            content = file.read()
+    except OSError as error:
+        raise SettingsError(f"The settings file {path} cannot be read: {error}. Correct or remove it.") from error
+    return _of_toml(f"The settings file {path}", content, known)
+
+
+def _of_toml(place: str, content: bytes, known: dict[str, str]) -> dict[str, Any]:
+    """Flat TOML, names in capitals; an unknown name is an error, not a silent typo."""
+    try:
+        values = tomllib.loads(content.decode("utf-8"))
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise SettingsError(f"{place} cannot be read: {error}. Correct or remove it.") from error
+    if unknown := sorted(set(values) - set(known)):
+        raise SettingsError(f"{place}: unknown setting {', '.join(unknown)}. The README lists the names (in capitals).")
+    return {known[name]: value for name, value in values.items()}
+
+
+def secrets_of(settings: BaseModel) -> list[str]:
     """The settings that open something: secrets, and addresses with a password in them."""
     found = []
     for name, field in type(settings).model_fields.items():

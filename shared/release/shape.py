@@ -48,7 +48,7 @@ _Counts = dict[str, _Count]
 
 
 class _Strict(BaseModel):
-    model_config = ConfigDict(strict=True, extra="forbid", hide_input_in_errors=True)
+    model_config = ConfigDict(strict=True, extra="forbid", hide_input_in_errors=True, defer_build=True)
 
 
 class _File(_Strict):
@@ -111,7 +111,7 @@ class _Shape(_Strict):
     forgotten_per_chat: _Counts
     tombstones: dict[str, str]
     erasing: list[str] = []
-    ledger: _Ledger = _Ledger()
+    ledger: _Ledger = Field(default_factory=_Ledger)
     files: dict[str, _File]
 
 
