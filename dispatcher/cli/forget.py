@@ -12,7 +12,7 @@ import typer
 from dispatcher.cli.arguments import Json, connect, given_chat
 from shared.config.settings import Settings
 from shared.errors import ForgetIncomplete, InvalidInput, SettingsError
-from shared.system.command import print_json, start
+from shared.system.command import application, print_json, start
 from shared.text.times import given_moment
 
 if TYPE_CHECKING:
@@ -20,9 +20,12 @@ if TYPE_CHECKING:
     from dispatcher.forget.request import Asked
     from dispatcher.forget.steps import Hands
 
+app = application()
+
 NOTHING_DONE = "Nothing was done; run it again with --yes."
 
 
+@app.command()
 def forget(
     chat: Annotated[
         str,
@@ -245,6 +248,7 @@ def _list(settings: Settings, *, json: bool) -> None:
         )
 
 
+@app.command("owner-key")
 def owner_key(json: Json = False) -> None:
     """The owner's key, made if there is none: what `hmem forget` signs with. Prints the half that the night must know."""
     from shared.system.owner_key import key_file, open_signing

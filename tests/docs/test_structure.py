@@ -5,11 +5,12 @@ from __future__ import annotations
 import ast
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 import typer.main
 
-from dispatcher.cli.main import app as hmem
+from dispatcher.cli.main import hmem
 from nightly.cli.main import app as hmem_night
 from nightly.pipeline import step_names
 from shared.config.settings import setting_names
@@ -68,6 +69,14 @@ def test_only_the_settings_read_the_environment() -> None:
                 assert "getenv" not in path.read_text(encoding="utf-8"), path
 
 
+def test_clients_of_redis_are_opened_in_one_place() -> None:
+    for package in PACKAGES:
+        for path in modules(package):
+            if path != REPOSITORY / "shared" / "wire" / "client.py":
+                text = ast.unparse(_without_docstrings(ast.parse(path.read_text(encoding="utf-8"))))
+                assert not re.search(r"from_url\(|\bRedis\(|ConnectionPool\(", text), path
+
+
 def test_redis_keys_are_built_in_one_place() -> None:
     for package in PACKAGES:
         for path in modules(package):
@@ -99,10 +108,23 @@ def test_files_and_functions_stay_short() -> None:
                     assert (node.end_lineno or 0) - node.lineno <= 60, f"{path}: {node.name}"
 
 
+def day_commands() -> dict[str, Any]:
+    return {name: hmem.loaded(name) for name in hmem.commands}
+
+
+def night_commands() -> dict[str, Any]:
+    return dict(typer.main.get_command(hmem_night).commands)  # type: ignore[attr-defined]
+
+
+def test_the_list_of_commands_says_what_the_commands_say() -> None:
+    for name, found in day_commands().items():
+        assert found.name == name
+        assert hmem.commands[name].help == found.help.split("\n\n")[0], name
+
+
 def test_every_command_is_in_the_readme() -> None:
-    for name, app in (("hmem", hmem), ("hmem-night", hmem_night)):
-        group = typer.main.get_command(app)
-        for command, found in group.commands.items():  # type: ignore[attr-defined]
+    for name, commands in (("hmem", day_commands()), ("hmem-night", night_commands())):
+        for command, found in commands.items():
             assert f"{name} {command}" in README, f"{name} {command}"
             for option in (opt for parameter in found.params for opt in parameter.opts if opt.startswith("-")):
                 assert option in ("--help", "--json") or option in README, f"{name} {command} {option}"
