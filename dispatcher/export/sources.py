@@ -7,7 +7,6 @@ turn in passages. A source that cannot be read is named, and the others are aske
 from __future__ import annotations
 
 import base64
-import subprocess
 from collections.abc import Callable
 from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
@@ -18,7 +17,7 @@ from typing import TYPE_CHECKING, Any, cast
 import orjson
 
 from dispatcher.forget.layers.redis import RedisLayer
-from shared.config.credentials import for_child
+from dispatcher.releases.night_command import NightCommandFailed, read_json
 from shared.config.settings import Settings
 from shared.errors import InvalidInput, ReleaseRefused, StorageError
 from shared.release.manifest import LEXICAL, parts_of
@@ -26,7 +25,6 @@ from shared.release.parts import part_files
 from shared.search.lexical import open_part
 from shared.system.command import translate
 from shared.system.files import safe_name
-from shared.system.processes import last_words, module_command
 from shared.turns.chunk import COLUMNS, chunk_of
 from shared.turns.records import RecordRefused, Tombstone, Turn, loads_object
 from shared.turns.turn_line import bare_line
@@ -102,7 +100,7 @@ def gather(
     # Redis first: what a night takes out of it meanwhile is in the archive by then.
     found.asked("What was said since the last night may be missing", lambda: _from_redis(client, found, waiting))
     has_archive = _archive_is_here(settings, found) and found.asked(
-        "The archive was left out", lambda: _from_archive(found, work, archived)
+        "The archive was left out", lambda: _from_archive(settings, found, work, archived)
     )
     for said in waiting:  # a value that the archive does not have comes after those that it has
         if all(said.line != one.line for one in archived.get(said.turn.turn_id, ())):
@@ -125,18 +123,16 @@ def _archive_is_here(settings: Settings, found: Gathered) -> bool:
         return False
 
 
-def _from_archive(found: Gathered, work: Path, archived: dict[str, list[Said]]) -> bool:
+def _from_archive(settings: Settings, found: Gathered, work: Path, archived: dict[str, list[Said]]) -> bool:
     """Every version of every turn, by the night's own command: this side does not know the archive's format."""
     out = work / ARCHIVE
-    command = module_command("nightly", "export-archive", f"--chat={found.chat_id}", "--out", str(out), "--json")
-    with for_child() as (environment, descriptors):
-        done = subprocess.run(command, env=environment, pass_fds=descriptors, capture_output=True, check=False)
-    if done.returncode == InvalidInput.exit_code:
-        return False  # nothing of this chat is archived yet
-    if done.returncode != 0:
-        why = last_words(done.stderr)
-        raise StorageError(f"hmem-night export-archive ended with {done.returncode}: {why}")
-    stones = orjson.loads(done.stdout)["tombstones"]
+    command = ("export-archive", f"--chat={found.chat_id}", "--out", str(out), "--json")
+    try:
+        stones = read_json(settings, *command, as_ourselves=True)["tombstones"]
+    except NightCommandFailed as failed:
+        if failed.code == InvalidInput.exit_code:
+            return False  # nothing of this chat is archived yet
+        raise StorageError(str(failed)) from failed
     found.add_stones([Tombstone.parse(orjson.dumps(stone)) for stone in stones])
     with suppress(FileNotFoundError), (out / safe_name(found.chat_id) / "turns.jsonl").open("rb") as lines:
         for line in lines:

@@ -7,7 +7,6 @@ archive are covered where a whole chat goes, and by their ids.
 from __future__ import annotations
 
 import sqlite3
-import subprocess
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -21,14 +20,13 @@ from redis import Redis
 from dispatcher.forget.layers.redis import RedisLayer
 from dispatcher.forget.layers.store import StoreLayer
 from dispatcher.forget.layers.tasks import Running, TasksLayer
-from dispatcher.forget.night import archive_is_here
 from dispatcher.forget.request import Asked, Scope
 from dispatcher.memory.store.memories import Memory
+from dispatcher.releases.night_command import NightCommandFailed, archive_is_here, read_lines
 from shared.config.settings import Settings
 from shared.errors import ArchiveDamaged, HmemError, InvalidInput
 from shared.release.manifest import LEXICAL, SUMMARIES, current_release, parts_of
 from shared.search.lexical import Chunk, LexicalIndex
-from shared.system.processes import last_words, module_command, of_the_night
 from shared.turns.records import ROLES, RecordRefused, Tombstone, Turn, loads_object
 from shared.wire import keys
 
@@ -142,17 +140,12 @@ def _archived(settings: Settings, chat_id: str | None) -> Iterator[Known]:
     """By the night's own command: no part of this program reads the archive but the night."""
     if not archive_is_here(settings):
         return
-    command = module_command("nightly", "turns", *([f"--chat={chat_id}"] if chat_id else []))
-    with (
-        of_the_night(settings) as child,
-        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **child) as night,
-    ):
-        for line in night.stdout or ():
+    try:
+        for line in read_lines(settings, "turns", *([f"--chat={chat_id}"] if chat_id else [])):
             turn = loads_object(line)
             yield Known(turn["chat_id"], (turn["turn_id"],), turn["timestamp"], turn["words"], None, ARCHIVE)
-        said = last_words(night.stderr.read() if night.stderr else b"")
-    if night.returncode:
-        raise ArchiveDamaged(f"The archive cannot be read, so nothing was forgotten: {said}")
+    except NightCommandFailed as failed:
+        raise ArchiveDamaged(f"The archive cannot be read, so nothing was forgotten: {failed.said}") from failed
 
 
 def released_chunks(settings: Settings) -> list[Chunk]:
