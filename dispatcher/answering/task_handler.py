@@ -41,6 +41,7 @@ from dispatcher.queue.tasks import MAX_ATTEMPTS, Begun, Finished, TaskQueue
 from dispatcher.releases.served import Memory
 from shared.config.settings import Settings
 from shared.errors import HmemError
+from shared.system.faults import crash_point
 from shared.turns.records import RecordRefused, Result, Task, Tombstone
 
 log = structlog.get_logger()
@@ -271,7 +272,7 @@ class Answering:
             if any(tag.kind in (tags.TagKind.DONE, tags.TagKind.FORGET) for tag in allowed):
                 notes = [LATER]
         notes += filter(None, [refusal])
-        self._day.crash_point("answering:acted")
+        crash_point("answering:acted")
         text = parsed.text if parsed.text.strip() else NOTED
         told = notes and not parsed.text.strip() and notes[0].startswith("Noted;")  # once is enough
         output = "\n\n".join(notes if told else [text, *notes])

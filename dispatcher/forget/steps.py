@@ -14,8 +14,6 @@ receipt      then the journal goes
 
 from __future__ import annotations
 
-import os
-import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -40,6 +38,7 @@ from shared.config.ownership import OURS
 from shared.config.settings import Settings
 from shared.errors import SettingsError
 from shared.release.retention import release_runs
+from shared.system.faults import crash_point
 from shared.system.files import own_root
 from shared.system.owner_key import Signing, open_signing
 from shared.system.signing_key import signing_key
@@ -102,7 +101,7 @@ def carry_out(hands: Hands, journal: Journal, *, accept: bool = False) -> dict[s
     stays = what_stays(work.rewrite(), hands.store, journal.scope.asked.kind, servers(hands.settings))
     record = receipt(journal, scan, stays, pending, accept=accept)
     write_receipt(hands.settings.hmem_state_dir, record)
-    work.crash_point("receipt")
+    crash_point("forget:receipt")
     if record["complete"]:
         hands.journals.remove(journal)
     return record
@@ -122,23 +121,18 @@ class _Work:
         self.running: list[str] = []
         self._proven = False
 
-    def crash_point(self, step: str) -> None:
-        """Tests make the process die here, as if the power had gone (HMEM_CRASH_AT)."""
-        if self._hands.settings.hmem_crash_at == f"forget:{step}":
-            os.kill(os.getpid(), signal.SIGKILL)
-
     def hide(self) -> None:
         self._hands.journals.write(self._journal)
-        self.crash_point("journal")
+        crash_point("forget:journal")
         self._add(self._scope.stones)
-        self.crash_point("announced")
+        crash_point("forget:announced")
 
     def _add(self, stones: list[Tombstone]) -> None:
         """Without the owner's key they only hide; `hmem forget --resume` with it adds them once more."""
         signed = [self._hands.signing.signed(stone) for stone in stones]
         for stone in signed:
             self._forgotten.add(stone)
-        self.crash_point("hidden")
+        crash_point("forget:hidden")
         announce(self._hands.client, signed)
         raise_mark(self._hands.client)
 
@@ -250,7 +244,7 @@ class _Work:
         hands = self._hands
         proof = Proof(hands.settings, hands.client, hands.store, hands.tasks, self._scope)
         found = proof.search(self._journal.needles, archive=self._proven)
-        self.crash_point("scanned")
+        crash_point("forget:scanned")
         return found
 
     def rewrite(self) -> list[dict[str, str]]:
@@ -267,4 +261,4 @@ class _Work:
     def _done(self, step: str) -> None:
         """The counts so far outlive a crash."""
         self._hands.journals.write(self._journal)
-        self.crash_point(step)
+        crash_point(f"forget:{step}")

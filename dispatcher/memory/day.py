@@ -6,8 +6,6 @@ away: then `degraded` says so, and the release alone answers.
 
 from __future__ import annotations
 
-import os
-import signal
 import time
 from collections.abc import Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -306,11 +304,6 @@ class Day:
             return
         earlier = [one for one in self.summaries.containing(chat_id, turn_ids[:1]) if one.session == session]
         self.summaries.remove(chat_id, [one.summary_id for one in earlier if set(one.turn_ids) < set(turn_ids)])
-
-    def crash_point(self, name: str) -> None:
-        """Tests make the process die here, as if the power had gone (HMEM_CRASH_AT)."""
-        if self.settings.hmem_crash_at == name:
-            os.kill(os.getpid(), signal.SIGKILL)
 
     def prune(self, before: float) -> None:
         """Turns older than that which the release in use holds; notes of actions whose task cannot come again."""

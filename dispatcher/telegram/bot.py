@@ -8,7 +8,6 @@ would give each some of the updates. While Redis is away nobody can take the lea
 from __future__ import annotations
 
 import asyncio
-import os
 import signal
 
 import redis
@@ -61,12 +60,7 @@ class Bot:
     def __init__(self, settings: Settings, telegram: Telegram, desk: Desk, secret: str) -> None:
         self._settings, self._telegram, self._desk, self._secret = settings, telegram, desk, secret
         self._process = process_name()
-        self._delivery = Delivery(telegram, desk, settings.allowed, self.crash_point)
-
-    def crash_point(self, name: str) -> None:
-        """Tests make the process die here, as if the power had gone (HMEM_CRASH_AT)."""
-        if self._settings.hmem_crash_at == name:
-            os.kill(os.getpid(), signal.SIGKILL)
+        self._delivery = Delivery(telegram, desk, settings.allowed)
 
     async def run(self, stop: asyncio.Event) -> None:
         if not self._settings.allowed:
@@ -90,7 +84,7 @@ class Bot:
     async def _work(self) -> None:
         me = await until_telegram_answers(self._telegram.me)
         commands = Commands(self._desk, self._secret, Rights(self._settings), self._settings.timezone)
-        intake = Intake(self._settings, self._telegram, self._desk, commands, me, self._delivery.wake, self.crash_point)
+        intake = Intake(self._settings, self._telegram, self._desk, commands, me, self._delivery.wake)
         while True:
             await self._take_lease(me)
             try:

@@ -19,7 +19,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Coroutine
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -29,6 +29,7 @@ from dispatcher.telegram.client import Gone, Moved, Refused, Telegram, TelegramE
 from dispatcher.telegram.rendering import Part, parts_of, plain_parts
 from dispatcher.telegram.retry import until_redis_answers, until_telegram_takes_it
 from dispatcher.telegram.state import Desk, Waiting
+from shared.system.faults import crash_point
 from shared.turns.records import RecordRefused, Result, chat_id_of, loads_object
 
 log = structlog.get_logger()
@@ -78,10 +79,8 @@ class Delivery:
         telegram: Telegram,
         desk: Desk,
         allowed: frozenset[int],
-        crash_point: Callable[[str], None],
     ) -> None:
         self._telegram, self._desk, self._allowed = telegram, desk, allowed
-        self._crash_point = crash_point
         self._chats: dict[int, asyncio.Task[None]] = {}  # one task for each chat with work
         self._typing: asyncio.Task[None] | None = None
         self._typed_at = 0.0
@@ -203,7 +202,7 @@ class Delivery:
             await self._note(job.name, replace(record, warned=True))
         else:
             message = await self._send(record, Part(PLACEHOLDER))  # with a sound: the edit makes none
-            self._crash_point("telegram:placeholder-sent")
+            crash_point("telegram:placeholder-sent")
             await self._note(job.name, replace(record, placeholder=message))
 
     async def _show(self, job: Job, parts: list[Part]) -> None:
@@ -211,15 +210,15 @@ class Delivery:
         for number in range(record.parts_sent, len(parts)):
             if number == 0 and record.placeholder is not None:
                 await self._edit(record, parts[0])
-                self._crash_point("telegram:answer-edited")
+                crash_point("telegram:answer-edited")
             else:
                 message = await self._send(record, parts[number], first=number == 0)
-                self._crash_point(f"telegram:part-{number}-sent")
+                crash_point(f"telegram:part-{number}-sent")
                 if number == 0:
                     record = replace(record, placeholder=message)
             record = replace(record, parts_sent=number + 1)
             await self._note(job.name, record)
-        self._crash_point("telegram:all-sent")
+        crash_point("telegram:all-sent")
         await self._end(job)
 
     async def _end(self, job: Job) -> None:

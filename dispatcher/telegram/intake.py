@@ -25,6 +25,7 @@ from dispatcher.telegram.retry import until_redis_answers, until_telegram_answer
 from dispatcher.telegram.state import Desk, Mark, Waiting, digest
 from dispatcher.telegram.updates import Heard, hear
 from shared.config.settings import Settings
+from shared.system.faults import crash_point
 from shared.turns.records import dumps
 from shared.wire import keys
 
@@ -32,7 +33,7 @@ log = structlog.get_logger()
 
 
 class Intake:
-    """`arrived` is called after each update that may have left something to deliver; `crash_point` is for tests."""
+    """`arrived` is called after each update that may have left something to deliver."""
 
     def __init__(
         self,
@@ -42,11 +43,10 @@ class Intake:
         commands: Commands,
         me: User,
         arrived: Callable[[], None],
-        crash_point: Callable[[str], None],
     ) -> None:
         self._task_bytes = settings.task_bytes
         self._allowed, self._telegram, self._desk, self._commands = settings.allowed, telegram, desk, commands
-        self._me, self._arrived, self._crash_point = me, arrived, crash_point
+        self._me, self._arrived = me, arrived
         self._strangers: set[int] = set()  # groups that were named in the log
         self._captioned: set[str] = set()  # albums of which words came in the same answer of Telegram's
 
@@ -56,14 +56,14 @@ class Intake:
         while True:
             asked = offset
             updates = await until_telegram_answers(lambda: self._telegram.updates(asked))  # noqa: B023 - awaited at once
-            self._crash_point("telegram:updates-received")
+            crash_point("telegram:updates-received")
             self._captioned = _captioned(updates)
             for update in updates:
                 number = update.get("update_id")
                 if not isinstance(number, int):
                     continue
                 await self._take(number, update)
-                self._crash_point("telegram:update-taken")
+                crash_point("telegram:update-taken")
                 offset = number + 1
                 self._arrived()
 
@@ -136,7 +136,7 @@ class Intake:
         log.info(
             "a message came in", task=task_id, chat=heard.chat, outcome={1: "queued", -1: "refused"}.get(taken, "known")
         )
-        self._crash_point("telegram:after-intake")
+        crash_point("telegram:after-intake")
 
     async def _cannot_read(self, task_id: str, heard: Heard) -> None:
         if heard.album is None:

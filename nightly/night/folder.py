@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import fcntl
 import os
-import signal
 import socket
 import threading
 import time
@@ -34,6 +33,7 @@ from shared.config.ownership import OURS
 from shared.config.settings import Settings
 from shared.errors import InvalidInput, LeaseLost, NightRunning, RedisUnavailable
 from shared.release.manifest import Manifest
+from shared.system.faults import crash_point
 from shared.system.files import commit_dir, fresh_dir, own_root, remove_halves, remove_tree, write_atomic
 from shared.wire import keys
 from shared.wire.client import NIGHT, is_wrong_value, open_redis
@@ -185,14 +185,9 @@ class Night:
         """The step is done: its folder gets its name."""
         temporary = self.folder / f"{step}.tmp"
         write_atomic(temporary / RESULT, orjson.dumps(result, option=orjson.OPT_INDENT_2))
-        self.crash_point(f"{step}:before-commit")
+        crash_point(f"{step}:before-commit")
         commit_dir(temporary, self.output(step))
-        self.crash_point(f"{step}:after-commit")
-
-    def crash_point(self, name: str) -> None:
-        """Tests make the process die here, as if the power had gone (HMEM_CRASH_AT)."""
-        if self.settings.hmem_crash_at == name:
-            os.kill(os.getpid(), signal.SIGKILL)
+        crash_point(f"{step}:after-commit")
 
     def finish(self, summary: dict[str, Any]) -> None:
         """All steps are done: keep their results, drop their bulk (the archive and the release hold it)."""
