@@ -9,7 +9,7 @@ from uuid import uuid4
 
 import structlog
 
-from dispatcher.claude.client import ClaudeCli, Question
+from dispatcher.claude.client import ClaudeCli, ClaudeRequest
 from dispatcher.claude.memory_tools import MemoryServer, allowed_tools
 from dispatcher.claude.reply import Answer
 from dispatcher.health.metrics import Metrics
@@ -50,7 +50,7 @@ class Asking:
         system, message = context.placed(message, self._settings.recall_placement, ending)
         prompt_file, server = self._write_prompt(system), self._memory_server(task)
         try:
-            question = Question(
+            question = ClaudeRequest(
                 message,
                 session,
                 resume,

@@ -30,7 +30,7 @@ from dispatcher.claude.walls import Walls
 from shared.config.settings import Settings
 from shared.errors import ClaudeUnavailable
 
-__all__ = ["Answer", "ClaudeCli", "Question"]
+__all__ = ["Answer", "ClaudeCli", "ClaudeRequest"]
 
 log = structlog.get_logger()
 
@@ -66,7 +66,7 @@ _PASSED_PREFIXES = ("LC_", "XDG_", "ANTHROPIC_", "CLAUDE_", "AWS_", "VERTEX_", "
 
 
 @dataclass(frozen=True)
-class Question:
+class ClaudeRequest:
     """One call: the bare message, the chat's session and whether it exists, the prompt file (None: nothing to add), and what this call has in
     addition to the settings: files that name MCP servers, tools that may be used."""
 
@@ -153,7 +153,7 @@ class ClaudeCli:
         self._flags_of: int | None = None
         self._asking = asyncio.Lock()
 
-    async def ask(self, question: Question) -> Answer:
+    async def ask(self, question: ClaudeRequest) -> Answer:
         """Run the CLI once. Never raises for what the CLI does; a cancelled call ends the whole process group."""
         if not question.message.strip():
             return failed("the message is empty", advice="Please write something.")
@@ -207,16 +207,16 @@ class ClaudeCli:
             return None
         return FRESH_PROMPT if FRESH_PROMPT[0].encode() in ended.output else ()
 
-    def _environment_for(self, question: Question) -> dict[str, str]:
+    def _environment_for(self, question: ClaudeRequest) -> dict[str, str]:
         more = self._servers(question) or built_in_tools(self._settings.claude_allowed_tools or "")
         return self._environment if more else self._environment | NO_ATTACHMENTS
 
-    def _servers(self, question: Question) -> list[Path]:
+    def _servers(self, question: ClaudeRequest) -> list[Path]:
         """Files that name MCP servers: the owner's, then those of this call."""
         own = self._settings.claude_mcp_config
         return [*([own] if own else []), *question.mcp_config_files]
 
-    def _arguments(self, question: Question, flags: tuple[str, ...]) -> list[str]:
+    def _arguments(self, question: ClaudeRequest, flags: tuple[str, ...]) -> list[str]:
         """Options that take several values come last, each followed by another option: none swallows what is not its own."""
         settings = self._settings
         allowed = settings.claude_allowed_tools or ""

@@ -6,58 +6,60 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from shared.system.command import CommandGroup, Listed, application, run_command, start
+from shared.system.command import CommandEntry, CommandGroup, application, run_command, start
 
 if TYPE_CHECKING:
     from shared.config.settings import Settings
 
 #: Every command, with the first paragraph of its docstring (or its group's help).
 COMMANDS = (
-    Listed("run", "dispatcher.cli.main", "The dispatcher, in the foreground."),
-    Listed("telegram", "dispatcher.cli.main", "The Telegram bot, in the foreground."),
-    Listed("mcp", "dispatcher.cli.main", "One chat's memory as MCP tools, over standard input and output."),
-    Listed(
+    CommandEntry("run", "dispatcher.cli.main", "The dispatcher, in the foreground."),
+    CommandEntry("telegram", "dispatcher.cli.main", "The Telegram bot, in the foreground."),
+    CommandEntry("mcp", "dispatcher.cli.main", "One chat's memory as MCP tools, over standard input and output."),
+    CommandEntry(
         "ask",
         "dispatcher.cli.ask",
         "Enqueue a message as the bot would, wait, and print the answer. Exit code 69 if the "
         "dispatcher could not answer it.",
     ),
-    Listed(
+    CommandEntry(
         "search",
         "dispatcher.cli.search",
         "Ranked hits in one chat, of last night's release, of today and of what is kept for good, with their scores.",
     ),
-    Listed(
+    CommandEntry(
         "context",
         "dispatcher.cli.context",
         "Exactly what would be injected for a message, with its tokens and sources.",
     ),
-    Listed("memory", "dispatcher.cli.memory", "What is kept of a chat: facts, goals, preferences."),
-    Listed(
+    CommandEntry("memory", "dispatcher.cli.memory", "What is kept of a chat: facts, goals, preferences."),
+    CommandEntry(
         "status",
         "dispatcher.cli.health",
         "Queue, dispatchers, release, pin, last night and last failure. Exit code 42 or 43 when "
         "nobody answers, 21 when memory is stale.",
     ),
-    Listed(
+    CommandEntry(
         "doctor",
         "dispatcher.cli.health",
         "What is wrong here, why, and what to do. Ends with the code of the first problem; changes nothing.",
     ),
-    Listed("release", "dispatcher.cli.release", "The releases on this host: list, verify, rollback, unpin, prune."),
-    Listed("dead", "dispatcher.cli.dead", "What the dispatcher could not take: list, show, retry, drop."),
-    Listed(
+    CommandEntry(
+        "release", "dispatcher.cli.release", "The releases on this host: list, verify, rollback, unpin, prune."
+    ),
+    CommandEntry("dead", "dispatcher.cli.dead", "What the dispatcher could not take: list, show, retry, drop."),
+    CommandEntry(
         "export",
         "dispatcher.cli.export",
         "All that is kept of one chat, as files to read and to keep: talk, typed memories, summaries. Changes nothing.",
     ),
-    Listed(
+    CommandEntry(
         "forget",
         "dispatcher.cli.forget",
         "Erase a chat, turns or a text for good: from Redis, store, Claude's files and archive; "
         "the receipt says what is left.",
     ),
-    Listed(
+    CommandEntry(
         "owner-key",
         "dispatcher.cli.forget",
         "The owner's key, made if there is none: what `hmem forget` signs with. Prints the half "

@@ -56,7 +56,7 @@ _WORK = "_work"
 
 
 @dataclass(frozen=True)
-class Kept:
+class ExportedChat:
     """All that is kept of one chat."""
 
     said: Gathered
@@ -102,7 +102,7 @@ def export_chat(settings: Settings, client: Redis, chat_id: str, out: Path) -> d
         return told
 
 
-def _collect(settings: Settings, client: Redis, chat_id: str, work: Path, held: ExitStack) -> Kept:
+def _collect(settings: Settings, client: Redis, chat_id: str, work: Path, held: ExitStack) -> ExportedChat:
     from dispatcher.memory.day import Day
 
     day = held.enter_context(closing(Day(settings)))
@@ -127,7 +127,7 @@ def _collect(settings: Settings, client: Redis, chat_id: str, work: Path, held: 
     if day.wanted:
         said.asked("Memories and summaries of sessions were left out", read_store)
     summary = _summary(release, said) if release else None
-    return Kept(said, memories, sessions, release.run if release else None, summary, newer)
+    return ExportedChat(said, memories, sessions, release.run if release else None, summary, newer)
 
 
 def _opened(settings: Settings) -> tuple[OpenRelease | None, str | None]:
@@ -216,7 +216,7 @@ def _memory_json(memory: Memory, newer: int | None, zone: ZoneInfo) -> dict[str,
     }
 
 
-def _write_summaries(folder: Path, kept: Kept, zone: ZoneInfo) -> None:
+def _write_summaries(folder: Path, kept: ExportedChat, zone: ZoneInfo) -> None:
     release = None if kept.summary is None else {"run": kept.release_run, "text": kept.summary}
     sessions = [
         {

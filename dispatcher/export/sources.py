@@ -43,7 +43,7 @@ ARCHIVE, REDIS, DAY, RELEASE = "archive", "redis", "day", "release"
 
 
 @dataclass(frozen=True)
-class Said:
+class ExportedTurn:
     """A turn, its line in turns.jsonl, and where it was found."""
 
     turn: Turn
@@ -58,7 +58,7 @@ class Gathered:
     chat_id: str
     stones: dict[str, Tombstone] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
-    turns: dict[str, Said] = field(default_factory=dict)
+    turns: dict[str, ExportedTurn] = field(default_factory=dict)
 
     def forgets(self, turn: Turn) -> bool:
         return any(stone.covers(turn) for stone in self.stones.values())
@@ -66,7 +66,7 @@ class Gathered:
     def add_stones(self, stones: list[Tombstone]) -> None:
         self.stones |= {stone.tombstone_id: stone for stone in stones if stone.chat_id == self.chat_id}
 
-    def add(self, said: Said) -> None:
+    def add(self, said: ExportedTurn) -> None:
         """Unless the turn is there already, or another chat's, or forgotten."""
         turn = said.turn
         if turn.chat_id == self.chat_id and turn.turn_id not in self.turns and not self.forgets(turn):
@@ -83,7 +83,7 @@ class Gathered:
             self.notes.append(f"{what}: {ours}")
             return False
 
-    def in_order(self) -> list[Said]:
+    def in_order(self) -> list[ExportedTurn]:
         return sorted(
             self.turns.values(), key=lambda said: (said.turn.timestamp, said.turn.task_id, said.turn.role != "user")
         )
@@ -95,8 +95,8 @@ def gather(
     """Every turn of the chat, each once, in the words of the source that knows them best. `work` is an empty folder for the way."""
     found = Gathered(chat_id)
     found.add_stones(day.forgotten.of(chat_id))  # StorageError: rather no export than one of what is forgotten
-    waiting: list[Said] = []
-    archived: dict[str, list[Said]] = {}
+    waiting: list[ExportedTurn] = []
+    archived: dict[str, list[ExportedTurn]] = {}
     # Redis first: what a night takes out of it meanwhile is in the archive by then.
     found.asked("What was said since the last night may be missing", lambda: _from_redis(client, found, waiting))
     has_archive = _archive_is_here(settings, found) and found.asked(
@@ -123,7 +123,7 @@ def _archive_is_here(settings: Settings, found: Gathered) -> bool:
         return False
 
 
-def _from_archive(settings: Settings, found: Gathered, work: Path, archived: dict[str, list[Said]]) -> bool:
+def _from_archive(settings: Settings, found: Gathered, work: Path, archived: dict[str, list[ExportedTurn]]) -> bool:
     """Every version of every turn, by the night's own command: this side does not know the archive's format."""
     out = work / ARCHIVE
     command = ("export-archive", f"--chat={found.chat_id}", "--out", str(out), "--json")
@@ -141,7 +141,7 @@ def _from_archive(settings: Settings, found: Gathered, work: Path, archived: dic
     return True
 
 
-def _archived(line: bytes) -> Said:
+def _archived(line: bytes) -> ExportedTurn:
     """A line of the archive's export: a bare value, or a record around one."""
     record = loads_object(line)
     if "kind" not in record:
@@ -155,12 +155,12 @@ def _bytes(name: str, record: dict[str, Any]) -> bytes:
     return base64.b64decode(record[f"{name}_base64"]) if text is None else cast(str, text).encode()
 
 
-def _said(key: bytes, value: bytes, source: str) -> Said:
+def _said(key: bytes, value: bytes, source: str) -> ExportedTurn:
     turn = Turn.parse(key, value)
-    return Said(turn, bare_line(key, value) or turn.to_json(), source)
+    return ExportedTurn(turn, bare_line(key, value) or turn.to_json(), source)
 
 
-def _from_redis(client: Redis, found: Gathered, waiting: list[Said]) -> bool:
+def _from_redis(client: Redis, found: Gathered, waiting: list[ExportedTurn]) -> bool:
     """The chat's turns that no night has taken yet, and its tombstones; what is no turn is the night's to judge."""
     for raw in cast(list[bytes], client.lrange(keys.TOMBSTONES, 0, -1)):
         with suppress(RecordRefused):  # the night stops over it, and says so
@@ -175,7 +175,7 @@ def _from_redis(client: Redis, found: Gathered, waiting: list[Said]) -> bool:
 def _from_store(day: Day, found: Gathered, known: set[str]) -> bool:
     for stored in day.turns.get_by_date_range(found.chat_id, 0.0, FOREVER, EVERY):
         if stored.turn.turn_id not in known:
-            found.add(Said(stored.turn, stored.turn.to_json(), DAY))
+            found.add(ExportedTurn(stored.turn, stored.turn.to_json(), DAY))
     return any(said.source == DAY for said in found.turns.values())
 
 
@@ -197,5 +197,5 @@ def _from_release(release: OpenRelease, found: Gathered, known: set[str]) -> boo
             )
             turn = plain if first.speaker == plain.speaker else replace(plain, name=first.speaker)
             if turn.turn_id not in known:
-                found.add(Said(turn, turn.to_json(), RELEASE))
+                found.add(ExportedTurn(turn, turn.to_json(), RELEASE))
     return any(said.source == RELEASE for said in found.turns.values())

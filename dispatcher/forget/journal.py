@@ -19,7 +19,7 @@ from uuid import uuid4
 
 import orjson
 
-from dispatcher.forget.request import Asked, Scope
+from dispatcher.forget.request import ForgetRequest, Scope
 from shared.errors import InvalidInput, StorageError
 from shared.system.byte_scan import Needles
 from shared.system.files import fsync_dir, locked_file, make_dir, read_own, write_atomic
@@ -93,7 +93,7 @@ class Journal:
         asked = record["asked"] | {"turn_ids": tuple(record["asked"].get("turn_ids", ()))}
         stones = [Tombstone.parse(orjson.dumps(one)) for one in record["stones"]]
         chats, tasks, sessions = (set[str](record[name]) for name in ("memory_chats", "tasks", "sessions"))
-        scope = Scope(Asked(**asked), stones, chats, tasks, sessions, chosen=True)
+        scope = Scope(ForgetRequest(**asked), stones, chats, tasks, sessions, chosen=True)
         needles = Needles(tuple(record["windows"]), tuple(record["words"]))
         return cls(scope, needles, record["id"], record["started_at"], record["later"], record["layers"], trusted)
 

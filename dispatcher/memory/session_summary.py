@@ -67,10 +67,10 @@ class SummaryWriter:
 
 def in_thread(claude: ClaudeCli, settings: Settings, prompt: str, loop: asyncio.AbstractEventLoop) -> str:
     """What the CLI answers, asked from a thread beside its loop, in a session of its own; ClaudeUnavailable if it does not."""
-    from dispatcher.claude.client import Question
+    from dispatcher.claude.client import ClaudeRequest
 
     directory = make_dir(settings.hmem_state_dir / "chats" / "~session-summaries")
-    question = Question(prompt, str(uuid4()), False, None, directory, None)
+    question = ClaudeRequest(prompt, str(uuid4()), False, None, directory, None)
     answer = asyncio.run_coroutine_threadsafe(claude.ask(question), loop).result(settings.task_timeout + 60)
     if answer.error is not None:
         raise ClaudeUnavailable(f"The Claude CLI wrote no summary: {answer.error}. Sentences are picked instead.")

@@ -83,8 +83,8 @@ def digest(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
-class Desk:
-    """The bot's hands in Redis."""
+class BotState:
+    """What the bot keeps in Redis, and every change of it."""
 
     def __init__(self, settings: Settings, redis: Redis, secret: str) -> None:
         self._settings, self._redis, self._secret = settings, redis, secret

@@ -36,7 +36,7 @@ _DISK_ERRORS = {
 }
 
 
-class Listed(NamedTuple):
+class CommandEntry(NamedTuple):
     """A command in the list of a group: `module` has an `app` that holds it under this name, or that is it."""
 
     name: str
@@ -47,7 +47,7 @@ class Listed(NamedTuple):
 class CommandGroup(TyperGroup):
     """Commands whose modules are imported only when one of them is called; help and suggestions come from the list."""
 
-    def __init__(self, name: str, help: str, listed: Iterable[Listed]) -> None:  # noqa: A002 - the library's word
+    def __init__(self, name: str, help: str, listed: Iterable[CommandEntry]) -> None:  # noqa: A002 - the library's word
         self._modules = {one.name: one.module for one in listed}
         commands: Any = {one.name: TyperCommand(one.name, callback=None, help=one.help) for one in listed}
         super().__init__(name=name, help=help, commands=commands, no_args_is_help=True)

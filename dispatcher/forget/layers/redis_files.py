@@ -49,7 +49,7 @@ def rewrite(settings: Settings, client: Redis, say: Say, seconds: float = REWRIT
         if why := _not_that_redis(administrator, client):
             return Rewritten(stays=[_stays([*BY_HAND], why)])
         say(f"Redis rewrites its files; this waits for it, at most {seconds:g} s.")
-        return _Work(administrator, time.monotonic() + seconds).carry_out()
+        return _Rewriting(administrator, time.monotonic() + seconds).carry_out()
 
 
 def _not_that_redis(administrator: Redis, client: Redis) -> str | None:
@@ -61,7 +61,7 @@ def _not_that_redis(administrator: Redis, client: Redis) -> str | None:
     return "REDIS_ADMIN_URL and REDIS_URL lead to different servers" if len(runs) > 1 else None
 
 
-class _Work:
+class _Rewriting:
     """Each file and log by itself: what fails with one says nothing of the others."""
 
     def __init__(self, client: Redis, deadline: float) -> None:

@@ -15,7 +15,7 @@ from uuid import uuid4
 import pytest
 
 from dispatcher.claude import client as claude
-from dispatcher.claude.client import Answer, ClaudeCli, Question, as_plain_text, built_in_tools
+from dispatcher.claude.client import Answer, ClaudeCli, ClaudeRequest, as_plain_text, built_in_tools
 from dispatcher.claude.reply import spent
 from dispatcher.health.checks.claude import TESTED_CLAUDE, check_claude
 from dispatcher.health.findings import Setup
@@ -47,17 +47,17 @@ class Host:
     def without(self, name: str) -> None:
         self._patch.delenv(name)
 
-    def question(self, message: str, session: str = "", **more: Any) -> Question:
-        return Question(message, session or str(uuid4()), bool(session), None, self.chat, None, **more)
+    def question(self, message: str, session: str = "", **more: Any) -> ClaudeRequest:
+        return ClaudeRequest(message, session or str(uuid4()), bool(session), None, self.chat, None, **more)
 
-    def ask(self, *questions: Question, **settings: Any) -> list[Answer]:
+    def ask(self, *questions: ClaudeRequest, **settings: Any) -> list[Answer]:
         """Some at once, in one event loop."""
 
         async def ask_all() -> list[Answer]:
             cli = ClaudeCli(self._world.settings(claude_bin=str(CLAUDE), task_timeout=60, **settings))
             free = asyncio.Semaphore(AT_ONCE)
 
-            async def ask(question: Question) -> Answer:
+            async def ask(question: ClaudeRequest) -> Answer:
                 async with free:
                     return await cli.ask(question)
 
@@ -192,7 +192,7 @@ def test_the_switches_are_not_the_owners_to_forget_and_take_nothing_from_servers
         monkeypatch.setenv(name, "")
     servers = arm(host)
 
-    def switches(question: Question, **settings: Any) -> set[str]:
+    def switches(question: ClaudeRequest, **settings: Any) -> set[str]:
         cli = ClaudeCli(host._world.settings(claude_bin=str(CLAUDE), **settings))
         given = cli._environment_for(question)
         return {name for name in (*claude.NO_FILE_MENTIONS, *claude.NO_ATTACHMENTS) if given[name] == "1"}

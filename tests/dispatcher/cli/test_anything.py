@@ -20,7 +20,7 @@ from dispatcher.answering import memory_command
 from dispatcher.answering.outcome import Outcomes
 from dispatcher.answering.task_handler import Answering
 from dispatcher.answering.worker import Worker, connect
-from dispatcher.claude.client import ClaudeCli, Question
+from dispatcher.claude.client import ClaudeCli, ClaudeRequest
 from dispatcher.claude.reply import Answer
 from dispatcher.memory.day import Day
 from dispatcher.memory.session_summary import SummaryWriter, in_thread
@@ -58,7 +58,7 @@ ERASED = {"kind": "erased", "key": "hcli:memory:t:user", "chat_id": "8", "timest
 class Echo(ClaudeCli):
     """In place of the CLI's process, which carries nothing of this further: it answers with the message."""
 
-    async def ask(self, question: Question) -> Answer:
+    async def ask(self, question: ClaudeRequest) -> Answer:
         return Answer(f"You said: {question.message}".encode("utf-8", "replace").decode(), session_cost=None)
 
     async def flags(self) -> tuple[str, ...]:
