@@ -54,7 +54,6 @@ def test_no_step_imports_a_step() -> None:
 
 def test_only_the_settings_read_the_environment() -> None:
     allowed = {
-        "shared/config/settings.py",
         "shared/config/sources.py",
         "shared/config/credentials.py",  # finds the file with the secrets, and hands it to children
         "shared/system/privileges.py",  # HOME, when root becomes another user
