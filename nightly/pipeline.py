@@ -35,6 +35,8 @@ from shared.errors import (
 )
 from shared.ranking.extractive_summary import SUMMARY_VERSION
 from shared.release.manifest import FORMAT_VERSION, Manifest
+from shared.system import faults
+from shared.system.faults import crash_point
 from shared.turns.chunking import CHUNKER_VERSION
 
 log = structlog.get_logger()
@@ -77,6 +79,7 @@ def run_nights(
     `accept`: publish what finds far less than the current release, too. `rebuild`: asked of the current release once an unfinished night
     is finished; if it says so, the new night builds though nothing is new.
     """
+    faults.arm(settings)
     with only_night(settings) as (client, lease):
         try:
             refuse_without_packages(settings)
@@ -216,7 +219,7 @@ def _within_limits(night: Night, step: Step) -> None:
 def _carry_out(night: Night, step: Step) -> None:
     night.lease.check()
     out = night.begin(step.name)
-    night.crash_point(f"{step.name}:begun")
+    crash_point(f"{step.name}:begun")
     started = time.perf_counter()
     result = {"skipped": SKIPPED} if step.builds and _nothing_to_build(night) else step.run(night, out)
     seconds = round(time.perf_counter() - started, 3)

@@ -34,6 +34,7 @@ from dispatcher.queue.refused import dead_letter
 from dispatcher.queue.scripts import script_text
 from dispatcher.queue.tasks import turns_of
 from shared.errors import HmemError, StorageError
+from shared.system.faults import crash_point
 from shared.turns.records import RecordRefused, Turn, dumps, loads_object
 from shared.wire import keys
 from shared.wire.values import count_of, shown
@@ -135,7 +136,7 @@ class Consolidator:
             pass
         if self._day.requests.act_later(record).forgotten:
             end_conversation(self._redis, chat_id)
-        self._day.crash_point("dreamer:acted")
+        crash_point("dreamer:acted")
 
     def _consolidate(self) -> None:
         def leave(raw: bytes, reason: str) -> None:
@@ -158,7 +159,7 @@ class Consolidator:
         ids, turns = waiting(self._redis, chat_id, TURNS_AT_ONCE)
         if ids:
             self._day.upkeep.store_turns(turns)
-            self._day.crash_point("dreamer:stored")
+            crash_point("dreamer:stored")
         return int(
             self._consolidated(
                 keys=[keys.unconsolidated(chat_id), keys.CHATS, keys.spent(chat_id)],
@@ -180,7 +181,7 @@ class Consolidator:
         turns = self._day.turns.of_session(chat_id, session)
         if turns:
             self._day.summarise_session(chat_id, session, [stored.turn for stored in turns])
-            self._day.crash_point("dreamer:summarised")
+            crash_point("dreamer:summarised")
         ended = self._rotate(
             keys=[
                 keys.session(chat_id),
@@ -246,7 +247,7 @@ class Consolidator:
             "created_at": now,
         }
         self._remind_once(keys=[keys.reminded(name), keys.OUTBOX], args=[dumps(message), keys.REMINDED_TTL_SECONDS])
-        self._day.crash_point("dreamer:reminded")
+        crash_point("dreamer:reminded")
 
     def _drop_unfetched(self) -> None:
         drop_unfetched(self._redis, time.time())

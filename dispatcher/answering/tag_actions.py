@@ -17,6 +17,7 @@ from dispatcher.memory.typed.actions import later_tags
 from dispatcher.queue.rights import Rights
 from dispatcher.queue.tasks import Finished, TaskQueue
 from shared.config.settings import Settings
+from shared.system.faults import crash_point
 from shared.turns.records import Task
 
 log = structlog.get_logger()
@@ -58,7 +59,7 @@ class TagActions:
             if any(tag.kind in (tags.TagKind.DONE, tags.TagKind.FORGET) for tag in allowed):
                 notes = [LATER]
         notes += filter(None, [refusal])
-        self._day.crash_point("answering:acted")
+        crash_point("answering:acted")
         text = parsed.text if parsed.text.strip() else NOTED
         noted_already = notes and not parsed.text.strip() and notes[0].startswith("Noted;")  # once is enough
         output = "\n\n".join(notes if noted_already else [text, *notes])

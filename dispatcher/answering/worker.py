@@ -14,8 +14,6 @@ from collections.abc import AsyncIterator
 import redis
 import structlog
 from redis.asyncio import Redis
-from redis.asyncio.retry import Retry
-from redis.backoff import ExponentialBackoff
 
 from dispatcher.answering.task_handler import TaskHandler
 from dispatcher.answering.watchdog import Supervisor
@@ -25,7 +23,7 @@ from dispatcher.queue.tasks import NOT_YET, Claim
 from dispatcher.queue.wanted import look_at
 from shared.config.settings import Settings
 from shared.errors import RedisUnavailable
-from shared.wire.values import open_async_redis, open_redis
+from shared.wire.client import BACKGROUND, DISPATCHER, is_too_old, open_async_redis, open_redis
 
 log = structlog.get_logger()
 
@@ -48,18 +46,10 @@ TURN_SECONDS = 90
 GRACE_SECONDS = 120
 #: Longest pause after failures of Redis, in tenths of a second as a power of two: 3.2 s.
 LONGEST_PAUSE = 5
-OLDEST_REDIS = (7, 0)
 
 
 def connect(settings: Settings) -> Redis:
-    """A client whose socket waits longer than the longest blocking call, and which reconnects by itself."""
-    return open_async_redis(
-        settings.redis_url,
-        socket_timeout=3 * BLOCK_SECONDS,
-        socket_connect_timeout=BLOCK_SECONDS,
-        health_check_interval=30,
-        retry=Retry(ExponentialBackoff(cap=2, base=0.1), 3),
-    )
+    return open_async_redis(settings.redis_url, DISPATCHER)
 
 
 class Worker:
@@ -116,7 +106,7 @@ class Worker:
             return
         from dispatcher.answering.consolidation import Consolidator, scheduled
 
-        client = open_redis(self._settings.redis_url, socket_timeout=30, socket_connect_timeout=BLOCK_SECONDS)
+        client = open_redis(self._settings.redis_url, BACKGROUND)
         consolidator = Consolidator(self._handler.day, client, self._queue.worker)
         scheduler = scheduled(consolidator, self._settings.dreamer_interval)
         scheduler.start()
@@ -131,7 +121,7 @@ class Worker:
 
     async def _check_redis(self) -> None:
         version = str((await self._redis.info("server"))["redis_version"])
-        if tuple(int(part) for part in version.split(".")[:2]) < OLDEST_REDIS:
+        if is_too_old(version):
             raise RedisUnavailable(f"Redis {version} is too old: 7.0 or newer is needed. Update it.")
 
     async def _warn_of_other_hosts(self) -> None:

@@ -16,7 +16,7 @@ from pathlib import Path
 from dispatcher.claude import confine
 from shared.config import credentials
 from shared.config.settings import Settings
-from shared.config.settings_file import settings_file
+from shared.config.sources import settings_file
 from shared.config.values import names_a_host
 from shared.system.processes import last_line, run_bounded
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from redis import Redis
 
 from shared.config.settings import Settings
 from shared.errors import InvalidInput
 from shared.turns.records import RecordRefused, chat_id_of
-from shared.wire.values import open_redis
+from shared.wire.client import COMMAND, open_redis
+
+if TYPE_CHECKING:
+    from redis import Redis
 
 Chat = Annotated[str, typer.Argument(help="Chat id, as the bot knows it (put -- before a negative one).")]
 Json = Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")]
@@ -24,4 +26,4 @@ def given_chat(value: str) -> str:
 
 
 def connect(settings: Settings) -> Redis:
-    return open_redis(settings.redis_url, socket_timeout=30, socket_connect_timeout=5)
+    return open_redis(settings.redis_url, COMMAND)

@@ -1,22 +1,58 @@
-"""Enqueue a message as the bot would, and wait for the answer: RPUSH, poll, verify, delete. What is no answer of ours is waited past."""
+"""`hmem ask`: enqueue a message as the bot would, and wait for the answer: RPUSH, poll, verify, delete. What is no answer of ours is ignored."""
 
 from __future__ import annotations
 
 import time
 from datetime import UTC, datetime
-from typing import cast
+from typing import Annotated, cast
 from uuid import uuid4
 
+import typer
 from redis import Redis, ResponseError
 
-from shared.errors import AnswerTimeout, ForgedResult, InvalidInput
+from dispatcher.cli.arguments import Chat, Json, connect, given_chat
+from shared.errors import AnswerFailed, AnswerTimeout, ForgedResult, InvalidInput
+from shared.system.command import application, print_json, start
 from shared.turns.records import RESULT_BYTES, RecordRefused, Result, chat_id_of, dumps
 from shared.wire import keys
+
+app = application()
 
 POLL_SECONDS = 0.1
 
 
+@app.command(context_settings={"ignore_unknown_options": True})
 def ask(
+    chat: Chat,
+    text: Annotated[str, typer.Argument(help="The message.")],
+    timeout: Annotated[float, typer.Option(help="Seconds to wait for the answer.")] = 600.0,
+    json: Json = False,
+) -> None:
+    """Enqueue a message as the bot would, wait, and print the answer. Exit code 69 if the dispatcher could not answer it."""
+    from shared.system.signing_key import signing_key
+
+    settings = start()
+    if not text.strip():
+        raise InvalidInput("There is nothing to ask. Give the message as the second argument.")
+    secret = signing_key(settings, "no answer could be verified")
+    result = answer_of(
+        connect(settings),
+        secret,
+        given_chat(chat),
+        text,
+        timeout_seconds=timeout,
+        task_bytes=settings.task_bytes,
+    )
+    if json:
+        answer = {"output": result.output, "completed_at": result.completed_at}
+        print_json(answer | {"usage": result.usage, "error": result.error})
+    if result.error:
+        raise AnswerFailed(result.output)
+    if not json:
+        typer.echo(result.output)
+
+
+def answer_of(
     client: Redis,
     secret: str,
     chat_id: str,

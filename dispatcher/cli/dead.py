@@ -12,14 +12,14 @@ import typer
 from dispatcher.cli.arguments import Json, connect
 from shared.config.settings import Settings
 from shared.errors import InvalidInput
-from shared.system.command import print_json, start
+from shared.system.command import application, print_json, start
 from shared.text.format import one_line, shorten, time_text
 from shared.wire.values import shown
 
 if TYPE_CHECKING:
     from dispatcher.answering.dead_letters import DeadLetter, DeadLetters
 
-app = typer.Typer(no_args_is_help=True, help="What the dispatcher could not take: list, show, retry, drop.")
+app = application("What the dispatcher could not take: list, show, retry, drop.")
 
 #: Characters of a reason and of a text that a list shows.
 REASON, TEXT = 80, 60

@@ -9,10 +9,13 @@ from typing import Annotated
 import typer
 
 from dispatcher.cli.arguments import Json, connect, given_chat
-from shared.system.command import print_json, start
+from shared.system.command import application, print_json, start
 from shared.system.files import safe_name
 
+app = application()
 
+
+@app.command()
 def export(
     chat: Annotated[str, typer.Option(help="The chat whose memory it is; --chat=-100 for a negative one.")],
     out: Annotated[

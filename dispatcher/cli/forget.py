@@ -12,17 +12,20 @@ import typer
 from dispatcher.cli.arguments import Json, connect, given_chat
 from shared.config.settings import Settings
 from shared.errors import ForgetIncomplete, InvalidInput, SettingsError
-from shared.system.command import print_json, start
+from shared.system.command import application, print_json, start
 from shared.text.times import given_moment
 
 if TYPE_CHECKING:
     from dispatcher.forget.journal import Journal
-    from dispatcher.forget.request import Asked
-    from dispatcher.forget.steps import Hands
+    from dispatcher.forget.request import ForgetRequest
+    from dispatcher.forget.steps import ForgetContext
+
+app = application()
 
 NOTHING_DONE = "Nothing was done; run it again with --yes."
 
 
+@app.command()
 def forget(
     chat: Annotated[
         str,
@@ -60,20 +63,20 @@ def forget(
     if list_:
         _list(settings, json=json)
         return
-    from dispatcher.forget.steps import open_hands
+    from dispatcher.forget.steps import open_context
 
     with closing(connect(settings)) as client:
         client.ping()
-        with open_hands(settings, client, lambda text: typer.echo(text, err=True)) as hands:
+        with open_context(settings, client, lambda text: typer.echo(text, err=True)) as context:
             if given is None:
-                _resume(hands, yes=yes, accept=accept, json=json)
+                _resume(context, yes=yes, accept=accept, json=json)
             else:
-                _begin(hands, given, yes=yes, later=later, json=json)
+                _begin(context, given, yes=yes, later=later, json=json)
 
 
-def _hidden(settings: Settings, chat: str) -> Asked:
+def _hidden(settings: Settings, chat: str) -> ForgetRequest:
     """The turns of a chat that wishes have hidden and that nothing has erased yet."""
-    from dispatcher.forget.request import Asked
+    from dispatcher.forget.request import ForgetRequest
 
     if not chat:
         raise InvalidInput("--hidden goes with --chat. hmem forget --list shows which chats have hidden turns.")
@@ -83,7 +86,7 @@ def _hidden(settings: Settings, chat: str) -> Asked:
         raise InvalidInput(
             f"Nothing of chat {chat_id} is only hidden. hmem forget --list shows which chats have hidden turns."
         )
-    return Asked("turn", chat_id, turn_ids=tuple(sorted(turns)), hidden=True)
+    return ForgetRequest("turn", chat_id, turn_ids=tuple(sorted(turns)), hidden=True)
 
 
 def _only_hidden(settings: Settings) -> dict[str, set[str]]:
@@ -97,9 +100,9 @@ def _only_hidden(settings: Settings) -> dict[str, set[str]]:
     return {chat_id: turns for chat_id, turns in sorted(found.items()) if turns}
 
 
-def _asked(settings: Settings, chat: str, before: str, turns: list[str], matching: str) -> Asked | None:
+def _asked(settings: Settings, chat: str, before: str, turns: list[str], matching: str) -> ForgetRequest | None:
     """The selection, or None if there is none."""
-    from dispatcher.forget.request import Asked, asked_text, asked_turns
+    from dispatcher.forget.request import ForgetRequest, asked_text, asked_turns
 
     chat_id = given_chat(chat) if chat else None
     if turns and matching:
@@ -107,12 +110,12 @@ def _asked(settings: Settings, chat: str, before: str, turns: list[str], matchin
     if before and (turns or matching or not chat):
         raise InvalidInput("--before goes with --chat alone. Leave it out, or name the chat.")
     if turns:
-        return Asked("turn", chat_id, turn_ids=asked_turns(turns))
+        return ForgetRequest("turn", chat_id, turn_ids=asked_turns(turns))
     if matching == "-":
         matching = sys.stdin.read().strip()
     if matching:
-        return Asked("matching", chat_id, text=asked_text(matching))
-    return Asked("chat", chat_id, _moment(before, settings)) if chat_id else None
+        return ForgetRequest("matching", chat_id, text=asked_text(matching))
+    return ForgetRequest("chat", chat_id, _moment(before, settings)) if chat_id else None
 
 
 def _moment(given: str, settings: Settings) -> float | None:
@@ -124,7 +127,7 @@ def _moment(given: str, settings: Settings) -> float | None:
     return at
 
 
-def _begin(hands: Hands, asked: Asked, *, yes: bool, later: bool, json: bool) -> None:
+def _begin(context: ForgetContext, asked: ForgetRequest, *, yes: bool, later: bool, json: bool) -> None:
     from dispatcher.forget.journal import Journal
     from dispatcher.forget.layers.redis_files import not_rewritten
     from dispatcher.forget.night import NightPart
@@ -132,25 +135,25 @@ def _begin(hands: Hands, asked: Asked, *, yes: bool, later: bool, json: bool) ->
     from dispatcher.forget.preview import preview, preview_text
     from dispatcher.forget.receipt import what_stays
     from dispatcher.forget.request import Scope
-    from dispatcher.forget.select import Selecting
+    from dispatcher.forget.select import Selector
     from shared.system.byte_scan import Needles
     from shared.vectors.aliases import servers
 
     journal = Journal(Scope(asked, []), Needles(), later=later)
-    selecting = Selecting(hands.settings, hands.client, hands.store, hands.tasks)
-    selection = selecting.select(asked, journal.forget_id)
+    selector = Selector(context.settings, context.client, context.store, context.tasks)
+    selection = selector.select(asked, journal.forget_id)
     if not yes:
-        night = NightPart(hands.settings, hands.client, selection.scope.stones, later)
+        night = NightPart(context.settings, context.client, selection.scope.stones, later)
         shown = preview(
             selection,
             night,
-            places(hands.settings, selection.scope, night),
-            what_stays(not_rewritten(hands.settings), hands.store, asked.kind, servers(hands.settings)),
+            places(context.settings, selection.scope, night),
+            what_stays(not_rewritten(context.settings), context.store, asked.kind, servers(context.settings)),
         )
         if json:
             print_json({"preview": shown, "done": False})
             return
-        typer.echo(preview_text(shown, hands.settings.timezone))
+        typer.echo(preview_text(shown, context.settings.timezone))
     if selection.empty:
         typer.echo("Nothing holds that, so nothing is to be forgotten.", err=True)
         return
@@ -158,38 +161,40 @@ def _begin(hands: Hands, asked: Asked, *, yes: bool, later: bool, json: bool) ->
         typer.echo(NOTHING_DONE, err=True)
         return
     if not yes:  # what was said while the question stood
-        selection = selecting.select(asked, journal.forget_id)
+        selection = selector.select(asked, journal.forget_id)
     journal.scope, journal.needles = selection.scope, Needles.of(selection.texts)
     journal.scope.chosen = True
-    _carry_out(hands, journal, json=json)
+    _carry_out(context, journal, json=json)
 
 
-def _resume(hands: Hands, *, yes: bool, accept: bool, json: bool) -> None:
+def _resume(context: ForgetContext, *, yes: bool, accept: bool, json: bool) -> None:
     from dispatcher.forget.journal import unfinished_names
 
-    if not unfinished_names(hands.settings.hmem_state_dir):
+    if not unfinished_names(context.settings.hmem_state_dir):
         typer.echo("Nothing is unfinished.", err=True)
         return
-    _carry_out(hands, None, yes=yes, accept=accept, json=json)
+    _carry_out(context, None, yes=yes, accept=accept, json=json)
 
 
-def _carry_out(hands: Hands, new: Journal | None, *, yes: bool = False, accept: bool = False, json: bool) -> None:
+def _carry_out(
+    context: ForgetContext, new: Journal | None, *, yes: bool = False, accept: bool = False, json: bool
+) -> None:
     """What is unfinished first, then what is new; ForgetIncomplete unless all of it is complete."""
     from dispatcher.forget.receipt import receipt_text
     from dispatcher.forget.steps import carry_out, hide
 
     records: list[dict[str, Any]] = []
-    with hands.journals.alone():
-        unfinished = _trusted(hands, resume=new is None, yes=yes)
+    with context.journals.alone():
+        unfinished = _trusted(context, resume=new is None, yes=yes)
         if new:
-            hands.journals.write(new)  # before the unfinished ones: they may take a night
+            context.journals.write(new)  # before the unfinished ones: they may take a night
             unfinished.append(new)
         for journal in unfinished:
-            hide(hands, journal)
+            hide(context, journal)
         for journal in unfinished:
-            records.append(carry_out(hands, journal, accept=accept))
+            records.append(carry_out(context, journal, accept=accept))
             if not json:
-                typer.echo(receipt_text(records[-1], hands.settings.timezone))
+                typer.echo(receipt_text(records[-1], context.settings.timezone))
     if json:
         print_json(records)
     if left := [record["id"] for record in records if not record["complete"]]:
@@ -198,9 +203,9 @@ def _carry_out(hands: Hands, new: Journal | None, *, yes: bool = False, accept: 
         )
 
 
-def _trusted(hands: Hands, *, resume: bool, yes: bool) -> list[Journal]:
+def _trusted(context: ForgetContext, *, resume: bool, yes: bool) -> list[Journal]:
     """The unfinished forgettings that have the owner's signature, and with --resume those that the owner agrees to."""
-    found = hands.journals.unfinished()
+    found = context.journals.unfinished()
     for journal in found:
         if journal.trusted:
             continue
@@ -216,7 +221,7 @@ def _trusted(hands: Hands, *, resume: bool, yes: bool) -> list[Journal]:
                 "It is left alone. hmem forget --resume --yes carries it out; if you did not begin it, remove its file",
                 err=True,
             )
-            typer.echo(f"{hands.journals.folder / journal.forget_id}.json, and find out who wrote it.", err=True)
+            typer.echo(f"{context.journals.folder / journal.forget_id}.json, and find out who wrote it.", err=True)
     if resume and found and not any(journal.trusted for journal in found):
         raise ForgetIncomplete(
             "Nothing was carried out: no unfinished forgetting has the owner's signature. Run hmem forget --resume --yes."
@@ -245,6 +250,7 @@ def _list(settings: Settings, *, json: bool) -> None:
         )
 
 
+@app.command("owner-key")
 def owner_key(json: Json = False) -> None:
     """The owner's key, made if there is none: what `hmem forget` signs with. Prints the half that the night must know."""
     from shared.system.owner_key import key_file, open_signing

@@ -11,7 +11,7 @@ import typer
 from dispatcher.cli.arguments import Chat, Json, given_chat
 from shared.errors import InvalidInput
 from shared.release.manifest import no_release
-from shared.system.command import print_json, start
+from shared.system.command import application, print_json, start
 from shared.text.format import time_text
 from shared.turns.origin_words import replying, said_by
 from shared.turns.speakers import label, namesakes
@@ -33,6 +33,10 @@ When = Annotated[
 REPLIED = 160
 
 
+app = application()
+
+
+@app.command(context_settings={"ignore_unknown_options": True})
 def history(
     chat: Chat,
     since: When = None,

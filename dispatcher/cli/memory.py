@@ -19,7 +19,7 @@ from dispatcher.memory.dates.fact_dates import ends
 from dispatcher.memory.typed.judging import as_json
 from shared.config.settings import Settings
 from shared.errors import HmemError, InvalidInput, SettingsError
-from shared.system.command import print_json, start
+from shared.system.command import application, print_json, start
 from shared.text.format import one_line, shorten
 from shared.turns.records import RecordRefused, Task, loads_object
 from shared.wire import keys
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from dispatcher.memory.day.memory import DayMemory
     from dispatcher.memory.store.memories import Memory
 
-app = typer.Typer(no_args_is_help=True, help="What is kept of a chat: facts, goals, preferences.")
+app = application("What is kept of a chat: facts, goals, preferences.")
 
 #: A chat id may begin with a dash.
 DASHES = {"ignore_unknown_options": True}

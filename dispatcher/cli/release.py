@@ -9,11 +9,11 @@ import typer
 from dispatcher.cli.arguments import Json
 from dispatcher.releases import manage
 from shared.errors import ReleaseRefused
-from shared.system.command import print_json, start
+from shared.system.command import application, print_json, start
 from shared.text.format import size_text, time_text
 from shared.text.times import moment
 
-app = typer.Typer(no_args_is_help=True, help="The releases on this host: list, verify, rollback, unpin, prune.")
+app = application("The releases on this host: list, verify, rollback, unpin, prune.")
 
 #: These commands write the releases' directory, so root does that as its owner.
 WRITES = "hmem_memory_dir"

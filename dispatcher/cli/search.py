@@ -1,31 +1,48 @@
-"""The owner's look at memory: the context that the dispatcher would inject, without its counting as an answer, and the search that it rests on."""
+"""`hmem search`, and what `hmem context` shares with it: memory opened as the dispatcher opens it, without counting as an answer."""
 
 from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+from zoneinfo import ZoneInfo
 
+import orjson
+import typer
 from redis import Redis, RedisError
 
+from dispatcher.cli.arguments import Json, given_chat
 from dispatcher.memory.conversation import HistoryEntry, conversation_of
 from dispatcher.memory.day.memory import DayMemory
 from dispatcher.memory.day.opened import open_memory
 from dispatcher.memory.tombstones import Forgotten, hidden_by
 from dispatcher.memory.typed.memories import SHOWN_COSINE
-from dispatcher.memory.typed.search import MemoryHit, among, found_memories
+from dispatcher.memory.typed.search import MemoryHit, among, found_memories, memory_json
+from dispatcher.memory.typed.text import line
 from dispatcher.prompt.assemble import PromptRequest, assemble
-from dispatcher.prompt.context import Context
+from dispatcher.prompt.context import Context, hit_json
 from shared.config.settings import Settings
 from shared.errors import InvalidInput, ReleaseRefused, StorageError, StoreUnavailable
 from shared.release.manifest import no_release
 from shared.search.types import HiddenTurns, Query
+from shared.system.command import application, print_bytes, print_json, start
+from shared.text.format import one_line, shorten, time_text
+from shared.text.times import given_moment
+from shared.turns.origin_words import replying
 from shared.wire import keys
 
 if TYPE_CHECKING:
     from shared.search.day_items import DayItems
     from shared.search.types import Hit, Recalled
 
+app = application()
+
+When = Annotated[
+    str | None,
+    typer.Option(help="A time in words (last Friday, gestern) or ISO 8601, both in CHAT_TIMEZONE; or POSIX seconds."),
+]
+Batch = Annotated[Path | None, typer.Option(help="Answer the questions of this JSONL file instead.")]
 
 #: Milliseconds that a command gives memory, in place of MEMORY_DEADLINE_MS: a fresh process loads all that a dispatcher has loaded long since.
 PATIENCE_MS = 60_000
@@ -129,3 +146,95 @@ def _conversation(
         return None, None, []
     except RedisError as error:
         return None, None, [f"no conversation so far: Redis does not answer ({error})"]
+
+
+@app.command(context_settings={"ignore_unknown_options": True})
+def search(
+    chat: Annotated[str, typer.Argument(help="Chat id; not with --batch.")] = "",
+    query: Annotated[str, typer.Argument(help="What to look for.")] = "",
+    k: Annotated[int, typer.Option("-k", min=1, max=200, help="Hits at most.")] = 10,
+    json: Json = False,
+    batch: Batch = None,
+    now: Annotated[
+        str | None, typer.Option(help="What `last week` counts from: ISO 8601 or POSIX seconds; not with --batch.")
+    ] = None,
+    since: When = None,
+    until: When = None,
+) -> None:
+    """Ranked hits in one chat, of last night's release, of today and of what is kept for good, with their scores."""
+    settings = start()
+    if batch and (chat or query or now or since or until):
+        raise InvalidInput("--batch takes chat, question and time from the file. Leave CHAT, QUERY and times out.")
+    if batch:
+        print_batch(settings, batch, k, [], texts_needed=True)
+        return
+    from dispatcher.memory.dates.given import since as since_when
+    from dispatcher.memory.dates.given import until as until_when
+
+    zone, clock = settings.timezone, time.time()
+    wanted = Query(
+        given_chat(chat),
+        required(query, "QUERY"),
+        k,
+        now=given_moment("--now", now, zone),
+        since=since_when(since, clock, zone),
+        until=until_when(until, clock, zone),
+    )
+    found = find(settings, wanted)
+    recalled = found.recalled
+    if json:
+        rows = [_row_json(row) for row in found.rows]
+        print_json({"release": found.run, "ms": round(recalled.ms, 2), "degraded": recalled.degraded, "hits": rows})
+        return
+    for number, row in enumerate(found.rows, start=1):
+        _print_row(number, row, settings)
+    times = f"; times of {settings.chat_timezone}" if found.rows else ""
+    typer.echo(f"{len(found.rows)} hits in {recalled.ms:.1f} ms from {found.asked}{times}", err=True)
+    say_notes(recalled.degraded)
+
+
+def _row_json(row: Hit | MemoryHit) -> dict[str, Any]:
+    return memory_json(row, ZoneInfo("UTC")) if isinstance(row, MemoryHit) else hit_json(row)
+
+
+def _print_row(number: int, hit: Hit | MemoryHit, settings: Settings) -> None:
+    head = f"{number:2}. {hit.score:.2f} (words {_score(hit.words)}, meaning {_score(hit.meaning)})"
+    if isinstance(hit, MemoryHit):
+        memory = hit.memory
+        typer.echo(f"{head}  {time_text(memory.created, settings.timezone)}  memory {memory.number}")
+        typer.echo(f"      {hit.label}: {line(memory, time.time(), settings.timezone).removeprefix('- ')}")
+        return
+    typer.echo(f"{head}  {time_text(hit.chunk.started_at, settings.timezone)}  {hit.chunk.chunk_id}")
+    if hit.question:
+        typer.echo(f"      asked: {shorten(one_line(hit.question), 160)}")
+    typer.echo(f"      {hit.who}{replying(hit.chunk.origin, 160)}: {shorten(one_line(hit.chunk.text), 300)}")
+    if hit.also:
+        typer.echo(f"      said again: {', '.join(hit.also)}")
+
+
+def required(value: str, name: str) -> str:
+    if not value.strip():
+        raise InvalidInput(f"{name} is empty. Write what you would ask.")
+    return value
+
+
+def print_batch(settings: Settings, path: Path, k: int, budgets: list[int], *, texts_needed: bool = False) -> None:
+    """`texts_needed`: a release without its texts is an error."""
+    from dispatcher.prompt.batch import answer_batch
+
+    with open_memory(settings) as memory:
+        release = memory.required_release()
+        release.open_vectors()
+        if texts_needed and release.text_missing:
+            raise ReleaseRefused(release.text_missing)
+        for answer in answer_batch(settings, release, path, k, budgets):
+            print_bytes(orjson.dumps(answer))
+
+
+def _score(value: float | None) -> str:
+    return "-" if value is None else f"{value:.2f}"
+
+
+def say_notes(reasons: list[str]) -> None:
+    for reason in reasons:
+        typer.echo(f"note: {reason}", err=True)

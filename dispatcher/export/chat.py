@@ -55,7 +55,7 @@ _WORK = "_work"
 
 
 @dataclass(frozen=True)
-class Kept:
+class ExportedChat:
     """All that is kept of one chat."""
 
     said: Gathered
@@ -101,7 +101,7 @@ def export_chat(settings: Settings, client: Redis, chat_id: str, out: Path) -> d
         return told
 
 
-def _collect(settings: Settings, client: Redis, chat_id: str, work: Path, held: ExitStack) -> Kept:
+def _collect(settings: Settings, client: Redis, chat_id: str, work: Path, held: ExitStack) -> ExportedChat:
     from dispatcher.memory.day.opened import open_memory
 
     memory = held.enter_context(open_memory(settings))
@@ -125,7 +125,7 @@ def _collect(settings: Settings, client: Redis, chat_id: str, work: Path, held: 
     if day.wanted:
         said.asked("Memories and summaries of sessions were left out", read_store)
     summary = _summary(release, said) if release else None
-    return Kept(said, memories, sessions, release.run if release else None, summary, newer)
+    return ExportedChat(said, memories, sessions, release.run if release else None, summary, newer)
 
 
 def _told_sessions(summaries: Iterable[SessionSummary], said: Gathered) -> list[SessionSummary]:
@@ -202,7 +202,7 @@ def _memory_json(memory: Memory, newer: int | None, zone: ZoneInfo) -> dict[str,
     }
 
 
-def _write_summaries(folder: Path, kept: Kept, zone: ZoneInfo) -> None:
+def _write_summaries(folder: Path, kept: ExportedChat, zone: ZoneInfo) -> None:
     release = None if kept.summary is None else {"run": kept.release_run, "text": kept.summary}
     sessions = [
         {

@@ -7,7 +7,6 @@ turn in passages. A source that cannot be read is named, and the others are aske
 from __future__ import annotations
 
 import base64
-import subprocess
 from collections.abc import Callable
 from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
@@ -18,7 +17,7 @@ from typing import TYPE_CHECKING, Any, cast
 import orjson
 
 from dispatcher.forget.layers.redis import RedisLayer
-from shared.config.credentials import for_child
+from dispatcher.releases.night_command import NightCommandFailed, read_json
 from shared.config.settings import Settings
 from shared.errors import InvalidInput, ReleaseRefused, StorageError
 from shared.release.integrity import open_closed
@@ -27,7 +26,6 @@ from shared.release.parts import part_files
 from shared.system.command import translate
 from shared.system.export_folder import bare_line
 from shared.system.files import safe_name
-from shared.system.processes import last_words, module_command
 from shared.turns.chunk import COLUMNS, chunk_of
 from shared.turns.records import RecordRefused, Tombstone, Turn, loads_object
 from shared.wire import keys
@@ -45,7 +43,7 @@ ARCHIVE, REDIS, DAY, RELEASE = "archive", "redis", "day", "release"
 
 
 @dataclass(frozen=True)
-class Said:
+class ExportedTurn:
     """A turn, its line in turns.jsonl, and where it was found."""
 
     turn: Turn
@@ -60,7 +58,7 @@ class Gathered:
     chat_id: str
     stones: dict[str, Tombstone] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
-    turns: dict[str, Said] = field(default_factory=dict)
+    turns: dict[str, ExportedTurn] = field(default_factory=dict)
 
     def forgets(self, turn: Turn) -> bool:
         return any(stone.covers(turn) for stone in self.stones.values())
@@ -68,7 +66,7 @@ class Gathered:
     def add_stones(self, stones: list[Tombstone]) -> None:
         self.stones |= {stone.tombstone_id: stone for stone in stones if stone.chat_id == self.chat_id}
 
-    def add(self, said: Said) -> None:
+    def add(self, said: ExportedTurn) -> None:
         """Unless the turn is there already, or another chat's, or forgotten."""
         turn = said.turn
         if turn.chat_id == self.chat_id and turn.turn_id not in self.turns and not self.forgets(turn):
@@ -85,7 +83,7 @@ class Gathered:
             self.notes.append(f"{what}: {ours}")
             return False
 
-    def in_order(self) -> list[Said]:
+    def in_order(self) -> list[ExportedTurn]:
         return sorted(
             self.turns.values(), key=lambda said: (said.turn.timestamp, said.turn.task_id, said.turn.role != "user")
         )
@@ -97,12 +95,12 @@ def gather(
     """Every turn of the chat, each once, in the words of the source that knows them best. `work` is an empty folder for the way."""
     found = Gathered(chat_id)
     found.add_stones(day.forgotten.of(chat_id))  # StorageError: rather no export than one of what is forgotten
-    waiting: list[Said] = []
-    archived: dict[str, list[Said]] = {}
+    waiting: list[ExportedTurn] = []
+    archived: dict[str, list[ExportedTurn]] = {}
     # Redis first: what a night takes out of it meanwhile is in the archive by then.
     found.asked("What was said since the last night may be missing", lambda: _from_redis(client, found, waiting))
     has_archive = _archive_is_here(settings, found) and found.asked(
-        "The archive was left out", lambda: _from_archive(found, work, archived)
+        "The archive was left out", lambda: _from_archive(settings, found, work, archived)
     )
     for said in waiting:  # a value that the archive does not have comes after those that it has
         if all(said.line != one.line for one in archived.get(said.turn.turn_id, ())):
@@ -125,18 +123,16 @@ def _archive_is_here(settings: Settings, found: Gathered) -> bool:
         return False
 
 
-def _from_archive(found: Gathered, work: Path, archived: dict[str, list[Said]]) -> bool:
+def _from_archive(settings: Settings, found: Gathered, work: Path, archived: dict[str, list[ExportedTurn]]) -> bool:
     """Every version of every turn, by the night's own command: this side does not know the archive's format."""
     out = work / ARCHIVE
-    command = module_command("nightly", "export-archive", f"--chat={found.chat_id}", "--out", str(out), "--json")
-    with for_child() as (environment, descriptors):
-        done = subprocess.run(command, env=environment, pass_fds=descriptors, capture_output=True, check=False)
-    if done.returncode == InvalidInput.exit_code:
-        return False  # nothing of this chat is archived yet
-    if done.returncode != 0:
-        why = last_words(done.stderr)
-        raise StorageError(f"hmem-night export-archive ended with {done.returncode}: {why}")
-    stones = orjson.loads(done.stdout)["tombstones"]
+    command = ("export-archive", f"--chat={found.chat_id}", "--out", str(out), "--json")
+    try:
+        stones = read_json(settings, *command, as_ourselves=True)["tombstones"]
+    except NightCommandFailed as failed:
+        if failed.code == InvalidInput.exit_code:
+            return False  # nothing of this chat is archived yet
+        raise StorageError(str(failed)) from failed
     found.add_stones([Tombstone.parse(orjson.dumps(stone)) for stone in stones])
     with suppress(FileNotFoundError), (out / safe_name(found.chat_id) / "turns.jsonl").open("rb") as lines:
         for line in lines:
@@ -145,7 +141,7 @@ def _from_archive(found: Gathered, work: Path, archived: dict[str, list[Said]]) 
     return True
 
 
-def _archived(line: bytes) -> Said:
+def _archived(line: bytes) -> ExportedTurn:
     """A line of the archive's export: a bare value, or a record around one."""
     record = loads_object(line)
     if "kind" not in record:
@@ -159,12 +155,12 @@ def _bytes(name: str, record: dict[str, Any]) -> bytes:
     return base64.b64decode(record[f"{name}_base64"]) if text is None else cast(str, text).encode()
 
 
-def _said(key: bytes, value: bytes, source: str) -> Said:
+def _said(key: bytes, value: bytes, source: str) -> ExportedTurn:
     turn = Turn.parse(key, value)
-    return Said(turn, bare_line(key, value) or turn.to_json(), source)
+    return ExportedTurn(turn, bare_line(key, value) or turn.to_json(), source)
 
 
-def _from_redis(client: Redis, found: Gathered, waiting: list[Said]) -> bool:
+def _from_redis(client: Redis, found: Gathered, waiting: list[ExportedTurn]) -> bool:
     """The chat's turns that no night has taken yet, and its tombstones; what is no turn is the night's to judge."""
     for raw in cast(list[bytes], client.lrange(keys.TOMBSTONES, 0, -1)):
         with suppress(RecordRefused):  # the night stops over it, and says so
@@ -179,7 +175,7 @@ def _from_redis(client: Redis, found: Gathered, waiting: list[Said]) -> bool:
 def _from_store(day: DayMemory, found: Gathered, known: set[str]) -> bool:
     for turn in day.turns.back(found.chat_id):
         if turn.turn_id not in known:
-            found.add(Said(turn, turn.to_json(), DAY))
+            found.add(ExportedTurn(turn, turn.to_json(), DAY))
     return any(said.source == DAY for said in found.turns.values())
 
 
@@ -201,5 +197,5 @@ def _from_release(release: OpenRelease, found: Gathered, known: set[str]) -> boo
             )
             turn = plain if first.speaker == plain.speaker else replace(plain, name=first.speaker)
             if turn.turn_id not in known:
-                found.add(Said(turn, turn.to_json(), RELEASE))
+                found.add(ExportedTurn(turn, turn.to_json(), RELEASE))
     return any(said.source == RELEASE for said in found.turns.values())

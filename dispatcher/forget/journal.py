@@ -14,17 +14,19 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 import orjson
 
-from dispatcher.forget.request import Asked, Scope
+from dispatcher.forget.request import ForgetRequest, Scope
 from shared.errors import InvalidInput, StorageError
 from shared.system.byte_scan import Needles
 from shared.system.files import fsync_dir, locked_file, make_dir, read_own, write_atomic
-from shared.system.owner_key import Signing, verifies
 from shared.turns.records import Tombstone, dumps, loads_object
+
+if TYPE_CHECKING:
+    from shared.system.owner_key import Signing
 
 FOLDER, LOCK = "forgetting", "lock"
 
@@ -83,13 +85,15 @@ class Journal:
 
     @classmethod
     def from_json(cls, raw: bytes, signing: Signing) -> Journal:
+        from shared.system.owner_key import verifies  # brings a library that `hmem status` does without
+
         record: dict[str, Any] = loads_object(raw)
         signature = str(record.pop("signature", ""))
         trusted = signing.key is not None and verifies(signature, _signed_bytes(record), signing.key.public)
         asked = record["asked"] | {"turn_ids": tuple(record["asked"].get("turn_ids", ()))}
         stones = [Tombstone.parse(orjson.dumps(one)) for one in record["stones"]]
         chats, tasks, sessions = (set[str](record[name]) for name in ("memory_chats", "tasks", "sessions"))
-        scope = Scope(Asked(**asked), stones, chats, tasks, sessions, chosen=True)
+        scope = Scope(ForgetRequest(**asked), stones, chats, tasks, sessions, chosen=True)
         needles = Needles(tuple(record["windows"]), tuple(record["words"]))
         return cls(scope, needles, record["id"], record["started_at"], record["later"], record["layers"], trusted)
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -11,10 +9,10 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-import orjson
 from redis import Redis
 
 from dispatcher.releases.manage import unpin
+from dispatcher.releases.night_command import NightCommandFailed, archive_is_here, finished_nights, run_night
 from shared.config.credentials import redis_url_of
 from shared.config.settings import Settings
 from shared.errors import HmemError, NightRunning, ReleaseRefused, RestartFailed
@@ -22,7 +20,6 @@ from shared.release.manifest import current_release, read_manifest, release_dir
 from shared.release.retention import PIN, outdated, prune_outdated, release_runs
 from shared.system.files import locked_dir
 from shared.system.privileges import as_owner_of
-from shared.system.processes import module_command, of_the_night
 from shared.turns.records import Tombstone
 from shared.vectors import aliases
 from shared.wire import keys
@@ -84,7 +81,7 @@ class NightPart:
     def _lags(self, release: Path) -> bool:
         """Whether the archive's mirror, or a server that holds vectors, may still have what the last night took out of all else."""
         if self.archive_here and (self.settings.archive_mirror or self._uses_servers()):
-            nights = _nights(self.settings)
+            nights = finished_nights(self.settings)
             if not nights or nights[-1].get("mirror_failed") or nights[-1].get("not_swept"):
                 return True
         if self.settings.remote_target:  # its releases are not here, and the night knows what they read
@@ -135,7 +132,9 @@ class NightPart:
             say("The pin was lifted: the release that it held has the words in it.")
         begun = time.time()
         failure = self._run(say)
-        self.erased = sum(night.get("erased", 0) for night in _nights(self.settings) if night["finished_at"] >= begun)
+        self.erased = sum(
+            night.get("erased", 0) for night in finished_nights(self.settings) if night["finished_at"] >= begun
+        )
         if failure is None:
             self._wait_for_readers()
             failure = self._sweep()
@@ -147,7 +146,7 @@ class NightPart:
 
     def _refused(self) -> bool:
         """Whether the last night would not erase what this forgetting has signed."""
-        nights = _nights(self.settings)
+        nights = finished_nights(self.settings)
         known = ("refused_tombstones", "only_hiding_tombstones")
         return not self.done() and bool(nights) and any(nights[-1].get(name) for name in known)
 
@@ -155,11 +154,15 @@ class NightPart:
         """One night, after the one that may be running; what it said when it failed."""
         deadline, said = time.monotonic() + PATIENCE_SECONDS, 0.0
         while True:
-            code, last = _night(self.settings)
-            if code in (0, RestartFailed.exit_code):
+            try:
+                run_night(self.settings)
+            except NightCommandFailed as failed:
+                if failed.code == RestartFailed.exit_code:
+                    return None
+                if failed.code != NightRunning.exit_code or time.monotonic() > deadline:
+                    return f"the night ended with {failed.code}: {failed.said}"
+            else:
                 return None
-            if code != NightRunning.exit_code or time.monotonic() > deadline:
-                return f"the night ended with {code}: {last}"
             if time.monotonic() - said > SAY_SECONDS:
                 say("Another night is running; this one waits for it.")
                 said = time.monotonic()
@@ -186,44 +189,10 @@ class NightPart:
             return []
 
 
-def archive_is_here(settings: Settings) -> bool:
-    """Whether this host has the archive, and this process may reach it: where the night is another user, only root's command may."""
-    try:
-        with as_owner_of(settings.hmem_night_dir):
-            return (settings.hmem_night_dir / "archive").is_dir()
-    except PermissionError:
-        return False
-
-
 def _foreign_user(settings: Settings) -> str | None:
     """The user of our table as which a night that is started here would speak to Redis, unless it is the night's own."""
     user = urlsplit(redis_url_of("night", settings.redis_url)).username
     return user if user != NIGHT.name and any(user == one.name for one in USERS) else None
-
-
-def _nights(settings: Settings) -> list[dict[str, Any]]:
-    """The finished nights of this host, oldest first."""
-    with of_the_night(settings) as child:
-        done = subprocess.run(module_command("nightly", "status", "--json"), capture_output=True, check=False, **child)
-    nights = orjson.loads(done.stdout) if done.returncode == 0 else []
-    return [night["summary"] for night in nights if night["summary"]]
-
-
-def _night(settings: Settings) -> tuple[int, str]:
-    """A night in a process of its own, its progress shown here; (exit code, its last line)."""
-    command = module_command("nightly", "run")
-    last = ""
-    with (
-        of_the_night(settings) as child,
-        subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, **child
-        ) as night,
-    ):
-        for line in night.stderr or ():
-            text = line.decode("utf-8", "replace").rstrip()
-            last = text or last
-            sys.stderr.write(f"{text}\n")
-    return night.returncode, last
 
 
 def _bytes(client: Redis) -> Any:

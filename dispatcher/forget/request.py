@@ -24,7 +24,7 @@ def folded(text: str) -> str:
 
 
 @dataclass(frozen=True)
-class Asked:
+class ForgetRequest:
     """The owner's words. `chat_id` is given for the kind `chat`, and narrows the other two down."""
 
     kind: Literal["chat", "turn", "matching"]
@@ -84,7 +84,7 @@ class Scope:
     `chosen`: these are complete, and what is not among them came later.
     """
 
-    asked: Asked
+    asked: ForgetRequest
     stones: list[Tombstone]
     memory_chats: set[str] = field(default_factory=set)
     tasks: set[str] = field(default_factory=set)

@@ -7,7 +7,6 @@ archive are covered where a whole chat goes, and by their ids.
 from __future__ import annotations
 
 import sqlite3
-import subprocess
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -21,14 +20,13 @@ from redis import Redis
 from dispatcher.forget.layers.redis import RedisLayer
 from dispatcher.forget.layers.store import StoreLayer
 from dispatcher.forget.layers.tasks import Running, TasksLayer
-from dispatcher.forget.night import archive_is_here
-from dispatcher.forget.request import Asked, Scope
+from dispatcher.forget.request import ForgetRequest, Scope
 from dispatcher.memory.store.memories import Memory
+from dispatcher.releases.night_command import NightCommandFailed, archive_is_here, read_lines
 from shared.config.settings import Settings
 from shared.errors import ArchiveDamaged, HmemError, InvalidInput
 from shared.release.manifest import LEXICAL, SUMMARIES, current_release, parts_of
 from shared.search.lexical import LexicalIndex
-from shared.system.processes import last_words, module_command, of_the_night
 from shared.turns.chunk import Chunk
 from shared.turns.records import ROLES, RecordRefused, Tombstone, Turn, loads_object
 from shared.wire import keys
@@ -68,14 +66,14 @@ class Known:
     place: str
 
 
-class Selecting:
+class Selector:
     """Reads only."""
 
     def __init__(self, settings: Settings, client: Redis, store: StoreLayer | None, tasks: TasksLayer) -> None:
         self._settings, self._client = settings, client
         self._redis, self._store, self._tasks = RedisLayer(client), store, tasks
 
-    def select(self, asked: Asked, forget_id: str) -> Selection:
+    def select(self, asked: ForgetRequest, forget_id: str) -> Selection:
         now = time.time()
         known = [one for one in self._known(asked) if asked.concerns(one.chat_id) and _meant(asked, one, now)]
         selection = Selection(Scope(asked, _stones(asked, known, forget_id, now)))
@@ -116,7 +114,7 @@ class Selecting:
         client: Any = self._client
         return {raw.decode("utf-8", "replace") for raw in client.lrange(keys.pending(chat_id), 0, -1)}
 
-    def _known(self, asked: Asked) -> Iterator[Known]:
+    def _known(self, asked: ForgetRequest) -> Iterator[Known]:
         for key, raw in self._redis.turns():
             try:
                 turn = Turn.parse(key, raw)
@@ -143,17 +141,12 @@ def _archived(settings: Settings, chat_id: str | None) -> Iterator[Known]:
     """By the night's own command: no part of this program reads the archive but the night."""
     if not archive_is_here(settings):
         return
-    command = module_command("nightly", "turns", *([f"--chat={chat_id}"] if chat_id else []))
-    with (
-        of_the_night(settings) as child,
-        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **child) as night,
-    ):
-        for line in night.stdout or ():
+    try:
+        for line in read_lines(settings, "turns", *([f"--chat={chat_id}"] if chat_id else [])):
             turn = loads_object(line)
             yield Known(turn["chat_id"], (turn["turn_id"],), turn["timestamp"], turn["words"], None, ARCHIVE)
-        said = last_words(night.stderr.read() if night.stderr else b"")
-    if night.returncode:
-        raise ArchiveDamaged(f"The archive cannot be read, so nothing was forgotten: {said}")
+    except NightCommandFailed as failed:
+        raise ArchiveDamaged(f"The archive cannot be read, so nothing was forgotten: {failed.said}") from failed
 
 
 def released_chunks(settings: Settings) -> list[Chunk]:
@@ -190,7 +183,7 @@ def _by_turn(chunks: Iterable[Chunk]) -> list[list[Chunk]]:
     return [sorted(some, key=lambda chunk: chunk.passage) for some in turns.values()]
 
 
-def _meant(asked: Asked, one: Known, now: float) -> bool:
+def _meant(asked: ForgetRequest, one: Known, now: float) -> bool:
     if asked.kind == "chat":
         return asked.before is None or one.at < min(asked.before, now)
     if asked.kind == "turn":
@@ -198,7 +191,7 @@ def _meant(asked: Asked, one: Known, now: float) -> bool:
     return asked.holds(one.text)
 
 
-def _stones(asked: Asked, known: list[Known], forget_id: str, now: float) -> list[Tombstone]:
+def _stones(asked: ForgetRequest, known: list[Known], forget_id: str, now: float) -> list[Tombstone]:
     """One a chat. A whole chat has a second one where a clock was ahead: what it dated later is named."""
     if asked.kind == "chat":
         chat_id = str(asked.chat_id)
@@ -238,7 +231,7 @@ def _stone_of_tasks(scope: Scope, tasks: list[Running]) -> list[Tombstone]:
     return [Tombstone(f"{first.tombstone_id}-tasks", scope.whole_chat, first.created_at, turn_ids=ids, erase=True)]
 
 
-def _refuse_unknown(asked: Asked, missing: set[str], settings: Settings) -> None:
+def _refuse_unknown(asked: ForgetRequest, missing: set[str], settings: Settings) -> None:
     """Of a task that was named without a role one turn is enough. Where the archive is elsewhere, a turn of a named chat may be in there."""
     tasks = {turn_id.rpartition(":")[0] for turn_id in asked.turn_ids if turn_id not in missing}
     unknown = sorted(turn_id for turn_id in missing if turn_id.rpartition(":")[0] not in tasks)

@@ -15,9 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from redis import Redis
-from redis.backoff import NoBackoff
 from redis.exceptions import NoPermissionError
-from redis.retry import Retry
 
 from dispatcher.health.checks.bot import check_bot, check_owners
 from dispatcher.health.checks.claude import check_claude, check_login
@@ -46,7 +44,7 @@ from dispatcher.health.findings import Finding, Setup, Usage, of_error, problem,
 from shared.config.settings import Settings
 from shared.errors import SettingsError
 from shared.system.command import translate
-from shared.wire.values import open_redis
+from shared.wire.client import asking_once, open_redis
 
 #: Seconds to wait for Redis, to connect and for each answer.
 REDIS_SECONDS = 5.0
@@ -116,12 +114,7 @@ def examine(
 def connect(settings: Settings) -> Redis:
     """A client that says at once what is wrong instead of trying again."""
     try:
-        return open_redis(
-            settings.redis_url,
-            socket_timeout=REDIS_SECONDS,
-            socket_connect_timeout=REDIS_SECONDS,
-            retry=Retry(NoBackoff(), 0),
-        )
+        return open_redis(settings.redis_url, asking_once(REDIS_SECONDS))
     except ValueError as error:
         raise SettingsError(
             f"REDIS_URL is no URL of a Redis ({error}). Write it like redis://127.0.0.1:6379/0."

@@ -11,16 +11,15 @@ from contextlib import closing
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from redis import Redis, RedisError, ResponseError
-from redis.backoff import NoBackoff
-from redis.retry import Retry
+from redis import RedisError, ResponseError
 
-from dispatcher.health.status import failure_since, last_good_night
+from dispatcher.health.nights import NIGHT_KEYS, read_nights
 from dispatcher.queue.state import oldest_seconds
 from shared.config.settings import Settings
 from shared.errors import HmemError
 from shared.release.manifest import current_release, read_manifest
 from shared.wire import keys
+from shared.wire.client import asking_once, open_redis
 
 if TYPE_CHECKING:
     from prometheus_client.core import GaugeMetricFamily
@@ -66,12 +65,7 @@ class Reading:
             yield GaugeMetricFamily(name, GAUGES[name], value=value)
 
     def _of_redis(self, now: float) -> dict[str, float]:
-        client: Any = Redis.from_url(
-            self._settings.redis_url,
-            socket_timeout=ANSWER_SECONDS,
-            socket_connect_timeout=ANSWER_SECONDS,
-            retry=Retry(NoBackoff(), 0),
-        )
+        client = open_redis(self._settings.redis_url, asking_once(ANSWER_SECONDS))
         try:
             with closing(client):
                 return {"hmem_redis_up": 1.0} | _standing(client, now, self._settings.task_bytes)
@@ -101,9 +95,9 @@ def _standing(client: Any, now: float, task_bytes: int) -> dict[str, float]:
         pipe.llen(keys.OUTBOX)
         pipe.smembers(keys.WORKERS)
         pipe.srandmember(keys.CHATS, CHATS_COUNTED)
-        pipe.get(keys.NIGHT_LAST)
-        pipe.get(keys.NIGHT_FAILED)
-        queued, dead, outbox, workers, chats, good, failed = _answers(pipe)
+        for key in NIGHT_KEYS:
+            pipe.get(key)
+        queued, dead, outbox, workers, chats, *nights = _answers(pipe)
     found = {
         "hmem_queue_tasks": queued,
         "hmem_queue_oldest_seconds": oldest_seconds(client, task_bytes, now) if queued else queued,
@@ -111,7 +105,7 @@ def _standing(client: Any, now: float, task_bytes: int) -> dict[str, float]:
         "hmem_outbox_messages": outbox,
         **_of_workers(client, [raw.decode("utf-8", "replace") for raw in workers or ()]),
         "hmem_unconsolidated_turns": None if chats is None else _unconsolidated(client, chats),
-        **_of_nights(good, failed),
+        **_of_nights(nights),
     }
     return {name: float(value) for name, value in found.items() if value is not None}
 
@@ -141,11 +135,11 @@ def _unconsolidated(client: Any, chats: list[bytes]) -> float | None:
         return _sum(_answers(pipe) if chats else [])
 
 
-def _of_nights(good: bytes | None, failed: bytes | None) -> dict[str, float | None]:
-    last = last_good_night(good)
+def _of_nights(values: list[Any]) -> dict[str, float | None]:
+    nights = read_nights(values)
     return {
-        "hmem_night_last_success_timestamp_seconds": last[1] if last else None,
-        "hmem_night_failed": float(failure_since(failed, last) is not None),
+        "hmem_night_last_success_timestamp_seconds": nights.good[1] if nights.good else None,
+        "hmem_night_failed": float(nights.failure is not None),
     }
 
 

@@ -9,19 +9,17 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from typing import cast
 
 import redis
 import structlog
 from redis.asyncio import Redis
 
-from dispatcher.health.status import STALE_HOURS, failure_since, last_good_night, pin_sentence
+from dispatcher.health.nights import NIGHT_KEYS, STALE_HOURS, pin_sentence, read_nights
 from shared.config.settings import Settings
 from shared.errors import ReleaseRefused
 from shared.release.retention import read_pin
 from shared.system.files import make_dir, write_atomic
 from shared.text.format import time_text
-from shared.wire import keys
 
 log = structlog.get_logger()
 
@@ -58,8 +56,8 @@ class Alarm:
 
     async def look(self, now: float) -> str | None:
         """What is wrong and what to do, or None."""
-        good = last_good_night(cast(bytes | None, await self._redis.get(keys.NIGHT_LAST)))
-        failure = failure_since(cast(bytes | None, await self._redis.get(keys.NIGHT_FAILED)), good)
+        nights = read_nights([await self._redis.get(key) for key in NIGHT_KEYS])
+        good, failure = nights.good, nights.failure
         pinned, overdue = await asyncio.to_thread(self._pin, now)
         first_run = await asyncio.to_thread(self._first_run)
         hours = (now - (good[1] if good else first_run)) / 3600

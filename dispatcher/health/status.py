@@ -8,78 +8,20 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, cast
 
-import orjson
 from redis import Redis
 
 from dispatcher.forget.journal import unfinished_names
+from dispatcher.health.nights import NIGHT_KEYS, STALE_HOURS, Failure, pin_sentence, read_nights
 from shared.config.settings import Settings
 from shared.errors import ReleaseRefused
 from shared.release.manifest import Manifest, current_release, read_manifest
 from shared.release.retention import Pin, read_pin
-from shared.text.format import one_line
 from shared.turns.records import RecordRefused, Turn
 from shared.wire import keys
 from shared.wire.values import living, shown
 
-#: A night is missed when the last good one is older than this.
-STALE_HOURS = 36.0
 #: Turn keys looked at for the count and the oldest turn; an answer, not an audit.
 SAMPLED_TURNS = 10_000
-
-
-@dataclass(frozen=True)
-class Failure:
-    """Why a night stopped, as it wrote it down; `at` in unix seconds."""
-
-    run: int
-    step: str
-    error: str
-    exit_code: int
-    at: float
-
-    def sentence(self, now: float) -> str:
-        return f"night {self.run} stopped at {self.step}, {max(0.0, now - self.at) / 3600:.1f} hours ago: {self.error}"
-
-
-def last_good_night(raw: bytes | None) -> tuple[int, float] | None:
-    """(run, unix time of its end); None for none, or for what cannot be read."""
-    try:
-        record = orjson.loads(raw or b"null")
-        return int(record["run"]), float(record["finished_at"])
-    except (ValueError, KeyError, TypeError):
-        return None
-
-
-def failure_since(raw: bytes | None, good: tuple[int, float] | None) -> Failure | None:
-    """The failure that the night left in Redis, unless a good night came after it."""
-    try:
-        record = orjson.loads(raw or b"null")
-        error, step = (
-            shown(one_line(str(text)), 2000) for text in (record.get("sentence") or record["error"], record["step"])
-        )
-        failure = Failure(int(record["run"]), step, error, int(record["exit_code"]), float(record["at"]))
-    except (ValueError, KeyError, TypeError, AttributeError):
-        return None
-    return failure if good is None or failure.at > good[1] else None
-
-
-def since_then(settings: Settings) -> str:
-    """What becomes of turns that no release holds yet, as the middle of a sentence."""
-    if (settings.medium_url or "").strip().lower() == "none" or settings.memory_tokens <= 0:
-        return "what was said since is not recalled"
-    if settings.memory_backend == "summary":
-        return "what was said since is in no summary"
-    return "what was said since is recalled from the store of the day alone"
-
-
-def pin_sentence(pin: Pin, now: float, settings: Settings) -> str | None:
-    """Why a pin has stood for too long, or None."""
-    hours = (now - pin.since) / 3600
-    if hours <= STALE_HOURS:
-        return None
-    return (
-        f"release {pin.run} has been pinned for {hours:.0f} hours: {since_then(settings)}, and not deleted from Redis"
-    )
 
 
 @dataclass
@@ -143,11 +85,11 @@ def read_status(settings: Settings, client: Redis, now: float | None = None) -> 
     _read_waiting(client, status, moment)
     _read_release(settings, status)
     _read_pin(settings, status, moment)
-    good = last_good_night(cast(bytes | None, client.get(keys.NIGHT_LAST)))
-    if good is not None:
-        status.last_night_run, status.last_night_hours = good[0], max(0.0, moment - good[1]) / 3600
+    nights = read_nights([client.get(key) for key in NIGHT_KEYS])
+    if nights.good is not None:
+        status.last_night_run, status.last_night_hours = nights.good[0], max(0.0, moment - nights.good[1]) / 3600
+    status.last_failure = nights.failure
     status.forgetting = unfinished_names(settings.hmem_state_dir)
-    status.last_failure = failure_since(cast(bytes | None, client.get(keys.NIGHT_FAILED)), good)
     return status
 
 

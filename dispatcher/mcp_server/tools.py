@@ -41,8 +41,8 @@ if TYPE_CHECKING:
 RESULT_CHARACTERS, TEXT_CHARACTERS, QUESTION_CHARACTERS, NOTE_CHARACTERS = 8_000, 700, 160, 1_000
 #: Seconds that the embedder and the vectors get to open before a search does without them, and the comparison by meaning to answer.
 OPENING_SECONDS, SEARCH_SECONDS = 10.0, 10.0
-#: Seconds that Redis gets, and the store of the day when this ends.
-REDIS_SECONDS, CLOSING_SECONDS = 3.0, 2.0
+#: Seconds that the store of the day gets when this ends.
+CLOSING_SECONDS = 2.0
 
 
 @dataclass
@@ -227,11 +227,9 @@ class ChatMemory:
 
     def _redis(self) -> Any:
         if self._client is None:
-            from shared.wire.values import open_redis
+            from shared.wire.client import MCP_SERVER, open_redis
 
-            self._client = open_redis(
-                self._settings.redis_url, socket_timeout=REDIS_SECONDS, socket_connect_timeout=REDIS_SECONDS
-            )
+            self._client = open_redis(self._settings.redis_url, MCP_SERVER)
         return self._client
 
 

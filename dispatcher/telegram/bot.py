@@ -8,7 +8,6 @@ would give each some of the updates. While Redis is away nobody can take the lea
 from __future__ import annotations
 
 import asyncio
-import os
 import signal
 
 import redis
@@ -21,7 +20,7 @@ from dispatcher.telegram.commands import MENU, Commands
 from dispatcher.telegram.delivery import Delivery
 from dispatcher.telegram.intake import Intake
 from dispatcher.telegram.retry import until_redis_answers, until_telegram_answers
-from dispatcher.telegram.state import Desk, connect
+from dispatcher.telegram.state import BotState, connect
 from shared.config.settings import Settings
 from shared.errors import SettingsError
 from shared.system.processes import died_here, process_name
@@ -44,7 +43,7 @@ async def serve(settings: Settings) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    bot = Bot(settings, telegram, Desk(settings, client, secret), secret)
+    bot = Bot(settings, telegram, BotState(settings, client, secret), secret)
     try:
         await bot.run(stop)
     except Unauthorized:
@@ -58,15 +57,10 @@ async def serve(settings: Settings) -> None:
 
 
 class Bot:
-    def __init__(self, settings: Settings, telegram: Telegram, desk: Desk, secret: str) -> None:
-        self._settings, self._telegram, self._desk, self._secret = settings, telegram, desk, secret
+    def __init__(self, settings: Settings, telegram: Telegram, state: BotState, secret: str) -> None:
+        self._settings, self._telegram, self._state, self._secret = settings, telegram, state, secret
         self._process = process_name()
-        self._delivery = Delivery(telegram, desk, settings.allowed, self.crash_point)
-
-    def crash_point(self, name: str) -> None:
-        """Tests make the process die here, as if the power had gone (HMEM_CRASH_AT)."""
-        if self._settings.hmem_crash_at == name:
-            os.kill(os.getpid(), signal.SIGKILL)
+        self._delivery = Delivery(telegram, state, settings.allowed)
 
     async def run(self, stop: asyncio.Event) -> None:
         if not self._settings.allowed:
@@ -89,8 +83,8 @@ class Bot:
 
     async def _work(self) -> None:
         me = await until_telegram_answers(self._telegram.me)
-        commands = Commands(self._desk, self._secret, Rights(self._settings), self._settings.timezone)
-        intake = Intake(self._settings, self._telegram, self._desk, commands, me, self._delivery.wake, self.crash_point)
+        commands = Commands(self._state, self._secret, Rights(self._settings), self._settings.timezone)
+        intake = Intake(self._settings, self._telegram, self._state, commands, me, self._delivery.wake)
         while True:
             await self._take_lease(me)
             try:
@@ -102,11 +96,11 @@ class Bot:
 
     async def _take_lease(self, me: User) -> None:
         said = False
-        while not await until_redis_answers(lambda: self._desk.own(self._process)):
+        while not await until_redis_answers(lambda: self._state.own(self._process)):
             if not said:
                 log.warning("another process is the bot of this Redis; waiting for it to end", bot=me.username)
             said = True
-            if not await self._buried(await until_redis_answers(self._desk.owner)):
+            if not await self._buried(await until_redis_answers(self._state.owner)):
                 await asyncio.sleep(TAKE_SECONDS)
 
     async def _buried(self, holder: str) -> bool:
@@ -114,7 +108,7 @@ class Bot:
         died = died_here(holder)
         if died:
             log.warning("that process has died; taking over", process=holder)
-            await until_redis_answers(lambda: self._desk.disown(holder))
+            await until_redis_answers(lambda: self._state.disown(holder))
         return died
 
     async def _while_owner(self, intake: Intake) -> None:
@@ -134,12 +128,12 @@ class Bot:
         """Ends when another process holds the lease."""
         while True:
             await asyncio.sleep(RENEW_SECONDS)
-            if not await until_redis_answers(lambda: self._desk.own(self._process)):
+            if not await until_redis_answers(lambda: self._state.own(self._process)):
                 log.error("another process took this bot over while this one was away")
                 return
 
     async def _give_back(self) -> None:
         try:
-            await self._desk.disown(self._process)
+            await self._state.disown(self._process)
         except redis.RedisError as error:
             log.warning("the right to be the bot could not be given back; it lapses by itself", error=str(error))

@@ -28,7 +28,7 @@ from aiogram.methods.base import TelegramMethod
 from aiogram.types import BotCommand, LinkPreviewOptions, MessageEntity, ReplyParameters, User
 from aiogram.utils.token import TokenValidationError
 
-from dispatcher.telegram.rendering import Part
+from dispatcher.telegram.rendering import MessagePart
 from shared.config.settings import Settings
 from shared.errors import SettingsError
 from shared.turns.records import well_formed
@@ -123,7 +123,9 @@ class Telegram:
         method = _GetUpdates(offset=offset, timeout=POLL_SECONDS, allowed_updates=UPDATES)
         return await self._ask(method, POLL_SECONDS + REQUEST_SECONDS)
 
-    async def send(self, chat: int, part: Part, *, thread: int | None = None, reply_to: int | None = None) -> int:
+    async def send(
+        self, chat: int, part: MessagePart, *, thread: int | None = None, reply_to: int | None = None
+    ) -> int:
         """Send a message; its id."""
         method = SendMessage(
             chat_id=chat,
@@ -137,7 +139,7 @@ class Telegram:
         )
         return (await self._ask(method)).message_id
 
-    async def edit(self, chat: int, message: int, part: Part) -> None:
+    async def edit(self, chat: int, message: int, part: MessagePart) -> None:
         await self._ask(
             EditMessageText(
                 chat_id=chat,
@@ -178,7 +180,7 @@ class Telegram:
         return next((ours for theirs, ours in kinds if isinstance(error, theirs)), Unreachable)(text[:300])
 
 
-def _entities(part: Part) -> list[MessageEntity] | None:
+def _entities(part: MessagePart) -> list[MessageEntity] | None:
     return [MessageEntity(**entity) for entity in part.entities] or None
 
 

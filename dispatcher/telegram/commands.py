@@ -11,8 +11,8 @@ import redis
 import structlog
 
 from dispatcher.queue.rights import Rights
-from dispatcher.telegram.state import Desk, Waiting
-from dispatcher.telegram.updates import Heard
+from dispatcher.telegram.state import BotState, Waiting
+from dispatcher.telegram.updates import IncomingMessage
 from shared.turns.records import MODELS, RecordRefused, Result, loads_object
 from shared.wire import keys
 
@@ -61,49 +61,49 @@ def stranger(chat: int) -> str:
 class Commands:
     """Answers to commands; None for one that is not known here."""
 
-    def __init__(self, desk: Desk, secret: str, rights: Rights, zone: ZoneInfo) -> None:
-        self._desk, self._secret, self._rights, self._zone = desk, secret, rights, zone
+    def __init__(self, state: BotState, secret: str, rights: Rights, zone: ZoneInfo) -> None:
+        self._state, self._secret, self._rights, self._zone = state, secret, rights, zone
 
-    async def answer(self, heard: Heard) -> str | None:
-        chat, user = str(heard.chat), heard.own_id
-        if heard.command in ("start", "help"):
+    async def answer(self, incoming: IncomingMessage) -> str | None:
+        chat, user = str(incoming.chat), incoming.own_id
+        if incoming.command in ("start", "help"):
             return HELP
-        if heard.command == "new":
+        if incoming.command == "new":
             return self._rights.refusal("begin a new conversation", chat, user) or await self._new(chat)
-        if heard.command == "status":
+        if incoming.command == "status":
             return await self._status(chat)
-        if heard.command == "stats":
+        if incoming.command == "stats":
             return await self._stats(chat, user)
-        if heard.command == "cancel":
+        if incoming.command == "cancel":
             return await self._cancel(chat, user)
-        if heard.command == "model":
-            wanted = heard.text.strip().lower()
+        if incoming.command == "model":
+            wanted = incoming.text.strip().lower()
             refusal = self._rights.refusal("choose another model", chat, user) if wanted else ""
             return refusal or await self._model(chat, wanted)
         return None
 
     async def _new(self, chat: str) -> str:
-        await self._desk.end_conversation(chat)
+        await self._state.end_conversation(chat)
         return NEW
 
     async def _stats(self, chat: str, user: str | None) -> str:
         here, everywhere = keys.chat_stats(datetime.now(self._zone).strftime("%Y-%m-%d"), chat)
-        said = stats_text("this chat", await self._desk.stats(here))
+        said = stats_text("this chat", await self._state.stats(here))
         if not self._rights.counts_all(chat, user):
             return said
-        return f"{said}\n{stats_text('all chats', await self._desk.stats(everywhere))}"
+        return f"{said}\n{stats_text('all chats', await self._state.stats(everywhere))}"
 
     async def _status(self, chat: str) -> str:
-        queued = await self._desk.queue_length()
+        queued = await self._state.queue_length()
         unanswered = await self._unanswered()
         here = sum(one.chat == chat for one in unanswered.values())
         try:
-            living, gone = await self._desk.dispatchers()
-            night = night_text(await self._desk.last_night(), time.time())
+            living, gone = await self._state.dispatchers()
+            night = night_text(await self._state.last_night(), time.time())
         except redis.exceptions.NoPermissionError:
             return f"Queued: {queued}, waiting in this chat: {here}."
         taken = len(unanswered) - queued
-        work = dispatcher_text(living, gone, queued, taken, by_another=self._desk.answered_by_another)
+        work = dispatcher_text(living, gone, queued, taken, by_another=self._state.answered_by_another)
         return f"{work} Queued: {queued}, waiting in this chat: {here}.\n{night}"
 
     async def _cancel(self, chat: str, user: str | None) -> str:
@@ -114,33 +114,31 @@ class Commands:
             return everybodys or (user is not None and whose == user)
 
         taken_back, asked = 0, 0
-        for raw, task in await self._desk.queued():
+        for raw, task in await self._state.queued():
             if task.chat_id == chat and may(task.user_id):
                 result = Result.sign(self._secret, task.task_id, CANCELLED, datetime.now(UTC).isoformat(), error=True)
-                taken_back += await self._desk.cancel_queued(raw, task.task_id, result)
+                taken_back += await self._state.cancel_queued(raw, task.task_id, result)
         left = {name: one for name, one in (await self._unanswered()).items() if one.chat == chat}
         for task_id, one in left.items():
             if may(one.user):
-                await self._desk.cancel_running(task_id)
+                await self._state.cancel_running(task_id)
                 asked += 1
         text = cancel_text(taken_back, asked)
         return text if asked == len(left) else f"{text} {self._rights.refusal('cancel what others asked', chat, user)}"
 
     async def _unanswered(self) -> dict[str, Waiting]:
         """What waits for an answer that is not there yet."""
-        found = {name: one for name, one in (await self._desk.waiting()).items() if one.text is None}
-        answered, _ = await self._desk.results(list(found))
+        found = {name: one for name, one in (await self._state.waiting()).items() if one.text is None}
+        answered, _ = await self._state.results(list(found))
         return {name: one for name, one in found.items() if name not in answered}
 
     async def _model(self, chat: str, wanted: str) -> str:
         names = ", ".join((*MODELS, "default"))
         if not wanted:
-            return (
-                f"The model here is {await self._desk.model(chat) or 'default'}. /model with one of {names} changes it."
-            )
+            return f"The model here is {await self._state.model(chat) or 'default'}. /model with one of {names} changes it."
         if wanted not in (*MODELS, "default"):
             return f"I know no model of that name. Choose one of {names}, such as /model {MODELS[0]}."
-        await self._desk.choose_model(chat, None if wanted == "default" else wanted)
+        await self._state.choose_model(chat, None if wanted == "default" else wanted)
         return f"From the next message on, the model here is {wanted}."
 
 
@@ -196,17 +194,17 @@ def stats_text(where: str, counters: dict[str, str]) -> str:
     )
 
 
-def task_of(heard: Heard, task_id: str, text: str, model: str | None) -> dict[str, Any]:
+def task_of(incoming: IncomingMessage, task_id: str, text: str, model: str | None) -> dict[str, Any]:
     """A task as the contract has it."""
     task: dict[str, Any] = {
         "task_id": task_id,
         "message": text,
-        "chat_id": heard.chat,
-        "user_id": heard.user,
-        "submitted_at": heard.said_at,
+        "chat_id": incoming.chat,
+        "user_id": incoming.user,
+        "submitted_at": incoming.said_at,
     }
     if model in MODELS:
         task["model"] = model
-    if heard.name:
-        task["name"] = heard.name
-    return task | heard.origin.to_json()
+    if incoming.name:
+        task["name"] = incoming.name
+    return task | incoming.origin.to_json()

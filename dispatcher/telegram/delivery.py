@@ -19,16 +19,17 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Coroutine
 from dataclasses import dataclass, replace
 from typing import Any
 
 import structlog
 
 from dispatcher.telegram.client import Gone, Moved, Refused, Telegram, TelegramError
-from dispatcher.telegram.rendering import Part, parts_of, plain_parts
+from dispatcher.telegram.rendering import MessagePart, parts_of, plain_parts
 from dispatcher.telegram.retry import until_redis_answers, until_telegram_takes_it
-from dispatcher.telegram.state import Desk, Waiting
+from dispatcher.telegram.state import BotState, Waiting
+from shared.system.faults import crash_point
 from shared.turns.records import RecordRefused, Result, chat_id_of, loads_object
 
 log = structlog.get_logger()
@@ -76,12 +77,10 @@ class Delivery:
     def __init__(
         self,
         telegram: Telegram,
-        desk: Desk,
+        state: BotState,
         allowed: frozenset[int],
-        crash_point: Callable[[str], None],
     ) -> None:
-        self._telegram, self._desk, self._allowed = telegram, desk, allowed
-        self._crash_point = crash_point
+        self._telegram, self._state, self._allowed = telegram, state, allowed
         self._chats: dict[int, asyncio.Task[None]] = {}  # one task for each chat with work
         self._typing: asyncio.Task[None] | None = None
         self._typed_at = 0.0
@@ -120,11 +119,11 @@ class Delivery:
     async def _look(self) -> None:
         await self._empty_outbox()
         busy = set(self._chats)  # before reading: what a chat's task does meanwhile is not seen below
-        waiting = await self._desk.waiting()
+        waiting = await self._state.waiting()
         open_ones = {name: one for name, one in waiting.items() if one.text is None}
-        results, junk = await self._desk.results(list(open_ones))
+        results, junk = await self._state.results(list(open_ones))
         if new := results.keys() - self._answered:
-            await self._desk.note_who_answers(new)
+            await self._state.note_who_answers(new)
         self._answered = set(results)
         alone = await self._unattended({name: one for name, one in open_ones.items() if name not in results})
         work: dict[int, list[Job]] = {}
@@ -144,7 +143,7 @@ class Delivery:
         if not names or time.monotonic() - self._attendance_at < ATTENDANCE_SECONDS:
             return set()
         self._attendance_at = time.monotonic()
-        return await self._desk.unattended(names)
+        return await self._state.unattended(names)
 
     def _start(self, chat: int, work: Coroutine[Any, Any, None]) -> None:
         task = self._chats[chat] = asyncio.create_task(work)
@@ -196,41 +195,41 @@ class Delivery:
             log.warning("no answer came for two days", task=job.name)
             await self._show(job, plain_parts(NO_ANSWER))
         elif job.unattended:
-            await self._edit(record, Part(UNATTENDED))
+            await self._edit(record, MessagePart(UNATTENDED))
             await self._note(job.name, replace(record, unattended=True))
         elif record.placeholder is not None:
-            await self._edit(record, Part(UNSIGNED))
+            await self._edit(record, MessagePart(UNSIGNED))
             await self._note(job.name, replace(record, warned=True))
         else:
-            message = await self._send(record, Part(PLACEHOLDER))  # with a sound: the edit makes none
-            self._crash_point("telegram:placeholder-sent")
+            message = await self._send(record, MessagePart(PLACEHOLDER))  # with a sound: the edit makes none
+            crash_point("telegram:placeholder-sent")
             await self._note(job.name, replace(record, placeholder=message))
 
-    async def _show(self, job: Job, parts: list[Part]) -> None:
+    async def _show(self, job: Job, parts: list[MessagePart]) -> None:
         record = job.record
         for number in range(record.parts_sent, len(parts)):
             if number == 0 and record.placeholder is not None:
                 await self._edit(record, parts[0])
-                self._crash_point("telegram:answer-edited")
+                crash_point("telegram:answer-edited")
             else:
                 message = await self._send(record, parts[number], first=number == 0)
-                self._crash_point(f"telegram:part-{number}-sent")
+                crash_point(f"telegram:part-{number}-sent")
                 if number == 0:
                     record = replace(record, placeholder=message)
             record = replace(record, parts_sent=number + 1)
             await self._note(job.name, record)
-        self._crash_point("telegram:all-sent")
+        crash_point("telegram:all-sent")
         await self._end(job)
 
     async def _end(self, job: Job) -> None:
-        await until_redis_answers(lambda: self._desk.delivered(job.name, job.record, job.result or b""))
+        await until_redis_answers(lambda: self._state.delivered(job.name, job.record, job.result or b""))
 
     async def _note(self, name: str, record: Waiting) -> None:
-        await until_redis_answers(lambda: self._desk.note(name, record))
+        await until_redis_answers(lambda: self._state.note(name, record))
 
     # Sending.
 
-    async def _edit(self, record: Waiting, part: Part) -> None:
+    async def _edit(self, record: Waiting, part: MessagePart) -> None:
         """Put a text in the place of the placeholder; as a message of its own if that is gone."""
         for tried in (part, part.plain):
             try:
@@ -246,7 +245,7 @@ class Delivery:
                 return
         await self._send(record, part)
 
-    async def _send(self, record: Waiting, part: Part, *, first: bool = True) -> int:
+    async def _send(self, record: Waiting, part: MessagePart, *, first: bool = True) -> int:
         """Send a message, if need be without its formatting, then without its topic; its id."""
         reply_to = record.reply_to if first else record.placeholder  # other answers may stand in between
         tries = [(part, record.thread)]
@@ -254,7 +253,7 @@ class Delivery:
             tries.append((part.plain, record.thread))
         if record.thread is not None:
             tries.append((part.plain, None))
-        for tried, thread in [*tries, (Part(NOT_SHOWN), None)]:
+        for tried, thread in [*tries, (MessagePart(NOT_SHOWN), None)]:
             with contextlib.suppress(Refused):
                 return await until_telegram_takes_it(
                     lambda: self._telegram.send(record.target, tried, thread=thread, reply_to=reply_to)  # noqa: B023
@@ -266,10 +265,10 @@ class Delivery:
     async def _empty_outbox(self) -> None:
         """Messages unasked join what waits, so that a chat that cannot be reached holds up nobody else's."""
         for _ in range(OUTBOX_BATCH):
-            raw = await self._desk.outbox_head()
+            raw = await self._state.outbox_head()
             if raw is None:
                 return
-            await self._desk.take_from_outbox(raw, self._unasked(raw))
+            await self._state.take_from_outbox(raw, self._unasked(raw))
 
     def _unasked(self, raw: bytes) -> Waiting | None:
         try:
@@ -300,7 +299,7 @@ class Delivery:
                 await self._telegram.typing(chat, thread)
 
 
-def _answer(raw: bytes) -> list[Part]:
+def _answer(raw: bytes) -> list[MessagePart]:
     """The messages of a signed result. The record decides where it goes."""
     return parts_of(Result.parse(raw).output) or plain_parts(NOTHING_SAID)
 

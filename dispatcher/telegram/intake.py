@@ -1,6 +1,6 @@
 """Updates come in: each is safe in Redis before Telegram hears that it need not send it again.
 
-    getUpdates(offset) ─ for each: hear ─ command │ question │ edit ─ one script ─ next offset
+    getUpdates(offset) ─ for each: read ─ command │ question │ edit ─ one script ─ next offset
                                                                        │ the next getUpdates confirms it
 
 A process that dies in between is sent the same updates again; the marks in Redis (`hcli:mem:bot:seen:…`) make the repetition a no-op.
@@ -22,9 +22,10 @@ from dispatcher.telegram import commands
 from dispatcher.telegram.client import Telegram
 from dispatcher.telegram.commands import Commands, task_of
 from dispatcher.telegram.retry import until_redis_answers, until_telegram_answers
-from dispatcher.telegram.state import Desk, Mark, Waiting, digest
-from dispatcher.telegram.updates import Heard, hear
+from dispatcher.telegram.state import BotState, Mark, Waiting, digest
+from dispatcher.telegram.updates import IncomingMessage, read_message
 from shared.config.settings import Settings
+from shared.system.faults import crash_point
 from shared.turns.records import dumps
 from shared.wire import keys
 
@@ -32,21 +33,20 @@ log = structlog.get_logger()
 
 
 class Intake:
-    """`arrived` is called after each update that may have left something to deliver; `crash_point` is for tests."""
+    """`arrived` is called after each update that may have left something to deliver."""
 
     def __init__(
         self,
         settings: Settings,
         telegram: Telegram,
-        desk: Desk,
+        state: BotState,
         commands: Commands,
         me: User,
         arrived: Callable[[], None],
-        crash_point: Callable[[str], None],
     ) -> None:
         self._task_bytes = settings.task_bytes
-        self._allowed, self._telegram, self._desk, self._commands = settings.allowed, telegram, desk, commands
-        self._me, self._arrived, self._crash_point = me, arrived, crash_point
+        self._allowed, self._telegram, self._state, self._commands = settings.allowed, telegram, state, commands
+        self._me, self._arrived = me, arrived
         self._strangers: set[int] = set()  # groups that were named in the log
         self._captioned: set[str] = set()  # albums of which words came in the same answer of Telegram's
 
@@ -56,14 +56,14 @@ class Intake:
         while True:
             asked = offset
             updates = await until_telegram_answers(lambda: self._telegram.updates(asked))  # noqa: B023 - awaited at once
-            self._crash_point("telegram:updates-received")
+            crash_point("telegram:updates-received")
             self._captioned = _captioned(updates)
             for update in updates:
                 number = update.get("update_id")
                 if not isinstance(number, int):
                     continue
                 await self._take(number, update)
-                self._crash_point("telegram:update-taken")
+                crash_point("telegram:update-taken")
                 offset = number + 1
                 self._arrived()
 
@@ -79,25 +79,25 @@ class Intake:
         raw, edited = update.get("message"), False
         if raw is None:
             raw, edited = update.get("edited_message"), True
-        if raw is None or await self._desk.taken(task_id):
+        if raw is None or await self._state.taken(task_id):
             return
         message = Message.model_validate(raw)
         if message.chat.id not in self._allowed:
             await self._turn_away(message, edited)
             return
-        heard = hear(message, self._me)
-        if heard is None:
+        incoming = read_message(message, self._me)
+        if incoming is None:
             return
         if edited:
-            await self._edit(task_id, heard)
-        elif heard.kind == "unreadable":
-            await self._cannot_read(task_id, heard)
-        elif heard.kind == "command":
-            await self._command(task_id, heard)
-        elif heard.text:
-            await self._question(task_id, heard, heard.text)
+            await self._edit(task_id, incoming)
+        elif incoming.kind == "unreadable":
+            await self._cannot_read(task_id, incoming)
+        elif incoming.kind == "command":
+            await self._command(task_id, incoming)
+        elif incoming.text:
+            await self._question(task_id, incoming, incoming.text)
         else:
-            await self._say(task_id, heard, commands.EMPTY)
+            await self._say(task_id, incoming, commands.EMPTY)
 
     async def _turn_away(self, message: Message, edited: bool) -> None:
         chat = message.chat.id
@@ -109,58 +109,61 @@ class Intake:
         if edited or (message.from_user and message.from_user.is_bot):
             return
         record = Waiting(str(chat), time.time(), text=commands.stranger(chat))
-        if await self._desk.tell(f"stranger-{chat}", record, keys.bot_told(str(chat)), keys.BOT_TOLD_TTL_SECONDS):
+        if await self._state.tell(f"stranger-{chat}", record, keys.bot_told(str(chat)), keys.BOT_TOLD_TTL_SECONDS):
             log.warning("a stranger was told that ALLOWED_CHATS does not name this chat", chat=chat)
 
-    async def _command(self, task_id: str, heard: Heard) -> None:
-        if heard.command == "memory":
-            await self._question(task_id, heard, f"/memory {heard.text}".strip())
+    async def _command(self, task_id: str, incoming: IncomingMessage) -> None:
+        if incoming.command == "memory":
+            await self._question(task_id, incoming, f"/memory {incoming.text}".strip())
             return
-        answer = await self._commands.answer(heard)
-        if answer is None and heard.private:
+        answer = await self._commands.answer(incoming)
+        if answer is None and incoming.private:
             answer = commands.UNKNOWN
         if answer is not None:
-            await self._say(task_id, heard, answer)
+            await self._say(task_id, incoming, answer)
 
-    async def _question(self, task_id: str, heard: Heard, text: str) -> None:
-        record = _record(heard)
-        task = dumps(task_of(heard, task_id, text, await self._desk.model(record.chat)))
+    async def _question(self, task_id: str, incoming: IncomingMessage, text: str) -> None:
+        record = _record(incoming)
+        task = dumps(task_of(incoming, task_id, text, await self._state.model(record.chat)))
         if len(task) > self._task_bytes:
-            await self._say(task_id, heard, commands.TOO_LONG)
+            await self._say(task_id, incoming, commands.TOO_LONG)
             return
-        if heard.album is not None:  # its other pictures belong to these words
-            await self._desk.mark(_album(heard), keys.BOT_SEEN_TTL_SECONDS)
+        if incoming.album is not None:  # its other pictures belong to these words
+            await self._state.mark(_album(incoming), keys.BOT_SEEN_TTL_SECONDS)
         mark = Mark(task_id, digest(text))
-        refusal = Waiting(record.chat, record.at, heard.thread, heard.message, text=commands.BUSY)
-        taken = await self._desk.take(task_id, record, task, heard.label, mark, refusal)
+        refusal = Waiting(record.chat, record.at, incoming.thread, incoming.message, text=commands.BUSY)
+        taken = await self._state.take(task_id, record, task, incoming.label, mark, refusal)
         log.info(
-            "a message came in", task=task_id, chat=heard.chat, outcome={1: "queued", -1: "refused"}.get(taken, "known")
+            "a message came in",
+            task=task_id,
+            chat=incoming.chat,
+            outcome={1: "queued", -1: "refused"}.get(taken, "known"),
         )
-        self._crash_point("telegram:after-intake")
+        crash_point("telegram:after-intake")
 
-    async def _cannot_read(self, task_id: str, heard: Heard) -> None:
-        if heard.album is None:
-            await self._say(task_id, heard, commands.ONLY_TEXT)
-        elif heard.captioned or heard.album not in self._captioned:  # its pictures come as a message each
-            record = _record(heard, commands.ONLY_TEXT)
-            await self._desk.tell(task_id, record, _album(heard), keys.BOT_SEEN_TTL_SECONDS)
+    async def _cannot_read(self, task_id: str, incoming: IncomingMessage) -> None:
+        if incoming.album is None:
+            await self._say(task_id, incoming, commands.ONLY_TEXT)
+        elif incoming.captioned or incoming.album not in self._captioned:  # its pictures come as a message each
+            record = _record(incoming, commands.ONLY_TEXT)
+            await self._state.tell(task_id, record, _album(incoming), keys.BOT_SEEN_TTL_SECONDS)
 
-    async def _edit(self, task_id: str, heard: Heard) -> None:
-        mark = await self._desk.mark_of(heard.label)
-        text = f"/{heard.command} {heard.text}".strip() if heard.kind == "command" else heard.text
+    async def _edit(self, task_id: str, incoming: IncomingMessage) -> None:
+        mark = await self._state.mark_of(incoming.label)
+        text = f"/{incoming.command} {incoming.text}".strip() if incoming.kind == "command" else incoming.text
         if mark is None or not text or digest(text) == mark.digest:
             return
-        notice = Waiting(str(heard.chat), time.time(), heard.thread, heard.message, text=commands.EDITED)
-        outcome = await self._desk.edited(task_id, heard.label, mark, text, heard.user, notice)
+        notice = Waiting(str(incoming.chat), time.time(), incoming.thread, incoming.message, text=commands.EDITED)
+        outcome = await self._state.edited(task_id, incoming.label, mark, text, incoming.user, notice)
         log.info("a message was edited", task=mark.task, outcome=("too late", "replaced", "too late")[outcome])
 
-    async def _say(self, task_id: str, heard: Heard, text: str) -> None:
-        await self._desk.say(task_id, _record(heard, text))
+    async def _say(self, task_id: str, incoming: IncomingMessage, text: str) -> None:
+        await self._state.say(task_id, _record(incoming, text))
 
 
-def _album(heard: Heard) -> str:
+def _album(incoming: IncomingMessage) -> str:
     """The mark of an album of which something was answered, or its words were taken."""
-    return keys.bot_seen(f"album-{heard.chat}-{heard.album}")
+    return keys.bot_seen(f"album-{incoming.chat}-{incoming.album}")
 
 
 def _captioned(updates: list[dict[str, Any]]) -> set[str]:
@@ -177,6 +180,6 @@ def _where(error: Exception) -> str:
     )
 
 
-def _record(heard: Heard, text: str | None = None) -> Waiting:
-    reply_to = None if heard.private else heard.message
-    return Waiting(str(heard.chat), time.time(), heard.thread, reply_to, text=text, user=heard.own_id)
+def _record(incoming: IncomingMessage, text: str | None = None) -> Waiting:
+    reply_to = None if incoming.private else incoming.message
+    return Waiting(str(incoming.chat), time.time(), incoming.thread, reply_to, text=text, user=incoming.own_id)

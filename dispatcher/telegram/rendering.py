@@ -41,24 +41,24 @@ _MARKUP = frozenset(string.punctuation + string.whitespace)
 
 
 @dataclass(frozen=True)
-class Part:
+class MessagePart:
     """One message. Offsets and lengths of entities are in UTF-16 units of its text."""
 
     text: str
     entities: list[dict[str, Any]] = field(default_factory=list)
 
     @property
-    def plain(self) -> Part:
+    def plain(self) -> MessagePart:
         return replace(self, entities=[])
 
 
-def parts_of(answer: str) -> list[Part]:
+def parts_of(answer: str) -> list[MessagePart]:
     """The messages of an answer in Markdown; the same ones for the same answer."""
     text = readable(answer)
     return _split(*(_formatted(text) or (text, [])))
 
 
-def plain_parts(text: str) -> list[Part]:
+def plain_parts(text: str) -> list[MessagePart]:
     """The messages of a text that is no Markdown."""
     return _split(readable(text), [])
 
@@ -134,7 +134,7 @@ def _bounds(text: str) -> list[int]:
     return [*bounds, len(text)]
 
 
-def _split(text: str, entities: list[dict[str, Any]]) -> list[Part]:
+def _split(text: str, entities: list[dict[str, Any]]) -> list[MessagePart]:
     return [
         _part(text, start, end, entities, units(text[:start]))
         for start, end in _pieces(text)
@@ -157,7 +157,7 @@ def _pieces(text: str) -> Iterator[tuple[int, int]]:
         start = end
 
 
-def _part(text: str, start: int, end: int, entities: list[dict[str, Any]], offset: int) -> Part:
+def _part(text: str, start: int, end: int, entities: list[dict[str, Any]], offset: int) -> MessagePart:
     """A piece without the line breaks at its edges, and the entities clipped to it."""
     kept = text[start:end].rstrip("\n")
     leading = len(kept) - len(kept.lstrip("\n"))
@@ -167,4 +167,4 @@ def _part(text: str, start: int, end: int, entities: list[dict[str, Any]], offse
         begin, stop = max(first, entity["offset"]), min(last, entity["offset"] + entity["length"])
         if begin < stop:
             clipped.append(entity | {"offset": begin - first, "length": stop - begin})
-    return Part(kept[leading:], clipped)
+    return MessagePart(kept[leading:], clipped)

@@ -14,30 +14,19 @@ from typing import Any, cast
 import structlog
 from redis import ResponseError
 from redis.asyncio import Redis
-from redis.asyncio.retry import Retry
-from redis.backoff import ExponentialBackoff
 from redis.exceptions import NoPermissionError
 
 from dispatcher.queue.scripts import script_text
 from shared.config.settings import Settings
 from shared.turns.records import RESULT_BYTES, RecordRefused, Result, Task, dumps, loads_object
 from shared.wire import keys
-from shared.wire.values import open_async_redis
+from shared.wire.client import BOT, open_async_redis
 
 log = structlog.get_logger()
 
-#: Seconds within which Redis must answer.
-SOCKET_SECONDS = 10
-
 
 def connect(settings: Settings) -> Redis:
-    return open_async_redis(
-        settings.redis_url,
-        socket_timeout=SOCKET_SECONDS,
-        socket_connect_timeout=5,
-        health_check_interval=30,
-        retry=Retry(ExponentialBackoff(cap=1, base=0.1), 2),
-    )
+    return open_async_redis(settings.redis_url, BOT)
 
 
 @dataclass(frozen=True)
@@ -94,8 +83,8 @@ def digest(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
-class Desk:
-    """The bot's hands in Redis."""
+class BotState:
+    """What the bot keeps in Redis, and every change of it."""
 
     def __init__(self, settings: Settings, redis: Redis, secret: str) -> None:
         self._settings, self._redis, self._secret = settings, redis, secret

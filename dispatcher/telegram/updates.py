@@ -16,7 +16,7 @@ from shared.turns.message_origin import NOWHERE, Origin
 
 
 @dataclass(frozen=True)
-class Heard:
+class IncomingMessage:
     """Something said to the bot. `text` is without the bot's name, and of what is no text the words under it; `command` is in lower case, `text`
     what follows it."""
 
@@ -45,7 +45,7 @@ class Heard:
         return f"{self.chat}-{self.message}"
 
 
-def hear(message: Message, me: User) -> Heard | None:
+def read_message(message: Message, me: User) -> IncomingMessage | None:
     """None for what is not said to the bot."""
     private = message.chat.type == "private"
     if not (private or message.chat.type in ("group", "supergroup")) or not _by_a_person(message):
@@ -59,11 +59,11 @@ def hear(message: Message, me: User) -> Heard | None:
     if not (private or command or _addressed(message, me)):
         return None
     if command:
-        return _heard(message, me, "command", text=_after_first_word(text), command=command)
+        return _incoming(message, me, "command", text=_after_first_word(text), command=command)
     said = text if forwarded else _without_name(text, entities, me)
     if message.text is None and not said.strip():
-        return _heard(message, me, "unreadable") if message.content_type in UNREADABLE else None
-    return _heard(message, me, "text", text=said.strip())
+        return _incoming(message, me, "unreadable") if message.content_type in UNREADABLE else None
+    return _incoming(message, me, "text", text=said.strip())
 
 
 def _words(message: Message) -> tuple[str, list[MessageEntity]]:
@@ -78,11 +78,11 @@ def _after_first_word(text: str) -> str:
     return words[1].strip() if len(words) > 1 else ""
 
 
-def _heard(
+def _incoming(
     message: Message, me: User, kind: Literal["text", "command", "unreadable"], *, text: str = "", command: str = ""
-) -> Heard:
+) -> IncomingMessage:
     speaker = message.sender_chat or message.from_user
-    return Heard(
+    return IncomingMessage(
         chat=message.chat.id,
         private=message.chat.type == "private",
         message=message.message_id,

@@ -34,6 +34,7 @@ from nightly.night.containment import reason_of
 from nightly.night.folder import CACHE, Night, imports_dir
 from shared.errors import ArchiveDamaged
 from shared.system.archive_folder import archive_files, run_of
+from shared.system.faults import crash_point
 from shared.system.files import fresh_dir, fsync_dir, remove_tree, sha256_file, write_atomic
 from shared.turns.chunking import chunks_of, indexed_text
 from shared.turns.records import RecordRefused, Tombstone, Turn, dumps, loads_object, timestamp_of
@@ -142,13 +143,13 @@ def apply(night: Night, archive: Archive) -> dict[str, Any]:
     if held:
         remove_tree(night.settings.hmem_night_dir / LAST)  # an index that was built with it
         counts["vectors"] = _forget_vectors(night, [line for lines in held.values() for line in lines])
-        night.crash_point("erase:vectors-forgotten")
+        crash_point("erase:vectors-forgotten")
     texts = [text for lines in held.values() for line in lines for text in _texts_of(line)]
     if texts:  # what a killed night has erased can be looked for by these alone
         write_atomic(needles, dumps([*_left_needles(needles), *texts]))
     for name, lines in night.report.track(held.items(), len(held), "erase"):
         _rewrite(night.archive_dir, name, eraser)
-        night.crash_point("erase:segment-rewritten")
+        crash_point("erase:segment-rewritten")
         written = sum(line["kind"] == "text" for line in lines)
         counts["texts"] += written
         counts["records"] += len(lines) - written

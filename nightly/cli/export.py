@@ -9,8 +9,6 @@ import typer
 
 from shared.errors import InvalidInput
 from shared.system.command import print_json, start_night
-from shared.text.times import given_moment
-from shared.turns.records import RecordRefused, chat_id_of
 
 When = Annotated[str | None, typer.Option(help="ISO 8601 (in CHAT_TIMEZONE if it names no zone) or POSIX seconds.")]
 
@@ -29,6 +27,7 @@ def export_archive(
     from nightly.archive import export
     from nightly.night.progress import Reporter
     from shared.system.export_folder import default_folder
+    from shared.text.times import given_moment
 
     settings = start_night()
     wanted = export.ExportScope(
@@ -47,6 +46,8 @@ def export_archive(
 
 
 def _chat(value: str) -> str:
+    from shared.turns.records import RecordRefused, chat_id_of
+
     try:
         return chat_id_of(value or None)
     except RecordRefused as error:

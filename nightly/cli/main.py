@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 import time
-from typing import Annotated
-from zoneinfo import ZoneInfo
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from nightly.cli.backfill import app as backfill_app
 from nightly.cli.export import export_archive
-from shared.config.credentials import for_child
 from shared.errors import InvalidInput, SettingsError
 from shared.system.command import end_with, print_json, run_command, start_night
-from shared.system.processes import module_command
-from shared.text.format import zoned_text
+
+if TYPE_CHECKING:
+    from zoneinfo import ZoneInfo
 
 app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False, add_completion=False, help=__doc__)
 app.add_typer(backfill_app, name="backfill")
@@ -113,6 +111,12 @@ def named_weekdays(expression: str) -> str:
 
 def _one_night(zone: ZoneInfo) -> None:
     """A night that fails (or crashes) says so and leaves the schedule running; the next one finishes it first."""
+    import subprocess
+
+    from shared.config.credentials import for_child
+    from shared.system.processes import module_command
+    from shared.text.format import zoned_text
+
     with for_child() as (environment, descriptors):
         night = module_command("nightly", "run")
         code = subprocess.run(night, env=environment, pass_fds=descriptors, check=False).returncode

@@ -9,8 +9,6 @@ Runs are numbered by a counter, never by a clock (`new_run` in nightly/lifecycle
 
 from __future__ import annotations
 
-import os
-import signal
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -22,6 +20,7 @@ from nightly.night.lease import Lease
 from nightly.night.progress import Reporter
 from nightly.night.target import Target, open_target
 from shared.config.settings import Settings
+from shared.system.faults import crash_point
 from shared.system.files import commit_dir, fresh_dir, remove_tree, write_atomic
 
 RESULT = "result.json"
@@ -88,14 +87,9 @@ class Night:
         """The step is done: its folder gets its name."""
         temporary = self.folder / f"{step}.tmp"
         write_atomic(temporary / RESULT, orjson.dumps(result, option=orjson.OPT_INDENT_2))
-        self.crash_point(f"{step}:before-commit")
+        crash_point(f"{step}:before-commit")
         commit_dir(temporary, self.output(step))
-        self.crash_point(f"{step}:after-commit")
-
-    def crash_point(self, name: str) -> None:
-        """Tests make the process die here, as if the power had gone (HMEM_CRASH_AT)."""
-        if self.settings.hmem_crash_at == name:
-            os.kill(os.getpid(), signal.SIGKILL)
+        crash_point(f"{step}:after-commit")
 
     def finish(self, summary: dict[str, Any]) -> None:
         """All steps are done: keep their results, drop their bulk (the archive and the release hold it)."""

@@ -18,15 +18,14 @@ from typing import cast
 
 import redis
 from redis import Redis
-from redis.backoff import ExponentialBackoff
-from redis.retry import Retry
 
 from shared.config.ownership import OURS
 from shared.config.settings import Settings
 from shared.errors import LeaseLost, NightRunning, RedisUnavailable
 from shared.system.files import own_root
 from shared.wire import keys
-from shared.wire.values import RUNS, is_wrong_value, open_redis, shown
+from shared.wire.client import NIGHT, is_wrong_value, open_redis
+from shared.wire.values import RUNS, shown
 
 RENEW_SECONDS = 20.0
 
@@ -36,13 +35,7 @@ _RELEASE = "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL
 
 
 def connect(settings: Settings) -> Redis:
-    return open_redis(
-        settings.redis_url,
-        socket_timeout=60,
-        socket_connect_timeout=10,
-        health_check_interval=30,
-        retry=Retry(ExponentialBackoff(cap=2, base=0.1), 3),  # each request of the night may be repeated
-    )
+    return open_redis(settings.redis_url, NIGHT)
 
 
 class Lease:

@@ -36,6 +36,7 @@ from nightly.imports.staging import TEXTS, TOMBSTONES, clear
 from nightly.ledger import Ledger
 from nightly.night.folder import Night
 from shared.errors import LedgerMismatch, MirrorFailed
+from shared.system.faults import crash_point
 from shared.system.files import make_dir
 from shared.turns.records import RecordRefused, Tombstone
 
@@ -63,7 +64,7 @@ def run(night: Night, out: Path) -> dict[str, Any]:
         night,
         [*fresh, *({"kind": "tombstone", "tombstone": orjson.loads(tombstone.to_json())} for tombstone in tombstones)],
     )
-    night.crash_point("archive:segment-written")
+    crash_point("archive:segment-written")
     _bring_texts(night, eraser)
     archive = _prove(night, exported)
     erased = erasing.apply(night, archive)
@@ -71,7 +72,7 @@ def run(night: Night, out: Path) -> dict[str, Any]:
         archive = _prove(night, exported)
     if mirror and "error" not in mirror:
         mirror = _unless_away(night, lambda mirror: {"proven": bring_up_to_date(mirror, night.archive_dir)})
-    night.crash_point("archive:mirrored")
+    crash_point("archive:mirrored")
     clear(night)
     return {
         "ledger": ledger.to_json(night.result("export")["records"]),

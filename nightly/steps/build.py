@@ -20,6 +20,7 @@ from shared.release.integrity import refuse_leftovers
 from shared.release.manifest import LEXICAL, PLACES
 from shared.release.parts import Earlier, part_files
 from shared.search import lexical
+from shared.system.faults import crash_point
 from shared.system.files import make_dir, remove_tree
 from shared.turns.chunking import CHUNKER_VERSION
 from shared.vectors.base import Builder, Checked
@@ -47,9 +48,9 @@ def run(night: Night, out: Path) -> dict[str, Any]:
         builder.refuse_unless_usable()
     last, places, columns = Last(night), dict[str, dict[str, Any]](), read_columns(night.output("chunk"))
     keywords = _build_lexical(night, out, last, places, columns)
-    night.crash_point("build:lexical-built")
+    crash_point("build:lexical-built")
     if not builders:
-        night.crash_point("build:closed")
+        crash_point("build:closed")
         proven = _digests(out, places, last)
         return {"indexes": [], "places": places, "proven": proven, "indexed": _indexed(keywords, None)}
     rows = read_rows(night, columns)
@@ -57,7 +58,7 @@ def run(night: Night, out: Path) -> dict[str, Any]:
     indexes = [_take(night, name, builder, rows, last, out) for name, builder in builders.items()]
     for one in indexes:
         one.builder.build(out / one.place, rows.corpus, one.earlier)
-    night.crash_point("build:closed")
+    crash_point("build:closed")
     checked = [
         one.builder.check(out / one.place, make_dir(out / PROOF) / one.name, rows.corpus, one.earlier)
         for one in indexes

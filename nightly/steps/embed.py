@@ -17,6 +17,7 @@ from nightly.night.folder import CACHE, Night
 from shared.embedding.models import Embedder
 from shared.embedding.open import open_embedder
 from shared.errors import EmbeddingError
+from shared.system.faults import crash_point
 
 if TYPE_CHECKING:
     from nightly.index.vector_cache import VectorCache
@@ -79,7 +80,7 @@ def _fill(night: Night, embedder: Embedder, cache: VectorCache, missing: list[st
         good = [row for row in range(len(batch)) if row not in answer.refused]
         cache.put([batch[row] for row in good], answer.vectors[good])
         refused |= {batch[row]: reason for row, reason in answer.refused.items()}
-        night.crash_point("embed:batch-cached")
+        crash_point("embed:batch-cached")
         if total >= FEWEST_TEXTS and len(refused) > REFUSED_SHARE * total:
             reason, _ = Counter(refused.values()).most_common(1)[0]
             raise EmbeddingError(

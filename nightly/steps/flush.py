@@ -19,6 +19,7 @@ from nightly.archive.mirror import bring_up_to_date, open_mirror
 from nightly.archive.segments import RawRecord, read_archive, stored_records
 from nightly.night.folder import Night
 from shared.errors import LeaseLost, MirrorFailed, ReleaseRefused
+from shared.system.faults import crash_point
 from shared.wire import keys
 
 #: Bounds of one script call, so that Redis is never blocked for long.
@@ -53,7 +54,7 @@ def run(night: Night, out: Path) -> dict[str, Any]:
                 ) from error
             raise
         deleted, kept = deleted + gone, kept + changed
-        night.crash_point("flush:batch-deleted")
+        crash_point("flush:batch-deleted")
     last = {"run": night.run, "finished_at": time.time()}
     night.redis.set(keys.NIGHT_LAST, orjson.dumps(last))
     counts = {"deleted": deleted, "changed_since": kept, "unproven": len(exported) - len(safe)}

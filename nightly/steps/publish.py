@@ -24,6 +24,7 @@ from shared.embedding.models import EmbeddingIdentity
 from shared.errors import PublishFailed, ReleaseRefused, StepTimeout
 from shared.ranking.extractive_summary import SUMMARY_VERSION
 from shared.release.manifest import Manifest, seal
+from shared.system.faults import crash_point
 from shared.system.files import fresh_dir
 from shared.turns.chunking import CHUNKER_VERSION
 from shared.wire import keys
@@ -41,13 +42,13 @@ def run(night: Night, out: Path) -> dict[str, Any]:
     if current is None or current.run != night.run:
         refuse_unless_descendant(manifest, current)  # before the transfer; the day host asks again
         brought = night.target.bring(stage, night.run, accept=night.accept)
-        night.crash_point("publish:brought")
+        crash_point("publish:brought")
     if warning := brought.gate.get("warn") or brought.gate.get("refuse"):  # refused, and accepted by the owner
         night.report.say(f"  {warning}")
     pinned, alias = night.target.switch(night.run, night.lease.token)
     if alias:
         night.report.say(f"  {alias}")
-    night.crash_point("publish:switched")
+    crash_point("publish:switched")
     if pinned is None:
         try:
             _wait_until_served(night)
@@ -55,7 +56,7 @@ def run(night: Night, out: Path) -> dict[str, Any]:
             night.target.rollback(night.run)
             raise
     keep(night)
-    night.crash_point("publish:index-kept")
+    crash_point("publish:index-kept")
     size = sum(file["size"] for file in manifest.files.values())
     return {"files": len(manifest.files), "bytes": size, "moved": brought.moved, "pinned": pinned, "gate": brought.gate}
 

@@ -20,6 +20,7 @@ from nightly.archive.segments import Archive, WrittenText, read_texts, write_tex
 from nightly.night.folder import CACHE, Night
 from shared.embedding.open import open_ollama
 from shared.errors import EmbeddingError
+from shared.system.faults import crash_point
 from shared.text.format import shorten
 from shared.turns.chunking import clean
 from shared.turns.records import well_formed
@@ -95,7 +96,7 @@ class ModelWriter:
         self._failures_in_a_row = 0
         text = WrittenText(key, self._model, self._digest, chat_id, answer)
         self._cache.put(text)
-        self._night.crash_point("summarise:text-cached")
+        crash_point("summarise:text-cached")
         return text
 
     def _count_failure(self, chat_id: str, reason: str) -> None:
@@ -108,7 +109,7 @@ class ModelWriter:
         """Tonight's texts into the archive, in one file."""
         if self._new:
             write_texts(self._night.archive_dir, self._night.run, self._new)
-            self._night.crash_point("summarise:texts-archived")
+            crash_point("summarise:texts-archived")
         self._cache.clear()
 
     def result(self) -> dict[str, Any]:

@@ -359,6 +359,16 @@ def overhead(tasks: int = 600, chats: int = 60, turns: int = 200, single: int = 
 
 
 @app.command()
+def commands(rounds: int = 10) -> None:
+    """CPU time of `hmem --help`, `hmem status` and the night's, beside a Python that does nothing."""
+    from scripts.benchmarks.commands import compare
+
+    describe_machine()
+    with own_world() as environment:
+        compare(environment, rounds)
+
+
+@app.command()
 def typed() -> None:
     """The thresholds of typed memories, on made-up data with the shipped model."""
     from scripts.benchmarks.typed import measure

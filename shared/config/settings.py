@@ -10,24 +10,23 @@ from pathlib import Path
 from typing import Any, Literal
 from zoneinfo import ZoneInfo
 
-from pydantic import Field, SecretStr, ValidationError, ValidationInfo, field_validator
-from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, ValidationInfo, field_validator
 
-from shared.config import values
+from shared.config import sources, values
 from shared.config.clock_time import ClockTime
 from shared.config.listening import listen_address
-from shared.config.settings_file import FileSource
-from shared.config.sources import CredentialsSource
 from shared.errors import SettingsError
 
 #: Vector indexes that this version knows, the preferred one first.
 INDEXES = ("sqlite", "chroma", "lancedb", "qdrant", "redis")
 
 
-class Settings(BaseSettings):
+class Settings(BaseModel):
     """One field a setting; the name in capitals is the one in the environment and in the file."""
 
-    model_config = SettingsConfigDict(frozen=True, extra="ignore", env_ignore_empty=True, hide_input_in_errors=True)
+    model_config = ConfigDict(
+        frozen=True, extra="ignore", hide_input_in_errors=True, validate_default=True, defer_build=True
+    )
 
     redis_url: str = Field("redis://127.0.0.1:6379/0", description="the Redis that both hosts share", repr=False)
     redis_admin_url: str | None = Field(
@@ -353,17 +352,6 @@ class Settings(BaseSettings):
             )
         return value
 
-    @classmethod
-    def settings_customise_sources(
-        cls,
-        settings_cls: type[BaseSettings],
-        init_settings: PydanticBaseSettingsSource,
-        env_settings: PydanticBaseSettingsSource,
-        dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - the library's signature
-        file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003
-    ) -> tuple[PydanticBaseSettingsSource, ...]:
-        return init_settings, env_settings, CredentialsSource(settings_cls), FileSource(settings_cls)
-
 
 def setting_names() -> list[str]:
     """The names as they stand in the environment."""
@@ -372,8 +360,9 @@ def setting_names() -> list[str]:
 
 def load_settings(**overrides: Any) -> Settings:
     """Read environment and file once; a wrong value is one sentence naming the setting, never a secret's text."""
+    given = sources.given_values(setting_names(), sources.settings_file())
     try:
-        return Settings(**overrides)
+        return Settings.model_validate(given | overrides)
     except ValidationError as error:
         problems = "; ".join(
             f"{'.'.join(map(str, e['loc'])).upper()}: {e['msg'].removeprefix('Value error, ')}" for e in error.errors()

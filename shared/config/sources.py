@@ -1,46 +1,75 @@
-"""Settings out of flat TOML, as the settings file and the credentials (shared/config/credentials.py) hold them."""
+"""Where settings come from: the environment, the credentials (shared/config/credentials.py) and the settings file, the first one winning."""
 
 from __future__ import annotations
 
+import os
 import tomllib
+from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from pydantic import SecretStr
-from pydantic_settings import BaseSettings, PydanticBaseSettingsSource
+from pydantic import BaseModel, SecretStr
 
 from shared.config import credentials
+from shared.config.ownership import refuse_changeable
 from shared.errors import SettingsError
 
-
-class TomlSource(PydanticBaseSettingsSource):
-    """TOML: flat, names in capitals as in the environment; an unknown name is an error, not a silent typo."""
-
-    def get_field_value(self, field: Any, field_name: str) -> tuple[Any, str, bool]:  # noqa: ARG002
-        return None, field_name, False
-
-    def values(self, place: str, content: bytes) -> dict[str, Any]:
-        try:
-            values = tomllib.loads(content.decode("utf-8"))
-        except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-            raise SettingsError(f"{place} cannot be read: {error}. Correct or remove it.") from error
-        known = {name.upper(): name for name in self.settings_cls.model_fields}
-        if unknown := sorted(set(values) - set(known)):
-            raise SettingsError(
-                f"{place}: unknown setting {', '.join(unknown)}. docs/settings.md lists the names (in capitals)."
-            )
-        return {known[name]: value for name, value in values.items()}
+#: Read when HMEM_CONFIG names no other file.
+DEFAULT_CONFIG = Path("/etc/hmem/hmem.toml")
 
 
-class CredentialsSource(TomlSource):
-    """What shared/config/credentials.py finds."""
+def given_values(names: Iterable[str], file: Path | None) -> dict[str, Any]:
+    """Field → value of every setting that is given somewhere; `names` are those that exist, in capitals.
 
-    def __call__(self) -> dict[str, Any]:
-        found = credentials.read()
-        return self.values(f"The credentials file {found.place}", found.content) if found else {}
+    SettingsError if the file or the credentials cannot be read or name a setting that does not exist.
+    """
+    known = {name: name.lower() for name in names}
+    return _of_file(file, known) | _of_credentials(known) | _of_environment(known)
 
 
-def secrets_of(settings: BaseSettings) -> list[str]:
+def settings_file() -> Path | None:
+    """The file that settings are read from, if there is one."""
+    named = os.environ.get("HMEM_CONFIG")
+    return Path(named) if named else DEFAULT_CONFIG if DEFAULT_CONFIG.exists() else None
+
+
+def _of_environment(known: dict[str, str]) -> dict[str, Any]:
+    """In any spelling (REDIS_URL, redis_url); an empty variable counts as unset."""
+    return {known[name.upper()]: value for name, value in os.environ.items() if value and name.upper() in known}
+
+
+def _of_credentials(known: dict[str, str]) -> dict[str, Any]:
+    found = credentials.read()
+    return _of_toml(f"The credentials file {found.place}", found.content, known) if found else {}
+
+
+def _of_file(path: Path | None, known: dict[str, str]) -> dict[str, Any]:
+    if path is None:
+        return {}
+    try:
+        with path.open("rb") as file:
+            refuse_changeable(f"The settings file {path}", os.fstat(file.fileno()))
+            content = file.read()
+    except OSError as error:
+        raise SettingsError(f"The settings file {path} cannot be read: {error}. Correct or remove it.") from error
+    return _of_toml(f"The settings file {path}", content, known)
+
+
+def _of_toml(place: str, content: bytes, known: dict[str, str]) -> dict[str, Any]:
+    """Flat TOML, names in capitals; an unknown name is an error, not a silent typo."""
+    try:
+        values = tomllib.loads(content.decode("utf-8"))
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise SettingsError(f"{place} cannot be read: {error}. Correct or remove it.") from error
+    if unknown := sorted(set(values) - set(known)):
+        raise SettingsError(
+            f"{place}: unknown setting {', '.join(unknown)}. docs/settings.md lists the names (in capitals)."
+        )
+    return {known[name]: value for name, value in values.items()}
+
+
+def secrets_of(settings: BaseModel) -> list[str]:
     """The settings that open something: secrets, and addresses with a password in them."""
     found = []
     for name, field in type(settings).model_fields.items():
@@ -49,3 +78,10 @@ def secrets_of(settings: BaseSettings) -> list[str]:
         if isinstance(value, SecretStr) or address:
             found.append(name.upper())
     return found
+
+
+def secrets_in_file(settings: BaseModel) -> list[str]:
+    """Names of the secrets that the settings file holds."""
+    path = settings_file()
+    there = tomllib.loads(path.read_text(encoding="utf-8")) if path else {}
+    return [name for name in secrets_of(settings) if name in there]

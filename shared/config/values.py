@@ -28,10 +28,15 @@ def store_url(value: str | None) -> str | None:
 
 
 def redis_url(value: str) -> str:
-    from redis.connection import parse_url
-
+    """What redis-py takes. The library itself is loaded only for a URL with options: that takes long."""
     try:
-        parse_url(value)  # type: ignore[no-untyped-call]
+        parts = urlsplit(value)
+        if not value.startswith(("redis://", "rediss://", "unix://")) or parts.port == 0:
+            raise ValueError(value)
+        if parts.query:
+            from redis.connection import parse_url
+
+            parse_url(value)  # type: ignore[no-untyped-call]
     except ValueError as error:
         raise ValueError("write it like redis://127.0.0.1:6379/0") from error
     return value

@@ -57,7 +57,7 @@ from shared.system.privileges import close_to_others
 from shared.system.processes import last_line, module_command, run_bounded
 from shared.vectors.aliases import follow, named_in
 from shared.wire import keys
-from shared.wire.values import open_redis
+from shared.wire.client import RECEIVER, open_redis
 
 #: Seconds for the throw-away process.
 TRYOUT_TIMEOUT_SECONDS = 300
@@ -340,7 +340,7 @@ def handle(settings: Settings, request: str) -> dict[str, Any]:
     if verb == "verify":
         return receiver.verify(*arguments, sealed=sealed, accept=accept)
     if verb == "switch":
-        with open_redis(settings.redis_url, socket_timeout=30, socket_connect_timeout=10) as client:
+        with open_redis(settings.redis_url, RECEIVER) as client:
             pinned, alias = receiver.switch(arguments[0], arguments[1], client)
             return {"pinned": pinned, "alias": alias}
     if verb == "prune":

@@ -49,7 +49,7 @@ _Counts = dict[str, _Count]
 
 
 class _Strict(BaseModel):
-    model_config = ConfigDict(strict=True, extra="forbid", hide_input_in_errors=True)
+    model_config = ConfigDict(strict=True, extra="forbid", hide_input_in_errors=True, defer_build=True)
 
 
 class _File(_Strict):

@@ -1,26 +1,29 @@
-"""The outermost layer of both commands: foreign errors become ours here, and ours become one sentence and an exit code."""
+"""The outermost layer of both commands: foreign errors become ours here, and ours become one sentence and an exit code.
+
+Every command starts here, so nothing is imported that not every command needs: a command's own module when it is called
+(`CommandGroup`), the libraries whose errors are translated when there is an error.
+"""
 
 from __future__ import annotations
 
 import errno
-import logging
 import os
-import sqlite3
 import sys
 from collections.abc import Iterable
+from importlib import import_module
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import orjson
 import redis
-import structlog
 import typer
+from typer.core import TyperCommand, TyperGroup
 
-from shared.config import credentials
-from shared.config.packages import how_to_add, part_of
-from shared.config.settings import Settings, load_settings
 from shared.errors import HmemError, RedisUnavailable, SettingsError, StorageError
 from shared.system.privileges import act_as_owner_of, close_to_others, is_to_change_user
-from shared.wire.values import is_wrong_value
+
+if TYPE_CHECKING:
+    from shared.config.settings import Settings
 
 #: Where the owner's key lies if OWNER_KEY_FILE is unset.
 KEY_FILE = "~/.config/hmem/owner.key"
@@ -35,10 +38,56 @@ _DISK_ERRORS = {
 }
 
 
+class CommandEntry(NamedTuple):
+    """A command in the list of a group: `module` has an `app` that holds it under this name, or that is it."""
+
+    name: str
+    module: str
+    help: str
+
+
+class CommandGroup(TyperGroup):
+    """Commands whose modules are imported only when one of them is called; help and suggestions come from the list."""
+
+    def __init__(self, name: str, help: str, listed: Iterable[CommandEntry]) -> None:  # noqa: A002 - the library's word
+        self._modules = {one.name: one.module for one in listed}
+        commands: Any = {one.name: TyperCommand(one.name, callback=None, help=one.help) for one in listed}
+        super().__init__(name=name, help=help, commands=commands, no_args_is_help=True)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
+        name, command, rest = super().resolve_command(ctx, args)
+        return name, self.loaded(name) if name else command, rest
+
+    def loaded(self, name: str) -> Any:
+        """The command itself, with its options."""
+        found = typer.main.get_command(import_module(self._modules[name]).app)
+        command = getattr(found, "commands", {}).get(name, found)
+        command.name = name
+        return command
+
+
+def application(help: str | None = None) -> typer.Typer:  # noqa: A002 - the library's word
+    """What a module registers its commands with."""
+    return typer.Typer(no_args_is_help=True, add_completion=False, help=help)
+
+
 def translate(error: BaseException) -> HmemError | None:
     """Our error for a foreign one, or None if it is a defect."""
     if isinstance(error, HmemError):
         return error
+    if isinstance(error, ModuleNotFoundError):
+        from shared.config.packages import how_to_add, part_of
+
+        part = part_of(error.name or "")
+        told = f"The Python package {error.name} is not installed. To add it, {how_to_add(part)}." if part else ""
+        return SettingsError(told) if told else None
+    return _redis_error(error) or _storage_error(error)
+
+
+def _redis_error(error: BaseException) -> HmemError | None:
+
+    from shared.wire.client import is_wrong_value
+
     if isinstance(error, redis.AuthenticationError | redis.exceptions.NoPermissionError):
         return RedisUnavailable(f"Redis refuses us: {str(error).rstrip('.')}. Check user and password in REDIS_URL.")
     if isinstance(error, redis.exceptions.OutOfMemoryError):
@@ -51,8 +100,12 @@ def translate(error: BaseException) -> HmemError | None:
         )
     if isinstance(error, redis.RedisError):
         return RedisUnavailable(f"Redis answered with an error: {error}.")
-    if isinstance(error, ModuleNotFoundError) and (part := part_of(error.name or "")):
-        return SettingsError(f"The Python package {error.name} is not installed. To add it, {how_to_add(part)}.")
+    return None
+
+
+def _storage_error(error: BaseException) -> HmemError | None:
+    import sqlite3
+
     if isinstance(error, sqlite3.Error):
         return StorageError(
             f"A database file cannot be used: {error}. Check the disk; caches may be deleted and are rebuilt."
@@ -60,13 +113,13 @@ def translate(error: BaseException) -> HmemError | None:
     if isinstance(error, OSError):  # numpy's and shutil's come without a number
         why = _DISK_ERRORS.get(error.errno or 0, error.strerror or str(error))
         return StorageError(
-            f"A file operation failed, {why}: {error.filename or 'unnamed'}. Mend that and run it again."
+            f"A file operation failed, {why}: {error.filename or 'unnamed'}. Fix the cause, then rerun the command."
         )
     return None
 
 
-def run_command(app: typer.Typer) -> None:
-    """Run a typer application; end with the error's own exit code."""
+def run_command(app: typer.Typer | CommandGroup) -> None:
+    """Run an application; end with the error's own exit code."""
     close_to_others()
     os.umask(0o077)  # everything here is somebody's conversation
     try:
@@ -79,25 +132,6 @@ def run_command(app: typer.Typer) -> None:
         raise SystemExit(ours.exit_code) from error
 
 
-def configure_logs(settings: Settings) -> None:
-    """Structured lines on standard error: for people by default, as JSON with LOG_JSON=1. No message text is ever logged."""
-    level = logging.getLevelNamesMapping()[settings.log_level.upper()]
-    renderer: structlog.typing.Processor = structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())
-    if settings.log_json:
-        renderer = structlog.processors.JSONRenderer()
-    structlog.configure(
-        processors=[
-            structlog.contextvars.merge_contextvars,
-            structlog.processors.add_log_level,
-            structlog.processors.TimeStamper(fmt="iso", utc=True),
-            structlog.processors.format_exc_info,
-            renderer,
-        ],
-        wrapper_class=structlog.make_filtering_bound_logger(level),
-        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
-    )
-
-
 def end_with(errors: Iterable[HmemError]) -> None:
     """Say each of them; end with the first one's exit code if there is any."""
     found = list(errors)
@@ -107,18 +141,32 @@ def end_with(errors: Iterable[HmemError]) -> None:
         raise typer.Exit(found[0].exit_code)
 
 
-def start(part: str = "owner", directory: str | None = "hmem_state_dir", *, children: tuple[str, ...] = ()) -> Settings:
-    """Settings and logs of one command.
+def start(
+    part: str = "owner",
+    directory: str | None = "hmem_state_dir",
+    *,
+    children: tuple[str, ...] = (),
+    logs: bool = True,
+) -> Settings:
+    """Settings and logs of one command; without `logs` for one that imports nothing that logs.
 
     `part` is whose credentials it takes, `directory` the setting that names where its files are written: started by root, it goes on as the user
     who owns that (None: as root). `children` are the parts that it may start as their own users, and whose directories it reaches as those. What
     only root may read (credentials, the owner's key) is read here, before the change of user.
     """
+    from shared.config import credentials
+    from shared.config.settings import load_settings
+    from shared.system import faults
+
     credentials.begin_as(part, *children)
     settings = _with_key_file(load_settings())
+    faults.arm(settings)
     if directory:
         _go_on_as_owner_of(getattr(settings, directory), settings, spanning=bool(children))
-    configure_logs(settings)
+    if logs:
+        from shared.system.logs import configure_logs
+
+        configure_logs(settings)
     return settings
 
 
@@ -147,6 +195,7 @@ def start_night() -> Settings:
 
 def print_json(value: object) -> None:
     """One JSON document on standard output, in UTF-8 whatever the locale says."""
+
     print_bytes(orjson.dumps(value, option=orjson.OPT_INDENT_2))
 
 

@@ -206,7 +206,6 @@ def test_no_step_imports_a_step() -> None:
 
 def test_only_the_settings_read_the_environment() -> None:
     allowed = {
-        "shared/config/settings.py",
         "shared/config/sources.py",
         "shared/config/credentials.py",  # finds the file with the secrets, and hands it to children
         "shared/system/privileges.py",  # HOME, when root becomes another user
@@ -219,6 +218,14 @@ def test_only_the_settings_read_the_environment() -> None:
             if str(path.relative_to(REPOSITORY)) not in allowed:
                 assert "os.environ" not in path.read_text(encoding="utf-8"), path
                 assert "getenv" not in path.read_text(encoding="utf-8"), path
+
+
+def test_clients_of_redis_are_opened_in_one_place() -> None:
+    for package in PACKAGES:
+        for path in modules(package):
+            if path != REPOSITORY / "shared" / "wire" / "client.py":
+                text = ast.unparse(_without_docstrings(ast.parse(path.read_text(encoding="utf-8"))))
+                assert not re.search(r"from_url\(|\bRedis\(|ConnectionPool\(", text), path
 
 
 def test_redis_keys_are_built_in_one_place() -> None:

@@ -30,7 +30,7 @@ _SAID = re.compile(rb'"(?:content|message|command|text|output)"\s*:\s*"((?:[^"\\
 
 
 @dataclass(frozen=True)
-class Held:
+class RedisEntry:
     """Something that goes. `how`: a key with this value, an entry of a list, a field of a hash, or a key as it is."""
 
     layer: str
@@ -48,7 +48,7 @@ class RedisLayer:
         self._redis: Any = client
         self._erase = client.register_script(script_text("forget/layers/erase"))
 
-    def find(self, scope: Scope) -> Iterator[Held]:
+    def find(self, scope: Scope) -> Iterator[RedisEntry]:
         """All of it, but for the tasks that are queued or in flight (tasks_layer.py)."""
         yield from self._turns(scope)
         yield from self._results(scope)
@@ -64,10 +64,10 @@ class RedisLayer:
             yield from self._unconsolidated(scope, chat_id)
             yield from self._marks(scope, chat_id)
 
-    def remove(self, found: Iterable[Held]) -> dict[str, int]:
+    def remove(self, found: Iterable[RedisEntry]) -> dict[str, int]:
         """Layer → how many went."""
         removed: dict[str, int] = {}
-        waiting: list[Held] = []
+        waiting: list[RedisEntry] = []
         for held in found:
             waiting.append(held)
             if len(waiting) >= AT_ONCE:
@@ -76,7 +76,7 @@ class RedisLayer:
         self._remove(waiting, removed)
         return removed
 
-    def _remove(self, some: list[Held], removed: dict[str, int]) -> None:
+    def _remove(self, some: list[RedisEntry], removed: dict[str, int]) -> None:
         by_value = [held for held in some if held.how == "value"]
         if by_value:
             gone = self._erase(keys=[held.key for held in by_value], args=[held.value for held in by_value])
@@ -84,7 +84,7 @@ class RedisLayer:
         for held in (one for one in some if one.how != "value"):
             _add(removed, [held], [self._removed(held)])
 
-    def _removed(self, held: Held) -> int:
+    def _removed(self, held: RedisEntry) -> int:
         if held.how == "entry":
             return int(self._redis.lrem(held.key, 0, held.value))
         if held.how == "field":
@@ -108,18 +108,18 @@ class RedisLayer:
     def turns(self) -> Iterator[tuple[bytes, bytes]]:
         return self.scan(f"{keys.MEMORY_PREFIX}*")
 
-    def _turns(self, scope: Scope) -> Iterator[Held]:
+    def _turns(self, scope: Scope) -> Iterator[RedisEntry]:
         for key, raw in self.turns():
             try:
                 turn = Turn.parse(key, raw)
             except RecordRefused:
                 if scope.covers_bytes(raw):
-                    yield Held("redis: turns that cannot be read", key, raw, "value", quoted(raw))
+                    yield RedisEntry("redis: turns that cannot be read", key, raw, "value", quoted(raw))
                 continue
             if scope.covers(turn):
-                yield Held("redis: turns", key, raw, "value", (turn.words,))
+                yield RedisEntry("redis: turns", key, raw, "value", (turn.words,))
 
-    def _results(self, scope: Scope) -> Iterator[Held]:
+    def _results(self, scope: Scope) -> Iterator[RedisEntry]:
         for key, raw in self.scan(f"{keys.result('')}*"):
             task_id = key.decode("utf-8", "replace").removeprefix(keys.result(""))
             try:
@@ -128,30 +128,30 @@ class RedisLayer:
                 output = " ".join(quoted(raw))
             everywhere = scope.asked.chat_id is None and scope.asked.holds(output)
             if output != FORGOTTEN and (task_id in scope.tasks or everywhere):
-                yield Held("redis: answers", key, raw, "value", (output,))
+                yield RedisEntry("redis: answers", key, raw, "value", (output,))
 
-    def _dead_letters(self, scope: Scope) -> Iterator[Held]:
+    def _dead_letters(self, scope: Scope) -> Iterator[RedisEntry]:
         for raw in self._entries(keys.DEAD):
             task, at = _buried(raw)
             if _covers_task(scope, task, at):
-                yield Held("redis: dead letters", keys.DEAD.encode(), raw, "entry", _words(task))
+                yield RedisEntry("redis: dead letters", keys.DEAD.encode(), raw, "entry", _words(task))
 
-    def _tags(self, scope: Scope) -> Iterator[Held]:
+    def _tags(self, scope: Scope) -> Iterator[RedisEntry]:
         for raw in self._entries(keys.TAGS):
             record = _record(raw)
             task_id, at = str(record.get("task_id", "")), _number(record.get("said_at"))
             if scope.covers_said(str(record.get("chat_id", "")), task_id, at, _text(raw)):
                 texts = [str(tag.get("text", "")) for tag in record.get("tags", []) if isinstance(tag, dict)]
-                yield Held("redis: tags", keys.TAGS.encode(), raw, "entry", tuple(texts))
+                yield RedisEntry("redis: tags", keys.TAGS.encode(), raw, "entry", tuple(texts))
 
-    def _outbox(self, scope: Scope) -> Iterator[Held]:
+    def _outbox(self, scope: Scope) -> Iterator[RedisEntry]:
         for raw in self._entries(keys.OUTBOX):
             record = _record(raw)
             text, at = str(record.get("text", "")), _number(record.get("created_at"))
             if scope.covers_said(str(record.get("chat_id", "")), "", at, text):
-                yield Held("redis: outbox", keys.OUTBOX.encode(), raw, "entry", (text,))
+                yield RedisEntry("redis: outbox", keys.OUTBOX.encode(), raw, "entry", (text,))
 
-    def _bot_words(self, scope: Scope) -> Iterator[Held]:
+    def _bot_words(self, scope: Scope) -> Iterator[RedisEntry]:
         """Words of the bot's own, and where the answers go that are not coming any more."""
         with suppress(ResponseError):
             for name, raw in self._redis.hgetall(keys.BOT_WAITING).items():
@@ -162,37 +162,37 @@ class RedisLayer:
                     continue
                 if text or self._answered(task_id):
                     texts = (str(text),) if text else ()
-                    yield Held("redis: bot", keys.BOT_WAITING.encode(), raw, "field", texts, name)
+                    yield RedisEntry("redis: bot", keys.BOT_WAITING.encode(), raw, "field", texts, name)
 
     def _answered(self, task_id: str) -> bool:
         """Whether the task is done, and its answer has been taken away: nothing comes any more."""
         return bool(self._redis.exists(keys.done(task_id))) and not self._redis.exists(keys.result(task_id))
 
-    def _conversation(self, chat_id: str) -> Iterator[Held]:
+    def _conversation(self, chat_id: str) -> Iterator[RedisEntry]:
         said, *others = keys.conversation(chat_id)
         for entry in self._entries(said):
             record = _record(entry)
             texts = (str(record.get("content", "")), *Origin.parse(record).texts)
-            yield Held("redis: conversation", said.encode(), entry, "entry", texts)
+            yield RedisEntry("redis: conversation", said.encode(), entry, "entry", texts)
         for name in others:
             if self._redis.exists(name):
-                yield Held("redis: conversation", name.encode(), b"", "key")
+                yield RedisEntry("redis: conversation", name.encode(), b"", "key")
 
-    def _teaching(self, scope: Scope, chat_id: str) -> Iterator[Held]:
+    def _teaching(self, scope: Scope, chat_id: str) -> Iterator[RedisEntry]:
         """What h-cli's bot keeps of a conversation while it is taught by it: words without ids and times."""
         key = keys.teach_turns(chat_id)
         for entry in self._entries(key):
             text = str(_record(entry).get("content", ""))
             if scope.covers_said(chat_id, "", None, text):
-                yield Held("redis: teaching", key.encode(), entry, "entry", (text,))
+                yield RedisEntry("redis: teaching", key.encode(), entry, "entry", (text,))
 
-    def _counters(self, chat_id: str) -> Iterator[Held]:
+    def _counters(self, chat_id: str) -> Iterator[RedisEntry]:
         """How much was said on the last days."""
         pattern, _ = keys.chat_stats("????-??-??", _escaped(chat_id))
         for name in self._redis.scan_iter(match=pattern, count=1000):
-            yield Held("redis: counters", name, b"", "key")
+            yield RedisEntry("redis: counters", name, b"", "key")
 
-    def _unconsolidated(self, scope: Scope, chat_id: str) -> Iterator[Held]:
+    def _unconsolidated(self, scope: Scope, chat_id: str) -> Iterator[RedisEntry]:
         """Ids of turns that are covered, or of which no turn is left."""
         key = keys.unconsolidated(chat_id)
         for entry in self._entries(key):
@@ -200,14 +200,14 @@ class RedisLayer:
             (raw,) = self._redis.mget([name])
             with suppress(RecordRefused):
                 if raw is None or scope.covers(Turn.parse(name, raw)):
-                    yield Held("redis: unconsolidated", key.encode(), entry, "entry")
+                    yield RedisEntry("redis: unconsolidated", key.encode(), entry, "entry")
 
-    def _marks(self, scope: Scope, chat_id: str) -> Iterator[Held]:
+    def _marks(self, scope: Scope, chat_id: str) -> Iterator[RedisEntry]:
         """What the bot keeps of messages, for their edits: a hash of the text."""
         shape = re.compile(re.escape(keys.bot_seen(f"{chat_id}-")) + r"\d+")
         for key, raw in self.scan(keys.bot_seen(f"{_escaped(chat_id)}-*")):
             if shape.fullmatch(key.decode("utf-8", "replace")) and str(_record(raw).get("task")) in scope.tasks:
-                yield Held("redis: bot", key, raw, "value")
+                yield RedisEntry("redis: bot", key, raw, "value")
 
     def _entries(self, key: str) -> list[bytes]:
         try:
@@ -272,6 +272,6 @@ def _escaped(chat_id: str) -> str:
     return re.sub(r"([\\*?\[\]^])", r"\\\1", chat_id)
 
 
-def _add(removed: dict[str, int], some: list[Held], numbers: Iterable[Any]) -> None:
+def _add(removed: dict[str, int], some: list[RedisEntry], numbers: Iterable[Any]) -> None:
     for held, number in zip(some, numbers, strict=True):
         removed[held.layer] = removed.get(held.layer, 0) + int(number)

@@ -15,6 +15,7 @@ from typing import Any
 from redis import Redis, RedisError, ResponseError
 
 from shared.config.settings import Settings
+from shared.wire.client import COMMAND, open_redis
 
 #: Seconds that Redis gets to rewrite its files, and between two looks at it.
 REWRITE_SECONDS, LOOK_SECONDS = 300.0, 0.2
@@ -44,11 +45,11 @@ def rewrite(settings: Settings, client: Redis, say: Say, seconds: float = REWRIT
     if not settings.redis_admin_url:
         return Rewritten(stays=not_rewritten(settings))
     url = settings.redis_admin_url
-    with closing(Redis.from_url(url, socket_timeout=30, socket_connect_timeout=5)) as administrator:
+    with closing(open_redis(url, COMMAND)) as administrator:
         if why := _not_that_redis(administrator, client):
             return Rewritten(stays=[_stays([*BY_HAND], why)])
         say(f"Redis rewrites its files; this waits for it, at most {seconds:g} s.")
-        return _Work(administrator, time.monotonic() + seconds).carry_out()
+        return _Rewriting(administrator, time.monotonic() + seconds).carry_out()
 
 
 def _not_that_redis(administrator: Redis, client: Redis) -> str | None:
@@ -60,7 +61,7 @@ def _not_that_redis(administrator: Redis, client: Redis) -> str | None:
     return "REDIS_ADMIN_URL and REDIS_URL lead to different servers" if len(runs) > 1 else None
 
 
-class _Work:
+class _Rewriting:
     """Each file and log by itself: what fails with one says nothing of the others."""
 
     def __init__(self, client: Redis, deadline: float) -> None:

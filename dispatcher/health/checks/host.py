@@ -12,7 +12,7 @@ from pathlib import Path
 
 from dispatcher.health.findings import Fault, Finding, Setup, ok, problem, warning
 from shared.config.ownership import OURS, refuse_unsafe, user_name
-from shared.config.settings_file import secrets_in_file, settings_file
+from shared.config.sources import secrets_in_file, settings_file
 from shared.errors import SettingsError
 from shared.system.signing_key import signing_key
 

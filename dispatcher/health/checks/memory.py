@@ -9,7 +9,7 @@ from pathlib import Path
 
 from dispatcher.forget.journal import unfinished_names
 from dispatcher.health.findings import Fault, Finding, Setup, ok, problem, skipped, warning
-from dispatcher.health.status import pin_sentence
+from dispatcher.health.nights import pin_sentence
 from dispatcher.memory.tombstones import Forgotten
 from shared.config.settings import Settings
 from shared.embedding.models import Embedder

@@ -10,7 +10,8 @@ import os
 from pathlib import Path
 
 from dispatcher.health.findings import Fault, Finding, Setup, of_error, ok, problem, warning
-from dispatcher.health.status import STALE_HOURS, read_status, since_then
+from dispatcher.health.nights import STALE_HOURS, since_then
+from dispatcher.health.status import read_status
 from shared.config.ownership import user_name
 from shared.config.values import names_a_host
 from shared.errors import ArchiveDamaged, MemoryStale, MirrorFailed, SettingsError

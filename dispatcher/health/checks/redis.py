@@ -11,11 +11,11 @@ from typing import Any
 import redis
 from redis.exceptions import NoPermissionError
 
-from dispatcher.answering.worker import OLDEST_REDIS
 from dispatcher.health.checks.redis_rights import PROBE, judge, of_ours, to_do, user_of, words_of
 from dispatcher.health.findings import Fault, Finding, Setup, ok, problem, warning
 from shared.errors import RedisUnavailable
 from shared.wire import keys
+from shared.wire.client import is_too_old
 from shared.wire.users import DISPATCHER
 
 #: A worse difference makes expiries, dates and the age of the last night wrong.
@@ -41,7 +41,7 @@ def check_redis(setup: Setup) -> Finding:
         version = str(setup.redis.info("server")["redis_version"])
     except NoPermissionError:
         return ok(f"Redis answers at {where}; its version cannot be asked by this user.")
-    if tuple(int(part) for part in version.split(".")[:2]) < OLDEST_REDIS:
+    if is_too_old(version):
         return problem(
             RedisUnavailable.exit_code,
             f"Redis {version} at {where} is too old: the dispatcher needs 7.0 or newer.",

@@ -17,8 +17,6 @@ from itertools import count
 from typing import TYPE_CHECKING, Any
 
 import redis
-from redis.backoff import NoBackoff
-from redis.retry import Retry
 
 from shared.config.settings import Settings
 from shared.errors import ReleaseRefused
@@ -26,6 +24,7 @@ from shared.ranking.question import Match
 from shared.vectors.base import Corpus
 from shared.vectors.on_server import Served
 from shared.wire import keys
+from shared.wire.client import asking_once, open_redis
 
 if TYPE_CHECKING:
     from redisvl.index import SearchIndex
@@ -58,14 +57,8 @@ def as_bytes(vector: Vectors) -> bytes:
 
 def connected(settings: Settings, seconds: float) -> redis.Redis:
     """A client that waits no longer for one answer and asks once; in RESP2, whose replies are those of every version of the module."""
-    client: redis.Redis = redis.Redis.from_url(
-        settings.redis_stack_url or settings.redis_url,
-        protocol=2,
-        socket_timeout=seconds,
-        socket_connect_timeout=min(seconds, 5.0),
-        retry=Retry(NoBackoff(), 0),
-    )
-    return client
+    policy = asking_once(seconds, connect=min(seconds, 5.0), protocol=2)
+    return open_redis(settings.redis_stack_url or settings.redis_url, policy)
 
 
 @contextmanager

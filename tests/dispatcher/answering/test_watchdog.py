@@ -29,7 +29,7 @@ from dispatcher.claude.client import ClaudeCli
 from dispatcher.health.metrics import Metrics
 from dispatcher.memory.day.memory import DayMemory
 from dispatcher.queue.cancellation import Run
-from shared.wire.values import open_async_redis
+from shared.wire.client import open_async_redis
 from tests.support.day.hcli_bot import SAY, Bot, script
 from tests.support.machine import free_port, wait_for
 from tests.support.world import World

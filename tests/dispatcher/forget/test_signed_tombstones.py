@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dispatcher.forget.journal import FOLDER, Journal
-from dispatcher.forget.request import Asked, Scope
+from dispatcher.forget.request import ForgetRequest, Scope
 from nightly.archive.segments import read_archive
 from nightly.cli.status import sentence
 from shared.errors import SettingsError
@@ -144,7 +144,7 @@ def test_forget_without_the_key_hides_and_waits_for_it(talked: World) -> None:
 
 def test_a_forgetting_that_somebody_else_has_put_there_is_not_signed(talked: World) -> None:
     """The directory is the dispatcher's: whoever takes that over must not erase by the owner's own command."""
-    forged = Journal(Scope(Asked("chat", "7"), [ERASE]), Needles())
+    forged = Journal(Scope(ForgetRequest("chat", "7"), [ERASE]), Needles())
     write_atomic(make_dir(talked.root / "state" / FOLDER) / f"{forged.forget_id}.json", forged.to_json(Signing(None)))
     done = hmem(talked, "forget", "--chat=8", "--yes")
     assert done.returncode == 0, done.stderr

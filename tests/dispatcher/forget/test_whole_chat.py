@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from dispatcher.forget.layers.store import StoreLayer
-from dispatcher.forget.request import Asked, Scope
+from dispatcher.forget.request import ForgetRequest, Scope
 from dispatcher.forget.scan import Proof
 from dispatcher.forget.select import released_chunks
-from dispatcher.forget.steps import open_hands
+from dispatcher.forget.steps import open_context
 from dispatcher.memory.tombstones import FORGOTTEN
 from shared.system.byte_scan import Needles
 from tests.support.forgetting_world import CANARIES, CHAT, OTHER, OTHERS, hmem, keys_of, planted, result_of
@@ -29,9 +29,9 @@ def at_home(light: World, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def found_places(world: World) -> set[str]:
     """Where the scan finds a canary."""
-    with open_hands(world.settings(), world.redis, lambda _: None) as hands:
-        scope = Scope(Asked("chat", CHAT), [])
-        proof = Proof(hands.settings, hands.client, hands.store, hands.tasks, scope)
+    with open_context(world.settings(), world.redis, lambda _: None) as context:
+        scope = Scope(ForgetRequest("chat", CHAT), [])
+        proof = Proof(context.settings, context.client, context.store, context.tasks, scope)
         scanned = proof.look(Needles.of(CANARIES), archive=True)
     return {one.place.replace(str(world.root), "") for one in scanned.found}
 

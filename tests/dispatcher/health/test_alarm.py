@@ -18,7 +18,7 @@ from redis.asyncio import Redis as AsyncRedis
 from dispatcher.health import stale_alarm
 from dispatcher.health.stale_alarm import FIRST_RUN, Alarm
 from shared.release.retention import write_pin
-from shared.wire.values import open_async_redis
+from shared.wire.client import open_async_redis
 from tests.support.day.hcli_bot import Bot
 from tests.support.day.health import look
 from tests.support.machine import free_port, wait_for

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from dispatcher.forget.layers.store import StoreLayer
-from dispatcher.forget.request import Asked, Scope
+from dispatcher.forget.request import ForgetRequest, Scope
 from dispatcher.memory.day.memory import DayMemory
 from dispatcher.memory.store.memories import MemoryType
 from dispatcher.memory.typed.tags import parse as tags_of
@@ -119,9 +119,9 @@ def test_who_forgets_the_message_itself_forgets_what_was_left_of_it(day: DayMemo
     assert left
     stone = Tombstone("e", CHAT, time.time(), turn_ids=frozenset({"t1:user"}), erase=True)
     with closing(StoreLayer(day.settings)) as layer:
-        found = layer.find(Scope(Asked("turn", CHAT, turn_ids=("t1:user",)), [stone]))
+        found = layer.find(Scope(ForgetRequest("turn", CHAT, turn_ids=("t1:user",)), [stone]))
         assert left <= {turn.turn_id for turn in found.turns}, "what was left of what was left, too"
-        only = layer.find(Scope(Asked("turn", CHAT, turn_ids=("t1:user",), hidden=True), [stone]))
+        only = layer.find(Scope(ForgetRequest("turn", CHAT, turn_ids=("t1:user",), hidden=True), [stone]))
         assert not left & {turn.turn_id for turn in only.turns}, "what was hidden is erased, and no more"
 
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dispatcher.telegram.rendering import LONGEST, Part, parts_of, plain_parts, readable, units
+from dispatcher.telegram.rendering import LONGEST, MessagePart, parts_of, plain_parts, readable, units
 
 MARKUP = set(string.punctuation)
 #: The box of a task becomes a sign.
@@ -23,7 +23,7 @@ def words(text: str) -> str:
     return "".join(one for one in LIST_SIGN.sub("", text) if one not in MARKUP and not one.isspace())
 
 
-def reading(parts: list[Part]) -> str:
+def reading(parts: list[MessagePart]) -> str:
     """What a reader gets: texts, with the addresses of links and the languages of code where they stand."""
     read = ""
     for part in parts:
@@ -38,7 +38,7 @@ def reading(parts: list[Part]) -> str:
     return read
 
 
-def check(answer: str) -> list[Part]:
+def check(answer: str) -> list[MessagePart]:
     parts = parts_of(answer)
     there = iter(reading(parts))
     assert all(one in there for one in words(readable(answer))), "every letter, digit and symbol, in order"
@@ -136,5 +136,5 @@ def test_a_cut_is_behind_a_line_or_else_a_word() -> None:
 
 def test_words_that_are_no_markdown_stay_as_they_are() -> None:
     (part,) = plain_parts("Kept: *stars* and _lines_\r\n\x07ok")
-    assert part == Part("Kept: *stars* and _lines_\nok")
+    assert part == MessagePart("Kept: *stars* and _lines_\nok")
     assert plain_parts(" \n ") == []

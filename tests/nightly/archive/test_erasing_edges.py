@@ -237,26 +237,28 @@ def test_what_is_asked_second_is_hidden_while_the_first_waits(light: World) -> N
 def test_an_answer_that_comes_between_question_and_forgetting_goes_too(light: World) -> None:
     """A task that runs when the owner is asked, and has ended when it is done."""
     from dispatcher.forget.journal import Journal
-    from dispatcher.forget.request import Asked, Scope
-    from dispatcher.forget.select import Selecting
-    from dispatcher.forget.steps import carry_out, open_hands
+    from dispatcher.forget.request import ForgetRequest, Scope
+    from dispatcher.forget.select import Selector
+    from dispatcher.forget.steps import carry_out, open_context
     from shared.system.byte_scan import Needles
 
     light.redis.sadd("hcli:mem:workers", "w")
     light.redis.set("hcli:mem:lease:w", "1")
     task = {"task_id": "late", "chat_id": "9912", "message": "the zanzibar lighthouse question"}
     light.redis.hset("hcli:mem:inflight:w", "w:1", dumps(task))
-    with open_hands(light.settings(), light.redis, print) as hands:
-        asked = Asked("chat", "9912")
+    with open_context(light.settings(), light.redis, print) as context:
+        asked = ForgetRequest("chat", "9912")
         journal = Journal(Scope(asked, []), Needles())
-        selection = Selecting(hands.settings, hands.client, hands.store, hands.tasks).select(asked, journal.forget_id)
+        selection = Selector(context.settings, context.client, context.store, context.tasks).select(
+            asked, journal.forget_id
+        )
         light.say("late", "the zanzibar lighthouse question", timestamp=time.time() - 5)
         light.say("late", "you asked of the zanzibar lighthouse", role="asst", timestamp=time.time() + 1)
         light.redis.hdel("hcli:mem:inflight:w", "w:1")
         light.redis.delete("hcli:mem:lease:w")
         journal.scope, journal.needles = selection.scope, Needles.of(selection.texts)
         journal.scope.chosen = True
-        assert carry_out(hands, journal)["complete"]
+        assert carry_out(context, journal)["complete"]
     assert not light.redis.exists("hcli:memory:late:asst")
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-import shared.config.settings_file
+import shared.config.sources
 from shared.config import credentials
 from shared.config.settings import load_settings, setting_names
 from shared.config.sources import secrets_of
@@ -28,7 +28,7 @@ Written = Callable[[str], Path]
 def nothing_else(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
     for name in [*setting_names(), "HMEM_CONFIG", "HMEM_CREDENTIALS", "CREDENTIALS_DIRECTORY"]:
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr(shared.config.settings_file, "DEFAULT_CONFIG", tmp_path / "none.toml")
+    monkeypatch.setattr(shared.config.sources, "DEFAULT_CONFIG", tmp_path / "none.toml")
     monkeypatch.setattr(credentials, "SECRETS_DIR", tmp_path / "secrets")
     for name, value in (("part", None), ("from_descriptor", None), ("handed_to", {})):
         monkeypatch.setattr(credentials._Process, name, value)

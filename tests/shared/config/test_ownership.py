@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from dispatcher.forget.steps import open_hands
+from dispatcher.forget.steps import open_context
 from dispatcher.health.checks.host import check_directories
 from dispatcher.health.findings import Setup
 from dispatcher.releases.manage import prune
@@ -33,7 +33,7 @@ def root_of(world: World, setting: str) -> Path:
 def use(world: World, setting: str) -> None:
     """What begins to work with these directories."""
     if setting == "hmem_state_dir":
-        with open_hands(world.settings(), world.redis, print):
+        with open_context(world.settings(), world.redis, print):
             pass
     else:
         world.night()

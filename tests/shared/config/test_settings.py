@@ -11,7 +11,7 @@ from zoneinfo import ZoneInfo
 import pytest
 from pydantic import ValidationError
 
-import shared.config.settings_file
+import shared.config.sources
 from shared.config.settings import Settings, load_settings, setting_names
 from shared.errors import SettingsError
 
@@ -24,7 +24,7 @@ def bare(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """No setting comes from the machine that runs the tests."""
     for name in [*setting_names(), "HMEM_CONFIG"]:
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr(shared.config.settings_file, "DEFAULT_CONFIG", tmp_path / "default.toml")
+    monkeypatch.setattr(shared.config.sources, "DEFAULT_CONFIG", tmp_path / "default.toml")
 
 
 @pytest.fixture
@@ -84,7 +84,7 @@ def test_the_environment_wins_over_the_file_and_an_empty_variable_does_not(
 def test_the_default_file_is_read_where_it_exists_and_hmem_config_replaces_it(
     config: Config, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    shared.config.settings_file.DEFAULT_CONFIG.write_text('MEMORY_TOKENS = 100\nCHAT_TIMEZONE = "Asia/Tokyo"')
+    shared.config.sources.DEFAULT_CONFIG.write_text('MEMORY_TOKENS = 100\nCHAT_TIMEZONE = "Asia/Tokyo"')
     assert load_settings().memory_tokens == 100
     config("MEMORY_TOKENS = 200")
     settings = load_settings()

@@ -8,12 +8,12 @@ import pytest
 from redis import Redis
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
-from shared.wire.values import open_async_redis
+from shared.wire.client import Policy, open_async_redis
 
 
 async def ends(url: str, moment: int) -> bool:
     """Whether a task that asks without end is gone after it was cancelled `moment` rounds of the event loop into its work."""
-    client = open_async_redis(url, socket_timeout=60)
+    client = open_async_redis(url, Policy(answer=60, connect=60))
 
     async def asking() -> None:
         while True:
@@ -45,7 +45,7 @@ def test_the_limit_still_holds(redis_url: str, monkeypatch: pytest.MonkeyPatch) 
         await asyncio.Event().wait()
 
     async def sending() -> None:
-        client = open_async_redis(redis_url, socket_timeout=0.2, retry=None)
+        client = open_async_redis(redis_url, Policy(answer=0.2, connect=0.2, retries=0))
         try:
             await client.ping()
             monkeypatch.setattr("redis.asyncio.connection.AbstractConnection.send_packed_command", sent)

@@ -20,8 +20,9 @@ from shared.errors import NightRunning, PublishFailed, RedisUnavailable
 from shared.system.command import translate
 from shared.turns.records import Task
 from shared.wire import keys
+from shared.wire.client import open_redis
 from shared.wire.keys import KEYS
-from shared.wire.values import count_of, living, open_redis, run_of, shown
+from shared.wire.values import count_of, living, run_of, shown
 from tests.support.world import World
 
 WORKER = "fake"

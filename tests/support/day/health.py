@@ -17,7 +17,7 @@ from redis import Redis, RedisError
 from dispatcher.health import doctor
 from dispatcher.health.findings import Finding, Setup
 from dispatcher.health.stale_alarm import Alarm
-from shared.wire.values import open_async_redis
+from shared.wire.client import open_async_redis
 from tests.support.machine import free_port, wait_for
 from tests.support.world import World, sign_of_life
 

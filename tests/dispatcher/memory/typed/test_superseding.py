@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from dispatcher.forget.layers.store import StoreLayer
-from dispatcher.forget.request import Asked, Scope
+from dispatcher.forget.request import ForgetRequest, Scope
 from dispatcher.memory.dates.fact_dates import ends
 from dispatcher.memory.embedder import DayEmbedder
 from dispatcher.memory.store.memories import Memories, MemoryType
@@ -103,7 +103,7 @@ def test_a_memory_is_forgotten_by_any_of_its_wordings(host: Host) -> None:
     (home,) = host.memories.list(SAID)
     host.memories.told_also(SAID, home.memory_id, ["Her flat is in Rue Zanzibar"])
     with closing(StoreLayer(load_settings(hmem_state_dir=host.root / "state"))) as layer:
-        found = layer.find(Scope(Asked("matching", text="Rue Zanzibar"), []))
+        found = layer.find(Scope(ForgetRequest("matching", text="Rue Zanzibar"), []))
         assert [one.memory_id for one in found.memories] == [home.memory_id]
         assert set(found.texts) == {"The user lives in Lyon", "Her flat is in Rue Zanzibar"}
         assert "Her flat is in Rue Zanzibar" in list(layer.texts())

@@ -1,0 +1,71 @@
+"""`hmem context`: exactly what the dispatcher would inject for a message."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from dispatcher.cli.arguments import Json, connect, given_chat
+from dispatcher.cli.search import Batch, look, print_batch, required, say_notes
+from shared.errors import InvalidInput
+from shared.system.command import application, print_json, start
+
+if TYPE_CHECKING:
+    from dispatcher.prompt.context import Context
+
+app = application()
+
+
+@app.command(context_settings={"ignore_unknown_options": True})
+def context(
+    chat: Annotated[str, typer.Argument(help="Chat id; not with --batch.")] = "",
+    text: Annotated[str, typer.Argument(help="The message.")] = "",
+    json: Json = False,
+    batch: Batch = None,
+    budgets: Annotated[
+        str | None, typer.Option(help="With --batch: token budgets, comma-separated (500,1000,2000,4000).")
+    ] = None,
+) -> None:
+    """Exactly what would be injected for a message, with its tokens and sources."""
+    settings = start()
+    if batch and (chat or text):
+        raise InvalidInput("--batch takes chat and message from the file. Leave CHAT and TEXT out.")
+    if budgets is not None and not batch:
+        raise InvalidInput("--budgets goes with --batch. One message has MEMORY_TOKENS as its budget.")
+    sizes_asked = _numbers("500,1000,2000,4000" if budgets is None else budgets)
+    if batch:
+        print_batch(settings, batch, 30, sizes_asked)
+        return
+    found, slow = look(settings, connect(settings), given_chat(chat), required(text, "TEXT"))
+    if json:
+        print_json({"chat_id": chat, "budget": settings.memory_tokens} | found.to_json() | {"notes": slow})
+        return
+    typer.echo(found.text or "(nothing would be injected)")
+    parts = found.to_json()["parts"]
+    sizes = ", ".join(f"{part['name']} {part['tokens']}" for part in parts) or "empty"
+    if parts:
+        sizes += f", headings {found.tokens - sum(part['tokens'] for part in parts)}"
+    typer.echo(
+        f"\n{found.tokens} of {settings.memory_tokens} tokens ({sizes}); {_hits_used(found)}; "
+        f"release {'none yet' if found.release_run is None else found.release_run}; {found.ms:.1f} ms",
+        err=True,
+    )
+    say_notes(found.degraded + slow)
+
+
+def _hits_used(found: Context) -> str:
+    if found.no_recall_reason:
+        return f"no hits used: {found.no_recall_reason}"
+    why = f" ({found.decision_reason})" if found.decision_reason else ""
+    return f"{len(found.used)} hits used{why}, {len(found.cut)} left out (too weak, or over the budget)"
+
+
+def _numbers(value: str) -> list[int]:
+    try:
+        numbers = [int(part) for part in value.split(",")]
+    except ValueError:
+        numbers = []
+    if not numbers or min(numbers) < 1:
+        raise InvalidInput(f"--budgets {value!r} is no list of numbers above 0, such as 500,1000.")
+    return numbers

@@ -1,0 +1,92 @@
+"""`hmem status` and `hmem doctor`: how this installation is, and what is wrong with it."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+import typer
+
+from dispatcher.cli.arguments import Json, connect
+from shared.config.settings import Settings
+from shared.errors import HmemError, MemoryStale
+from shared.system.command import application, end_with, print_bytes, print_json, start
+from shared.text.format import zoned_text
+
+if TYPE_CHECKING:
+    from dispatcher.health.status import Status
+
+app = application()
+
+
+@app.command()
+def status(json: Json = False) -> None:
+    """Queue, dispatchers, release, pin, last night and last failure. Exit code 42 or 43 when nobody answers, 21 when memory is stale."""
+    from dispatcher.health.status import read_status
+    from dispatcher.queue.state import queue_error, read_queue
+
+    settings = start(logs=False)
+    client = connect(settings)
+    found = read_status(settings, client)
+    errors: list[HmemError] = []
+    if error := queue_error(client, settings, read_queue(client, settings.task_bytes)):
+        errors.append(error)
+    if found.stale:
+        errors.append(MemoryStale(f"Memory is not being kept up: {found.stale.rstrip('.')}. {found.advice}"))
+    if json:
+        print_json(found.to_json() | {"errors": [{"exit_code": one.exit_code, "error": str(one)} for one in errors]})
+    else:
+        for name, value in _status_rows(found, settings).items():
+            typer.echo(f"{name:16} {value}")
+    end_with(errors)
+
+
+def _status_rows(found: Status, settings: Settings) -> dict[str, str]:
+    from dispatcher.health.status import SAMPLED_TURNS
+
+    night = (
+        "never"
+        if found.last_night_hours is None
+        else f"run {found.last_night_run}, {found.last_night_hours:.1f} hours ago"
+    )
+    release = f"{found.release}: {found.turns_archived} turns of {found.chats} chats" if found.release else "none yet"
+    workers = ", ".join(
+        f"{name} (release {run or ('none' if run == 0 else 'unreadable')})" for name, run in found.workers.items()
+    )
+    more = "+" if found.turns_waiting == SAMPLED_TURNS else ""
+    rows = {
+        "queue": f"{found.queued} waiting, {found.in_flight} in flight, {found.dead_letters} dead letters"
+        + (" (hmem dead list)" if found.dead_letters else ""),
+        "dispatchers": workers or "none running",
+        "telegram bot": found.bot or "none running (another bot cannot be seen from here)",
+        "turns in Redis": f"{found.turns_waiting}{more} waiting for the night",
+        "release": found.release_error or release,
+    }
+    if settings.without_vectors:
+        what = "the summary alone, nothing is looked up" if settings.memory_backend == "summary" else "words alone"
+        rows["recall by"] = f"{what} ({settings.without_vectors})"
+    if found.pin:
+        since = zoned_text(found.pin.since, settings.timezone)
+        aside = "" if found.pin.run == found.release else " (not current: hmem release rollback was cut short)"
+        rows["pin"] = f"pinned at {found.pin.run} since {since}{aside}; hmem release unpin"
+    rows["last good night"] = night
+    if found.forgetting:
+        rows["forgetting"] = f"{len(found.forgetting)} unfinished ({', '.join(found.forgetting)}); hmem forget --resume"
+    if found.last_failure:
+        rows["last failure"] = found.last_failure.sentence(time.time())
+    return rows
+
+
+@app.command()
+def doctor(json: Json = False) -> None:
+    """What is wrong here, why, and what to do. Ends with the code of the first problem; changes nothing."""
+    from dispatcher.health import doctor as checks
+
+    found = []
+    for finding in checks.examine(start()):
+        found.append(finding)
+        if not json:
+            print_bytes(checks.lines(finding).encode())
+    if json:
+        print_json(checks.report(found))
+    raise typer.Exit(checks.exit_code(found))

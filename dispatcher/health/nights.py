@@ -1,0 +1,89 @@
+"""What the nights have left in Redis for the day: when the last good one ended, and what stopped the one after it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from shared.config.settings import Settings
+from shared.release.retention import Pin
+from shared.text.format import one_line
+from shared.wire import keys
+from shared.wire.values import shown
+
+#: A night is missed when the last good one is older than this.
+STALE_HOURS = 36.0
+#: What `read_nights` reads, in this order.
+NIGHT_KEYS = (keys.NIGHT_LAST, keys.NIGHT_FAILED)
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Why a night stopped, as it wrote it down; `at` in unix seconds."""
+
+    run: int
+    step: str
+    error: str
+    exit_code: int
+    at: float
+
+    def sentence(self, now: float) -> str:
+        return f"night {self.run} stopped at {self.step}, {max(0.0, now - self.at) / 3600:.1f} hours ago: {self.error}"
+
+
+@dataclass(frozen=True)
+class Nights:
+    """`good`: (run, unix time of its end) of the last good night; `failure`: what stopped the one after it. None for none."""
+
+    good: tuple[int, float] | None
+    failure: Failure | None
+
+
+def read_nights(values: Sequence[Any]) -> Nights:
+    """From the values of NIGHT_KEYS, bytes or None; what cannot be read counts as nothing."""
+    good = _last_good_night(values[0])
+    return Nights(good, _failure_since(values[1], good))
+
+
+def _last_good_night(raw: bytes | None) -> tuple[int, float] | None:
+    """(run, unix time of its end); None for none, or for what cannot be read."""
+    try:
+        record = orjson.loads(raw or b"null")
+        return int(record["run"]), float(record["finished_at"])
+    except (ValueError, KeyError, TypeError):
+        return None
+
+
+def _failure_since(raw: bytes | None, good: tuple[int, float] | None) -> Failure | None:
+    """The failure that the night left in Redis, unless a good night came after it."""
+    try:
+        record = orjson.loads(raw or b"null")
+        error, step = (
+            shown(one_line(str(text)), 2000) for text in (record.get("sentence") or record["error"], record["step"])
+        )
+        failure = Failure(int(record["run"]), step, error, int(record["exit_code"]), float(record["at"]))
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return None
+    return failure if good is None or failure.at > good[1] else None
+
+
+def since_then(settings: Settings) -> str:
+    """What becomes of turns that no release holds yet, as the middle of a sentence."""
+    if (settings.medium_url or "").strip().lower() == "none" or settings.memory_tokens <= 0:
+        return "what was said since is not recalled"
+    if settings.memory_backend == "summary":
+        return "what was said since is in no summary"
+    return "what was said since is recalled from the store of the day alone"
+
+
+def pin_sentence(pin: Pin, now: float, settings: Settings) -> str | None:
+    """Why a pin has stood for too long, or None."""
+    hours = (now - pin.since) / 3600
+    if hours <= STALE_HOURS:
+        return None
+    return (
+        f"release {pin.run} has been pinned for {hours:.0f} hours: {since_then(settings)}, and not deleted from Redis"
+    )

@@ -1,0 +1,106 @@
+"""The one door from the day's commands to the night's: `hmem-night …` as a process of its own, since no part of the day reads the archive."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from threading import Timer
+from typing import IO, Any
+
+import orjson
+
+from shared.config.credentials import for_child
+from shared.config.settings import Settings
+from shared.system.privileges import as_owner_of
+from shared.system.processes import last_words, module_command, of_the_night
+
+#: Seconds that a command gets which only reads. A night has limits of its own (STEP_TIMEOUT).
+READING_SECONDS = 3_600.0
+
+
+class NightCommandFailed(Exception):
+    """`hmem-night …` ended with `code`, which is negative for a signal; `said` is its last line. The text says both."""
+
+    def __init__(self, command: str, code: int, said: str) -> None:
+        super().__init__(f"hmem-night {command} ended with {code}: {said}")
+        self.code, self.said = code, said
+
+
+def archive_is_here(settings: Settings) -> bool:
+    """Whether this host has the archive, and this process may reach it: where the night is another user, only root's command may."""
+    try:
+        with as_owner_of(settings.hmem_night_dir):
+            return (settings.hmem_night_dir / "archive").is_dir()
+    except PermissionError:
+        return False
+
+
+def run_night(settings: Settings) -> None:
+    """A night, its progress shown on our standard error; NightCommandFailed with its exit code if it did not succeed."""
+    with _started(settings, ("run",), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as night:
+        last = ""
+        for line in night.stderr or ():
+            text = line.decode("utf-8", "replace").rstrip()
+            last = text or last
+            sys.stderr.write(f"{text}\n")
+    if night.returncode:
+        raise NightCommandFailed("run", night.returncode, last)
+
+
+def finished_nights(settings: Settings) -> list[dict[str, Any]]:
+    """The summaries of the finished nights of this host, oldest first; none if they cannot be read."""
+    try:
+        nights = read_json(settings, "status", "--json")
+    except NightCommandFailed:
+        return []
+    return [night["summary"] for night in nights if night["summary"]]
+
+
+def read_json(settings: Settings, *arguments: str, as_ourselves: bool = False) -> Any:
+    """The JSON document that a command prints. `as_ourselves`: for one that writes files of ours."""
+    return orjson.loads(b"".join(read_lines(settings, *arguments, as_ourselves=as_ourselves)))
+
+
+def read_lines(settings: Settings, *arguments: str, as_ourselves: bool = False) -> Iterator[bytes]:
+    """The lines that a command prints, as they come; NightCommandFailed at the end if it did not succeed."""
+    with tempfile.TemporaryFile() as errors:
+        with _started(settings, arguments, as_ourselves, stdout=subprocess.PIPE, stderr=errors) as night:
+            limit = Timer(READING_SECONDS, night.kill)
+            limit.daemon = True
+            limit.start()
+            try:
+                yield from night.stdout or ()
+            finally:
+                limit.cancel()
+        if night.returncode:
+            errors.seek(0)
+            raise NightCommandFailed(arguments[0], night.returncode, last_words(errors.read()))
+
+
+@contextmanager
+def _started(
+    settings: Settings,
+    arguments: tuple[str, ...],
+    as_ourselves: bool = False,
+    *,
+    stdout: int,
+    stderr: int | IO[bytes],
+) -> Iterator[subprocess.Popen[bytes]]:
+    with _child(settings, as_ourselves) as child:
+        command = module_command("nightly", *arguments)
+        with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=stdout, stderr=stderr, **child) as night:
+            yield night
+
+
+@contextmanager
+def _child(settings: Settings, as_ourselves: bool) -> Iterator[dict[str, Any]]:
+    """How it is started: as the night's user with the night's credentials where we may, or as we are."""
+    if as_ourselves:
+        with for_child() as (environment, descriptors):
+            yield {"env": environment, "pass_fds": descriptors}
+    else:
+        with of_the_night(settings) as child:
+            yield child

@@ -1,0 +1,180 @@
+"""Every client of Redis that our processes open, each with a named policy: how long it waits, and how often it tries again.
+
+An answer that a key holds something else than ours names that key: whoever may write to Redis can leave anything there.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from shared.wire import keys
+from shared.wire.values import shown
+
+
+@contextmanager
+def _without_telemetry() -> Iterator[None]:
+    """redis-py imports the SDK of OpenTelemetry where it is installed (Chroma brings it), for metrics that nobody here asks for.
+
+    That is a third of what importing redis-py takes, so it does not find it.
+    """
+    hidden = "opentelemetry" not in sys.modules and "redis" not in sys.modules
+    if hidden:
+        sys.modules["opentelemetry"] = None  # type: ignore[assignment]
+    try:
+        yield
+    finally:
+        if hidden:
+            del sys.modules["opentelemetry"]
+
+
+with _without_telemetry():
+    from redis import Redis, RedisError, ResponseError
+    from redis.asyncio import Redis as AsyncRedis
+    from redis.asyncio.retry import Retry as AsyncRetry
+    from redis.backoff import ExponentialBackoff, NoBackoff
+    from redis.retry import Retry
+
+    from shared.wire.sending import make_cancellable
+
+#: The oldest version of Redis that has every command we use.
+OLDEST_REDIS = (7, 0)
+
+#: How Redis says that a key holds another type, or something that is no number.
+_WRONG_VALUE = re.compile(r"WRONGTYPE|value is not an? (?:integer|float|valid float)|would overflow")
+#: What a key's name begins with → the type that we keep there; the longest comes first.
+_TYPES = sorted(((key.pattern.partition("{")[0], key.type) for key in keys.KEYS), reverse=True)
+
+
+@dataclass(frozen=True)
+class Policy:
+    """How a client deals with a Redis that is slow or unavailable. All times are seconds."""
+
+    answer: float  # within which Redis must answer
+    connect: float  # within which it must accept a connection
+    retries: int | None = None  # after a failure; None: as redis-py does by itself
+    longest_pause: float = 0.0  # between two of them
+    health_check: float = 0.0  # without a command before the connection is checked ahead of the next; 0: never
+    protocol: int | None = None  # RESP version
+
+    def options(self, retry: type[Retry] | type[AsyncRetry]) -> dict[str, Any]:
+        """What redis-py calls this."""
+        options: dict[str, Any] = {"socket_timeout": self.answer, "socket_connect_timeout": self.connect}
+        if self.health_check:
+            options["health_check_interval"] = self.health_check
+        if self.protocol:
+            options["protocol"] = self.protocol
+        if self.retries is not None:
+            pauses = ExponentialBackoff(cap=self.longest_pause, base=0.1) if self.retries else NoBackoff()
+            options["retry"] = retry(pauses, self.retries)
+        return options
+
+
+#: A command of the owner's.
+COMMAND = Policy(answer=30, connect=5)
+#: Consolidation beside the answers.
+BACKGROUND = Policy(answer=30, connect=5)
+#: The dispatcher: its socket waits longer than the longest blocking call (5 s), and it reconnects by itself.
+DISPATCHER = Policy(answer=15, connect=5, retries=3, longest_pause=2, health_check=30)
+#: The Telegram bot: people wait for it.
+BOT = Policy(answer=10, connect=5, retries=2, longest_pause=1, health_check=30)
+#: The night: each of its requests may be repeated.
+NIGHT = Policy(answer=60, connect=10, retries=3, longest_pause=2, health_check=30)
+#: The MCP server: Claude waits for it.
+MCP_SERVER = Policy(answer=3, connect=3)
+#: The receiver of a release, on the day host.
+RECEIVER = Policy(answer=30, connect=10)
+
+
+def asking_once(seconds: float, *, connect: float | None = None, protocol: int | None = None) -> Policy:
+    """For who would rather say at once what is wrong than try again."""
+    return Policy(answer=seconds, connect=seconds if connect is None else connect, retries=0, protocol=protocol)
+
+
+def open_redis(url: str, policy: Policy = COMMAND) -> Redis:
+    """ValueError if the URL is none of a Redis. Nothing is connected before the first command."""
+    client: Redis = _Naming.from_url(url, **policy.options(Retry))
+    return client
+
+
+def open_async_redis(url: str, policy: Policy = DISPATCHER) -> AsyncRedis:
+    """The same for asyncio; its tasks can be cancelled at any moment (shared/wire/sending.py)."""
+    client: AsyncRedis = _AsyncNaming.from_url(url, **policy.options(AsyncRetry))
+    make_cancellable(client)
+    return client
+
+
+def is_too_old(version: str) -> bool:
+    """Whether a version, as `INFO server` says it, is older than OLDEST_REDIS."""
+    return tuple(int(part) for part in version.split(".")[:2]) < OLDEST_REDIS
+
+
+def is_wrong_value(error: BaseException) -> bool:
+    """Whether Redis says that a key does not hold what we keep there."""
+    return isinstance(error, ResponseError) and bool(_WRONG_VALUE.search(str(error)))
+
+
+class _Naming(Redis):
+    """Names the key in an error that a key holds something else. (A pipeline names the command by itself.)"""
+
+    def execute_command(self, *args: Any, **options: Any) -> Any:
+        try:
+            return super().execute_command(*args, **options)  # type: ignore[no-untyped-call]
+        except ResponseError as error:
+            if not is_wrong_value(error):
+                raise
+            found = names = _keys_of(args)
+            if len(names) > 1:
+                try:
+                    types = [super(_Naming, self).execute_command("TYPE", name) for name in names]  # type: ignore[no-untyped-call]
+                    found = _of_another_type(names, types)
+                except RedisError:  # not every user may ask
+                    pass
+            raise _naming(error, found) from error
+
+
+class _AsyncNaming(AsyncRedis):
+    """The same."""
+
+    async def execute_command(self, *args: Any, **options: Any) -> Any:
+        try:
+            return await super().execute_command(*args, **options)  # type: ignore[no-untyped-call]
+        except ResponseError as error:
+            if not is_wrong_value(error):
+                raise
+            found = names = _keys_of(args)
+            if len(names) > 1:
+                try:
+                    asked = super().execute_command
+                    types = [await asked("TYPE", name) for name in names]  # type: ignore[no-untyped-call]
+                    found = _of_another_type(names, types)
+                except RedisError:
+                    pass
+            raise _naming(error, found) from error
+
+
+def _keys_of(command: Sequence[Any]) -> list[str | bytes]:
+    """The keys that a command may have stumbled over: all of a script's, else the first."""
+    if str(command[0]).upper() in ("EVAL", "EVALSHA"):
+        return list(command[3 : 3 + int(command[2])])
+    return list(command[1:2])
+
+
+def _of_another_type(names: list[str | bytes], types: Sequence[bytes | str]) -> list[str | bytes]:
+    """Those that do not hold the type that we keep there; all of them if each does."""
+    held = [one.decode() if isinstance(one, bytes) else one for one in types]
+    return [name for name, kind in zip(names, held, strict=True) if kind not in ("none", _type_of(name))] or names
+
+
+def _type_of(name: str | bytes) -> str | None:
+    text = name.decode("utf-8", "replace") if isinstance(name, bytes) else name
+    kind = next((kind for beginning, kind in _TYPES if text.startswith(beginning)), None)
+    return "zset" if kind == "sorted set" else kind
+
+
+def _naming(error: ResponseError, names: Sequence[str | bytes]) -> ResponseError:
+    return ResponseError(f"{str(error).rstrip('.')}: {' or '.join(map(shown, names))}")

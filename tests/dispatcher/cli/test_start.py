@@ -1,0 +1,44 @@
+"""What a command loads before it does anything: every module is waited for at every call."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from tests.support.world import World
+
+#: None of these is needed to look at an installation, or to say which commands there are.
+HEAVY = {
+    "alembic", "apscheduler", "chromadb", "cryptography.hazmat", "dateparser", "fasttext", "lancedb", "numpy", "onnxruntime", "opentelemetry",
+    "pydantic_settings", "redisvl", "snowballstemmer", "sqlalchemy", "sqlite3", "structlog", "tokenizers",
+}  # fmt: skip
+LOADED = "import sys; sys.argv[:] = sys.argv[1:]\ntry: main()\nfinally: print(*sys.modules, file=sys.stderr)"
+
+
+def loaded(world: World, *command: str) -> set[str]:
+    """Modules that a process has loaded when the command ends."""
+    part = {"hmem": "dispatcher", "hmem-night": "nightly"}[command[0]]
+    done = subprocess.run(
+        [sys.executable, "-c", f"from {part}.cli.main import main; {LOADED}", *command],
+        env=world.variables(), capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+    return set(done.stderr.splitlines()[-1].split())
+
+
+@pytest.mark.parametrize("command", ["hmem", "hmem-night"])
+def test_help_loads_no_part_of_the_program(light: World, command: str) -> None:
+    found = loaded(light, command, "--help")
+    assert "shared.system.command" in found
+    assert not found & (HEAVY | {"redis", "pydantic", "asyncio", "shared.config.settings", "shared.wire.keys"})
+
+
+def test_a_command_loads_no_other_command(light: World) -> None:
+    found = loaded(light, "hmem", "status")
+    assert "dispatcher.health.status" in found
+    assert not found & HEAVY
+    assert not {name for name in found if name.startswith(("nightly", "dispatcher.answering", "dispatcher.memory"))}
+    assert {name for name in found if name.startswith("dispatcher.cli.")} == {
+        f"dispatcher.cli.{name}" for name in ("main", "arguments", "health")
+    }
