@@ -14,8 +14,6 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import orjson
-import redis
 import typer
 from typer.core import TyperCommand, TyperGroup
 
@@ -85,6 +83,7 @@ def translate(error: BaseException) -> HmemError | None:
 
 
 def _redis_error(error: BaseException) -> HmemError | None:
+    import redis
 
     from shared.wire.client import is_wrong_value
 
@@ -195,6 +194,7 @@ def start_night() -> Settings:
 
 def print_json(value: object) -> None:
     """One JSON document on standard output, in UTF-8 whatever the locale says."""
+    import orjson
 
     print_bytes(orjson.dumps(value, option=orjson.OPT_INDENT_2))
 

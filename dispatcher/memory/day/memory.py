@@ -6,8 +6,6 @@ release alone answers.
 
 from __future__ import annotations
 
-import os
-import signal
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from functools import cached_property
@@ -203,8 +201,3 @@ class DayMemory:
     def prune(self, before: float) -> None:
         """Take out what is from before that time (POSIX seconds) and in the release in use."""
         self.upkeep.prune(before, self._read_release)
-
-    def crash_point(self, name: str) -> None:
-        """Tests make the process die here, as if the power had gone (HMEM_CRASH_AT)."""
-        if self.settings.hmem_crash_at == name:
-            os.kill(os.getpid(), signal.SIGKILL)
