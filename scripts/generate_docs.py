@@ -19,7 +19,7 @@ import typer.main
 from pydantic import SecretStr
 from pydantic.fields import FieldInfo
 
-from dispatcher.cli.main import app as hmem
+from dispatcher.cli.main import hmem
 from dispatcher.health.findings import Fault
 from nightly.cli.main import app as hmem_night
 from scripts import redis_users
@@ -59,14 +59,20 @@ def commands() -> str:
         "below zero needs `--` ahead of it, or `--chat=-100`. Each command ends with 0, or with one of the [exit codes](exit-codes.md).\n"
         "The scripts of the checkout: [CONTRIBUTING.md](../CONTRIBUTING.md#scripts).",
     ]
-    programs = (("hmem", hmem, "of the day host"), ("hmem-night", hmem_night, "of the night host"))
-    for name, app, where in programs:
-        found = list(leaves(typer.main.get_command(app), name))
+    for name, where in (("hmem", "of the day host"), ("hmem-night", "of the night host")):
+        found = all_commands()[name]
         rows = [(f"[`{path}`](#{anchor(path)})", summary(command.help)) for path, command in found]
         blocks += [f"## Commands {where}", table(("command", "what it does"), *rows)]
         for path, command in found:
             blocks += [f"### {path}", *described(path, command)]
     return page("Commands", "the typer apps in dispatcher/cli and nightly/cli", *blocks)
+
+
+def all_commands() -> dict[str, list[tuple[str, Any]]]:
+    """Of each program the commands that do something, with their full names."""
+    night = typer.main.get_command(hmem_night)
+    day = [found for name in sorted(hmem.commands) for found in leaves(hmem.loaded(name), f"hmem {name}")]
+    return {"hmem": day, "hmem-night": list(leaves(night, "hmem-night"))}
 
 
 def leaves(command: Any, name: str) -> Iterator[tuple[str, Any]]:

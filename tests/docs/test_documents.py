@@ -9,14 +9,11 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-import typer.main
 
-from dispatcher.cli.main import app as hmem
 from dispatcher.health.findings import Fault
-from nightly.cli.main import app as hmem_night
 from nightly.pipeline import step_names
 from scripts import generate_docs
-from scripts.generate_docs import anchor, leaves
+from scripts.generate_docs import all_commands, anchor
 from shared.config.settings import setting_names
 from shared.errors import exit_codes, explanations
 from shared.wire.keys import KEYS
@@ -24,8 +21,6 @@ from tests.support.world import REPOSITORY
 
 FOLDERS = (".", "docs", "docs/design", "deploy", "systemd")
 DOCUMENTS = [path for folder in FOLDERS for path in sorted((REPOSITORY / folder).glob("*.md"))]
-#: Commands that the documents name and that come with another branch: to be emptied when it is merged.
-COMING = {"hmem history"}
 WORDS = {"README.md": 1_200, "ARCHITECTURE.md": 4_000}
 #: Names in capitals that are no settings of ours: the environment's, other programs', and words of formats.
 OTHERS_NAMES = {
@@ -116,9 +111,9 @@ def test_every_document_is_linked_from_another() -> None:
 @cache
 def commands() -> set[str]:
     """Every command and group of commands by its full name."""
-    found = set(COMING)
-    for name, app in (("hmem", hmem), ("hmem-night", hmem_night)):
-        for path, _ in leaves(typer.main.get_command(app), name):
+    found = set[str]()
+    for listed in all_commands().values():
+        for path, _ in listed:
             words = path.split()
             found |= {" ".join(words[:number]) for number in range(1, len(words) + 1)}
     return found
@@ -190,8 +185,8 @@ def test_the_readme_says_how_to_try_and_to_test_it() -> None:
 
 def test_every_command_and_option_is_in_the_commands() -> None:
     page = text_of(REPOSITORY / "docs" / "commands.md")
-    for name, app in (("hmem", hmem), ("hmem-night", hmem_night)):
-        for path, command in leaves(typer.main.get_command(app), name):
+    for listed in all_commands().values():
+        for path, command in listed:
             section = page.partition(f"### {path}\n")[2].partition("\n### ")[0]
             for option in (one for parameter in command.params for one in parameter.opts if one.startswith("-")):
                 assert f"`{option}`" in section, f"{path} {option}"

@@ -61,6 +61,6 @@ def health(port: int) -> str:
 
 
 def refusals(admin: Redis) -> list[Any]:
-    """What Redis refused, but for the client library's introduction (deploy/README.md)."""
+    """What Redis refused, but for the client library's introduction (docs/redis-keys.md)."""
     log: Any = admin.acl_log(1000)
     return [entry for entry in log if b"setinfo" not in str(entry["object"]).lower().encode()]

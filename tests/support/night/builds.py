@@ -12,7 +12,7 @@ import orjson
 from redis import Redis
 
 from nightly.index import previous
-from nightly.index.chunk_file import CHUNKS, read_columns, write_columns
+from nightly.index.chunk_file import CHUNKS, Columns, read_chunks, write_columns
 from nightly.night.folder import STATE, Night
 from nightly.night.lease import Lease
 from nightly.night.progress import Reporter
@@ -78,7 +78,10 @@ class Nights:
         night = Night(self.settings, folder, cast(Redis, None), cast(Lease, None), self.report)
         lines = [orjson.dumps({**vars(chunk), "indexed": chunk.text}) + b"\n" for chunk in chunks]
         (chunked := night.begin("chunk")).joinpath(CHUNKS).write_bytes(b"".join(lines))
-        write_columns(chunked, read_columns(chunked))
+        columns = Columns()
+        for (chunk, _), line in zip(read_chunks(chunked), lines, strict=True):
+            columns.add(chunk, line)
+        write_columns(chunked, columns)
         per_chat = {chat: sum(c.chat_id == chat for c in chunks) for chat in {c.chat_id for c in chunks}}
         night.commit("chunk", {"chunks_per_chat": per_chat, "chunks": len(chunks)})
         vectors = np.array(
