@@ -67,7 +67,7 @@ def answered(telegram: TelegramApi, chat: int) -> list[str]:
     return [found[1] for text in texts if (found := re.fullmatch(r"Noted: (\d+) of -?\d+", text))]
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.slow
 def test_thirty_messages_in_three_chats(light: World, messages_api: MessagesApi, telegram: TelegramApi) -> None:
     light.environment |= {
         "CLAUDE_BIN": str(BINARIES / "claude"), "ANTHROPIC_BASE_URL": messages_api.url, "ANTHROPIC_API_KEY": "test",

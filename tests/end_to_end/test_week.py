@@ -65,6 +65,7 @@ def released(world: World) -> bytes:
     return b"".join(path.read_bytes() for path in sorted(files))
 
 
+@pytest.mark.slow
 def test_a_week(talk: Talk) -> None:
     with day(talk, MONDAY):
         _monday(talk)

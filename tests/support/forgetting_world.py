@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import subprocess
+import sys
 import time
 from functools import partial
 from typing import Any
@@ -126,3 +127,19 @@ def result_of(world: World, task_id: str) -> str:
 def hmem(world: World, *arguments: str, **more: str) -> subprocess.CompletedProcess[str]:
     """`hmem …` to its end, whatever its exit code is."""
     return world.command("hmem", *arguments, check=False, **more)
+
+
+#: `hmem` that waits so many seconds for tasks to end and for caches to be dropped.
+_IMPATIENT = """
+from dispatcher.cli.main import main
+from dispatcher.forget.layers import caches, tasks
+tasks.TasksLayer.wait.__defaults__ = ({0},)
+caches.PATIENCE_SECONDS = {0}
+main()
+"""
+
+
+def impatient(world: World, *arguments: str, seconds: float) -> subprocess.CompletedProcess[str]:
+    """`hmem …` to its end, in a process of its own that gives up waiting after so many seconds."""
+    command = [sys.executable, "-c", _IMPATIENT.format(seconds), *arguments]
+    return subprocess.run(command, env=world.variables(), capture_output=True, text=True, timeout=600, check=False)

@@ -6,6 +6,7 @@ import contextlib
 import itertools
 import os
 import shutil
+import stat
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -151,8 +152,10 @@ def _made_pipe(name: str) -> Apply:
 
 def _end_waiting(pipe: Path) -> None:
     with contextlib.suppress(OSError):  # nobody reads it, as it should be, or it is gone
-        os.close(os.open(pipe, os.O_WRONLY | os.O_NONBLOCK))
-        held_up.append(pipe)
+        end = os.open(pipe, os.O_WRONLY | os.O_NONBLOCK)
+        if stat.S_ISFIFO(os.fstat(end).st_mode):  # else it is the next case's file of that name
+            held_up.append(pipe)
+        os.close(end)
 
 
 def _added(name: str) -> Apply:

@@ -135,6 +135,7 @@ def reached(host: Host, form: str) -> str:
     return one
 
 
+@pytest.mark.slow
 def test_no_form_of_a_message_reads_a_file_or_a_resource_or_runs_a_command(host: Host) -> None:
     servers = arm(host)
     forms = FILES + COMMANDS + SERVER
@@ -153,8 +154,16 @@ def test_no_form_of_a_message_reads_a_file_or_a_resource_or_runs_a_command(host:
     ("form", "layers"),
     [
         ("see @{home}/note.txt", ("as_plain_text", "DENY_READING", "NO_FILE_MENTIONS", "NO_ATTACHMENTS")),
-        ('see @"{home}/note.txt#L1"', ("as_plain_text", "DENY_READING", "NO_FILE_MENTIONS", "NO_ATTACHMENTS")),
-        ("see @{home}/folder", ("as_plain_text", "DENY_READING", "NO_FILE_MENTIONS", "NO_ATTACHMENTS")),
+        pytest.param(
+            'see @"{home}/note.txt#L1"',
+            ("as_plain_text", "DENY_READING", "NO_FILE_MENTIONS", "NO_ATTACHMENTS"),
+            marks=pytest.mark.slow,
+        ),
+        pytest.param(
+            "see @{home}/folder",
+            ("as_plain_text", "DENY_READING", "NO_FILE_MENTIONS", "NO_ATTACHMENTS"),
+            marks=pytest.mark.slow,
+        ),
         ("/skill", ("as_plain_text", "NO_COMMANDS")),
         ("/mcp__notes__greet", ("as_plain_text",)),
     ],

@@ -18,7 +18,7 @@ from shared.turns.records import Task, Tombstone, Turn, dumps
 from shared.wire import keys
 from tests.servers.messages_api import MessagesApi
 from tests.support.day.hcli_bot import Bot, slow
-from tests.support.forgetting_world import CANARIES, CHAT, OTHERS, hmem, result_of
+from tests.support.forgetting_world import CANARIES, CHAT, OTHERS, hmem, impatient, result_of
 from tests.support.machine import wait_for
 from tests.support.world import BINARIES, World
 
@@ -77,9 +77,7 @@ def test_an_answer_that_comes_after_the_tombstone_is_covered(light: World) -> No
     assert Forgotten(light.root / "state").covers(Turn("late", "asst", CHAT, "", time.time() + 60))
 
 
-def test_a_task_that_does_not_end_is_named(light: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dispatcher.forget.layers.tasks.TasksLayer.wait.__defaults__", (0.1,))
-    monkeypatch.setattr("dispatcher.forget.layers.caches.PATIENCE_SECONDS", 0.1)
+def test_a_task_that_does_not_end_is_named(light: World) -> None:
     light.environment["PUBLISH_WAIT"] = "0.1"  # that worker takes up no release
     light.redis.sadd("hcli:mem:workers", "w", "dead")
     light.redis.set("hcli:mem:lease:w", "1")
@@ -88,7 +86,7 @@ def test_a_task_that_does_not_end_is_named(light: World, monkeypatch: pytest.Mon
         "hcli:mem:inflight:dead", "dead:1", dumps({"task_id": "left", "chat_id": CHAT, "message": CANARIES[1]})
     )
     light.redis.hset("hcli:mem:busy", CHAT, "dead:1")
-    done = hmem(light, "forget", f"--chat={CHAT}", "--yes", "--json")
+    done = impatient(light, "forget", f"--chat={CHAT}", "--yes", "--json", seconds=0.1)
     (record,) = json.loads(done.stdout)
     assert (done.returncode, record["complete"]) == (28, False)
     assert "task stuck of chat 9912 is still in flight" in record["pending"][0]

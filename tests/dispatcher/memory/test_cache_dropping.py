@@ -15,9 +15,6 @@ from contextlib import ExitStack, closing
 from types import FrameType
 from typing import Any
 
-import pytest
-
-from dispatcher.forget.layers import caches as caches_layer
 from dispatcher.mcp_server.tools import ChatMemory
 from dispatcher.memory.cache_dropping import CacheDropper
 from dispatcher.memory.day.memory import DayMemory
@@ -28,7 +25,7 @@ from shared.text import caches
 from shared.turns.records import Task, Turn
 from shared.wire import keys
 from tests.support.day.hcli_bot import Bot
-from tests.support.forgetting_world import CHAT, hmem
+from tests.support.forgetting_world import CHAT, hmem, impatient
 from tests.support.machine import wait_for
 from tests.support.world import REPOSITORY, World
 
@@ -196,14 +193,13 @@ def test_the_receipt_says_who_has_dropped(light: World) -> None:
     assert [one.stop() for one in running] == [0, 0]
 
 
-def test_a_dispatcher_that_does_not_drop_is_named(light: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(caches_layer, "PATIENCE_SECONDS", 12.0)
+def test_a_dispatcher_that_does_not_drop_is_named(light: World) -> None:
     running = light.start_dispatcher()
     Bot(light.redis).ask("hello", 9912)
     os.kill(running.process.pid, signal.SIGSTOP)
     light.redis.sadd(keys.WORKERS, "elsewhere-1-of-an-earlier-version")
     light.redis.set(keys.lease("elsewhere-1-of-an-earlier-version"), "1")
-    done = hmem(light, "forget", f"--chat={CHAT}", "--yes", "--json")
+    done = impatient(light, "forget", f"--chat={CHAT}", "--yes", "--json", seconds=1.0)
     (record,) = json.loads(done.stdout)
     assert (done.returncode, record["complete"]) == (28, False)
     earlier, stopped = record["pending"]

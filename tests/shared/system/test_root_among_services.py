@@ -47,10 +47,15 @@ def roots_file(world: Installation) -> Path:
     ("name", "there"),
     [
         ("forgetting/lock", True),
-        ("forgetting/lock", False),
-        ("forgotten.jsonl.lock", True),
-        ("forgotten.jsonl", True),
-        ("medium.sqlite.lock", False),
+        *(
+            pytest.param(name, there, marks=pytest.mark.slow)
+            for name, there in (
+                ("forgetting/lock", False),
+                ("forgotten.jsonl.lock", True),
+                ("forgotten.jsonl", True),
+                ("medium.sqlite.lock", False),
+            )
+        ),
         ("medium.sqlite", True),
     ],
 )
