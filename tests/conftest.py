@@ -15,8 +15,8 @@ import pytest
 from redis import Redis
 
 from shared.config.settings import load_settings
-from tests.support import forked
 from tests.support.machine import answers, free_port, wait_for
+from tests.support.processes import forked
 from tests.support.world import REPOSITORY, World
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from dispatcher.memory.day.history import DayAndRelease
     from shared.config.settings import Settings
-    from shared.search.history import Asked
+    from shared.search.history import HistoryQuery
     from shared.turns.records import Turn
 
 When = Annotated[
@@ -53,11 +53,11 @@ def history(
     """The turns of one chat in the order of time, of last night's release and of today together; nothing that is forgotten."""
     from dispatcher.memory.dates.given import since as since_when
     from dispatcher.memory.dates.given import until as until_when
-    from shared.search.history import Asked
+    from shared.search.history import HistoryQuery
 
     settings, chat_id, now = start(), given_chat(chat), time.time()
     zone = settings.timezone
-    asked = Asked(chat_id, limit, since_when(since, now, zone), until_when(until, now, zone), contains)
+    asked = HistoryQuery(chat_id, limit, since_when(since, now, zone), until_when(until, now, zone), contains)
     told, run = _look(settings, asked)
     turns, notes = told.found.turns, [f"no memory of the day: {told.away}"] if told.away else []
     notes += [no_release(settings.hmem_memory_dir)] if run is None else []
@@ -78,7 +78,7 @@ def history(
         typer.echo(f"note: {note}", err=True)
 
 
-def _look(settings: Settings, asked: Asked) -> tuple[DayAndRelease, int | None]:
+def _look(settings: Settings, asked: HistoryQuery) -> tuple[DayAndRelease, int | None]:
     """What was said, and the release's run. InvalidInput for a chat of which nothing is known."""
     from dispatcher.memory.day.history import look_back
     from dispatcher.memory.day.opened import open_memory

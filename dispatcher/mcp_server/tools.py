@@ -90,7 +90,7 @@ class ChatMemory:
     def history(self, n: int, since: float | None, until: float | None, contains: str | None) -> str:
         """The newest `n` turns, said from `since` on and before `until` (POSIX seconds), that hold all words of `contains`, oldest first."""
         from dispatcher.memory.day.history import look_back
-        from shared.search.history import Asked
+        from shared.search.history import HistoryQuery
 
         with self._up_to_date():
             release, note = self._memory.release_or_reason("the current release is not read")
@@ -98,7 +98,7 @@ class ChatMemory:
                 release.open_texts()
                 note = f"the release is left out: {release.text_missing}" if release.text_missing else note
             readable = None if release and release.text_missing else release
-            told = look_back(self._day, readable, Asked(self._chat, n, since, until, contains))
+            told = look_back(self._day, readable, HistoryQuery(self._chat, n, since, until, contains))
         notes = [note or "", f"no memory of the day: {told.away}" if told.away else ""]
         if told.found.more:
             notes.append("there are older ones, too: ask with until")

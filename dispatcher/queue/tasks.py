@@ -159,7 +159,6 @@ class TaskQueue:
         """All that an answer needs to know, in one look. `fresh` is the id of a session if none exists ("": none is wanted), written at once,
         so that `/new` can end it while it runs; `stones`: the chat's tombstones; `replay`: the conversation is wanted beside it; `forged`: a
         result that does not count; `existing_turns`: turns that are known to be its own (SHA-1)."""
-        chat, task_id = task.chat_id, task.task_id
         asked = [fresh, ttl, MAX_ATTEMPTS, "1" if replay else "", forged, RESULT_BYTES, *existing_turns]
         (
             done,
@@ -176,23 +175,8 @@ class TaskQueue:
             *history,
         ) = await self._run(
             "begin",
-            [
-                keys.done(task_id),
-                keys.attempts(task_id),
-                keys.cancel(task_id),
-                keys.result(task_id),
-                keys.session(chat),
-                keys.history(chat),
-                keys.spent(chat),
-                keys.turn(task_id, "user"),
-                keys.turn(task_id, "asst"),
-                keys.FORGOTTEN,
-                keys.pending(chat),
-                keys.PATIENCE,
-                keys.bot_new(chat),
-                keys.size(chat),
-            ],
-            [*asked, task_id, keys.PATIENCE_TTL_SECONDS],
+            _begin_keys(task),
+            [*asked, task.task_id, keys.PATIENCE_TTL_SECONDS],
         )
         stays = bool(done or cancelled or existing or int(deaths) >= MAX_ATTEMPTS)
         session = "" if stays else before.decode("utf-8", "replace") or fresh
@@ -393,3 +377,24 @@ def _effects(finished: Finished, claim: Claim) -> dict[str, Any]:
 
 def _text(turn: Turn | None) -> str:
     return turn.to_json().decode("utf-8") if turn else ""
+
+
+def _begin_keys(task: Task) -> list[str]:
+    """What begin.lua reads, in its order."""
+    chat, task_id = task.chat_id, task.task_id
+    return [
+        keys.done(task_id),
+        keys.attempts(task_id),
+        keys.cancel(task_id),
+        keys.result(task_id),
+        keys.session(chat),
+        keys.history(chat),
+        keys.spent(chat),
+        keys.turn(task_id, "user"),
+        keys.turn(task_id, "asst"),
+        keys.FORGOTTEN,
+        keys.pending(chat),
+        keys.PATIENCE,
+        keys.bot_new(chat),
+        keys.size(chat),
+    ]

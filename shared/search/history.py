@@ -22,7 +22,7 @@ _PIECE = re.compile(r'"([^"]*)"|“([^”]*)”|([^\s"“]+)')
 
 
 @dataclass(frozen=True)
-class Asked:
+class HistoryQuery:
     """The newest `limit` turns of a chat, said from `since` on and before `until` (POSIX seconds).
 
     Each holds every word of `contains`, as the index has words: case and accents folded, English and Russian stemmed, a phrase in quotation marks.
@@ -36,7 +36,7 @@ class Asked:
 
 
 @dataclass(frozen=True)
-class History:
+class TurnHistory:
     """Turns in the order of time; `more`: older ones would fit, too."""
 
     turns: Sequence[Turn]
@@ -44,12 +44,12 @@ class History:
 
 
 def history(
-    asked: Asked,
+    asked: HistoryQuery,
     release: OpenRelease | None,
     day: Iterable[Turn] = (),
     of_day: Collection[str] = (),
     hidden: Collection[str] = (),
-) -> History:
+) -> TurnHistory:
     """`day`: turns of the day from that time, newest first; `of_day`: the ids of all turns of the chat's day, which are not read from the release.
 
     `hidden` (turn ids) are forgotten. InvalidInput if `contains` holds no word, ReleaseRefused if the release's texts cannot be read.
@@ -62,7 +62,7 @@ def history(
         todays = (turn for turn in day if turn.turn_id not in hidden)
         both = heapq.merge(words.holding(todays), words.holding(released), key=in_time, reverse=True)
         found = list(islice(both, asked.limit + 1))
-    return History(sorted(found[: asked.limit], key=in_time), len(found) > asked.limit)
+    return TurnHistory(sorted(found[: asked.limit], key=in_time), len(found) > asked.limit)
 
 
 def in_time(turn: Turn) -> tuple[float, str, bool]:

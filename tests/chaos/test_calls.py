@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.chaos.checks.calls import Failure, traced_night
+from tests.chaos.checks.damage.calls import Failure, traced_night
 from tests.chaos.harness.oracle import Shadow, judge
 from tests.support.world import World
 

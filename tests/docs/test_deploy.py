@@ -23,7 +23,7 @@ from packaging.utils import canonicalize_name
 from shared.config.settings import Settings, load_settings, setting_names
 from tests.servers.messages_api import MessagesApi
 from tests.support.machine import wait_for
-from tests.support.sandbox import allowed_calls, settings_of
+from tests.support.processes.sandbox import allowed_calls, settings_of
 from tests.support.world import BINARIES, REPOSITORY, World
 
 DEPLOY, SYSTEMD = REPOSITORY / "deploy", REPOSITORY / "systemd"
@@ -153,7 +153,7 @@ def test_the_kernel_refuses_what_the_unit_does_not_list(analyze: str, name: str)
 def confined(unit: str, command: list[str], variables: dict[str, str]) -> str:
     """What the command prints under the unit's kernel filters."""
     done = subprocess.run(
-        [sys.executable, "-m", "tests.support.sandbox", str(SYSTEMD / unit), *command],
+        [sys.executable, "-m", "tests.support.processes.sandbox", str(SYSTEMD / unit), *command],
         env=variables, cwd=REPOSITORY, capture_output=True, text=True, timeout=600, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
@@ -173,7 +173,7 @@ def test_day_and_night_work_under_their_filters(analyze: str, world: World) -> N
         day = [
             sys.executable,
             "-m",
-            "tests.support.sandbox",
+            "tests.support.processes.sandbox",
             str(SYSTEMD / "hmem-dispatcher.service"),
             str(BINARIES / "hmem"),
             "run",

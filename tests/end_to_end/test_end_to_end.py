@@ -11,8 +11,8 @@ import pytest
 
 from tests.servers.messages_api import MessagesApi
 from tests.servers.telegram_api import TelegramApi, mention
+from tests.support.day.telegram_bot import Bot, wait_until
 from tests.support.machine import wait_for
-from tests.support.telegram_bot import Bot, wait_until
 from tests.support.world import BINARIES, World
 
 #: Two people and a group.

@@ -15,13 +15,13 @@ from redis import Redis
 from redis.exceptions import AuthenticationError, NoPermissionError, ResponseError
 
 from tests.servers.telegram_api import TelegramApi
+from tests.support.day.forgetting_world import CANARIES, CHAT, planted
 from tests.support.day.hcli_bot import Bot
 from tests.support.day.health import look
-from tests.support.forgetting_world import CANARIES, CHAT, planted
+from tests.support.day.telegram_bot import Bot as TelegramBot
+from tests.support.day.telegram_bot import wait_until
 from tests.support.machine import free_port, wait_for
 from tests.support.redis_users import DEPLOY, USERS, Guarded, guarded_redis, health, refusals
-from tests.support.telegram_bot import Bot as TelegramBot
-from tests.support.telegram_bot import wait_until
 from tests.support.world import SECRET, World
 
 

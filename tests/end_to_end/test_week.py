@@ -17,8 +17,8 @@ from typing import Any
 import pytest
 
 from tests.servers.messages_api import MessagesApi, tag_code
+from tests.support.day.talking import CHAT, CLAUDE, Request, Talk
 from tests.support.machine import wait_for
-from tests.support.talking import CHAT, CLAUDE, Request, Talk
 from tests.support.world import BINARIES, REPOSITORY, SECRET, Dispatcher, World
 
 LIBRARY = Path("/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1")

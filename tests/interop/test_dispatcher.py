@@ -10,8 +10,8 @@ import pytest
 
 from tests.interop.peers import answer_to
 from tests.interop.stage import CHATS, PATIENCE_SECONDS, Stage, side_by_side, stage
+from tests.support.day.telegram_bot import Bot
 from tests.support.machine import wait_for
-from tests.support.telegram_bot import Bot
 from tests.support.world import World
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]

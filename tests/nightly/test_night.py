@@ -470,7 +470,7 @@ def test_a_release_that_kills_its_reader_is_not_switched_to(light: World, monkey
     from shared.delivery import receiver
 
     light.say("t1", "one")
-    monkeypatch.setattr(receiver, "TRYOUT_MODULE", "tests.support.dies")
+    monkeypatch.setattr(receiver, "TRYOUT_MODULE", "tests.support.processes.dies")
     with pytest.raises(ReleaseRefused, match="died by signal 11"):
         light.night()
     assert not (light.memory_dir / "current").exists()
@@ -555,7 +555,7 @@ def test_a_release_that_fails_its_trial_is_never_named(light: World, monkeypatch
     from shared.delivery import receiver
 
     light.say("t1", "one")
-    monkeypatch.setattr(receiver, "TRYOUT_MODULE", "tests.support.dies")
+    monkeypatch.setattr(receiver, "TRYOUT_MODULE", "tests.support.processes.dies")
     with pytest.raises(ReleaseRefused):
         light.night()
     assert list((light.memory_dir / "releases").iterdir()) == []

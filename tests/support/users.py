@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.support.as_user import command
 from tests.support.machine import wait_for
+from tests.support.processes.as_user import command
 from tests.support.world import BINARIES, REPOSITORY, World
 
 DAY, NIGHT = 31_001, 31_002

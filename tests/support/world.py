@@ -18,8 +18,8 @@ from redis import Redis, RedisError
 
 from shared.config.settings import Settings, load_settings
 from shared.turns.records import Tombstone, Turn, dumps
-from tests.support import forked
 from tests.support.machine import wait_for
+from tests.support.processes import forked
 
 REPOSITORY = Path(__file__).parent.parent.parent
 BINARIES = Path(sys.executable).parent
@@ -71,7 +71,7 @@ class World:
         return load_settings(**{**values, **more})
 
     def command(self, *arguments: str, check: bool = True, **more: str) -> subprocess.CompletedProcess[str]:
-        """Run hmem or hmem-night to its end, without input; in a forked process (tests/support/forked.py)."""
+        """Run hmem or hmem-night to its end, without input; in a forked process (tests/support/processes/forked.py)."""
         environment = self.variables(**more)
         if any(name in environment for name in forked.OWN_PROCESS):
             done = subprocess.run(

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from dispatcher.memory.day.memory import DayMemory
 from dispatcher.memory.tombstones import hidden_by
 from shared.errors import StoreUnavailable
-from shared.search.history import Asked, History, history
+from shared.search.history import HistoryQuery, TurnHistory, history
 from shared.search.recall import OpenRelease
 
 
@@ -16,13 +16,13 @@ from shared.search.recall import OpenRelease
 class DayAndRelease:
     """What was said, and whether the day and anybody at all knows the chat; `away`: why the day could not be asked."""
 
-    found: History
+    found: TurnHistory
     today: bool
     known: bool
     away: StoreUnavailable | None
 
 
-def look_back(day: DayMemory, release: OpenRelease | None, asked: Asked) -> DayAndRelease:
+def look_back(day: DayMemory, release: OpenRelease | None, asked: HistoryQuery) -> DayAndRelease:
     """A chat's turns of release and day together, in the order of time; a turn of both in the words of the day, and nothing that is forgotten.
 
     StorageError if what is forgotten cannot be told; what else `history` raises.

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from dispatcher.memory.store.actions import Actions
     from dispatcher.memory.store.memories import Memories, Memory
     from dispatcher.memory.tombstones import Forgotten
-    from dispatcher.memory.typed.memories import Match, Remembering
+    from dispatcher.memory.typed.memories import MemoryMatch, Remembering
 
     #: What is written for one tag, and what came of it; GroundMoved if that cannot be any more.
     Effect = Callable[[Connection], "Outcome"]
@@ -327,7 +327,7 @@ def _quoted(memory: Memory) -> str:
     return shorten(one_line(memory.text), QUOTED)
 
 
-def _unclear(what: str, asked: str, match: Match) -> str:
+def _unclear(what: str, asked: str, match: MemoryMatch) -> str:
     if not match.memories:
         return f'I found no {what} like "{shorten(one_line(asked), QUOTED)}", so nothing was changed.'
     named = "; ".join(f"{memory.number}. {_quoted(memory)}" for memory in match.memories)

@@ -56,7 +56,7 @@ MOST_READ, CHATS_KEPT, MEMORIES_KEPT = 10_000, 256, 20_000
 
 
 @dataclass(frozen=True)
-class Match:
+class MemoryMatch:
     """Memories that a search text may mean, best first; `clear` if the first is meant. `stored` is the store's revision that was looked at."""
 
     memories: Sequence[Memory]
@@ -282,7 +282,7 @@ class Remembering:
                 found.append((memory, scored))
         return sorted(found, key=lambda pair: -pair[1].score)[:limit]
 
-    def match(self, chat_id: str, text: str, kinds: Collection[str] | None = None) -> Match:
+    def match(self, chat_id: str, text: str, kinds: Collection[str] | None = None) -> MemoryMatch:
         """Which memories a search text means."""
         vector = self._embedder.query(text)  # which may take long; what is held is looked at then
         held = self.held(chat_id)
@@ -296,7 +296,7 @@ class Remembering:
         valid = [memory for memory in near if memory.memory_id not in held.superseded]
         if valid and valid[0] is near[0]:  # rather what is told than what it superseded
             near = valid
-        return Match(near, len(near) == 1, held.stored)
+        return MemoryMatch(near, len(near) == 1, held.stored)
 
     def remaining(self, memory: Memory, text: str, source_turn: str | None) -> Memory:
         """What is left of a memory of which a detail was forgotten, as one that is not stored yet."""

@@ -1,4 +1,4 @@
-"""A night in a forked process (tests/support/forked.py): it may be killed at any moment, and harms nobody else."""
+"""A night in a forked process (tests/support/processes/forked.py): it may be killed at any moment, and harms nobody else."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import subprocess
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.support.forked import ForkedProcess
+from tests.support.processes.forked import ForkedProcess
 from tests.support.world import World
 
 NIGHT = ("hmem-night", "run")

@@ -170,9 +170,9 @@ def chaos(name: str, description: str) -> Callable[[Callable[[Bench], Outcome]],
 
 def load_all() -> dict[str, Check]:
     """All checks, by name: every module of tests/chaos/checks is imported, in order of their names."""
-    for module in sorted(
-        path.stem for path in (Path(__file__).parent.parent / "checks").glob("*.py") if not path.stem.startswith("_")
-    ):
+    checks = Path(__file__).parent.parent / "checks"
+    paths = (path.relative_to(checks) for path in checks.rglob("*.py") if not path.stem.startswith("_"))
+    for module in sorted(".".join(path.with_suffix("").parts) for path in paths):
         importlib.import_module(f"tests.chaos.checks.{module}")
     return CHECKS
 

@@ -24,9 +24,9 @@ from dispatcher.prompt.assemble import PromptRequest, assemble
 from dispatcher.prompt.context import Context
 from shared.config.settings import Settings
 from tests.servers.ollama_api import OllamaApi
+from tests.support.day.talking import CHAT, Talk, quick_talk
 from tests.support.machine import free_port, wait_for
 from tests.support.stores import PostgreSQL, postgresql_server
-from tests.support.talking import CHAT, Talk, quick_talk
 from tests.support.world import Dispatcher, World
 
 FACTS, SO_FAR, RECALLED = (

@@ -15,9 +15,9 @@ from dispatcher.memory.typed.tags import Tag, TagKind
 from dispatcher.queue.refused import USED_ID, dead_letter
 from shared.turns.records import Task
 from shared.wire import keys
+from tests.support.day.telegram_bot import Stage, staged
 from tests.support.machine import wait_for
 from tests.support.redis_users import guarded_redis
-from tests.support.telegram_bot import Stage, staged
 from tests.support.world import World
 
 

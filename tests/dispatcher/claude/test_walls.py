@@ -19,7 +19,7 @@ from dispatcher.claude.walls import _PROBE, Walls
 from dispatcher.health.checks import walls as checks_apart
 from dispatcher.health.findings import Setup
 from shared.config.settings import Settings, load_settings
-from tests.support.as_user import command
+from tests.support.processes.as_user import command
 from tests.support.world import REPOSITORY, STAND_IN
 
 pytestmark = pytest.mark.skipif(confine.version() < 2, reason="this kernel has no Landlock")

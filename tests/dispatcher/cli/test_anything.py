@@ -37,8 +37,8 @@ from shared.search.recall import OpenRelease
 from shared.search.types import Query
 from shared.system.files import sha256_bytes
 from shared.turns.records import RecordRefused, Result, Task, Tombstone, Turn, dumps
-from tests.support.anything import EXAMPLES, damaged, drawn, tasks, through
-from tests.support.forgetting_world import hmem
+from tests.support.day.anything import EXAMPLES, damaged, drawn, tasks, through
+from tests.support.day.forgetting_world import hmem
 from tests.support.machine import wait_for
 from tests.support.world import SECRET, World
 

@@ -16,7 +16,7 @@ from shared.errors import InvalidInput
 from shared.search.types import Query
 from shared.turns.records import Tombstone, Turn
 from tests.support.machine import free_port
-from tests.support.memory_server import searched
+from tests.support.processes.memory_server import searched
 from tests.support.world import World
 
 BOILER, HUMMING, NOW = "the boiler broke down on Monday", "the boiler has been humming since breakfast", time.time()

@@ -18,9 +18,9 @@ from dispatcher.memory.store.summaries import SessionSummary
 from dispatcher.memory.tombstones import Forgotten
 from shared.errors import InvalidInput
 from shared.turns.records import Tombstone, Turn
+from tests.support.day.talking import CLAUDE, Talk
 from tests.support.machine import free_port
 from tests.support.samples import ODD_CHATS
-from tests.support.talking import CLAUDE, Talk
 from tests.support.world import REPOSITORY, World
 
 FILES = [

@@ -12,7 +12,7 @@ from typing import Any, cast
 import pytest
 
 from shared.release import retention
-from tests.support.forgetting_world import CHAT, OTHER, files_of, keys_of, planted
+from tests.support.day.forgetting_world import CHAT, OTHER, files_of, keys_of, planted
 from tests.support.machine import wait_for
 from tests.support.night.archives import archive, places, texts
 from tests.support.world import BINARIES, World

@@ -14,8 +14,8 @@ from dispatcher.memory.conversation import conversation_of
 from dispatcher.memory.day.memory import DayMemory
 from dispatcher.memory.tombstones import FORGOTTEN, Forgotten, erases
 from shared.turns.records import Task, Tombstone, dumps
-from tests.support.forgetting_world import CANARIES, CHAT, OTHERS, hmem, result_of
-from tests.support.talking import CLAUDE, Talk
+from tests.support.day.forgetting_world import CANARIES, CHAT, OTHERS, hmem, result_of
+from tests.support.day.talking import CLAUDE, Talk
 from tests.support.world import World
 
 ENTRY = {"user": "user", "asst": "assistant"}

@@ -17,8 +17,8 @@ from dispatcher.memory.typed.tags import Tag, TagKind
 from shared.turns.records import Task, Tombstone, Turn, dumps
 from shared.wire import keys
 from tests.servers.messages_api import MessagesApi
+from tests.support.day.forgetting_world import CANARIES, CHAT, OTHERS, hmem, impatient, result_of
 from tests.support.day.hcli_bot import Bot, slow
-from tests.support.forgetting_world import CANARIES, CHAT, OTHERS, hmem, impatient, result_of
 from tests.support.machine import wait_for
 from tests.support.world import BINARIES, World
 

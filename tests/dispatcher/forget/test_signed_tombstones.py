@@ -24,7 +24,7 @@ from shared.system.byte_scan import Needles
 from shared.system.files import make_dir, write_atomic
 from shared.system.owner_key import TRUSTED, OwnerKey, Signing, is_signed, open_signing
 from shared.turns.records import RecordRefused, Tombstone
-from tests.support.forgetting_world import hmem
+from tests.support.day.forgetting_world import hmem
 from tests.support.world import BINARIES, World
 
 LATER = 1_900_000_000.0

@@ -14,7 +14,7 @@ from dispatcher.forget.select import released_chunks
 from dispatcher.memory.store.memories import MemoryType, new_memory
 from dispatcher.memory.store.turns import StoredTurn
 from shared.turns.records import Tombstone, Turn, dumps
-from tests.support.forgetting_world import CANARIES, CHAT, OTHER, OTHERS, hmem, keys_of, planted
+from tests.support.day.forgetting_world import CANARIES, CHAT, OTHER, OTHERS, hmem, keys_of, planted
 from tests.support.world import World
 
 

@@ -15,7 +15,7 @@ from dispatcher.forget.select import released_chunks
 from dispatcher.forget.steps import open_context
 from dispatcher.memory.tombstones import FORGOTTEN
 from shared.system.byte_scan import Needles
-from tests.support.forgetting_world import CANARIES, CHAT, OTHER, OTHERS, hmem, keys_of, planted, result_of
+from tests.support.day.forgetting_world import CANARIES, CHAT, OTHER, OTHERS, hmem, keys_of, planted, result_of
 from tests.support.world import World
 
 

@@ -1,4 +1,4 @@
-"""Everything of tests/support/broken_faults.py, really broken: doctor, status and chat name the fault and what to do; and what is sound is green."""
+"""Everything of tests/support/broken/faults.py, really broken: doctor, status and chat name the fault and what to do; and what is sound is green."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.broken_faults import FAULTS, Answer, Fault, Unmakeable
-from tests.support.broken_installation import ANSWER, Installation, Said, after_nights, empty_installation, installation
-from tests.support.broken_on_purpose import PLACE, Outcome, asked, outcome, row
+from tests.support.broken.faults import FAULTS, Answer, Fault, Unmakeable
+from tests.support.broken.installation import ANSWER, Installation, Said, after_nights, empty_installation, installation
+from tests.support.broken.on_purpose import PLACE, Outcome, asked, outcome, row
 from tests.support.machine import wait_for
 
 WORDS = re.IGNORECASE | re.DOTALL

@@ -32,8 +32,8 @@ from shared.errors import IndexServerAway, exit_codes
 from shared.release.retention import write_pin
 from tests.servers.ollama_api import DIGEST, OllamaApi
 from tests.support.day.health import ask, expect, looks, redis_server, url_of
-from tests.support.index_world import settings_for
 from tests.support.machine import free_port, wait_for
+from tests.support.night.index_world import settings_for
 from tests.support.world import BINARIES, REPOSITORY, STAND_IN, World, sign_of_life
 
 NOBODY = 65534

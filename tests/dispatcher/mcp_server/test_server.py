@@ -31,7 +31,7 @@ from shared.errors import InvalidInput
 from shared.turns.records import Task, Tombstone, Turn, dumps
 from shared.wire import keys
 from tests.support.machine import free_port, wait_for
-from tests.support.memory_server import Served, command_of, searched, served
+from tests.support.processes.memory_server import Served, command_of, searched, served
 from tests.support.world import World
 
 MAY = 1_778_241_900.0  # 2026-05-08 12:05 UTC

@@ -24,8 +24,8 @@ from dispatcher.releases.served import ServedRelease
 from shared.text import caches
 from shared.turns.records import Task, Turn
 from shared.wire import keys
+from tests.support.day.forgetting_world import CHAT, hmem, impatient
 from tests.support.day.hcli_bot import Bot
-from tests.support.forgetting_world import CHAT, hmem, impatient
 from tests.support.machine import wait_for
 from tests.support.world import REPOSITORY, World
 

@@ -12,7 +12,7 @@ from shared.turns.chunk import Chunk
 from shared.turns.chunking import PASSAGE_CHARACTERS, QUOTE_CHARACTERS, chunks_of, indexed_text
 from shared.turns.conversation import conversation
 from shared.turns.records import Turn
-from tests.support.talking import quick_talk
+from tests.support.day.talking import quick_talk
 from tests.support.world import World
 
 UTC = ZoneInfo("UTC")

@@ -12,8 +12,8 @@ import pytest
 
 from tests.servers.messages_api import MessagesApi
 from tests.servers.telegram_api import BOT, forwarded_from, mention
+from tests.support.day.telegram_bot import GROUP, Stage, staged
 from tests.support.machine import wait_for
-from tests.support.telegram_bot import GROUP, Stage, staged
 from tests.support.world import BINARIES
 
 CLAUDE = BINARIES / "claude"

@@ -13,9 +13,9 @@ import pytest
 from dispatcher.queue.rights import Rights
 from shared.turns.records import loads_object
 from tests.servers.telegram_api import mention
+from tests.support.day.talking import CLAUDE
+from tests.support.day.telegram_bot import GROUP, Stage, says, staged, wait_until
 from tests.support.machine import wait_for
-from tests.support.talking import CLAUDE
-from tests.support.telegram_bot import GROUP, Stage, says, staged, wait_until
 from tests.support.world import World
 
 OWNER = {"id": 7, "is_bot": False, "first_name": "Ada"}

@@ -144,7 +144,7 @@ def test_a_rollback_that_would_do_harm_changes_nothing(light: World, monkeypatch
     newer = light.memory_dir / "releases" / "1" / "manifest.json"
     newer.write_text(json.dumps(json.loads(newer.read_bytes()) | {"format_version": 99}))
     for run, words in ((1, "has format 99"), (None, "died by signal 11")):
-        monkeypatch.setattr(receiver, "TRYOUT_MODULE", "tests.support.dies")
+        monkeypatch.setattr(receiver, "TRYOUT_MODULE", "tests.support.processes.dies")
         with pytest.raises(ReleaseRefused, match=words):
             manage.roll_back(light.settings(), run, silent)
     monkeypatch.undo()
@@ -342,7 +342,7 @@ def test_vectors_that_failed_their_trial_are_left_alone_until_a_restart(
     nights(world, 1)
     left_behind(world)
     memory = ServedRelease(world.settings())
-    monkeypatch.setattr(receiver, "TRYOUT_MODULE", "tests.support.dies")
+    monkeypatch.setattr(receiver, "TRYOUT_MODULE", "tests.support.processes.dies")
     memory.refresh()
     assert "died over release 1" in (vectors_missing(memory) or "")
     monkeypatch.undo()
@@ -370,7 +370,7 @@ def test_another_dispatcher_that_opens_the_same_release_is_not_a_dead_one(
 ) -> None:
     nights(world, 1)
     place = left_behind(world)
-    monkeypatch.setattr(receiver, "TRYOUT_MODULE", "tests.support.dies")
+    monkeypatch.setattr(receiver, "TRYOUT_MODULE", "tests.support.processes.dies")
     memory = ServedRelease(world.settings())
     with locked_dir(place / "dead"):  # it lives
         memory.refresh()

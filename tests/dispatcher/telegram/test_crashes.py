@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.day.telegram_bot import Bot, Stage, staged, wait_until
 from tests.support.machine import wait_for
-from tests.support.telegram_bot import Bot, Stage, staged, wait_until
 
 
 @pytest.fixture

@@ -10,8 +10,8 @@ import pytest
 
 from shared.turns.records import RESULT_BYTES, Result
 from tests.servers.telegram_api import TOKEN, mention
+from tests.support.day.telegram_bot import GROUP, Stage, keys_of, staged, wait_until
 from tests.support.machine import wait_for
-from tests.support.telegram_bot import GROUP, Stage, keys_of, staged, wait_until
 from tests.support.world import SECRET
 
 

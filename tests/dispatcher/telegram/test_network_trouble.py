@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.support.day.telegram_bot import GROUP, Stage, staged, wait_until
 from tests.support.machine import wait_for
-from tests.support.telegram_bot import GROUP, Stage, staged, wait_until
 
 
 @pytest.fixture(scope="module")

@@ -15,8 +15,8 @@ import pytest
 from redis import Redis, RedisError
 
 from tests.servers.telegram_api import TOKEN, TelegramApi
+from tests.support.day.telegram_bot import ALLOWED, Bot, Stage, staged, wait_until
 from tests.support.machine import free_port, wait_for
-from tests.support.telegram_bot import ALLOWED, Bot, Stage, staged, wait_until
 from tests.support.world import World
 
 

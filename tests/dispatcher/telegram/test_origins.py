@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from tests.servers.telegram_api import BOT, command, forwarded_from, mention
+from tests.support.day.telegram_bot import GROUP, Stage, staged, wait_until
 from tests.support.machine import wait_for
-from tests.support.telegram_bot import GROUP, Stage, staged, wait_until
 
 BOB = {"id": 9, "is_bot": False, "first_name": "Bob"}
 PHOTO = [{"file_id": "f", "file_unique_id": "u", "width": 1, "height": 1}]

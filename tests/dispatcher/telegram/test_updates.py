@@ -11,8 +11,8 @@ import pytest
 
 from shared.turns.records import Result, Task
 from tests.servers.telegram_api import BOT, mention
+from tests.support.day.telegram_bot import GROUP, Stage, says, staged, wait_until
 from tests.support.machine import wait_for
-from tests.support.telegram_bot import GROUP, Stage, says, staged, wait_until
 from tests.support.world import SECRET
 
 PERSON = {"id": 8, "is_bot": False, "first_name": "Bea"}

@@ -30,7 +30,7 @@ from nightly.night.folder import imports_dir
 from shared.system.files import sha256_file
 from shared.system.processes import last_words
 from shared.turns.records import Tombstone, Turn, dumps
-from tests.support.forgetting_world import hmem
+from tests.support.day.forgetting_world import hmem
 from tests.support.night.archives import LATER, SECRET, archive, places, stone, talk
 from tests.support.world import World
 

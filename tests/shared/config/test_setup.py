@@ -13,7 +13,7 @@ import pytest
 
 from shared.config.packages import EMBEDDER_PARTS, INDEX_PARTS, PACKAGES, how_to_add, part_of
 from shared.config.settings import INDEXES, load_settings
-from tests.support.hidden_packages import hide
+from tests.support.processes.hidden_packages import hide
 from tests.support.world import REPOSITORY, World
 
 EXTRAS = tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]

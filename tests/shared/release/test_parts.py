@@ -33,8 +33,8 @@ from shared.turns.chunking import chunks_of
 from shared.turns.records import Turn
 from shared.vectors import searching
 from shared.vectors.sqlite.files import VectorFile, read_content
-from tests.support.index_world import DIMENSIONS, IDENTITY, MadeUp, settings_for
 from tests.support.night.builds import Nights, said, talk
+from tests.support.night.index_world import DIMENSIONS, IDENTITY, MadeUp, settings_for
 
 DAY = 86_400.0
 NOON = 1_700_000_000.0

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from shared.search.chat_items import Tokeniser
-from shared.search.history import Asked, History, history, in_time
+from shared.search.history import HistoryQuery, TurnHistory, history, in_time
 from shared.search.lexical import LexicalIndex, build
 from shared.search.recall import OpenRelease
 from shared.turns.chunking import chunks_of, indexed_text
@@ -39,8 +39,8 @@ class Release:
 
 
 def ask(
-    asked: Asked, released: Sequence[Turn], day: Sequence[Turn], folder: Path, hidden: Sequence[str] = ()
-) -> History:
+    asked: HistoryQuery, released: Sequence[Turn], day: Sequence[Turn], folder: Path, hidden: Sequence[str] = ()
+) -> TurnHistory:
     """`history` over a release and a day that hold these turns."""
     release = Release(folder, released)
     since, until = asked.since, asked.until
@@ -89,7 +89,11 @@ def test_it_is_what_a_walk_through_everything_finds(
     text = None if wanted is None else f'"{" ".join(wanted)}"' if phrase else " ".join(wanted)
     gone = [f"t{number:03}:user" for number in hidden]
     found = ask(
-        Asked("1", limit, since, until, text), turns[: split + both], turns[split:], tmp_path_factory.mktemp("r"), gone
+        HistoryQuery("1", limit, since, until, text),
+        turns[: split + both],
+        turns[split:],
+        tmp_path_factory.mktemp("r"),
+        gone,
     )
     fitting = [
         one
@@ -132,7 +136,7 @@ def test_a_long_turn_is_one_and_its_words_may_stand_in_different_passages(tmp_pa
     long = "\n\n".join(f"Paragraph {number} of it. " + "word " * 120 for number in range(9))
     turns = [turn(1, f"violin {long} harp", 1), turn(2, f"violin {long}", 2), turn(3, "harp", 3)]
     assert len(chunks_of(turns[0])) > 3
-    (found,) = ask(Asked("1", 9, contains="violin harp"), turns, [], tmp_path).turns
+    (found,) = ask(HistoryQuery("1", 9, contains="violin harp"), turns, [], tmp_path).turns
     assert (found.turn_id, found.content.split()) == ("t001:user", turns[0].content.split())
 
 
@@ -142,10 +146,10 @@ def test_what_another_chat_said_is_not_there(tmp_path: Path) -> None:
     release = Release(tmp_path, turns)
     for number, chat in enumerate(chats):
         for contains in (None, f"secret{number}"):
-            found = history(Asked(chat, 9, contains=contains), release)  # type: ignore[arg-type]
+            found = history(HistoryQuery(chat, 9, contains=contains), release)  # type: ignore[arg-type]
             assert [one.content for one in found.turns] == [f"secret{number}"]
-        assert not history(Asked(chat, 9, contains=f"secret{(number + 1) % 7}"), release).turns  # type: ignore[arg-type]
-    assert not history(Asked("2", 9), release).turns  # type: ignore[arg-type]
+        assert not history(HistoryQuery(chat, 9, contains=f"secret{(number + 1) % 7}"), release).turns  # type: ignore[arg-type]
+    assert not history(HistoryQuery("2", 9), release).turns  # type: ignore[arg-type]
     release.close()
 
 
@@ -156,7 +160,9 @@ def test_words_are_words_whatever_they_look_like(tmp_path: Path, words: str) -> 
     from shared.errors import InvalidInput
 
     try:
-        found = ask(Asked("1", 9, contains=words), [turn(1, "the boiler", 1)], [turn(2, "a boiler", 2)], tmp_path)
+        found = ask(
+            HistoryQuery("1", 9, contains=words), [turn(1, "the boiler", 1)], [turn(2, "a boiler", 2)], tmp_path
+        )
     except InvalidInput:
         return
     assert not found.turns

@@ -19,7 +19,7 @@ from dispatcher.prompt.assemble import PromptRequest, day_request
 from shared.ranking.scoring import PART, PART_BESIDE, Question, by_words, words_share
 from shared.search.types import Hit, Query, shown_score
 from shared.turns.records import Task, Turn
-from tests.support.memory_server import searched
+from tests.support.processes.memory_server import searched
 from tests.support.samples import features, posting
 from tests.support.world import World
 

@@ -15,7 +15,7 @@ import pytest
 
 from shared.system.owner_key import TRUSTED, _tell_the_night
 from shared.system.privileges import as_owner_of
-from tests.support.as_user import command
+from tests.support.processes.as_user import command
 from tests.support.users import DAY, NIGHT, Installation
 from tests.support.world import BINARIES, REPOSITORY
 

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from tests.support.as_user import command
 from tests.support.machine import wait_for
+from tests.support.processes.as_user import command
 from tests.support.users import DAY, NIGHT, SPY, Installation
 from tests.support.world import BINARIES, REPOSITORY
 

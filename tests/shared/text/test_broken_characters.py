@@ -16,7 +16,7 @@ from shared.ranking import extractive_summary
 from shared.turns.chunk import Chunk
 from shared.turns.chunking import chunks_of
 from shared.turns.records import Task, Turn, well_formed
-from tests.support.forgetting_world import files_of, hmem
+from tests.support.day.forgetting_world import files_of, hmem
 from tests.support.world import World
 
 HALF = "my boiler secret \ud83d is in the cellar"

@@ -18,7 +18,7 @@ from shared.turns.chunking import chunks_of
 from shared.turns.records import Task, Turn, user_id_of
 from shared.turns.speakers import label, namesakes
 from tests.support.machine import wait_for
-from tests.support.memory_server import searched
+from tests.support.processes.memory_server import searched
 from tests.support.world import World
 
 GROUP = "-100"

@@ -26,7 +26,7 @@ from shared.vectors.base import NullBackend
 from shared.vectors.on_server import served_names
 from shared.vectors.registry import SERVED, backend_of, builder_of, served_builder_of
 from shared.vectors.searching import KEPT, AskingBackend
-from tests.support.index_world import (
+from tests.support.night.index_world import (
     DIMENSIONS,
     IDENTITY,
     MadeUp,

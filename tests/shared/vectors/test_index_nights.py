@@ -13,7 +13,7 @@ from shared.errors import IndexServerAway, SettingsError
 from shared.release.manifest import PLACES
 from shared.vectors.on_server import read_served, served_names
 from shared.vectors.registry import SERVED, served_builder_of
-from tests.support.index_world import make_release, notes, settings_for
+from tests.support.night.index_world import make_release, notes, settings_for
 from tests.support.world import World
 
 

@@ -22,7 +22,7 @@ from shared.vectors.lancedb import tables as lance_index
 from shared.vectors.lancedb.index import LanceBuilder
 from shared.vectors.lancedb.tables import CHATS, LanceIndex, connect, data_files, table_dir
 from shared.vectors.sqlite.chats import ROW_BYTES
-from tests.support.index_world import (
+from tests.support.night.index_world import (
     DIMENSIONS,
     MadeUp,
     corpus_of,

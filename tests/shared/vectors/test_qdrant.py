@@ -27,8 +27,8 @@ from shared.vectors.qdrant import index as qdrant
 from shared.vectors.qdrant import server as qdrant_server
 from shared.vectors.qdrant.index import QdrantBackend, QdrantBuilder, channel_of, ensure, payload_of, point_id
 from tests.servers.qdrant_api import QdrantApi, qdrant_settings
-from tests.support.index_world import DIMENSIONS, MadeUp, corpus_of, ids, make_release, notes, opened, vector_of
 from tests.support.machine import slowness
+from tests.support.night.index_world import DIMENSIONS, MadeUp, corpus_of, ids, make_release, notes, opened, vector_of
 
 KEY = "s3cret-key"
 SAID = {"1": notes("1", 120), "-100": notes("-100", 60), "anna": notes("anna", 3)}

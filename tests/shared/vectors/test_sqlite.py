@@ -19,7 +19,7 @@ from shared.vectors.base import Corpus
 from shared.vectors.sqlite.chats import ROW_BYTES, ChatVectors
 from shared.vectors.sqlite.files import BLOCK_ROWS, VectorFile
 from shared.vectors.sqlite.index import SqliteBuilder
-from tests.support.index_world import (
+from tests.support.night.index_world import (
     DIMENSIONS,
     MadeUp,
     corpus_of,

@@ -14,8 +14,8 @@ from dispatcher.memory.store.database import Database
 from dispatcher.memory.store.memories import Memories
 from dispatcher.memory.typed import tags
 from tests.servers.messages_api import MessagesApi, tag_code
+from tests.support.day.talking import CHAT, Request, Talk, quick_talk
 from tests.support.machine import wait_for
-from tests.support.talking import CHAT, Request, Talk, quick_talk
 from tests.support.world import BINARIES, Dispatcher, World
 
 CODE = re.compile(r"^Tag code of this request: ([0-9a-f]{8})$", re.MULTILINE)

@@ -1,4 +1,4 @@
-"""Run a command as another user, with no right of root's left:   python -m tests.support.as_user UID GID[,GROUP…] COMMAND …
+"""Run a command as another user, with no right of root's left:   python -m tests.support.processes.as_user UID GID[,GROUP…] COMMAND …
 
 In a mount namespace of its own, so that a Python that lies behind a closed directory (/root) can be reached there. UID 0 only makes the namespace.
 """
@@ -14,7 +14,7 @@ _NEW_MOUNTS, _RECURSIVE_PRIVATE, _BIND = 0x20000, 0x4000 | 1 << 18, 0x1000
 
 
 def command(uid: int, groups: tuple[int, ...], *words: str) -> list[str]:
-    return [sys.executable, "-m", "tests.support.as_user", str(uid), ",".join(map(str, groups)), *words]
+    return [sys.executable, "-m", "tests.support.processes.as_user", str(uid), ",".join(map(str, groups)), *words]
 
 
 def _mount(source: str, target: Path, kind: str | None, flags: int, options: str | None = None) -> None:

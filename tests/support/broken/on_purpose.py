@@ -1,6 +1,6 @@
 """A sound installation, broken in one way after the other, and what `hmem doctor`, `hmem status` and the chat say then.
 
-`python -m tests.support.broken_on_purpose [WORD …]` prints that as a Markdown table, for all of it or for the faults whose name
+`python -m tests.support.broken.on_purpose [WORD …]` prints that as a Markdown table, for all of it or for the faults whose name
 holds one of the words. tests/dispatcher/health/test_broken_on_purpose.py holds it against what each fault expects.
 """
 
@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.support.broken_faults import FAULTS, Fault, Unmakeable
-from tests.support.broken_installation import PATIENCE, Installation, Said, after_nights, installation
+from tests.support.broken.faults import FAULTS, Fault, Unmakeable
+from tests.support.broken.installation import PATIENCE, Installation, Said, after_nights, installation
 
 #: Not in the system's temporary directory: our directories in there are a finding of their own.
 PLACE = "/var/tmp"

@@ -173,7 +173,7 @@ class Reader:
 
     def _start(self) -> subprocess.Popen[str]:
         return subprocess.Popen(
-            [sys.executable, "-m", "tests.chaos.checks.corruption"],
+            [sys.executable, "-m", "tests.chaos.checks.damage.corruption"],
             env=self._environment | {"PYTHONPATH": str(REPOSITORY)}, cwd=REPOSITORY,
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
         )  # fmt: skip

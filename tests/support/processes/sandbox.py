@@ -1,6 +1,6 @@
 """Run a command under the kernel filters of one of our units, as systemd would set them: system calls, address families, W+X memory.
 
-    python -m tests.support.sandbox systemd/hmem-night.service COMMAND …
+    python -m tests.support.processes.sandbox systemd/hmem-night.service COMMAND …
 
 systemd itself is not needed: its lists come from `systemd-analyze syscall-filter`, the filter is loaded with libseccomp. What is not
 allowed fails with EPERM, as SystemCallErrorNumber= says. Not repeated here: mounts, users and capabilities.

@@ -19,8 +19,8 @@ from pathlib import Path
 from redis import Redis, RedisError
 
 from tests.servers.messages_api import MessagesApi
-from tests.support import forked
 from tests.support.machine import free_port, wait_for
+from tests.support.processes import forked
 from tests.support.world import BINARIES, REPOSITORY, World
 
 #: Permissions do not count for root, unless it gives up the right to override them.

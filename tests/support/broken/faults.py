@@ -1,4 +1,4 @@
-"""The faults of tests/support/broken_on_purpose.py: how each is made on a sound installation, and what has to be said of it.
+"""The faults of tests/support/broken/on_purpose.py: how each is made on a sound installation, and what has to be said of it.
 
 The last column is the chat's. Where memory alone is broken, the chat gets its answer: no memory is not no service.
 """
@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from tests.servers.ollama_api import OllamaApi
-from tests.support.broken_installation import ANSWER, Installation
+from tests.support.broken.installation import ANSWER, Installation
 from tests.support.machine import free_port, wait_for
 from tests.support.world import BINARIES
 

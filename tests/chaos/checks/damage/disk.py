@@ -45,7 +45,7 @@ def run(given: Bench) -> Outcome:
         *mount,
         sys.executable,
         "-m",
-        "tests.chaos.checks.disk",
+        "tests.chaos.checks.damage.disk",
         str(given.root),
         str(given.rounds),
         str(given.seed),

@@ -17,8 +17,8 @@ from typing import Any, cast
 from redis import Redis
 
 from tests.servers.telegram_api import TOKEN, TelegramApi
-from tests.support.forked import ForkedProcess
 from tests.support.machine import wait_for
+from tests.support.processes.forked import ForkedProcess
 from tests.support.world import SECRET, World
 
 CHAT = 9912
