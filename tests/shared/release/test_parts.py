@@ -522,7 +522,7 @@ def test_a_build_that_dies_leaves_what_it_takes_over_as_it_was(
             raise Died
 
     with monkeypatch.context() as broken:
-        broken.setattr(night, "crash_point", dies)
+        broken.setattr(build, "crash_point", dies)
         with pytest.raises(Died):
             build.run(night, night.begin("build"))
     assert previous.hash_files(nights.last) == before
