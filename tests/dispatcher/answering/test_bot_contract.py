@@ -281,7 +281,7 @@ def test_a_killed_dispatcher_loses_no_task(light: World, bot: Bot) -> None:
 def test_a_task_that_kills_its_worker_three_times_is_set_aside(light: World, dispatcher: Dispatcher, bot: Bot) -> None:
     bot.redis.set("hcli:mem:attempts:poison", 3)
     light.enqueue("poison", "a message that crashes")
-    assert "ended my process 3 times" in bot.receive("poison")["output"]
+    assert "crashed my process 3 times" in bot.receive("poison")["output"]
     assert bot.redis.llen("hcli:mem:dead") == 1
     assert bot.turn("poison", "user")["content"] == "a message that crashes"
     assert bot.ask("next", 9912)

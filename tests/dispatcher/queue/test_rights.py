@@ -140,10 +140,10 @@ def test_a_member_cancels_his_own_and_an_owner_everybodys(stage: Stage, group: i
         return [str(one["task_id"]) for one in stage.queued()]
 
     stage.api.say(group, "/cancel", user=MEMBER)
-    wait_until(lambda: "what others asked" in str(stage.api.texts(group)), lambda: str(stage.api.texts(group)))
-    said = next(one for one in stage.api.texts(group) if "what others asked" in one)
+    wait_until(lambda: "the messages of others" in str(stage.api.texts(group)), lambda: str(stage.api.texts(group)))
+    said = next(one for one in stage.api.texts(group) if "the messages of others" in one)
     assert said.startswith(
-        "Taken back before it was begun: 1. In the making, and asked to stop: 1. In a group only an owner may"
+        "Cancelled before processing: 1. In progress and asked to stop: 1. In a group only an owner may"
     )
     assert "Your number is 8" in said
     assert left() == [queued[0], queued[2], "other-bots", "nobodys"]
