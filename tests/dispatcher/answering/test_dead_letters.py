@@ -224,7 +224,11 @@ def test_the_person_gets_the_late_answer(stage: Stage) -> None:
 def test_nothing_is_dropped_without_a_yes(light: World) -> None:
     first, second = raw_letter(light, b"{1"), raw_letter(light, b"{2")
     refused = light.command("hmem", "dead", "drop", first, check=False)
-    assert (refused.returncode, "Nothing was dropped. Give --yes." in refused.stderr, first in refused.stdout) == (
+    assert (
+        refused.returncode,
+        "Nothing was dropped. Run it again with --yes." in refused.stderr,
+        first in refused.stdout,
+    ) == (
         24,
         True,
         True,

@@ -75,7 +75,7 @@ def test_what_cannot_be_done_says_why_and_changes_nothing(light: World) -> None:
         assert reason in memory(light, *arguments, code=24)
     assert listed(light) == before
     light.environment["MEDIUM_URL"] = "none"
-    assert "no memories are kept" in memory(light, "list", "9912", code=10)
+    assert "no memories are stored" in memory(light, "list", "9912", code=10)
 
 
 def test_forgetting_reaches_every_copy_of_the_day(light: World) -> None:

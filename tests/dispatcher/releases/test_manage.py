@@ -100,7 +100,7 @@ def test_verify_names_the_file_that_was_changed(light: World) -> None:
     assert done.returncode == 16
     assert [(line["run"], line["ok"]) for line in json.loads(done.stdout)] == [(1, False), (2, False), (3, True)]
     assert "extra is not in the manifest" in done.stderr
-    assert "Damaged as well: 2" in done.stderr
+    assert "Also damaged: 2" in done.stderr
     assert light.command("hmem", "release", "verify", "7", check=False).returncode == 24
 
 

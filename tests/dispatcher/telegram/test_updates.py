@@ -100,7 +100,7 @@ def test_a_reply_to_the_bot_and_an_administrator_in_the_groups_name_are_heard(st
 
 def test_a_mention_without_a_question_is_asked_back(stage: Stage, group: int) -> None:
     stage.api.say(group, "@memory_bot", entities=mention("@memory_bot"))
-    says(stage, group, "There is no question in this message")
+    says(stage, group, "This message contains no question")
     stage.api.say(group, "/help@memory_bot")
     says(stage, group, "/memory - what I remember")
     assert stage.api.messages(group)[-1].reply_to == stage.api.messages(group)[-2].id
@@ -110,7 +110,7 @@ def test_a_mention_without_a_question_is_asked_back(stage: Stage, group: int) ->
 
 
 @pytest.mark.parametrize(("command", "words"), [
-    ("/start", "I remember"), ("/help", "/cancel - take back"), ("/nonsense", "/help shows"), ("/etc/passwd", "/help shows"),
+    ("/start", "I remember"), ("/help", "/cancel - cancel messages"), ("/nonsense", "/help lists"), ("/etc/passwd", "/help lists"),
     ("/cancel", "nothing to cancel"), ("/model", "default"), ("/model gpt", "Choose one of opus"), ("/status", "Queued: 0"),
     ("/stats", "No messages today"),
 ])  # fmt: skip
@@ -268,7 +268,7 @@ def test_an_edit_that_comes_too_late_is_said_once(stage: Stage, chat: int) -> No
 
 def test_what_is_no_text_is_answered_with_a_sentence(stage: Stage, chat: int) -> None:
     stage.api.say(chat, None, voice={"file_id": "f", "file_unique_id": "u", "duration": 1})
-    says(stage, chat, "text only, so I did not look")
+    says(stage, chat, "only read text, so I did not look")
     stage.api.say(chat, None, location={"latitude": 1.0, "longitude": 2.0})
     stage.quiet()
     for _ in range(3):
@@ -277,7 +277,7 @@ def test_what_is_no_text_is_answered_with_a_sentence(stage: Stage, chat: int) ->
     stage.confirmed(last)
     stage.quiet()
     assert len(stage.api.texts(chat)) == 3, "one sentence for an album"
-    assert "text only, so I did not look" in stage.api.texts(chat)[-1]
+    assert "only read text, so I did not look" in stage.api.texts(chat)[-1]
     stage.confirmed(
         stage.api.say(chat, None, pinned_message={"message_id": 1, "date": 0, "chat": {"id": chat, "type": "private"}})
     )
