@@ -159,7 +159,7 @@ def test_an_old_list_of_facts_is_taken_over_once(world: World) -> None:
     file.write_text(
         "\n".join(line for line in lines if "note" not in line and "plain" not in line and "soon" not in line)
     )
-    assert memory(world, "import", "9912", str(file)).splitlines()[-1] == "0 memories are new, 6 were known."
+    assert memory(world, "import", "9912", str(file)).splitlines()[-1] == "0 memories are new, 6 were already known."
     assert {one["text"]: one for one in listed(world)} == found, "what is known is left as it is"
     assert listed(world, "77") == [], "the chat is the one that is named"
     assert "cannot be read" in memory(world, "import", "9912", str(world.root / "none"), code=24)
