@@ -395,7 +395,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         "no good night for 40 hours", _stale,
-        Doctor("night", 21, "40 hours old.*is recalled from the the day store only", "hmem-night status.*hmem-night run"),
+        Doctor("night", 21, "40 hours old.*newer turns are recalled from the day store only", "hmem-night status.*hmem-night run"),
         Answer(21, "40 hours old.*hmem-night run"),
     ),
     Fault(

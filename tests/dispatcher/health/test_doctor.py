@@ -354,7 +354,7 @@ def test_no_memory_directory(host: World) -> None:
         host,
         "release",
         Fault.MEMORY_MISSING,
-        f"{missing} is not there, so nothing",
+        f"{missing} is missing, so nothing",
         "mount it",
         HMEM_MEMORY_DIR=str(missing),
     )
