@@ -1,7 +1,7 @@
-"""`/memory why`: what was injected for the last answer, kept for a day in Redis, and told in plain words to the person with the phone.
+"""`/memory why`: what was injected for the last answer, stored in Redis for a day and shown in plain words in the chat.
 
-The record has the figures and the technical reasons, too, for `hmem memory why --json`; what is shown in the chat names no file, no setting and
-no part of the program.
+The record also has the figures and the technical reasons, for `hmem memory why --json`; the text in the chat names no file, no setting and no part
+of the program.
 """
 
 from __future__ import annotations
@@ -18,26 +18,27 @@ from shared.text.dates.calendar_words import ENGLISH
 from shared.text.format import one_line, shorten
 from shared.turns.records import RecordRefused, dumps, loads_object
 
-#: The longest line that is shown, and the most lines of facts and of recalled turns each; the record keeps some more.
+#: The longest line that is shown, and the most lines of facts and of recalled turns each; the record has some more.
 CHARACTERS, LINES = 140, 8
-KEPT_CHARACTERS, KEPT_FACTS = 200, 100
+RECORD_CHARACTERS, RECORD_FACTS = 200, 100
 #: Words and meaning are both named if the lesser one adds this share of what the other does.
 BOTH = 0.5
 #: By kind of what was missing (metrics.py).
 MISSING: Mapping[str, str] = {
-    "vectors": "the search by meaning, so I went by words alone",
+    "vectors": "the search by meaning, so I searched by words only",
     "keywords": "the search by words",
     "text": "the earlier messages themselves, or room for them",
     "summary": "the summary of this chat",
-    "day": "what was noted or said since last night",
+    "day": "notes and messages since last night",
     "memory": "all of my memory",
-    "release": "what was said before today",
-    "other": "a part of my memory",
+    "release": "messages from before today",
+    "other": "part of my memory",
 }
-NOTHING = "There is nothing to explain: no answer within the last day, or something was forgotten since, and its explanation with it."
-UNREADABLE = (
-    "The explanation of my last answer cannot be read: somebody else wrote to it. The next answer has one again."
+NOTHING = (
+    "There is nothing to explain: I gave no answer within the last day, or something was forgotten since then and the explanation was "
+    "deleted with it."
 )
+UNREADABLE = "I cannot read the explanation of my last answer: another program has overwritten it. My next answer will have one again."
 
 
 def why_record(context: Context) -> bytes:
@@ -46,7 +47,7 @@ def why_record(context: Context) -> bytes:
     noted = [line for name in ("facts", "relevant") for line in parts.get(name, "").splitlines()]
     facts = dict.fromkeys(line.removeprefix("- ") for line in noted if line.startswith("- "))
     more = {
-        "facts": [shorten(one, KEPT_CHARACTERS) for one in facts][:KEPT_FACTS],
+        "facts": [shorten(one, RECORD_CHARACTERS) for one in facts][:RECORD_FACTS],
         "summary_at": context.summary_at if "summary" in parts else None,
         "missing": _kinds(context),
         "nothing_plain": context.no_recall_plain,
@@ -66,31 +67,31 @@ def _hit(hit: Hit, context: Context) -> dict[str, Any]:
         "score": round(hit.score, 4),
         "speaker": hit.who,
         "because": "time" if context.by_time else _because(hit.words, hit.meaning),
-        "text": shorten(one_line(hit.chunk.text), KEPT_CHARACTERS),
+        "text": shorten(one_line(hit.chunk.text), RECORD_CHARACTERS),
     }
 
 
 def _because(words: float | None, meaning: float | None) -> str:
-    """What a turn was found by, as far as it adds to the score that people are shown."""
+    """What the turn was found by, judged by the parts of the score that people see."""
     adds = {"words": WEIGHTS.lexical * (words or 0.0), "meaning": (1 - WEIGHTS.lexical) * (meaning or 0.0)}
     most = max(adds.values())
     return (
         " and ".join(name for name, share in adds.items() if most > 0 and share >= BOTH * most)
-        or "what was said beside it"
+        or "neighbouring messages"
     )
 
 
 def why_text(raw: bytes | None) -> str:
-    """What was injected for the last answer, for people; `raw` is the record as it stands in Redis."""
+    """What was injected for the last answer, as text for people; `raw` is the record in Redis."""
     if raw is None:
         return NOTHING
     try:
-        return "\n".join(_told(loads_object(raw)))
+        return "\n".join(_lines(loads_object(raw)))
     except (RecordRefused, KeyError, TypeError, ValueError, AttributeError, OverflowError):
         return UNREADABLE
 
 
-def _told(record: dict[str, Any]) -> list[str]:
+def _lines(record: dict[str, Any]) -> list[str]:
     names = [part["name"] for part in record["parts"]]
     lines = [
         *_facts(record["facts"]),
@@ -98,10 +99,10 @@ def _told(record: dict[str, Any]) -> list[str]:
         *_recalled(record["hits"], record["nothing_plain"]),
     ]
     if "recent" in names:
-        lines.append("And what was said in this conversation so far.")
+        lines.append("The conversation so far.")
     if record["missing"]:
-        lines.append(f"Not available just then: {'; '.join(MISSING[kind] for kind in record['missing'])}.")
-    return ["For my last answer I was told this from memory.", *lines]
+        lines.append(f"Not available at that time: {'; '.join(MISSING[kind] for kind in record['missing'])}.")
+    return ["For my last answer I was given this from memory.", *lines]
 
 
 def _facts(facts: Sequence[str]) -> list[str]:
@@ -118,7 +119,7 @@ def _summary(made: str | None) -> str:
 
 def _recalled(hits: Sequence[Mapping[str, Any]], nothing: str | None) -> list[str]:
     if not hits:
-        return [f"Earlier messages: none, since {nothing or 'nothing was found'}."]
+        return [f"Earlier messages: none, because {nothing or 'nothing was found'}."]
     lines = [
         f"- {_day(hit['date'])}, {hit['speaker']}: {shorten(one_line(hit['text']), CHARACTERS)} ({hit['because']})"
         for hit in hits

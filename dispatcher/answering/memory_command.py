@@ -1,4 +1,4 @@
-"""`/memory` as a message: answered by the dispatcher itself, before Claude, and not stored as said."""
+"""`/memory` as a message: answered by the dispatcher itself, before Claude, and not stored as a turn."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from shared.turns.records import Task
 
 log = structlog.get_logger()
 
-AWAY = "Sorry, my notebook does not answer just now. Please try again in a while."
+UNAVAILABLE = "Sorry, my memory is not available at the moment. Please try again later."
 USAGE = "\n".join(
     [
         "/memory shows facts, goals and preferences",
-        "/memory why shows what I was told for my last answer",
-        "/memory add TEXT keeps a fact",
-        "/memory forget N forgets the one with that number, and the message it came from",
+        "/memory why shows what memory I was given for my last answer",
+        "/memory add TEXT stores a fact",
+        "/memory forget N forgets the entry with that number, and the message it came from",
     ]
 )
 _COMMAND = re.compile(r"\A/memory(?:@\w+)?(?:\s+(?P<rest>.*))?\Z", re.DOTALL | re.IGNORECASE)
@@ -60,7 +60,7 @@ def parse(message: str) -> Command | None:
 
 @dataclass(frozen=True)
 class CommandReply:
-    """What is answered to a command; `forgotten`: whether something was."""
+    """The answer to a command; `forgotten`: whether something was forgotten."""
 
     text: str
     forgotten: bool = False
@@ -68,18 +68,18 @@ class CommandReply:
 
 
 class MemoryCommands:
-    """One per dispatcher. `enabled`: whether anything is remembered here at all."""
+    """One per dispatcher. `enabled`: whether memories are stored at all."""
 
     def __init__(self, queue: TaskQueue, day: DayMemory, rights: Rights, *, enabled: bool) -> None:
         self._queue, self._day, self._rights, self._enabled = queue, day, rights, enabled
 
     async def reply_to(self, task: Task, command: Command, now: float) -> CommandReply:
-        """Never fails: a store that cannot be reached is an answer, too."""
+        """Never fails: a store that cannot be reached is answered with an apology."""
         try:
             return await self._carried_out(task, command, now)
         except HmemError as error:
             log.error("a command could not be carried out", reason=str(error))
-            return CommandReply(AWAY, error=True)
+            return CommandReply(UNAVAILABLE, error=True)
 
     async def _carried_out(self, task: Task, command: Command, now: float) -> CommandReply:
         if command.name == "usage":
@@ -87,7 +87,7 @@ class MemoryCommands:
         if command.name == "why":
             return CommandReply(why_text(await keep_trying(lambda: self._queue.why(task))))
         if not self._enabled:
-            return CommandReply("Nothing is kept here: MEDIUM_URL or MEMORY_TOKENS switches it off.")
+            return CommandReply("I do not store memories: MEDIUM_URL or MEMORY_TOKENS switches it off.")
         if command.name == "show":
             return CommandReply(await asyncio.to_thread(self._day.requests.listing, task.chat_id, now))
         if command.name == "add":

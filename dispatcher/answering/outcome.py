@@ -17,26 +17,26 @@ from shared.turns.records import Result, Task, Turn
 CLOCK_SLACK_SECONDS = 300.0
 
 APOLOGY = "Sorry, I could not answer that: {reason}."
-POISON = "Sorry, this message ended my process {count} times, so I have set it aside. Please put it differently."
+POISON = "Sorry, this message crashed my process {count} times, so I no longer try to answer it. Please rephrase it."
 REFUSED = "Sorry, this request could not be read: {reason}."
 CANCELLED = "Cancelled."
-#: A session id that no session has: nothing that depends on the session is written.
+#: An id that no session has: nothing that depends on the session is written.
 NO_SESSION = "-"
 
 
 class ResultBuilder:
-    """Makes and signs results; one per dispatcher. It holds the secret."""
+    """Makes and signs results; one per dispatcher. It has the secret."""
 
     def __init__(self, settings: Settings) -> None:
         self._secret = signing_key(settings, "no answer could be signed")
         self._session_ttl = settings.session_ttl
 
     def sign(self, task_id: str, output: str, usage: dict[str, object] | None = None, *, error: bool = False) -> Result:
-        """`error`: the output is no answer, but says why there is none."""
+        """`error`: the output is not an answer but the reason why there is none."""
         return Result.sign(self._secret, task_id, output, datetime.now(UTC).isoformat(), usage or None, error=error)
 
     def signed(self, task_id: str, raw: bytes) -> bool:
-        """Whether a result that stands there is the bot's own (or ours), and not somebody else's."""
+        """Whether an existing result was signed by the bot or by us, rather than written by another program."""
         return is_signed(self._secret, task_id, raw)
 
     def refused(self, task_id: str, reason: str) -> Result:
@@ -44,12 +44,12 @@ class ResultBuilder:
         return self.sign(task_id, REFUSED.format(reason=reason), error=True)
 
     def answered(self, task: Task, claimed_at: float, answer: Answer, begun: Begun, used: str) -> Finished:
-        """`used` is the session to go on with, "" for none. An error is said, and not stored as said."""
+        """`used` is the session to continue, "" for none. An error is sent, but not stored as a turn."""
         cost, session_cost = spent(answer, begun.cost_before if used == begun.session else 0.0)
         usage = answer.usage | ({"cost_usd": cost} if answer.session_cost is not None else {})
-        turns = [_asked(task, claimed_at, used or None)]
+        turns = [_user_turn(task, claimed_at, used or None)]
         if answer.error is None:
-            # Never before its question, whatever the bot's clock says of that one.
+            # Never before its question, whatever time the bot's clock gave that.
             said_at = max(time.time(), turns[0].timestamp)
             turns.append(Turn(task.task_id, "asst", task.chat_id, answer.text, said_at, None, used))
         output = answer.text if answer.error is None else f"{APOLOGY.format(reason=answer.error)} {answer.advice}"
@@ -67,12 +67,12 @@ class ResultBuilder:
         )
 
     def broken(self, task: Task, claimed_at: float) -> Finished:
-        """For a task over which we failed ourselves: an apology, and the session is left as it is."""
+        """For a task that failed by a defect of ours: an apology, and the session is left unchanged."""
         output = f"{APOLOGY.format(reason='something went wrong on our side')} {TRY_AGAIN}"
         return replace(self._unanswered(task, claimed_at, output, errors="1"), outcome="error")
 
     def cancelled(self, task: Task, claimed_at: float, begun: Begun) -> Finished:
-        """A session that was there can be resumed, whatever the CLI had written of this message; a new one may not exist, so none is kept."""
+        """An existing session can be resumed, whatever the CLI had written of this message; a new one may not exist, so it is not stored."""
         finished = self._unanswered(task, claimed_at, CANCELLED)
         return replace(
             finished,
@@ -82,22 +82,22 @@ class ResultBuilder:
         )
 
     def not_again(self, task: Task, claimed_at: float, deaths: int) -> Finished:
-        """For a task that is done already (the script will see that), or that killed its worker too often."""
+        """For a task that is already done (the script detects that), or that killed its worker too often."""
         finished = self._unanswered(task, claimed_at, POISON.format(count=deaths), errors="1")
         return replace(finished, dead_reason=f"its worker died {deaths} times", outcome="dead_lettered")
 
     def reply(self, task: Task, output: str, *, forget: bool = False, error: bool = False) -> Finished:
-        """A command's answer: nothing of it is stored as said."""
+        """A command's answer; none of it is stored as a turn."""
         counters = [("tasks", "1")]
         signed = self.sign(task.task_id, output, error=error)
         return Finished(task, signed, [], NO_SESSION, "", self._session_ttl, counters, forget=forget)
 
     def _unanswered(self, task: Task, claimed_at: float, output: str, errors: str = "0") -> Finished:
-        """The message alone is stored, and no session is touched."""
+        """Only the message is stored, and the session is not changed."""
         return Finished(
             task,
             self.sign(task.task_id, output, error=True),
-            [_asked(task, claimed_at, None)],
+            [_user_turn(task, claimed_at, None)],
             NO_SESSION,
             "",
             self._session_ttl,
@@ -105,14 +105,14 @@ class ResultBuilder:
         )
 
 
-def _asked(task: Task, claimed_at: float, session: str | None) -> Turn:
+def _user_turn(task: Task, claimed_at: float, session: str | None) -> Turn:
     at = said_at(task, claimed_at)
     name = task.as_said.get("name", task.name)
     return Turn(task.task_id, "user", task.chat_id, task.said, at, name, session, task.origin.to_json(), task.user_id)
 
 
 def said_at(task: Task, claimed_at: float) -> float:
-    """The bot's time of the message, unless its clock is ahead of ours: nothing is dated in the future."""
+    """The time that the bot gave the message (POSIX seconds), or the claim's if the bot's clock is ahead of ours: nothing is dated in the future."""
     return (
         task.submitted_at
         if task.submitted_at is not None and task.submitted_at <= claimed_at + CLOCK_SLACK_SECONDS

@@ -1,4 +1,4 @@
-"""The tags of an answer: acted on, taken out of what is sent and stored, and what came of them added to the answer."""
+"""The tags of an answer: carried out, removed from the text that is sent and stored, and their outcome added to the answer."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ log = structlog.get_logger()
 
 NOTED = "Noted."
 FORGETTING = "have something forgotten"
-LATER = "My notebook does not answer just now; I shall see to it as soon as it does."
+LATER = "My memory is not available at the moment; I will do this as soon as it is."
 
 
 class TagActions:
-    """One per dispatcher. `enabled`: whether anything is remembered here at all."""
+    """One per dispatcher. `enabled`: whether memories are stored at all."""
 
     def __init__(
         self, settings: Settings, queue: TaskQueue, day: DayMemory, rights: Rights, results: ResultBuilder
@@ -37,7 +37,7 @@ class TagActions:
         self.enabled = day.wanted and settings.memory_tokens > 0
 
     async def apply(self, finished: Finished, answer: Answer, code: str) -> Finished:
-        """The same with the tags of the answer acted on. Never fails: tags that cannot be acted on now are kept for later."""
+        """`finished` after carrying out the tags of the answer. Never fails: tags that cannot be carried out now are stored for later."""
         if answer.error is not None or not self.enabled:
             return finished
         parsed = tags.parse(answer.text, code)
@@ -53,8 +53,8 @@ class TagActions:
                 await store_waiting(self._queue, self._day, task)
             acted = await asyncio.to_thread(self._day.requests.act, task, finished.session, allowed, said_at)
             notes, forgotten = acted.said, acted.forgotten
-        except Exception as error:  # noqa: BLE001 - the answer must go out; consolidation acts on what is kept
-            log.error("tags are kept for later", reason=str(error))
+        except Exception as error:  # noqa: BLE001 - the answer must be sent; consolidation carries out the stored tags
+            log.error("tags are stored for later", reason=str(error))
             later = later_tags(task, finished.session, allowed, said_at)
             if any(tag.kind in (tags.TagKind.DONE, tags.TagKind.FORGET) for tag in allowed):
                 notes = [LATER]
@@ -67,14 +67,14 @@ class TagActions:
         result = self._results.sign(task.task_id, output, finished.result.usage)
         return replace(finished, result=result, turns=turns, tags=later, forget=bool(forgotten))
 
-    def _allowed(self, task: Task, given: Sequence[tags.Tag]) -> tuple[list[tags.Tag], str]:
-        """The tags that may be acted on for who asked, and why the others may not."""
+    def _allowed(self, task: Task, requested: Sequence[tags.Tag]) -> tuple[list[tags.Tag], str]:
+        """The tags that this person may have carried out, and why the others are refused."""
         refusal = self._rights.refusal(FORGETTING, task.chat_id, task.user_id)
-        allowed = [tag for tag in given if not (refusal and tag.kind is tags.TagKind.FORGET)]
-        return allowed, refusal if len(allowed) < len(given) else ""
+        allowed = [tag for tag in requested if not (refusal and tag.kind is tags.TagKind.FORGET)]
+        return allowed, refusal if len(allowed) < len(requested) else ""
 
 
 async def store_waiting(queue: TaskQueue, day: DayMemory, task: Task) -> None:
-    """Bring what was said a moment ago into the store: what is forgotten is looked for there, and one of these may say it again."""
+    """Store the latest turns now: forgetting searches the store, and one of these turns may repeat what is to be forgotten."""
     waiting = await keep_trying(lambda: queue.waiting(task))
     await asyncio.to_thread(day.upkeep.store_turns, waiting)

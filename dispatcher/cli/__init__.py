@@ -1,1 +1,1 @@
-"""The commands of `hmem`: a command, or a group of commands, is a file."""
+"""The commands of `hmem`: one file for each command or group of commands."""

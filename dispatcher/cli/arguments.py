@@ -1,4 +1,4 @@
-"""What the commands of `hmem` share: the arguments that several take, and the way to Redis."""
+"""What the commands of `hmem` share: common arguments and the connection to Redis."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`hmem ask`: enqueue a message as the bot would, and wait for the answer: RPUSH, poll, verify, delete. What is no answer of ours is ignored."""
+"""`hmem ask`: enqueue a message as the bot would and wait for the answer: RPUSH, poll, verify, delete. Unsigned results are ignored."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ def ask(
     timeout: Annotated[float, typer.Option(help="Seconds to wait for the answer.")] = 600.0,
     json: Json = False,
 ) -> None:
-    """Enqueue a message as the bot would, wait, and print the answer. Exit code 69 if the dispatcher could not answer it."""
+    """Enqueue a message as the bot would, wait, and print the answer. Exit code 69 if the dispatcher could not answer."""
     from shared.system.signing_key import signing_key
 
     settings = start()
     if not text.strip():
-        raise InvalidInput("There is nothing to ask. Give the message as the second argument.")
+        raise InvalidInput("The message is empty. Give it as the second argument.")
     secret = signing_key(settings, "no answer could be verified")
     result = answer_of(
         connect(settings),
@@ -62,7 +62,7 @@ def answer_of(
     task_bytes: int,
     name: str | None = None,
 ) -> Result:
-    """The verified answer; AnswerTimeout, or ForgedResult if something else came; InvalidInput if the message is too long."""
+    """The verified answer; AnswerTimeout if none came, ForgedResult if only unsigned results came, InvalidInput if the message is too long."""
     task_id = f"cli-{uuid4()}"
     record = {
         "task_id": task_id,
@@ -74,7 +74,7 @@ def answer_of(
     task = dumps(record | ({"name": name} if name else {}))
     if len(task) > task_bytes:
         raise InvalidInput(
-            f"The message is too long: {len(task)} bytes, and at most {task_bytes} are taken (TASK_BYTES). Shorten it."
+            f"The message is too long: {len(task)} bytes, and the limit is {task_bytes} (TASK_BYTES). Shorten it."
         )
     client.rpush(keys.TASKS, task)
     deadline, junk = time.monotonic() + timeout_seconds, ""
@@ -89,8 +89,8 @@ def answer_of(
         time.sleep(POLL_SECONDS)
     if junk:
         raise ForgedResult(
-            f"What came within {timeout_seconds:g} s is not signed by the dispatcher ({junk}). Give both sides the same RESULT_HMAC_KEY; "
-            "if it is the same, somebody else writes to Redis."
+            f"The result that came within {timeout_seconds:g} s is not signed by the dispatcher ({junk}). Set the same RESULT_HMAC_KEY on both "
+            "sides; if it is the same, another program writes to Redis."
         )
     raise AnswerTimeout(
         f"No answer within {timeout_seconds:g} s. Is the dispatcher running (hmem run)? The message stays queued."
@@ -98,11 +98,11 @@ def answer_of(
 
 
 def _existing(client: Redis, task_id: str) -> bytes | None:
-    """What stands where the answer will come; RecordRefused if it can be no answer, which is seen without fetching it."""
+    """The bytes at the key of the result; RecordRefused if they cannot be an answer, which is checked without fetching them."""
     try:
         size = client.strlen(keys.result(task_id))
         if size > RESULT_BYTES:
-            raise RecordRefused(f"{size} bytes are more than any answer has")
+            raise RecordRefused(f"{size} bytes are more than an answer can have")
         return cast(bytes | None, client.get(keys.result(task_id))) if size else None
     except ResponseError as error:
         if not str(error).startswith("WRONGTYPE"):

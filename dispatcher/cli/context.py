@@ -30,12 +30,14 @@ def context(
     """Exactly what would be injected for a message, with its tokens and sources."""
     settings = start()
     if batch and (chat or text):
-        raise InvalidInput("--batch takes chat and message from the file. Leave CHAT and TEXT out.")
+        raise InvalidInput("--batch reads chat and message from the file. Omit CHAT and TEXT.")
     if budgets is not None and not batch:
-        raise InvalidInput("--budgets goes with --batch. One message has MEMORY_TOKENS as its budget.")
-    sizes_asked = _numbers("500,1000,2000,4000" if budgets is None else budgets)
+        raise InvalidInput(
+            "--budgets requires --batch: the budget of a single message is MEMORY_TOKENS. Omit --budgets."
+        )
+    token_budgets = _numbers("500,1000,2000,4000" if budgets is None else budgets)
     if batch:
-        print_batch(settings, batch, 30, sizes_asked)
+        print_batch(settings, batch, 30, token_budgets)
         return
     found, slow = look(settings, connect(settings), given_chat(chat), required(text, "TEXT"))
     if json:
@@ -67,5 +69,5 @@ def _numbers(value: str) -> list[int]:
     except ValueError:
         numbers = []
     if not numbers or min(numbers) < 1:
-        raise InvalidInput(f"--budgets {value!r} is no list of numbers above 0, such as 500,1000.")
+        raise InvalidInput(f"--budgets {value!r} is not a list of numbers above 0. Write for example 500,1000.")
     return numbers

@@ -1,4 +1,4 @@
-"""`hmem dead`: the dead letters, what the dispatcher could not take. The owner looks at them, has them tried again, or removes them."""
+"""`hmem dead`: the dead letters, that is the tasks that the dispatcher could not process. The owner lists, retries or drops them."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from shared.wire.values import shown
 if TYPE_CHECKING:
     from dispatcher.answering.dead_letters import DeadLetter, DeadLetters
 
-app = application("What the dispatcher could not take: list, show, retry, drop.")
+app = application("Tasks that the dispatcher could not process: list, show, retry, drop.")
 
 #: Characters of a reason and of a text that a list shows.
 REASON, TEXT = 80, 60
 
-Ids = Annotated[list[str] | None, typer.Argument(metavar="[ID]...", help="Ids, or how they begin.")]
+Ids = Annotated[list[str] | None, typer.Argument(metavar="[ID]...", help="Ids, or the beginnings of ids.")]
 Every = Annotated[bool, typer.Option("--all", help="All of them.")]
 
 
@@ -39,7 +39,7 @@ def _opened() -> Iterator[tuple[Settings, DeadLetters]]:
 
 @app.command("list")
 def list_(json: Json = False) -> None:
-    """Every dead letter, oldest first: its id, when, which chat, why, and how its text begins."""
+    """Every dead letter, oldest first: id, time, chat, reason and the beginning of its text."""
     with _opened() as (settings, letters):
         if json:
             print_json([letter.to_json() for letter in letters.all()])
@@ -48,14 +48,14 @@ def list_(json: Json = False) -> None:
         for letter in letters.all():
             found = True
             typer.echo(_line(letter, settings))
-    typer.echo("hmem dead show ID, retry ID or drop ID." if found else "There is no dead letter.", err=True)
+    typer.echo("Use hmem dead show ID, retry ID or drop ID." if found else "There are no dead letters.", err=True)
 
 
 @app.command()
 def show(
-    id_: Annotated[str, typer.Argument(metavar="ID", help="Its id, or how it begins.")], json: Json = False
+    id_: Annotated[str, typer.Argument(metavar="ID", help="Its id, or the beginning of its id.")], json: Json = False
 ) -> None:
-    """One dead letter, with all that was kept of it."""
+    """One dead letter, with everything that was stored of it."""
     with _opened() as (settings, letters):
         (letter,) = letters.chosen([id_], every=False)
     if json:
@@ -76,7 +76,7 @@ def show(
 
 @app.command()
 def retry(ids: Ids = None, every: Every = False, json: Json = False) -> None:
-    """Put tasks back into the queue, and tags back to the dispatcher, as if nobody had tried them yet."""
+    """Put tasks back into the queue, and tags back in line for the dispatcher, as if they had never been tried."""
     outcomes: list[dict[str, object]] = []
     with _opened() as (_, letters):
         for letter in letters.chosen(ids or [], every=every):
@@ -94,24 +94,24 @@ def retry(ids: Ids = None, every: Every = False, json: Json = False) -> None:
     if refused := [str(one["id"]) for one in outcomes if not one["retried"]]:
         raise InvalidInput(f"{len(refused)} of {len(outcomes)} dead letters were not retried: {', '.join(refused)}.")
     if not outcomes and not json:
-        typer.echo("There is no dead letter.", err=True)
+        typer.echo("There are no dead letters.", err=True)
 
 
 @app.command()
 def drop(
     ids: Ids = None,
     every: Every = False,
-    yes: Annotated[bool, typer.Option("--yes", help="Do it, without asking.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
     json: Json = False,
 ) -> None:
-    """Remove dead letters for good. What was said in a message stays stored as said, where it was."""
+    """Delete dead letters permanently. A turn that was already stored from such a message stays stored."""
     with _opened() as (settings, letters):
         chosen = letters.chosen(ids or [], every=every)
         if not json:
             for letter in chosen:
                 typer.echo(_line(letter, settings))
         if chosen and not yes and not (sys.stdin.isatty() and typer.confirm(f"Drop {len(chosen)} dead letters?")):
-            raise InvalidInput("Nothing was dropped. Give --yes.")
+            raise InvalidInput("Nothing was dropped. Run it again with --yes.")
         dropped = [letter.name for letter in chosen if letters.drop(letter)]
     if json:
         print_json({"dropped": dropped})
@@ -125,7 +125,7 @@ def _line(letter: DeadLetter, settings: Settings) -> str:
 
 
 def _plain(text: str) -> str:
-    """One line without what a terminal would obey: here stands what strangers have sent."""
+    """One line without terminal control characters: the text comes from strangers."""
     return shown(one_line(text), characters=len(text) + 1)
 
 

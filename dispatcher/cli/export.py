@@ -1,4 +1,4 @@
-"""`hmem export`: all that is kept of one chat, for the person it belongs to."""
+"""`hmem export`: everything that is stored of one chat, for the person it belongs to."""
 
 from __future__ import annotations
 
@@ -19,25 +19,29 @@ app = application()
 def export(
     chat: Annotated[str, typer.Option(help="The chat whose memory it is; --chat=-100 for a negative one.")],
     out: Annotated[
-        Path | None, typer.Option(help="The folder to make; hmem-export-<chat>-<date> here by default.")
+        Path | None,
+        typer.Option(help="The folder to create; default: hmem-export-<chat>-<date> in the current directory."),
     ] = None,
     json: Json = False,
 ) -> None:
-    """All that is kept of one chat, as files to read and to keep: talk, typed memories, summaries. Changes nothing."""
+    """Export everything that is stored of one chat as readable files: turns, typed memories, summaries. Changes nothing."""
     from dispatcher.export.chat import export_chat
     from shared.system.export_folder import default_folder
 
     settings, chat_id = start(), given_chat(chat)
     folder = out or default_folder(settings.timezone, safe_name(chat_id))
     with closing(connect(settings)) as client:
-        told = export_chat(settings, client, chat_id, folder)
+        report = export_chat(settings, client, chat_id, folder)
     if json:
-        print_json(told | {"out": str(folder.resolve())})
+        print_json(report | {"out": str(folder.resolve())})
         return
-    for note in told["notes"]:
+    for note in report["notes"]:
         typer.echo(f"note: {note}", err=True)
-    if cleaned := told["sources"]["release"]:
-        typer.echo(f"note: {cleaned} turns are the release's cleaned text: the archive is not on this host.", err=True)
+    if cleaned := report["sources"]["release"]:
+        typer.echo(
+            f"note: {cleaned} turns are given as the release's cleaned text, because the archive is not on this host.",
+            err=True,
+        )
     typer.echo(
-        f"{told['turns']} turns, {told['memories']} memories and the summaries of chat {chat_id} are in {folder}."
+        f"{report['turns']} turns, {report['memories']} memories and the summaries of chat {chat_id} are in {folder}."
     )

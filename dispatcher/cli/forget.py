@@ -1,4 +1,4 @@
-"""`hmem forget`: for good, out of every layer; a preview first."""
+"""`hmem forget`: permanently, from every layer, after a preview."""
 
 from __future__ import annotations
 
@@ -22,44 +22,50 @@ if TYPE_CHECKING:
 
 app = application()
 
-NOTHING_DONE = "Nothing was done; run it again with --yes."
+NOTHING_DONE = "Nothing was changed. Run it again with --yes."
 
 
 @app.command()
 def forget(
     chat: Annotated[
         str,
-        typer.Option(help="The whole chat, or what the other two are looked for in; --chat=-100 for a negative one."),
+        typer.Option(
+            help="The whole chat, or the chat to which --turn or --matching is limited; --chat=-100 for a negative one."
+        ),
     ] = "",
-    before: Annotated[str, typer.Option(help="Of the chat only what was said before: ISO 8601 or POSIX seconds.")] = "",
+    before: Annotated[
+        str, typer.Option(help="Of the chat only the turns before this time: ISO 8601 or POSIX seconds.")
+    ] = "",
     turn: Annotated[
         list[str] | None, typer.Option(help="This turn (TASK:user, TASK:asst, or TASK for both); repeatable.")
     ] = None,
     matching: Annotated[
-        str, typer.Option(help="Turns and memories that hold this text; - reads it from standard input.")
+        str, typer.Option(help="Turns and memories that contain this text; - reads it from standard input.")
     ] = "",
     hidden: Annotated[
         bool,
-        typer.Option("--hidden", help="Turns that were only hidden so far: by [FORGET], /memory forget, hmem memory."),
+        typer.Option(
+            "--hidden", help="Turns that are only hidden so far: by [FORGET], /memory forget or hmem memory forget."
+        ),
     ] = False,
-    yes: Annotated[bool, typer.Option("--yes", help="Do it, without asking.")] = False,
-    later: Annotated[bool, typer.Option("--later", help="Leave the archive's part to the next night.")] = False,
-    resume: Annotated[bool, typer.Option("--resume", help="Finish what was begun.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
+    later: Annotated[bool, typer.Option("--later", help="Leave the archive to the next night.")] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Finish what is unfinished.")] = False,
     accept: Annotated[
-        bool, typer.Option("--accept", help="With --resume: you have looked at the places that the scan names.")
+        bool, typer.Option("--accept", help="With --resume: you have checked the places that the scan names.")
     ] = False,
     list_: Annotated[bool, typer.Option("--list", help="Show what is unfinished, and the receipts.")] = False,
     json: Json = False,
 ) -> None:
-    """Erase a chat, turns or a text for good: from Redis, store, Claude's files and archive; the receipt says what is left."""
+    """Erase a chat, turns or a text permanently: from Redis, the store, Claude's files and the archive; the receipt says what is left."""
     settings = start(children=("night",))
-    given = _hidden(settings, chat) if hidden else _asked(settings, chat, before, turn or [], matching)
-    if sum((given is not None, resume, list_)) != 1 or (hidden and (before or turn or matching)):
+    selection = _hidden(settings, chat) if hidden else _asked(settings, chat, before, turn or [], matching)
+    if sum((selection is not None, resume, list_)) != 1 or (hidden and (before or turn or matching)):
         raise InvalidInput(
-            "Say what is to be forgotten (--chat, --turn, --matching or --hidden), or give --resume or --list alone."
+            "Select what to forget (--chat, --turn, --matching or --hidden), or give --resume or --list alone."
         )
     if accept and not resume:
-        raise InvalidInput("--accept goes with --resume: first let the scan name its places, and look at them.")
+        raise InvalidInput("--accept requires --resume. Check the places that the scan names first.")
     if list_:
         _list(settings, json=json)
         return
@@ -68,23 +74,23 @@ def forget(
     with closing(connect(settings)) as client:
         client.ping()
         with open_context(settings, client, lambda text: typer.echo(text, err=True)) as context:
-            if given is None:
+            if selection is None:
                 _resume(context, yes=yes, accept=accept, json=json)
             else:
-                _begin(context, given, yes=yes, later=later, json=json)
+                _begin(context, selection, yes=yes, later=later, json=json)
 
 
 def _hidden(settings: Settings, chat: str) -> ForgetRequest:
-    """The turns of a chat that wishes have hidden and that nothing has erased yet."""
+    """The turns of a chat that are hidden but not erased yet."""
     from dispatcher.forget.request import ForgetRequest
 
     if not chat:
-        raise InvalidInput("--hidden goes with --chat. hmem forget --list shows which chats have hidden turns.")
+        raise InvalidInput("--hidden requires --chat. hmem forget --list shows which chats have hidden turns.")
     chat_id = given_chat(chat)
     turns = _only_hidden(settings).get(chat_id)
     if not turns:
         raise InvalidInput(
-            f"Nothing of chat {chat_id} is only hidden. hmem forget --list shows which chats have hidden turns."
+            f"Chat {chat_id} has no turns that are only hidden. hmem forget --list shows which chats have some."
         )
     return ForgetRequest("turn", chat_id, turn_ids=tuple(sorted(turns)), hidden=True)
 
@@ -94,9 +100,9 @@ def _only_hidden(settings: Settings) -> dict[str, set[str]]:
     from dispatcher.memory.tombstones import Forgotten
 
     found: dict[str, set[str]] = {}
-    for stone in sorted(Forgotten(settings.hmem_state_dir).all(), key=lambda stone: stone.erase):
-        turns = found.setdefault(stone.chat_id, set())
-        found[stone.chat_id] = turns - stone.named if stone.erase else turns | stone.named
+    for tombstone in sorted(Forgotten(settings.hmem_state_dir).all(), key=lambda one: one.erase):
+        turns = found.setdefault(tombstone.chat_id, set())
+        found[tombstone.chat_id] = turns - tombstone.named if tombstone.erase else turns | tombstone.named
     return {chat_id: turns for chat_id, turns in sorted(found.items()) if turns}
 
 
@@ -106,9 +112,9 @@ def _asked(settings: Settings, chat: str, before: str, turns: list[str], matchin
 
     chat_id = given_chat(chat) if chat else None
     if turns and matching:
-        raise InvalidInput("Give --turn or --matching, not both. Each narrows down to --chat if that is given too.")
+        raise InvalidInput("Give --turn or --matching, not both. --chat limits either of them to one chat.")
     if before and (turns or matching or not chat):
-        raise InvalidInput("--before goes with --chat alone. Leave it out, or name the chat.")
+        raise InvalidInput("--before requires --chat and works with nothing else. Omit it, or select the chat.")
     if turns:
         return ForgetRequest("turn", chat_id, turn_ids=asked_turns(turns))
     if matching == "-":
@@ -121,9 +127,7 @@ def _asked(settings: Settings, chat: str, before: str, turns: list[str], matchin
 def _moment(given: str, settings: Settings) -> float | None:
     at = given_moment("--before", given or None, settings.timezone)
     if at is not None and at > time.time():
-        raise InvalidInput(
-            f"--before {given} is not over yet: what is said until then would be forgotten too. Leave it out."
-        )
+        raise InvalidInput(f"--before {given} is in the future: messages until then would be forgotten too. Omit it.")
     return at
 
 
@@ -155,12 +159,12 @@ def _begin(context: ForgetContext, asked: ForgetRequest, *, yes: bool, later: bo
             return
         typer.echo(preview_text(shown, context.settings.timezone))
     if selection.empty:
-        typer.echo("Nothing holds that, so nothing is to be forgotten.", err=True)
+        typer.echo("Nothing matches, so there is nothing to forget.", err=True)
         return
-    if not yes and not (sys.stdin.isatty() and typer.confirm("Forget it for good?")):
+    if not yes and not (sys.stdin.isatty() and typer.confirm("Forget this permanently?")):
         typer.echo(NOTHING_DONE, err=True)
         return
-    if not yes:  # what was said while the question stood
+    if not yes:  # includes messages that came while the question was open
         selection = selector.select(asked, journal.forget_id)
     journal.scope, journal.needles = selection.scope, Needles.of(selection.texts)
     journal.scope.chosen = True
@@ -179,7 +183,7 @@ def _resume(context: ForgetContext, *, yes: bool, accept: bool, json: bool) -> N
 def _carry_out(
     context: ForgetContext, new: Journal | None, *, yes: bool = False, accept: bool = False, json: bool
 ) -> None:
-    """What is unfinished first, then what is new; ForgetIncomplete unless all of it is complete."""
+    """Unfinished requests first, then the new one; ForgetIncomplete unless all are complete."""
     from dispatcher.forget.receipt import receipt_text
     from dispatcher.forget.steps import carry_out, hide
 
@@ -199,32 +203,32 @@ def _carry_out(
         print_json(records)
     if left := [record["id"] for record in records if not record["complete"]]:
         raise ForgetIncomplete(
-            f"{len(left)} forgetting(s) are not complete: {', '.join(left)}. The receipt says what is pending; then run hmem forget --resume."
+            f"These requests to forget are not complete: {', '.join(left)}. The receipt says what is pending; finish it with hmem forget --resume."
         )
 
 
 def _trusted(context: ForgetContext, *, resume: bool, yes: bool) -> list[Journal]:
-    """The unfinished forgettings that have the owner's signature, and with --resume those that the owner agrees to."""
+    """The unfinished requests that have the owner's signature, and with --resume those that the owner confirms."""
     found = context.journals.unfinished()
     for journal in found:
         if journal.trusted:
             continue
         typer.echo(
-            f"{journal.forget_id} has no signature of the owner's key. It would forget: {journal.summary}.", err=True
+            f"{journal.forget_id} is not signed with the owner's key. It would forget: {journal.summary}.", err=True
         )
         if resume:
             journal.trusted = yes or (
-                sys.stdin.isatty() and typer.confirm("Did you begin this, and shall it go on?", err=True)
+                sys.stdin.isatty() and typer.confirm("Did you start this, and should it continue?", err=True)
             )
         if not journal.trusted:
             typer.echo(
-                "It is left alone. hmem forget --resume --yes carries it out; if you did not begin it, remove its file",
+                "It is skipped. hmem forget --resume --yes carries it out; if you did not start it, remove its file",
                 err=True,
             )
             typer.echo(f"{context.journals.folder / journal.forget_id}.json, and find out who wrote it.", err=True)
     if resume and found and not any(journal.trusted for journal in found):
         raise ForgetIncomplete(
-            "Nothing was carried out: no unfinished forgetting has the owner's signature. Run hmem forget --resume --yes."
+            "Nothing was carried out: no unfinished request has the owner's signature. Run hmem forget --resume --yes."
         )
     return [journal for journal in found if journal.trusted]
 
@@ -244,25 +248,25 @@ def _list(settings: Settings, *, json: bool) -> None:
     for name in unfinished:
         typer.echo(f"{name}  unfinished: run hmem forget --resume")
     for record in done:
-        said = "complete" if record["complete"] else "incomplete"
+        state = "complete" if record["complete"] else "incomplete"
         typer.echo(
-            f"{record['id']}  {zoned_text(record['finished_at'], settings.timezone)}  {said}, chats {', '.join(record['chats'])}"
+            f"{record['id']}  {zoned_text(record['finished_at'], settings.timezone)}  {state}, chats {', '.join(record['chats'])}"
         )
 
 
 @app.command("owner-key")
 def owner_key(json: Json = False) -> None:
-    """The owner's key, made if there is none: what `hmem forget` signs with. Prints the half that the night must know."""
+    """The owner's key, with which `hmem forget` signs; created if there is none. Prints the public half for the night."""
     from shared.system.owner_key import key_file, open_signing
 
-    settings = start(directory=None)  # the key is for whoever runs this, and not for a service
+    settings = start(directory=None)  # the key belongs to the person who runs this, not to a service
     signing = open_signing(settings)
     if signing.key is None:
-        raise SettingsError(f"There is no key to use: {signing.why_not}. {signing.way_on}".strip())
+        raise SettingsError(f"There is no usable key: {signing.why_not}. {signing.way_on}".strip())
     if json:
         print_json({"file": str(key_file(settings)), "public": signing.key.public})
         return
     typer.echo(
-        f"The owner's key lies in {key_file(settings)}. Keep a copy of it; the night needs only this line in its settings:"
+        f"The owner's key is in {key_file(settings)}. Keep a copy of it. The night needs only this line in its settings:"
     )
     typer.echo(f'OWNER_PUBLIC_KEY = "{signing.key.public}"')

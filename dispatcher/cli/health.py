@@ -1,4 +1,4 @@
-"""`hmem status` and `hmem doctor`: how this installation is, and what is wrong with it."""
+"""`hmem status` and `hmem doctor`: the state of this installation, and what is wrong with it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ app = application()
 
 @app.command()
 def status(json: Json = False) -> None:
-    """Queue, dispatchers, release, pin, last night and last failure. Exit code 42 or 43 when nobody answers, 21 when memory is stale."""
+    """Queue, dispatchers, release, pin, last night and last failure. Exit code 42 or 43 when no dispatcher answers, 21 when memory is stale."""
     from dispatcher.health.status import read_status
     from dispatcher.queue.state import queue_error, read_queue
 
@@ -32,7 +32,7 @@ def status(json: Json = False) -> None:
     if error := queue_error(client, settings, read_queue(client, settings.task_bytes)):
         errors.append(error)
     if found.stale:
-        errors.append(MemoryStale(f"Memory is not being kept up: {found.stale.rstrip('.')}. {found.advice}"))
+        errors.append(MemoryStale(f"Memory is out of date: {found.stale.rstrip('.')}. {found.advice}"))
     if json:
         print_json(found.to_json() | {"errors": [{"exit_code": one.exit_code, "error": str(one)} for one in errors]})
     else:
@@ -58,17 +58,17 @@ def _status_rows(found: Status, settings: Settings) -> dict[str, str]:
         "queue": f"{found.queued} waiting, {found.in_flight} in flight, {found.dead_letters} dead letters"
         + (" (hmem dead list)" if found.dead_letters else ""),
         "dispatchers": workers or "none running",
-        "telegram bot": found.bot or "none running (another bot cannot be seen from here)",
+        "telegram bot": found.bot or "none running (other bots are not visible here)",
         "turns in Redis": f"{found.turns_waiting}{more} waiting for the night",
         "release": found.release_error or release,
     }
     if settings.without_vectors:
-        what = "the summary alone, nothing is looked up" if settings.memory_backend == "summary" else "words alone"
+        what = "the summary only, no search" if settings.memory_backend == "summary" else "words only"
         rows["recall by"] = f"{what} ({settings.without_vectors})"
     if found.pin:
         since = zoned_text(found.pin.since, settings.timezone)
-        aside = "" if found.pin.run == found.release else " (not current: hmem release rollback was cut short)"
-        rows["pin"] = f"pinned at {found.pin.run} since {since}{aside}; hmem release unpin"
+        note = "" if found.pin.run == found.release else " (not current: hmem release rollback was interrupted)"
+        rows["pin"] = f"pinned at {found.pin.run} since {since}{note}; hmem release unpin"
     rows["last good night"] = night
     if found.forgetting:
         rows["forgetting"] = f"{len(found.forgetting)} unfinished ({', '.join(found.forgetting)}); hmem forget --resume"
@@ -79,7 +79,7 @@ def _status_rows(found: Status, settings: Settings) -> dict[str, str]:
 
 @app.command()
 def doctor(json: Json = False) -> None:
-    """What is wrong here, why, and what to do. Ends with the code of the first problem; changes nothing."""
+    """What is wrong on this host, why, and what to do. Exits with the code of the first problem; changes nothing."""
     from dispatcher.health import doctor as checks
 
     found = []

@@ -1,4 +1,4 @@
-"""`hmem history`: what was said in one chat, in the order of time."""
+"""`hmem history`: the turns of one chat, in the order of time."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ When = Annotated[
     str | None,
     typer.Option(help="A time in words (last Friday, gestern) or ISO 8601, both in CHAT_TIMEZONE; or POSIX seconds."),
 ]
-#: Characters of what a turn replies to.
+#: Characters that are shown of the message to which a turn replies.
 REPLIED = 160
 
 
@@ -44,13 +44,13 @@ def history(
     contains: Annotated[
         str | None,
         typer.Option(
-            help="Every one of these words occurs, in any case, accent or (English, Russian) ending; phrases in quotation marks."
+            help="Only turns with all of these words, in any case, accent or (English, Russian) ending; phrases in quotation marks."
         ),
     ] = None,
-    limit: Annotated[int, typer.Option(min=1, help="Turns at most: the newest.")] = 50,
+    limit: Annotated[int, typer.Option(min=1, help="Maximum number of turns: the newest.")] = 50,
     json: Json = False,
 ) -> None:
-    """The turns of one chat in the order of time, of last night's release and of today together; nothing that is forgotten."""
+    """The turns of one chat in the order of time, from last night's release and from today; without forgotten ones."""
     from dispatcher.memory.dates.given import since as since_when
     from dispatcher.memory.dates.given import until as until_when
     from shared.search.history import HistoryQuery
@@ -58,41 +58,45 @@ def history(
     settings, chat_id, now = start(), given_chat(chat), time.time()
     zone = settings.timezone
     asked = HistoryQuery(chat_id, limit, since_when(since, now, zone), until_when(until, now, zone), contains)
-    told, run = _look(settings, asked)
-    turns, notes = told.found.turns, [f"no memory of the day: {told.away}"] if told.away else []
+    result, run = _look(settings, asked)
+    turns, notes = result.found.turns, [f"no memory of the day: {result.away}"] if result.away else []
     notes += [no_release(settings.hmem_memory_dir)] if run is None else []
     marks = namesakes({turn.person for turn in turns})
     labels = [said_by(label(turn.role, turn.speaker, marks.get(turn.person, "")), turn.origin) for turn in turns]
     if json:
         rows = [_row(turn, who, zone) for turn, who in zip(turns, labels, strict=True)]
-        head = {"chat_id": chat_id, "release": run, "more": told.found.more, "degraded": notes}
+        head = {"chat_id": chat_id, "release": run, "more": result.found.more, "degraded": notes}
         print_json(head | {"turns": rows})
         return
     for turn, who in zip(turns, labels, strict=True):
-        typer.echo(f"{time_text(turn.timestamp, zone)}  {_plain(who + replying(turn.origin, REPLIED))}: {_said(turn)}")
-    sides = [f"release {run}" if run is not None else "", "today" if told.today else ""]
-    times = f"; times of {settings.chat_timezone}" if turns else ""
-    more = "; older ones are left out (--limit)" if told.found.more else ""
+        typer.echo(
+            f"{time_text(turn.timestamp, zone)}  {_plain(who + replying(turn.origin, REPLIED))}: {_indented(turn)}"
+        )
+    sides = [f"release {run}" if run is not None else "", "today" if result.today else ""]
+    times = f"; times in {settings.chat_timezone}" if turns else ""
+    more = "; older ones are left out (--limit)" if result.found.more else ""
     typer.echo(f"{len(turns)} turns from {' and '.join(filter(None, sides))}{times}{more}", err=True)
     for note in notes:
         typer.echo(f"note: {note}", err=True)
 
 
 def _look(settings: Settings, asked: HistoryQuery) -> tuple[DayAndRelease, int | None]:
-    """What was said, and the release's run. InvalidInput for a chat of which nothing is known."""
+    """The turns, and the release's run. InvalidInput for an unknown chat."""
     from dispatcher.memory.day.history import look_back
     from dispatcher.memory.day.opened import open_memory
 
     with open_memory(settings) as memory:
         release = memory.release()
-        told = look_back(memory.day, release, asked)
-        if told.away and not told.known:
-            raise told.away
-        if not told.known:
-            where = f"Neither today nor release {release.run} knows" if release else "Today does not know"
+        result = look_back(memory.day, release, asked)
+        if result.away and not result.known:
+            raise result.away
+        if not result.known:
+            where = (
+                f"Neither today's memory nor release {release.run} has" if release else "Today's memory does not have"
+            )
             why = "" if release else f" {no_release(settings.hmem_memory_dir)}"
-            raise InvalidInput(f"{where} a chat {asked.chat_id}. Is the id right?{why}")
-        return told, release.run if release else None
+            raise InvalidInput(f"{where} a chat {asked.chat_id}. Check the id.{why}")
+        return result, release.run if release else None
 
 
 def _row(turn: Turn, who: str, zone: ZoneInfo) -> dict[str, Any]:
@@ -109,11 +113,11 @@ def _row(turn: Turn, who: str, zone: ZoneInfo) -> dict[str, Any]:
     }
 
 
-def _said(turn: Turn) -> str:
-    """Its lines, those after the first set off."""
+def _indented(turn: Turn) -> str:
+    """Its lines, all but the first one indented."""
     return "\n      ".join(map(_plain, turn.content.splitlines()))
 
 
 def _plain(line: str) -> str:
-    """Without what a terminal would obey."""
+    """Without terminal control characters."""
     return shown(line.expandtabs(), characters=len(line.expandtabs()) + 1)

@@ -1,4 +1,4 @@
-"""`hmem`: the dispatcher and the owner's view of memory."""
+"""`hmem`: the dispatcher, and the owner's commands for memory."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ COMMANDS = (
         "ask",
         "dispatcher.cli.ask",
         "Enqueue a message as the bot would, wait, and print the answer. Exit code 69 if the "
-        "dispatcher could not answer it.",
+        "dispatcher could not answer.",
     ),
     CommandEntry(
         "search",
         "dispatcher.cli.search",
-        "Ranked hits in one chat, of last night's release, of today and of what is kept for good, with their scores.",
+        "Ranked hits in one chat, from last night's release, today's turns and typed memories, with their scores.",
     ),
     CommandEntry(
         "context",
@@ -35,41 +35,41 @@ COMMANDS = (
     CommandEntry(
         "history",
         "dispatcher.cli.history",
-        "The turns of one chat in the order of time, of last night's release and of today together; "
-        "nothing that is forgotten.",
+        "The turns of one chat in the order of time, from last night's release and from today; without forgotten ones.",
     ),
-    CommandEntry("memory", "dispatcher.cli.memory", "What is kept of a chat: facts, goals, preferences."),
+    CommandEntry("memory", "dispatcher.cli.memory", "The typed memories of a chat: facts, goals, preferences."),
     CommandEntry(
         "status",
         "dispatcher.cli.health",
         "Queue, dispatchers, release, pin, last night and last failure. Exit code 42 or 43 when "
-        "nobody answers, 21 when memory is stale.",
+        "no dispatcher answers, 21 when memory is stale.",
     ),
     CommandEntry(
         "doctor",
         "dispatcher.cli.health",
-        "What is wrong here, why, and what to do. Ends with the code of the first problem; changes nothing.",
+        "What is wrong on this host, why, and what to do. Exits with the code of the first problem; changes nothing.",
     ),
     CommandEntry(
         "release", "dispatcher.cli.release", "The releases on this host: list, verify, rollback, unpin, prune."
     ),
-    CommandEntry("dead", "dispatcher.cli.dead", "What the dispatcher could not take: list, show, retry, drop."),
+    CommandEntry(
+        "dead", "dispatcher.cli.dead", "Tasks that the dispatcher could not process: list, show, retry, drop."
+    ),
     CommandEntry(
         "export",
         "dispatcher.cli.export",
-        "All that is kept of one chat, as files to read and to keep: talk, typed memories, summaries. Changes nothing.",
+        "Export everything that is stored of one chat as readable files: turns, typed memories, summaries. Changes nothing.",
     ),
     CommandEntry(
         "forget",
         "dispatcher.cli.forget",
-        "Erase a chat, turns or a text for good: from Redis, store, Claude's files and archive; "
+        "Erase a chat, turns or a text permanently: from Redis, the store, Claude's files and the archive; "
         "the receipt says what is left.",
     ),
     CommandEntry(
         "owner-key",
         "dispatcher.cli.forget",
-        "The owner's key, made if there is none: what `hmem forget` signs with. Prints the half "
-        "that the night must know.",
+        "The owner's key, with which `hmem forget` signs; created if there is none. Prints the public half for the night.",
     ),
 )
 hmem = CommandGroup("hmem", __doc__, COMMANDS)

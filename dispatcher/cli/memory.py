@@ -1,4 +1,4 @@
-"""`hmem memory`: typed memories for the owner; the same as `/memory` in the chat, on the same store, whether a dispatcher runs or not."""
+"""`hmem memory`: typed memories for the owner. The same as `/memory` in the chat and on the same store, whether or not a dispatcher runs."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ if TYPE_CHECKING:
     from dispatcher.memory.day.memory import DayMemory
     from dispatcher.memory.store.memories import Memory
 
-app = application("What is kept of a chat: facts, goals, preferences.")
+app = application("The typed memories of a chat: facts, goals, preferences.")
 
 #: A chat id may begin with a dash.
 DASHES = {"ignore_unknown_options": True}
-#: Names under which lists have the time when something was noted; `created_at` is that of Relay, a bot that some come from.
+#: Names under which imported lists give the time of creation; `created_at` is the one that the bot Relay uses.
 CREATED = ("created", "created_at", "timestamp")
-#: Facts of a file that are embedded and stored at once, and lines that are named of those that cannot be read.
+#: Facts of a file that are embedded and stored in one batch, and how many of the unreadable lines are named.
 IMPORTED_AT_ONCE, LINES_NAMED = 250, 10
 
 
@@ -46,7 +46,7 @@ class Kind(StrEnum):
     PREFERENCE = "preference"
 
 
-Which = Annotated[str, typer.Argument(help="Its number, as hmem memory list shows it, or words of it.")]
+Which = Annotated[str, typer.Argument(help="Its number, as hmem memory list shows it, or some of its words.")]
 
 
 @app.command("list", context_settings=DASHES)
@@ -55,8 +55,8 @@ def list_(chat: Chat, json: Json = False) -> None:
     settings, chat_id = start(), given_chat(chat)
     with _day(settings) as day:
         if json:
-            held = day.remembering.held(chat_id)
-            found = [as_json(memory, held.superseded_numbers) for memory in held.shown]
+            memories = day.remembering.held(chat_id)
+            found = [as_json(memory, memories.superseded_numbers) for memory in memories.shown]
             print_json({"chat_id": chat_id, "memories": found})
         else:
             typer.echo(day.requests.listing(chat_id, time.time()))
@@ -65,21 +65,21 @@ def list_(chat: Chat, json: Json = False) -> None:
 @app.command(context_settings=DASHES)
 def add(
     chat: Chat,
-    text: Annotated[str, typer.Argument(help="What is to be kept.")],
-    kind: Annotated[Kind, typer.Option("--type", help="What it is.")] = Kind.FACT,
-    deadline: Annotated[str, typer.Option(help='Of a goal, in natural words: "next Friday".')] = "",
-    importance: Annotated[int, typer.Option(min=1, max=5, help="Of the important ones most is shown.")] = 3,
-    priority: Annotated[int, typer.Option(min=0, max=9, help="Of a goal: 0 normal, more is more urgent.")] = 0,
+    text: Annotated[str, typer.Argument(help="What to store.")],
+    kind: Annotated[Kind, typer.Option("--type", help="The type of the memory.")] = Kind.FACT,
+    deadline: Annotated[str, typer.Option(help='Of a goal, in natural language: "next Friday".')] = "",
+    importance: Annotated[int, typer.Option(min=1, max=5, help="More important memories are shown first.")] = 3,
+    priority: Annotated[int, typer.Option(min=0, max=9, help="Of a goal: 0 is normal, higher is more urgent.")] = 0,
     json: Json = False,
 ) -> None:
-    """Keep a fact, a goal or a preference; one that says what an old one says makes that one more important instead."""
+    """Store a fact, a goal or a preference. If an existing one says the same, its importance is raised instead."""
     settings, chat_id, now = start(), given_chat(chat), time.time()
     if not text.strip():
-        raise InvalidInput("TEXT is empty. Write what is to be kept.")
+        raise InvalidInput("TEXT is empty. Write what to store.")
     more: dict[str, Any] = {"importance": importance}
     if priority:
         if kind is not Kind.GOAL:
-            raise InvalidInput(f"A {kind.value} has no priority. Add --type goal, or leave --priority out.")
+            raise InvalidInput(f"A {kind.value} has no priority. Add --type goal, or omit --priority.")
         more["priority"] = priority
     if deadline:
         more["deadline"] = _deadline(settings, kind, deadline, now)
@@ -105,9 +105,9 @@ def done(chat: Chat, which: Which, json: Json = False) -> None:
 
 @app.command(context_settings=DASHES)
 def forget(chat: Chat, which: Which, json: Json = False) -> None:
-    """Forget a memory and the turns that said it: they are recalled no more, and the next night takes them out.
+    """Forget a memory and the turns that it came from: they are no longer recalled, and the next night removes them.
 
-    The conversation under way ends, since it may hold what is forgotten.
+    The current conversation ends, since it may contain what is forgotten.
     """
     from dispatcher.answering.consolidation import waiting
     from dispatcher.memory.tombstones import announce, end_conversation
@@ -115,8 +115,8 @@ def forget(chat: Chat, which: Which, json: Json = False) -> None:
     settings, chat_id = start(), given_chat(chat)
     with _day(settings, vectors=True) as day, closing(connect(settings)) as client:
         memory = _chosen(day, chat_id, which, "memory")
-        day.upkeep.store_turns(waiting(client, chat_id)[1])  # what was said in the last seconds may say it too
-        end_conversation(client, chat_id)  # first: where Redis is away, nothing is changed at all
+        day.upkeep.store_turns(waiting(client, chat_id)[1])  # the latest turns may contain it too
+        end_conversation(client, chat_id)  # first: if Redis is not reachable, nothing is changed at all
         outcome = day.requests.forget_number(_task(chat_id), memory.number, time.time())
         announce(client, day.forgotten.of(chat_id))
         end_conversation(client, chat_id)  # an answer may have come in between
@@ -143,9 +143,9 @@ def import_(
     file: Annotated[Path, typer.Argument(help="JSONL: texts, or objects with fact, text or content.")],
     json: Json = False,
 ) -> None:
-    """Take over memories: a flat list of facts, or what hmem export wrote. What is known is left as it is, so it may be repeated.
+    """Import memories: a flat list of facts, or a file of hmem export. Known memories stay unchanged, so the import can be repeated.
 
-    What hmem forget took out stays out.
+    What hmem forget erased is not imported again.
     """
     settings, chat_id = start(), given_chat(chat)
     found, refused = _facts(file, settings)
@@ -162,13 +162,13 @@ def import_(
         counts = {"added": new, "known": known, "forgotten": forgotten}
         print_json({"chat_id": chat_id, **counts, "refused": lines})
     else:
-        stay = f" {forgotten} were forgotten and stay out." if forgotten else ""
-        typer.echo(f"{new} memories are new, {known} were known.{stay}")
+        left_out = f" {forgotten} were forgotten before and are not imported." if forgotten else ""
+        typer.echo(f"{new} memories are new, {known} were already known.{left_out}")
     if refused:
         named = "; ".join(f"line {number}: {why}" for number, why in refused[:LINES_NAMED])
         more = f"; and {len(refused) - LINES_NAMED} more" if len(refused) > LINES_NAMED else ""
         raise InvalidInput(
-            f"{len(refused)} lines of {file} hold no memory ({named}{more}). The others are kept; mend these, then import the file again."
+            f"{len(refused)} lines of {file} are not memories ({named}{more}). The others are stored; fix these, then import the file again."
         )
 
 
@@ -177,18 +177,18 @@ def _import(day: DayMemory, chat_id: str, batch: list[Imported]) -> int:
 
     made = []
     for kind in MemoryType:
-        told = [(one.text, one.created if one.dated else None, one.more) for one in batch if one.kind == kind]
-        made += day.remembering.new_ones(chat_id, kind, told) if told else []
+        entries = [(one.text, one.created if one.dated else None, one.more) for one in batch if one.kind == kind]
+        made += day.remembering.new_ones(chat_id, kind, entries) if entries else []
     if made:
         day.acting.store_all(_task(chat_id), made, time.time())
     return sum(draft.made is not None for draft in made)
 
 
 def _not_forgotten(day: DayMemory, chat_id: str, facts: list[Imported]) -> list[Imported]:
-    """Without those that hmem forget took out: made of turns that it named, or before the time up to which all went."""
+    """Without those that hmem forget erased: made from turns that it named, or older than the time before which it erased everything."""
     from dispatcher.memory.tombstones import hidden_by
 
-    ids, before = hidden_by([stone for stone in day.forgotten.of(chat_id) if stone.erase])
+    ids, before = hidden_by([tombstone for tombstone in day.forgotten.of(chat_id) if tombstone.erase])
     return [
         one
         for one in facts
@@ -212,7 +212,7 @@ def _facts(file: Path, settings: Settings) -> tuple[list[Imported], list[tuple[i
     try:
         lines = file.read_bytes().splitlines()
     except OSError as error:
-        raise InvalidInput(f"The file cannot be read: {error}. Name a JSONL file with one fact a line.") from error
+        raise InvalidInput(f"The file cannot be read: {error}. Give a JSONL file with one fact per line.") from error
     found: list[Imported] = []
     refused: list[tuple[int, str]] = []
     for number, line in enumerate(lines, start=1):
@@ -225,7 +225,7 @@ def _facts(file: Path, settings: Settings) -> tuple[list[Imported], list[tuple[i
 
 
 def _fact(line: bytes, settings: Settings) -> Imported:
-    """ValueError (RecordRefused is one) with the reason if a line holds no memory."""
+    """ValueError (RecordRefused is one) with the reason if the line is not a memory."""
     from dispatcher.memory.store.memories import MemoryType
 
     try:
@@ -238,15 +238,15 @@ def _fact(line: bytes, settings: Settings) -> Imported:
         raise RecordRefused("neither a text nor an object with fact, text or content")
     kind, importance = record.get("type") or MemoryType.FACT, record.get("importance")
     if kind not in [*MemoryType]:
-        raise RecordRefused(f"its type is none of {', '.join(MemoryType)}")
+        raise RecordRefused(f"its type is not one of {', '.join(MemoryType)}")
     if importance is not None and importance not in range(1, 6):
-        raise RecordRefused("its importance is no number from 1 to 5")
+        raise RecordRefused("its importance is not a number from 1 to 5")
     made = _time(next((record[name] for name in CREATED if record.get(name) is not None), None), settings)
     priority = record.get("priority")
     if priority is not None and not (
         isinstance(priority, int) and not isinstance(priority, bool) and 0 <= priority <= 9
     ):
-        raise RecordRefused("its priority is no number from 0 to 9")
+        raise RecordRefused("its priority is not a number from 0 to 9")
     more = {
         "deadline": _time(record.get("deadline"), settings),
         "completed_at": _time(record.get("done", record.get("completed_at")), settings),
@@ -259,21 +259,21 @@ def _fact(line: bytes, settings: Settings) -> Imported:
     created = time.time() if made is None else min(max(0.0, made), time.time())
     if kind == MemoryType.FACT and more["deadline"] is None:
         more["deadline"] = ends(text, created, settings.timezone)
-    given = {name: value for name, value in more.items() if value is not None}
-    return Imported(kind, text.strip(), created, given, made is not None)
+    fields = {name: value for name, value in more.items() if value is not None}
+    return Imported(kind, text.strip(), created, fields, made is not None)
 
 
-def _time(said: object, settings: Settings) -> float | None:
+def _time(value: object, settings: Settings) -> float | None:
     from shared.text.times import moment
 
     try:
-        return moment(said, settings.timezone)
+        return moment(value, settings.timezone)
     except ValueError:
-        raise RecordRefused(f"{shorten(str(said), 40)} is no time") from None
+        raise RecordRefused(f"{shorten(str(value), 40)} is not a time") from None
 
 
 def _chosen(day: DayMemory, chat_id: str, which: str, what: str) -> Memory:
-    """The memory with a number, or the one that words mean. InvalidInput if there is none, or if it is not clear which."""
+    """The memory with this number, or the one that the words match. InvalidInput if there is none, or if several match."""
     kinds = {"goal"} if what == "goal" else None
     if which.isdecimal():
         found = [one for one in day.remembering.held(chat_id).memories if one.number == int(which)]
@@ -285,30 +285,32 @@ def _chosen(day: DayMemory, chat_id: str, which: str, what: str) -> Memory:
     match = day.remembering.match(chat_id, which, kinds)
     if not match.memories:
         raise InvalidInput(
-            f'No {what} is like "{shorten(one_line(which), 80)}", so nothing was changed. hmem memory list shows what there is.'
+            f'No {what} is like "{shorten(one_line(which), 80)}", so nothing was changed. hmem memory list shows all of them.'
         )
     if not match.clear:
         named = "; ".join(f"{one.number}. {shorten(one_line(one.text), 80)}" for one in match.memories)
-        raise InvalidInput(f"It is not clear which {what} is meant, so nothing was changed. Give a number: {named}")
+        raise InvalidInput(
+            f"Several match, so it is not clear which {what} you mean and nothing was changed. Give a number: {named}"
+        )
     return match.memories[0]
 
 
-def _deadline(settings: Settings, kind: Kind, said: str, now: float) -> float:
+def _deadline(settings: Settings, kind: Kind, text: str, now: float) -> float:
     from dispatcher.memory.dates.given import deadline_of
 
     if kind is not Kind.GOAL:
-        raise InvalidInput(f"A {kind.value} has no deadline. Add --type goal, or leave --deadline out.")
+        raise InvalidInput(f"A {kind.value} has no deadline. Add --type goal, or omit --deadline.")
     try:
-        return deadline_of(said, now, settings.timezone).at
+        return deadline_of(text, now, settings.timezone).at
     except InvalidInput as error:
         raise InvalidInput(f"--deadline: {error}") from error
 
 
-def _report(memory: Memory, said: str, forgotten: list[str], *, json: bool) -> None:
+def _report(memory: Memory, text: str, forgotten: list[str], *, json: bool) -> None:
     if json:
-        print_json({"chat_id": memory.chat_id, "number": memory.number, "said": said, "forgotten_turns": forgotten})
+        print_json({"chat_id": memory.chat_id, "number": memory.number, "said": text, "forgotten_turns": forgotten})
     else:
-        typer.echo(said)
+        typer.echo(text)
 
 
 @contextmanager
@@ -318,18 +320,18 @@ def _day(settings: Settings, *, vectors: bool = False) -> Iterator[DayMemory]:
 
     with open_memory(settings) as memory:
         if not memory.day.wanted:
-            raise SettingsError("MEDIUM_URL=none: no memories are kept. Unset it, or name a store.")
+            raise SettingsError("MEDIUM_URL=none: no memories are stored. Unset it, or set it to a database.")
         if vectors:
             try:
                 memory.release()
             except (HmemError, OSError) as error:
-                typer.echo(f"note: turns of the release are not looked at: {error}", err=True)
+                typer.echo(f"note: turns of the release are not searched: {error}", err=True)
             memory.open_vectors()
         yield memory.day
 
 
 def _task(chat_id: str) -> Task:
-    """What the owner does here is acted on once, like a task."""
+    """A task for what the owner asks here: it is carried out once."""
     return Task(f"cli-{uuid4()}", chat_id, "")
 
 

@@ -1,4 +1,4 @@
-"""`hmem release`: what the owner may do with the releases on the day host."""
+"""`hmem release`: the owner's commands for the releases on the day host."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from shared.text.times import moment
 
 app = application("The releases on this host: list, verify, rollback, unpin, prune.")
 
-#: These commands write the releases' directory, so root does that as its owner.
+#: These commands write the releases' directory; run by root, they act as its owner.
 WRITES = "hmem_memory_dir"
 
 Run = Annotated[int | None, typer.Argument(min=0, help="Run of a release, as hmem release list shows it.")]
@@ -40,7 +40,7 @@ def list_(json: Json = False) -> None:
     if not found:
         typer.echo("There is no release yet.")
     else:
-        typer.echo(f"Times are those of {settings.chat_timezone}.", err=True)
+        typer.echo(f"Times are in {settings.chat_timezone}.", err=True)
     if wrong:
         typer.echo(f"note: {wrong}", err=True)
 
@@ -51,7 +51,7 @@ def verify(
     every: Annotated[bool, typer.Option("--all", help="Every release instead of one.")] = False,
     json: Json = False,
 ) -> None:
-    """Re-hash every file of the current release, or of RUN. Exit code 16 names the file that was changed."""
+    """Re-hash every file of the current release, or of RUN. If one was changed, exits with code 16 and names it."""
     outcomes = []
     for release in manage.chosen(start(directory=WRITES).hmem_memory_dir, run, every=every):
         try:
@@ -60,13 +60,13 @@ def verify(
             files, error = None, str(refused)
         outcomes.append({"run": int(release.name), "ok": error is None, "files": files, "error": error})
         if not json:
-            state = f"is whole: {files} files" if error is None else "is damaged"
+            state = f"is intact: {files} files" if error is None else "is damaged"
             typer.echo(f"Release {release.name} {state}.")
     if json:
         print_json(outcomes)
     if bad := [outcome for outcome in outcomes if not outcome["ok"]]:
         others = ", ".join(str(outcome["run"]) for outcome in bad[1:])
-        raise ReleaseRefused(f"{bad[0]['error']}{f' Damaged as well: {others}.' if others else ''}")
+        raise ReleaseRefused(f"{bad[0]['error']}{f' Also damaged: {others}.' if others else ''}")
 
 
 @app.command()
@@ -82,7 +82,7 @@ def rollback(run: Run = None, json: Json = False) -> None:
 
 @app.command()
 def unpin(json: Json = False) -> None:
-    """Lift the pin of a rollback: the next night switches again."""
+    """Remove the pin of a rollback: the next night switches again."""
     lifted, run = manage.unpin(start(directory=WRITES).hmem_memory_dir)
     if json:
         print_json({"unpinned": lifted, "run": run})
@@ -90,22 +90,22 @@ def unpin(json: Json = False) -> None:
         which = f"Release {run}" if run is not None else "A release that the damaged pin did not name"
         typer.echo(f"{which} is no longer pinned. The next night publishes as usual and switches.")
     else:
-        typer.echo("No release is pinned; nothing was changed.")
+        typer.echo("No release is pinned, so nothing was changed.")
 
 
 @app.command()
 def prune(
     keep: Annotated[
-        int | None, typer.Option(min=1, help="Newest releases that stay; RELEASES_KEPT by default.")
+        int | None, typer.Option(min=1, help="Number of newest releases to keep; default: RELEASES_KEPT.")
     ] = None,
     json: Json = False,
 ) -> None:
-    """Remove old releases; never the current one, its parent, a pinned one, or one that somebody reads."""
+    """Remove old releases; never the current one, its parent, a pinned one, or one that a process reads."""
     settings = start(directory=WRITES)
-    removed, kept = manage.prune(settings.hmem_memory_dir, settings.releases_kept if keep is None else keep)
+    removed, left = manage.prune(settings.hmem_memory_dir, settings.releases_kept if keep is None else keep)
     if json:
-        print_json({"removed": removed, "kept": [{"run": run, "why": why} for run, why in kept.items()]})
+        print_json({"removed": removed, "kept": [{"run": run, "why": why} for run, why in left.items()]})
         return
     typer.echo(f"Removed: {', '.join(map(str, removed)) or 'none'}.")
-    for run, why in kept.items():
+    for run, why in left.items():
         typer.echo(f"{run:>6} stays: {', '.join(why)}")

@@ -1,4 +1,4 @@
-"""`hmem search`, and what `hmem context` shares with it: memory opened as the dispatcher opens it, without counting as an answer."""
+"""`hmem search`, and what `hmem context` shares with it: memory opened as the dispatcher opens it, without counting as access."""
 
 from __future__ import annotations
 
@@ -44,18 +44,18 @@ When = Annotated[
 ]
 Batch = Annotated[Path | None, typer.Option(help="Answer the questions of this JSONL file instead.")]
 
-#: Milliseconds that a command gives memory, in place of MEMORY_DEADLINE_MS: a fresh process loads all that a dispatcher has loaded long since.
-PATIENCE_MS = 60_000
+#: Milliseconds that a command gives memory instead of MEMORY_DEADLINE_MS: a fresh process first loads what a running dispatcher already has.
+COMMAND_DEADLINE_MS = 60_000
 
 
 def look(settings: Settings, client: Redis, chat_id: str, message: str) -> tuple[Context, list[str]]:
-    """The context of a message now, and what is to be said about its time. Nothing is left out for being slow, since whoever asks can wait.
+    """The context of a message now, and notes about its time. Nothing is left out for being slow, since the person at the terminal can wait.
 
-    Without Redis: as if no conversation were going on, and it says so.
+    Without Redis: as if there were no conversation, with a note.
     """
     session, recent, note = _conversation(settings, client, chat_id)
     request = PromptRequest(chat_id, message, recent, session, count_access=False)
-    patient = settings.model_copy(update={"memory_deadline_ms": max(settings.memory_deadline_ms, PATIENCE_MS)})
+    patient = settings.model_copy(update={"memory_deadline_ms": max(settings.memory_deadline_ms, COMMAND_DEADLINE_MS)})
     with open_memory(patient) as memory:
         release, day = memory.release(), memory.day
         if day.wanted:
@@ -67,7 +67,7 @@ def look(settings: Settings, client: Redis, chat_id: str, message: str) -> tuple
         took = 1000 * (time.perf_counter() - started)
         slow = []
         if took > settings.memory_deadline_ms:
-            # Once more, as a dispatcher would: all is loaded, and the message's vector is known even.
+            # Once more, as a dispatcher would: everything is loaded, and the message's vector is cached.
             again = assemble(request, settings, release, day, reason)
             slow = _slow(took, settings, [one for one in again.degraded if one not in found.degraded])
     found.degraded.extend(note)
@@ -75,15 +75,15 @@ def look(settings: Settings, client: Redis, chat_id: str, message: str) -> tuple
 
 
 def _slow(took: float, settings: Settings, left_out: list[str]) -> list[str]:
-    """What a dispatcher that runs would have made of it; what it would leave out only as far as that was tried."""
+    """How a running dispatcher would have fared; what it would leave out, as far as that was tried."""
     limit = f"{settings.memory_deadline_ms} ms (MEMORY_DEADLINE_MS)"
-    said = f"this took {took:.0f} ms in a process that had to load everything first; a running dispatcher waits {limit} for it"
-    return [said, *(f"asked once more with that limit, it would have left out: {one}" for one in left_out)]
+    note = f"this took {took:.0f} ms in a process that had to load everything first; a running dispatcher waits at most {limit}"
+    return [note, *(f"a second try within that limit would have left out: {one}" for one in left_out)]
 
 
 @dataclass(frozen=True)
 class SearchResult:
-    """What a search came upon, and where it was looked for."""
+    """The hits of a search, and where it looked."""
 
     recalled: Recalled
     run: int | None  # of the release
@@ -97,9 +97,9 @@ class SearchResult:
 
 
 def find(settings: Settings, query: Query) -> SearchResult:
-    """The best of the turns of release and day and of the memories, as many as the query asks for.
+    """The best of the release's and the day's turns and of the memories, as many as the query asks for.
 
-    The day and what is hidden are read here. Nothing that is forgotten is found; InvalidInput if nothing is kept anywhere.
+    Reads the day's turns and the hidden ones itself. Finds nothing that is forgotten; InvalidInput if nothing is stored anywhere.
     """
     with open_memory(settings) as memory:
         release, day = memory.release(), memory.day
@@ -111,19 +111,19 @@ def find(settings: Settings, query: Query) -> SearchResult:
         hidden = HiddenTurns(*hidden_by(day.forgotten.of(query.chat_id)))
         items, notes = _items(day, query.chat_id)
         today = day.wanted and not notes
-        held = day.remembering.held(query.chat_id) if today else None
+        memories = day.remembering.held(query.chat_id) if today else None
         if release is None:
-            if not items and not (held and held.memories):
+            if not items and not (memories and memories.memories):
                 raise InvalidInput(no_release(settings.hmem_memory_dir))
             notes = [no_release(settings.hmem_memory_dir), *notes]
         recalled = day.search(release, replace(query, day=items, hidden=hidden))
         recalled = replace(recalled, degraded=recalled.degraded + notes)
-        kept = found_memories(held, query, day.embedder.query(query.text), SHOWN_COSINE) if held else []
-        return SearchResult(recalled, release.run if release else None, today, among(recalled.hits, kept, query.k))
+        found = found_memories(memories, query, day.embedder.query(query.text), SHOWN_COSINE) if memories else []
+        return SearchResult(recalled, release.run if release else None, today, among(recalled.hits, found, query.k))
 
 
 def _items(day: DayMemory, chat_id: str) -> tuple[DayItems | None, list[str]]:
-    """(the chat's turns of the day, why they cannot be told)."""
+    """(the chat's turns of the day, why they are not available)."""
     try:
         return day.items(chat_id) if day.wanted else None, []
     except StoreUnavailable as error:
@@ -133,16 +133,16 @@ def _items(day: DayMemory, chat_id: str) -> tuple[DayItems | None, list[str]]:
 def _conversation(
     settings: Settings, client: Any, chat_id: str
 ) -> tuple[str | None, list[HistoryEntry] | None, list[str]]:
-    """(session that would be resumed, else what was said just now, notes). One that holds what is forgotten would not be."""
+    """(session that would be resumed, else the recent messages, notes). A session that contains something forgotten is not resumed."""
     try:
-        stones = Forgotten(settings.hmem_state_dir).of(chat_id)
-        said, gone = conversation_of(client.lrange(keys.history(chat_id), 0, -1), stones)
+        tombstones = Forgotten(settings.hmem_state_dir).of(chat_id)
+        recent, gone = conversation_of(client.lrange(keys.history(chat_id), 0, -1), tombstones)
         session = client.get(keys.session(chat_id))
         if session is None and client.exists(keys.bot_new(chat_id)):  # ended by /new, and not asked since
             return None, [], []
         resumed = settings.session_mode == "resume" and not gone
-        return (session.decode("utf-8", "replace"), None, []) if session and resumed else (None, said, [])
-    except StorageError:  # what is forgotten cannot be told: nothing is assembled at all, which is said there
+        return (session.decode("utf-8", "replace"), None, []) if session and resumed else (None, recent, [])
+    except StorageError:  # the tombstones cannot be read: then nothing is assembled, and a note there says why
         return None, None, []
     except RedisError as error:
         return None, None, [f"no conversation so far: Redis does not answer ({error})"]
@@ -152,19 +152,20 @@ def _conversation(
 def search(
     chat: Annotated[str, typer.Argument(help="Chat id; not with --batch.")] = "",
     query: Annotated[str, typer.Argument(help="What to look for.")] = "",
-    k: Annotated[int, typer.Option("-k", min=1, max=200, help="Hits at most.")] = 10,
+    k: Annotated[int, typer.Option("-k", min=1, max=200, help="Maximum number of hits.")] = 10,
     json: Json = False,
     batch: Batch = None,
     now: Annotated[
-        str | None, typer.Option(help="What `last week` counts from: ISO 8601 or POSIX seconds; not with --batch.")
+        str | None,
+        typer.Option(help="The time from which `last week` is counted: ISO 8601 or POSIX seconds; not with --batch."),
     ] = None,
     since: When = None,
     until: When = None,
 ) -> None:
-    """Ranked hits in one chat, of last night's release, of today and of what is kept for good, with their scores."""
+    """Ranked hits in one chat, from last night's release, today's turns and typed memories, with their scores."""
     settings = start()
     if batch and (chat or query or now or since or until):
-        raise InvalidInput("--batch takes chat, question and time from the file. Leave CHAT, QUERY and times out.")
+        raise InvalidInput("--batch reads chat, question and time from the file. Omit CHAT, QUERY and the times.")
     if batch:
         print_batch(settings, batch, k, [], texts_needed=True)
         return
@@ -188,7 +189,7 @@ def search(
         return
     for number, row in enumerate(found.rows, start=1):
         _print_row(number, row, settings)
-    times = f"; times of {settings.chat_timezone}" if found.rows else ""
+    times = f"; times in {settings.chat_timezone}" if found.rows else ""
     typer.echo(f"{len(found.rows)} hits in {recalled.ms:.1f} ms from {found.asked}{times}", err=True)
     say_notes(recalled.degraded)
 
@@ -209,12 +210,12 @@ def _print_row(number: int, hit: Hit | MemoryHit, settings: Settings) -> None:
         typer.echo(f"      asked: {shorten(one_line(hit.question), 160)}")
     typer.echo(f"      {hit.who}{replying(hit.chunk.origin, 160)}: {shorten(one_line(hit.chunk.text), 300)}")
     if hit.also:
-        typer.echo(f"      said again: {', '.join(hit.also)}")
+        typer.echo(f"      repeated in: {', '.join(hit.also)}")
 
 
 def required(value: str, name: str) -> str:
     if not value.strip():
-        raise InvalidInput(f"{name} is empty. Write what you would ask.")
+        raise InvalidInput(f"{name} is empty. Write what you want to ask.")
     return value
 
 

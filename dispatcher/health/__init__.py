@@ -1,1 +1,1 @@
-"""What people and machines read about a running host: status, doctor, metrics, the alarm of a stale memory."""
+"""What people and machines can read about a running host: status, doctor, metrics, the alarm for stale memory."""

@@ -1,6 +1,6 @@
-"""`hmem doctor`: every check, in order of importance; each is one function that looks and changes nothing.
+"""`hmem doctor`: every check, in order of importance; each is one function that reads and changes nothing.
 
-The command ends with the code of the first problem. A check that fails to run says so and stops none of the others; one whose
+The command exits with the code of the first problem. A check that fails to run reports that and does not stop the others; one whose
 precondition failed is skipped.
 """
 
@@ -98,7 +98,7 @@ def examine(
     now: Callable[[], float] = time.time,
     disk_usage: Callable[[Path], Usage] = shutil.disk_usage,
 ) -> Iterator[Finding]:
-    """Every check's finding, as soon as it is there."""
+    """The finding of each check, as soon as it has run."""
     with closing(connect(settings)) as client:
         setup = Setup(settings, client, now, disk_usage)
         found: dict[str, Finding] = {}
@@ -112,12 +112,12 @@ def examine(
 
 
 def connect(settings: Settings) -> Redis:
-    """A client that says at once what is wrong instead of trying again."""
+    """A client that reports an error immediately instead of retrying."""
     try:
         return open_redis(settings.redis_url, asking_once(REDIS_SECONDS))
     except ValueError as error:
         raise SettingsError(
-            f"REDIS_URL is no URL of a Redis ({error}). Write it like redis://127.0.0.1:6379/0."
+            f"REDIS_URL is not a Redis URL ({error}). Write it like redis://127.0.0.1:6379/0."
         ) from error
 
 
@@ -125,23 +125,21 @@ def carry_out(check: Check, setup: Setup) -> Finding:
     try:
         return check.run(setup)
     except NoPermissionError as error:
-        return skipped(
-            f"This cannot be checked by this Redis user: {error}.", "Allow it, or ask again as another user."
-        )
-    except Exception as error:  # noqa: BLE001 - whatever one check meets, the others are still to be made
+        return skipped(f"This Redis user may not check this: {error}.", "Allow it, or run the command as another user.")
+    except Exception as error:  # noqa: BLE001 - an error in one check must not stop the others
         ours = translate(error)
         if ours is None:
-            return problem(1, f"This check itself failed ({error!r}).", "That is a defect: please report it.")
+            return problem(1, f"The check itself failed ({error!r}).", "This is a bug: please report it.")
         return of_error(ours)
 
 
 def exit_code(findings: list[Finding]) -> int:
-    """Of the first problem; 0 if there is none."""
+    """The code of the first problem; 0 if there is none."""
     return next((finding.code for finding in findings if finding.state == "problem"), 0)
 
 
 def lines(finding: Finding) -> str:
-    """A finding for people: mark, name and sentence; what to do, and the code, below it."""
+    """A finding as text: mark, name and sentence; what to do, and the exit code, on a second line."""
     text = f"{MARKS[finding.state]} {finding.name:12} {finding.sentence}"
     if finding.fix:
         text += f"\n{'':15}{finding.fix}" + (f" [{finding.code}]" if finding.code else "")
@@ -149,5 +147,5 @@ def lines(finding: Finding) -> str:
 
 
 def report(findings: list[Finding]) -> dict[str, Any]:
-    """The same for programs."""
+    """The findings as JSON."""
     return {"exit_code": exit_code(findings), "findings": [finding.to_json() for finding in findings]}

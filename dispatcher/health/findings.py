@@ -1,4 +1,4 @@
-"""What a check of `hmem doctor` looks at and what it answers, and the exit codes that are the doctor's own."""
+"""What a check of `hmem doctor` gets and returns, and the exit codes that only the doctor uses."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from shared.errors import HmemError
 
 
 class Fault(IntEnum):
-    """Exit codes of faults that no error of the program stands for: the code, what is wrong, what to do (docs/exit-codes.md)."""
+    """Exit codes of faults without an error class of their own: the code, what is wrong, what to do (docs/exit-codes.md)."""
 
     meaning: str
     remedy: str
@@ -29,7 +29,7 @@ class Fault(IntEnum):
 
     REDIS_RIGHTS = (
         30,
-        "The Redis user may not run, or reach, what the dispatcher needs; nothing is executed to find out.",
+        "The Redis user lacks rights that the dispatcher needs; they are checked without executing anything.",
         "Run the ACL SETUSER line that is printed.",
     )
     EVICTION_POLICY = (
@@ -39,13 +39,13 @@ class Fault(IntEnum):
     )
     PERSISTENCE = (
         32,
-        "Redis writes no append-only file, or its last write failed: a crash loses what came since the last snapshot.",
-        "CONFIG SET appendonly yes, then CONFIG REWRITE; look at Redis' disk.",
+        "Redis writes no append-only file, or its last write failed: a crash loses the data since the last snapshot.",
+        "CONFIG SET appendonly yes, then CONFIG REWRITE; check Redis' disk.",
     )
     CLOCK = (
         33,
         "The clock of this host differs by more than 60 s from that of Redis.",
-        "Switch on time synchronisation.",
+        "Enable time synchronisation.",
     )
     CLAUDE_TOO_OLD = (
         34,
@@ -54,12 +54,12 @@ class Fault(IntEnum):
     )
     CLAUDE_LOGIN = (
         35,
-        "claude auth status says that nobody is logged in; the provider is not asked.",
+        "claude auth status reports that the CLI is not logged in; no request is sent to the provider.",
         "Log in as the dispatcher's user.",
     )
     EMBEDDER_DIFFERS = (
         36,
-        "The embedder of the day makes other vectors than the release has.",
+        "The embedder of the day makes different vectors from those of the release.",
         "Set the same EMBEDDER and EMBED_MODEL on both hosts, or run the night.",
     )
     MEMORY_MISSING = (
@@ -80,17 +80,17 @@ class Fault(IntEnum):
     DISK_NEARLY_FULL = (
         40,
         "A disk is full, or has less than 5 % and less than 1 GiB left (15 % is a warning).",
-        "Make room where state, memory or night lie.",
+        "Free space on the disks of the state, memory and night directories.",
     )
     BOT_NOT_RUNNING = (
         41,
-        "TELEGRAM_BOT_TOKEN is set here, and no bot holds the lease in Redis.",
-        "Start hmem telegram and look at its log.",
+        "TELEGRAM_BOT_TOKEN is set here, but no bot holds the lease in Redis.",
+        "Start hmem telegram and check its log.",
     )
     METRICS_UNREACHABLE = (
         44,
-        "A dispatcher lives, and its figures are not where METRICS_LISTEN says.",
-        "Name a free port and restart the dispatcher.",
+        "A dispatcher runs, but its metrics are not served where METRICS_LISTEN says.",
+        "Set a free port and restart the dispatcher.",
     )
     NIGHT_FAILED = (
         45,
@@ -99,8 +99,8 @@ class Fault(IntEnum):
     )
     DEAD_LETTERS = (
         46,
-        "Messages were set aside unanswered.",
-        "hmem dead list, then retry or drop.",
+        "There are unanswered messages in the dead letters.",
+        "hmem dead list, then hmem dead retry or hmem dead drop.",
     )
 
     @property
@@ -109,7 +109,7 @@ class Fault(IntEnum):
 
 
 class Usage(Protocol):
-    """Bytes of a file system, as shutil.disk_usage answers them."""
+    """Bytes of a file system, as shutil.disk_usage returns them."""
 
     @property
     def total(self) -> int: ...
@@ -119,7 +119,7 @@ class Usage(Protocol):
 
 @dataclass(frozen=True)
 class Setup:
-    """All that a check may look at. Clock and disks are parameters, because a test cannot turn the real ones."""
+    """Everything that a check may use. Clock and disks are parameters, because a test cannot change the real ones."""
 
     settings: Settings
     redis: Redis
@@ -129,7 +129,7 @@ class Setup:
 
 @dataclass(frozen=True)
 class Finding:
-    """One check's answer: what is and why it matters, and what to do. `code` is 0 unless `state` is "problem"."""
+    """The result of one check: what it found and why it matters, and what to do. `code` is 0 unless `state` is "problem"."""
 
     state: Literal["ok", "warning", "problem", "skipped"]
     sentence: str
@@ -158,8 +158,8 @@ def skipped(sentence: str, fix: str = "") -> Finding:
 
 
 def of_error(error: HmemError) -> Finding:
-    """An error's text ends with the sentence that says what to do."""
+    """The last sentence of an error's text says what to do."""
     sentence, _, fix = str(error).replace("..", ".").strip().rpartition(". ")
     if not sentence:
-        sentence, fix = fix, "docs/exit-codes.md says what to do under this exit code."
+        sentence, fix = fix, "See this exit code in docs/exit-codes.md."
     return problem(error.exit_code, sentence.rstrip(".") + ".", fix)

@@ -1,6 +1,6 @@
-"""What a scrape of the metrics reads at that moment: queue and workers in Redis, the release on disk, the last night.
+"""The gauges that each scrape reads: queue and workers in Redis, the release on disk, the last night.
 
-It has a connection of its own with a short time limit, made for each scrape. What cannot be told has no sample: 0 would be an answer.
+Each scrape opens its own connection with a short time limit. A value that cannot be read has no sample: 0 would be wrong.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ GAUGES = {
     "hmem_redis_up": "Whether Redis answered this scrape.",
     "hmem_queue_tasks": "Tasks that wait in the queue.",
     "hmem_queue_oldest_seconds": "Age of the task at the head of the queue, by the bot's clock; 0 for an empty queue.",
-    "hmem_tasks_in_flight": "Tasks that dispatchers hold, the dead ones too.",
-    "hmem_dead_letters": "Tasks that were set aside.",
+    "hmem_tasks_in_flight": "Tasks that dispatchers hold, including dead dispatchers.",
+    "hmem_dead_letters": "Tasks in the dead letters.",
     "hmem_outbox_messages": "Messages that the bot has not fetched.",
-    "hmem_dispatchers": "Dispatchers that are alive.",
-    "hmem_unconsolidated_turns": f"Turns that are not in the medium store yet (of up to {CHATS_COUNTED} chats).",
+    "hmem_dispatchers": "Dispatchers that are running.",
+    "hmem_unconsolidated_turns": f"Turns that are not in the day store yet (of up to {CHATS_COUNTED} chats).",
     "hmem_night_last_success_timestamp_seconds": "When the last good night ended.",
     "hmem_night_failed": "Whether a night has failed since the last good one.",
-    "hmem_release_run": "Run of the release that is current.",
+    "hmem_release_run": "Run of the current release.",
     "hmem_release_age_seconds": "Time since the current release was built.",
 }
 
@@ -54,7 +54,7 @@ class Reading:
         self._built: tuple[tuple[str, int], tuple[int, float]] | None = None  # release → (run, when it was built)
 
     def describe(self) -> list[GaugeMetricFamily]:
-        """Nothing is read to be registered."""
+        """Empty, so that registering reads nothing."""
         return []
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
@@ -68,7 +68,7 @@ class Reading:
         client = open_redis(self._settings.redis_url, asking_once(ANSWER_SECONDS))
         try:
             with closing(client):
-                return {"hmem_redis_up": 1.0} | _standing(client, now, self._settings.task_bytes)
+                return {"hmem_redis_up": 1.0} | _redis_values(client, now, self._settings.task_bytes)
         except RedisError:
             return {"hmem_redis_up": 0.0}
 
@@ -87,8 +87,8 @@ class Reading:
         return {"hmem_release_run": float(run), "hmem_release_age_seconds": max(0.0, now - built)}
 
 
-def _standing(client: Any, now: float, task_bytes: int) -> dict[str, float]:
-    """All that Redis tells; what this user may not ask is left out."""
+def _redis_values(client: Any, now: float, task_bytes: int) -> dict[str, float]:
+    """All values from Redis, without those that this user may not read."""
     with client.pipeline(transaction=False) as pipe:
         pipe.llen(keys.TASKS)
         pipe.llen(keys.DEAD)
@@ -111,7 +111,7 @@ def _standing(client: Any, now: float, task_bytes: int) -> dict[str, float]:
 
 
 def _answers(pipe: Any) -> list[Any]:
-    """None in place of what was refused. RedisError if Redis is away."""
+    """The answers, None for refused commands. RedisError if Redis is not reachable."""
     answers = pipe.execute(raise_on_error=False)
     for answer in answers:
         if isinstance(answer, RedisError) and not isinstance(answer, ResponseError):

@@ -1,7 +1,7 @@
-"""Figures for Prometheus: what this dispatcher does, and how queue, release and night stand. Off unless METRICS_LISTEN says where.
+"""Metrics for Prometheus: what this dispatcher does, and the state of queue, release and night. Off unless METRICS_LISTEN is set.
 
-No label holds a chat, a message or any free text: each has a small fixed set of values, whatever comes in. While it is off,
-nothing is counted and the library is not loaded. The endpoint has a thread of its own, and a scrape never touches the worker's connection.
+No label contains a chat, a message or any free text: each has a small fixed set of values. While metrics are off, nothing is counted and the
+library is not loaded. The endpoint has its own thread, and a scrape never uses the worker's connection.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ log = structlog.get_logger()
 
 #: How a task may end.
 OUTCOMES = ("answered", "error", "refused", "cancelled", "dead_lettered", "repeated")
-#: Families of models. What a task asks for may be any text.
+#: Families of models. The model of a task may be any text.
 MODELS = ("haiku", "sonnet", "opus")
-#: What a reason that a memory is poorer begins with, and its kind.
+#: How a reason for a degraded context begins, and its kind.
 KINDS = {
     "no vector search": "vectors",
     "no keyword search": "keywords",
@@ -37,7 +37,7 @@ KINDS = {
     "memory failed": "memory",
 }
 RELEASE, OTHER = "release", "other"
-#: A setting, and nothing that has failed.
+#: A setting, not a failure.
 SWITCHED_OFF = "MEMORY_TOKENS=0"
 #: Counters of one answer (dispatcher/claude/client.py) that are tokens, and their label.
 TOKENS = {"input_tokens": "input", "output_tokens": "output", "cache_read": "cache_read"}
@@ -51,7 +51,7 @@ class Metrics:
     """Switched off: every method does nothing. Thread-safe."""
 
     def task_finished(self, outcome: str, seconds: float) -> None:
-        """A task has ended in one of OUTCOMES, so long after it was claimed."""
+        """A task has ended with one of OUTCOMES, `seconds` after it was claimed."""
 
     def claude(self, seconds: float, model: str | None) -> None:
         """One call of the Claude CLI; `model` as the task names it."""
@@ -67,12 +67,12 @@ class Metrics:
 
 
 def open_metrics(settings: Settings) -> Metrics:
-    """What METRICS_LISTEN asks for. SettingsError if nobody can listen there; an address in use is only logged."""
+    """The metrics that METRICS_LISTEN asks for. SettingsError if the address cannot be used; one that is in use is only logged."""
     return _Prometheus(settings) if settings.metrics_listen.strip() else Metrics()
 
 
 def degraded_kind(reason: str, release_run: int | None) -> str | None:
-    """One of a few kinds for a sentence of `Context.degraded`; None for what was switched off on purpose."""
+    """The kind of a reason in `Context.degraded`; None for something that was switched off on purpose."""
     if reason.startswith(SWITCHED_OFF):
         return None
     kind = next((kind for beginning, kind in KINDS.items() if reason.startswith(beginning)), None)
@@ -98,12 +98,12 @@ class _Prometheus(Metrics):
 
         def counted(name: str, text: str, label: str, values: tuple[str, ...]) -> Counter:
             made = Counter(name, text, [label], registry=registry)
-            for value in values:  # a series that is there from the start at 0 shows its first increase
+            for value in values:  # a series that exists from the start with 0 shows its first increase
                 made.labels(value)
             return made
 
         kinds = (*dict.fromkeys(KINDS.values()), RELEASE, OTHER)
-        self._tasks = counted("hmem_tasks_total", "Tasks that have ended, by how.", "outcome", (*OUTCOMES, OTHER))
+        self._tasks = counted("hmem_tasks_total", "Tasks that have ended, by outcome.", "outcome", (*OUTCOMES, OTHER))
         self._task_seconds = Histogram(
             "hmem_task_seconds", "From claim to end of a task.", buckets=_TASK_SECONDS, registry=registry
         )
@@ -113,7 +113,7 @@ class _Prometheus(Metrics):
         self._claude_tokens = counted(
             "hmem_claude_tokens_total", "Tokens that Claude counted.", "kind", tuple(TOKENS.values())
         )
-        self._cost = Counter("hmem_claude_cost_dollars_total", "Cost as the Claude CLI tells it.", registry=registry)
+        self._cost = Counter("hmem_claude_cost_dollars_total", "Cost as reported by the Claude CLI.", registry=registry)
         self._context_tokens = Histogram(
             "hmem_context_tokens",
             "Injected tokens of 4 characters in a message, by part.",
@@ -135,14 +135,14 @@ class _Prometheus(Metrics):
         except ValueError as error:
             raise SettingsError(f"METRICS_LISTEN: {error}.") from error
         except OSError as error:
-            if error.errno == errno.EADDRINUSE:  # no figures are no reason not to answer
+            if error.errno == errno.EADDRINUSE:  # missing metrics must not stop the answers
                 log.error(
-                    "figures are not served, the address is in use; each dispatcher needs its own", listen=written
+                    "metrics are not served: the address is in use; each dispatcher needs its own", listen=written
                 )
                 return None, None
             raise SettingsError(
-                f"METRICS_LISTEN: nobody can listen on {written}: {error.strerror or error}. "
-                "Choose a free port and an address of this host, or leave it empty."
+                f"METRICS_LISTEN: cannot listen on {written}: {error.strerror or error}. "
+                "Set a free port and an address of this host, or leave it empty."
             ) from error
         log.info("metrics are served", host=host, port=port)
         return server, thread

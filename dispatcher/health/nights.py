@@ -1,4 +1,4 @@
-"""What the nights have left in Redis for the day: when the last good one ended, and what stopped the one after it."""
+"""What the nights leave in Redis for the day: when the last good one ended, and what stopped a later one."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ NIGHT_KEYS = (keys.NIGHT_LAST, keys.NIGHT_FAILED)
 
 @dataclass(frozen=True)
 class Failure:
-    """Why a night stopped, as it wrote it down; `at` in unix seconds."""
+    """Why a night stopped, as the night recorded it; `at` in POSIX seconds."""
 
     run: int
     step: str
@@ -36,7 +36,7 @@ class Failure:
 
 @dataclass(frozen=True)
 class Nights:
-    """`good`: (run, unix time of its end) of the last good night; `failure`: what stopped the one after it. None for none."""
+    """`good`: (run, POSIX seconds of its end) of the last good night; `failure`: what stopped a later one. None for none."""
 
     good: tuple[int, float] | None
     failure: Failure | None
@@ -71,16 +71,16 @@ def _failure_since(raw: bytes | None, good: tuple[int, float] | None) -> Failure
 
 
 def since_then(settings: Settings) -> str:
-    """What becomes of turns that no release holds yet, as the middle of a sentence."""
+    """What happens to turns that are not in a release yet, as part of a sentence."""
     if (settings.medium_url or "").strip().lower() == "none" or settings.memory_tokens <= 0:
-        return "what was said since is not recalled"
+        return "newer turns are not recalled"
     if settings.memory_backend == "summary":
-        return "what was said since is in no summary"
-    return "what was said since is recalled from the store of the day alone"
+        return "newer turns are not in a summary"
+    return "newer turns are recalled from the day store only"
 
 
 def pin_sentence(pin: Pin, now: float, settings: Settings) -> str | None:
-    """Why a pin has stood for too long, or None."""
+    """Why a pin is too old, or None."""
     hours = (now - pin.since) / 3600
     if hours <= STALE_HOURS:
         return None

@@ -1,7 +1,7 @@
-"""The dispatcher's log speaks up when memory is not being kept up: a night that never came has no process of its own to say so.
+"""The dispatcher logs an error when memory is out of date: a night that did not run has no process that could report it.
 
-Once an hour it looks at the last good night, at what stopped the one after it, and at the pin. It reads two keys and two small files, and
-whatever fails in that is logged and tried again: nothing here is a reason not to answer.
+Once an hour it looks at the last good night, at what stopped a later one, and at the pin. It reads two keys and two small files; whatever
+fails is logged and tried again, and never stops the answers.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ log = structlog.get_logger()
 FIRST_SECONDS = 60.0
 LOOK_SECONDS = 3600.0
 #: Seconds that Redis and the disk may take for one look.
-PATIENCE_SECONDS = 60.0
+CHECK_TIMEOUT_SECONDS = 60.0
 #: In HMEM_STATE_DIR: when a dispatcher first ran here, for installations that never had a night.
 FIRST_RUN = "first-run"
 
@@ -44,14 +44,14 @@ class Alarm:
         await asyncio.sleep(FIRST_SECONDS)
         while True:
             try:
-                async with asyncio.timeout(PATIENCE_SECONDS):
+                async with asyncio.timeout(CHECK_TIMEOUT_SECONDS):
                     why = await self.look(time.time())
                 if why:
                     log.error(why)
             except (redis.RedisError, TimeoutError) as error:
-                log.warning("whether a night was missed cannot be seen now", error=str(error) or "no answer")
+                log.warning("cannot check now whether a night was missed", error=str(error) or "no answer")
             except Exception:  # a defect of ours: the next look must come
-                log.exception("the look for missed nights stumbled")
+                log.exception("the check for missed nights failed")
             await asyncio.sleep(LOOK_SECONDS)
 
     async def look(self, now: float) -> str | None:
@@ -64,24 +64,22 @@ class Alarm:
         if hours <= STALE_HOURS and not overdue:
             return None
         if hours <= STALE_HOURS:
-            return (
-                f"Memory is not being kept up: {overdue}. Lift the pin (hmem release unpin), then run hmem-night run."
-            )
+            return f"Memory is out of date: {overdue}. Remove the pin (hmem release unpin), then run hmem-night run."
         missed = (
             f"the last good night (run {good[0]}) is {hours:.0f} hours old"
             if good
             else f"no night has succeeded since the dispatcher first ran here, {hours:.0f} hours ago"
         )
         last = f"; {failure.sentence(now).rstrip('.')}" if failure else ""
-        return f"Memory is not being kept up: {missed}{last}{pinned}. Look at hmem-night status and its log, then run hmem-night run."
+        return f"Memory is out of date: {missed}{last}{pinned}. Check hmem-night status and its log, then run hmem-night run."
 
     def _pin(self, now: float) -> tuple[str, str | None]:
-        """(what to say of the pin beside other things, why it alone is a reason to speak up)."""
+        """(a clause about the pin, why the pin alone is a reason for the alarm or None)."""
         try:
             pin = read_pin(self._settings.hmem_memory_dir)
         except ReleaseRefused as error:
             return "; the pin is damaged (hmem release unpin)", str(error).rstrip(".")
-        except OSError as error:  # the watch over the release says more
+        except OSError as error:  # the watch over the release reports more
             return f"; whether a release is pinned cannot be read ({error.strerror})", None
         if pin is None:
             return "", None
@@ -91,11 +89,11 @@ class Alarm:
         )
 
     def _first_run(self) -> float:
-        """When a dispatcher first looked here, in unix seconds; where that cannot be kept, since this one started."""
+        """When a dispatcher first looked here, in POSIX seconds; if that cannot be stored, when this one started."""
         mark = self._settings.hmem_state_dir / FIRST_RUN
         try:
             return float(mark.read_text(encoding="ascii"))
-        except ValueError:  # damaged: its age says nearly the same
+        except ValueError:  # damaged: its modification time is nearly the same
             return mark.stat().st_mtime
         except OSError:
             with contextlib.suppress(OSError):

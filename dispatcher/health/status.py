@@ -1,4 +1,4 @@
-"""How the day stands: queue, workers, release, pin, last good night, and what stopped the one after it."""
+"""The state of the day host: queue, workers, release, pin, last good night, and what stopped a later one."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from shared.turns.records import RecordRefused, Turn
 from shared.wire import keys
 from shared.wire.values import living, shown
 
-#: Turn keys looked at for the count and the oldest turn; an answer, not an audit.
+#: Turn keys that are read for the count and the oldest turn: an estimate, not an audit.
 SAMPLED_TURNS = 10_000
 
 
@@ -35,7 +35,7 @@ class Status:
     oldest_waiting_hours: float | None = None
     workers: dict[str, int | None] = field(
         default_factory=dict
-    )  # worker -> run it serves, 0 for none, None: Redis holds no run for it
+    )  # worker → run that it serves, 0 for none; None: Redis has no run for it
     bot: str | None = None  # process of the Telegram bot
     backend: str = "auto"  # MEMORY_BACKEND
     release: int | None = None
@@ -47,21 +47,23 @@ class Status:
     last_night_run: int | None = None
     last_night_hours: float | None = None
     last_failure: Failure | None = None
-    forgetting: list[str] = field(default_factory=list)  # ids of what hmem forget has begun and not completed
+    forgetting: list[str] = field(default_factory=list)  # ids of unfinished requests of hmem forget
 
     @property
     def stale(self) -> str | None:
-        """Why memory must be looked after, or None."""
+        """Why memory is out of date, or None."""
         return self._night_missed or self.release_error or self.pin_stale
 
     @property
     def advice(self) -> str:
         """What to do about that."""
         if self.release_error and not self._night_missed:
-            return "Go back to a sound release (hmem release list, hmem release rollback RUN), then run hmem-night run."
+            return (
+                "Go back to an intact release (hmem release list, hmem release rollback RUN), then run hmem-night run."
+            )
         if self.pin_stale and not self._night_missed:
-            return "Lift the pin (hmem release unpin), then run hmem-night run."
-        return "Look at hmem-night status and its log, then run hmem-night run."
+            return "Remove the pin (hmem release unpin), then run hmem-night run."
+        return "Check hmem-night status and its log, then run hmem-night run."
 
     @property
     def _night_missed(self) -> str | None:
@@ -132,7 +134,7 @@ def _read_release(settings: Settings, status: Status) -> None:
 
 
 def _changed(release: Path, manifest: Manifest) -> str | None:
-    """The first file that is gone or of another size: a look, not the proof that `hmem release verify` gives."""
+    """The first file that is missing or has another size: a quick check, not the proof of `hmem release verify`."""
     for name, expected in manifest.files.items():
         try:
             if (release / name).stat().st_size == expected["size"]:

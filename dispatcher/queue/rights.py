@@ -1,7 +1,7 @@
-"""Who may do what. In a private chat the person is the chat; in a group OWNERS says who has an owner's rights, and all others are members.
+"""Who may do what. In a private chat the person is the chat; in a group OWNERS lists who has an owner's rights, and all others are members.
 
-Whoever writes in the name of a group or a channel, or without a number, is a member: only a person's own number can stand in OWNERS.
-docs/telegram.md has the table. The bot asks for its own commands, the dispatcher for what a task wants forgotten, whichever bot brought it.
+A person who writes in the name of a group or a channel, or without a number, is a member: OWNERS can only list the numbers of people.
+docs/telegram.md has the table. The bot checks the rights for its commands, the dispatcher those for forgetting, whichever bot queued the task.
 """
 
 from __future__ import annotations
@@ -16,23 +16,23 @@ def in_group(chat_id: str) -> bool:
 
 
 class Rights:
-    """As the settings give them."""
+    """The rights that the settings give."""
 
     def __init__(self, settings: Settings) -> None:
         self._owners = settings.owner_ids
         self._private_chats = {str(chat) for chat in settings.allowed if chat > 0}
 
     def unlimited(self, chat_id: str, user: str | None) -> bool:
-        """Whether this person may do in this chat whatever concerns it."""
+        """Whether this person may do anything that concerns this chat."""
         return not in_group(chat_id) or user in self._owners
 
     def refusal(self, what: str, chat_id: str, user: str | None) -> str:
-        """Why this person may not do in this chat what only an owner may do in a group; "" for who may."""
+        """Why this person may not do in this chat what only an owner may do in a group; "" if they may."""
         return "" if self.unlimited(chat_id, user) else f"In a group only an owner may {what}. {_how(user)}"
 
     def counts_all(self, chat_id: str, user: str | None) -> bool:
-        """Whether this person is shown here what was done in all chats: an owner in private. Without OWNERS the person of the only private
-        chat is taken for the owner."""
+        """Whether this person is shown the figures of all chats here: an owner in a private chat. Without OWNERS, the person of the only private
+        chat is assumed to be the owner."""
         if in_group(chat_id):
             return False
         return user in self._owners or (not self._owners and self._private_chats == {chat_id})
@@ -40,5 +40,5 @@ class Rights:
 
 def _how(user: str | None) -> str:
     if user is None or not is_person(user):
-        return "OWNERS in the settings names the owners by their own numbers, and you write without one here: write as yourself."
-    return f"Your number is {user}: whoever runs me makes you an owner by adding it to OWNERS in the settings of bot and dispatcher."
+        return "The setting OWNERS lists the owners by their personal numbers, and you are writing without one here. Please write as yourself."
+    return f"Your number is {user}. The person who runs me can make you an owner by adding it to OWNERS in the settings of bot and dispatcher."

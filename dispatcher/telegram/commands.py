@@ -1,4 +1,4 @@
-"""What the bot answers by itself: /start, /help, /new, /status, /stats, /cancel, /model, and the sentences that it says unasked."""
+"""What the bot answers by itself: /start, /help, /new, /status, /stats, /cancel, /model, and its fixed replies."""
 
 from __future__ import annotations
 
@@ -21,45 +21,45 @@ log = structlog.get_logger()
 #: The menu, as Telegram shows it.
 MENU = {
     "help": "what I can do",
-    "new": "begin a new conversation",
-    "memory": "what I remember of you",
-    "status": "whether I am at work",
-    "stats": "what was done today",
-    "cancel": "take back what is not answered yet",
+    "new": "start a new conversation",
+    "memory": "what I remember about you",
+    "status": "whether I am running",
+    "stats": "usage of today",
+    "cancel": "cancel messages that are not answered yet",
     "model": "choose the model",
 }
 HELP = "\n".join(
     [
-        "Write to me, and I answer. What you say here I remember, also in later conversations.",
+        "Write to me and I answer. I remember what you say here, also in later conversations.",
         "",
         *(f"/{name} - {what}" for name, what in MENU.items()),
         "",
-        "In a group I answer when my name is mentioned, when you reply to me, or to a command. There /new, another model, forgetting, and to "
-        "cancel what others asked are for my owner. I read text only; of a picture or a file the words under it.",
+        "In a group I answer when you mention my name, reply to me or send a command. There, only an owner may use /new, change the model, "
+        "have something forgotten or cancel the messages of others. I can only read text; of a picture or a file, I read the caption.",
     ]
 )
-NEW = "A new conversation begins. What I remember of earlier ones stays."
-UNKNOWN = "I do not know this command. /help shows those that I know."
-ONLY_TEXT = "I can read text only, so I did not look at this. Please write what you want to say."
-EMPTY = "There is no question in this message. Please write one."
+NEW = "I started a new conversation. I still remember the earlier ones."
+UNKNOWN = "I do not know this command. /help lists the commands that I know."
+ONLY_TEXT = "I can only read text, so I did not look at this. Please write what you want to say."
+EMPTY = "This message contains no question. Please write one."
 BUSY = (
-    "Too many messages are waiting for an answer, so I did not take this one, nor those that come before some are answered. "
+    "Too many messages are waiting for an answer, so I did not accept this one, and I will not accept more until some are answered. "
     "Please send them again then."
 )
-TOO_LONG = "This message is too long, so I did not take it. Please send it in several shorter ones."
-EDITED = "I had taken the earlier text by then, so the change was not read. Please send the new text as a message."
+TOO_LONG = "This message is too long, so I did not accept it. Please split it into several shorter messages."
+EDITED = "I had already taken the earlier text, so I did not read the change. Please send the new text as a message."
 CANCELLED = "Cancelled."
 
 
 def stranger(chat: int) -> str:
     return (
-        f"I answer only in chats that my owner has allowed, and this one is not among them. "
-        f"If you know the owner, ask for chat id {chat} to be added."
+        f"I only answer in chats that my owner has allowed, and this is not one of them. "
+        f"If you know the owner, ask them to allow chat id {chat}."
     )
 
 
 class Commands:
-    """Answers to commands; None for one that is not known here."""
+    """Answers to commands; None for an unknown command."""
 
     def __init__(self, state: BotState, secret: str, rights: Rights, zone: ZoneInfo) -> None:
         self._state, self._secret, self._rights, self._zone = state, secret, rights, zone
@@ -69,7 +69,7 @@ class Commands:
         if incoming.command in ("start", "help"):
             return HELP
         if incoming.command == "new":
-            return self._rights.refusal("begin a new conversation", chat, user) or await self._new(chat)
+            return self._rights.refusal("start a new conversation", chat, user) or await self._new(chat)
         if incoming.command == "status":
             return await self._status(chat)
         if incoming.command == "stats":
@@ -78,7 +78,7 @@ class Commands:
             return await self._cancel(chat, user)
         if incoming.command == "model":
             wanted = incoming.text.strip().lower()
-            refusal = self._rights.refusal("choose another model", chat, user) if wanted else ""
+            refusal = self._rights.refusal("change the model", chat, user) if wanted else ""
             return refusal or await self._model(chat, wanted)
         return None
 
@@ -88,10 +88,10 @@ class Commands:
 
     async def _stats(self, chat: str, user: str | None) -> str:
         here, everywhere = keys.chat_stats(datetime.now(self._zone).strftime("%Y-%m-%d"), chat)
-        said = stats_text("this chat", await self._state.stats(here))
+        text = stats_text("this chat", await self._state.stats(here))
         if not self._rights.counts_all(chat, user):
-            return said
-        return f"{said}\n{stats_text('all chats', await self._state.stats(everywhere))}"
+            return text
+        return f"{text}\n{stats_text('all chats', await self._state.stats(everywhere))}"
 
     async def _status(self, chat: str) -> str:
         queued = await self._state.queue_length()
@@ -107,11 +107,11 @@ class Commands:
         return f"{work} Queued: {queued}, waiting in this chat: {here}.\n{night}"
 
     async def _cancel(self, chat: str, user: str | None) -> str:
-        """Queued tasks are answered by us; of the others the dispatcher is told. A member of a group cancels his own."""
-        everybodys = self._rights.unlimited(chat, user)
+        """Answers queued tasks itself and asks the dispatcher to stop the running ones. A member of a group can cancel only their own."""
+        unlimited = self._rights.unlimited(chat, user)
 
         def may(whose: str | None) -> bool:
-            return everybodys or (user is not None and whose == user)
+            return unlimited or (user is not None and whose == user)
 
         taken_back, asked = 0, 0
         for raw, task in await self._state.queued():
@@ -124,10 +124,14 @@ class Commands:
                 await self._state.cancel_running(task_id)
                 asked += 1
         text = cancel_text(taken_back, asked)
-        return text if asked == len(left) else f"{text} {self._rights.refusal('cancel what others asked', chat, user)}"
+        return (
+            text
+            if asked == len(left)
+            else f"{text} {self._rights.refusal('cancel the messages of others', chat, user)}"
+        )
 
     async def _unanswered(self) -> dict[str, Waiting]:
-        """What waits for an answer that is not there yet."""
+        """Deliveries whose result has not arrived yet."""
         found = {name: one for name, one in (await self._state.waiting()).items() if one.text is None}
         answered, _ = await self._state.results(list(found))
         return {name: one for name, one in found.items() if name not in answered}
@@ -135,35 +139,35 @@ class Commands:
     async def _model(self, chat: str, wanted: str) -> str:
         names = ", ".join((*MODELS, "default"))
         if not wanted:
-            return f"The model here is {await self._state.model(chat) or 'default'}. /model with one of {names} changes it."
+            return f"The model here is {await self._state.model(chat) or 'default'}. To change it, send /model with one of {names}."
         if wanted not in (*MODELS, "default"):
-            return f"I know no model of that name. Choose one of {names}, such as /model {MODELS[0]}."
+            return f"I do not know a model of that name. Choose one of {names}, for example /model {MODELS[0]}."
         await self._state.choose_model(chat, None if wanted == "default" else wanted)
-        return f"From the next message on, the model here is {wanted}."
+        return f"The model here is {wanted} from the next message on."
 
 
 def cancel_text(taken_back: int, asked: int) -> str:
     if not (taken_back or asked):
-        return "Nothing of yours is waiting, so there is nothing to cancel."
+        return "You have no messages waiting, so there is nothing to cancel."
     lines = []
     if taken_back:
-        lines.append(f"Taken back before it was begun: {taken_back}.")
+        lines.append(f"Cancelled before processing: {taken_back}.")
     if asked:
-        lines.append(f"In the making, and asked to stop: {asked}.")
+        lines.append(f"In progress and asked to stop: {asked}.")
     return " ".join(lines)
 
 
 def dispatcher_text(living: int, gone: int, queued: int, taken: int, *, by_another: bool) -> str:
-    """Who is at work. Of another program's dispatcher, such as h-cli's, only its work is seen: messages that it has taken, or answered."""
+    """Which dispatcher is running. Another program's, such as h-cli's, is visible only by the messages that it has taken or answered."""
     if living:
-        return "The dispatcher is at work."
+        return "The dispatcher is running."
     if taken > 0 and not gone:
-        return "A dispatcher other than hcli-memory's is at work."
+        return "A dispatcher other than hcli-memory's is running."
     if queued or taken > 0:
-        return "No dispatcher is at work, so answers will take a while."
+        return "No dispatcher is running, so answers will be delayed."
     if by_another:
         return "A dispatcher other than hcli-memory's gave the last answer."
-    return "No dispatcher of hcli-memory is at work. Whether another one is, I see when it takes a message."
+    return "No hcli-memory dispatcher is running. I can see another program's dispatcher only when it takes a message."
 
 
 def night_text(raw: bytes | None, now: float) -> str:
@@ -172,12 +176,12 @@ def night_text(raw: bytes | None, now: float) -> str:
     except (RecordRefused, KeyError, TypeError, ValueError):
         hours = None
     if hours is None:
-        return "Memory was not brought up to date yet: no night has been run."
-    return f"Memory was brought up to date {hours:.0f} hours ago."
+        return "Memory has not been updated yet: no night has run."
+    return f"Memory was last updated {hours:.0f} hours ago."
 
 
 def stats_text(where: str, counters: dict[str, str]) -> str:
-    """Counters of the day in words; what is no number counts as none."""
+    """The day's counters as text; a value that is not a number counts as 0."""
 
     def number(name: str) -> float:
         try:
@@ -186,7 +190,7 @@ def stats_text(where: str, counters: dict[str, str]) -> str:
             return 0.0
 
     if not counters:
-        return f"Nothing was done today in {where} so far."
+        return f"No messages today in {where} so far."
     return (
         f"Today in {where}: {number('tasks'):.0f} messages, {number('errors'):.0f} of them failed. "
         f"Tokens: {number('input_tokens'):.0f} in, {number('output_tokens'):.0f} out, "
@@ -195,7 +199,7 @@ def stats_text(where: str, counters: dict[str, str]) -> str:
 
 
 def task_of(incoming: IncomingMessage, task_id: str, text: str, model: str | None) -> dict[str, Any]:
-    """A task as the contract has it."""
+    """The task as the wire contract defines it."""
     task: dict[str, Any] = {
         "task_id": task_id,
         "message": text,

@@ -50,16 +50,16 @@ OUTBOX_BATCH = 20
 
 PLACEHOLDER = "…"
 UNSIGNED = (
-    "Something came that is not signed as an answer of mine, so I do not show it and wait on. If this stays, the owner "
+    "I received a result that does not have my signature, so I do not show it and keep waiting. If this persists, the owner "
     "should check that RESULT_HMAC_KEY is the same for the bot and the dispatcher."
 )
 UNATTENDED = (
-    "Nobody is there to answer just now, so this takes longer. Your message is kept and will be answered. If it takes hours, tell my owner "
-    "that the dispatcher does not run."
+    "No dispatcher is running at the moment, so the answer is delayed. Your message is stored and will be answered. If it takes hours, "
+    "tell my owner that the dispatcher is not running."
 )
-NO_ANSWER = "No answer came within two days, so I no longer wait for one. Please ask again."
-NOTHING_SAID = "The answer was empty. Please ask again in other words."
-NOT_SHOWN = "Telegram refused a part of this answer, so it cannot be shown here."
+NO_ANSWER = "No answer came within two days, so I have stopped waiting for it. Please ask again."
+NOTHING_SAID = "The answer was empty. Please rephrase your message."
+NOT_SHOWN = "Telegram refused part of this answer, so it cannot be shown here."
 
 
 @dataclass(frozen=True)

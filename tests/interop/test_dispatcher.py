@@ -101,13 +101,13 @@ class Person:
         self.people.say(self.chat, f"question {self.chat} {number + 1}?")
         wait_for(lambda: len(self.people.api.texts(self.chat)) == before + 2, "its placeholder")
         self.people.say(self.chat, "/cancel")
-        self.people.sees(self.chat, before, "Taken back before it was begun: 1.", "Cancelled.")
+        self.people.sees(self.chat, before, "Cancelled before processing: 1.", "Cancelled.")
         self.people.claude.let_go(f"{self.chat}x{number}")
         self.people.sees(self.chat, before, answer_to(running))
 
     def _new(self, number: int) -> None:
         """h-cli's dispatcher finds the history without a session, keeps it in a file, and tells Claude of that file's words."""
-        self.people.sees(self.chat, self.people.say(self.chat, "/new"), "A new conversation begins.")
+        self.people.sees(self.chat, self.people.say(self.chat, "/new"), "I started a new conversation.")
         before = list(self._asked)
         self._plain(number)
         chunks = "".join(one.read_text() for one in self.people.peers.chunks.glob(f"{self.chat}/chunk_*"))
@@ -123,4 +123,4 @@ class Person:
     def _status(self, number: int) -> None:
         seen = self.people.sees(self.chat, self.people.say(self.chat, "/status"), "Queued")
         assert "A dispatcher other than hcli-memory's" in seen or "hcli-memory" not in seen, seen
-        assert "No dispatcher is at work" not in seen, seen
+        assert "No dispatcher is running" not in seen, seen

@@ -1,6 +1,6 @@
-"""Checks of the Claude CLI: is it there, is it new enough, is it logged in. The provider is asked nothing.
+"""Checks of the Claude CLI: is it installed, is it new enough, is it logged in. No request is sent to the provider.
 
-`claude auth status` says what the CLI itself believes; whether the provider still accepts that login shows with the first answer.
+`claude auth status` reports what the CLI itself knows; whether the provider still accepts that login shows with the first answer.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from dispatcher.health.findings import Fault, Finding, Setup, ok, problem, skipp
 from shared.errors import ClaudeUnavailable
 from shared.system.processes import last_line, run_bounded
 
-#: The oldest version that was tried, and the one that the tests run with (scripts/setup installs it).
+#: The oldest version that was tested, and the one that the tests run with (scripts/setup installs it).
 OLDEST_CLAUDE = "2.1.197"
 TESTED_CLAUDE = "2.1.330"
-#: Seconds that the CLI may take to say its version, or whether it is logged in.
+#: Seconds that the CLI may take to print its version, or whether it is logged in.
 ANSWER_SECONDS = 20.0
-#: A port of this host where nobody listens: what the CLI would send at its start, unasked, ends here.
+#: A port of this host on which nothing listens: requests that the CLI sends at its start end here.
 _NOWHERE = "http://127.0.0.1:9"
 _SEALED = {
     "ANTHROPIC_BASE_URL": _NOWHERE,
@@ -40,8 +40,8 @@ def check_claude(setup: Setup) -> Finding:
     found = re.search(r"\d+\.\d+\.\d+", done.stdout)
     if done.returncode != 0 or not found:
         raise ClaudeUnavailable(
-            f"{find_cli(setup.settings)} --version does not say a version ({last_line(done)[:200]}), so it is no Claude CLI "
-            "that could be started. Install it again (scripts/setup --with-claude), or set CLAUDE_BIN."
+            f"{find_cli(setup.settings)} --version does not print a version ({last_line(done)[:200]}), so it is not a working Claude CLI. "
+            "Install it again (scripts/setup --with-claude), or set CLAUDE_BIN."
         )
     version = found[0]
     if _numbers(version) < _numbers(OLDEST_CLAUDE):
@@ -54,22 +54,22 @@ def check_claude(setup: Setup) -> Finding:
 
 
 def _compared(version: str) -> str:
-    """How the version stands to the tested one, and what to do if that should matter."""
+    """How the version compares to the tested one, and what to do if that matters."""
     if _numbers(version) == _numbers(TESTED_CLAUDE):
         return ", which is the version that was tested"
     than = "newer" if _numbers(version) > _numbers(TESTED_CLAUDE) else "older"
-    return f", {than} than {TESTED_CLAUDE}, which was tested; if answers go wrong, scripts/setup --with-claude installs that one"
+    return f", {than} than the tested {TESTED_CLAUDE}; if answers fail, scripts/setup --with-claude installs the tested one"
 
 
 def check_login(setup: Setup) -> Finding:
-    """It has an account to answer with."""
+    """It is logged in to an account."""
     done = _run(setup, "auth", "status")
-    said = _object(done.stdout)
-    if said.get("loggedIn") is True:
-        way = said.get("apiKeySource") or said.get("authMethod") or "unknown"
+    login = _object(done.stdout)
+    if login.get("loggedIn") is True:
+        way = login.get("apiKeySource") or login.get("authMethod") or "unknown"
         return ok(f"The Claude CLI is logged in (by {way}); the provider was not asked.")
     home = cli_environment(setup.settings).get("HOME", "")
-    if said.get("loggedIn") is False:
+    if login.get("loggedIn") is False:
         return problem(
             Fault.CLAUDE_LOGIN,
             f"The Claude CLI is not logged in for the user whose HOME is {home}, so it cannot answer.",
@@ -77,20 +77,20 @@ def check_login(setup: Setup) -> Finding:
             "or the CLAUDE_CODE_OAUTH_TOKEN that `claude setup-token` prints.",
         )
     return skipped(
-        f"This Claude CLI does not say whether it is logged in ({last_line(done)[:200]}).",
+        f"This Claude CLI does not report whether it is logged in ({last_line(done)[:200]}).",
         "Try it: echo hello | claude -p",
     )
 
 
 def _run(setup: Setup, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run the CLI in the environment that the dispatcher gives it, but with no way out of this host."""
+    """Run the CLI in the environment that the dispatcher gives it, but without access to the network."""
     binary = find_cli(setup.settings)
     environment = cli_environment(setup.settings) | _SEALED
     try:
         return run_bounded([binary, *arguments], ANSWER_SECONDS, environment=environment, directory=Path("/"))
     except subprocess.TimeoutExpired as error:
         raise ClaudeUnavailable(
-            f"{binary} {' '.join(arguments)} did not end within {ANSWER_SECONDS:g} s. Start it by hand to see what it waits for."
+            f"{binary} {' '.join(arguments)} did not end within {ANSWER_SECONDS:g} s. Run it by hand to see what it waits for."
         ) from error
     except OSError as error:
         raise ClaudeUnavailable(

@@ -1,4 +1,4 @@
-"""Checks of this host: the secret, the state directory, the room on its disks. Nothing is left behind."""
+"""Checks of this host: the secret, the state directory, the free space on its disks. They leave nothing behind."""
 
 from __future__ import annotations
 
@@ -20,21 +20,23 @@ from shared.system.signing_key import signing_key
 FULL_SHARE, FULL_BYTES = 0.05, 1 << 30
 NEARLY_FULL_SHARE = 0.15
 _PROBE_BYTES = 4096
-ROOM = "Make room, or lower RELEASES_KEPT; releases and the archive are the large parts."
-#: Directories of chats.
+ROOM = "Free some space, or lower RELEASES_KEPT; releases and the archive are the large parts."
+#: Directories of chats that are checked.
 LOOKED_AT = 10_000
 
 
 def check_secret(setup: Setup) -> Finding:
     """Results can be signed."""
     signing_key(setup.settings, "hmem run refuses to start")
-    if (file := settings_file()) and file.stat().st_mode & 0o077 and (held := secrets_in_file(setup.settings)):
-        fix = f"Put them into a credentials file (HMEM_CREDENTIALS), or chmod 600 {file} and chown it to the user who runs this."
+    if (file := settings_file()) and file.stat().st_mode & 0o077 and (secrets := secrets_in_file(setup.settings)):
+        fix = f"Move them to a credentials file (HMEM_CREDENTIALS), or chmod 600 {file} and chown it to the user who runs this."
         if file.stat().st_mode & 0o007:
-            sentence = f"{file} holds secrets ({', '.join(held)}), and every user of this host may read it."
+            sentence = f"{file} contains secrets ({', '.join(secrets)}), and every user of this host may read it."
             return problem(SettingsError.exit_code, sentence, fix)
-        return warning(f"{file} holds secrets ({', '.join(held)}), and others than its owner may read it.", fix)
-    return ok("RESULT_HMAC_KEY is set; whether it is the bot's cannot be seen from here.")
+        return warning(
+            f"{file} contains secrets ({', '.join(secrets)}), and users other than its owner may read it.", fix
+        )
+    return ok("RESULT_HMAC_KEY is set; whether the bot has the same one cannot be checked from here.")
 
 
 def check_state(setup: Setup) -> Finding:
@@ -43,7 +45,7 @@ def check_state(setup: Setup) -> Finding:
     try:
         if not state.exists():
             return _state_to_be_made(state)
-        # A file without a name: nothing of it can stay, however this process ends.
+        # A file without a name: nothing of it stays, however this process ends.
         with tempfile.TemporaryFile(dir=state) as probe:
             probe.write(b"\0" * _PROBE_BYTES)
             probe.flush()
@@ -55,19 +57,19 @@ def check_state(setup: Setup) -> Finding:
         return _not_writable(state, error.strerror or "it failed")
     for inner in _directories(state):
         if not os.access(inner, os.R_OK | os.W_OK | os.X_OK, effective_ids=True):
-            return _not_writable(inner, "this user may not write there; perhaps another one made it")
+            return _not_writable(inner, "this user may not write there; perhaps another user created it")
     owner = state.stat().st_uid
     if owner != os.geteuid():
         name = user_name(owner)
         return warning(
-            f"{state} belongs to {name}, and this ran as {user_name(os.geteuid())}: it may be able to do what {name} is not.",
-            f"Ask again as that user: sudo -u {name} hmem doctor",
+            f"{state} belongs to {name}, but this ran as {user_name(os.geteuid())}, who may have rights that {name} does not have.",
+            f"Run it as that user: sudo -u {name} hmem doctor",
         )
     return ok(f"The state directory {state} can be written.")
 
 
 def _directories(state: Path) -> Iterator[Path]:
-    """Those in the state directory, then those of the chats, of which only so many are looked at."""
+    """Those in the state directory, then those of the chats, up to LOOKED_AT."""
     yield from sorted(path for path in state.iterdir() if path.is_dir())
     with contextlib.suppress(FileNotFoundError), os.scandir(state / "chats") as chats:
         yield from (Path(one.path) for one in islice(chats, LOOKED_AT) if one.is_dir(follow_symlinks=False))
@@ -76,51 +78,49 @@ def _directories(state: Path) -> Iterator[Path]:
 def _state_to_be_made(state: Path) -> Finding:
     above = next(path for path in state.parents if path.exists())
     if os.access(above, os.W_OK | os.X_OK):
-        return ok(f"The state directory {state} is not there yet; the dispatcher can make it.")
-    return _not_writable(state, "it is not there, and this user cannot make it")
+        return ok(f"The state directory {state} does not exist yet; the dispatcher can create it.")
+    return _not_writable(state, "it does not exist, and this user cannot create it")
 
 
 def _not_writable(path: Path, why: str) -> Finding:
     return problem(
         Fault.STATE_DIRECTORY,
         f"{path} cannot be written by {user_name(os.geteuid())} ({why}), so answers fail or come without memory.",
-        "sudo install -d -m 700 -o USER that directory for the dispatcher's user (chown -R if it is there), or set HMEM_STATE_DIR.",
+        "Create it for the dispatcher's user (sudo install -d -m 700 -o USER; chown -R if it exists), or set HMEM_STATE_DIR.",
     )
 
 
 def check_directories(setup: Setup) -> Finding:
-    """None of our directories leads elsewhere, and nobody but its owner and root may write there. The first that is wrong is a StorageError."""
-    looked_at = 0
+    """None of our directories is a link to elsewhere, and only its owner and root may write there. StorageError for the first that is wrong."""
+    checked = 0
     for setting, fixed in OURS.items():
         root: Path = getattr(setup.settings, setting)
         with contextlib.suppress(PermissionError):  # another user's
             if not root.is_dir():  # other checks say what that means
                 continue
-            owners = {0, os.geteuid(), root.stat().st_uid}  # night and dispatcher may have users of their own
+            owners = {0, os.geteuid(), root.stat().st_uid}  # night and dispatcher may run as different users
             refuse_unsafe(root, owners, follow=True)
-            looked_at += 1
+            checked += 1
             for name in fixed:
                 refuse_unsafe(root / name, owners)
     return ok(
-        f"{looked_at} of our directories can be seen by this user: no links in them, and others may not write there."
+        f"{checked} of our directories are readable by this user: they contain no links, and others may not write there."
     )
 
 
 def check_disk(setup: Setup) -> Finding:
-    """There is room for more, on each file system that we write to."""
+    """There is free space on each file system that we write to."""
     settings = setup.settings
     findings = []
     for path in (settings.hmem_state_dir, settings.hmem_memory_dir, settings.hmem_night_dir):
         if path.is_dir():
-            findings.append(_room(setup, path))
+            findings.append(_free_space(setup, path))
     if not findings:
-        return warning(
-            "None of our directories is there yet, so no disk was measured.", "Create them (docs/install.md)."
-        )
+        return warning("None of our directories exists yet, so no disk was measured.", "Create them (docs/install.md).")
     return max(findings, key=lambda found: ("ok", "warning", "problem").index(found.state))
 
 
-def _room(setup: Setup, path: Path) -> Finding:
+def _free_space(setup: Setup, path: Path) -> Finding:
     usage = setup.disk_usage(path)
     share = usage.free / usage.total if usage.total else 0.0
     left = f"{usage.free / (1 << 30):.1f} GiB ({share:.0%}) are left on the disk of {path}"

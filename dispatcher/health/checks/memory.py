@@ -1,4 +1,4 @@
-"""Checks of what is remembered: the release in use, the pin, the embedder, whether it fits, and the store of the day."""
+"""Checks of what is remembered: the release in use, the pin, the embedder, whether it fits, and the day store."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ OLLAMA_SECONDS = 30.0
 
 
 def check_release(setup: Setup) -> Finding:
-    """There is memory, and this user can read it with this program."""
+    """There is a release, and this user can read it with this program."""
     memory = setup.settings.hmem_memory_dir
     try:
         if not memory.is_dir():
             return problem(
                 Fault.MEMORY_MISSING,
-                f"The memory directory {memory} is {'no directory' if memory.exists() else 'not there'}, so nothing can be recalled.",
+                f"The memory directory {memory} is {'not a directory' if memory.exists() else 'missing'}, so nothing can be recalled.",
                 "Set HMEM_MEMORY_DIR to where the night publishes, mount it, or create it (sudo install -d -m 700 -o USER).",
             )
         return _look_at(memory)
@@ -66,14 +66,14 @@ def _look_at(memory: Path) -> Finding:
         return _unreadable(locked)
     manifest = verify(release)
     turns, chats = sum(manifest.turns_per_chat.values()), len(manifest.turns_per_chat)
-    return ok(f"Release {manifest.run} is as it was built: {turns} turns of {chats} chats.")
+    return ok(f"Release {manifest.run} is intact: {turns} turns of {chats} chats.")
 
 
 def _locked(*paths: Path) -> Path | None:
-    """The first that is there and may not be read by this user."""
+    """The first that exists and that this user may not read."""
     for path in paths:
-        wanted = os.R_OK | (os.X_OK if path.is_dir() else 0)
-        if path.exists() and not os.access(path, wanted):
+        rights = os.R_OK | (os.X_OK if path.is_dir() else 0)
+        if path.exists() and not os.access(path, rights):
             return path
     return None
 
@@ -87,22 +87,24 @@ def _unreadable(path: Path) -> Finding:
 
 
 def check_pin(setup: Setup) -> Finding:
-    """Nights may switch to what they publish."""
+    """Nights may switch to the releases that they publish."""
     pin = read_pin(setup.settings.hmem_memory_dir)
     if pin is None:
         return ok("No release is pinned: each night switches to its own.")
-    fix = "hmem release unpin, as soon as what it was for is mended: the next night then switches and deletes as usual."
+    fix = "Run hmem release unpin as soon as the reason for the pin is fixed: the next night then switches and deletes as usual."
     if old := pin_sentence(pin, setup.now(), setup.settings):
         return problem(MemoryStale.exit_code, f"{old[0].upper()}{old[1:]}.", fix)
     since = zoned_text(pin.since, setup.settings.timezone)
-    return warning(f"Release {pin.run} is pinned since {since}: nights publish beside it and delete nothing.", fix)
+    return warning(
+        f"Release {pin.run} is pinned since {since}: nights publish without switching, and delete nothing.", fix
+    )
 
 
 def check_embedder(setup: Setup) -> Finding:
-    """Text becomes vectors, and they are those of the model that is meant."""
+    """The embedder makes vectors, and they are those of the configured model."""
     embedder = _open(setup.settings)
     if embedder is None:
-        return ok("EMBEDDER=none: memory is looked up by words alone.")
+        return ok("EMBEDDER=none: memory is searched by words only.")
     from shared.embedding.probes import prove
 
     with closing(embedder):
@@ -117,28 +119,26 @@ def _open(settings: Settings) -> Embedder | None:
 
 
 def check_vectors(setup: Setup) -> Finding:
-    """The embedder of the day makes vectors that may be compared with those of the release."""
+    """The embedder of the day makes vectors that can be compared with those of the release."""
     release = current_release(setup.settings.hmem_memory_dir)
     if release is None:
-        return skipped("Without a release there is nothing that the embedder could differ from.")
+        return skipped("There is no release to compare the embedder with.")
     manifest = read_manifest(release)
     chosen = backend_of(setup.settings, release, manifest)
     if setup.settings.memory_backend == "summary":
-        return ok(
-            "MEMORY_BACKEND=summary: nothing is looked up; the chat's summary is all of the release that is told."
-        )
+        return ok("MEMORY_BACKEND=summary: nothing is searched; of the release only the chat's summary is used.")
     if setup.settings.memory_backend == "none":
-        return ok("MEMORY_BACKEND=none: memory is looked up by words alone.")
+        return ok("MEMORY_BACKEND=none: memory is searched by words only.")
     if not isinstance(chosen, AskingBackend):
         return _no_vectors(setup.settings, f"{chosen.why_not}")
     indexed = manifest.embedding
     if indexed is None:
-        return _no_vectors(setup.settings, f"release {release.name} does not say how it was embedded")
+        return _no_vectors(setup.settings, f"release {release.name} does not record how it was embedded")
     embedder = _open(setup.settings)
     if embedder is None:
         return warning(
             f"Release {release.name} has vectors of {indexed.family}, which EMBEDDER=none does not use.",
-            "Set EMBEDDER as in the night, or leave it so for words alone.",
+            "Set EMBEDDER as on the night host, or leave it to search by words only.",
         )
     from shared.embedding.probes import difference
 
@@ -151,13 +151,13 @@ def check_vectors(setup: Setup) -> Finding:
         )
     return problem(
         Fault.EMBEDDER_DIFFERS,
-        f"The embedder differs from the one that release {release.name} was indexed with, so it is looked up by words alone: {why}.",
-        f"Set EMBEDDER and EMBED_MODEL to {indexed.family} as in the night, or run hmem-night backfill archive --reembed with these settings.",
+        f"The embedder differs from the one that release {release.name} was indexed with, so it is searched by words only: {why}.",
+        f"Set EMBEDDER and EMBED_MODEL to {indexed.family} as on the night host, or run hmem-night backfill archive --reembed with these settings.",
     )
 
 
 def _cannot_open(settings: Settings, release: Path, manifest: Manifest, name: str) -> Finding | None:
-    """What keeps the index of the release from being searched; views of it are made elsewhere, so that nothing is changed."""
+    """Why the index of the release cannot be searched, or None; views of it are made elsewhere, so that nothing is changed."""
     with tempfile.TemporaryDirectory(prefix="hmem-doctor-") as state:
         chosen = backend_of(settings.model_copy(update={"hmem_state_dir": Path(state)}), release, manifest)
         chosen.open()
@@ -166,43 +166,49 @@ def _cannot_open(settings: Settings, release: Path, manifest: Manifest, name: st
     if why is None:
         return None
     code = IndexServerAway if name in SERVED else SettingsError if how_to_install(name) else ReleaseRefused
-    fix = "Mend that, or set MEMORY_BACKEND to another index that the release has; until then there are keywords."
+    fix = (
+        "Fix that, or set MEMORY_BACKEND to another index of the release; until then memory is searched by words only."
+    )
     return problem(code.exit_code, f"The {name} index of release {release.name} cannot be searched: {why}.", fix)
 
 
 def check_store(setup: Setup) -> Finding:
-    """What is forgotten can be told, and the store of the day answers."""
+    """The tombstones can be read, and the day store answers."""
     settings = setup.settings
     Forgotten(settings.hmem_state_dir).all()
     if (settings.medium_url or "").strip().lower() == "none":
-        return ok("MEDIUM_URL=none: nothing is kept by day.")
+        return ok("MEDIUM_URL=none: nothing is stored during the day.")
     from dispatcher.memory.store.database import Database
     from dispatcher.memory.store.memories import Memories
 
     with closing(Database(settings.medium_url, settings.hmem_state_dir)) as database:
         if database.path is not None and not database.path.exists():
-            return ok(f"There is no store of the day at {database.place} yet; the dispatcher makes it.")
-        kept = Memories(database).total()
-    sentence = f"The store of the day answers: {kept} facts, goals and preferences at {database.place}."
+            return ok(f"There is no day store at {database.place} yet; the dispatcher creates it.")
+        stored = Memories(database).total()
+    sentence = f"The day store answers: {stored} facts, goals and preferences at {database.place}."
     if waiting := setup.redis.llen(keys.TAGS):
-        return warning(f"{sentence} {waiting} answers' tags wait to be acted on.", "Look at the log of hmem run.")
+        return warning(
+            f"{sentence} The tags of {waiting} answers wait to be carried out.", "Look at the log of hmem run."
+        )
     return ok(sentence)
 
 
 def check_forgetting(setup: Setup) -> Finding:
-    """What was to be forgotten for good is."""
+    """No request to forget is unfinished."""
     unfinished = unfinished_names(setup.settings.hmem_state_dir)
     if not unfinished:
-        return ok("No forgetting is unfinished.")
+        return ok("No request to forget is unfinished.")
     return warning(
-        f"What was to be forgotten may still be somewhere: {', '.join(unfinished)} began and is not complete.",
+        f"What should be forgotten may still be stored somewhere: {', '.join(unfinished)} started but is not complete.",
         "Run hmem forget --resume; its receipt says what is pending.",
     )
 
 
 def _no_vectors(settings: Settings, why: str) -> Finding:
-    """A release that cannot be searched by meaning: meant so where there is no embedder either."""
+    """A release that cannot be searched by meaning, which is intended where there is no embedder."""
     if settings.embedder == "none":
-        return ok(f"Memory is looked up by words alone: EMBEDDER=none, and {why}.")
-    fix = "Set NIGHT_INDEXES and EMBEDDER on the night host and MEMORY_BACKEND here as you mean them, then run hmem-night run."
-    return warning(f"Memory is looked up by words alone: {why.partition(';')[0]}.", fix)
+        return ok(f"Memory is searched by words only: EMBEDDER=none, and {why}.")
+    fix = (
+        "Set NIGHT_INDEXES and EMBEDDER on the night host and MEMORY_BACKEND here as intended, then run hmem-night run."
+    )
+    return warning(f"Memory is searched by words only: {why.partition(';')[0]}.", fix)

@@ -1,4 +1,4 @@
-"""Whether the figures for Prometheus are served where METRICS_LISTEN says: asked as Prometheus asks."""
+"""Whether the metrics for Prometheus are served where METRICS_LISTEN says, checked with a scrape."""
 
 from __future__ import annotations
 
@@ -9,28 +9,28 @@ from dispatcher.health.findings import Fault, Finding, Setup, ok, problem, skipp
 from shared.config.listening import listen_address
 from shared.wire.values import living
 
-#: Seconds for the whole answer, and bytes of it that are read: the names of ours come first or not at all.
+#: Seconds for the whole answer, and bytes of it that are read: our names come first or not at all.
 ANSWER_SECONDS, READ_BYTES = 3.0, 1 << 20
-#: Addresses that mean every one of this host.
+#: Addresses that mean all addresses of this host.
 _ANY = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - compared, not listened on
 _OURS = b"hmem_redis_up"
 
 
 def check_metrics(setup: Setup) -> Finding:
-    """A dispatcher serves its figures there, and not another program."""
+    """A dispatcher serves its metrics there, and not another program."""
     written = setup.settings.metrics_listen
     if not written:
-        return ok("METRICS_LISTEN is empty: no figures are served.")
+        return ok("METRICS_LISTEN is empty: no metrics are served.")
     host, port = listen_address(written)
     why = _why_not(_ANY.get(host, host), port)
     if why is None:
-        return ok(f"Figures are served on {written}.")
+        return ok(f"Metrics are served on {written}.")
     if not living(setup.redis):
-        return skipped(f"Without a dispatcher no figures are served on {written}.")
+        return skipped(f"No dispatcher runs, so no metrics are served on {written}.")
     return problem(
         Fault.METRICS_UNREACHABLE,
-        f"METRICS_LISTEN={written}: {why}, so no figures of the dispatcher are served.",
-        "Name a free port there (each dispatcher needs its own), then restart the dispatcher.",
+        f"METRICS_LISTEN={written}: {why}, so the dispatcher's metrics are not served.",
+        "Set a free port there (each dispatcher needs its own), then restart the dispatcher.",
     )
 
 
@@ -40,11 +40,11 @@ def _why_not(host: str, port: int) -> str | None:
             connection.request("GET", "/metrics")
             found = connection.getresponse().read(READ_BYTES)
     except ConnectionRefusedError:
-        return "nobody listens there"
+        return "nothing listens there"
     except TimeoutError:
-        return "what listens there does not answer as a dispatcher does"
+        return "the program that listens there does not answer like a dispatcher"
     except http.client.HTTPException:
         return "another program listens there"
     except OSError as error:
-        return f"nobody can be reached there ({error.strerror or error})"
+        return f"the address cannot be reached ({error.strerror or error})"
     return None if _OURS in found else "another program listens there"

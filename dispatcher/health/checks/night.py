@@ -1,7 +1,7 @@
-"""Checks of the nights: has one succeeded lately, can the next one write, is the archive whole, is its mirror there, can the owner sign.
+"""Checks of the nights: has one succeeded lately, can the next one write, is the archive intact, does its mirror exist, can the owner sign.
 
-They are made by the dispatcher's user, on the dispatcher's host. What belongs to the night's user is closed to that one, and on two hosts the night's
-directory is elsewhere: then a check says so and who can look (`hmem-night status`), which is no fault.
+They run as the dispatcher's user on the dispatcher's host. That user may not read the night user's files, and with two hosts the night's directory
+is on the other one. In these cases a check reports that and who can look (`hmem-night status`), which is not a fault.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def check_night(setup: Setup) -> Finding:
     now = setup.now()
     status = read_status(setup.settings, setup.redis, now)
     hours, failure = status.last_night_hours, status.last_failure
-    fix = "Look at hmem-night status and its log, then run hmem-night run."
+    fix = "Check hmem-night status and its log, then run hmem-night run."
     since = f" Since then {failure.sentence(now)}" if failure else ""
     if hours is not None and hours <= STALE_HOURS:
         sentence = f"The last good night was run {status.last_night_run}, {hours:.1f} hours ago."
@@ -34,7 +34,7 @@ def check_night(setup: Setup) -> Finding:
         sentence = f"The last good night is {hours:.0f} hours old ({STALE_HOURS:.0f} are the limit): {since_then(setup.settings)}."
         return problem(MemoryStale.exit_code, sentence + since, fix)
     never = "No night has succeeded yet" if failure else "No night has ever run"
-    tried = f" The last that was tried: {failure.sentence(now)}" if failure else ""
+    tried = f" The last attempt: {failure.sentence(now)}" if failure else ""
     waiting = status.oldest_waiting_hours or 0.0
     if waiting > STALE_HOURS:
         sentence = f"{never}, and turns have been waiting for {waiting:.0f} hours.{tried}"
@@ -48,7 +48,7 @@ def check_night_directory(setup: Setup) -> Finding:
     """The next night can write."""
     night_dir = setup.settings.hmem_night_dir
     if not _is_there(night_dir):
-        return ok(f"There is no night directory {night_dir} here: the night makes it, or is on another host.")
+        return ok(f"There is no night directory {night_dir} here: the night creates it, or runs on another host.")
     if why := unwritable(night_dir):
         return of_error(cannot_write(why))
     if _belongs_to_another(night_dir):
@@ -57,10 +57,10 @@ def check_night_directory(setup: Setup) -> Finding:
 
 
 def check_archive(setup: Setup) -> Finding:
-    """What is kept for good is whole, as far as can be read quickly."""
+    """The archive is intact, as far as can be checked quickly."""
     night_dir = setup.settings.hmem_night_dir
     if not _is_there(night_dir / "archive"):
-        return ok("There is no archive here: no night has run yet, or the night is on another host.")
+        return ok("There is no archive here: no night has run yet, or the night runs on another host.")
     try:
         return ok(look(night_dir).sentence)
     except ArchiveDamaged as error:
@@ -70,46 +70,48 @@ def check_archive(setup: Setup) -> Finding:
 
 
 def check_mirror(setup: Setup) -> Finding:
-    """The second place of the archive is there."""
+    """The mirror of the archive exists."""
     place = setup.settings.archive_mirror
     if not place:
         return ok("ARCHIVE_MIRROR is not set here.")
     if names_a_host(place):
-        return ok(f"The mirror {place} is on another host; hmem-night verify asks it.")
+        return ok(f"The mirror {place} is on another host; hmem-night verify checks it.")
     path = Path(place).expanduser()
     if not _is_there(setup.settings.hmem_night_dir / "archive") or _is_there(path):
         return ok(f"ARCHIVE_MIRROR is {place}; hmem-night verify compares it with the archive.")
     return problem(
         MirrorFailed.exit_code,
-        f"The mirror of the archive {place} is not there, so nights delete nothing from Redis.",
-        "Mount it, or create it (sudo install -d -m 700 -o USER) if it is a new one.",
+        f"The mirror of the archive {place} does not exist, so nights delete nothing from Redis.",
+        "Mount it, or create it if it is new (sudo install -d -m 700 -o USER).",
     )
 
 
 def check_owner_key(setup: Setup) -> Finding:
-    """Who has told the night a key can still sign with it."""
+    """If the night trusts an owner's key, the owner still has it."""
     settings = setup.settings
     try:
         if settings.owner_public_key or trusted_key(settings) is None:
-            return ok("The owner's key is not needed here, or lies elsewhere.")
+            return ok("The owner's key is not needed here, or is elsewhere.")
         if _belongs_to_another(settings.hmem_night_dir):  # then the key is not this user's either
             return ok(
-                f"{settings.hmem_night_dir} knows the owner's key; whether the owner has it cannot be seen from here."
+                f"{settings.hmem_night_dir} trusts an owner's key; whether the owner has it cannot be checked from here."
             )
         path = key_file(settings)
         if path.exists():
-            return ok(f"The owner's key is there: {path}.")
+            return ok(f"The owner's key exists: {path}.")
     except PermissionError:
-        return ok("Where the owner's key lies is closed to this user.")
-    sentence = f"There is no owner's key at {path} (OWNER_KEY_FILE), and the night goes by one: hmem forget could erase nothing."
+        return ok("This user may not read the directory of the owner's key.")
+    sentence = f"There is no owner's key at {path} (OWNER_KEY_FILE), but the night requires one: hmem forget could erase nothing."
     fix = f"Restore it from a copy. {WITHOUT_COPY}"
-    if path == Path(KEY_FILE).expanduser():  # unnamed: the owner may be another user, with it in a home of their own
-        return warning(sentence, f"If it is not your own home where it lies: {fix}")
+    if (
+        path == Path(KEY_FILE).expanduser()
+    ):  # not set: the owner may be another user, with the key in another home directory
+        return warning(sentence, f"Ignore this if the key is in another user's home directory. Otherwise: {fix}")
     return problem(SettingsError.exit_code, sentence, fix)
 
 
 def _is_there(path: Path) -> bool:
-    """Whether it is a directory; one that is closed to this user is there."""
+    """Whether it is a directory; True for one that this user may not read."""
     try:
         return path.is_dir()
     except PermissionError:
@@ -128,4 +130,4 @@ def _closed(night_dir: Path) -> str:
         name = user_name(night_dir.stat().st_uid)
     except PermissionError:
         name = "another user"
-    return f"{night_dir} belongs to {name} and is closed to this user: hmem-night status as that user looks into it."
+    return f"{night_dir} belongs to {name} and this user may not read it: run hmem-night status as that user."

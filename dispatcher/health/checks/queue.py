@@ -1,4 +1,4 @@
-"""Checks of the way of a message: somebody takes it from the queue, and none was set aside."""
+"""Checks of the queue: a dispatcher takes messages from it, and there are no dead letters."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from shared.wire import keys
 
 
 def check_dispatcher(setup: Setup) -> Finding:
-    """A dispatcher runs and takes what is queued."""
+    """A dispatcher runs and takes tasks from the queue."""
     settings = setup.settings
     state = read_queue(setup.redis, settings.task_bytes, setup.now())
     if error := queue_error(setup.redis, settings, state):
@@ -25,13 +25,13 @@ def check_dispatcher(setup: Setup) -> Finding:
 
 
 def check_dead(setup: Setup) -> Finding:
-    """No message was set aside unanswered."""
+    """There are no dead letters."""
     dead = setup.redis.llen(keys.DEAD)
     if not dead:
-        return ok("No message was set aside.")
-    several = f"{dead} messages were" if dead > 1 else "1 message was"
+        return ok("There are no dead letters.")
+    several = f"{dead} messages are" if dead > 1 else "1 message is"
     return problem(
         Fault.DEAD_LETTERS,
-        f"{several} set aside unanswered (dead letters): they could not be read, or a dispatcher died over them.",
-        "Look at them with hmem dead list, then hmem dead retry or hmem dead drop.",
+        f"{several} unanswered in the dead letters: they could not be read, or a dispatcher crashed while answering.",
+        "List them with hmem dead list, then use hmem dead retry or hmem dead drop.",
     )

@@ -1,7 +1,7 @@
-"""Checks of Redis: does it answer, may we do what we must, will it keep what it is given, is it the same time there.
+"""Checks of Redis: does it answer, do we have the rights that we need, does it keep data, does its clock agree with ours.
 
-The rights are tried on the real keys without changing any: after MULTI, Redis judges each command (rights, memory, read-only) when it
-is queued, and what is queued is gone when we hang up. Unlike ACL DRYRUN that needs no administrator's right. It leaves lines in ACL LOG.
+The rights are tested on the real keys without changing any: after MULTI, Redis checks each command (rights, memory, read-only) when it is queued,
+and drops the queued commands when we disconnect. Unlike ACL DRYRUN, this requires no administrator. It leaves lines in ACL LOG.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from shared.wire import keys
 from shared.wire.client import is_too_old
 from shared.wire.users import DISPATCHER
 
-#: A worse difference makes expiries, dates and the age of the last night wrong.
+#: Seconds of difference from which expiries, dates and the age of the last night are wrong.
 FAR_SECONDS = 60.0
-#: Keys that are named where many are denied.
+#: Keys that are named if many are denied.
 SHOWN_KEYS = 4
 
-#: What the dispatcher does with each key, by the table of its rights; PROBE stands for an id.
+#: What the dispatcher does with each key, by the table of its rights; PROBE replaces an id.
 USES: dict[str, str] = {}
 for _right in DISPATCHER.rights:
     for _pattern in _right.patterns:
@@ -40,7 +40,7 @@ def check_redis(setup: Setup) -> Finding:
     try:
         version = str(setup.redis.info("server")["redis_version"])
     except NoPermissionError:
-        return ok(f"Redis answers at {where}; its version cannot be asked by this user.")
+        return ok(f"Redis answers at {where}; this user may not ask for its version.")
     if is_too_old(version):
         return problem(
             RedisUnavailable.exit_code,
@@ -51,7 +51,7 @@ def check_redis(setup: Setup) -> Finding:
 
 
 def check_rights(setup: Setup) -> Finding:
-    """This user may do what the dispatcher does; another one of our users what its part does."""
+    """This user may do what the dispatcher does; one of our other users, what its own part does."""
     user = user_of(setup.redis)
     ours = of_ours(user)
     if ours is not None and ours is not DISPATCHER:
@@ -100,7 +100,7 @@ def _refused(client: redis.Redis) -> tuple[list[str], list[str]]:
 
 
 def _judged(connection: Any, command: list[str], commands: dict[str, None], names: dict[str, None]) -> bool:
-    """Whether Redis lets this command pass; else it is noted. A lost connection is raised: nothing may follow on a new one."""
+    """Whether Redis accepts this command; if not, it is recorded. A lost connection is raised: nothing may be sent on a new one."""
     connection.send_command(*command)
     try:
         connection.read_response()
@@ -110,7 +110,7 @@ def _judged(connection: Any, command: list[str], commands: dict[str, None], name
         else:
             commands[" ".join(command[: _words(command)])] = None
         return False
-    except redis.exceptions.ExecAbortError:  # how Redis words that EXEC is denied
+    except redis.exceptions.ExecAbortError:  # how Redis reports that EXEC is denied
         commands["EXEC"] = None
         return False
     except redis.ReadOnlyError as error:
@@ -125,7 +125,7 @@ def _judged(connection: Any, command: list[str], commands: dict[str, None], name
 
 
 def _words(command: list[str]) -> int:
-    """Of how many words a command's name is."""
+    """Number of words of a command's name."""
     return 2 if command[0] in ("SCRIPT", "MEMORY") else 1
 
 
@@ -135,7 +135,7 @@ def _few(names: list[str]) -> str:
 
 
 def check_eviction(setup: Setup) -> Finding:
-    """Nothing is thrown away when memory is full."""
+    """Nothing is evicted when memory is full."""
     memory = setup.redis.info("memory")
     policy, limit = str(memory["maxmemory_policy"]), int(memory["maxmemory"])
     if policy == "noeviction":
@@ -154,15 +154,15 @@ def check_eviction(setup: Setup) -> Finding:
 
 
 def check_persistence(setup: Setup) -> Finding:
-    """What Redis is given survives its restart."""
+    """Data in Redis survives a restart."""
     state = setup.redis.info("persistence")
     fix = "redis-cli CONFIG SET appendonly yes, then redis-cli CONFIG REWRITE."
-    for part, said in (("append-only file", "aof_last_write_status"), ("snapshot", "rdb_last_bgsave_status")):
-        if state.get(said, "ok") != "ok":
+    for part, field in (("append-only file", "aof_last_write_status"), ("snapshot", "rdb_last_bgsave_status")):
+        if state.get(field, "ok") != "ok":
             return problem(
                 Fault.PERSISTENCE,
                 f"Redis could not write its last {part}, so new turns may be lost when it restarts.",
-                "Look at Redis' log and at the free space of its disk.",
+                "Check Redis' log and the free space of its disk.",
             )
     if state["aof_enabled"]:
         return ok("Redis writes its append-only file.")
@@ -170,7 +170,7 @@ def check_persistence(setup: Setup) -> Finding:
         schedule = str(setup.redis.config_get("save").get("save", ""))
     except NoPermissionError:
         return warning(
-            "Redis writes no append-only file, and whether it takes snapshots cannot be checked by this user: turns of today may be lost.",
+            "Redis writes no append-only file, and this user may not check whether it takes snapshots: turns of today may be lost.",
             fix,
         )
     if schedule:
@@ -181,7 +181,7 @@ def check_persistence(setup: Setup) -> Finding:
         )
     return problem(
         Fault.PERSISTENCE,
-        "Redis keeps nothing on disk: neither append-only file nor snapshots, so its restart loses all turns of the day.",
+        "Redis writes nothing to disk, neither an append-only file nor snapshots: a restart loses all turns of the day.",
         fix,
     )
 

@@ -1,6 +1,6 @@
-"""Whether one of our own Redis users (shared/wire/users.py) may do what its rows say: asked inside of Redis by a script, which changes nothing.
+"""Whether one of our own Redis users (shared/wire/users.py) has the rights of its rows: checked inside Redis by a script that changes nothing.
 
-Not every one of them may queue commands after MULTI, by which the rights of any other user are tried (checks_redis.py).
+Not all of them may queue commands after MULTI, which is how the rights of other users are tested (redis.py).
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ from redis.exceptions import NoPermissionError, RedisError
 from dispatcher.health.findings import Fault, Finding, ok, problem
 from shared.wire.users import USERS, User
 
-#: Refusals that are named, of many.
+#: Refusals that are named.
 SHOWN = 4
-#: What stands for an id in a key.
+#: Replaces an id in a key.
 PROBE = "doctor"
-#: What follows the key, so that the number of arguments is right.
+#: Arguments after the key, so that their number is right.
 ARGUMENTS = {
     "LRANGE": "0 0", "LREM": "1 x", "LPUSH": "x", "RPUSH": "x", "LTRIM": "0 -1", "EXPIRE": "60", "SET": "x", "INCRBY": "1",
     "HGET": "x", "HSET": "x x", "HDEL": "x", "HEXISTS": "x", "HINCRBY": "x 1", "HINCRBYFLOAT": "x 1", "LINDEX": "0",
     "LPOS": "x", "HMGET": "x", "ZADD": "1 x", "ZRANGE": "0 0", "ZSCORE": "x", "ZREM": "x", "ZREMRANGEBYRANK": "0 0", "SADD": "x", "SREM": "x",
     "LSET": "0 x", "BLMOVE": "KEY LEFT LEFT 1", "LMOVE": "KEY LEFT LEFT", "HSETNX": "x x", "SRANDMEMBER": "1",
 }  # fmt: skip
-#: The places, from 1, of the commands (ARGV: each its words as JSON) that this user is denied.
+#: The positions, from 1, of the commands (ARGV: the words of each as JSON) that this user is denied.
 _DENIED = """
 local denied = {}
 for i, words in ipairs(ARGV) do
@@ -37,7 +37,7 @@ return denied
 
 
 def user_of(client: Redis) -> str:
-    """Its name: as Redis says, or as REDIS_URL says where it may not ask."""
+    """Its name, from Redis, or from REDIS_URL if it may not ask Redis."""
     try:
         name = client.acl_whoami()
         return name.decode("utf-8", "replace") if isinstance(name, bytes) else str(name)
@@ -46,31 +46,31 @@ def user_of(client: Redis) -> str:
 
 
 def of_ours(name: str) -> User | None:
-    """The row of the table, if it is one of our users."""
+    """The row of the table if it is one of our users, else None."""
     return next((user for user in USERS if user.name == name), None)
 
 
 def words_of(name: str, key: str) -> list[str]:
-    """A call of this command on that key."""
+    """The words of a call of this command on that key."""
     return [*name.split("|"), key, *ARGUMENTS.get(name, "").replace("KEY", key).split()]
 
 
 def to_do(user: str) -> str:
-    """How one of our users gets what it lacks: its rights are not given one by one."""
+    """What to do for one of our users that lacks a right: its rights are not granted one by one."""
     return (
-        f"Redis' ACL file is older than this program, or was changed: take the line of the user {user} from deploy/redis-users.acl, with the "
-        "password's hash that stands there now, and start Redis again (or, as an administrator, redis-cli ACL LOAD)."
+        f"Redis' ACL file is older than this program, or was changed: copy the line of the user {user} from deploy/redis-users.acl, keep the "
+        "hash of the password, and restart Redis (or, as an administrator, run redis-cli ACL LOAD)."
     )
 
 
 def judge(client: Redis, user: User) -> Finding:
-    """What its rows say, and nothing that another part does."""
+    """Whether the user has the rights of its rows."""
     if not user.scripts:
         what = "is for h-cli's programs" if user.selectors else "may touch no key"
         return problem(
             Fault.REDIS_RIGHTS,
             f"REDIS_URL names the Redis user {user.name}, which {what}, so that nothing can be read or stored.",
-            "Set it to the user of this part: owner for the owner's commands, dispatcher for hmem run. (admin is for REDIS_ADMIN_URL.)",
+            "Use the user of this part: owner for the owner's commands, dispatcher for hmem run. (admin is for REDIS_ADMIN_URL.)",
         )
     calls = [[*name.upper().split("|")] for name in user.keyless]
     for right in user.rights:
@@ -81,14 +81,14 @@ def judge(client: Redis, user: User) -> Finding:
         places = cast(list[int], script(args=[json.dumps(words) for words in calls]))
     except NoPermissionError as error:
         return problem(
-            Fault.REDIS_RIGHTS, f"The Redis user {user.name} may run no scripts of ours: {error}.", to_do(user.name)
+            Fault.REDIS_RIGHTS, f"The Redis user {user.name} may not run our scripts: {error}.", to_do(user.name)
         )
     denied = [" ".join(calls[place - 1][:2]).replace(PROBE, "*") for place in places]
     if not denied:
-        return ok(f"The Redis user {user.name} may do what it has to (deploy/redis-users.acl).")
+        return ok(f"The Redis user {user.name} has all its rights (deploy/redis-users.acl).")
     more = f" and {len(denied) - SHOWN} more" if len(denied) > SHOWN else ""
     return problem(
         Fault.REDIS_RIGHTS,
-        f"The Redis user {user.name} is denied {', '.join(denied[:SHOWN])}{more}, so what needs it fails.",
+        f"The Redis user {user.name} is denied {', '.join(denied[:SHOWN])}{more}, so whatever requires that fails.",
         to_do(user.name),
     )

@@ -1,4 +1,4 @@
-"""Whether the parts of this installation are kept apart: what one could read of the others. Warnings only, for one user for all works, too."""
+"""Whether the parts of this installation are isolated from each other. Only warnings, because a single user for all parts works as well."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from shared.errors import ClaudeUnavailable
 
 
 def check_isolation(setup: Setup) -> Finding:
-    """Secrets, users, and what surrounds the Claude CLI."""
+    """Secrets, users, and the sandbox of the Claude CLI."""
     settings = setup.settings
     weaker = [*_secrets(settings), *_users(settings), *_walls(settings)]
     if not weaker:
         return ok(
-            "Secrets stand in no environment, dispatcher and night are two users, and the Claude CLI sees no file of memory and no secret of ours."
+            "No secrets are in the environment, dispatcher and night are two users, and the Claude CLI cannot read our files and secrets."
         )
     return warning(
-        f"What one part of this could read of another: {'; '.join(weaker)}.",
-        "systemd/README.md sets it up with three users and secrets in files. One user for all works, too.",
+        f"The parts are not fully isolated from each other: {'; '.join(weaker)}.",
+        "systemd/README.md describes a setup with three users and secrets in files. A single user for all parts works as well.",
     )
 
 
 def _secrets(settings: Settings) -> list[str]:
     exposed = variables_set(secrets_of(settings))
     return (
-        [f"{', '.join(exposed)} in the environment, which every child of this shell or service inherits"]
+        [f"{', '.join(exposed)} is in the environment, which every child process of this shell or service inherits"]
         if exposed
         else []
     )
@@ -40,7 +40,7 @@ def _secrets(settings: Settings) -> list[str]:
 def _users(settings: Settings) -> list[str]:
     owners = [_owner(path) for path in (settings.hmem_state_dir, settings.hmem_night_dir)]
     same = None not in owners and len(set(owners)) == 1
-    return ["dispatcher and night are one user, so either can read the other's files and secrets"] if same else []
+    return ["dispatcher and night run as one user, so each can read the other's files and secrets"] if same else []
 
 
 def _owner(path: Path) -> int | None:
@@ -51,13 +51,13 @@ def _owner(path: Path) -> int | None:
 
 
 def _walls(settings: Settings) -> list[str]:
-    """What is known beforehand, then what a trial shows."""
+    """What is known in advance, then what a test shows."""
     try:
         walls = Walls(settings, cli_environment(settings), find_cli(settings))
-    except ClaudeUnavailable:  # another check says so
+    except ClaudeUnavailable:  # another check reports it
         return []
     known = (
-        [f"the Claude CLI is not kept from all of our files by Landlock: {walls.open_because}"]
+        [f"Landlock does not keep the Claude CLI from all of our files: {walls.open_because}"]
         if walls.open_because
         else []
     )
@@ -65,8 +65,8 @@ def _walls(settings: Settings) -> list[str]:
 
 
 def _open_redis(settings: Settings) -> str | None:
-    """Landlock hides files and processes, no address."""
+    """Landlock hides files and processes, but not network addresses."""
     address = urlsplit(settings.redis_url)
     if address.password:
         return None
-    return "Redis asks this host for no password, so a tool of the Claude CLI that reaches the network can read and write all of the day"
+    return "Redis requires no password from this host, so a tool of the Claude CLI with network access can read and write all data of the day"

@@ -281,7 +281,7 @@ def test_a_killed_dispatcher_loses_no_task(light: World, bot: Bot) -> None:
 def test_a_task_that_kills_its_worker_three_times_is_set_aside(light: World, dispatcher: Dispatcher, bot: Bot) -> None:
     bot.redis.set("hcli:mem:attempts:poison", 3)
     light.enqueue("poison", "a message that crashes")
-    assert "ended my process 3 times" in bot.receive("poison")["output"]
+    assert "crashed my process 3 times" in bot.receive("poison")["output"]
     assert bot.redis.llen("hcli:mem:dead") == 1
     assert bot.turn("poison", "user")["content"] == "a message that crashes"
     assert bot.ask("next", 9912)
@@ -372,7 +372,7 @@ def test_hmem_ask_waits_past_junk_for_the_true_answer(light: World, bot: Bot) ->
 def test_hmem_ask_refuses_what_is_too_long_before_it_is_queued(light: World) -> None:
     done = light.command("hmem", "ask", "9912", "x" * 5000, check=False, TASK_BYTES="4096")
     assert done.returncode == 24
-    assert "at most 4096 are taken (TASK_BYTES)" in done.stderr
+    assert "the limit is 4096 (TASK_BYTES)" in done.stderr
     assert light.redis.llen("hcli:tasks") == 0
 
 

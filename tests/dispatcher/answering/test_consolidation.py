@@ -204,7 +204,7 @@ def test_a_store_that_goes_and_comes_back(talk: Talk, server: PostgreSQL) -> Non
         assert talk.say("What opens my safe?", "It opens with 4711.") == "It opens with 4711."
         reply = talk.say("Forget that.", "As you wish.\n[FORGET CODE: the safe opens with 4711]")
         assert reply.startswith("As you wish.")
-        assert "as soon as it does" in reply, "it says that this comes later"
+        assert "as soon as it is" in reply, "it says that this comes later"
         assert "Sorry" in talk.say("/memory")
         assert world.redis.llen("hcli:mem:tags") == 2
         assert world.redis.llen(f"hcli:mem:unconsolidated:{CHAT}") == 6

@@ -207,7 +207,7 @@ def test_the_person_gets_the_late_answer(stage: Stage) -> None:
     stage.redis.set(keys.attempts(task_id), 3)
     running = stage.world.start_dispatcher()
     stage.shows(
-        chat, "Sorry, this message ended my process 3 times, so I have set it aside. Please put it differently."
+        chat, "Sorry, this message crashed my process 3 times, so I no longer try to answer it. Please rephrase it."
     )
     wait_for(lambda: not stage.redis.hgetall(keys.BOT_WAITING), "the bot, which waits for nothing")
     (letter,) = listed(stage.world)
@@ -224,7 +224,11 @@ def test_the_person_gets_the_late_answer(stage: Stage) -> None:
 def test_nothing_is_dropped_without_a_yes(light: World) -> None:
     first, second = raw_letter(light, b"{1"), raw_letter(light, b"{2")
     refused = light.command("hmem", "dead", "drop", first, check=False)
-    assert (refused.returncode, "Nothing was dropped. Give --yes." in refused.stderr, first in refused.stdout) == (
+    assert (
+        refused.returncode,
+        "Nothing was dropped. Run it again with --yes." in refused.stderr,
+        first in refused.stdout,
+    ) == (
         24,
         True,
         True,

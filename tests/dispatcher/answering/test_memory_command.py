@@ -84,7 +84,7 @@ def test_why_is_told_in_sentences() -> None:
     }
     lines = why_text(dumps(record)).splitlines()
     assert lines[:3] == [
-        "For my last answer I was told this from memory.",
+        "For my last answer I was given this from memory.",
         "Facts and goals:",
         "- the dog is called Alba",
     ]
@@ -94,7 +94,7 @@ def test_why_is_told_in_sentences() -> None:
     assert lines[5 + LINES].endswith("… (words and meaning)")
     assert lines[-2:] == [
         "… and 3 more",
-        "Not available just then: the search by meaning, so I went by words alone; what was noted or said since last night.",
+        "Not available at that time: the search by meaning, so I searched by words only; notes and messages since last night.",
     ]
     assert all(len(line) < CHARACTERS + 60 for line in lines)
     bare: dict[str, object] = {
@@ -106,10 +106,10 @@ def test_why_is_told_in_sentences() -> None:
         "missing": [],
     }
     assert why_text(dumps(bare)).splitlines() == [
-        "For my last answer I was told this from memory.",
+        "For my last answer I was given this from memory.",
         "Facts and goals: none.",
         "Summary of earlier conversations: none.",
-        "Earlier messages: none, since nothing is near.",
+        "Earlier messages: none, because nothing is near.",
     ]
 
 
@@ -170,14 +170,14 @@ def test_why_tells_the_facts_the_summary_and_what_was_recalled_in_plain_words(li
     bare = ask(light, "/memory why")
     assert running.stop() == 0
     assert told[:3] == [
-        "For my last answer I was told this from memory.",
+        "For my last answer I was given this from memory.",
         "Facts and goals:",
         "- The garage code is 7731",
     ]
     assert re.fullmatch(r"Summary of earlier conversations: as of \d+ \w+ \d{4}\.", told[3])
     assert told[4] == "Earlier messages, and what each was found by:"
     assert any(line.startswith("- 19 November 2026, ") and "shows F28. (words" in line for line in told[5:]), told
-    assert "Earlier messages: none, since your message names nothing that I could look up." in bare
+    assert "Earlier messages: none, because your message names nothing that I could look up." in bare
     for text in ("\n".join(told), bare):
         assert str(light.root) not in text
         assert not re.search(r"token|release|MEMORY_|strength|\b0\.\d", text)
@@ -209,6 +209,6 @@ def test_where_nothing_is_kept_it_says_so(light: World) -> None:
     light.environment["MEDIUM_URL"] = "none"
     dispatcher = light.start_dispatcher()
     for message in ("/memory", "/memory add x", "/memory forget 1"):
-        assert ask(light, message) == "Nothing is kept here: MEDIUM_URL or MEMORY_TOKENS switches it off."
+        assert ask(light, message) == "I do not store memories: MEDIUM_URL or MEMORY_TOKENS switches it off."
     assert requests(light) == []
     assert dispatcher.stop() == 0

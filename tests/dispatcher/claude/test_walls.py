@@ -148,8 +148,8 @@ def test_what_lies_in_the_temporary_directory_is_not_hidden_and_doctor_says_so(
         monkeypatch.setenv("HOME", str(one.home))
         setup = Setup(one.settings(owner_key_file=key), None)  # type: ignore[arg-type]
         said = checks_apart.check_isolation(setup).sentence
-    assert f"not kept from all of our files by Landlock: {key} lies in /tmp" in said
-    assert "Redis asks this host for no password" in said
+    assert f"Landlock does not keep the Claude CLI from all of our files: {key} lies in /tmp" in said
+    assert "Redis requires no password from this host" in said
 
 
 def as_user(one: Home, *words: str) -> subprocess.CompletedProcess[str]:

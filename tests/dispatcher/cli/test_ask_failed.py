@@ -60,5 +60,5 @@ def test_the_field_changes_neither_the_answer_nor_its_signature(field: dict[str,
 
 def test_nothing_is_not_asked(light: World) -> None:
     done = light.command("hmem", "ask", "9912", " ", check=False)
-    assert (done.returncode, "nothing to ask" in done.stderr) == (24, True)
+    assert (done.returncode, "The message is empty" in done.stderr) == (24, True)
     assert not light.redis.exists("hcli:tasks")

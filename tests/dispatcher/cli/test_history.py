@@ -115,7 +115,7 @@ def test_every_word_occurs(talked: World, words: str, found: list[str]) -> None:
         (["9912", "--contains", "?!"], InvalidInput.exit_code, "holds no word that a turn could contain"),
         (["9912", "--contains", ""], InvalidInput.exit_code, "holds no word"),
         (["0"], InvalidInput.exit_code, "cannot be a chat id"),
-        (["77"], InvalidInput.exit_code, "Neither today nor release 1 knows a chat 77. Is the id right?"),
+        (["77"], InvalidInput.exit_code, "Neither today's memory nor release 1 has a chat 77. Check the id."),
     ],
 )
 def test_what_cannot_be_asked_is_refused(talked: World, arguments: list[str], code: int, reason: str) -> None:
@@ -128,7 +128,7 @@ def test_what_cannot_be_asked_is_refused(talked: World, arguments: list[str], co
 def test_before_the_first_night_today_answers(light: World) -> None:
     unknown = light.command("hmem", "history", "-100123", check=False)
     assert unknown.returncode == InvalidInput.exit_code
-    assert "Today does not know a chat -100123. Is the id right? There is no release in" in unknown.stderr
+    assert "Today's memory does not have a chat -100123. Check the id. There is no release in" in unknown.stderr
     said_today(light, Turn("t1", "user", "-100123", "hello", MAY))
     for arguments in (["-100123"], ["--", "-100123"]):
         done = light.command("hmem", "history", *arguments)

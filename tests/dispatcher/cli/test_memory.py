@@ -75,7 +75,7 @@ def test_what_cannot_be_done_says_why_and_changes_nothing(light: World) -> None:
         assert reason in memory(light, *arguments, code=24)
     assert listed(light) == before
     light.environment["MEDIUM_URL"] = "none"
-    assert "no memories are kept" in memory(light, "list", "9912", code=10)
+    assert "no memories are stored" in memory(light, "list", "9912", code=10)
 
 
 def test_forgetting_reaches_every_copy_of_the_day(light: World) -> None:
@@ -120,7 +120,7 @@ def test_why_tells_what_the_last_answer_was_given(light: World) -> None:
     dispatcher = light.start_dispatcher()
     memory(light, "add", "9912", "The garage code is 7731")
     light.command("hmem", "ask", "9912", "hello")
-    assert "For my last answer I was told" in memory(light, "why", "9912")
+    assert "For my last answer I was given" in memory(light, "why", "9912")
     record = json.loads(memory(light, "why", "9912", "--json"))
     assert "facts" in [part["name"] for part in record["parts"]]
     assert light.command("hmem", "ask", "9912", "/memory").stdout == memory(light, "list", "9912")
@@ -159,7 +159,7 @@ def test_an_old_list_of_facts_is_taken_over_once(world: World) -> None:
     file.write_text(
         "\n".join(line for line in lines if "note" not in line and "plain" not in line and "soon" not in line)
     )
-    assert memory(world, "import", "9912", str(file)).splitlines()[-1] == "0 memories are new, 6 were known."
+    assert memory(world, "import", "9912", str(file)).splitlines()[-1] == "0 memories are new, 6 were already known."
     assert {one["text"]: one for one in listed(world)} == found, "what is known is left as it is"
     assert listed(world, "77") == [], "the chat is the one that is named"
     assert "cannot be read" in memory(world, "import", "9912", str(world.root / "none"), code=24)

@@ -149,9 +149,9 @@ def test_a_forgetting_that_somebody_else_has_put_there_is_not_signed(talked: Wor
     done = hmem(talked, "forget", "--chat=8", "--yes")
     assert done.returncode == 0, done.stderr
     assert (
-        f"{forged.forget_id} has no signature of the owner's key. It would forget: all of chat 7 so far." in done.stderr
+        f"{forged.forget_id} is not signed with the owner's key. It would forget: all of chat 7 so far." in done.stderr
     )
-    assert "if you did not begin it, remove its file" in done.stderr
+    assert "if you did not start it, remove its file" in done.stderr
     talked.night()
     assert held(talked)
     assert found(talked), "it does not even hide"
@@ -180,7 +180,7 @@ def test_with_a_key_that_cannot_be_used_forgetting_hides_all_the_same(talked: Wo
 def test_nothing_hidden_is_nothing_to_erase(talked: World) -> None:
     """An empty selection must never become a tombstone without ids, which is one for the whole chat."""
     done = hmem(talked, "forget", "--hidden", "--chat=7", "--yes")
-    assert (done.returncode, "Nothing of chat 7 is only hidden" in done.stderr) == (24, True)
+    assert (done.returncode, "Chat 7 has no turns that are only hidden" in done.stderr) == (24, True)
     assert held(talked)
     with pytest.raises(ValueError, match="at least one"):
         Tombstone("x", "7", 1.0, turn_ids=frozenset())

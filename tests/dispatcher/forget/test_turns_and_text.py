@@ -108,8 +108,8 @@ def test_turns_of_a_clock_that_was_ahead_are_named(light: World) -> None:
     [
         (["--matching=ab"], 24, "at least 3 characters"),
         (["--turn=t:user", "--matching=abc"], 24, "not both"),
-        (["--before=2024-01-01"], 24, "--before goes with --chat alone"),
-        ([], 24, "Say what is to be forgotten"),
+        (["--before=2024-01-01"], 24, "--before requires --chat"),
+        ([], 24, "Select what to forget"),
         (["--chat=9912", "--resume"], 24, "--resume or --list alone"),
         (["--turn=a:b"], 24, "no turn's id"),
         (["--chat=9912", "--before=someday"], 24, "is no time"),
@@ -129,12 +129,12 @@ def test_without_redis_nothing_is_done(light: World) -> None:
 def test_without_yes_nothing_is_done(light: World) -> None:
     light.say("one", CANARIES[0], chat_id=CHAT)
     asked = hmem(light, "forget", f"--chat={CHAT}")
-    assert "Nothing was done; run it again with --yes." in asked.stderr
+    assert "Nothing was changed. Run it again with --yes." in asked.stderr
     assert "1 turns of chat 9912" in asked.stdout
     assert light.redis.exists("hcli:memory:one:user")
     assert light.redis.llen("hcli:mem:tombstones") == 0
     nothing = hmem(light, "forget", "--matching=nowhere said", "--yes")
-    assert "Nothing holds that" in nothing.stderr
+    assert "Nothing matches" in nothing.stderr
 
 
 def test_the_archives_part_may_be_left_to_the_next_night(light: World) -> None:

@@ -64,8 +64,8 @@ def test_a_missed_night_is_one_sentence_with_all_that_is_known(light: World) -> 
     good_night(light.redis, 40)
     why = look(light)
     assert why == (
-        "Memory is not being kept up: the last good night (run 7) is 40 hours old. "
-        "Look at hmem-night status and its log, then run hmem-night run."
+        "Memory is out of date: the last good night (run 7) is 40 hours old. "
+        "Check hmem-night status and its log, then run hmem-night run."
     )
     failed_night(light.redis, 2)
     pin(light, 1)
@@ -122,14 +122,14 @@ def test_the_dispatcher_says_it_at_error_level_and_answers(light: World) -> None
     running = impatient(light, LOG_JSON="1")
     try:
         log = light.root / "log"
-        wait_for(lambda: b"Memory is not being kept up" in log.read_bytes(), "the alarm")
+        wait_for(lambda: b"Memory is out of date" in log.read_bytes(), "the alarm")
         assert Bot(light.redis).ask("hello?", 9912)
         good_night(light.redis, 1)
     finally:
         running.send_signal(signal.SIGTERM)
         assert running.wait(600) == 0
     lines = [json.loads(line) for line in log.read_text().splitlines() if line.startswith("{")]
-    said = [line for line in lines if "kept up" in line["event"]]
+    said = [line for line in lines if "out of date" in line["event"]]
     assert {line["level"] for line in said} == {"error"}
     assert "the last good night (run 7) is 40 hours old" in said[0]["event"]
 
@@ -153,7 +153,7 @@ def test_a_redis_that_is_away_or_hangs_ends_neither_the_alarm_nor_the_dispatcher
 
     away = open_async_redis(f"redis://127.0.0.1:{free_port()}/0")
     assert asyncio.run(watched(away, lambda: None))
-    assert "cannot be seen now" in capsys.readouterr().out
+    assert "cannot check now whether a night was missed" in capsys.readouterr().out
 
     def hang() -> None:
         good_night(light.redis, 40)

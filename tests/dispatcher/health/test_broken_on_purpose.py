@@ -50,7 +50,7 @@ QUICK = {
     "the archive cannot be written",
     "a night failed",
     "the release is damaged",
-    "Redis keeps nothing on disk",
+    "Redis writes nothing to disk",
     "Claude is gone",
     "the chat's directory is closed",
     "the store of the day is damaged",

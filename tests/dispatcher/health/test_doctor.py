@@ -178,7 +178,7 @@ def test_a_redis_user_without_rights(host: World, durable: Redis) -> None:
     assert "hcli:tasks" not in found["rights"].sentence
     for name in ("eviction", "persistence"):
         assert found[name].state == "skipped"
-        assert "cannot be checked by this Redis user" in found[name].sentence
+        assert "This Redis user may not check this" in found[name].sentence
     assert durable.dbsize() == before
     allow(durable, "~* +@all -exec")
     expect(
@@ -329,7 +329,7 @@ def test_an_embedder_that_differs_from_the_release(host: World) -> None:
         assert looks(host, "vectors").state == "ok"
         api.models["all-minilm:latest"] = "0" * 64  # pulled again, another version
         expect(
-            host, "vectors", Fault.EMBEDDER_DIFFERS, "differs from .* release .* by words alone: another version of the model",
+            host, "vectors", Fault.EMBEDDER_DIFFERS, "differs from .* release .* by words only: another version of the model",
             "all-MiniLM-L6-v2.*or run hmem-night backfill archive --reembed",
         )  # fmt: skip
     assert looks_with(host, "vectors", EMBEDDER="local").state == "ok", "the same weights elsewhere"
@@ -354,7 +354,7 @@ def test_no_memory_directory(host: World) -> None:
         host,
         "release",
         Fault.MEMORY_MISSING,
-        f"{missing} is not there, so nothing",
+        f"{missing} is missing, so nothing",
         "mount it",
         HMEM_MEMORY_DIR=str(missing),
     )
@@ -391,7 +391,13 @@ def test_a_manifest_that_is_newer_or_broken(host: World) -> None:
 def test_no_night_for_two_days(host: World, durable: Redis) -> None:
     last = json.loads(durable.get("hcli:mem:night:last") or b"")
     durable.set("hcli:mem:night:last", json.dumps(last | {"finished_at": time.time() - 40 * 3600}))
-    expect(host, "night", 21, "last good night is 40 hours old.*store of the day alone", "hmem-night status")
+    expect(
+        host,
+        "night",
+        21,
+        "last good night is 40 hours old.*newer turns are recalled from the day store only",
+        "hmem-night status",
+    )
     durable.delete("hcli:mem:night:last")
     assert looks(host, "night").state == "warning"
     host.say("t2", "waiting", timestamp=time.time() - 50 * 3600)
@@ -410,7 +416,7 @@ def test_a_night_that_failed_since_the_last_good_one(host: World, durable: Redis
     durable.set("hcli:mem:night:last", json.dumps(last | {"finished_at": time.time() - 40 * 3600}))
     expect(host, "night", 21, "40 hours old.*night 2 stopped at embed", "hmem-night status")
     durable.delete("hcli:mem:night:last")
-    assert "No night has succeeded yet. The last that was tried: night 2" in looks(host, "night").sentence
+    assert "No night has succeeded yet. The last attempt: night 2" in looks(host, "night").sentence
     durable.set("hcli:mem:night:failed", json.dumps(record | {"at": 1.0}))
     durable.set("hcli:mem:night:last", json.dumps(last))
     assert looks(host, "night").state == "ok"
@@ -488,7 +494,7 @@ def test_a_state_directory_that_may_not_be_written(host: World) -> None:
         assert re.search(f"{state} cannot be written by .*Permission denied.*so answers fail", found.sentence)
         assert "install -d" in found.fix
         below = denied(host, "state", HMEM_STATE_DIR=str(state / "below"))[1]
-        assert "not there, and this user cannot make it" in below.sentence
+        assert "does not exist, and this user cannot create it" in below.sentence
     with mode(state / "views", 0o500):
         assert f"{state / 'views'} cannot be written" in denied(host, "state")[1].sentence
 
@@ -507,7 +513,7 @@ def test_root_is_told_to_ask_as_the_owner(host: World) -> None:
     os.chown(host.root / "state", NOBODY, NOBODY)
     found = looks(host, "state")
     assert found.state == "warning"
-    assert found.fix.startswith("Ask again as that user: sudo -u ")
+    assert found.fix.startswith("Run it as that user: sudo -u ")
 
 
 def test_how_full_a_disk_may_be(host: World) -> None:

@@ -253,7 +253,7 @@ def test_a_port_that_is_taken_costs_the_figures_alone(light: World) -> None:
 
 
 def test_an_address_that_is_none_of_ours_is_said_at_the_start(light: World) -> None:
-    with pytest.raises(SettingsError, match=r"nobody can listen on no-such-host\.invalid:9464"):
+    with pytest.raises(SettingsError, match=r"cannot listen on no-such-host\.invalid:9464"):
         open_metrics(light.settings(metrics_listen="no-such-host.invalid:9464"))
 
 

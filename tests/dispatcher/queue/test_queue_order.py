@@ -162,7 +162,7 @@ def test_neighbours_of_a_poisonous_task_are_answered(light: World, redis: Redis)
         if lives_until_answered(running, redis, tasks, asks):
             break
     answers = {chat: bot.receive(task)["output"] for chat, task in tasks.items()}
-    assert "ended my process 3 times" in answers.pop("poison")
+    assert "crashed my process 3 times" in answers.pop("poison")
     assert set(answers.values()) == {"fine"}
     assert redis.llen("hcli:mem:dead") == 1
     assert running.stop(signal.SIGTERM) == 0

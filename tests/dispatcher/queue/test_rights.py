@@ -51,8 +51,8 @@ def test_what_a_member_of_a_group_may_not_is_refused_with_his_number(stage: Stag
     for name in KEPT:
         stage.redis.set(f"hcli:{name}:{group}", "x")
     for command, what in (
-        ("/new", "begin a new"),
-        ("/model opus", "another model"),
+        ("/new", "start a new"),
+        ("/model opus", "change the model"),
     ):
         for sender, who in (({"user": MEMBER}, "Your number is 8"), (in_its_name(group), "write as yourself")):
             stage.api.say(group, command, **sender)
@@ -63,7 +63,7 @@ def test_what_a_member_of_a_group_may_not_is_refused_with_his_number(stage: Stag
     assert not stage.redis.exists(f"hcli:mem:bot:model:{group}")
     for command, words in (
         ("/start", "I answer"),
-        ("/help", "for my owner"),
+        ("/help", "only an owner may"),
         ("/status", "Queued"),
         ("/model", "default"),
         ("/stats", "today in this chat"),
@@ -74,7 +74,7 @@ def test_what_a_member_of_a_group_may_not_is_refused_with_his_number(stage: Stag
 
 def test_an_owner_may_all_of_it_in_a_group(stage: Stage, group: int) -> None:
     stage.redis.set(f"hcli:session:{group}", "x")
-    for command, words in (("/new", "begins"), ("/model opus", "is opus"), ("/stats", "Nothing was done")):
+    for command, words in (("/new", "started"), ("/model opus", "is opus"), ("/stats", "No messages")):
         stage.api.say(group, command, user=OWNER)
         says(stage, group, words)
     assert not stage.redis.exists(f"hcli:session:{group}")
@@ -83,7 +83,7 @@ def test_an_owner_may_all_of_it_in_a_group(stage: Stage, group: int) -> None:
 
 def test_in_a_private_chat_the_person_may_all_of_it(stage: Stage) -> None:
     chat = stage.new_chat()
-    for command, words in (("/new", "begins"), ("/model opus", "is opus"), ("/cancel", "nothing")):
+    for command, words in (("/new", "started"), ("/model opus", "is opus"), ("/cancel", "nothing")):
         stage.api.say(chat, command, user=MEMBER)
         says(stage, chat, words)
 
@@ -140,10 +140,10 @@ def test_a_member_cancels_his_own_and_an_owner_everybodys(stage: Stage, group: i
         return [str(one["task_id"]) for one in stage.queued()]
 
     stage.api.say(group, "/cancel", user=MEMBER)
-    wait_until(lambda: "what others asked" in str(stage.api.texts(group)), lambda: str(stage.api.texts(group)))
-    said = next(one for one in stage.api.texts(group) if "what others asked" in one)
+    wait_until(lambda: "the messages of others" in str(stage.api.texts(group)), lambda: str(stage.api.texts(group)))
+    said = next(one for one in stage.api.texts(group) if "the messages of others" in one)
     assert said.startswith(
-        "Taken back before it was begun: 1. In the making, and asked to stop: 1. In a group only an owner may"
+        "Cancelled before processing: 1. In progress and asked to stop: 1. In a group only an owner may"
     )
     assert "Your number is 8" in said
     assert left() == [queued[0], queued[2], "other-bots", "nobodys"]
@@ -264,6 +264,6 @@ def test_a_members_wish_is_not_kept_for_later_either(light: World) -> None:
     wish = "Done.\n[FORGET CODE: the gate code]\n[REMEMBER CODE: the lift is broken]"
     said = Group(light, -100125).say("forget the code", 8, wish)
     assert said.startswith("Done.\n\nIn a group only an owner may")
-    assert "as soon as it does" not in said
+    assert "as soon as it is" not in said
     (kept,) = [json.loads(raw) for raw in light.redis.lrange("hcli:mem:tags", 0, -1)]
     assert [tag["kind"] for tag in kept["tags"]] == ["REMEMBER"]

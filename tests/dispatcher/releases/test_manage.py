@@ -89,7 +89,7 @@ def test_the_list_shows_what_is_wrong_with_current(light: World) -> None:
 
 def test_verify_names_the_file_that_was_changed(light: World) -> None:
     nights(light, 3)
-    assert "Release 3 is whole" in light.command("hmem", "release", "verify").stdout
+    assert "Release 3 is intact" in light.command("hmem", "release", "verify").stdout
     damage(light, 2)
     assert light.command("hmem", "release", "verify").returncode == 0, "that is not the current one"
     done = light.command("hmem", "release", "verify", "2", check=False)
@@ -100,7 +100,7 @@ def test_verify_names_the_file_that_was_changed(light: World) -> None:
     assert done.returncode == 16
     assert [(line["run"], line["ok"]) for line in json.loads(done.stdout)] == [(1, False), (2, False), (3, True)]
     assert "extra is not in the manifest" in done.stderr
-    assert "Damaged as well: 2" in done.stderr
+    assert "Also damaged: 2" in done.stderr
     assert light.command("hmem", "release", "verify", "7", check=False).returncode == 24
 
 

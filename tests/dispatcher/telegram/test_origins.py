@@ -14,7 +14,7 @@ from tests.support.machine import wait_for
 BOB = {"id": 9, "is_bot": False, "first_name": "Bob"}
 PHOTO = [{"file_id": "f", "file_unique_id": "u", "width": 1, "height": 1}]
 BILL = {"file_id": "f", "file_unique_id": "u", "file_name": "bill.pdf"}
-ONLY_TEXT = "text only, so I did not look"
+ONLY_TEXT = "only read text, so I did not look"
 
 
 @pytest.fixture(scope="module")

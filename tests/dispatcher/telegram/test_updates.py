@@ -100,7 +100,7 @@ def test_a_reply_to_the_bot_and_an_administrator_in_the_groups_name_are_heard(st
 
 def test_a_mention_without_a_question_is_asked_back(stage: Stage, group: int) -> None:
     stage.api.say(group, "@memory_bot", entities=mention("@memory_bot"))
-    says(stage, group, "There is no question in this message")
+    says(stage, group, "This message contains no question")
     stage.api.say(group, "/help@memory_bot")
     says(stage, group, "/memory - what I remember")
     assert stage.api.messages(group)[-1].reply_to == stage.api.messages(group)[-2].id
@@ -110,9 +110,9 @@ def test_a_mention_without_a_question_is_asked_back(stage: Stage, group: int) ->
 
 
 @pytest.mark.parametrize(("command", "words"), [
-    ("/start", "I remember"), ("/help", "/cancel - take back"), ("/nonsense", "/help shows"), ("/etc/passwd", "/help shows"),
+    ("/start", "I remember"), ("/help", "/cancel - cancel messages"), ("/nonsense", "/help lists"), ("/etc/passwd", "/help lists"),
     ("/cancel", "nothing to cancel"), ("/model", "default"), ("/model gpt", "Choose one of opus"), ("/status", "Queued: 0"),
-    ("/stats", "Nothing was done today"),
+    ("/stats", "No messages today"),
 ])  # fmt: skip
 def test_commands_are_answered_by_the_bot(stage: Stage, chat: int, command: str, words: str) -> None:
     stage.api.say(chat, command)
@@ -131,7 +131,7 @@ def test_new_ends_the_conversation_and_memory_is_a_task(stage: Stage, chat: int)
     for name in ("session", "session_history", "session_size"):
         stage.redis.set(f"hcli:{name}:{chat}", "x")
     stage.api.say(chat, "/new")
-    says(stage, chat, "new conversation begins")
+    says(stage, chat, "I started a new conversation")
     assert not stage.redis.exists(f"hcli:session:{chat}")
     assert stage.redis.exists(f"hcli:session_history:{chat}", f"hcli:session_size:{chat}") == 2, (
         "the dispatcher's to end"
@@ -163,9 +163,9 @@ def test_cancel_takes_back_what_is_queued_and_asks_what_runs_to_stop(stage: Stag
     queued = f"tg-4242-{stage.api.say(chat, 'queued')}"
     stage.placeholder_of(queued)
     stage.api.say(chat, "/cancel")
-    wait_until(lambda: "Taken back" in str(stage.api.texts(chat)), lambda: str(stage.api.texts(chat)))
-    text = next(one for one in stage.api.texts(chat) if "Taken back" in one)
-    assert text == "Taken back before it was begun: 1. In the making, and asked to stop: 1."
+    wait_until(lambda: "Cancelled before processing" in str(stage.api.texts(chat)), lambda: str(stage.api.texts(chat)))
+    text = next(one for one in stage.api.texts(chat) if "Cancelled before processing" in one)
+    assert text == "Cancelled before processing: 1. In progress and asked to stop: 1."
     wait_until(lambda: stage.api.texts(chat)[1] == "Cancelled.", lambda: str(stage.api.texts(chat)))
     assert (other, [one["task_id"] for one in stage.queued()]) == (1, ["other"])
     assert 0 < stage.redis.ttl(f"hcli:mem:cancel:{running}") <= 3600
@@ -192,7 +192,7 @@ def test_status_and_stats_in_words(stage: Stage, chat: int) -> None:
     waiting = stage.ask(chat, "x")
     stage.api.say(chat, "/status")
     wait_until(lambda: "2 hours ago" in str(stage.api.texts(chat)), lambda: str(stage.api.texts(chat)))
-    assert "The dispatcher is at work. Queued: 0, waiting in this chat: 1." in stage.api.texts(chat)[-1]
+    assert "The dispatcher is running. Queued: 0, waiting in this chat: 1." in stage.api.texts(chat)[-1]
     stage.api.say(chat, "/stats")
     wait_until(lambda: "0.1234 USD" in str(stage.api.texts(chat)), lambda: str(stage.api.texts(chat)))
     assert "4 messages, 1 of them failed. Tokens: 100 in, 20 out" in stage.api.texts(chat)[-1]
@@ -212,26 +212,24 @@ def test_status_where_no_dispatcher_of_ours_is_at_work(stage: Stage, chat: int) 
 
     stage.api.say(chat, "to be taken back")
     wait_for(stage.queued, "the task")
-    assert status() == "No dispatcher is at work, so answers will take a while."
+    assert status() == "No dispatcher is running, so answers will be delayed."
     stage.api.say(chat, "/cancel")
-    wait_until(
-        lambda: "Taken back before it was begun: 1." in stage.api.texts(chat), lambda: str(stage.api.texts(chat))
-    )
+    wait_until(lambda: "Cancelled before processing: 1." in stage.api.texts(chat), lambda: str(stage.api.texts(chat)))
     stage.quiet()
-    assert status().startswith("No dispatcher of hcli-memory is at work. Whether another one is,"), (
+    assert status().startswith("No hcli-memory dispatcher is running. I can see another program's dispatcher only"), (
         "the bot's own answer tells nothing"
     )
     taken = stage.ask(chat, "x")
-    assert status() == "A dispatcher other than hcli-memory's is at work."
+    assert status() == "A dispatcher other than hcli-memory's is running."
     stage.redis.hset("hcli:mem:release", "dead", 1)
-    assert status() == "No dispatcher is at work, so answers will take a while.", "ours holds it, and has died"
+    assert status() == "No dispatcher is running, so answers will be delayed.", "ours holds it, and has died"
     stage.redis.delete("hcli:mem:release")
     stage.answer(taken, "y")
     stage.quiet()
     assert status() == "A dispatcher other than hcli-memory's gave the last answer."
     stage.redis.hset("hcli:mem:release", "w", 3)
     stage.redis.set("hcli:mem:lease:w", "1")
-    assert status() == "The dispatcher is at work."
+    assert status() == "The dispatcher is running."
 
 
 # Edits.
@@ -270,7 +268,7 @@ def test_an_edit_that_comes_too_late_is_said_once(stage: Stage, chat: int) -> No
 
 def test_what_is_no_text_is_answered_with_a_sentence(stage: Stage, chat: int) -> None:
     stage.api.say(chat, None, voice={"file_id": "f", "file_unique_id": "u", "duration": 1})
-    says(stage, chat, "text only, so I did not look")
+    says(stage, chat, "only read text, so I did not look")
     stage.api.say(chat, None, location={"latitude": 1.0, "longitude": 2.0})
     stage.quiet()
     for _ in range(3):
@@ -279,7 +277,7 @@ def test_what_is_no_text_is_answered_with_a_sentence(stage: Stage, chat: int) ->
     stage.confirmed(last)
     stage.quiet()
     assert len(stage.api.texts(chat)) == 3, "one sentence for an album"
-    assert "text only, so I did not look" in stage.api.texts(chat)[-1]
+    assert "only read text, so I did not look" in stage.api.texts(chat)[-1]
     stage.confirmed(
         stage.api.say(chat, None, pinned_message={"message_id": 1, "date": 0, "chat": {"id": chat, "type": "private"}})
     )

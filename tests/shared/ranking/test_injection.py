@@ -309,5 +309,5 @@ def test_of_a_hundred_messages_those_are_told_something_that_need_it(world: Worl
     assert {datetime.fromtimestamp(one.chunk.started_at, BERLIN).day for one in yesterday.used} == {11}
     saturday = answered(world, talks, "What did we talk about last Saturday?", "own-en", NOW)
     assert saturday.no_recall_reason == "it asks for what was said on 2026-03-07, and nothing was said then"
-    assert "Earlier messages: none, since nothing was said here on 2026-03-07." in why_text(why_record(saturday))
+    assert "Earlier messages: none, because nothing was said here on 2026-03-07." in why_text(why_record(saturday))
     assert "(time)" in why_text(why_record(yesterday))

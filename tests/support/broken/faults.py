@@ -387,7 +387,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         "the port of METRICS_LISTEN is taken", _port_taken,
-        Doctor("metrics", 44, "METRICS_LISTEN=127.0.0.1:.*no figures of the dispatcher are served", "free port.*restart"), start="after",
+        Doctor("metrics", 44, "METRICS_LISTEN=127.0.0.1:.*the dispatcher's metrics are not served", "free port.*restart"), start="after",
     ),
     Fault(
         "two nights at once: the second one is refused", _another_night, Doctor("night", 0, "last good night was run 2", ""),
@@ -395,7 +395,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         "no good night for 40 hours", _stale,
-        Doctor("night", 21, "40 hours old.*is recalled from the store of the day alone", "hmem-night status.*hmem-night run"),
+        Doctor("night", 21, "40 hours old.*newer turns are recalled from the day store only", "hmem-night status.*hmem-night run"),
         Answer(21, "40 hours old.*hmem-night run"),
     ),
     Fault(
@@ -407,7 +407,7 @@ FAULTS: tuple[Fault, ...] = (
         Answer(0, "last failure +night 3 stopped at embed"),
     ),
     Fault(
-        "a dead letter", _dead_letter, Doctor("dead letters", 46, "1 message was set aside unanswered", "hmem dead list"),
+        "a dead letter", _dead_letter, Doctor("dead letters", 46, "1 message is unanswered in the dead letters", "hmem dead list"),
         Answer(0, "1 dead letters"),
     ),
     Fault(
@@ -420,7 +420,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         "the memory directory is not mounted", _environment(HMEM_MEMORY_DIR="/nowhere/memory"),
-        Doctor("release", 37, "/nowhere/memory is not there", "mount it"), start="after",
+        Doctor("release", 37, "/nowhere/memory is missing", "mount it"), start="after",
     ),
     Fault(
         "Redis is down", _redis_down, Doctor("redis", 11, "does not answer", "Start it"), Answer(11, "does not answer.*Start it"),
@@ -435,8 +435,8 @@ FAULTS: tuple[Fault, ...] = (
         Doctor("persistence", 32, "snapshots only.*lost in a crash", "appendonly yes"),
     ),
     Fault(
-        "Redis keeps nothing on disk", _config(appendonly="no", save=""),
-        Doctor("persistence", 32, "keeps nothing on disk", "appendonly yes"),
+        "Redis writes nothing to disk", _config(appendonly="no", save=""),
+        Doctor("persistence", 32, "writes nothing to disk", "appendonly yes"),
     ),
     Fault(
         "the password of Redis is wrong", _wrong_password, Doctor("redis", 11, "refuses us: [^.]*[.]$", "user and password in REDIS_URL"),
@@ -488,10 +488,10 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         "all may read the settings file with a secret in it", _readable_settings,
-        Doctor("settings", 10, "holds secrets .RESULT_HMAC_KEY., and every user of this host may read it", "chmod 600"),
+        Doctor("settings", 10, "contains secrets .RESULT_HMAC_KEY., and every user of this host may read it", "chmod 600"),
     ),
     Fault(
-        "the archive's mirror is not mounted", _mirror, Doctor("mirror", 26, "not-mounted is not there, so nights delete nothing", "Mount it"),
+        "the archive's mirror is not mounted", _mirror, Doctor("mirror", 26, "not-mounted does not exist, so nights delete nothing", "Mount it"),
         command=("hmem-night", "run"), said=Answer(26, "mirror .*not-mounted cannot be used.*Mount"),
     ),
     Fault(
