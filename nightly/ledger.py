@@ -1,10 +1,10 @@
-"""The accounts of a night: where each record and each turn went, chat by chat. Whatever does not add up stops the night before publish.
+"""The accounts of a night: where each record and each turn went, by chat. If the counts do not add up, the night stops before publish.
 
     export → archive    exported = new + new version + already archived + quarantined (each with a reason)
     archive → chunks    archived turns = with chunks + forgotten (a tombstone covers them) + without text (nothing readable is left)
     chunks → index      chunks = keywords,  chunks = vectors + not embedded (each with a reason)
 
-Each side of an equation is counted by itself: what was read, against what was done with it. Pure functions; the steps bring the counts.
+The two sides of an equation are counted independently: what was read, and what was done with it. Pure functions; the steps pass the counts.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ ENDS = ("with_chunks", "forgotten", "without_text")
 
 @dataclass
 class Ledger:
-    """Where each exported record went; `chats` by chat id, quarantined ones under "?" (they have no chat that can be trusted)."""
+    """Where each exported record went; `chats` by chat id, quarantined records under "?" (their chat id cannot be trusted)."""
 
     chats: dict[str, Counter[str]] = field(default_factory=dict)
     reasons: Counter[str] = field(default_factory=Counter)
@@ -51,7 +51,7 @@ def check_export(ledger: Mapping[str, Any]) -> None:
     for fate, total in totals.items():
         _equal("records", fate, total, of_all_chats=sum(counts.get(fate, 0) for counts in ledger["chats"].values()))
     if unknown := {what for counts in ledger["chats"].values() for what in counts} - {*FATES}:
-        raise _mismatch(f"records went to {sorted(unknown)}, which is no place")
+        raise _mismatch(f"records went to {sorted(unknown)}, which are not valid outcomes")
     _equal("quarantined records", "quarantined", ledger["quarantined"], with_a_reason=sum(ledger["reasons"].values()))
 
 
@@ -86,7 +86,7 @@ def whole_ledger(
     build_result: Mapping[str, Any],
     embed_result: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """The ledger of the whole night as the manifest carries it, or LedgerMismatch: nothing is published that does not add up.
+    """The ledger of the whole night for the manifest; LedgerMismatch if its counts do not add up: then nothing is published.
 
     To the fields of the archive's ledger it adds `turns` and `index` (totals), `accounts` (by chat), `chunks`, and `not_embedded` (chunk id →
     reason). `vectors` is null where the release has no vector index.
@@ -115,12 +115,10 @@ def whole_ledger(
 def _joined(
     accounts: Mapping[str, Mapping[str, int]], indexed: Mapping[str, Mapping[str, int | None]], *, has_vectors: bool
 ) -> dict[str, dict[str, Any]]:
-    """By chat, what was cut and what the index holds; a chat that one of the two does not know has nothing there."""
+    """By chat, what was chunked and what the index contains; a chat that one of the two does not know has nothing there."""
     nothing = {"keywords": 0, "vectors": 0 if has_vectors else None, "not_embedded": 0}
-    nobody = dict.fromkeys(("archived", *ENDS, "chunks"), 0)
-    return {
-        chat: {**accounts.get(chat, nobody), **indexed.get(chat, nothing)} for chat in sorted({*accounts, *indexed})
-    }
+    zeros = dict.fromkeys(("archived", *ENDS, "chunks"), 0)
+    return {chat: {**accounts.get(chat, zeros), **indexed.get(chat, nothing)} for chat in sorted({*accounts, *indexed})}
 
 
 def _check_index(chat: str, account: Mapping[str, Any]) -> None:
@@ -131,7 +129,7 @@ def _check_index(chat: str, account: Mapping[str, Any]) -> None:
 
 
 def _check_totals(ledger: Mapping[str, Any], chunk_result: Mapping[str, Any], embed_result: Mapping[str, Any]) -> None:
-    """The sums over the chats, against what each step counted by itself and against what else the manifest says."""
+    """Compare the sums over the chats with what each step counted, and with the rest of the manifest."""
     accounts = ledger["accounts"]
     _equal("chunks", "chunks", ledger["chunks"], of_all_chats=_sum(accounts, "chunks"))
     has_vectors = ledger["index"]["vectors"] is not None
@@ -141,10 +139,10 @@ def _check_totals(ledger: Mapping[str, Any], chunk_result: Mapping[str, Any], em
         _equal("vectors", "vectors", embed_result["vectors"], of_all_chats=_sum(accounts, "vectors"))
         reasons = len(ledger["not_embedded"])
         _equal("texts", "not_embedded", _sum(accounts, "not_embedded"), with_a_reason=reasons)
-    nobody = dict.fromkeys(ENDS, 0)
+    zeros = dict.fromkeys(ENDS, 0)
     turns, forgotten = chunk_result["turns_per_chat"], chunk_result["forgotten_per_chat"]
     for chat in sorted({*accounts, *turns, *forgotten}):
-        account, what = accounts.get(chat, nobody), f"turns of chat {chat}"
+        account, what = accounts.get(chat, zeros), f"turns of chat {chat}"
         _equal(what, "to recall", turns.get(chat, 0), **{end: account[end] for end in ("with_chunks", "without_text")})
         _equal(what, "forgotten", forgotten.get(chat, 0), under_a_tombstone=account["forgotten"])
 
@@ -155,11 +153,11 @@ def _sum(accounts: Mapping[str, Mapping[str, Any]], name: str) -> int:
 
 def _equal(what: str, name: str, whole: int, **parts: int) -> None:
     if whole != sum(parts.values()):
-        told = " + ".join(f"{count} {part.replace('_', ' ')}" for part, count in parts.items())
-        raise _mismatch(f"{what}: {whole} {name.replace('_', ' ')} are not {told}")
+        sums = " + ".join(f"{count} {part.replace('_', ' ')}" for part, count in parts.items())
+        raise _mismatch(f"{what}: {whole} {name.replace('_', ' ')} are not {sums}")
 
 
 def _mismatch(why: str) -> LedgerMismatch:
     return LedgerMismatch(
-        f"The night's counts do not add up: {why}. Nothing was published or deleted. Run the night again; if it stays so, report it."
+        f"The night's counts do not add up: {why}. Nothing was published or deleted. Run the night again; if the error persists, report it."
     )

@@ -1,4 +1,4 @@
-"""How a night begins and how one that was cut off ends: its number and folder, what a kill left behind, what is redone and what is given up."""
+"""How a night starts, and how an interrupted one ends: its number and folder, cleaning up after a kill, repeating and abandoning."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from shared.errors import InvalidInput
 from shared.release.manifest import Manifest
 from shared.system.files import commit_dir, fresh_dir, remove_halves, remove_tree, write_atomic
 
-#: How far the counter may be ahead of all runs that are known: a night that finds another one running counts, too, and `hmem forget` asks
-#: every two seconds.
+#: How far the counter may be ahead of all known runs: a night that finds another one running also takes a number, and `hmem forget`
+#: tries every two seconds.
 MOST_AHEAD = 100_000
 
 
 def tidy(settings: Settings) -> None:
-    """Finish what a kill has left half-way: a file or a folder that never got its name, the bulk of closed nights."""
+    """Clean up after a kill: files and folders that never got their final names, and the bulk of closed nights."""
     for name in (FETCHED, REPAIRING):  # copies of the mirror's files, perhaps from before something was erased
         remove_tree(settings.hmem_night_dir / name)
     for directory in (settings.hmem_night_dir / "archive", *nights_dir(settings).glob("[0-9]*")):
@@ -33,17 +33,17 @@ def tidy(settings: Settings) -> None:
 
 
 def overtaken(settings: Settings, run: int, current: Manifest | None) -> str | None:
-    """Why an unfinished night cannot be finished any more, or None: another release became current after it had begun."""
+    """Why an unfinished night can no longer be finished, or None: another release became current after it had started."""
     folder = nights_dir(settings) / str(run)
     if (folder / "publish").is_dir():
         return None
     now = current.run if current else None
     parent = orjson.loads((folder / STATE).read_bytes())["parent"]
-    return None if now in (parent, run) else f"release {now} became current after it had begun"
+    return None if now in (parent, run) else f"release {now} became current after it had started"
 
 
 def abandon(settings: Settings, run: int, why: str) -> None:
-    """Close an overtaken night; the next one exports whatever still stands in Redis."""
+    """Close an overtaken night; the next one exports whatever is still in Redis."""
     write_atomic(
         nights_dir(settings) / str(run) / DONE, orjson.dumps({"run": run, "abandoned": why, "finished_at": time.time()})
     )
@@ -51,9 +51,9 @@ def abandon(settings: Settings, run: int, why: str) -> None:
 
 
 def new_run(settings: Settings, token: int, current: Manifest | None, newest: int) -> int:
-    """A run above every one that this host, the day host (`newest`: also beside the current release) or the counter knows.
+    """A run above every one that this host, the day host (`newest`: its highest run, current or not) or the counter knows.
 
-    A counter that is far ahead of all of them counts no nights, and is passed over: a run is for ever, and each later one is above it.
+    A counter that is far ahead of all of them does not count nights and is ignored: a run is permanent, and each later one must be above it.
     """
     published = current.run if current else 0
     known = [0, *night_runs(settings), *segment_runs(settings.hmem_night_dir / "archive"), published, newest]
@@ -62,7 +62,7 @@ def new_run(settings: Settings, token: int, current: Manifest | None, newest: in
 
 
 def create_folder(settings: Settings, run: int, current: Manifest | None, *, rebuild: bool = False) -> Path:
-    """A new night's folder, with its state; appears whole or not at all."""
+    """Create a new night's folder, with its state; it appears complete or not at all."""
     parent = current.run if current else None
     temporary = fresh_dir(nights_dir(settings) / f"{run}.tmp")
     state = {"run": run, "parent": parent, "started_at": time.time(), "rebuild": rebuild}
@@ -73,14 +73,14 @@ def create_folder(settings: Settings, run: int, current: Manifest | None, *, reb
 
 
 def discard_from(night: Night, steps: list[str]) -> None:
-    """Forget the outputs of these steps, so that they run again; not of those whose segment is written and stays."""
+    """Discard the outputs of these steps, so that they run again; the archive step cannot be repeated once its segment is written."""
     if "archive" in steps and night.run in segment_runs(night.archive_dir):
         raise InvalidInput(
-            f"Night {night.run} has archived its turns; that is not done twice. Use --from chunk, or a later step."
+            f"Night {night.run} has archived its turns, so this step cannot be repeated. Use --from chunk, or a later step."
         )
     for step in reversed(
         steps
-    ):  # the last first, each out of sight before it is removed: a kill leaves no half output behind
+    ):  # the last first, each renamed before it is removed: a kill leaves no partial output behind
         if night.is_done(step):
             remove_tree(night.folder / f"{step}.tmp")
             night.output(step).rename(night.folder / f"{step}.tmp")

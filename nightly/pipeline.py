@@ -1,4 +1,4 @@
-"""The order of the night, as data, and what carries it out: each step once, skipping what is committed."""
+"""The steps of the night, in order, and their execution: each step runs once, and committed steps are skipped."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ STEPS: tuple[Step, ...] = (
     Step("restart", restart.run),
 )
 
-SKIPPED = "the release in use holds the whole archive already"
+SKIPPED = "the current release already contains the whole archive"
 
 
 def run_nights(
@@ -74,10 +74,10 @@ def run_nights(
     accept: bool = False,
     rebuild: Callable[[Manifest | None], bool] | None = None,
 ) -> list[dict[str, Any]]:
-    """Finish an unfinished night, then run a new one; the summary of each. With `from_step`, only redo that part of the unfinished one.
+    """Finish an unfinished night, then run a new one; the summary of each. With `from_step`, only rerun that part of the unfinished one.
 
-    `accept`: publish what finds far less than the current release, too. `rebuild`: asked of the current release once an unfinished night
-    is finished; if it says so, the new night builds though nothing is new.
+    `accept`: also publish a release that finds far less than the current one. `rebuild`: called with the current release once an unfinished
+    night is finished; if it returns true, the new night builds even if nothing is new.
     """
     faults.arm(settings)
     with only_night(settings) as (client, lease):
@@ -89,7 +89,7 @@ def run_nights(
         tidy(settings)
         target, old = open_target(settings, client), unfinished_run(settings)
         if old is not None and (why := overtaken(settings, old, target.current())):
-            reporter.say(f"Night {old} is given up: {why}. What it exported is still in Redis or archived.")
+            reporter.say(f"Night {old} is abandoned: {why}. What it exported is still in Redis or in the archive.")
             abandon(settings, old, why)
             old = None
         finished, rebuilt = [], False
@@ -98,7 +98,7 @@ def run_nights(
             finished.append(_finish(night, from_step))
             rebuilt = night.rebuild
         elif from_step:
-            raise InvalidInput("There is no unfinished night to go on with. Run hmem-night run without --from.")
+            raise InvalidInput("There is no unfinished night to continue. Run hmem-night run without --from.")
         if from_step:
             return finished
         current, newest = target.standing()
@@ -110,13 +110,13 @@ def run_nights(
 
 
 def refuse_without_packages(settings: Settings) -> None:
-    """SettingsError if a library that this night's embedder or indexes need is not installed: before hours of embedding, not after them."""
+    """SettingsError if a library that this night's embedder or indexes need is missing: found before hours of embedding, not after."""
     if missing := missing_for_night(settings):
-        raise SettingsError(f"{'. '.join(missing)}. Nothing was begun; turns wait in Redis for the next night.")
+        raise SettingsError(f"{'. '.join(missing)}. The night did not start; turns wait in Redis for the next one.")
 
 
 def _finish(night: Night, from_step: str | None) -> dict[str, Any]:
-    """The rest of an unfinished night, and what of it must be done anew."""
+    """Run the rest of an unfinished night, and the steps of it that must be repeated."""
     night.report.say(f"Finishing night {night.run}.")
     redo = from_step or _stale_from(night)
     if redo:
@@ -125,10 +125,10 @@ def _finish(night: Night, from_step: str | None) -> dict[str, Any]:
 
 
 def _stale_from(night: Night) -> str | None:
-    """The first step of an unfinished night whose output does not fit any more, or None: the owner may have mended something since.
+    """The first step of an unfinished night whose output is outdated, or None: the owner may have repaired something since.
 
-    Before the segment is written the export is simply made anew; before the release is published, chunks must come from the archive
-    as it is now, and vectors from the embedder that the settings name now: a night must not wait for a model that is not used any more.
+    Before the segment is written, the export is simply repeated. Before the release is published, chunks must come from the archive
+    as it is now, and vectors from the embedder that the settings name now: a night must not wait for a model that is no longer used.
     """
     if not night.is_done("archive"):
         return None if night.run in segment_runs(night.archive_dir) else "export"
@@ -136,13 +136,13 @@ def _stale_from(night: Night) -> str | None:
         return None
     current = night.target.current()
     if current is not None and current.run == night.run:
-        return None  # it is switched to: it is only completed
+        return None  # it is already current: only the rest is left to do
     made_from, now = (
         {name: sha256 for name, sha256 in segments.items() if name.startswith("seg-")}  # texts come after chunking
         for segments in (night.result("chunk")["segments"], read_archive(night.archive_dir).segments)
     )
     refused = failure.code_of(night) in (ReleaseRefused.exit_code, LedgerMismatch.exit_code)
-    if made_from != now or refused:  # what was refused would be refused for ever
+    if made_from != now or refused:  # the same release would be refused again and again
         return "chunk"
     return "embed" if _embedded_otherwise(night) else None
 
@@ -160,7 +160,7 @@ def step_names() -> list[str]:
 
 
 def _run(night: Night) -> dict[str, Any]:
-    """Carry out all steps that are not committed, in order."""
+    """Run all steps that are not committed, in order."""
     for step in STEPS:
         if not night.is_done(step.name):
             with structlog.contextvars.bound_contextvars(run=night.run, step=step.name):
@@ -175,30 +175,31 @@ def _run(night: Night) -> dict[str, Any]:
 
 
 def _remove_outdated(night: Night) -> dict[str, Any]:
-    """What the releases that are left do not need: those from before something was forgotten for good, and indexes on servers.
+    """Remove releases from before something was forgotten permanently, and indexes on servers that no release uses.
 
-    The runs that are still read, and why something could not be removed: the next night tries again, a forgetting is not complete until then.
+    Returns the runs that are still read, and why something could not be removed: the next night tries again, and until then a forgetting
+    is not complete.
     """
-    held, not_pruned = _prune(night) if night.result("archive").get("erased") else ([], None)
-    return {"held_by_readers": held, "not_pruned": not_pruned, "not_swept": servers.sweep(night)}
+    in_use, not_pruned = _prune(night) if night.result("archive").get("erased") else ([], None)
+    return {"held_by_readers": in_use, "not_pruned": not_pruned, "not_swept": servers.sweep(night)}
 
 
 def _prune(night: Night) -> tuple[list[int], str | None]:
-    """Once its successor is served, a release that holds what was forgotten for good goes."""
+    """Remove releases that contain what was forgotten permanently, once their successor is served."""
     deadline = time.monotonic() + night.settings.publish_wait
     try:
-        while (held := night.target.prune()) and time.monotonic() < deadline:
+        while (in_use := night.target.prune()) and time.monotonic() < deadline:
             time.sleep(publish.SERVED_POLL_SECONDS)
-    except HmemError as error:  # the day host is unreachable: memory is published all the same
+    except HmemError as error:  # the day host is not reachable: memory is published anyway
         return [], str(error)
-    return held, None
+    return in_use, None
 
 
 def alarm_of(summary: dict[str, Any]) -> HmemError | None:
-    """What went wrong in a night that is done all the same: memory is published, and the next night does not wait for it."""
+    """What went wrong in a night that still finished: memory is published, and the next night does not wait for a repair."""
     if why := summary.get("mirror_failed"):
         return MirrorFailed(
-            f"{why} Memory is published; nothing was deleted from Redis, the next night tries it again."
+            f"{why} Memory is published; nothing was deleted from Redis, and the next night tries again."
         )
     if why := summary.get("restart_failed"):
         return RestartFailed(
@@ -210,13 +211,13 @@ def alarm_of(summary: dict[str, Any]) -> HmemError | None:
 def _within_limits(night: Night, step: Step) -> None:
     try:
         with time_limit(step.name, night.settings.step_timeout):
-            _carry_out(night, step)
+            _execute(night, step)
     except Exception as error:
         failure.note(night, step.name, error)
         raise
 
 
-def _carry_out(night: Night, step: Step) -> None:
+def _execute(night: Night, step: Step) -> None:
     night.lease.check()
     out = night.begin(step.name)
     crash_point(f"{step.name}:begun")
@@ -224,22 +225,22 @@ def _carry_out(night: Night, step: Step) -> None:
     result = {"skipped": SKIPPED} if step.builds and _nothing_to_build(night) else step.run(night, out)
     seconds = round(time.perf_counter() - started, 3)
     night.commit(step.name, {**result, "seconds": seconds})
-    told = {name: value for name, value in result.items() if isinstance(value, int) or name == "skipped"}
+    shown = {name: value for name, value in result.items() if isinstance(value, int) or name == "skipped"}
     if night.settings.log_json:
-        log.info("step done", seconds=seconds, **told)
+        log.info("step done", seconds=seconds, **shown)
     else:
-        counts = ", ".join(f"{name} {value}" for name, value in told.items())
+        counts = ", ".join(f"{name} {value}" for name, value in shown.items())
         night.report.say(f"  {step.name:9} {seconds:7.2f} s  {counts}")
 
 
 def _nothing_to_build(night: Night) -> bool:
-    """Decided once, at the first building step: the others follow it."""
+    """Decided once, at the first building step; the others follow it."""
     first = next(step.name for step in STEPS if step.builds)
     return "skipped" in night.result(first) if night.is_done(first) else _up_to_date(night)
 
 
 def _up_to_date(night: Night) -> bool:
-    """Whether the release in use was made from this archive with these parameters."""
+    """Whether the current release was made from this archive with these parameters."""
     current, found = night.target.current(), read_archive(night.archive_dir)
     if current is None:
         return not found.segments
@@ -262,7 +263,7 @@ def _up_to_date(night: Night) -> bool:
     try:
         night.target.check(current.run)
     except ReleaseRefused as error:
-        night.report.say(f"  {error} It is built anew.")
+        night.report.say(f"  {error} It is rebuilt.")
         return False
     return True
 
@@ -283,7 +284,7 @@ def _same_embedding(settings: Settings, recipe: dict[str, Any]) -> bool:
 
 
 def _summary(night: Night) -> dict[str, Any]:
-    """What a person asks of a finished night."""
+    """The summary of a finished night for people."""
     results = {name: night.result(name) for name in step_names()}
     ledger = results["archive"]["ledger"]
     return {

@@ -244,7 +244,7 @@ def codes() -> str:
     faults = [(str(int(fault)), fault.label, marked(fault.meaning), marked(fault.remedy)) for fault in Fault]
     return page(
         "Exit codes", "shared/errors.py and dispatcher/health/findings.py",
-        "0 is done. 1 is a defect of ours, with a traceback (or `scripts/nightly.sh` without `.venv`). 2 is wrong usage. 130 is Ctrl-C.",
+        "0 is done. 1 is a bug in this program, with a traceback (or `scripts/nightly.sh` without `.venv`). 2 is wrong usage. 130 is Ctrl-C.",
         table(("code", "name", "what happened", "what to do"), *errors),
         "`hmem status` ends with 42 or 43 when no dispatcher answers, else with 21 when memory is stale. `hmem-night status` ends with 15 when the\n"
         "night's directory cannot be written, else with 14 when a look at the archive (its newest 64 MiB, and the end of every other file) finds\n"

@@ -1,8 +1,8 @@
-"""Every error that a person may meet: one class for each cause, with its exit code.
+"""Every error that a user can see: one class per cause, with its exit code.
 
-The first line of a class says what happened, the next paragraph what to do; docs/exit-codes.md is made from both. The text of an
-error that is raised has the same form: one sentence of what happened and why, and one of what to do. Exit code 1 is a defect of ours,
-2 wrong usage.
+The first line of a class says what happened, the next paragraph what to do; docs/exit-codes.md is generated from both. The message of a
+raised error has the same form: one sentence that says what happened and why, and one that says what to do. Exit code 1 is a bug in this
+program, 2 wrong usage.
 """
 
 from __future__ import annotations
@@ -11,22 +11,22 @@ import inspect
 
 
 class HmemError(Exception):
-    """Base of all errors that are expected; `exit_code` is what a command ends with."""
+    """Base of all expected errors; `exit_code` is the exit code of the command."""
 
     exit_code = 1
 
 
 class SettingsError(HmemError):
-    """A setting is missing or wrong, or names a part that is not installed.
+    """A setting is missing or invalid, or names a part that is not installed.
 
-    Correct the setting that the sentence names, or run scripts/setup --with PART.
+    Correct the setting that the message names, or run scripts/setup --with PART.
     """
 
     exit_code = 10
 
 
 class RedisUnavailable(HmemError):
-    """Redis does not answer, refuses, is full or is too old.
+    """Redis does not answer, refuses the connection or a command, is full, or is too old.
 
     Start or repair Redis, check REDIS_URL, and run the command again.
     """
@@ -44,16 +44,16 @@ class ClaudeUnavailable(HmemError):
 
 
 class EmbeddingError(HmemError):
-    """The embedder is missing, does not answer, is not the model it should be, or refuses too many texts.
+    """The embedder is missing, does not answer, uses another model than expected, or refuses too many texts.
 
-    Install the part, start Ollama or fetch the model (hmem-night run --pull), and run the command again.
+    Install the missing part, start Ollama or pull the model (hmem-night run --pull), and run the command again.
     """
 
     exit_code = 13
 
 
 class ArchiveDamaged(HmemError):
-    """An archive segment fails its own hash.
+    """An archive segment does not match its hash.
 
     Restore the named segment from a copy, or run hmem-night verify --repair.
     """
@@ -62,7 +62,7 @@ class ArchiveDamaged(HmemError):
 
 
 class StorageError(HmemError):
-    """A disk is full, read-only or failing, a database file is broken, or a directory of ours is a link or may be written by others.
+    """A disk is full, read-only or failing, a database file is corrupt, or a data directory is a link or writable by other users.
 
     Repair the disk, remove the link or the permission, and run the command again; cache.sqlite may be deleted.
     """
@@ -71,25 +71,25 @@ class StorageError(HmemError):
 
 
 class ReleaseRefused(HmemError):
-    """A release is incomplete, changed, foreign, or older or smaller than it may be.
+    """A release is incomplete, modified, from another installation, too old, or much smaller than the current one.
 
-    Read the sentence; then verify or restore the archive, or run the night again.
+    Read the message; then verify or restore the archive, or run the night again.
     """
 
     exit_code = 16
 
 
 class PublishFailed(HmemError):
-    """A release could not be brought to the day host, or no dispatcher took it up.
+    """A release could not be transferred to the day host, or no dispatcher loaded it.
 
-    Look at rsync, the disk and the dispatcher's log, and run the night again.
+    Check rsync, the disk and the dispatcher's log, and run the night again.
     """
 
     exit_code = 17
 
 
 class RestartFailed(HmemError):
-    """RESTART_COMMAND failed; memory is published and safe.
+    """RESTART_COMMAND failed; the release is published and safe.
 
     Restart the dispatcher by hand and correct the command.
     """
@@ -98,7 +98,7 @@ class RestartFailed(HmemError):
 
 
 class LeaseLost(HmemError):
-    """Another night took over while this one was stopped.
+    """Another night took over while this one was suspended.
 
     Run the night again.
     """
@@ -109,23 +109,23 @@ class LeaseLost(HmemError):
 class LedgerMismatch(HmemError):
     """The counts of the night do not add up; nothing was deleted.
 
-    Run the night again; if the error stays, report it.
+    Run the night again; if the error persists, report it.
     """
 
     exit_code = 20
 
 
 class MemoryStale(HmemError):
-    """No night has succeeded for 36 hours, a pin is older than that, or the release cannot be read.
+    """No night has succeeded for 36 hours, a release has been pinned for longer than that, or the release cannot be read.
 
-    Look at hmem-night status and its log, and run the night.
+    Check hmem-night status and the night's log, and run the night.
     """
 
     exit_code = 21
 
 
 class AnswerTimeout(HmemError):
-    """No answer came in time.
+    """No answer arrived in time.
 
     Check that hmem run is running.
     """
@@ -134,18 +134,18 @@ class AnswerTimeout(HmemError):
 
 
 class ForgedResult(HmemError):
-    """Only results came that the dispatcher has not signed.
+    """Only results arrived that the dispatcher has not signed.
 
-    Give both sides the same RESULT_HMAC_KEY.
+    Set the same RESULT_HMAC_KEY on both sides.
     """
 
     exit_code = 23
 
 
 class InvalidInput(HmemError):
-    """An argument cannot be used, or there is no release yet.
+    """An argument is invalid, or there is no release yet.
 
-    Read the sentence and correct the argument.
+    Read the message and correct the argument.
     """
 
     exit_code = 24
@@ -154,14 +154,14 @@ class InvalidInput(HmemError):
 class StepTimeout(HmemError):
     """A step of the night took longer than STEP_TIMEOUT.
 
-    Look at what it waited for (log, Ollama, disk, network), and run the night again.
+    Find out what it waited for (log, Ollama, disk, network), and run the night again.
     """
 
     exit_code = 25
 
 
 class MirrorFailed(HmemError):
-    """ARCHIVE_MIRROR cannot be reached or holds something else; nothing was deleted.
+    """ARCHIVE_MIRROR is not reachable or differs from the archive; nothing was deleted.
 
     Repair the mirror, run hmem-night verify --repair, and run the night again.
     """
@@ -170,16 +170,16 @@ class MirrorFailed(HmemError):
 
 
 class StoreUnavailable(HmemError):
-    """The store of the day (MEDIUM_URL) does not answer, refuses, or is newer than the program.
+    """The day store (MEDIUM_URL) does not answer, refuses the connection, or has a newer schema than the program.
 
-    Look at its server or disk; answers go on without it, and tags wait in Redis.
+    Check its server or disk; answers continue without it, and tags wait in Redis.
     """
 
     exit_code = 27
 
 
 class ForgetIncomplete(HmemError):
-    """Something is not forgotten everywhere yet; the receipt says what is pending or where words were found.
+    """A forgetting is not complete yet; the receipt says what is pending or where forgotten words were found.
 
     Resolve that, then run hmem forget --resume.
     """
@@ -188,7 +188,7 @@ class ForgetIncomplete(HmemError):
 
 
 class IndexServerAway(HmemError):
-    """Qdrant, or the Redis that holds vectors, does not answer or refuses; the release in use stays.
+    """Qdrant, or the Redis that stores vectors, does not answer or refuses the connection; the current release stays in use.
 
     Check that the server runs, and QDRANT_URL or REDIS_STACK_URL; run the night again.
     """
@@ -197,18 +197,18 @@ class IndexServerAway(HmemError):
 
 
 class NoDispatcher(HmemError):
-    """No dispatcher gives a sign of life, so nobody answers.
+    """No dispatcher is running, so messages are not answered.
 
-    Start hmem run; its log says why it does not stay.
+    Start hmem run; if it stops again, its log says why.
     """
 
     exit_code = 42
 
 
 class QueueStalled(HmemError):
-    """A dispatcher lives but has taken nothing from the queue for 5 seconds.
+    """A dispatcher is running but has taken nothing from the queue for 5 seconds.
 
-    Restart it and look at its log.
+    Restart it and check its log.
     """
 
     exit_code = 43
@@ -217,7 +217,7 @@ class QueueStalled(HmemError):
 class AnswerFailed(HmemError):
     """The dispatcher could not answer: Claude failed, or the message was refused, cancelled or forgotten.
 
-    Do what the sentence says; look at the dispatcher's log and hmem doctor.
+    Do what the message says; check the dispatcher's log and hmem doctor.
     """
 
     exit_code = 69
@@ -233,11 +233,11 @@ class NightRunning(HmemError):
 
 
 def exit_codes() -> dict[int, str]:
-    """Exit code → class name, of every error in the tree."""
+    """Exit code → class name, of every error."""
     return {cls.exit_code: cls.__name__ for cls in HmemError.__subclasses__()}
 
 
 def explanations() -> dict[int, tuple[str, str]]:
-    """Exit code → what happened, what to do."""
+    """Exit code → (what happened, what to do)."""
     texts = {cls.exit_code: inspect.getdoc(cls) or "" for cls in HmemError.__subclasses__()}
     return {code: (text.partition("\n\n")[0], text.partition("\n\n")[2]) for code, text in texts.items()}

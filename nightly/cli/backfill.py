@@ -1,4 +1,4 @@
-"""`hmem-night backfill`: old history into memory, or all of it once more."""
+"""`hmem-night backfill`: bring old history into memory, or rebuild the release from the archive."""
 
 from __future__ import annotations
 
@@ -11,49 +11,55 @@ import typer
 from shared.errors import InvalidInput
 from shared.system.command import print_json, start_night
 
-app = typer.Typer(no_args_is_help=True, help="Old history into memory, or all of it made once more.")
+app = typer.Typer(no_args_is_help=True, help="Bring old history into memory, or rebuild the release from the archive.")
 
-Files = Annotated[list[Path], typer.Argument(help="Files, or directories that hold them.")]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would come, and what not; write nothing.")]
-Since = Annotated[
-    str | None, typer.Option("--since", help="Only turns from then on: ISO 8601 (in CHAT_TIMEZONE) or POSIX seconds.")
+Files = Annotated[list[Path], typer.Argument(help="Files, or directories that contain them.")]
+DryRun = Annotated[
+    bool, typer.Option("--dry-run", help="Show what would be imported and what would not; write nothing.")
 ]
-Until = Annotated[str | None, typer.Option("--until", help="Only turns before then.")]
+Since = Annotated[
+    str | None,
+    typer.Option("--since", help="Only turns from this time on: ISO 8601 (in CHAT_TIMEZONE) or POSIX seconds."),
+]
+Until = Annotated[str | None, typer.Option("--until", help="Only turns before this time.")]
 Chat = Annotated[
-    str | None, typer.Option("--chat", help="Only this chat; where the files name none, the chat they are of.")
+    str | None, typer.Option("--chat", help="Only this chat; if the files name no chat, the chat that they belong to.")
 ]
 Json = Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")]
 
 
 @app.callback()
 def backfill() -> None:
-    """A group of commands, also as long as it holds one."""
+    """A group of commands, even while it has only one."""
 
 
 @app.command()
 def archive(
     reembed: Annotated[
-        bool, typer.Option("--reembed", help="Only if the release in use has vectors of another model.")
+        bool, typer.Option("--reembed", help="Only if the current release has vectors of another model.")
     ] = False,
     model: Annotated[
-        str | None, typer.Option("--model", help="With --reembed: this Ollama model instead of the settings' embedder.")
+        str | None,
+        typer.Option(
+            "--model", help="With --reembed: embed with this Ollama model instead of the configured embedder."
+        ),
     ] = None,
     accept: Annotated[
-        bool, typer.Option("--accept", help="Publish also what finds far less than the current release.")
+        bool, typer.Option("--accept", help="Publish the release even if it finds far less than the current one.")
     ] = False,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Say what would be embedded, and about how long; write nothing.")
+        bool, typer.Option("--dry-run", help="Show what would be embedded and about how long it takes; write nothing.")
     ] = False,
     json: Json = False,
 ) -> None:
-    """Make a new release of the whole archive, by the present program and settings; the one in use stays until then."""
+    """Build a new release from the whole archive with the present program and settings; the current one serves until then."""
     from nightly.backfill import archive as backfill
     from nightly.night.progress import Reporter
 
     settings = start_night()
     if model is not None:
         if not reembed:
-            raise InvalidInput("--model says what to embed with. Give --reembed too.")
+            raise InvalidInput("--model names the model to embed with, so it needs --reembed. Add --reembed.")
         if (settings.embedder, settings.embed_model) != ("ollama", model):
             typer.echo(backfill.model_warning(model), err=True)
             backfill.start_again_with(model, sys.argv[1:])
@@ -65,11 +71,11 @@ def archive(
     summaries = backfill.rebuild_archive(settings, report, reembed=reembed, accept=accept)
     if json:
         print_json(summaries)
-    _say_nights(summaries, quiet=json)
+    _print_nights(summaries, quiet=json)
 
 
 @app.command(
-    help="Turns as JSON lines, byte for byte: what hmem-night export-archive wrote, or turns as Redis holds them. - is standard input."
+    help="Turns as JSON lines, byte for byte: as hmem-night export-archive writes them, or as Redis stores them. - is standard input."
 )
 def jsonl(
     files: Files,
@@ -79,20 +85,20 @@ def jsonl(
     chat: Chat = None,
     with_tombstones: Annotated[
         bool,
-        typer.Option("--with-tombstones", help="Take tombstones too: they take turns away. Shows which, and asks."),
+        typer.Option("--with-tombstones", help="Import tombstones too: they remove turns. Shows which ones, and asks."),
     ] = False,
-    yes: Annotated[bool, typer.Option("--yes", help="With --with-tombstones: take them without asking.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="With --with-tombstones: import them without asking.")] = False,
     json: Json = False,
 ) -> None:
     if yes and not with_tombstones:
-        raise InvalidInput("--yes agrees to tombstones, and goes with --with-tombstones. Leave it out.")
+        raise InvalidInput("--yes confirms tombstones, so it needs --with-tombstones. Add that, or leave --yes out.")
     _from_files(
         "jsonl", files, since, until, chat, dry_run=dry_run, json=json, with_tombstones=with_tombstones, yes=yes
     )
 
 
 def _file_command(source: str, what: str) -> None:
-    """A command for a format that is read from files and asks for nothing of its own."""
+    """A command for a format that is read from files and has no options of its own."""
 
     def command(
         files: Files,
@@ -109,15 +115,16 @@ def _file_command(source: str, what: str) -> None:
 
 _file_command("chunks", "h-cli's session files, chunk_<UTC>.txt.")
 _file_command(
-    "audit", "h-cli's audit log. It names no chat: give --chat; of a private chat, only what its person asked is taken."
+    "audit",
+    "h-cli's audit log. It names no chat: give --chat; for a private chat, only tasks of that user are imported.",
 )
 
 
 @app.command()
 def telegram(
-    file: Annotated[Path, typer.Argument(help="result.json, or the directory that holds it.")],
+    file: Annotated[Path, typer.Argument(help="result.json, or the directory that contains it.")],
     bot: Annotated[
-        str | None, typer.Option("--bot", help="Who is the bot: its name as Telegram shows it, or its number.")
+        str | None, typer.Option("--bot", help="The bot: its name as Telegram shows it, or its user id.")
     ] = None,
     dry_run: DryRun = False,
     since: Since = None,
@@ -125,7 +132,7 @@ def telegram(
     chat: Chat = None,
     json: Json = False,
 ) -> None:
-    """What Telegram Desktop exports as JSON: one chat, or an account, of which the chats with the bot are taken."""
+    """A JSON export of Telegram Desktop: one chat, or a whole account, of which the chats with the bot are imported."""
     _from_files("telegram", [file], since, until, chat, bot=bot, dry_run=dry_run, json=json)
 
 
@@ -147,7 +154,7 @@ def _from_files(
 
     settings = start_night()
     if source != "jsonl" and Path("-") in files:
-        raise InvalidInput(f"Standard input is read for jsonl only. Name the file for backfill {source}.")
+        raise InvalidInput(f"Only backfill jsonl reads standard input. Name a file for backfill {source}.")
     wanted = intake.wanted_of(since, until, chat, settings.timezone)
     request = intake.Request(source, files, wanted, bot, with_tombstones)
     progress = Reporter(quiet=json or settings.log_json)
@@ -156,7 +163,7 @@ def _from_files(
         if yes:
             return True
         typer.echo("\n".join(intake.covered_lines(covered)), err=True)
-        return sys.stdin.isatty() and typer.confirm("Take these tombstones?", err=True)
+        return sys.stdin.isatty() and typer.confirm("Import these tombstones?", err=True)
 
     report = (
         intake.plan(settings, request, progress) if dry_run else intake.bring_in(settings, request, progress, agreed)
@@ -167,10 +174,10 @@ def _from_files(
         typer.echo("\n".join(intake.lines(report, settings.timezone, dry=dry_run)))
     if error := intake.nothing_read(report):
         raise error
-    _say_nights(report.get("nights", []), quiet=json)
+    _print_nights(report.get("nights", []), quiet=json)
 
 
-def _say_nights(summaries: list[dict[str, Any]], *, quiet: bool) -> None:
+def _print_nights(summaries: list[dict[str, Any]], *, quiet: bool) -> None:
     from nightly import pipeline
     from nightly.cli.status import sentence
 

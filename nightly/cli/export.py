@@ -14,7 +14,9 @@ When = Annotated[str | None, typer.Option(help="ISO 8601 (in CHAT_TIMEZONE if it
 
 
 def export_archive(
-    out: Annotated[Path | None, typer.Option(help="The folder to make; hmem-export-<date> here by default.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="The folder to create; default: hmem-export-<date> in the current directory.")
+    ] = None,
     chat: Annotated[
         list[str] | None, typer.Option(help="Only this chat; may be repeated. --chat=-100 for a negative one.")
     ] = None,
@@ -23,7 +25,7 @@ def export_archive(
     force: Annotated[bool, typer.Option("--force", help="Replace an earlier export of this name.")] = False,
     json: Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")] = False,
 ) -> None:
-    """The whole archive as files: per chat, JSONL that can be brought back and Markdown to read. Changes nothing here."""
+    """Write the archive to files: per chat, JSONL that can be imported again and Markdown to read. Changes nothing in the archive."""
     from nightly.archive import export
     from nightly.night.progress import Reporter
     from shared.system.export_folder import default_folder
@@ -41,7 +43,7 @@ def export_archive(
         print_json({"out": str(folder.resolve()), **index})
         return
     counts = index["counts"]
-    left = f"; {counts['forgotten']} that were forgotten stayed out" if counts["forgotten"] else ""
+    left = f"; {counts['forgotten']} forgotten turns were left out" if counts["forgotten"] else ""
     typer.echo(f"{counts['turns']} turns of {counts['chats']} chats are in {folder}{left}.")
 
 

@@ -31,15 +31,17 @@ def main() -> None:
 def run(
     json: Json = False,
     from_step: Annotated[
-        str | None, typer.Option("--from", help="Redo the unfinished night from this step on.")
+        str | None, typer.Option("--from", help="Run the unfinished night again from this step.")
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be done; write nothing.")] = False,
-    pull: Annotated[bool, typer.Option("--pull", help="First fetch the models that the Ollama server lacks.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be done; write nothing.")] = False,
+    pull: Annotated[
+        bool, typer.Option("--pull", help="First pull the models that the Ollama server does not have.")
+    ] = False,
     accept: Annotated[
-        bool, typer.Option("--accept", help="Publish also what finds far less than the current release.")
+        bool, typer.Option("--accept", help="Publish the release even if it finds far less than the current one.")
     ] = False,
 ) -> None:
-    """The whole night; finishes an unfinished one first."""
+    """Run one night; an unfinished night is finished first."""
     from nightly import pipeline
     from nightly.cli.pull import pull_missing
     from nightly.cli.status import sentence
@@ -60,7 +62,7 @@ def run(
         return
     report = Reporter(quiet=json or settings.log_json)
     if pull:
-        pipeline.refuse_without_packages(settings)  # before gigabytes are fetched
+        pipeline.refuse_without_packages(settings)  # before gigabytes are downloaded
         pull_missing(settings, report)
     summaries = pipeline.run_nights(settings, report, from_step, accept=accept)
     if json:
@@ -74,7 +76,7 @@ def run(
 
 @app.command()
 def schedule() -> None:
-    """Run the night on NIGHT_CRON, for hosts without cron or systemd. Each night is a process of its own."""
+    """Run the night on NIGHT_CRON, for hosts without cron or systemd. Each night is a separate process."""
     from apscheduler.schedulers.blocking import BlockingScheduler
     from apscheduler.triggers.cron import CronTrigger
 
@@ -83,7 +85,7 @@ def schedule() -> None:
         trigger = CronTrigger.from_crontab(named_weekdays(settings.night_cron), timezone=settings.timezone)
     except ValueError as error:
         raise SettingsError(
-            f"NIGHT_CRON={settings.night_cron!r} is no cron expression: {error}. Write one like '0 3 * * *'."
+            f"NIGHT_CRON={settings.night_cron!r} is not a cron expression: {error}. Write one like '0 3 * * *'."
         ) from error
     scheduler = BlockingScheduler(timezone=settings.timezone)
     scheduler.add_job(
@@ -104,13 +106,13 @@ def named_weekdays(expression: str) -> str:
     for part in weekdays.split(","):
         first, dash, last = part.partition("-")
         if not (first.isdigit() and (not dash or last.isdigit())):
-            return expression  # names, * and steps mean the same to both
+            return expression  # names, * and steps mean the same in both
         days += [names[day % 7] for day in range(int(first), int(last or first) + 1)]
     return " ".join([*others, ",".join(dict.fromkeys(days))])
 
 
 def _one_night(zone: ZoneInfo) -> None:
-    """A night that fails (or crashes) says so and leaves the schedule running; the next one finishes it first."""
+    """A night that fails (or crashes) reports it and leaves the schedule running; the next night finishes it first."""
     import subprocess
 
     from shared.config.credentials import for_child
@@ -126,9 +128,9 @@ def _one_night(zone: ZoneInfo) -> None:
 @app.command()
 def status(
     json: Json = False,
-    chats: Annotated[bool, typer.Option("--chats", help="Also the last night's ledger chat by chat.")] = False,
+    chats: Annotated[bool, typer.Option("--chats", help="Also show the last night's ledger for each chat.")] = False,
 ) -> None:
-    """Nights, their steps and ledgers, and where one stopped. Exit code 14 or 15 when archive or night directory cannot be used."""
+    """Show nights, their steps and ledgers, and where one stopped. Exit code 14 or 15 if archive or night directory is unusable."""
     from nightly.cli.status import SHOWN_NIGHTS, night_lines, print_chats, read_nights
     from shared.system.archive_folder import condition
 
@@ -148,9 +150,9 @@ def status(
 
 @app.command()
 def turns(
-    chat: Annotated[list[str] | None, typer.Option(help="Of this chat only; repeatable.")] = None,
+    chat: Annotated[list[str] | None, typer.Option(help="Only this chat; repeatable.")] = None,
 ) -> None:
-    """Every turn in the archive as JSON lines, every version, also what is only hidden."""
+    """Print every turn in the archive as JSON lines: every version, hidden turns included."""
     from nightly.archive.export import archived_turns
     from shared.turns.records import dumps
 
@@ -162,10 +164,10 @@ def turns(
 def verify(
     json: Json = False,
     repair: Annotated[
-        bool, typer.Option("--repair", help="Repair archive and ARCHIVE_MIRROR from each other's sound copies.")
+        bool, typer.Option("--repair", help="Repair archive and ARCHIVE_MIRROR from each other's intact copies.")
     ] = False,
 ) -> None:
-    """Re-hash the whole archive, record by record, and compare it with ARCHIVE_MIRROR; what is damaged is named."""
+    """Hash the whole archive again, record by record, compare it with ARCHIVE_MIRROR, and list what is damaged."""
     from nightly.cli import verify as verification
     from nightly.night.progress import Reporter
 
@@ -174,8 +176,8 @@ def verify(
     if json:
         print_json(counts)
         return
-    told = [f"{count} {name}" for name, count in counts.items() if name != "repaired"]
-    typer.echo("The archive is sound: " + ", ".join(told) + ".")
+    amounts = [f"{count} {name}" for name, count in counts.items() if name != "repaired"]
+    typer.echo("The archive is intact: " + ", ".join(amounts) + ".")
     if repair:
         typer.echo(
             f"Repaired: {len(counts['repaired'])} files." if counts["repaired"] else "There was nothing to repair."

@@ -1,4 +1,4 @@
-"""Pull: fetch the Ollama models that the settings name and the server lacks, with progress (`hmem-night run --pull`)."""
+"""Pull the Ollama models that the settings name and the server does not have, with progress (`hmem-night run --pull`)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from shared.errors import EmbeddingError
 
 
 def pull_missing(settings: Settings, report: Reporter) -> None:
-    """Never raises for the server: the night exports and archives without it, and its own steps say what is missing."""
+    """Never raises if the server fails: the night exports and archives without it, and its steps report what is missing."""
     names = _wanted(settings)
     if not names:
         return
@@ -20,7 +20,7 @@ def pull_missing(settings: Settings, report: Reporter) -> None:
             for name in names:
                 if server.find(name) is None:
                     report.amounts(server.pull(name), f"pull {name}")
-                    server.digest(name)  # or it says that the model is not there after all
+                    server.digest(name)  # raises if the model is still missing
         finally:
             server.close()
     except EmbeddingError as error:
@@ -30,7 +30,7 @@ def pull_missing(settings: Settings, report: Reporter) -> None:
 def _wanted(settings: Settings) -> list[str]:
     names = []
     if settings.embedder == "ollama" and settings.indexes:
-        known_model(settings.embed_model, "ollama")  # a typo is said before gigabytes are fetched
+        known_model(settings.embed_model, "ollama")  # a typo is reported before gigabytes are downloaded
         names.append(settings.embed_model)
     if settings.summary_model:
         names.append(settings.summary_model)

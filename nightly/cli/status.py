@@ -1,4 +1,4 @@
-"""What the nights of this host have done, as an owner reads it: `hmem-night status`, and the last sentence of a night."""
+"""Reports on the nights of this host for the owner: `hmem-night status`, and the closing summary of a night."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def _read(path: Path) -> dict[str, Any] | None:
 
 
 def totals(steps: Mapping[str, Any]) -> dict[str, Any] | None:
-    """The ledger of a night's turns, chunks and index in sums; None for a night that has not come so far, or built nothing."""
+    """Totals of a night's ledger (turns, chunks, index); None for a night that has not reached that step, or built nothing."""
     accounts = steps.get("chunk", {}).get("accounts")
     if accounts is None:
         return None
@@ -63,7 +63,7 @@ def totals(steps: Mapping[str, Any]) -> dict[str, Any] | None:
 
 
 def chat_rows(steps: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The accounts of a night chat by chat, the largest first; what is not known yet is None."""
+    """The accounts of a night by chat, the largest first; what is not known yet is None."""
     accounts, indexed = steps["chunk"]["accounts"], steps.get("build", {}).get("indexed", {})
     unknown = dict.fromkeys(("keywords", "vectors", "not_embedded"))
     rows = [{"chat": chat, **account, **indexed.get(chat, unknown)} for chat, account in accounts.items()]
@@ -87,7 +87,7 @@ def ledger_line(steps: Mapping[str, Any]) -> str | None:
 
 
 def night_lines(night: Mapping[str, Any], zone: ZoneInfo) -> list[str]:
-    """One night for `hmem-night status`: its sentence, its ledger, and where it stopped."""
+    """One night for `hmem-night status`: its summary, its ledger, and where it stopped."""
     summary, failed = night["summary"], night["failed"]
     ledger = ledger_line(night["steps"])
     if summary is None:
@@ -98,7 +98,7 @@ def night_lines(night: Mapping[str, Any], zone: ZoneInfo) -> list[str]:
     if failed and failed["at"] >= summary["finished_at"]:
         lines.append(f"  alarm at {_stop(failed, zone)}")
     elif failed:
-        how = "then it was given up" if "abandoned" in summary else "it was finished later"
+        how = "then it was abandoned" if "abandoned" in summary else "it was finished later"
         lines.append(f"  had stopped at {_stop(failed, zone)}\n  {how}")
     return lines
 
@@ -108,8 +108,8 @@ def _unfinished(night: Mapping[str, Any], zone: ZoneInfo) -> list[str]:
     if failed and failed["step"] not in night["steps"]:
         first = f"Night {night['run']} is unfinished, stopped at {_stop(failed, zone)}"
     else:
-        first = f"Night {night['run']} is unfinished: it was cut off, or runs now."
-    return [first, f"  done: {done}; hmem-night run goes on there"]
+        first = f"Night {night['run']} is unfinished: it was interrupted, or is running now."
+    return [first, f"  done: {done}; hmem-night run continues there"]
 
 
 def _stop(failed: Mapping[str, Any], zone: ZoneInfo) -> str:
@@ -117,80 +117,80 @@ def _stop(failed: Mapping[str, Any], zone: ZoneInfo) -> str:
 
 
 def sentence(summary: Mapping[str, Any]) -> str:
-    """What a finished night has done."""
+    """The summary of a finished night."""
     if "abandoned" in summary:
-        return f"Night {summary['run']} was given up: {summary['abandoned']}."
+        return f"Night {summary['run']} was abandoned: {summary['abandoned']}."
     seconds = sum(summary["seconds"].values())
     text = (
         f"Night {summary['run']} done in {seconds:.1f} s: {summary['exported']} exported = {summary['new']} new + "
         f"{summary['new_versions']} new versions + {summary['already_archived']} already archived + {summary['quarantined']} quarantined; "
-        f"{summary['deleted']} deleted from Redis, {summary['changed_since']} changed since and kept; "
-        + (f"{summary['unproven']} not in the release in use and kept; " if summary["unproven"] else "")
+        f"{summary['deleted']} deleted from Redis, {summary['changed_since']} changed since the export and kept; "
+        + (f"{summary['unproven']} missing from the current release and kept; " if summary["unproven"] else "")
         + _released(summary)
     )
     if warning := (gate := summary.get("gate") or {}).get("warn") or gate.get("refuse"):
         text += f"\n  {warning}"
     if imported := summary.get("imported"):
         text += f"\n  of these, {imported} turns were imported"
-    for told in _forgotten(summary):
-        text += f"\n  {told}"
+    for line in _forgotten(summary):
+        text += f"\n  {line}"
     for reason, count in summary["reasons"].items():
         text += f"\n  quarantined: {count} × {reason}"
-    for told in _set_aside(summary):
-        text += f"\n  {told}"
+    for line in _without_chunks(summary):
+        text += f"\n  {line}"
     for reason, count in summary.get("not_embedded", {}).items():
         text += f"\n  not embedded, found by keyword only: {count} × {reason}"
     for reason, count in summary.get("without_model", {}).items():
-        text += f"\n  summary without the model, sentences instead: {count} × {reason}"
+        text += f"\n  summary made of extracted sentences, without the model: {count} × {reason}"
     return text
 
 
-def _set_aside(summary: Mapping[str, Any]) -> Iterator[str]:
-    """What could not be carried, by chat: it is archived, and every build tries it again."""
+def _without_chunks(summary: Mapping[str, Any]) -> Iterator[str]:
+    """What could not be processed, by chat: it is archived, and every build tries it again."""
     chats = Counter((one["chat_id"], one["reason"]) for one in summary.get("set_aside", {}).values())
     for (chat, reason), count in chats.items():
         name = shorten(chat, CHAT_CHARACTERS)
-        yield f"set aside in chat {name}: {count} × a turn that cannot be cut ({reason}); it stays archived. Please report it."
+        yield f"skipped in chat {name}: {count} × a turn that cannot be chunked ({reason}); it stays archived. Please report it."
     for chat, reason in summary.get("without_summary", {}).items():
-        yield f"no summary of chat {shorten(chat, CHAT_CHARACTERS)} ({reason}); its turns are found. Please report it."
+        yield f"no summary of chat {shorten(chat, CHAT_CHARACTERS)} ({reason}); its turns can be found. Please report it."
 
 
 def _forgotten(summary: Mapping[str, Any]) -> Iterator[str]:
-    """What a night did, and could not do, for what is to be gone for good."""
+    """What a night did, and could not do, to erase what is to be forgotten permanently."""
     for reason, count in summary.get("refused_tombstones", {}).items():
         yield (
-            f"refused: {count} × a tombstone in Redis ({reason}); nothing was forgotten by it. Find out who may write to "
-            "hcli:mem:tombstones, then remove it there; a forgetting of yours is given again by hmem forget"
+            f"refused: {count} × a tombstone in Redis ({reason}); it had no effect. Find out who may write to "
+            "hcli:mem:tombstones, then remove it there; if it was yours, run hmem forget again"
         )
     if count := summary.get("only_hiding_tombstones"):
         yield (
-            f"hidden, not erased: {count} × what is to be forgotten for good, since this night knows no owner's key. "
+            f"hidden, not erased: {count} × what is to be forgotten permanently, since this night has no owner key. "
             "Run hmem owner-key, and put the OWNER_PUBLIC_KEY that it prints into the night's settings"
         )
     if erased := summary.get("erased"):
-        yield f"forgotten for good: {erased} records erased from the archive"
+        yield f"forgotten permanently: {erased} records erased from the archive"
     if found := summary.get("still_found"):
         more = f" and {len(found) - SHOWN_PLACES} more" if len(found) > SHOWN_PLACES else ""
-        yield f"forgotten words are still in {', '.join(found[:SHOWN_PLACES])}{more}: look there"
+        yield f"forgotten words are still in {', '.join(found[:SHOWN_PLACES])}{more}: check these files"
     if why := summary.get("not_pruned"):
-        yield f"releases from before something was forgotten are still there; the next night tries again: {why}"
+        yield f"releases that hold forgotten words could not be removed; the next night tries again: {why}"
     if why := summary.get("not_swept"):
-        yield f"indexes of releases that are gone may still be on a server; the next night tries again: {why}"
+        yield f"indexes of removed releases may still be on a server; the next night tries again: {why}"
     for run in summary.get("held_by_readers", ()):
-        yield f"release {run} holds forgotten words and is still read; the next night removes it"
+        yield f"release {run} holds forgotten words and is still in use; the next night removes it"
 
 
 def _released(summary: Mapping[str, Any]) -> str:
     if not summary["published"]:
         return "nothing new to release."
     if (pinned := summary.get("pinned")) is not None:
-        return f"published beside release {pinned}, which is pinned (hmem release unpin lifts that)."
+        return f"published, but release {pinned} stays in use: it is pinned (hmem release unpin removes the pin)."
     moved = summary.get("moved")
     return f"released. {size_text(moved)} sent." if moved is not None else "released."
 
 
 def print_chats(nights: Iterable[Mapping[str, Any]]) -> None:
-    """The accounts of the last night that built something, chat by chat: a table on a terminal, plain columns elsewhere."""
+    """Print the accounts of the last night that built something, by chat: a table on a terminal, plain columns elsewhere."""
     last = next((night for night in reversed([*nights]) if night["ledger"]), None)
     if last is None:
         sys.stdout.write("No night has made chunks on this host yet.\n")
@@ -203,7 +203,7 @@ def print_chats(nights: Iterable[Mapping[str, Any]]) -> None:
     else:
         _print_columns(title, cells)
     if len(rows) > SHOWN_CHATS:
-        sys.stdout.write(f"{len(rows) - SHOWN_CHATS} smaller chats are left out; --json has them all.\n")
+        sys.stdout.write(f"{len(rows) - SHOWN_CHATS} smaller chats are not shown; --json lists all.\n")
 
 
 def _cells(row: Mapping[str, Any]) -> list[str]:

@@ -1,8 +1,8 @@
-"""`hmem-night verify`: every hash of the archive anew, against what earlier nights saw there, and against the mirror. `--repair` mends.
+"""`hmem-night verify`: hash the archive again and compare it with what earlier nights recorded, and with the mirror. `--repair` repairs.
 
-A file is sound if its own last line proves it; missing or changed if an earlier night saw it, or saw it otherwise. Repair takes a copy only if
-that copy proves itself: here or in the mirror, whichever is sound replaces the other, and what it replaces is kept. Two sound copies that
-differ are two histories: then nothing is touched, the owner must decide.
+A file is intact if it matches the hash in its last line. It is missing or changed if an earlier night recorded it, or recorded it with
+another hash. Repair uses only intact copies: the intact one, here or in the mirror, replaces the other, and the replaced file is kept.
+Two intact copies that differ are two histories: then nothing is touched, and the owner must decide.
 """
 
 from __future__ import annotations
@@ -23,25 +23,25 @@ from shared.errors import ArchiveDamaged, MirrorFailed, SettingsError
 from shared.system.archive_folder import archive_files, run_of
 from shared.system.files import fresh_dir, fsync_dir, make_dir, remove_tree, write_atomic
 
-#: So many files are named in a sentence.
+#: Files named in one message.
 NAMED = 5
 
 
 @dataclass
 class ArchiveFindings:
-    """The archive of this host: what is sound, and of what is not, the sentence that says why."""
+    """The archive of this host: what is intact, and for each damaged, missing or changed file the message that says why."""
 
     archive: Archive = field(default_factory=Archive)
-    known: dict[str, str] = field(default_factory=dict)  # name -> hash that an earlier night saw
+    known: dict[str, str] = field(default_factory=dict)  # name -> hash that an earlier night recorded
     damaged: dict[str, str] = field(default_factory=dict)
     missing: dict[str, str] = field(default_factory=dict)
-    changed: dict[str, str] = field(default_factory=dict)  # sound by itself, but not what an earlier night saw
+    changed: dict[str, str] = field(default_factory=dict)  # intact, but not what an earlier night recorded
     originals: dict[str, str] = field(
         default_factory=dict
-    )  # name -> what it was before something was erased, as a night saw it
+    )  # name -> hash before something was erased, as a night recorded it
 
     def is_known(self, archive: Archive, name: str) -> bool:
-        """Whether a sound file is what a night saw, or differs from that by what was erased alone."""
+        """Whether an intact file is what a night recorded, or differs from that only by what was erased."""
         now = archive.segments.get(name)
         if now is None or name not in self.known or now == self.known[name]:
             return now is not None
@@ -53,8 +53,8 @@ class ArchiveFindings:
 
 
 def verify(settings: Settings, report: Reporter) -> dict[str, Any]:
-    """Counts of a sound archive (and mirror); ArchiveDamaged or MirrorFailed names what is not."""
-    findings, mirror = _look(settings, report), open_mirror(settings)
+    """Counts of an intact archive (and mirror); ArchiveDamaged or MirrorFailed names the files that are not intact."""
+    findings, mirror = _inspect(settings, report), open_mirror(settings)
     if sentences := findings.sentences:
         raise ArchiveDamaged("\n".join(_few(sentences)))
     archive = findings.archive
@@ -70,7 +70,7 @@ def verify(settings: Settings, report: Reporter) -> dict[str, Any]:
     return counts | ({"mirrored": _verify_mirror(mirror, settings)} if mirror else {})
 
 
-def _look(settings: Settings, report: Reporter) -> ArchiveFindings:
+def _inspect(settings: Settings, report: Reporter) -> ArchiveFindings:
     directory, found = _archive_dir(settings), ArchiveFindings()
     files = archive_files(directory)
     for run, name in report.track(files, len(files), "verify"):
@@ -82,13 +82,14 @@ def _look(settings: Settings, report: Reporter) -> ArchiveFindings:
     for name in found.known:
         if name in found.damaged or found.is_known(found.archive, name):
             continue
-        kind, what = (found.changed, "is another") if name in found.archive.segments else (found.missing, "is missing")
-        kind[name] = f"Archive segment {name} {what}: an earlier night saw it. Restore it from a copy."
+        changed = name in found.archive.segments
+        kind, what = (found.changed, "has changed since") if changed else (found.missing, "is missing:")
+        kind[name] = f"Archive segment {name} {what} an earlier night recorded it. Restore it from a copy."
     return found
 
 
 def _seen_before(settings: Settings) -> tuple[dict[str, str], dict[str, str]]:
-    """What each night saw in the archive, and what rewritten files had been: a whole file may be gone without a trace."""
+    """What each night recorded of the archive, and the earlier hashes of rewritten files: a missing file leaves no other trace."""
     seen: dict[str, str] = {}
     originals: dict[str, str] = {}
     for night in read_nights(settings):
@@ -103,40 +104,40 @@ def _verify_mirror(mirror: Mirror, settings: Settings) -> int:
     lost = sorted(mirror.names() - {name for _, name in archive_files(directory)})
     if lost:
         raise ArchiveDamaged(
-            f"The mirror holds what is not here: {_names(lost)}. hmem-night verify --repair brings it back."
+            f"The mirror has files that are missing here: {_names(lost)}. hmem-night verify --repair restores them."
         )
     found = mirror.compare(directory, [name for _, name in archive_files(directory)])
     if found.different:
         raise MirrorFailed(
-            f"The mirror {mirror.place} holds {_names(found.different)} differently. hmem-night verify --repair mends the damaged copy."
+            f"The copies in the mirror {mirror.place} differ: {_names(found.different)}. hmem-night verify --repair repairs the damaged ones."
         )
     if found.missing:
         raise MirrorFailed(
-            f"The mirror {mirror.place} lacks {_names(found.missing)}. The next night copies that; so does hmem-night verify --repair."
+            f"The mirror {mirror.place} lacks {_names(found.missing)}. The next night copies them; so does hmem-night verify --repair."
         )
     return len(found.same)
 
 
 def repair(settings: Settings, report: Reporter) -> dict[str, Any]:
-    """Mend archive and mirror from each other, saying each change, then verify both; the counts, and what was done."""
+    """Repair archive and mirror from each other, reporting each change, then verify both; the counts, and what was done."""
     mirror = open_mirror(settings)
     if mirror is None:
         raise SettingsError(
             "There is nothing to repair from: ARCHIVE_MIRROR is not set. Set it, or restore the segments that hmem-night verify names."
         )
-    with night_lock(settings):  # without Redis: the archive may be all that is left
+    with night_lock(settings):  # needs no Redis: the archive may be all that is left
         fetched = fresh_dir(settings.hmem_night_dir / REPAIRING)
         try:
-            done = _mend(mirror, settings, fetched, report)
+            done = _repair_both(mirror, settings, fetched, report)
         finally:
             remove_tree(fetched)
         return verify(settings, report) | {"repaired": done}
 
 
-def _mend(mirror: Mirror, settings: Settings, fetched: Path, report: Reporter) -> list[str]:
-    """What was done; ArchiveDamaged, after all that can be done, if a file has no sound copy left."""
+def _repair_both(mirror: Mirror, settings: Settings, fetched: Path, report: Reporter) -> list[str]:
+    """What was done; ArchiveDamaged, once everything else is repaired, if a file has no intact copy left."""
     directory = make_dir(_archive_dir(settings))
-    findings, there = _look(settings, report), mirror.names()
+    findings, there = _inspect(settings, report), mirror.names()
     compared = mirror.compare(directory, list(findings.archive.segments))
     wanted = {*findings.damaged, *findings.missing, *(there - set(findings.archive.segments))}
     mirror.fetch(sorted((wanted | {*compared.different}) & there), fetched)
@@ -146,18 +147,18 @@ def _mend(mirror: Mirror, settings: Settings, fetched: Path, report: Reporter) -
     _refuse_two_histories(findings, compared, sound)
     done = {
         **erased,
-        **_mend_here(directory, fetched, findings, sound, report),
-        **_mend_there(directory, mirror, findings, compared, sound, report),
+        **_repair_here(directory, fetched, findings, sound, report),
+        **_repair_mirror(directory, mirror, findings, compared, sound, report),
     }
     if lost := wanted - set(done):
         raise ArchiveDamaged(
-            f"{_names([*lost])}: no sound copy, neither here nor in the mirror. Restore it from another one; all else is mended."
+            f"{_names([*lost])}: no intact copy, neither here nor in the mirror. Restore it from another copy; everything else is repaired."
         )
     return [f"{name}: {what}" for name, what in done.items()]
 
 
 def _proven(folder: Path, report: Reporter) -> Archive:
-    """The fetched files that prove themselves."""
+    """The fetched files that match their hashes."""
     archive = Archive()
     for run, name in archive_files(folder):
         try:
@@ -170,7 +171,7 @@ def _proven(folder: Path, report: Reporter) -> Archive:
 def _follow_erasing(
     directory: Path, mirror: Mirror, fetched: Path, names: list[str], report: Reporter
 ) -> dict[str, str]:
-    """Of two sound copies one of which lost forgotten words, that one is taken on both sides; name → what was done."""
+    """Of two intact copies, one of which had forgotten words erased, both sides get that one; name → what was done."""
     there = [name for name in names if erased_since(fetched / name, directory / name)]
     if there:
         mirror.supersede(directory, there)
@@ -187,31 +188,31 @@ def _refuse_two_histories(findings: ArchiveFindings, compared: Comparison, sound
     here = findings.archive.segments
     if both := [name for name in compared.different if name in here and name in sound_there.segments]:
         raise ArchiveDamaged(
-            f"{_names(both)}: the copy here and the copy in the mirror are both sound, and differ: two histories. Nothing was changed; "
-            "decide which one is yours, and put the other away by hand."
+            f"{_names(both)}: the copy here and the copy in the mirror are both intact, and differ: two histories. Nothing was changed; "
+            "decide which one is yours, and move the other away by hand."
         )
 
 
-def _mend_here(
+def _repair_here(
     directory: Path, fetched: Path, findings: ArchiveFindings, sound: Archive, report: Reporter
 ) -> dict[str, str]:
-    """Put the mirror's sound copies in the place of what is damaged or missing here; name → what was done."""
+    """Replace what is damaged or missing here with the mirror's intact copies; name → what was done."""
     done: dict[str, str] = {}
     for name in sound.segments:
         if name in findings.archive.segments:
             continue
         if not findings.is_known(sound, name):
-            report.say(f"  {name} in the mirror is sound, but not what an earlier night saw; it is left alone")
+            report.say(f"  {name} in the mirror is intact, but not what an earlier night recorded; it is left alone")
             continue
-        kept = _put_aside(directory, name) if name in findings.damaged else None
+        kept = _keep_damaged(directory, name) if name in findings.damaged else None
         write_atomic(directory / name, (fetched / name).read_bytes())
-        done[name] = "taken from the mirror" + (f"; the damaged one is {kept}" if kept else "")
+        done[name] = "copied from the mirror" + (f"; the damaged file was moved to {kept}" if kept else "")
         report.say(f"  {name}: {done[name]}")
     return done
 
 
-def _put_aside(directory: Path, name: str) -> str:
-    """Move a damaged file where no night looks; it may be all that is left of something."""
+def _keep_damaged(directory: Path, name: str) -> str:
+    """Move a damaged file to a folder that no night reads; it may hold the last copy of something."""
     aside = make_dir(directory / DAMAGED)
     number = 1
     while (aside / f"{name}.{number}").exists():
@@ -222,7 +223,7 @@ def _put_aside(directory: Path, name: str) -> str:
     return f"{DAMAGED}/{name}.{number}"
 
 
-def _mend_there(
+def _repair_mirror(
     directory: Path,
     mirror: Mirror,
     findings: ArchiveFindings,
@@ -230,14 +231,14 @@ def _mend_there(
     sound_there: Archive,
     report: Reporter,
 ) -> dict[str, str]:
-    """Send what is sound here and damaged or missing there; name → what was done."""
+    """Send what is intact here and damaged or missing in the mirror; name → what was done."""
     ours = [name for name in findings.archive.segments if name not in findings.changed]
     lacking = [name for name in ours if name in compared.missing]
     damaged = [name for name in ours if name in compared.different and name not in sound_there.segments]
     suffix = f".damaged-{time.time_ns()}"
     mirror.replace(directory, [*lacking, *damaged], suffix)
     done = dict.fromkeys(lacking, "sent to the mirror")
-    done |= {name: f"sent to the mirror; the damaged one there is {name}{suffix}" for name in damaged}
+    done |= {name: f"sent to the mirror; the damaged file there is now {name}{suffix}" for name in damaged}
     for name, what in done.items():
         report.say(f"  {name}: {what}")
     return done

@@ -1,4 +1,4 @@
-"""What one chat's record may do to a night: fail by itself. Whatever is wrong with a text, the other chats are carried on."""
+"""A single record may fail without failing the night: whatever is wrong with a text, the other chats are processed."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from shared.system.command import translate
 
 
 def reason_of(error: Exception) -> str:
-    """Why this record fails, for the night's report. What is no fault of the record (disk, server, lease, time limit) is raised again."""
+    """Why this record fails, for the night's report. An error that is not the record's fault (disk, server, lease, time limit) is re-raised."""
     if translate(error) is not None or isinstance(error, MemoryError):
         raise error
     return type(error).__name__

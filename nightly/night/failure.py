@@ -1,4 +1,4 @@
-"""Why a night stopped, written where people look: in its folder for `hmem-night status`, in Redis for `hmem status` and the dispatcher's log."""
+"""Records why a night stopped: in its folder for `hmem-night status`, in Redis for `hmem status` and the dispatcher's log."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ log = structlog.get_logger()
 FAILED = "failed.json"
 
 
-#: In place of a step: the night was refused before its folder was made.
+#: Stands for a step: the night was refused before its folder was created.
 BEGIN = "begin"
 
 
 def note(night: Night, step: str, error: Exception) -> None:
-    """Best effort: a full disk or a Redis that is away must not hide the error itself. Kept when the night is finished later."""
+    """Best effort: a full disk or an unavailable Redis must not hide the error itself. The record stays when the night is finished later."""
     record = _record(night.run, step, error)
     with contextlib.suppress(OSError):
         write_atomic(night.folder / FAILED, orjson.dumps(record, option=orjson.OPT_INDENT_2))
     if not isinstance(error, LeaseLost):  # the night that took over speaks for itself
-        _tell(night.redis, record)
+        _publish(night.redis, record)
 
 
 def note_refused(client: redis.Redis, run: int, error: HmemError) -> None:
-    """The same of a night that was not begun: it has no folder."""
-    _tell(client, _record(run, BEGIN, error))
+    """The same for a night that has not begun: it has no folder."""
+    _publish(client, _record(run, BEGIN, error))
 
 
 def _record(run: int, step: str, error: Exception) -> dict[str, Any]:
@@ -45,7 +45,7 @@ def _record(run: int, step: str, error: Exception) -> dict[str, Any]:
         "run": run,
         "step": step,
         "error": type(ours or error).__name__,
-        "sentence": str(ours) if ours else f"A defect of ours: {error!r}. Please report it with the traceback.",
+        "sentence": str(ours) if ours else f"A bug in this program: {error!r}. Please report it with the traceback.",
         "exit_code": ours.exit_code if ours else 1,
         "at": time.time(),
     }
@@ -53,13 +53,13 @@ def _record(run: int, step: str, error: Exception) -> dict[str, Any]:
     return record
 
 
-def _tell(client: redis.Redis, record: dict[str, Any]) -> None:
+def _publish(client: redis.Redis, record: dict[str, Any]) -> None:
     with contextlib.suppress(redis.RedisError):
         client.set(keys.NIGHT_FAILED, orjson.dumps(record))
 
 
 def code_of(night: Night) -> int | None:
-    """Exit code that this night ended with last, or None."""
+    """The last exit code of this night, or None."""
     try:
         record: dict[str, int] = orjson.loads((night.folder / FAILED).read_bytes())
     except (OSError, orjson.JSONDecodeError):
@@ -68,6 +68,6 @@ def code_of(night: Night) -> int | None:
 
 
 def forget(night: Night) -> None:
-    """A good night has come."""
+    """Remove the failure from Redis, since a later night has succeeded."""
     with contextlib.suppress(redis.RedisError):
         night.redis.delete(keys.NIGHT_FAILED)

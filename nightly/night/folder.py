@@ -2,7 +2,7 @@
 
     nights/<run>/state.json        run, parent release, start
     nights/<run>/<step>/           a step's output with result.json; it exists only when the step is done
-    nights/<run>/<step>.tmp/       a step under way; discarded after a crash
+    nights/<run>/<step>.tmp/       a step in progress; discarded after a crash
 
 Runs are numbered by a counter, never by a clock (`new_run` in nightly/lifecycle.py). Who may write is decided in nightly/night/lease.py.
 """
@@ -24,20 +24,20 @@ from shared.system.faults import crash_point
 from shared.system.files import commit_dir, fresh_dir, remove_tree, write_atomic
 
 RESULT = "result.json"
-#: In the night's directory: what may be made anew at any time; the mirror's copies of files, while they are compared with ours or mended.
+#: In the night's directory: a cache that may be deleted at any time; the mirror's copies of files while they are compared or repaired.
 CACHE, FETCHED, REPAIRING = "cache.sqlite", "mirror.tmp", "repair.tmp"
 STATE = "state.json"
 DONE = "done.json"
 
 
 class Night:
-    """One run: its folder, its settings, and what its steps need."""
+    """One run: its folder, its settings, and the connections that its steps need."""
 
     def __init__(
         self, settings: Settings, folder: Path, client: Redis, lease: Lease, reporter: Reporter, *, accept: bool = False
     ) -> None:
         self.settings, self.folder, self.redis, self.lease, self.report = settings, folder, client, lease, reporter
-        self.accept = accept  # the owner takes a release that finds far less than the current one
+        self.accept = accept  # the owner accepts a release that finds far less than the current one
 
     @cached_property
     def target(self) -> Target:
@@ -61,7 +61,7 @@ class Night:
 
     @property
     def rebuild(self) -> bool:
-        """Whether the release is to be built even if the one in use holds the whole archive (a backfill)."""
+        """Whether to build the release even if the current one already contains the whole archive (a backfill)."""
         return bool(self.state["rebuild"])
 
     @property
@@ -84,7 +84,7 @@ class Night:
         return fresh_dir(self.folder / f"{step}.tmp")
 
     def commit(self, step: str, result: dict[str, Any]) -> None:
-        """The step is done: its folder gets its name."""
+        """Mark the step as done: its folder gets its final name."""
         temporary = self.folder / f"{step}.tmp"
         write_atomic(temporary / RESULT, orjson.dumps(result, option=orjson.OPT_INDENT_2))
         crash_point(f"{step}:before-commit")
@@ -92,13 +92,13 @@ class Night:
         crash_point(f"{step}:after-commit")
 
     def finish(self, summary: dict[str, Any]) -> None:
-        """All steps are done: keep their results, drop their bulk (the archive and the release hold it)."""
+        """All steps are done: keep their results, remove their bulk data (the archive and the release contain it)."""
         write_atomic(self.folder / DONE, orjson.dumps(summary, option=orjson.OPT_INDENT_2))
         drop_bulk(self.folder)
 
 
 def drop_bulk(folder: Path) -> None:
-    """Of a closed night, keep the steps' results and remove the rest: the archive and the release hold it."""
+    """Of a closed night, keep the steps' results and remove the rest: the archive and the release contain it."""
     for path in list(folder.iterdir()):
         if path.suffix == ".tmp":
             remove_tree(path)
@@ -115,7 +115,7 @@ def nights_dir(settings: Settings) -> Path:
 
 
 def imports_dir(settings: Settings) -> Path:
-    """What a backfill has read and no night has archived yet (nightly/imports/staging.py)."""
+    """Imports that a backfill has read and no night has archived yet (nightly/imports/staging.py)."""
     return settings.hmem_night_dir / "imports"
 
 

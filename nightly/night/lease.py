@@ -1,7 +1,7 @@
 """Who may write: one night at a time.
 
 A lock on the night directory, which the kernel releases when its holder dies, and a lease in Redis for night hosts that do not share a
-directory. The lease carries a fencing token; the switch and the flush check it, so a night that was stopped for a while and wakes up late
+directory. The lease contains a fencing token. The switch and the flush check it, so a night that was suspended and resumes too late
 changes nothing.
 """
 
@@ -58,13 +58,13 @@ class Lease:
         ):
             owner = shown(cast(bytes, self._redis.get(keys.NIGHT_OWNER) or b"another host"))
             raise NightRunning(
-                f"Another night holds the lease ({owner}). Try again when it has ended; a dead one expires in 90 s. "
-                f"One that is there for longer while no night runs is no night's: redis-cli DEL {keys.NIGHT_OWNER}."
+                f"Another night holds the lease ({owner}). Try again when it has ended; the lease of a dead night expires in 90 s. "
+                f"If the lease stays longer and no night is running, another program wrote it: redis-cli DEL {keys.NIGHT_OWNER}."
             )
         self._thread.start()
 
     def _next_token(self) -> int:
-        """RedisUnavailable if what counts them is no count: nothing was begun, so that nothing keeps the number once it is gone."""
+        """RedisUnavailable if the counter is not a number; nothing has started by then."""
         try:
             token = self._redis.incr(keys.NIGHT_RUN)
         except redis.ResponseError as error:
@@ -74,12 +74,12 @@ class Lease:
         if 0 < token < RUNS:
             return token
         raise RedisUnavailable(
-            f"{keys.NIGHT_RUN} in Redis is no count of nights: somebody else has written there. Remove it (redis-cli DEL {keys.NIGHT_RUN}) and "
-            "run the night again; it counts on from the newest run that archive, releases and nights know."
+            f"{keys.NIGHT_RUN} in Redis is not a valid run counter: another program wrote to it. Remove it (redis-cli DEL {keys.NIGHT_RUN}) and "
+            "run the night again; it continues from the newest run in archive, releases and nights."
         )
 
     def _take_over(self) -> bool:
-        """From a night of this very directory: we hold its lock, so its process is dead."""
+        """Take the lease from a night of this same directory: we hold its lock, so its process is dead."""
         owner = cast(bytes | None, self._redis.get(keys.NIGHT_OWNER))
         if owner is None or owner.decode("utf-8", "replace").partition(" ")[2].rpartition(" ")[0] != self._place:
             return False
@@ -89,21 +89,21 @@ class Lease:
         while not self._stop.wait(RENEW_SECONDS):
             try:
                 if not self._redis.eval(_RENEW, 1, keys.NIGHT_OWNER, self.value, keys.NIGHT_LEASE_TTL_SECONDS):
-                    return  # lost: the next check says so
+                    return  # lost: the next check raises
             except redis.RedisError:
                 continue  # `check` decides
 
     def check(self) -> None:
-        """LeaseLost unless we still are the night."""
+        """LeaseLost unless we still hold the lease."""
         if cast(bytes | None, self._redis.get(keys.NIGHT_OWNER)) != self.value.encode():
             raise LeaseLost(
-                "Another night took the lease while this one was stopped. Nothing more was changed; run it again."
+                "Another night took the lease while this one was suspended. Nothing more was changed; run the night again."
             )
 
     def give_back(self) -> None:
         self._stop.set()
         if self._thread.is_alive():
-            self._thread.join()  # its request may be under way, and who gives back closes the connection next
+            self._thread.join()  # its request may be in progress, and the caller closes the connection next
         try:
             self._redis.eval(_RELEASE, 1, keys.NIGHT_OWNER, self.value)
         except redis.RedisError:
@@ -112,16 +112,16 @@ class Lease:
 
 @contextmanager
 def night_lock(settings: Settings) -> Iterator[None]:
-    """Hold the lock of the night directory, or NightRunning. The kernel frees it, however its holder ends.
+    """Hold the lock of the night directory, or NightRunning. The kernel releases it however its holder ends.
 
-    StorageError if it, or one of ours in it, must not be used: every command that changes something there comes through here.
+    StorageError if that directory, or one of ours in it, must not be used: every command that changes something there goes through here.
     """
     with (own_root(settings.hmem_night_dir, OURS["hmem_night_dir"]) / "lock").open("w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             raise NightRunning(
-                f"A night is running on {settings.hmem_night_dir}. Wait for it; hmem-night status shows its steps."
+                f"A night is running on {settings.hmem_night_dir}. Wait until it ends; hmem-night status shows its steps."
             ) from error
         yield
 

@@ -1,4 +1,4 @@
-"""Progress for whoever watches: a bar on a terminal, a plain line every few seconds elsewhere (cron mails, journals)."""
+"""Progress reports: a bar on a terminal, a plain line every few seconds elsewhere (cron mails, journals)."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Reporter:
                 self.say(f"  {what}: {number} of {total}")
 
     def amounts(self, steps: Iterable[tuple[str, int, int]], what: str) -> None:
-        """Follow (what is being done, done, total) to its end: a bar for each on a terminal, elsewhere a line at each change and now and then."""
+        """Show each (what is being done, done, total): a bar for each on a terminal; elsewhere a line at each change and every few seconds."""
         if not self._quiet and sys.stderr.isatty():
             self._bars(steps, what)
             return

@@ -1,7 +1,7 @@
-"""Where releases go: the day host's directory here, or on another host through rsync and ssh. Both do the same five verbs.
+"""Where releases go: the memory directory on this host, or on another host through rsync and ssh. Both support the same five verbs.
 
-Elsewhere means two keys: rsync writes with one, whose forced command is rrsync into `incoming/`; RELEASE_COMMAND asks with the other,
-whose forced command knows begin, verify, switch, rollback and prune (shared/delivery/receiver.py). Neither key can do anything else.
+Another host needs two keys: rsync writes with one, whose forced command is rrsync into `incoming/`; RELEASE_COMMAND uses the other,
+whose forced command accepts begin, verify, switch, rollback and prune (shared/delivery/receiver.py). Neither key can do anything else.
 """
 
 from __future__ import annotations
@@ -28,60 +28,60 @@ from shared.system.processes import last_line, run_bounded
 #: Seconds for the transfer, and for one verb.
 TRANSFER_TIMEOUT_SECONDS = 3600
 VERB_TIMEOUT_SECONDS = 600
-#: Seconds without a byte after which a transfer over the network is given up.
+#: Seconds without a byte after which a transfer over the network is aborted.
 SILENCE_SECONDS = 120
-#: rsync's exit codes for a connection that broke: worth another try at once.
+#: rsync's exit codes for a broken connection: worth an immediate retry.
 _CONNECTION_CODES = frozenset({10, 12, 30, 35, 255})
 
 
 class ConnectionBroken(PublishFailed):
-    """The network, not the release."""
+    """The network failed, not the release."""
 
     exit_code = PublishFailed.exit_code
 
 
 class Target(Protocol):
     def current(self) -> Manifest | None:
-        """Manifest of the release in use."""
+        """Manifest of the current release."""
         ...
 
     def standing(self) -> tuple[Manifest | None, int]:
-        """Manifest of the release in use, and the highest run that has a place there, current or not (0 for none)."""
+        """Manifest of the current release, and the highest run that has a directory there, current or not (0 for none)."""
         ...
 
     def check(self, run: int) -> None:
-        """ReleaseRefused if the release as it lies there is not whole any more."""
+        """ReleaseRefused if the release there is no longer intact."""
         ...
 
     def bring(self, stage: Path, run: int, *, accept: bool) -> Brought:
-        """The release in its place on the day host, verified and tried; not in use yet."""
+        """Bring the release to its place on the day host, verified and tested; it is not in use yet."""
         ...
 
     def switch(self, run: int, token: int) -> tuple[int | None, str | None]:
-        """(None, or the run that the owner has pinned: then nothing is switched; why an alias of an index on a server did not follow)."""
+        """(None, or the run that the owner has pinned: then nothing is switched; why an alias of a server index was not updated, or None)."""
         ...
 
     def rollback(self, run: int) -> None: ...
 
     def prune(self) -> list[int]:
-        """Remove releases that may hold what the current one has forgotten for good; the runs that somebody still reads."""
+        """Remove releases that may contain what the current one has forgotten permanently; returns the runs that are still being read."""
         ...
 
     def served(self) -> list[str]:
-        """The names of all indexes on servers that a release there reads; ReleaseRefused if that cannot be told."""
+        """The names of all server indexes that a release there uses; ReleaseRefused if they cannot be determined."""
         ...
 
 
 @dataclass(frozen=True)
 class Brought:
-    """The recall gate's record (shared/delivery/gate.py), and the bytes that went over the network, both ways; None on this host."""
+    """The recall gate's record (shared/delivery/gate.py), and the bytes sent and received over the network; None on this host."""
 
     gate: dict[str, Any]
     moved: int | None = None
 
 
 class LocalTarget:
-    """A directory of this host, or mounted here."""
+    """A directory on this host, or mounted here."""
 
     def __init__(self, settings: Settings, memory_dir: Path, client: Redis) -> None:
         self._receiver, self._dir, self._redis = Receiver(settings, memory_dir), memory_dir, client
@@ -114,7 +114,7 @@ class LocalTarget:
 
 
 class SshTarget:
-    """`[user@]host:path`: HMEM_MEMORY_DIR over there, or nothing after the colon where the key's forced command is rrsync."""
+    """`[user@]host:path`: HMEM_MEMORY_DIR on that host, or nothing after the colon where the key's forced command is rrsync."""
 
     def __init__(self, settings: Settings, place: str) -> None:
         if not settings.release_command:
@@ -130,7 +130,7 @@ class SshTarget:
     def standing(self) -> tuple[Manifest | None, int]:
         answer = self._ask("begin")
         record = answer["current"]
-        current = parse_manifest(orjson.dumps(record), "of the current release over there") if record else None
+        current = parse_manifest(orjson.dumps(record), "of the current release on the day host") if record else None
         return current, int(answer["newest"])
 
     def check(self, run: int) -> None:
@@ -147,7 +147,7 @@ class SshTarget:
         attempt = answer["attempt"]
         base = f"{self._beside}{run}.{attempt}.base" if answer["base"] else None
         moved = transfer(stage, f"{self._incoming}{run}.{attempt}/", self._rsh, base)
-        sealed = sha256_file(stage / MANIFEST)  # what the transfer's key has written meanwhile is not taken for it
+        sealed = sha256_file(stage / MANIFEST)  # what the transfer's key has written meanwhile is not accepted
         return Brought(self._ask("verify", run, attempt, sealed, *(["accept"] if accept else [])), moved)
 
     def switch(self, run: int, token: int) -> tuple[int | None, str | None]:
@@ -158,31 +158,33 @@ class SshTarget:
         self._ask("rollback", run)
 
     def prune(self) -> list[int]:
-        held: list[int] = self._ask("prune")["held"]
-        return held
+        in_use: list[int] = self._ask("prune")["held"]
+        return in_use
 
     def served(self) -> list[str]:
         answer = self._ask("begin")
         if answer["served"] is None:
             raise ReleaseRefused(
-                "The day host cannot tell which indexes its releases read: a release there is damaged."
+                "The day host cannot determine which indexes its releases use: a release there is damaged. Check hmem release list there."
             )
         served: list[str] = answer["served"]
         return served
 
     def _ask(self, verb: str, *words: int | str) -> dict[str, Any]:
-        """One verb over ssh; its error there is our error here, with the same exit code."""
+        """Send one verb over ssh; an error there becomes the same error here, with the same exit code."""
         try:
             done = run_bounded([*self._command, " ".join([verb, *map(str, words)])], VERB_TIMEOUT_SECONDS)
         except subprocess.TimeoutExpired as error:
             raise ConnectionBroken(
-                f"The day host did not answer {verb!r} within {VERB_TIMEOUT_SECONDS} s. Is it up?"
+                f"The day host did not answer {verb!r} within {VERB_TIMEOUT_SECONDS} s. Check that it is running."
             ) from error
         except FileNotFoundError as error:
-            raise SettingsError(f"RELEASE_COMMAND: {self._command[0]} is not installed.") from error
+            raise SettingsError(
+                f"RELEASE_COMMAND: {self._command[0]} is not installed. Install it, or correct RELEASE_COMMAND."
+            ) from error
         if done.returncode == 255:
             raise ConnectionBroken(
-                f"ssh to the day host failed: {last_line(done)}. Is it up, and does RELEASE_COMMAND name the right key?"
+                f"ssh to the day host failed: {last_line(done)}. Check that it is running and that RELEASE_COMMAND names the right key."
             )
         if done.returncode != 0:
             raise _error_of(done.returncode)(f"The day host refused {verb!r}: {last_line(done)}")
@@ -190,15 +192,15 @@ class SshTarget:
             answer: dict[str, Any] = orjson.loads(done.stdout)
         except orjson.JSONDecodeError as error:
             raise PublishFailed(
-                f"The day host answered {verb!r} with something else. Does the key's forced command run deploy/hmem-receive?"
+                f"The day host gave an unexpected answer to {verb!r}. Check that the key's forced command runs deploy/hmem-receive."
             ) from error
         return answer
 
 
 def _incoming(place: str) -> tuple[str, str]:
-    """The receiving directory as rsync names it, and what leads from a directory in it to its neighbours.
+    """The receiving directory as rsync names it, and the prefix that leads from a directory in it to its neighbours.
 
-    rrsync is rooted there already: it takes names relative to it, and refuses `..` but not a path from its root.
+    rrsync is already rooted there: it accepts names relative to it, and refuses `..` but not a path from its root.
     """
     host, _, path = place.partition(":")
     return (f"{host}:{path.rstrip('/')}/incoming/", "../") if path.strip("/") else (f"{host}:", "/")
@@ -210,29 +212,29 @@ def _error_of(code: int) -> type[HmemError]:
 
 
 def transfer(source: Path, destination: str, rsh: str | None = None, base: str | None = None) -> int:
-    """Copy a release with rsync (shared/delivery/transfer.py). Returns the bytes that went over, both ways."""
+    """Copy a release with rsync (shared/delivery/transfer.py). Returns the bytes sent and received."""
     shell = ["--rsh", rsh, f"--timeout={SILENCE_SECONDS}"] if rsh else []
     try:
         done = run_bounded(copy_command(source, destination, base, *shell), TRANSFER_TIMEOUT_SECONDS)
     except subprocess.TimeoutExpired as error:
         raise ConnectionBroken(
-            f"rsync did not end within {TRANSFER_TIMEOUT_SECONDS} s. Look at disk and network."
+            f"rsync did not end within {TRANSFER_TIMEOUT_SECONDS} s. Check disk and network."
         ) from error
     except FileNotFoundError as error:
         raise PublishFailed("rsync is not installed. Install it (scripts/setup does).") from error
     if done.returncode != 0:
         kind = ConnectionBroken if done.returncode in _CONNECTION_CODES else PublishFailed
-        hint = " Behind rrsync PUBLISH_TARGET ends with the colon." if rsh and done.returncode == 11 else ""
+        hint = " With rrsync, PUBLISH_TARGET ends with the colon." if rsh and done.returncode == 11 else ""
         raise kind(
-            f"rsync ended with code {done.returncode}: {_complaint(done)}. Mend that and run the night again.{hint}"
+            f"rsync ended with code {done.returncode}: {_complaint(done)}. Fix that and run the night again.{hint}"
         )
     return moved_bytes(done.stdout)
 
 
 def _complaint(done: subprocess.CompletedProcess[str]) -> str:
-    """The first thing that rsync says went wrong; its last line only counts."""
-    said = [line for line in done.stderr.splitlines() if line.startswith(("rsync: ", "ERROR: "))]
-    return said[0] if said else last_line(done)
+    """The first error that rsync reports; its last line is only a summary."""
+    reported = [line for line in done.stderr.splitlines() if line.startswith(("rsync: ", "ERROR: "))]
+    return reported[0] if reported else last_line(done)
 
 
 def open_target(settings: Settings, client: Redis) -> Target:

@@ -1,4 +1,4 @@
-"""A time limit for a step: what hangs (a disk, a server, a library) must end the night with a code, not hold its lease for ever."""
+"""A time limit for a step: if something hangs (a disk, a server, a library), the night must end with an exit code and free its lease."""
 
 from __future__ import annotations
 
@@ -12,30 +12,30 @@ from types import FrameType
 
 from shared.errors import StepTimeout
 
-#: What the main thread is woken by. Python runs the handler between two of its instructions, or out of a system call.
+#: The signal that interrupts the main thread. Python runs the handler between two bytecode instructions, or during a system call.
 _SIGNAL = signal.SIGUSR1
-#: Seconds after which a step that cannot be interrupted (it hangs inside a library) takes the whole process with it.
+#: Seconds after which a step that cannot be interrupted (it hangs inside a library) ends the whole process.
 GRACE_SECONDS = 60.0
 
 
 @contextmanager
 def time_limit(step: str, seconds: float) -> Iterator[None]:
-    """StepTimeout in the main thread after `seconds`; the process ends with the same code if that does not get through.
+    """StepTimeout in the main thread after `seconds`; if the thread does not react, the process ends with the same exit code.
 
-    Ending it is safe at any instant: the next run goes on like after a crash. Outside the main thread there is no limit.
+    Ending it is safe at any moment: the next run continues as after a crash. Outside the main thread there is no limit.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
     why = (
-        f"Step {step} took longer than {seconds:g} s (STEP_TIMEOUT). Nothing was deleted; look at what it waits for (log, Ollama, disk, "
-        "network), then run the night again: it goes on there."
+        f"Step {step} took longer than {seconds:g} s (STEP_TIMEOUT). Nothing was deleted; find out what it waits for (log, Ollama, disk, "
+        "network), then run the night again: it continues with that step."
     )
 
     def interrupt(number: int, frame: FrameType | None) -> None:  # noqa: ARG001 - the signature of a handler
         raise StepTimeout(why)
 
-    def give_up() -> None:
+    def end_process() -> None:
         sys.stderr.write(f"StepTimeout: {why}\n")
         sys.stderr.flush()
         os._exit(StepTimeout.exit_code)
@@ -43,7 +43,7 @@ def time_limit(step: str, seconds: float) -> Iterator[None]:
     signal.signal(_SIGNAL, interrupt)
     timers = [
         threading.Timer(seconds, lambda: os.kill(os.getpid(), _SIGNAL)),
-        threading.Timer(seconds + GRACE_SECONDS, give_up),
+        threading.Timer(seconds + GRACE_SECONDS, end_process),
     ]
     for timer in timers:
         timer.daemon = True
@@ -53,4 +53,4 @@ def time_limit(step: str, seconds: float) -> Iterator[None]:
     finally:
         for timer in timers:
             timer.cancel()
-        signal.signal(_SIGNAL, signal.SIG_IGN)  # one that is under way now would end the process
+        signal.signal(_SIGNAL, signal.SIG_IGN)  # a signal that is already pending would end the process

@@ -1,7 +1,7 @@
-"""Every Redis key, one table. The first nine are the wire contract shared with h-cli's bot; the rest are ours.
+"""Every Redis key, in one table. The first nine are the wire contract shared with h-cli's bot; the rest are our own.
 
-Keys are built by the functions below and nowhere else. `{…}` in a pattern stands for a variable part; a chat id may hold any
-printable character, so it always comes last, behind a fixed prefix: no id can forge another key.
+Keys are built by the functions below and nowhere else. `{…}` in a pattern is a variable part. A chat id may contain any printable
+character, so it always comes last, after a fixed prefix: no id can forge another key.
 """
 
 from __future__ import annotations
@@ -30,58 +30,59 @@ KEYS: tuple[Key, ...] = (
         "Claude session UUID; the bot deletes it on /new",
         "bot, hcli-bot, dispatcher, hcli-dispatcher, owner", "dispatcher, hcli-dispatcher", "SESSION_TTL"),
     Key("hcli:session_history:{chat_id}", "list",
-        "newest 100 messages {role, content, timestamp}, of a person also name, user_id, chat_type, quote, forward, attachment",
+        "newest 100 messages {role, content, timestamp}; for a person also name, user_id, chat_type, quote, forward, attachment",
         "hcli-bot, dispatcher, hcli-dispatcher, owner", "hcli-bot, dispatcher, hcli-dispatcher", "24 h"),
     Key("hcli:session_size:{chat_id}", "string",
         "characters in this session", "hcli-bot, dispatcher, hcli-dispatcher, owner", "dispatcher, hcli-dispatcher", "24 h"),
     Key("hcli:pending:{chat_id}", "list", "task ids that the bot waits for", "bot, hcli-bot", "bot, hcli-bot, dispatcher", "the bot's"),
     Key("hcli:stats:{day}", "hash", "counters of a UTC day", "dispatcher, hcli-dispatcher", "hcli-bot, dispatcher, hcli-dispatcher", "48 h"),
-    Key("hcli:teach:{chat_id}", "string", "teach mode of h-cli's bot; …:turns: what was said in it", "hcli-bot, owner", "hcli-bot", "the bot's"),
+    Key("hcli:teach:{chat_id}", "string", "teach mode of h-cli's bot; …:turns: its turns", "hcli-bot, owner", "hcli-bot", "the bot's"),
     Key("hcli:mem:inflight:{worker}", "hash",
-        "claim token → task claimed and not finished: the write-ahead", "dispatcher, owner", "dispatcher", "none"),
+        "claim token → task that is claimed and not finished (write-ahead)", "dispatcher, owner", "dispatcher", "none"),
     Key("hcli:mem:workers", "set", "workers that may hold in-flight tasks", "dispatcher", "dispatcher, night", "none"),
     Key("hcli:mem:lease:{worker}", "string",
-        "this worker lives; the forgetting after which it has dropped its caches", "dispatcher", "bot, dispatcher, night", "30 s"),
+        "heartbeat of this worker; value: the last forgetting after which it dropped its caches", "dispatcher", "bot, dispatcher, night", "30 s"),
     Key("hcli:mem:busy", "hash",
-        "chat id → claim token of the task that is answered now: order within a chat", "dispatcher, owner", "dispatcher", "none"),
+        "chat id → claim token of the task being answered now: keeps the order within a chat", "dispatcher, owner", "dispatcher", "none"),
     Key("hcli:mem:unmoved", "string",
-        "target of the wait for tasks: as it is no list, Redis moves nothing there", "dispatcher", "dispatcher", "none"),
-    Key("hcli:mem:attempts:{task_id}", "string", "how often a worker died over this task", "dispatcher, owner", "dispatcher", "24 h"),
+        "destination of the blocking wait for tasks: it is not a list, so Redis moves nothing there", "dispatcher", "dispatcher", "none"),
+    Key("hcli:mem:attempts:{task_id}", "string", "how many workers died while they answered this task", "dispatcher, owner", "dispatcher", "24 h"),
     Key("hcli:mem:done:{task_id}", "string", "digest of the task that was finished under this id", "dispatcher, owner", "dispatcher", "7 days"),
-    Key("hcli:mem:dead", "list", "dead letters: what could not be taken, and why (newest 10,000)", "dispatcher, owner", "dispatcher", "none"),
-    Key("hcli:mem:unconsolidated:{chat_id}", "list", "newest 1,000 turn ids for the store of the day", "dispatcher, owner", "dispatcher", "none"),
-    Key("hcli:mem:chats", "set", "chats with unconsolidated turns, or a session that is to be ended", "dispatcher", "dispatcher", "none"),
+    Key("hcli:mem:dead", "list", "dead letters: unprocessable tasks, and why (newest 10,000)", "dispatcher, owner", "dispatcher", "none"),
+    Key("hcli:mem:unconsolidated:{chat_id}", "list", "newest 1,000 turn ids for the day store", "dispatcher, owner", "dispatcher", "none"),
+    Key("hcli:mem:chats", "set", "chats with unconsolidated turns, or with a session to be ended", "dispatcher", "dispatcher", "none"),
     Key("hcli:mem:spent:{chat_id}", "hash",
-        "session → Claude session id; tokens (estimated) and cost of what was said in it so far", "dispatcher, owner", "dispatcher", "7 days"),
+        "session → Claude session id; tokens (estimated) and cost so far", "dispatcher, owner", "dispatcher", "7 days"),
     Key("hcli:mem:dream:{chat_id}", "string", "the dispatcher that consolidates this chat now", "dispatcher", "dispatcher", "60 s"),
     Key("hcli:mem:tags", "list",
-        "tags of answers that could not be acted on yet: JSON {task_id, chat_id, session, said_at, tags}", "dispatcher, owner", "dispatcher", "none"),
+        "tags in answers that could not be applied yet: JSON {task_id, chat_id, session, said_at, tags}", "dispatcher, owner", "dispatcher", "none"),
     Key("hcli:mem:why:{chat_id}", "string", "JSON of what was injected for the last answer", "dispatcher, owner", "dispatcher", "24 h"),
     Key("hcli:mem:stats:{day}:{chat_id}", "hash",
-        "counters of a chat on a day in CHAT_TIMEZONE; of the chat 0, which none is, those of all",
+        "counters of a chat on a day in CHAT_TIMEZONE; chat 0, which does not exist, has those of all chats",
         "dispatcher, owner", "bot, dispatcher", "48 h"),
     Key("hcli:mem:served", "sorted set",
-        "chat → number of its last claim (newest 1,000): who was served longest ago comes first", "dispatcher", "dispatcher", "none"),
-    Key("hcli:mem:cancel:{task_id}", "string", "this task is to be ended, also while it runs", "bot, owner", "dispatcher", "1 h"),
+        "chat → number of its last claim (newest 1,000): the chat served longest ago comes first", "dispatcher", "dispatcher", "none"),
+    Key("hcli:mem:cancel:{task_id}", "string", "this task is to be cancelled, even while it runs", "bot, owner", "dispatcher", "1 h"),
     Key("hcli:mem:bot:waiting", "hash",
-        "task id → JSON of where its answer goes, who asked, and how much of it is there", "bot, owner", "bot", "none"),
+        "task id → JSON: where its answer goes, who asked, and how much of it is delivered", "bot, owner", "bot", "none"),
     Key("hcli:mem:bot:seen:{task_id}", "string",
-        "this update was taken; under <chat>-<message>: JSON {task, digest, told}, for its edits; under album-…: its notice was sent",
+        "this update was processed; under <chat>-<message>: JSON {task, digest, told}, for its edits; under album-…: its notice was sent",
         "bot, owner", "bot", "2 days"),
     Key("hcli:mem:bot:model:{chat_id}", "string", "the model that a chat chose", "bot", "bot", "none"),
     Key("hcli:mem:bot:new:{chat_id}", "string",
-        "/new: the dispatcher ends what was said so far before it answers again", "bot, dispatcher", "dispatcher", "24 h"),
+        "/new: the dispatcher ends the conversation before it answers again", "bot, dispatcher", "dispatcher", "24 h"),
     Key("hcli:mem:patience", "string",
-        "seconds that a bot with a time limit of its own (h-cli's) waits for an answer", "dispatcher", "dispatcher", "7 days"),
-    Key("hcli:mem:bot:owner", "string", "the process that is the bot of this Redis", "bot", "bot", "30 s"),
+        "seconds that a bot with its own time limit (h-cli's) waits for an answer", "dispatcher", "dispatcher", "7 days"),
+    Key("hcli:mem:bot:owner", "string", "the bot process that serves this Redis", "bot", "bot", "30 s"),
     Key("hcli:mem:bot:told:{chat_id}", "string", "this stranger was told that the bot is private", "bot", "none", "24 h"),
     Key("hcli:mem:outbox", "list",
-        "messages for the bot to deliver unasked: JSON {id, chat_id, text, created_at}", "bot, dispatcher, owner", "bot, dispatcher", "none"),
+        "messages for the bot to send without a question: JSON {id, chat_id, text, created_at}", "bot, dispatcher, owner", "bot, dispatcher", "none"),
     Key("hcli:mem:reminded:{memory}", "string", "this memory's (id and time of creation) reminder is in the outbox", "dispatcher", "none", "30 days"),
     Key("hcli:mem:release", "hash", "worker → run of the release it serves, 0 for none", "dispatcher", "bot, night", "none"),
-    Key("hcli:mem:tombstones", "list", "tombstone JSON: what is to be forgotten", "dispatcher, owner", "dispatcher, night", "none"),
+    Key("hcli:mem:tombstones", "list", "tombstone JSON: which turns to forget", "dispatcher, owner", "dispatcher, night", "none"),
     Key("hcli:mem:forgotten", "string",
-        "mark of the last hmem forget, raised when all is hidden and again when all layers are empty: whoever sees another one drops its caches",
+        "number of the last hmem forget, raised when everything is hidden and again when all layers are empty: a dispatcher drops its caches "
+        "when it changes",
         "owner", "dispatcher", "none"),
     Key("hcli:mem:night:owner", "string", "lease of the running night, with its fencing token", "night", "night", "90 s"),
     Key("hcli:mem:night:run", "string", "counter of runs and fencing tokens", "night", "night", "none"),
@@ -116,7 +117,7 @@ NIGHT_RUN = "hcli:mem:night:run"
 NIGHT_LAST = "hcli:mem:night:last"
 NIGHT_FAILED = "hcli:mem:night:failed"
 
-#: In place of a chat id: the records refuse it.
+#: Stands for all chats; no record can have it as its chat id.
 EVERY_CHAT = "0"
 CHAT_STATS_PREFIX = "hcli:mem:stats:"
 
@@ -170,7 +171,7 @@ def stats(day: str) -> str:
 
 
 def chat_stats(day: str, chat_id: str) -> list[str]:
-    """Counters of a day in CHAT_TIMEZONE: of the chat, and of all chats together."""
+    """Keys of the counters of a day in CHAT_TIMEZONE: of the chat, and of all chats together."""
     return [f"{CHAT_STATS_PREFIX}{day}:{one}" for one in (chat_id, EVERY_CHAT)]
 
 
@@ -195,7 +196,7 @@ def unconsolidated(chat_id: str) -> str:
 
 
 def conversation(chat_id: str) -> list[str]:
-    """All that goes when a conversation is ended: its list first."""
+    """The keys that are deleted when a conversation ends: its list first."""
     return [name(chat_id) for name in (history, session, size, spent, why)]
 
 
@@ -248,5 +249,5 @@ def bot_told(chat_id: str) -> str:
 
 
 def vectors(index: str) -> str:
-    """What the keys of the rows of an index on Redis begin with; of no name, of those of all indexes."""
+    """Prefix of the keys of an index on Redis; for an empty name, of the keys of all indexes."""
     return f"hcli:mem:vectors:{index}:" if index else "hcli:mem:vectors:"

@@ -1,8 +1,8 @@
-"""Who may do what in Redis, one table: `deploy/redis-users.acl` and the tables of `docs/redis-keys.md` are made from it.
+"""Who may do what in Redis, in one table: `deploy/redis-users.acl` and the tables of `docs/redis-keys.md` are generated from it.
 
 To add a key: its `Key` and its name in `keys.py`, a line here for each user that uses it, then `.venv/bin/python scripts/redis_users.py`
 and `scripts/docs`.
-`hmem doctor` asks for what the dispatcher has here; `tests/end_to_end/test_redis_rights.py` tries every command of Redis against it.
+`hmem doctor` checks the dispatcher's rights against it; `tests/end_to_end/test_redis_rights.py` tries every Redis command against it.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ VECTORS, CHAT_STATS = keys.vectors("") + "*", keys.CHAT_STATS_PREFIX + "*"
 
 @dataclass(frozen=True)
 class Right:
-    """These commands on keys of these patterns, all of them in one call if it must be; without patterns, commands that take no key.
+    """These commands on keys of these patterns, also several keys in one call; without patterns, commands that take no key.
 
-    `access` is what Redis lets them do to the keys: R reads, W writes and deletes, RW both. `why`: the part of the program that needs it.
+    `access` is what Redis allows on the keys: R reads, W writes and deletes, RW both. `why`: what the program needs it for.
     """
 
     commands: str
@@ -50,7 +50,7 @@ class Right:
 
 @dataclass(frozen=True)
 class User:
-    """`scripts`: runs Lua. What a script does inside Redis holds against the same rights, so its keys are all keys that the user has."""
+    """`scripts`: runs Lua. Redis checks each command inside a script against the same rights, so a script's keys are all keys of the user."""
 
     name: str
     what: str
@@ -65,7 +65,7 @@ class User:
 
     @property
     def selectors(self) -> tuple[Right, ...]:
-        """The rights on keys, that of running scripts on them among these."""
+        """The rights on keys, including the right to run scripts on them."""
         own = tuple(right for right in self.rights if right.patterns)
         patterns = tuple(dict.fromkeys(pattern for right in own for pattern in right.patterns))
         return (*own, Right("EVALSHA", "RW", patterns, "its scripts")) if self.scripts else own
@@ -89,76 +89,76 @@ def both(commands: str, *patterns: str, why: str) -> Right:
 
 _SCRIPTS = without_keys(
     "SCRIPT|LOAD",
-    "brings its Lua scripts; `EVALSHA` runs them on any keys of this table, and each command inside one is checked against its line",
+    "loads its Lua scripts; `EVALSHA` runs them on any keys of this table, and each command in a script is checked against its line",
 )
 
 BOT = User(
     "bot",
     "Our Telegram bot, `hmem telegram`.",
     (
-        without_keys("PING", "sees that the connection lives"),
+        without_keys("PING", "checks the connection"),
         _SCRIPTS,
         writes(
             "RPUSH LREM LSET",
             keys.TASKS,
-            why="queues a message, takes it back (`/cancel`), changes it when it is edited",
+            why="queues a message, removes it (`/cancel`), changes it when it is edited",
         ),
         reads("LRANGE LLEN LPOS", keys.TASKS, why="finds a queued message; `/status`; the limit of the queue"),
-        writes("RPUSH LREM", PENDING, why="notes which messages of a chat are unanswered"),
+        writes("RPUSH LREM", PENDING, why="records which messages of a chat are unanswered"),
         reads("LRANGE", PENDING, why="counts them against the limit of the chat"),
-        reads("GET MGET STRLEN", RESULTS, why="fetches answers; passes over what is too large for one"),
-        writes("SET DEL", RESULTS, why="answers what `/cancel` took back; removes what is delivered"),
+        reads("GET MGET STRLEN", RESULTS, why="fetches answers; skips values that are too large for an answer"),
+        writes("SET DEL", RESULTS, why="answers a message that `/cancel` removed; removes delivered answers"),
         writes("DEL", SESSION, why="`/new` ends the conversation"),
-        writes("SET", NEW, why="and has the dispatcher end what was said in it"),
+        writes("SET", NEW, why="has the dispatcher end it"),
         reads("HGETALL", CHAT_STATS, why="`/stats`"),
-        writes("SET", CANCEL, why="`/cancel` asks for the end of a task that runs"),
+        writes("SET", CANCEL, why="`/cancel` asks to end a running task"),
         both(
             "HSET HSETNX HDEL HEXISTS HGETALL",
             keys.BOT_WAITING,
-            why="where each answer goes, and how much of it is there",
+            why="where each answer goes, and how much of it is delivered",
         ),
-        both("GET SET EXISTS", SEEN, why="takes no update twice; notices edits"),
+        both("GET SET EXISTS", SEEN, why="processes no update twice; notices edits"),
         both("GET SET DEL", MODEL, why="`/model`"),
         both("GET SET DEL", keys.BOT_OWNER, why="one Redis, one bot: the lease"),
-        writes("SET", TOLD, why="tells a stranger once that the bot is private"),
+        writes("SET", TOLD, why="informs a stranger once that the bot is private"),
         reads("LRANGE LINDEX", keys.OUTBOX, why="looks for reminders to deliver"),
-        both("LPOP", keys.OUTBOX, why="takes what it delivers"),
-        reads("HGETALL", keys.RELEASE, why="`/status`: is there a dispatcher"),
-        reads("EXISTS", LEASE, why="`/status`: does it live"),
-        reads("GET", keys.NIGHT_LAST, why="`/status`: when was the last good night"),
+        both("LPOP", keys.OUTBOX, why="removes what it delivers"),
+        reads("HGETALL", keys.RELEASE, why="`/status`: whether there is a dispatcher"),
+        reads("EXISTS", LEASE, why="`/status`: whether it is running"),
+        reads("GET", keys.NIGHT_LAST, why="`/status`: time of the last good night"),
     ),
     scripts=True,
 )
 
 HCLI_BOT = User(
     "hcli-bot",
-    "h-cli's Telegram bot beside our dispatcher, or another one that speaks its keys.",
+    "h-cli's Telegram bot with our dispatcher, or another bot that uses the same keys.",
     (
         without_keys("PING", "its health check"),
-        writes("RPUSH LREM", keys.TASKS, why="queues a message; takes it back (`/cancel`)"),
+        writes("RPUSH LREM", keys.TASKS, why="queues a message; removes it (`/cancel`)"),
         reads("LRANGE LLEN", keys.TASKS, why="finds it; `/status`; the limit of the queue"),
-        writes("RPUSH LREM EXPIRE", PENDING, why="notes what it waits for; gives up"),
-        both("RPOP", PENDING, why="`/cancel` takes the newest"),
+        writes("RPUSH LREM EXPIRE", PENDING, why="records what it waits for; stops waiting"),
+        both("RPOP", PENDING, why="`/cancel` removes the newest"),
         reads("GET", RESULTS, why="fetches answers"),
-        writes("SET DEL", RESULTS, why="answers what `/cancel` took back; removes what is shown"),
+        writes("SET DEL", RESULTS, why="answers a message that `/cancel` removed; removes shown answers"),
         writes("DEL", SESSION, HISTORY, SIZE, why="`/new` ends the conversation"),
-        reads("LRANGE", HISTORY, why="and writes it into a file"),
+        reads("LRANGE", HISTORY, why="writes it to a file"),
         reads("HGETALL", STATS, why="`/stats`"),
-        both("SET EXISTS DEL RPUSH LRANGE EXPIRE", TEACH, why="its teach mode: asked for at every answer"),
+        both("SET EXISTS DEL RPUSH LRANGE EXPIRE", TEACH, why="its teach mode, checked at every answer"),
     ),
 )
 
 HCLI_DISPATCHER = User(
     "hcli-dispatcher",
-    "h-cli's dispatcher beside our bot.",
+    "h-cli's dispatcher with our bot.",
     (
-        without_keys("PING", "sees at the start that Redis is there"),
-        without_keys("MULTI EXEC", "counts in one step"),
-        both("BLPOP", keys.TASKS, why="takes a message; one that it dies over is lost"),
+        without_keys("PING", "checks at the start that Redis answers"),
+        without_keys("MULTI EXEC", "counts in one transaction"),
+        both("BLPOP", keys.TASKS, why="takes a message; if it dies over it, the message is lost"),
         both("GET SET EXISTS DEL", SESSION, why="when a conversation began"),
-        both("RPUSH LRANGE LLEN EXPIRE DEL", HISTORY, why="the conversation so far; into a file when it has ended"),
+        both("RPUSH LRANGE LLEN EXPIRE DEL", HISTORY, why="the conversation so far; written to a file when it ends"),
         both("GET INCRBY EXPIRE DEL", SIZE, why="its size"),
-        writes("SET", TURNS, why="stores what was said on both sides, for its SESSION_TTL"),
+        writes("SET", TURNS, why="stores question and answer, for its SESSION_TTL"),
         writes("SET", RESULTS, why="answers"),
         both("HINCRBY HINCRBYFLOAT EXPIRE", STATS, why="counters of the day"),
     ),
@@ -166,96 +166,96 @@ HCLI_DISPATCHER = User(
 
 DISPATCHER = User(
     "dispatcher",
-    "`hmem run`, and the memory tools that it gives to Claude.",
+    "`hmem run`, and the memory tools that Claude gets from it.",
     (
         without_keys(
             "PING INFO TIME",
-            "sees at the start, and in `hmem doctor`, that Redis is new enough, keeps its data and has the same time",
+            "checks at the start, and in `hmem doctor`, that Redis is new enough, keeps its data and has the same time",
         ),
-        without_keys("MULTI EXEC", "says that it lives, in one step with the release it serves"),
+        without_keys("MULTI EXEC", "sends its heartbeat together with the release it serves"),
         _SCRIPTS,
         both(
             "BLMOVE LMOVE",
             keys.TASKS,
             keys.UNMOVED,
-            why="waits for a message: nothing is moved, since the target is no list",
+            why="waits for a message: nothing is moved, since the destination is not a list",
         ),
-        writes("SET", keys.UNMOVED, why="makes that target"),
+        writes("SET", keys.UNMOVED, why="creates that destination"),
         reads(
             "LRANGE LLEN MEMORY|USAGE",
             keys.TASKS,
-            why="chooses the next message, and sees one that is too large; figures",
+            why="chooses the next message, and finds one that is too large; metrics",
         ),
         writes(
             "LREM LPUSH LSET",
             keys.TASKS,
-            why="claims a message; puts back what a dead dispatcher held; cuts one that is too large",
+            why="claims a message; puts back what a dead dispatcher had claimed; truncates one that is too large",
         ),
         both(
             "HSET HDEL HGET HGETALL HLEN HEXISTS DEL",
             INFLIGHT,
-            why="what is claimed and not finished, its own and dead dispatchers'",
+            why="claimed and unfinished tasks, its own and those of dead dispatchers",
         ),
         both("HSET HDEL HGET HGETALL HEXISTS", keys.BUSY, why="which chats are being answered"),
         both("SADD SREM SMEMBERS", keys.WORKERS, why="finds dispatchers that died"),
         both(
             "SET EXPIRE EXISTS DEL",
             LEASE,
-            why="says that it lives, and after which forgetting it has dropped its caches; sees who does not live",
+            why="its heartbeat, with the forgetting after which it dropped its caches; finds dispatchers without one",
         ),
-        reads("GET", keys.FORGOTTEN, why="drops what it keeps in memory after a forgetting"),
-        both("GET INCR EXPIRE DEL", ATTEMPTS, why="counts the deaths over a message"),
-        both("GET SET EXISTS", DONE, why="answers nothing twice"),
-        both("ZADD ZSCORE ZRANGE ZREM ZREMRANGEBYRANK", keys.SERVED, why="whose turn it is"),
-        reads("EXISTS", CANCEL, why="begins nothing whose end was asked for"),
+        reads("GET", keys.FORGOTTEN, why="drops its caches after a forgetting"),
+        both("GET INCR EXPIRE DEL", ATTEMPTS, why="counts the dispatchers that died over a message"),
+        both("GET SET EXISTS", DONE, why="answers no message twice"),
+        both("ZADD ZSCORE ZRANGE ZREM ZREMRANGEBYRANK", keys.SERVED, why="which chat is next"),
+        reads("EXISTS", CANCEL, why="does not start a cancelled task"),
         reads(
             "LPOS LINDEX PTTL",
             PENDING,
-            why="ends a running answer when its bot no longer waits; sees how long it waits",
+            why="ends a running answer when its bot no longer waits; finds out how long it waits",
         ),
-        both("GET SET", keys.PATIENCE, why="notes how long that is"),
+        both("GET SET", keys.PATIENCE, why="records how long that is"),
         both("EXISTS DEL", NEW, why="ends the conversation after `/new` of our bot"),
         reads("MGET", CANCEL, RESULTS, why="ends a running answer when it is cancelled, or answered by the bot itself"),
-        reads("GET STRLEN", RESULTS, why="leaves the bot's own answer to `/cancel` in its place"),
+        reads("GET STRLEN", RESULTS, why="leaves the bot's answer to `/cancel` unchanged"),
         writes("SET", RESULTS, why="answers"),
         writes(
             "SET",
             TURNS,
-            why="stores what was said on both sides; Redis cannot tell a new turn from an older one written over",
+            why="stores question and answer; Redis cannot tell a new turn from an overwritten one",
         ),
         reads(
             "MGET",
             TURNS,
-            why="brings finished turns into the store of the day, and into the prompt until they are there; writes over none of another task",
+            why="copies finished turns to the day store, and into the prompt until they are there; never overwrites a turn of another task",
         ),
         both("GET SET", SESSION, why="resumes and begins Claude's sessions"),
-        both("RPUSH LTRIM LRANGE LREM EXPIRE", HISTORY, why="the short list of a conversation"),
+        both("RPUSH LTRIM LRANGE LREM EXPIRE", HISTORY, why="the recent messages of a conversation"),
         both("INCRBY EXPIRE", SIZE, why="the size of a conversation"),
         both(
             "HGET HMGET HGETALL HSET HINCRBY EXPIRE",
             SPENT,
-            why="what a session has cost; when it is long enough to end",
+            why="what a session has cost, and whether it is long enough to end",
         ),
         both("GET SET", WHY, why="what was injected for the last answer: `/memory why`"),
-        writes("DEL", *CONVERSATION, why="ends a session or the whole conversation, in one step"),
+        writes("DEL", *CONVERSATION, why="ends a session or the whole conversation, in one transaction"),
         both("HINCRBY HINCRBYFLOAT EXPIRE", STATS, CHAT_STATS, why="counters of the day, and of each chat"),
-        both("RPUSH LTRIM LLEN", keys.DEAD, why="sets aside what it cannot take; figures"),
+        both("RPUSH LTRIM LLEN", keys.DEAD, why="moves what it cannot process to the dead letters; metrics"),
         both(
             "RPUSH LTRIM LRANGE LREM LLEN",
             UNCONSOLIDATED,
-            why="turns that are to go into the store of the day; figures",
+            why="turns to be copied to the day store; metrics",
         ),
-        both("SADD SREM SRANDMEMBER", keys.CHATS, why="chats that have some"),
+        both("SADD SREM SRANDMEMBER", keys.CHATS, why="chats that have such turns"),
         both("GET SET DEL", DREAM, why="one dispatcher consolidates a chat"),
-        both("RPUSH LINDEX LREM", keys.TAGS, why="wishes in answers that could not be acted on yet"),
-        reads("LPOS", keys.TOMBSTONES, why="sees whether a tombstone of its own is there"),
+        both("RPUSH LINDEX LREM", keys.TAGS, why="tags in answers that could not be applied yet"),
+        reads("LPOS", keys.TOMBSTONES, why="checks whether one of its tombstones is there"),
         writes("RPUSH", keys.TOMBSTONES, why="`[FORGET: …]` and `/memory forget` in a chat: a tombstone that hides"),
         writes("RPUSH", keys.OUTBOX, why="reminders"),
-        reads("LLEN LINDEX", keys.OUTBOX, why="figures; finds what no bot fetches"),
-        writes("LREM", keys.OUTBOX, why="drops that after days"),
+        reads("LLEN LINDEX", keys.OUTBOX, why="metrics; finds messages that no bot fetches"),
+        writes("LREM", keys.OUTBOX, why="drops them after some days"),
         writes("SET", REMINDED, why="reminds once"),
-        writes("HSET HDEL", keys.RELEASE, why="says which release it serves"),
-        reads("GET", keys.NIGHT_LAST, keys.NIGHT_FAILED, why="says in the log that a night was missed, and why"),
+        writes("HSET HDEL", keys.RELEASE, why="publishes which release it serves"),
+        reads("GET", keys.NIGHT_LAST, keys.NIGHT_FAILED, why="logs that a night was missed, and why"),
     ),
     scripts=True,
 )
@@ -266,73 +266,75 @@ NIGHT = User(
     (
         without_keys("PING SCAN", "finds the turns; `SCAN` gives the names of all keys, whatever may be read"),
         _SCRIPTS,
-        reads("GET MGET TYPE DUMP", TURNS, why="archives turns, byte for byte; compares each again before it goes"),
+        reads(
+            "GET MGET TYPE DUMP", TURNS, why="archives turns, byte for byte; compares each again before it is deleted"
+        ),
         writes(
             "UNLINK",
             TURNS,
-            why="deletes what is archived and served; Redis cannot tell this script from a plain `UNLINK`",
+            why="deletes turns that are archived and served; Redis cannot tell this script from a plain `UNLINK`",
         ),
-        reads("LRANGE", keys.TOMBSTONES, why="obeys tombstones"),
+        reads("LRANGE", keys.TOMBSTONES, why="applies tombstones"),
         both("GET SET EXPIRE DEL EVAL", keys.NIGHT_OWNER, why="one night at a time: the lease"),
-        both("INCRBY", keys.NIGHT_RUN, why="numbers of runs and fencing tokens"),
+        both("INCRBY", keys.NIGHT_RUN, why="counter of runs and fencing tokens"),
         writes("SET", keys.NIGHT_LAST, why="the last good night"),
         writes("SET DEL", keys.NIGHT_FAILED, why="why a night stopped"),
         reads("SMEMBERS", keys.WORKERS, why="which dispatchers there are"),
-        reads("EXISTS", LEASE, why="which of them live"),
-        reads("HGETALL", keys.RELEASE, why="whether they have taken up the new release"),
+        reads("EXISTS", LEASE, why="which of them are running"),
+        reads("HGETALL", keys.RELEASE, why="whether they serve the new release"),
     ),
     scripts=True,
 )
 
 OWNER = User(
     "owner",
-    "The owner's `hmem` on the command line. It may read everything, since `hmem forget` looks through everything.",
+    "The owner's `hmem` on the command line. It may read everything, since `hmem forget` searches everything.",
     (
         without_keys("PING INFO TIME SCAN", "`hmem status` and `hmem doctor`; finds turns, and every key for `hmem forget`"),
         _SCRIPTS,
         reads(
             "TYPE TTL GET MGET STRLEN EXISTS LRANGE LLEN LPOS LINDEX HGET HGETALL HLEN SMEMBERS ZRANGE", keys.ALL,
-            why="`hmem status`, `search`, `context`, `memory`, `export`, and what the receipt of `hmem forget` is true by",
+            why="`hmem status`, `search`, `context`, `memory`, `export`, and the scan behind the receipt of `hmem forget`",
         ),
         writes("RPUSH", keys.TASKS, why="`hmem ask`"),
-        both("GETDEL", RESULTS, why="`hmem ask` takes its answer"),
+        both("GETDEL", RESULTS, why="`hmem ask` fetches its answer"),
         writes("RPUSH", keys.TOMBSTONES, why="`hmem forget`, `hmem memory forget`"),
-        writes("SET", keys.FORGOTTEN, why="`hmem forget` has running dispatchers drop what they keep in memory"),
-        writes("DEL", *CONVERSATION, why="both end the conversation, all of it in one step"),
-        writes("DEL", TURNS, RESULTS, SEEN, why="`hmem forget` removes what is covered, if it is still what was read"),
-        writes("LREM LSET", keys.TASKS, why="… takes queued messages back, and cuts one that is too large"),
-        writes("HDEL", INFLIGHT, keys.BUSY, why="… and those that a dead dispatcher holds"),
+        writes("SET", keys.FORGOTTEN, why="`hmem forget` has running dispatchers drop their caches"),
+        writes("DEL", *CONVERSATION, why="both end the conversation, in one transaction"),
+        writes("DEL", TURNS, RESULTS, SEEN, why="`hmem forget` removes what is covered, if it has not changed since it was read"),
+        writes("LREM LSET", keys.TASKS, why="… removes queued messages, and truncates one that is too large"),
+        writes("HDEL", INFLIGHT, keys.BUSY, why="… and those that a dead dispatcher had claimed"),
         writes("DEL", CHAT_STATS, why="… and a whole chat's counters"),
-        writes("SET", RESULTS, DONE, why="… answers them, unread, so that nobody else does"),
+        writes("SET", RESULTS, DONE, why="… answers them, unread, so that no dispatcher does"),
         writes("SET", CANCEL, why="… ends those that are being answered"),
         writes(
-            "LREM", keys.DEAD, keys.TAGS, keys.OUTBOX, UNCONSOLIDATED, HISTORY, TEACH, why="… takes out of the lists what is covered"
+            "LREM", keys.DEAD, keys.TAGS, keys.OUTBOX, UNCONSOLIDATED, HISTORY, TEACH, why="… removes what is covered from the lists"
         ),
-        writes("HDEL", keys.BOT_WAITING, why="… and out of what the bot was to say"),
-        writes("RPUSH", keys.TAGS, why="`hmem dead retry` gives tags back to the dispatcher (tasks go to the queue, as with `hmem ask`)"),
-        writes("DEL", DONE, ATTEMPTS, CANCEL, why="… and forgets that the task was tried, or to be ended"),
-        both("HSETNX", keys.BOT_WAITING, why="… and has the bot bring the late answer"),
+        writes("HDEL", keys.BOT_WAITING, why="… and from what the bot was to send"),
+        writes("RPUSH", keys.TAGS, why="`hmem dead retry` returns tags to the dispatcher (tasks go to the queue, as with `hmem ask`)"),
+        writes("DEL", DONE, ATTEMPTS, CANCEL, why="… and clears that the task was tried or cancelled"),
+        both("HSETNX", keys.BOT_WAITING, why="… and has the bot deliver the late answer"),
     ),
     scripts=True,
 )  # fmt: skip
 
 ADMIN = User(
     "admin",
-    "`hmem forget` with `REDIS_ADMIN_URL`, and the owner with `redis-cli`. No key is open to it, but the slow log can hold words.",
+    "`hmem forget` with `REDIS_ADMIN_URL`, and the owner with `redis-cli`. It can read no key, but the slow log can contain words.",
     (
-        without_keys("PING INFO CONFIG|GET", "sees whether there are snapshots, and when a rewrite is done"),
+        without_keys("PING INFO CONFIG|GET", "checks whether there are snapshots, and when a rewrite is done"),
         without_keys("BGREWRITEAOF BGSAVE", "rewrites append-only file and snapshot after a forgetting"),
         without_keys(
-            "SLOWLOG|GET SLOWLOG|LEN SLOWLOG|RESET", "looks into the slow log and empties it: it holds whole commands"
+            "SLOWLOG|GET SLOWLOG|LEN SLOWLOG|RESET", "reads the slow log and empties it: it contains whole commands"
         ),
-        without_keys("ACL|LOG", "looks into the log of refusals and empties it: it holds names of keys"),
+        without_keys("ACL|LOG", "reads the log of refusals and empties it: it contains names of keys"),
     ),
 )
 
 HEALTH = User(
     "health",
-    "The health check of the container; without a password.",
-    (without_keys("PING", "is it up"),),
+    "The health check of the container; it has no password.",
+    (without_keys("PING", "checks that Redis answers"),),
     password=False,
 )
 
@@ -340,19 +342,19 @@ USERS: tuple[User, ...] = (HEALTH, BOT, HCLI_BOT, DISPATCHER, HCLI_DISPATCHER, N
 
 
 def vectors(index_name: str) -> dict[str, tuple[Right, ...]]:
-    """User → what it needs besides where vectors are kept in the same Redis (8, or Stack): others do not know these commands."""
+    """User → additional rights where vectors are stored in the same Redis (8, or Stack): other versions do not know these commands."""
     names = (VECTORS, index_name, f"{index_name}-*")
     return {
         "dispatcher": (
             reads("HMGET", VECTORS, why="reads the chunk that was found"),
-            both("FT._LIST FT.INFO FT.SEARCH", *names, why="looks up by meaning"),
+            both("FT._LIST FT.INFO FT.SEARCH", *names, why="vector search"),
         ),
         "night": (
-            without_keys("INFO", "sees whether the module is there"),
-            both("HSET HMGET UNLINK", VECTORS, why="writes vectors, and compares some of them"),
+            without_keys("INFO", "checks whether the module is loaded"),
+            both("HSET HMGET UNLINK", VECTORS, why="writes vectors, and verifies some of them"),
             both(
                 "FT._LIST FT.INFO FT.SEARCH FT.CREATE FT.ALIASUPDATE FT.DROPINDEX", *names,
-                why="makes a release's index, removes those that no release names",
+                why="creates a release's index, removes indexes that no release names",
             ),
         ),
         "owner": (
@@ -363,7 +365,7 @@ def vectors(index_name: str) -> dict[str, tuple[Right, ...]]:
 
 
 def reach(user: User, pattern: str) -> str:
-    """What a user may do to the keys of a pattern, scripts aside: "", "R", "W" or "RW"."""
+    """What a user may do to the keys of a pattern, not counting scripts: "", "R", "W" or "RW"."""
     access = {letter for right in user.rights if _has(right.patterns, pattern) for letter in right.access}
     return "".join(letter for letter in "RW" if letter in access)
 

@@ -99,7 +99,7 @@ def test_what_is_wrong_with_the_connection_is_one_sentence(light: World) -> None
     target: dict[str, Any] = {"PUBLISH_TARGET": "nobody@127.0.0.1:/data/memory", "RELEASE_COMMAND": gone}
     done = light.command("hmem-night", "run", check=False, **target)
     assert done.returncode == PublishFailed.exit_code
-    assert "Is it up" in done.stderr
+    assert "Check that it is running" in done.stderr
     assert "Traceback" not in done.stderr
     target.pop("RELEASE_COMMAND")
     done = light.command("hmem-night", "run", check=False, **target)

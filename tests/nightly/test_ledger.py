@@ -277,7 +277,7 @@ def test_a_table_of_chats_ends_somewhere_and_says_so(capsys: pytest.CaptureFixtu
     title, head, *rows, last = capsys.readouterr().out.splitlines()
     assert (title, head.split()[:2], len(rows)) == ("Night 7, 60 chats", ["chat", "turns"], status.SHOWN_CHATS)
     assert rows[0].split() == ["chat", "60", "60", "60", "0", "0", "60", "-", "-", "-"]
-    assert last == "10 smaller chats are left out; --json has them all."
+    assert last == "10 smaller chats are not shown; --json lists all."
 
 
 FAILED = {
@@ -295,8 +295,8 @@ def test_status_says_where_a_night_stopped_and_that_it_was_finished(light: World
     light.say("t1", "something")
     light.command("hmem-night", "run", check=False, HMEM_CRASH_AT="embed:begun")
     cut_off = light.command("hmem-night", "status").stdout
-    assert "Night 1 is unfinished: it was cut off, or runs now." in cut_off
-    assert "done: export, archive, chunk; hmem-night run goes on there" in cut_off
+    assert "Night 1 is unfinished: it was interrupted, or is running now." in cut_off
+    assert "done: export, archive, chunk; hmem-night run continues there" in cut_off
     (light.night_dir / "nights" / "1" / "failed.json").write_text(json.dumps(FAILED))
     stopped = light.command("hmem-night", "status").stdout
     told = "embed, 2025-11-22 12:00 (Asia/Tokyo): EmbeddingError (13): Ollama is away. Start it."

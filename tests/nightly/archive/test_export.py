@@ -344,7 +344,7 @@ def test_the_command(light: World) -> None:
     light.night()
     out = str(light.root / "out")
     done = light.command("hmem-night", "export-archive", "--out", out)
-    assert done.stdout == f"1 turns of 1 chats are in {out}; 1 that were forgotten stayed out.\n"
+    assert done.stdout == f"1 turns of 1 chats are in {out}; 1 forgotten turns were left out.\n"
     told = json.loads(
         light.command("hmem-night", "export-archive", "--out", out, "--force", "--json", "--chat", "-100").stdout
     )

@@ -217,7 +217,8 @@ def test_two_sound_copies_that_differ_are_left_to_the_owner(light: World, mirror
     done = verified(light, "--repair")
     assert done.returncode == ArchiveDamaged.exit_code
     assert (
-        "seg-1.jsonl: the copy here and the copy in the mirror are both sound, and differ: two histories" in done.stderr
+        "seg-1.jsonl: the copy here and the copy in the mirror are both intact, and differ: two histories"
+        in done.stderr
     )
     assert (files(archive(light)), files(mirror)) == before
     assert not (archive(light) / "damaged").exists()
@@ -230,7 +231,7 @@ def test_a_sound_copy_that_no_night_saw_does_not_replace_a_damaged_one(light: Wo
     before = files(archive(light)), files(mirror)
     done = verified(light, "--repair")
     assert done.returncode == ArchiveDamaged.exit_code
-    assert "not what an earlier night saw" in done.stderr
+    assert "not what an earlier night recorded" in done.stderr
     assert (files(archive(light)), files(mirror)) == before
 
 
@@ -242,7 +243,7 @@ def test_what_has_no_sound_copy_is_named_and_the_rest_is_mended(light: World, mi
     for path in (archive(light) / "seg-1.jsonl", mirror / "seg-1.jsonl", archive(light) / "seg-2.jsonl"):
         damage(path)
     (mirror / "seg-3.jsonl").unlink()
-    with pytest.raises(ArchiveDamaged, match=r"seg-1\.jsonl: no sound copy, neither here nor in the mirror"):
+    with pytest.raises(ArchiveDamaged, match=r"seg-1\.jsonl: no intact copy, neither here nor in the mirror"):
         repair(light)
     for name in ("seg-2.jsonl", "seg-3.jsonl"):
         assert files(archive(light))[name] == files(mirror)[name] == before[name]

@@ -169,7 +169,9 @@ def test_a_night_that_goes_on_with_another_model_adds_a_file(written: World, oll
 def test_a_chat_whose_text_fails_keeps_its_sentences(written: World, ollama: OllamaApi) -> None:
     ollama.poison = {"heron": "500"}
     done = written.command("hmem-night", "run")
-    assert "summary without the model, sentences instead: 1 × llama runner process has terminated" in done.stdout
+    assert (
+        "summary made of extracted sentences, without the model: 1 × llama runner process has terminated" in done.stdout
+    )
     assert "user: The heron was seen at the pond near Hamburg at 09:15." in summary(written, "77")
     assert LINES in summary(written)
     assert summarised(written)["failed"] == {"77": "llama runner process has terminated"}

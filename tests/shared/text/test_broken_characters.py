@@ -82,7 +82,7 @@ def test_a_turn_that_cannot_be_cut_is_set_aside_and_named(light: World, monkeypa
     monkeypatch.setattr("nightly.archive.erasing.chunks_of", failing)
     (night,) = light.night()
     assert night["set_aside"] == {"bad:user": {"chat_id": "7", "reason": "IndexError"}}
-    assert "set aside in chat 7: 1 × a turn that cannot be cut (IndexError)" in sentence(night)
+    assert "skipped in chat 7: 1 × a turn that cannot be chunked (IndexError)" in sentence(night)
     assert turns_in_redis(light) == 0, "its bytes are archived"
     assert "tortoise" in light.command("hmem", "search", "8", "tortoise").stdout
 
