@@ -52,7 +52,7 @@ class TagActions:
             if any(tag.kind is tags.TagKind.FORGET for tag in allowed):
                 await store_waiting(self._queue, self._day, task)
             acted = await asyncio.to_thread(self._day.requests.act, task, finished.session, allowed, said_at)
-            notes, forgotten = acted.said, acted.forgotten
+            notes, forgotten = acted.sentences, acted.forgotten
         except Exception as error:  # noqa: BLE001 - the answer must be sent; consolidation carries out the stored tags
             log.error("tags are stored for later", reason=str(error))
             later = later_tags(task, finished.session, allowed, said_at)

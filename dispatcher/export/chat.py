@@ -179,7 +179,7 @@ def _memory_line(memory: Memory, newer: int | None, zone: ZoneInfo) -> str:
     times += [(f"replaced by {newer}", memory.superseded_at)] if newer else []
     told = ", ".join(f"{word} {time_text(at, zone)}" for word, at in times if at is not None)
     told += f", priority {memory.priority}" if memory.priority else ""
-    told += f", also told as: {'; '.join(map(inline, memory.wordings))}" if memory.wordings else ""
+    told += f", also phrased as: {'; '.join(map(inline, memory.wordings))}" if memory.wordings else ""
     return f"- {memory.number}: {inline(memory.text)} ({told})\n"
 
 

@@ -1,7 +1,7 @@
-"""What is to be forgotten: tombstones, which the reader obeys at once and every night applies for ever.
+"""Tombstones: what is to be forgotten. The reader obeys them immediately, and every night applies them permanently.
 
-The order is the promise: first the file in the state directory (from then on nothing covered is injected), then Redis (from where the next
-night archives it), then the copies of the day. A crash in between is mended by `announce`, which may be repeated.
+The order of the writes matters: first the file in the state directory (from then on nothing covered is injected), then Redis (from where the
+next night archives it), then the day's copies. After a crash in between, `announce` is repeated.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger()
 NAME = "forgotten.jsonl"
-#: What a task is answered that was forgotten before its turn came.
+#: The answer to a task that was forgotten while it waited in the queue.
 FORGOTTEN = "This message was forgotten before it was answered."
-#: Seconds by which an entry of a conversation and the turn that it is may be apart.
+#: The largest difference in seconds between the times of a conversation's entry and of the same turn.
 SAME_MOMENT_SECONDS = 2.0
 
 
@@ -40,36 +40,37 @@ class Forgotten:
         self._path = state_dir / NAME
         self._lock = threading.Lock()
         self._read_at: tuple[int, int, int] | None = None
-        self._stones: dict[str, list[Tombstone]] = {}
+        self._tombstones: dict[str, list[Tombstone]] = {}
 
     def of(self, chat_id: str) -> list[Tombstone]:
-        """The chat's tombstones. StorageError if the file cannot be read: better no memory than a forgotten one."""
+        """The chat's tombstones. StorageError if the file cannot be read: no memory is better than a forgotten one."""
         with self._lock:
             self._refresh()
-            return list(self._stones.get(chat_id, ()))
+            return list(self._tombstones.get(chat_id, ()))
 
     def all(self) -> list[Tombstone]:
         with self._lock:
             self._refresh()
-            return [stone for stones in self._stones.values() for stone in stones]
+            return [tombstone for tombstones in self._tombstones.values() for tombstone in tombstones]
 
     def covers(self, turn: Turn) -> bool:
-        return any(stone.covers(turn) for stone in self.of(turn.chat_id))
+        return any(tombstone.covers(turn) for tombstone in self.of(turn.chat_id))
 
     def erased(self, task: Task, answered_at: float) -> bool:
-        """Whether an exchange is to be gone for good. Tombstones that only hide do not count: a tag of this very exchange may have made them."""
+        """Whether an exchange is to be erased permanently. Tombstones that only hide do not count: a tag of this exchange may have made them."""
         return erases(self.of(task.chat_id), task, answered_at)
 
     def not_applied(self, chat_id: str, applied: Mapping[str, str]) -> bool:
         """Whether a release with these tombstones (id → chat) was built before something in this chat was forgotten."""
-        return any(stone.tombstone_id not in applied for stone in self.of(chat_id))
+        return any(tombstone.tombstone_id not in applied for tombstone in self.of(chat_id))
 
-    def add(self, stone: Tombstone) -> None:
-        """Durable when it returns; once for each tombstone id, and once more when it erases what was only hidden."""
+    def add(self, tombstone: Tombstone) -> None:
+        """Durable when it returns. Written once for each tombstone id, and again when it erases what was only hidden."""
         with self._exclusive():
             known = read_own(self._path) if os.path.lexists(self._path) else b""
-            if not any(one.tombstone_id == stone.tombstone_id and one.erase >= stone.erase for one in _parse(known)):
-                write_atomic(self._path, known + stone.to_json() + b"\n")
+            name, erase = tombstone.tombstone_id, tombstone.erase
+            if not any(one.tombstone_id == name and one.erase >= erase for one in _parse(known)):
+                write_atomic(self._path, known + tombstone.to_json() + b"\n")
 
     @contextmanager
     def _exclusive(self) -> Iterator[None]:
@@ -78,24 +79,26 @@ class Forgotten:
                 yield
         except OSError as error:
             raise StorageError(
-                f"{self._path} cannot be written: {error}. Nothing was forgotten; mend the disk, then ask again."
+                f"{self._path} cannot be written: {error}. Nothing was forgotten. Check the disk, then try again."
             ) from error
 
     def _refresh(self) -> None:
         try:
             found = self._path.lstat()
         except FileNotFoundError:
-            self._stones, self._read_at = {}, None
+            self._tombstones, self._read_at = {}, None
             return
         except OSError as error:
-            raise StorageError(f"{self._path} cannot be read: {error}. Mend the disk or its permissions.") from error
+            raise StorageError(
+                f"{self._path} cannot be read: {error}. Check the disk and the file's permissions."
+            ) from error
         seen = (found.st_ino, found.st_mtime_ns, found.st_size)
         if seen == self._read_at:
             return
-        stones: dict[str, list[Tombstone]] = {}
-        for stone in _parse(read_own(self._path)):
-            stones.setdefault(stone.chat_id, []).append(stone)
-        self._stones, self._read_at = stones, seen
+        tombstones: dict[str, list[Tombstone]] = {}
+        for tombstone in _parse(read_own(self._path)):
+            tombstones.setdefault(tombstone.chat_id, []).append(tombstone)
+        self._tombstones, self._read_at = tombstones, seen
 
 
 def _parse(content: bytes) -> list[Tombstone]:
@@ -103,51 +106,51 @@ def _parse(content: bytes) -> list[Tombstone]:
         return [Tombstone.parse(line) for line in content.splitlines() if line.strip()]
     except RecordRefused as error:
         raise StorageError(
-            f"{NAME} holds a line that is no tombstone: {error}. Mend that line; nothing is recalled until then."
+            f"{NAME} has a line that is not a tombstone: {error}. Fix that line; nothing is recalled until then."
         ) from error
 
 
-def announce(client: Redis, stones: list[Tombstone]) -> int:
-    """Bring these tombstones to Redis, from where the next night archives them; how many were not there."""
+def announce(client: Redis, tombstones: list[Tombstone]) -> int:
+    """Write these tombstones to Redis, from where the next night archives them; returns how many were new."""
     new = 0
-    for stone in stones:
-        if client.lpos(keys.TOMBSTONES, stone.to_json().decode()) is None:
-            client.rpush(keys.TOMBSTONES, stone.to_json())
+    for tombstone in tombstones:
+        if client.lpos(keys.TOMBSTONES, tombstone.to_json().decode()) is None:
+            client.rpush(keys.TOMBSTONES, tombstone.to_json())
             new += 1
     return new
 
 
 def raise_mark(client: Redis) -> str:
-    """Ask every dispatcher that runs to drop its caches (cache_dropping.py); the mark that its lease has once that is done."""
+    """Ask every running dispatcher to drop its caches (cache_dropping.py); returns the mark that its lease has once that is done."""
     mark = uuid4().hex
     client.set(keys.FORGOTTEN, mark)
     return mark
 
 
 def end_conversation(client: Redis, chat_id: str) -> None:
-    """What is going on in a chat is not told again: no session to resume, no short list, nothing to explain. As `finish.lua` does with `forget`.
+    """End a chat's conversation: delete its session, its recent history and what `/why` explains. `finish.lua` does the same with `forget`.
 
-    A task that runs meanwhile sees that its session was ended, and adds nothing to the next one.
+    A task that is running sees that its session was ended, and adds nothing to the next one.
     """
     client.delete(*keys.conversation(chat_id))
 
 
-def erases(stones: Sequence[Tombstone], task: Task, now: float) -> bool:
-    """Whether one of a chat's tombstones wants a task gone for good. One that does not say when it was said is taken as said now."""
-    said_at = now if task.submitted_at is None else min(task.submitted_at, now)
-    said = Turn(task.task_id, "user", task.chat_id, "", said_at)
-    return any(stone.erase and stone.covers(said) for stone in stones)
+def erases(tombstones: Sequence[Tombstone], task: Task, now: float) -> bool:
+    """Whether one of a chat's tombstones erases a task. A task without a time counts as submitted now."""
+    submitted_at = now if task.submitted_at is None else min(task.submitted_at, now)
+    question = Turn(task.task_id, "user", task.chat_id, "", submitted_at)
+    return any(tombstone.erase and tombstone.covers(question) for tombstone in tombstones)
 
 
 class ErasedEntries:
-    """Of a chat's conversation so far, what is to be gone for good: its entries have a role and a time, and no turn id."""
+    """Which entries of a chat's current conversation are erased. Such entries have a role and a time, but no turn id."""
 
-    def __init__(self, stones: Sequence[Tombstone]) -> None:
-        erasing = [stone for stone in stones if stone.erase]
+    def __init__(self, tombstones: Sequence[Tombstone]) -> None:
+        erasing = [tombstone for tombstone in tombstones if tombstone.erase]
         self._before = hidden_by(erasing)[1]
         self._moments = {
             role: sorted(
-                at for stone in erasing for turn_id, at in stone.said_at.items() if turn_id.endswith(f":{role}")
+                at for tombstone in erasing for turn_id, at in tombstone.said_at.items() if turn_id.endswith(f":{role}")
             )
             for role in ROLES
         }
@@ -161,8 +164,8 @@ class ErasedEntries:
         return bool(nearest) and nearest[0] <= at + SAME_MOMENT_SECONDS
 
 
-def hidden_by(stones: Sequence[Tombstone]) -> tuple[frozenset[str], float | None]:
-    """Turn ids that are forgotten, and the time before which everything is."""
-    ids = frozenset(turn_id for stone in stones for turn_id in stone.named)
-    times = [stone.created_at if stone.before is None else stone.before for stone in stones if stone.turn_ids is None]
+def hidden_by(tombstones: Sequence[Tombstone]) -> tuple[frozenset[str], float | None]:
+    """The ids of forgotten turns, and the time (POSIX seconds) before which everything is forgotten, None for no such time."""
+    ids = frozenset(turn_id for tombstone in tombstones for turn_id in tombstone.named)
+    times = [one.created_at if one.before is None else one.before for one in tombstones if one.turn_ids is None]
     return ids, max(times, default=None)

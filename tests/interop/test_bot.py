@@ -124,7 +124,7 @@ class Person:
         """h-cli's bot drops commands that it does not know; behind /run they arrive."""
         before = self.people.say(self.chat, "/memory")
         self.people.say(self.chat, f"/run /memory add The code of {self.chat} is {number}711.")
-        self.people.sees(self.chat, before, "Kept as number")
+        self.people.sees(self.chat, before, "Saved as number")
         before = self.people.say(self.chat, "/run /memory")
         self.people.sees(self.chat, before, f"{number}711")
 

@@ -1,4 +1,4 @@
-"""Dates that a person gives to a command: read (deadlines.py ahead, shared/text/dates/past.py back), or refused in the person's language."""
+"""Dates that a person gives to a command: read (future: deadlines.py, past: shared/text/dates/past.py), or refused in the person's language."""
 
 from __future__ import annotations
 
@@ -19,30 +19,30 @@ from shared.text.times import moment
 
 #: The longest that a date is quoted.
 QUOTED = 60
-#: By language: what is no date, over or two days, what becomes of a goal then, and what to write instead. English comes in the commands' own words.
+#: Messages by language: not a date, in the past, ambiguous, a goal stored without a date, and which forms to write instead.
 _UNKNOWN: Mapping[str, str] = {
-    "en": '"{said}" is no date that I understand. Write it like this: {forms}.',
-    "de": "„{said}“ ist kein Datum, das ich verstehe. Schreiben Sie es so: {forms}.",
-    "fr": "« {said} » n'est pas une date que je comprends. Écrivez-la ainsi : {forms}.",
-    "es": "«{said}» no es una fecha que entienda. Escríbala así: {forms}.",
-    "ru": "«{said}» — не та дата, которую я понимаю. Напишите так: {forms}.",
+    "en": 'I do not understand the date "{text}". Write it like this: {forms}.',
+    "de": "„{text}“ ist kein Datum, das ich verstehe. Schreiben Sie es so: {forms}.",
+    "fr": "« {text} » n'est pas une date que je comprends. Écrivez-la ainsi : {forms}.",
+    "es": "«{text}» no es una fecha que entienda. Escríbala así: {forms}.",
+    "ru": "«{text}» — не та дата, которую я понимаю. Напишите так: {forms}.",
 }
 _PAST: Mapping[str, str] = {
-    "en": '"{said}" is over already ({day}). Name a time to come, such as: {forms}.',
-    "de": "„{said}“ ist schon vorbei ({day}). Nennen Sie eine Zeit, die noch kommt, etwa: {forms}.",
-    "fr": "« {said} » est déjà passé ({day}). Donnez un moment à venir, par exemple : {forms}.",
-    "es": "«{said}» ya ha pasado ({day}). Indique un momento futuro, por ejemplo: {forms}.",
-    "ru": "«{said}» уже в прошлом ({day}). Назовите время, которое ещё наступит, например: {forms}.",
+    "en": '"{text}" is in the past ({day}). Name a date in the future, for example: {forms}.',
+    "de": "„{text}“ ist schon vorbei ({day}). Nennen Sie eine Zeit, die noch kommt, etwa: {forms}.",
+    "fr": "« {text} » est déjà passé ({day}). Donnez un moment à venir, par exemple : {forms}.",
+    "es": "«{text}» ya ha pasado ({day}). Indique un momento futuro, por ejemplo: {forms}.",
+    "ru": "«{text}» уже в прошлом ({day}). Назовите время, которое ещё наступит, например: {forms}.",
 }
 _AMBIGUOUS: Mapping[str, str] = {
-    "en": '"{said}" is one day in America and another one in Europe. Write the month as a word, or year first: 3 December, 2026-12-03.',
-    "de": "„{said}“ ist in Amerika ein anderer Tag als in Europa. Schreiben Sie den Monat als Wort oder das Jahr zuerst: 3. Dezember, 2026-12-03.",
-    "fr": "« {said} » n'est pas le même jour en Amérique et en Europe. Écrivez le mois en lettres ou l'année d'abord : 3 décembre, 2026-12-03.",
-    "es": "«{said}» no es el mismo día en América que en Europa. Escriba el mes con letras o primero el año: 3 de diciembre, 2026-12-03.",
-    "ru": "«{said}» — в Америке и в Европе разные дни. Напишите месяц словом или год в начале: 3 декабря, 2026-12-03.",
+    "en": '"{text}" means one day in America and another in Europe. Write the month as a word, or the year first: 3 December, 2026-12-03.',
+    "de": "„{text}“ ist in Amerika ein anderer Tag als in Europa. Schreiben Sie den Monat als Wort oder das Jahr zuerst: 3. Dezember, 2026-12-03.",
+    "fr": "« {text} » n'est pas le même jour en Amérique et en Europe. Écrivez le mois en lettres ou l'année d'abord : 3 décembre, 2026-12-03.",
+    "es": "«{text}» no es el mismo día en América que en Europa. Escriba el mes con letras o primero el año: 3 de diciembre, 2026-12-03.",
+    "ru": "«{text}» — в Америке и в Европе разные дни. Напишите месяц словом или год в начале: 3 декабря, 2026-12-03.",
 }
 _UNDATED: Mapping[str, str] = {
-    "en": "I kept the goal without a date: {why}",
+    "en": "I saved the goal without a date: {why}",
     "de": "Ich habe das Ziel ohne Datum gespeichert: {why}",
     "fr": "J'ai enregistré l'objectif sans date : {why}",
     "es": "He guardado el objetivo sin fecha: {why}",
@@ -64,62 +64,62 @@ _BACK: Mapping[str, str] = {
 }
 _DAY = re.compile(r"(?P<day>\d{1,2})\.(?P<month>\d{1,2})\.?")
 _LETTERS = re.compile(r"\w")
-#: What may stand before a time: "since last Friday".
+#: Words that may precede a time: "since last Friday".
 _BESIDE = re.compile(r"\b(?:since|from|until|till|by|on|in|the|at|last|past|previous|с|со|до|по|в|во|от|прошл\w+)\b")
 
 
-def deadline_of(said: str, now: float, zone: ZoneInfo) -> Deadline:
-    """The moment ahead that a text names; InvalidInput, in the language of the text, for what is no date, ambiguous or over already."""
-    found = resolve(said, now, zone)
+def deadline_of(text: str, now: float, zone: ZoneInfo) -> Deadline:
+    """The future moment that a text names; InvalidInput, in the language of the text, if it is not a date, ambiguous or in the past."""
+    found = resolve(text, now, zone)
     if found is not None and found.at > now:
         return found
-    language, quoted = language_of_date(said), shorten(one_line(said), QUOTED)
+    language, quoted = language_of_date(text), shorten(one_line(text), QUOTED)
     if found is not None:
         day = when_text(found.at, now, zone, language)
-        raise InvalidInput(_PAST[language].format(said=quoted, day=day, forms=_AHEAD[language]))
-    if ambiguous(said):
-        raise InvalidInput(_AMBIGUOUS[language].format(said=quoted))
-    raise InvalidInput(_UNKNOWN[language].format(said=quoted, forms=_AHEAD[language]))
+        raise InvalidInput(_PAST[language].format(text=quoted, day=day, forms=_AHEAD[language]))
+    if ambiguous(text):
+        raise InvalidInput(_AMBIGUOUS[language].format(text=quoted))
+    raise InvalidInput(_UNKNOWN[language].format(text=quoted, forms=_AHEAD[language]))
 
 
-def undated_text(said: str, refusal: InvalidInput) -> str:
-    """That a goal was kept without the date `said`, and deadline_of()'s refusal of it, in one language."""
-    return _UNDATED[language_of_date(said)].format(why=refusal)
+def undated_text(text: str, refusal: InvalidInput) -> str:
+    """A sentence that a goal was stored without the date `text`, with the refusal of deadline_of(), in one language."""
+    return _UNDATED[language_of_date(text)].format(why=refusal)
 
 
-def since(said: str | None, now: float, zone: ZoneInfo) -> float | None:
-    """POSIX seconds from which a search looks: a day's, week's, … beginning. InvalidInput for what is no time."""
-    return None if said is None else _span(said, now, zone, "--since")[0]
+def since(text: str | None, now: float, zone: ZoneInfo) -> float | None:
+    """POSIX seconds from which a search looks: the beginning of a day, week, …. InvalidInput if it is not a time."""
+    return None if text is None else _span(text, now, zone, "--since")[0]
 
 
-def until(said: str | None, now: float, zone: ZoneInfo) -> float | None:
-    """POSIX seconds before which a search looks: a day's, week's, … end. InvalidInput for what is no time."""
-    return None if said is None else _span(said, now, zone, "--until")[1]
+def until(text: str | None, now: float, zone: ZoneInfo) -> float | None:
+    """POSIX seconds before which a search looks: the end of a day, week, …. InvalidInput if it is not a time."""
+    return None if text is None else _span(text, now, zone, "--until")[1]
 
 
-def _span(said: str, now: float, zone: ZoneInfo, option: str) -> tuple[float, float]:
+def _span(text: str, now: float, zone: ZoneInfo, option: str) -> tuple[float, float]:
     try:
-        day = date.fromisoformat(said.strip())
+        day = date.fromisoformat(text.strip())
     except ValueError:
         day = None
     try:
-        exact = moment(said, zone) if day is None else None
+        exact = moment(text, zone) if day is None else None
     except ValueError:
         exact = None
-    found = (exact, exact) if exact is not None else _named(day.isoformat() if day else said, now, zone)
+    found = (exact, exact) if exact is not None else _named(day.isoformat() if day else text, now, zone)
     if found is None:
-        language = language_of_date(said)
-        quoted = shorten(one_line(said), QUOTED)
-        raise InvalidInput(f"{option}: {_UNKNOWN[language].format(said=quoted, forms=_BACK[language])}")
+        language = language_of_date(text)
+        quoted = shorten(one_line(text), QUOTED)
+        raise InvalidInput(f"{option}: {_UNKNOWN[language].format(text=quoted, forms=_BACK[language])}")
     return found
 
 
-def _named(said: str, now: float, zone: ZoneInfo) -> tuple[float, float] | None:
-    """The one time, of today or before, that is all that the words name."""
-    for phrase in (*(english for _, english in translations(said)), said):
+def _named(text: str, now: float, zone: ZoneInfo) -> tuple[float, float] | None:
+    """The time, today or earlier, if the words name exactly one and nothing else."""
+    for phrase in (*(english for _, english in translations(text)), text):
         try:
             words, clock = split(plain_words(phrase))
-        except ValueError:  # an hour of two days, or a time zone that nobody knows
+        except ValueError:  # an ambiguous hour, or an unknown time zone
             continue
         times = _figures(words, now, zone) or read_times(words, now, zone)
         if len(times.spans) != 1 or _LETTERS.search(_BESIDE.sub("", times.beside)):

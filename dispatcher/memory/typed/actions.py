@@ -1,9 +1,9 @@
 """Acting on the tags of an answer, and on `/memory`: each effect once for (task id, number), whatever dies in between.
 
-What is to be written is planned outside the transaction (it may ask an embedder, and look through the release), on a revision of the chat's
-memories; if that is another one by then, it is planned anew. An effect and its outcome are one transaction of the store, so a task that runs
-again reads what it did before and says the same. A tombstone comes first, by an id of its own (a repeated one changes nothing): what is to be
-forgotten is out of sight before anything else moves.
+A write is planned outside the transaction (it may call an embedder and search the release), against one revision of the chat's memories. If
+the revision has changed by the time of the transaction, the write is planned again. An effect and its outcome are one transaction of the store,
+so a task that runs again reads its earlier outcome and gives the same answer. The tombstone is written first, under a unique id (repeating it
+changes nothing): what is to be forgotten is hidden before anything else changes.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from dispatcher.memory.tombstones import Forgotten
     from dispatcher.memory.typed.memories import MemoryMatch, Remembering
 
-    #: What is written for one tag, and what came of it; GroundMoved if that cannot be any more.
+    #: Writes the effect of one tag and returns its outcome; GroundMoved if the plan is out of date.
     Effect = Callable[[Connection], "Outcome"]
 
 #: The longest that a memory is quoted.
@@ -48,7 +48,7 @@ LONGEST_ID = 100
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of one tag: a sentence for the person ("" for nothing to say), and the turns that are forgotten."""
+    """The result of one tag: a sentence for the person ("" for none), and the ids of the forgotten turns."""
 
     say: str = ""
     forgotten: tuple[str, ...] = ()
@@ -64,14 +64,14 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Acted:
-    """What came of all tags of an answer."""
+    """The result of all tags of an answer: sentences for the person, and the ids of the forgotten turns."""
 
-    said: list[str] = field(default_factory=list)
+    sentences: list[str] = field(default_factory=list)
     forgotten: list[str] = field(default_factory=list)
 
 
 class Acting:
-    """StoreUnavailable where the store is away: then nothing of the tag was done, and it may be asked again."""
+    """Raises StoreUnavailable if the store cannot be reached: nothing of the tag was done then, and it may be tried again."""
 
     def __init__(
         self,
@@ -83,18 +83,18 @@ class Acting:
         repeating: Callable[[str, str], Sequence[str]],
         texts: TurnTexts | None = None,
     ) -> None:
-        """`repeating(chat, text)` are the turns that say a text once more; `texts` knows what they say, without it they are hidden whole."""
+        """`repeating(chat, text)` returns the turns that repeat a text; `texts` reads their text. Without it whole turns are hidden."""
         self._memories, self._actions, self._remembering = memories, actions, remembering
         self._forgotten, self._zone, self._repeating, self._texts = forgotten, zone, repeating, texts
 
     def on_tags(self, task: Task, session: str, tags: Sequence[Tag], now: float) -> Acted:
-        """Act on every tag of an answer; `now` is when it was given."""
+        """Act on every tag of an answer; `now` is the time of the answer."""
         outcomes = [
             self._once(task, tag.number, tag.kind.value, partial(self._plan, task, session, tag, now), now)
             for tag in tags
         ]
-        said = list(dict.fromkeys(outcome.say for outcome in outcomes if outcome.say))
-        return Acted(said, [turn for outcome in outcomes for turn in outcome.forgotten])
+        sentences = list(dict.fromkeys(outcome.say for outcome in outcomes if outcome.say))
+        return Acted(sentences, [turn for outcome in outcomes for turn in outcome.forgotten])
 
     def add(self, task: Task, text: str, now: float, *, kind: str = "fact", **more: Any) -> Outcome:
         """`/memory add`, and `hmem memory add` with `more`: deadline (POSIX seconds), importance (1 to 5), priority."""
@@ -106,17 +106,17 @@ class Acting:
 
             def effect(connection: Connection) -> Outcome:
                 memory, new = self._remembering.carry_out(planned, connection)
-                known = "Kept" if new else "Known already"
+                verb = "Saved" if new else "Already saved"
                 replaced = "; ".join(f"number {one.number}: {_quoted(one)}" for one in planned.corrected)
-                more_said = f". This replaces {replaced}" if replaced else ""
-                return Outcome(f"{known} as number {memory.number}: {_quoted(memory)}{more_said}")
+                ending = f". This replaces {replaced}" if replaced else ""
+                return Outcome(f"{verb} as number {memory.number}: {_quoted(memory)}{ending}")
 
             return effect
 
         return self._once(task, 0, "add", plan, now)
 
     def store_all(self, task: Task, drafts: Sequence[Draft], now: float) -> None:
-        """Store memories that are new, all or none; one batch of a file that is imported."""
+        """Store new memories, all or none: one batch of an imported file."""
 
         def effect(connection: Connection) -> Outcome:
             store_drafts(self._memories, task.chat_id, drafts, connection)
@@ -139,16 +139,16 @@ class Acting:
         """`/memory forget N`."""
 
         def plan() -> Effect:
-            held = self._remembering.held(task.chat_id)
-            memory = next((one for one in held.every if one.number == number), None)
+            known = self._remembering.held(task.chat_id)
+            memory = next((one for one in known.every if one.number == number), None)
             if memory is None:
-                return _only_said(f"There is no memory number {number}. /memory shows the numbers.")
-            return self._forgetting(task, 0, memory, held.stored, now)
+                return _sentence_only(f"There is no memory number {number}. /memory shows the numbers.")
+            return self._forgetting(task, 0, memory, known.stored, now)
 
         return self._once(task, 0, "forget", plan, now)
 
     def _once(self, task: Task, number: int, kind: str, plan: Callable[[], Effect], now: float) -> Outcome:
-        """The outcome of what is planned, or of what was done before. Each time the ground has moved, somebody else has got on."""
+        """The outcome of the plan, or the earlier outcome. GroundMoved means that another writer has made progress, so the loop ends."""
         done = self._actions.outcome(task.chat_id, task.task_id, number)
         while done is None:
             effect = plan()
@@ -192,7 +192,7 @@ class Acting:
     def _completing(self, task: Task, tag: Tag, now: float) -> Effect:
         match = self._remembering.match(task.chat_id, tag.text, {"goal"})
         if not match.clear:
-            return _only_said(_unclear("goal", tag.text, match))
+            return _sentence_only(_unclear("goal", tag.text, match))
         goal = match.memories[0]
 
         def effect(connection: Connection) -> Outcome:
@@ -205,7 +205,7 @@ class Acting:
     def _forgetting_matching(self, task: Task, tag: Tag, now: float) -> Effect:
         match = self._remembering.match(task.chat_id, tag.text)
         if not match.clear:
-            return _only_said(_unclear("memory", tag.text, match))
+            return _sentence_only(_unclear("memory", tag.text, match))
         memory = match.memories[0]
         detail = None
         if all(coverage(tag.text, memory.text) >= coverage(tag.text, one) for one in memory.wordings):
@@ -215,20 +215,20 @@ class Acting:
     def _forgetting(
         self, task: Task, number: int, memory: Memory, stored: str, now: float, detail: tuple[str, str] | None = None
     ) -> Effect:
-        """The memory, or of it a clause (`detail`: that, and the rest); what of turns says it, and the exchange that asks."""
-        held = self._remembering.held(task.chat_id)
+        """Forget a memory, or one clause of it (`detail`: the clause, the rest), with the turns that repeat it and the exchange that asks."""
+        known = self._remembering.held(task.chat_id)
         name = tombstone_id(memory, task.task_id, number)
         gone = self._hidden(task, memory.texts if detail is None else detail[:1], sources_of(memory), name)
-        stone = Tombstone(name, task.chat_id, now, turn_ids=frozenset(gone.turns))
-        others = [one for one in held.every if one is not memory and not set(gone.turns).isdisjoint(sources_of(one))]
+        tombstone = Tombstone(name, task.chat_id, now, turn_ids=frozenset(gone.turns))
+        others = [one for one in known.every if one is not memory and not set(gone.turns).isdisjoint(sources_of(one))]
         rest = self._remembering.remaining(memory, detail[1], gone.told_by(memory)) if detail else None
-        replaced = [one for one in held.shown if one.superseded_by == memory.memory_id]
-        valid = rest is None and memory.memory_id not in held.superseded
+        replaced = [one for one in known.shown if one.superseded_by == memory.memory_id]
+        valid = rest is None and memory.memory_id not in known.superseded
         again = "; ".join(map(_quoted, replaced)) if valid else ""
 
         def effect(connection: Connection) -> Outcome:
             self._remembering.check(task.chat_id, stored, connection)
-            self._forgotten.add(stone)
+            self._forgotten.add(tombstone)
             if rest:
                 new = self._memories.add(task.chat_id, rest, connection=connection)
                 self._memories.inherit(task.chat_id, memory.memory_id, new.memory_id, connection=connection)
@@ -237,23 +237,23 @@ class Acting:
                 self._memories.told_by(task.chat_id, one.memory_id, gone.told_by(one), connection=connection)
             if self._texts:
                 self._texts.keep(gone.rests, connection)
-            back = f" What it had replaced is valid again: {again}" if again else ""
-            return Outcome(f"Forgotten. I shall not bring it up again.{back}", gone.turns)
+            back = f" What it replaced is valid again: {again}" if again else ""
+            return Outcome(f"Forgotten. I will not mention it again.{back}", gone.turns)
 
         return effect
 
-    def _hidden(self, task: Task, texts: Sequence[str], told: Sequence[str], stone_id: str) -> Hidden:
-        """What of turns goes with a memory that was told as `texts` by the turns `told`."""
-        sources = [turn.rpartition(":")[0] for turn in told if turn.endswith(":user")]
-        answers = [turn for turn in told if not turn.endswith(":user")]
+    def _hidden(self, task: Task, texts: Sequence[str], turn_ids: Sequence[str], tombstone_id: str) -> Hidden:
+        """Which parts of turns are hidden with a memory whose wordings are `texts`, from the turns `turn_ids`."""
+        sources = [turn.rpartition(":")[0] for turn in turn_ids if turn.endswith(":user")]
+        answers = [turn for turn in turn_ids if not turn.endswith(":user")]
         again = [turn for text in texts for turn in self._repeating(task.chat_id, text)]
         asked = dict.fromkeys([*(f"{name}:{role}" for name in sources for role in ROLES), *answers, *again])
         known = self._texts.read(task.chat_id, list(asked)) if self._texts else {}
-        return hidden_with(texts, sources, answers, again, task.task_id, known, stone_id)
+        return hidden_with(texts, sources, answers, again, task.task_id, known, tombstone_id)
 
 
 def _deadline(tag: Tag, now: float, zone: ZoneInfo) -> tuple[float | None, str]:
-    """(POSIX seconds of a goal's deadline, a sentence if it has one that is no date, or over already)."""
+    """(POSIX seconds of a goal's deadline, a sentence if it is not a date or has passed)."""
     from dispatcher.memory.dates.given import deadline_of, undated_text
 
     if not tag.deadline:
@@ -268,25 +268,25 @@ def _outcome_text(effect: Effect, connection: Connection) -> str:
     return effect(connection).to_json()
 
 
-def _only_said(sentence: str) -> Effect:
+def _sentence_only(sentence: str) -> Effect:
     return lambda _connection: Outcome(sentence)
 
 
 def sources_of(memory: Memory) -> list[str]:
-    """Ids of the turns in which it was told."""
+    """Ids of the turns that a memory comes from."""
     return memory.source_turn.split() if memory.source_turn else []
 
 
 def tombstone_id(memory: Memory, task_id: str, number: int) -> str:
-    """One for each (task id, tag number), that names the memory without its words: from then on it is not shown (remembering.py)."""
-    mark = f"f{number}-{memory.memory_id}-{int(memory.created)}-"  # ids are never given twice in one store
+    """An id for each (task id, tag number) that names the memory without its words, so that the memory is no longer shown (memories.py)."""
+    mark = f"f{number}-{memory.memory_id}-{int(memory.created)}-"  # a store never reuses an id
     if len(mark) + len(task_id) > LONGEST_ID:
         return mark + hashlib.sha256(task_id.encode()).hexdigest()[:32]
     return mark + task_id
 
 
 def later_tags(task: Task, session: str, tags: Sequence[Tag], now: float) -> bytes:
-    """Tags as `hcli:mem:tags` keeps them while the store is away."""
+    """Tags as `hcli:mem:tags` stores them until the store can be reached again."""
     return dumps(
         {
             "task_id": task.task_id,
@@ -308,7 +308,7 @@ def later_tags(task: Task, session: str, tags: Sequence[Tag], now: float) -> byt
 
 
 def parse_later(record: dict[str, Any]) -> tuple[Task, str, list[Tag], float]:
-    """(task, session, tags, when it was said) of such a record; RecordRefused, KeyError or ValueError."""
+    """(task, session, tags, time of the answer in POSIX seconds) of such a record; RecordRefused, KeyError or ValueError."""
     task = Task(task_id_of(record["task_id"]), chat_id_of(record["chat_id"]), "")
     tags = [
         Tag(int(t["number"]), TagKind(t["kind"]), str(t["text"]), t["deadline"], int(t.get("priority", 0)))
@@ -332,4 +332,4 @@ def _unclear(what: str, asked: str, match: MemoryMatch) -> str:
         return f'I found no {what} like "{shorten(one_line(asked), QUOTED)}", so nothing was changed.'
     named = "; ".join(f"{memory.number}. {_quoted(memory)}" for memory in match.memories)
     ending = "" if what == "goal" else ", or use /memory forget and the number"
-    return f"Which one do you mean? {named}. Say it in other words{ending}."
+    return f"Which one do you mean? {named}. Please rephrase{ending}."

@@ -21,7 +21,7 @@ from cachetools import LRUCache
 from dispatcher.memory.embedder import packed, unpacked
 from dispatcher.memory.relevance import Relevance, coverage, relevance
 from dispatcher.memory.typed.judging import Draft, Drafting, Verdict, judged
-from dispatcher.memory.typed.text import Kept
+from dispatcher.memory.typed.text import CachedMemories
 from dispatcher.memory.typed.word_index import MemoryWords
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ class Held:
     @cached_property
     def memories(self) -> Sequence[Memory]:
         """Those that may be told as valid, in the order they were made."""
-        return Kept(
+        return CachedMemories(
             one for one in self.every if one.memory_id not in self.hidden and one.memory_id not in self.superseded
         )
 

@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 #: The longest that a memory is shown.
 LINE_CHARACTERS = 300
 RELEVANT_TITLE = "RELEVANT MEMORIES:"
-#: Texts of memories and of deadlines that are kept as they are shown: some chats' worth.
-KEPT = 50_000
+#: Rendered texts of memories and deadlines in the cache: enough for several chats.
+CACHED_TEXTS = 50_000
 
 
-class Kept(list["Memory"]):
-    """Memories that do not change any more, with what is made of them for every prompt: 5,000 take 0.1 s the first time."""
+class CachedMemories(list["Memory"]):
+    """Memories that no longer change, with what every prompt derives from them: 5,000 take 0.1 s the first time."""
 
     @cached_property
     def order(self) -> dict[str, list[Memory]]:
@@ -35,18 +35,18 @@ class Kept(list["Memory"]):
     def text(self, now: float, zone: ZoneInfo) -> str:
         """The same until a deadline passes or a day ends."""
         key = zone, datetime.fromtimestamp(now, zone).date(), sum(at < now for at in self.deadlines)
-        told = self.__dict__.get("told")
-        if told is None or told[0] != key:
-            self.__dict__["told"] = told = key, _text(self.order, now, zone)
-        return str(told[1])
+        rendered = self.__dict__.get("rendered")
+        if rendered is None or rendered[0] != key:
+            self.__dict__["rendered"] = rendered = key, _text(self.order, now, zone)
+        return str(rendered[1])
 
 
 def prompt_order(memories: Sequence[Memory]) -> dict[str, list[Memory]]:
-    """Headings with their memories, what may least be missing first: a text that is cut loses its end.
+    """Headings with their memories, the most important first, because a text that is cut loses its end.
 
-    Preferences and facts: the important ones first, of those the newest. Goals: by deadline, those without one last, of those the urgent ones first.
+    Preferences and facts: by importance, then newest first. Goals: by deadline; those without one come last, by priority.
     """
-    return memories.order if isinstance(memories, Kept) else _ordered(memories)
+    return memories.order if isinstance(memories, CachedMemories) else _ordered(memories)
 
 
 def _ordered(memories: Sequence[Memory]) -> dict[str, list[Memory]]:
@@ -64,7 +64,7 @@ def _ordered(memories: Sequence[Memory]) -> dict[str, list[Memory]]:
 
 def prompt_text(memories: Sequence[Memory], now: float, zone: ZoneInfo) -> str:
     """The facts part of a prompt. The same memories give the same bytes until a deadline passes, or a day ends ("tomorrow" is then today)."""
-    return memories.text(now, zone) if isinstance(memories, Kept) else _text(_ordered(memories), now, zone)
+    return memories.text(now, zone) if isinstance(memories, CachedMemories) else _text(_ordered(memories), now, zone)
 
 
 def _text(order: dict[str, list[Memory]], now: float, zone: ZoneInfo) -> str:
@@ -76,7 +76,7 @@ def _text(order: dict[str, list[Memory]], now: float, zone: ZoneInfo) -> str:
 
 
 def first_lines(text: str, characters: int) -> str:
-    """What may fit into a prompt of whole lines: of 5,000 memories 300,000 characters would be looked through for each answer."""
+    """The whole lines that may fit into a prompt: otherwise each answer would look through 300,000 characters for 5,000 memories."""
     return text if len(text) <= characters else text[: characters + 1].rpartition("\n")[0]
 
 
@@ -87,22 +87,22 @@ def shown(memories: Sequence[Memory], text: str, room: int, now: float, zone: Zo
 
 
 def relevant_text(memories: Sequence[Memory], now: float, zone: ZoneInfo) -> str:
-    """The part of a prompt for memories that bear on this message."""
+    """The part of a prompt for memories that are relevant to this message."""
     return "\n".join([RELEVANT_TITLE, *(line(memory, now, zone) for memory in memories)]) if memories else ""
 
 
 def line(memory: Memory, now: float, zone: ZoneInfo) -> str:
-    """`- text (by Friday 27 November 2026)`; one that says when it was due is marked as overdue."""
-    said = _line(memory.text)
-    return said if memory.deadline is None and memory.completed_at is None else said + _when(memory, now, zone)
+    """`- text (by Friday 27 November 2026)`; a goal whose deadline has passed is marked as overdue."""
+    text = _line(memory.text)
+    return text if memory.deadline is None and memory.completed_at is None else text + _when(memory, now, zone)
 
 
-@cached(KEPT)
+@cached(CACHED_TEXTS)
 def _line(text: str) -> str:
     return f"- {shorten(one_line(text), LINE_CHARACTERS)}"
 
 
-@cached(KEPT)
+@cached(CACHED_TEXTS)
 def _date(at: float, zone: ZoneInfo, today: date) -> str:
     from dispatcher.memory.dates.reminders import when_text
 
@@ -115,16 +115,16 @@ def _when(memory: Memory, now: float, zone: ZoneInfo) -> str:
         return f" (done, {_date(memory.completed_at, zone, today)})"
     if memory.type not in ("goal", "fact") or memory.deadline is None:
         return ""
-    said = _date(memory.deadline, zone, today)
+    day = _date(memory.deadline, zone, today)
     if memory.type == "fact":
-        return f" (was on {said})" if memory.deadline < now else f" (on {said})"
-    return f" (OVERDUE since {said})" if memory.deadline < now else f" (by {said})"
+        return f" (was on {day})" if memory.deadline < now else f" (on {day})"
+    return f" (OVERDUE since {day})" if memory.deadline < now else f" (by {day})"
 
 
 def listing(
     memories: Sequence[Memory], now: float, zone: ZoneInfo, superseded: Mapping[int, Memory] | None = None
 ) -> str:
-    """What `/memory` answers: each with the number that `/memory forget` takes. `superseded`: memory id → what took its place."""
+    """The answer to `/memory`: each memory with the number that `/memory forget` takes. `superseded`: memory id → its replacement."""
     replaced = superseded or {}
     valid = [memory for memory in memories if memory.memory_id not in replaced]
     ordered = prompt_order(valid)
@@ -147,19 +147,19 @@ def listing(
 
 
 def _numbered(memory: Memory, newer: Memory | None, now: float, zone: ZoneInfo) -> str:
-    said = f"{memory.number}. {line(memory, now, zone).removeprefix('- ')}"
+    text = f"{memory.number}. {line(memory, now, zone).removeprefix('- ')}"
     if memory.priority:
-        said += f" [priority {memory.priority}]"
+        text += f" [priority {memory.priority}]"
     if memory.wordings:
         also = "; ".join(shorten(one_line(wording), LINE_CHARACTERS) for wording in memory.wordings)
-        said += f" (also told as: {also})"
+        text += f" (also phrased as: {also})"
     if newer:
         today = datetime.fromtimestamp(now, zone).date()
         since = f" on {_date(memory.superseded_at, zone, today)}" if memory.superseded_at is not None else ""
-        said += f" (noted {_date(memory.created, zone, today)}; replaced{since} by number {newer.number})"
-    return said
+        text += f" (noted {_date(memory.created, zone, today)}; replaced{since} by number {newer.number})"
+    return text
 
 
 def _over(memory: Memory, now: float) -> bool:
-    """Whether a fact is of a time that has passed."""
+    """Whether the date of a fact has passed."""
     return memory.type == "fact" and memory.deadline is not None and memory.deadline < now

@@ -133,12 +133,12 @@ def requests(world: World) -> list[dict[str, str]]:
 def test_commands_are_answered_here_and_nothing_of_them_is_stored(light: World, dispatcher: Dispatcher) -> None:
     assert ask(light, "/memory") == "Facts:\n(none)\n\nActive Goals:\n(none)\n\nPreferences:\n(none)"
     assert "There is nothing to explain" in ask(light, "/memory why")
-    assert ask(light, "/memory add The garage code is 7731") == "Kept as number 1: The garage code is 7731"
+    assert ask(light, "/memory add The garage code is 7731") == "Saved as number 1: The garage code is 7731"
     assert (
         ask(light, "/memory@hcli_bot add the garage code is 7731")
-        == "Known already as number 1: The garage code is 7731"
+        == "Already saved as number 1: The garage code is 7731"
     )
-    assert ask(light, "/memory add The user likes tea") == "Kept as number 2: The user likes tea"
+    assert ask(light, "/memory add The user likes tea") == "Saved as number 2: The user likes tea"
     assert (
         ask(light, "/memory")
         == "Facts:\n1. The garage code is 7731\n2. The user likes tea\n\nActive Goals:\n(none)\n\nPreferences:\n(none)"
@@ -191,7 +191,7 @@ def test_forgetting_ends_the_conversation_that_knows_it(light: World, dispatcher
     assert told.splitlines()[1] == "Facts and goals:"
     assert {"- The garage code is 7731", "- The user likes tea"} <= set(told.splitlines())
     assert light.redis.exists("hcli:session:9912", "hcli:session_history:9912") == 2
-    assert ask(light, "/memory forget 1") == "Forgotten. I shall not bring it up again."
+    assert ask(light, "/memory forget 1") == "Forgotten. I will not mention it again."
     assert (
         light.redis.exists(
             "hcli:session:9912", "hcli:session_history:9912", "hcli:session_size:9912", "hcli:mem:why:9912"

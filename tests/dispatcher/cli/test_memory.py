@@ -30,15 +30,15 @@ def listed(world: World, chat: str = "9912") -> list[dict[str, Any]]:
 def test_what_is_added_is_listed_done_and_forgotten(light: World) -> None:
     assert memory(light, "list", "-100123") == "Facts:\n(none)\n\nActive Goals:\n(none)\n\nPreferences:\n(none)\n"
     assert (
-        memory(light, "add", "-100123", " The boiler is a Vaillant ") == "Kept as number 1: The boiler is a Vaillant\n"
+        memory(light, "add", "-100123", " The boiler is a Vaillant ") == "Saved as number 1: The boiler is a Vaillant\n"
     )
     memory(
         light, "add", "-100123", "paint the kitchen", "--type", "goal", "--deadline", "2031-12-01", "--importance", "5"
     )
     said = json.loads(memory(light, "add", "-100123", "short answers", "--type", "preference", "--json"))
-    assert (said["new"], said["said"]) == (True, "Kept as number 3: short answers")
+    assert (said["new"], said["said"]) == (True, "Saved as number 3: short answers")
     again = json.loads(memory(light, "add", "-100123", "the boiler is a Vaillant", "--json"))
-    assert (again["new"], again["said"]) == (False, "Known already as number 1: The boiler is a Vaillant")
+    assert (again["new"], again["said"]) == (False, "Already saved as number 1: The boiler is a Vaillant")
     assert memory(light, "list", "-100123") == (
         "Facts:\n1. The boiler is a Vaillant\n\nActive Goals:\n2. paint the kitchen (by Monday 1 December 2031)\n\n"
         "Preferences:\n3. short answers\n"
@@ -69,7 +69,10 @@ def test_what_cannot_be_done_says_why_and_changes_nothing(light: World) -> None:
         (("done", "9912", "1"), "no open goal number 1"),
         (("add", "9912", " "), "TEXT is empty"),
         (("add", "9912", "x", "--deadline", "Friday"), "A fact has no deadline"),
-        (("add", "9912", "x", "--type", "goal", "--deadline", "when it suits"), "no date that I understand"),
+        (
+            ("add", "9912", "x", "--type", "goal", "--deadline", "when it suits"),
+            'I do not understand the date "when it suits"',
+        ),
         (("list", "0"), "cannot be a chat id"),
     ]:
         assert reason in memory(light, *arguments, code=24)

@@ -302,8 +302,8 @@ def test_what_is_added_is_kept_once(light: World) -> None:
         assert "memory_add" in {tool.name for tool in (await server.client.list_tools()).tools}
         goal = {"text": "paint the kitchen", "kind": "goal", "deadline": "2031-12-01"}
         for _ in range(2):
-            assert (await server.call("memory_add", text=" The boiler code is 4711 ")).text.startswith("Kept as number 1")  # fmt: skip
-            assert (await server.call("memory_add", **goal)).text == "Kept as number 2: paint the kitchen"
+            assert (await server.call("memory_add", text=" The boiler code is 4711 ")).text.startswith("Saved as number 1")  # fmt: skip
+            assert (await server.call("memory_add", **goal)).text == "Saved as number 2: paint the kitchen"
         with closing(DayMemory(light.settings())) as day:
             kept = day.memories.list("9912")
             assert [(one.type, one.text, one.importance) for one in kept] == [
@@ -311,11 +311,14 @@ def test_what_is_added_is_kept_once(light: World) -> None:
                 ("goal", "paint the kitchen", 3),
             ]
             day.requests.forget_number(Task("forget-1", "9912", ""), 1, time.time())
-        assert (await server.call("memory_add", text="The boiler code is 4711")).text.startswith("Kept as number 3")
+        assert (await server.call("memory_add", text="The boiler code is 4711")).text.startswith("Saved as number 3")
         assert "3. The boiler code is 4711" in (await server.call("memory_facts")).text
         for arguments, reason in [
             ({"text": "x", "deadline": "tomorrow"}, "A fact has no deadline"),
-            ({"text": "x", "kind": "goal", "deadline": "when it suits"}, "no date that I understand"),
+            (
+                {"text": "x", "kind": "goal", "deadline": "when it suits"},
+                'I do not understand the date "when it suits"',
+            ),
             ({"text": "x", "kind": "completed_goal"}, "kind: Input should be 'fact', 'goal' or 'preference'"),
             ({"text": "x", "chat_id": "77"}, "chat_id: Extra inputs"),
         ]:

@@ -70,7 +70,7 @@ def told(day: DayMemory, question: str) -> str:
 
 
 def act(day: DayMemory, answer: str, task: str, message: str = "") -> list[str]:
-    return day.requests.act(Task(task, CHAT, message), "s", tags_of(answer, "CODE").tags, time.time()).said
+    return day.requests.act(Task(task, CHAT, message), "s", tags_of(answer, "CODE").tags, time.time()).sentences
 
 
 @pytest.fixture
@@ -90,7 +90,7 @@ def day(tmp_path: Path) -> Any:
 def test_to_forget_a_detail_leaves_the_rest_of_its_message(day: DayMemory) -> None:
     act(day, f"[REMEMBER CODE: {TEACHER_FACT}]\n[REMEMBER CODE: {SCHOOL_FACT}]", "t1", SCHOOL)
     assert act(day, "[FORGET CODE: the teacher's name]", "t3", "forget the teacher's name") == [
-        "Forgotten. I shall not bring it up again."
+        "Forgotten. I will not mention it again."
     ]
     context = told(day, "What do you know of Tom, his teacher, his school, the river and the weather in Ostend?")
     assert "Blum" not in context

@@ -227,7 +227,7 @@ STRANGERS = [8, None, 0, 1087968824, -100123, "07", True, "cli"]
 
 def test_only_an_owner_has_something_forgotten_in_a_group(running: World) -> None:
     group = Group(running, -100123)
-    assert "Kept as number 1" in group.say("/memory add the gate code is 4711", 8)
+    assert "Saved as number 1" in group.say("/memory add the gate code is 4711", 8)
     for user in STRANGERS:
         said = group.say("/memory forget 1", user)
         assert said.startswith("In a group only an owner may have something forgotten. "), user
@@ -235,7 +235,7 @@ def test_only_an_owner_has_something_forgotten_in_a_group(running: World) -> Non
     assert "4711" in group.say("/memory", 8)
     assert "Forgotten." in group.say("/memory forget 1", "7")
     assert "4711" not in group.say("/memory", 8)
-    assert "Kept as number 2" in group.say("/memory add the gate code is 4712", 8)
+    assert "Saved as number 2" in group.say("/memory add the gate code is 4712", 8)
     assert "Forgotten." in group.say("/memory forget 2", 7)
     private = Group(running, 9912)
     private.say("/memory add the shed code is 12", 9912)
@@ -251,7 +251,7 @@ def test_a_wish_to_forget_has_the_rights_of_who_asked(running: World) -> None:
         assert said.startswith("Done.\n\nIn a group only an owner may have something forgotten."), user
     listed = group.say("/memory", 8)
     assert ("4711" in listed, "the lift is broken" in listed) == (True, True), "the other tags are acted on"
-    assert "Forgotten. I shall not bring it up again." in group.say("forget it at last", 7, wish)
+    assert "Forgotten. I will not mention it again." in group.say("forget it at last", 7, wish)
     assert "4711" not in group.say("/memory", 8)
     private = Group(running, 9912)
     private.say("/memory add the gate code is 4711", 9912)

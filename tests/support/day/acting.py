@@ -66,7 +66,7 @@ class Host:
 
     def answer(self, text: str, task: str = "t1", chat: str = SAID, now: float = NOW) -> list[str]:
         """Act on an answer; what is said."""
-        return self.acting.on_tags(Task(task, chat, "hello"), "session-1", parse(text, "CODE").tags, now).said
+        return self.acting.on_tags(Task(task, chat, "hello"), "session-1", parse(text, "CODE").tags, now).sentences
 
     def texts(self, chat: str = SAID) -> list[tuple[str, str]]:
         return [(str(memory.type), memory.text) for memory in self.kept.held(chat).memories]

@@ -51,7 +51,7 @@ def test_every_kind_of_tag_does_what_it_says(host: Host) -> None:
     done = host.memories.get(SAID, tax.memory_id)
     assert done is not None
     assert (done.type, done.completed_at) == ("completed_goal", NOW + DAY)
-    assert host.answer("[FORGET CODE: the cat]", "t3") == ["Forgotten. I shall not bring it up again."]
+    assert host.answer("[FORGET CODE: the cat]", "t3") == ["Forgotten. I will not mention it again."]
     assert host.texts() == [("preference", "short answers"), ("completed_goal", tax.text), ("goal", kitchen.text)]
     (stone,) = host.forgotten.of(SAID)
     assert stone.named == {"t1:user", "t1:asst", "t3:user", "t3:asst"}
@@ -68,7 +68,7 @@ def test_a_task_that_is_finished_again_changes_nothing_and_says_the_same(host: H
         assert (host.memories.list(SAID), host.forgotten.all()) == before
     acted = host.acting.on_tags(Task("t2", SAID, ""), "", parse(second, "CODE").tags, NOW)
     assert acted.forgotten == ["t1:user", "t1:asst", "t2:user", "t2:asst"], "the copies can be taken out again"
-    assert len(acted.said) == 3
+    assert len(acted.sentences) == 3
     host.answer("[GOAL CODE: paint the kitchen]", "t3")
     host.answer("[DONE CODE: paint the kitchen]", "t2")
     assert ("goal", "paint the kitchen") in host.texts(), "t2 has had its say"
@@ -127,13 +127,13 @@ def test_a_deadline_that_is_not_understood_keeps_the_goal_and_says_so(host: Host
     for deadline, words in (
         (
             "when the cows come home",
-            'I kept the goal without a date: "when the cows come home" is no date that I understand.',
+            'I saved the goal without a date: I do not understand the date "when the cows come home".',
         ),
         ("31. Februar", "Ich habe das Ziel ohne Datum gespeichert: „31. Februar“ ist kein Datum, das ich verstehe."),
         ("31 février", "J'ai enregistré l'objectif sans date : « 31 février » n'est pas une date que je comprends."),
         ("31 de febrero", "He guardado el objetivo sin fecha: «31 de febrero» no es una fecha que entienda."),
         ("вчера", "Цель сохранена без срока: «вчера» уже в прошлом ("),
-        ("01/02/2050", 'I kept the goal without a date: "01/02/2050" is one day in America and another one in Europe.'),
+        ("01/02/2050", 'I saved the goal without a date: "01/02/2050" means one day in America and another in Europe.'),
         (
             "Montag 01/02/2050",
             "Ich habe das Ziel ohne Datum gespeichert: „Montag 01/02/2050“ ist in Amerika ein anderer",
@@ -259,7 +259,7 @@ def test_death_while_something_is_forgotten(host: Host, embedder: DayEmbedder, d
     )
     assert after.memories.count(SAID) == 2, "the transaction was rolled back"
     assert bool(after.forgotten.of(SAID)) == (dies == "after")
-    assert after.answer("[FORGET CODE: garage code]", "t2") == ["Forgotten. I shall not bring it up again."]
+    assert after.answer("[FORGET CODE: garage code]", "t2") == ["Forgotten. I will not mention it again."]
     assert [memory.text for memory in after.memories.list(SAID)] == ["The user likes tea"]
     assert len(after.forgotten.of(SAID)) == 1
     after.database.close()
@@ -269,11 +269,11 @@ def test_the_owners_commands(host: Host) -> None:
     def task(name: str) -> Task:
         return Task(name, SAID, "")
 
-    assert host.acting.add(task("a"), "likes tea", NOW) == Outcome("Kept as number 1: likes tea")
-    assert host.acting.add(task("a"), "likes tea", NOW).say == "Kept as number 1: likes tea", "the same task"
-    assert host.acting.add(task("b"), "Likes tea.", NOW).say == "Known already as number 1: likes tea"
+    assert host.acting.add(task("a"), "likes tea", NOW) == Outcome("Saved as number 1: likes tea")
+    assert host.acting.add(task("a"), "likes tea", NOW).say == "Saved as number 1: likes tea", "the same task"
+    assert host.acting.add(task("b"), "Likes tea.", NOW).say == "Already saved as number 1: likes tea"
     assert host.acting.add(task("c"), "swim", NOW, kind="goal", deadline=NOW + DAY, importance=5).say.startswith(
-        "Kept as number 2"
+        "Saved as number 2"
     )
     assert host.acting.done(task("d"), 1, NOW).say == "There is no open goal number 1."
     assert host.acting.done(task("e"), 2, NOW).say == "Done: swim"

@@ -53,7 +53,7 @@ def test_a_correction_is_said_and_takes_the_place_of_what_it_corrects(host: Host
         f"1. {BLUE} (noted Friday 15 January 2027, 09:00; replaced on Saturday 16 January 2027, 09:00 by number 2)",
     ]
     said = host.acting.add(Task("t3", SAID, ""), RED, NOW + 2 * DAY).say
-    assert said == f"Kept as number 3: {RED}. This replaces number 2: {GREEN}"
+    assert said == f"Saved as number 3: {RED}. This replaces number 2: {GREEN}"
     assert host.texts() == [("fact", RED)]
 
 
@@ -61,10 +61,10 @@ def test_what_was_replaced_comes_back_with_the_newer_one_forgotten(host: Host) -
     for at, text in enumerate((BLUE, GREEN, RED)):
         host.answer(f"[REMEMBER CODE: {text}]", f"t{at}", now=NOW + at)
     said = host.acting.forget(Task("f1", SAID, ""), 2, NOW).say
-    assert said == "Forgotten. I shall not bring it up again.", "nothing is valid again"
+    assert said == "Forgotten. I will not mention it again.", "nothing is valid again"
     assert host.texts() == [("fact", RED)], "blue is still replaced, by red now"
     (said,) = host.answer("[FORGET CODE: the favourite colour]", "f2")
-    assert said == f"Forgotten. I shall not bring it up again. What it had replaced is valid again: {BLUE}"
+    assert said == f"Forgotten. I will not mention it again. What it replaced is valid again: {BLUE}"
     assert host.texts() == [("fact", BLUE)]
 
 
@@ -89,7 +89,7 @@ def test_other_words_are_kept_with_what_they_repeat_and_found(host: Host) -> Non
         ("The user has a cat named Mishka",),
         4,
     )
-    assert "(also told as: The user has a cat named Mishka)" in shown(host)
+    assert "(also phrased as: The user has a cat named Mishka)" in shown(host)
     assert prompt_text(host.kept.held(SAID).memories, NOW, BERLIN).count("Mishka") == 1
     host.answer("[REMEMBER CODE: the user has a cat named mishka]", "t3")
     (cat,) = host.memories.list(SAID)

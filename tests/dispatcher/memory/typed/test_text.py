@@ -17,7 +17,15 @@ from dispatcher.memory.conversation import HistoryEntry
 from dispatcher.memory.day.memory import DayMemory
 from dispatcher.memory.store.memories import Memory, MemoryType
 from dispatcher.memory.store.summaries import SessionSummary
-from dispatcher.memory.typed.text import RELEVANT_TITLE, Kept, line, listing, prompt_order, prompt_text, relevant_text
+from dispatcher.memory.typed.text import (
+    RELEVANT_TITLE,
+    CachedMemories,
+    line,
+    listing,
+    prompt_order,
+    prompt_text,
+    relevant_text,
+)
 from dispatcher.prompt.assemble import PromptRequest, assemble
 from dispatcher.prompt.budget import compose, facts_room
 from dispatcher.prompt.context import Context
@@ -104,7 +112,7 @@ def test_the_same_memories_give_the_same_bytes(some: list[Memory], chance: rando
 )
 @example(KEPT, [NOW, NOW + 15.9 * 3600, NOW + 16 * 3600, NOW + DAY + 1, NOW])
 def test_what_is_kept_from_prompt_to_prompt_is_what_would_be_made_anew(some: list[Memory], times: list[float]) -> None:
-    kept = Kept(some)
+    kept = CachedMemories(some)
     for now in times:
         assert prompt_text(kept, now, UTC) == prompt_text(list(some), now, UTC)
         assert prompt_order(kept) == prompt_order(list(some))
