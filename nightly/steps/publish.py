@@ -19,7 +19,7 @@ from nightly.index.previous import digest_of, keep
 from nightly.ledger import whole_ledger
 from nightly.night.folder import RESULT, Night
 from nightly.night.target import Brought
-from shared.delivery.receiver import refuse_unless_descendant
+from shared.delivery.switch import refuse_unless_descendant
 from shared.embedding.models import EmbeddingIdentity
 from shared.errors import PublishFailed, ReleaseRefused, StepTimeout
 from shared.ranking.extractive_summary import SUMMARY_VERSION

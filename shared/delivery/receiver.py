@@ -35,8 +35,9 @@ from redis import Redis
 from shared.config.credentials import begin_as, for_child
 from shared.config.ownership import INCOMING, OURS, VERIFYING
 from shared.config.settings import Settings, load_settings
+from shared.delivery.switch import refuse_unless_descendant, switch, undo_switch
 from shared.delivery.takeover import take_over
-from shared.errors import InvalidInput, LeaseLost, ReleaseRefused
+from shared.errors import InvalidInput, ReleaseRefused
 from shared.release import retention
 from shared.release.manifest import MANIFEST, RELEASES, Manifest, current_release, read_manifest, release_dir, verify
 from shared.system.command import translate
@@ -51,12 +52,10 @@ from shared.system.files import (
     own_root,
     remove_halves,
     remove_tree,
-    switch_link,
 )
 from shared.system.privileges import close_to_others
 from shared.system.processes import last_line, module_command, run_bounded
-from shared.vectors.aliases import follow, named_in
-from shared.wire import keys
+from shared.vectors.aliases import named_in
 from shared.wire.client import RECEIVER, open_redis
 
 #: Seconds for the throw-away process.
@@ -193,34 +192,14 @@ class Receiver:
 
     @_one_at_a_time
     def switch(self, run: int, token: int, client: Redis) -> tuple[int | None, str | None]:
-        """The commit point. Returns (None, or the run that the owner has pinned: then nothing is switched; why an alias did not follow)."""
-        release = release_dir(self._dir, run)
-        refuse_unless_descendant(read_manifest(release), self.current())
-        owner = cast(bytes | None, client.get(keys.NIGHT_OWNER)) or b""
-        if owner.split(b" ")[0] != str(token).encode():
-            raise LeaseLost(
-                "Another night took the lease while this one was stopped; not switched. Run the night again."
-            )
-        pin = retention.read_pin(self._dir)
-        if pin is not None and pin.run != run:
-            return pin.run, None
-        switch_link(self._dir / "current", f"releases/{run}")
-        return None, follow(self._settings, release)
+        """The commit point (shared/delivery/switch.py). Returns (None, or the run that the owner has pinned: then nothing is switched; why an
+        alias did not follow)."""
+        return switch(self._settings, self._dir, run, token, client)
 
     @_one_at_a_time
     def rollback(self, run: int) -> None:
         """Undo a switch to this run; nothing if it is not current."""
-        current = self.current()
-        if current is None or current.run != run:
-            return
-        if current.parent is None:
-            (self._dir / "current").unlink()
-            fsync_dir(self._dir)
-        else:
-            parent = release_dir(self._dir, current.parent)
-            read_manifest(parent)  # better the new one than none
-            switch_link(self._dir / "current", f"releases/{current.parent}")
-            follow(self._settings, parent)
+        undo_switch(self._settings, self._dir, run)
 
     @_one_at_a_time
     def prune(self) -> list[int]:
@@ -267,51 +246,6 @@ def try_out(release: Path, current: Path | None, *, accept: bool = False) -> dic
     if record.get("refuse") and not accept:
         raise ReleaseRefused(f"{record['refuse']} If that is meant, hmem-night run --accept publishes it all the same.")
     return record
-
-
-def refuse_unless_descendant(new: Manifest, current: Manifest | None) -> None:
-    """The refusals that keep memory from shrinking by accident. A release follows itself (a switch that is repeated)."""
-    if current is not None and current.run == new.run:
-        return
-    if (current.run if current else None) != new.parent:
-        raise ReleaseRefused(
-            f"The current release is {current.run if current else 'none'}, but this night began from {new.parent or 'none'}. "
-            "Another night host published meanwhile. Run the night again; it starts from what is current."
-        )
-    if current is None:
-        return
-    if new.run <= current.run:
-        raise ReleaseRefused(f"Run {new.run} is not above the current release's {current.run}. Run the night again.")
-    for name, sha256 in current.segments.items():
-        if new.segments.get(name) != sha256 and not _erased_since(name, new, current):
-            raise ReleaseRefused(
-                f"The current release holds {name}, which this night host's archive lacks or holds differently. "
-                "Restore the archive from its copy before the next night; nothing was published."
-            )
-    if lost := set(current.tombstones) - set(new.tombstones):
-        raise ReleaseRefused(
-            f"The current release forgets what this one would bring back ({len(lost)} tombstones are missing). "
-            "Restore the archive from its copy before the next night; nothing was published."
-        )
-    _refuse_shrinking(new, current)
-
-
-def _erased_since(name: str, new: Manifest, current: Manifest) -> bool:
-    """Whether a segment differs because something was erased from it for good; that it has become no smaller is counted by chat."""
-    original = new.originals.get(name)
-    return original is not None and original in (current.segments[name], current.originals.get(name))
-
-
-def _refuse_shrinking(new: Manifest, current: Manifest) -> None:
-    """Turns that may be recalled plus turns that a tombstone covers never become fewer, chat by chat."""
-    for chat, turns in current.turns_per_chat.items():
-        before = turns + current.forgotten_per_chat.get(chat, 0)
-        now = new.turns_per_chat.get(chat, 0) + new.forgotten_per_chat.get(chat, 0)
-        if now < before:
-            raise ReleaseRefused(
-                f"A chat would shrink from {before} to {now} turns though nothing was forgotten. "
-                "Verify the archive (hmem-night verify); nothing was published."
-            )
 
 
 def handle(settings: Settings, request: str) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from nightly.archive.segments import RawRecord, header_of, read_archive, read_se
 from nightly.cli import verify
 from nightly.night.progress import Reporter
 from nightly.night.target import LocalTarget
-from shared.delivery.receiver import refuse_unless_descendant
+from shared.delivery.switch import refuse_unless_descendant
 from shared.errors import ArchiveDamaged, HmemError, InvalidInput, ReleaseRefused
 from shared.release import retention
 from shared.release.manifest import current_release, read_manifest, release_dir

@@ -1,0 +1,99 @@
+"""How a release is switched: `current` is pointed at it in one step. This is the commit point of a night.
+
+What may not follow the current release is refused first: a night that began from another release, that is not newer, or whose archive lacks
+something. The switch itself asks once more whether the night still holds the lease and whether the owner has pinned another release.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import cast
+
+from redis import Redis
+
+from shared.config.settings import Settings
+from shared.errors import LeaseLost, ReleaseRefused
+from shared.release import retention
+from shared.release.manifest import Manifest, current_release, read_manifest, release_dir
+from shared.system.files import fsync_dir, switch_link
+from shared.vectors.aliases import follow
+from shared.wire import keys
+
+
+def switch(settings: Settings, memory_dir: Path, run: int, token: int, client: Redis) -> tuple[int | None, str | None]:
+    """Point `current` at the release of this run. The caller holds the lock of the directory.
+
+    Returns (None, or the run that the owner has pinned: then nothing is switched; why an alias of an index server did not follow).
+    ReleaseRefused if the release may not follow the current one, LeaseLost if the night with this token is not the night any more.
+    """
+    release, current = release_dir(memory_dir, run), current_release(memory_dir)
+    refuse_unless_descendant(read_manifest(release), read_manifest(current) if current else None)
+    owner = cast(bytes | None, client.get(keys.NIGHT_OWNER)) or b""
+    if owner.split(b" ")[0] != str(token).encode():
+        raise LeaseLost("Another night took the lease while this one was stopped; not switched. Run the night again.")
+    pin = retention.read_pin(memory_dir)
+    if pin is not None and pin.run != run:
+        return pin.run, None
+    switch_link(memory_dir / "current", f"releases/{run}")
+    return None, follow(settings, release)
+
+
+def undo_switch(settings: Settings, memory_dir: Path, run: int) -> None:
+    """Point `current` back at the parent of this run; nothing if the run is not current. The caller holds the lock of the directory."""
+    path = current_release(memory_dir)
+    current = read_manifest(path) if path else None
+    if current is None or current.run != run:
+        return
+    if current.parent is None:
+        (memory_dir / "current").unlink()
+        fsync_dir(memory_dir)
+    else:
+        parent = release_dir(memory_dir, current.parent)
+        read_manifest(parent)  # better the new one than none
+        switch_link(memory_dir / "current", f"releases/{current.parent}")
+        follow(settings, parent)
+
+
+def refuse_unless_descendant(new: Manifest, current: Manifest | None) -> None:
+    """The refusals that keep memory from shrinking by accident. A release follows itself (a switch that is repeated)."""
+    if current is not None and current.run == new.run:
+        return
+    if (current.run if current else None) != new.parent:
+        raise ReleaseRefused(
+            f"The current release is {current.run if current else 'none'}, but this night began from {new.parent or 'none'}. "
+            "Another night host published meanwhile. Run the night again; it starts from what is current."
+        )
+    if current is None:
+        return
+    if new.run <= current.run:
+        raise ReleaseRefused(f"Run {new.run} is not above the current release's {current.run}. Run the night again.")
+    for name, sha256 in current.segments.items():
+        if new.segments.get(name) != sha256 and not _erased_since(name, new, current):
+            raise ReleaseRefused(
+                f"The current release holds {name}, which this night host's archive lacks or holds differently. "
+                "Restore the archive from its copy before the next night; nothing was published."
+            )
+    if lost := set(current.tombstones) - set(new.tombstones):
+        raise ReleaseRefused(
+            f"The current release forgets what this one would bring back ({len(lost)} tombstones are missing). "
+            "Restore the archive from its copy before the next night; nothing was published."
+        )
+    _refuse_shrinking(new, current)
+
+
+def _erased_since(name: str, new: Manifest, current: Manifest) -> bool:
+    """Whether a segment differs because something was erased from it for good; that it has become no smaller is counted by chat."""
+    original = new.originals.get(name)
+    return original is not None and original in (current.segments[name], current.originals.get(name))
+
+
+def _refuse_shrinking(new: Manifest, current: Manifest) -> None:
+    """Turns that may be recalled plus turns that a tombstone covers never become fewer, chat by chat."""
+    for chat, turns in current.turns_per_chat.items():
+        before = turns + current.forgotten_per_chat.get(chat, 0)
+        now = new.turns_per_chat.get(chat, 0) + new.forgotten_per_chat.get(chat, 0)
+        if now < before:
+            raise ReleaseRefused(
+                f"A chat would shrink from {before} to {now} turns though nothing was forgotten. "
+                "Verify the archive (hmem-night verify); nothing was published."
+            )
