@@ -103,7 +103,7 @@ def sound(dispatcher: Dispatcher) -> None:
     assert b"Traceback" not in dispatcher.log.read_bytes(), dispatcher.log.read_text()
 
 
-POINTS = ["dreamer:stored", "dreamer:summarised", "dreamer:reminded", "answering:acted"]
+POINTS = ["consolidation:stored", "consolidation:summarised", "consolidation:reminded", "answering:acted"]
 
 
 @pytest.mark.parametrize("point", POINTS)
@@ -236,7 +236,7 @@ def test_a_death_while_late_tags_are_acted_on(talk: Talk, server: PostgreSQL) ->
     world.environment["MEDIUM_URL"] = server.database().replace("postgresql://", "postgresql+psycopg://")
     server.stop()
     try:
-        dispatcher = world.start_dispatcher(HMEM_CRASH_AT="dreamer:acted")
+        dispatcher = world.start_dispatcher(HMEM_CRASH_AT="consolidation:acted")
         assert talk.say(GOAL, GOAL_TAG) == "Yes."
     finally:
         server.start()
