@@ -32,7 +32,7 @@ from tests.support.world import Dispatcher, World
 FACTS, SO_FAR, RECALLED = (
     "Facts and goals",
     "This conversation so far",
-    "Earlier turns that may bear on the present message",
+    "Earlier turns that may be relevant to the present message",
 )
 GOAL = "I must call the bank."
 GOAL_TAG = "Yes.\n[GOAL CODE: call the bank | DEADLINE: today]"
@@ -301,7 +301,7 @@ def test_without_a_store_there_are_no_tags_and_no_sql(talk: Talk) -> None:
     assert talk.say("My dog is called Alba.", answer) == answer, "no tag: it was not asked for"
     request = talk.asked("And my cat?")
     assert "REMEMBER" not in request.system
-    assert "Nothing is kept here" in talk.say("/memory")
+    assert "I do not store memories" in talk.say("/memory")
     assert not loaded(dispatcher)
     sound(dispatcher)
     dispatcher = world.start_installed_dispatcher()
