@@ -74,7 +74,7 @@ class DeadLetter:
 
     @cached_property
     def tags(self) -> list[str]:
-        """What the tags of an answer said; empty for a task."""
+        """The tags of an answer as text; empty for a task."""
         with suppress(RecordRefused, KeyError, ValueError, TypeError):
             return [f"{tag.kind}: {tag.text}" for tag in parse_later(loads_object(self.content))[2]]
         return []

@@ -232,7 +232,7 @@ class Delivery:
         for tried in (part, part.plain):
             try:
                 await until_telegram_takes_it(
-                    lambda: self._telegram.edit(record.target, record.placeholder or 0, tried)  # noqa: B023 - awaited at once
+                    lambda: self._telegram.edit(record.target, record.placeholder or 0, tried)  # noqa: B023 - awaited immediately
                 )
             except Refused as error:
                 if "not modified" in str(error):

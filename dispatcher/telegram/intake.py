@@ -55,7 +55,7 @@ class Intake:
         offset: int | None = None
         while True:
             asked = offset
-            updates = await until_telegram_answers(lambda: self._telegram.updates(asked))  # noqa: B023 - awaited at once
+            updates = await until_telegram_answers(lambda: self._telegram.updates(asked))  # noqa: B023 - awaited immediately
             crash_point("telegram:updates-received")
             self._captioned = _captioned(updates)
             for update in updates:
