@@ -1,1 +1,1 @@
-"""From a claimed task to its finished result: the worker, what it asks Claude, and the work between two messages."""
+"""From a claimed task to its finished result: the worker, the calls of Claude, and the background work between messages."""

@@ -23,18 +23,18 @@ from shared.turns.records import Task
 
 log = structlog.get_logger()
 
-#: What Claude is told of where it is, unless CLAUDE_BASE_PROMPT_FILE names other rules.
+#: Tells Claude where it runs, unless CLAUDE_BASE_PROMPT_FILE names another file.
 BASE_PROMPT = Path(__file__).parent.parent / "prompt" / "base.md"
 
 
 class ClaudeCaller:
-    """Asks Claude what one message asks; one per dispatcher. `remembers`: the rules for tags are part of the prompt."""
+    """Passes one message to Claude; one per dispatcher. `remembers`: the rules for tags are part of the prompt."""
 
     def __init__(self, settings: Settings, claude: ClaudeCli, metrics: Metrics, *, remembers: bool) -> None:
         self._settings, self._claude, self._metrics = settings, claude, metrics
         self._remembers = remembers
         rules = tags.INSTRUCTIONS if remembers else ""
-        self._always = "\n\n".join(part for part in (_base_prompt(settings), rules) if part)
+        self._base_text = "\n\n".join(part for part in (_base_prompt(settings), rules) if part)
         self._prompts = PrivateDir(settings.hmem_state_dir / "prompts")
         self._chats = settings.hmem_state_dir / "chats"
 
@@ -44,7 +44,7 @@ class ClaudeCaller:
     async def ask(
         self, task: Task, said_at: float, context: Context, session: str, code: str, *, resume: bool
     ) -> Answer:
-        """The answer to what was said then (POSIX seconds); its tags are orders only with this code."""
+        """The answer to the message of that time (POSIX seconds); its tags are orders only with this code."""
         ending = tags.CODE_LINE.format(code=code) if self._remembers else ""
         message = framed(task, said_at, self._settings.timezone, context.speakers)
         system, message = context.placed(message, self._settings.recall_placement, ending)
@@ -71,7 +71,7 @@ class ClaudeCaller:
                 server.close()
 
     def _memory_server(self, task: Task) -> MemoryServer | None:
-        """What gives Claude this chat's memory as tools, if it shall have them."""
+        """The server that gives Claude this chat's memory as tools; None if MEMORY_MCP is off or the server fails."""
         if not self._settings.memory_mcp:
             return None
         try:
@@ -81,36 +81,36 @@ class ClaudeCaller:
             return None
 
     def _directory(self, task: Task) -> Path:
-        """The chat's own empty directory, made anew if it is lost; on a full disk, the one above it must do."""
+        """The chat's empty working directory, created if missing; on a full disk, its parent directory."""
         path = self._chats / safe_name(task.chat_id)
         try:
             if not path.is_dir():
                 make_dir(self._chats)
                 path.mkdir(mode=0o700, exist_ok=True)
         except OSError as error:
-            log.error("a chat's directory cannot be made", error=str(error))
+            log.error("a chat's directory cannot be created", error=str(error))
             return self._chats if self._chats.is_dir() else self._settings.hmem_state_dir
         return path
 
     def _write_prompt(self, memory: str) -> Path | None:
-        """A file for this question alone. It lives for seconds, so nothing of it is made durable."""
-        text = "\n\n".join(part for part in (self._always, memory) if part)
+        """A prompt file for this message only. It exists for seconds, so it is not synced to disk."""
+        text = "\n\n".join(part for part in (self._base_text, memory) if part)
         if not text:
             return None
         path = self._prompts.path / f"{uuid4().hex}.md"
         try:
             with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as handle:
                 handle.write(text.encode("utf-8", "replace"))
-        except OSError as error:  # memory may be missing, the owner's rules may not: their own file is there
-            log.error("answering without memory: its file cannot be written", error=str(error))
+        except OSError as error:  # memory may be missing, but the rules may not: use the base prompt's own file
+            log.error("answering without memory: the prompt file cannot be written", error=str(error))
             path.unlink(missing_ok=True)
             return self._settings.claude_base_prompt_file or BASE_PROMPT
         return path
 
 
 def _base_prompt(settings: Settings) -> str:
-    """Ours, unless the owner has another one; "" where that is empty."""
+    """Our base prompt, or the owner's; "" if that file is empty."""
     try:
         return (settings.claude_base_prompt_file or BASE_PROMPT).read_text(encoding="utf-8").strip()
     except (OSError, UnicodeDecodeError) as error:
-        raise SettingsError(f"CLAUDE_BASE_PROMPT_FILE cannot be read: {error}. Mend the path or unset it.") from error
+        raise SettingsError(f"CLAUDE_BASE_PROMPT_FILE cannot be read: {error}. Fix the path or unset it.") from error

@@ -1,13 +1,13 @@
-"""Consolidation: by day, beside the answers, it brings what was said into the medium store and keeps conversations short enough.
+"""Consolidation: during the day, in the background, it moves turns into the day store and ends sessions that have grown too long.
 
-    unconsolidated turns ─ stored with its vector ─ off the list, by value
+    unconsolidated turns ─ stored with their vectors ─ removed from the list, by value
     a session over SESSION_TOKENS ─ its summary stored ─ the session ended (rotate.lua), unless a task is using it
     ten summaries of a chat, or one a day old ─ embedded, long tier: found like turns until the night has them
-    vectors that are missing · tags that could not be acted on · tombstones not in Redis · reminders ─ brought up to date
-    turns of over MEDIUM_DAYS that are in the release ─ removed
+    missing vectors · tags that could not be carried out · tombstones not in Redis · reminders ─ brought up to date
+    turns older than MEDIUM_DAYS that are in the release ─ removed
 
-Every step may be repeated, and the order makes a death harmless: stored before taken off a list, summarised before a session ends. A lease
-keeps two dispatchers off one chat. It never blocks an answer and never dies: what fails is logged and tried again the next round.
+Every step may be repeated, and the order makes a crash harmless: stored before removed from a list, summarised before a session ends. A lease
+keeps two dispatchers off one chat. It never blocks an answer and never stops: a step that fails is logged and tried again in the next round.
 """
 
 from __future__ import annotations
@@ -48,24 +48,24 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger()
 
-#: Turns of a chat in one transaction, chats and vectors in one round: what is left over waits for the next.
-TURNS_AT_ONCE, CHATS_AT_ONCE, VECTORS_AT_ONCE = 200, 200, 256
+#: Turns of a chat in one transaction, chats and vectors in one round; the rest waits for the next round.
+TURNS_PER_BATCH, CHATS_PER_ROUND, VECTORS_PER_ROUND = 200, 200, 256
 #: Summaries of a chat from which the oldest become searchable, or their age in seconds.
-SUMMARIES_KEPT, SUMMARY_SECONDS = 10, 86_400.0
-#: Goals that are looked at in one round.
-REMINDERS_AT_ONCE = 10_000
-#: Rounds for which something is tried again that fails although store and Redis answer.
+SUMMARIES_LEFT, SUMMARY_SECONDS = 10, 86_400.0
+#: Goals that are checked in one round.
+REMINDERS_PER_ROUND = 10_000
+#: Rounds in which a step is tried again that fails although store and Redis answer.
 MOST_TRIES = 5
 SECONDS_PER_DAY = 86_400.0
 
 
 class Consolidator:
-    """One dispatcher's. `round` is slow and belongs in a thread."""
+    """One per dispatcher. `round` is slow and must run in a thread."""
 
     def __init__(self, day: DayMemory, client: Redis, worker: str, now: Callable[[], float] = time.time) -> None:
-        """`now` is the clock by which people are reminded."""
+        """`now` is the clock for reminders."""
         self._day, self._worker, self._now = day, worker, now
-        self._redis: Any = client  # its answers are bytes; the library's types say bytes or str
+        self._redis: Any = client  # it returns bytes; the library's types are bytes or str
         self._rotate = client.register_script(script_text("answering/rotate"))
         self._remind_once = client.register_script(script_text("answering/remind"))
         self._consolidated = client.register_script(script_text("answering/consolidated"))
@@ -74,18 +74,18 @@ class Consolidator:
         self._busy = threading.Lock()
 
     def stop(self) -> None:
-        """Between two steps."""
+        """Stop the round after its current step."""
         self._stopping = True
 
     def wait(self, seconds: float) -> bool:
-        """Until the round under way has ended; False if it takes longer."""
+        """Wait for the running round to end; False if it takes longer."""
         if self._busy.acquire(timeout=seconds):
             self._busy.release()
             return True
         return False
 
     def round(self) -> None:
-        """One round of everything; what fails is logged and does not keep the rest from being done."""
+        """One round of all steps; a step that fails is logged and does not stop the others."""
         with self._busy:
             self._round()
 
@@ -109,41 +109,43 @@ class Consolidator:
         try:
             step()
         except (HmemError, RedisError) as error:
-            log.warning("consolidation waits", step=step.__name__.strip("_"), reason=str(error))
-        except Exception:  # whatever it is, the next round must come
-            log.exception("consolidation stumbled", step=step.__name__.strip("_"))
+            log.warning(
+                "a consolidation step waits for store or Redis", step=step.__name__.strip("_"), reason=str(error)
+            )
+        except Exception:  # whatever it is, there must be a next round
+            log.exception("a consolidation step failed", step=step.__name__.strip("_"))
 
     def _announce(self) -> None:
         announce(self._redis, self._day.forgotten.all())
 
     def _act_on_tags(self) -> None:
-        """Tags that came while the store was away, in their order; taken off only when they have been acted on."""
+        """Tags that came while the store was unavailable, in order; removed only after they have been carried out."""
 
-        def set_aside(raw: bytes, reason: str) -> None:
-            log.error("tags that cannot be acted on are set aside", reason=reason)
-            self._redis.rpush(keys.DEAD, dead_letter(raw, f"its tags could not be acted on: {reason}"))
+        def dead_letter_tags(raw: bytes, reason: str) -> None:
+            log.error("tags that cannot be carried out are moved to the dead letters", reason=reason)
+            self._redis.rpush(keys.DEAD, dead_letter(raw, f"its tags could not be carried out: {reason}"))
 
         while not self._stopping and (raw := self._redis.lindex(keys.TAGS, 0)) is not None:
-            if not self._settled(raw, self._act_on, set_aside):
+            if not self._settled(raw, self._act_on, dead_letter_tags):
                 return
             self._redis.lrem(keys.TAGS, 1, raw)
 
     def _act_on(self, raw: bytes) -> None:
-        """What is forgotten here is in the conversation that goes on: that ends. Other turns that say it must be in the store by now."""
+        """The current conversation contains what is forgotten here, so it ends. Other turns that contain it must be in the store before."""
         record = loads_object(raw)
         chat_id = str(record["chat_id"])
         while self._consolidate_chat(chat_id):
             pass
         if self._day.requests.act_later(record).forgotten:
             end_conversation(self._redis, chat_id)
-        crash_point("dreamer:acted")
+        crash_point("consolidation:acted")
 
     def _consolidate(self) -> None:
         def leave(raw: bytes, reason: str) -> None:
-            log.error("a chat is left to the night: it cannot be consolidated", chat=shown(raw), reason=reason)
+            log.error("a chat cannot be consolidated and is left to the night", chat=shown(raw), reason=reason)
             self._redis.srem(keys.CHATS, raw)
 
-        for raw in self._redis.srandmember(keys.CHATS, CHATS_AT_ONCE):
+        for raw in self._redis.srandmember(keys.CHATS, CHATS_PER_ROUND):
             if self._stopping:
                 return
             self._settled(raw, self._consolidate_alone, leave)
@@ -155,11 +157,11 @@ class Consolidator:
                 self._end_long_session(chat_id)
 
     def _consolidate_chat(self, chat_id: str) -> int:
-        """How many turns are left for the next round. Those that the night has flushed are in the release: there is nothing left to store."""
-        ids, turns = waiting(self._redis, chat_id, TURNS_AT_ONCE)
+        """How many turns are left for the next round. Those that the night has flushed are in the release and need not be stored."""
+        ids, turns = waiting(self._redis, chat_id, TURNS_PER_BATCH)
         if ids:
             self._day.upkeep.store_turns(turns)
-            crash_point("dreamer:stored")
+            crash_point("consolidation:stored")
         return int(
             self._consolidated(
                 keys=[keys.unconsolidated(chat_id), keys.CHATS, keys.spent(chat_id)],
@@ -168,7 +170,7 @@ class Consolidator:
         )
 
     def _embed(self) -> None:
-        self._day.upkeep.embed_missing(VECTORS_AT_ONCE)
+        self._day.upkeep.embed_missing(VECTORS_PER_ROUND)
 
     def _end_long_session(self, chat_id: str) -> None:
         """Summarise and end the chat's session if it has grown too long; all of its turns are in the store."""
@@ -176,12 +178,12 @@ class Consolidator:
         session = spent.get(b"session", b"").decode("utf-8", "replace")
         if count_of(spent.get(b"tokens")) < self._day.settings.session_tokens:
             return
-        if self._redis.hexists(keys.BUSY, chat_id):  # its answer belongs into the summary; the script asks again
+        if self._redis.hexists(keys.BUSY, chat_id):  # its answer belongs in the summary; the script checks again
             return
         turns = self._day.turns.of_session(chat_id, session)
         if turns:
             self._day.summarise_session(chat_id, session, [stored.turn for stored in turns])
-            crash_point("dreamer:summarised")
+            crash_point("consolidation:summarised")
         ended = self._rotate(
             keys=[
                 keys.session(chat_id),
@@ -197,30 +199,30 @@ class Consolidator:
             log.info("a long session was summarised and ended", turns=len(turns))
 
     def _entries(self, chat_id: str, turns: list[StoredTurn]) -> list[bytes]:
-        """Entries of the short list that are in the summary: those with the time and the words of its turns."""
-        told = {(stored.turn.timestamp, stored.turn.content) for stored in turns}
+        """Entries of the short list that are in the summary: those with the time and the text of its turns."""
+        summarised = {(stored.turn.timestamp, stored.turn.content) for stored in turns}
         found = []
         for raw in self._redis.lrange(keys.history(chat_id), 0, -1):
             try:
                 entry = loads_object(raw)
             except RecordRefused:
                 continue
-            if (entry.get("timestamp"), entry.get("content")) in told:
+            if (entry.get("timestamp"), entry.get("content")) in summarised:
                 found.append(raw)
         return found
 
     def _promote(self) -> None:
         """The oldest summaries of a chat that has many, and those of a day ago, become searchable."""
-        for chat_id, ids in self._day.summaries.due(SUMMARIES_KEPT, time.time() - SUMMARY_SECONDS).items():
+        for chat_id, ids in self._day.summaries.due(SUMMARIES_LEFT, time.time() - SUMMARY_SECONDS).items():
             self._day.summaries.promote(chat_id, ids)
 
     def _remind(self) -> None:
-        """Sent and then marked in the store; the script sends each only once, so that a death in between sends no second one."""
+        """Send reminders, then mark them in the store; the script sends each only once, so a crash in between sends no second one."""
         from dispatcher.memory.dates.reminders import EARLIEST_SECONDS, reminder_time
 
         now, zone = self._now(), self._day.settings.timezone
         remind_at = clock.fromisoformat(self._day.settings.remind_at)
-        for memory in self._day.memories.due(now + EARLIEST_SECONDS, REMINDERS_AT_ONCE):
+        for memory in self._day.memories.due(now + EARLIEST_SECONDS, REMINDERS_PER_ROUND):
             deadline = memory.deadline or now
             when = reminder_time(deadline, memory.created, zone, remind_at)
             if when is not None and now < when:
@@ -229,17 +231,17 @@ class Consolidator:
                 if when is not None:
                     self._send_reminder(memory, deadline, now)
             elif deadline >= now:
-                continue  # Superseded or forgotten. It may be valid again before its time; afterwards it must not take a place among the most urgent.
+                continue  # Superseded or forgotten. It may be valid again before its deadline; afterwards it must not count among the most urgent.
             self._day.memories.mark_reminded(memory.chat_id, memory.memory_id, now)
 
     def _send_reminder(self, memory: Memory, deadline: float, now: float) -> None:
-        """Into the outbox, once for this memory whatever dies."""
+        """Put it into the outbox, once per memory even after a crash."""
         from dispatcher.memory.dates.reminders import TURNS_LOOKED_AT, language_of_reminder, reminder_text
 
         settings, chat_id = self._day.settings, memory.chat_id
-        said = self._day.turns.get_recent(chat_id, settings.medium_days, TURNS_LOOKED_AT, now=now)
-        language = language_of_reminder(memory.text, [one.turn.content for one in said if one.turn.role == "user"])
-        name = f"{memory.memory_id}-{memory.created:.6f}"  # a store that was made anew counts from 1 again
+        recent = self._day.turns.get_recent(chat_id, settings.medium_days, TURNS_LOOKED_AT, now=now)
+        language = language_of_reminder(memory.text, [one.turn.content for one in recent if one.turn.role == "user"])
+        name = f"{memory.memory_id}-{memory.created:.6f}"  # a newly created store counts from 1 again
         message = {
             "id": f"reminder-{name}",
             "chat_id": chat_id,
@@ -247,7 +249,7 @@ class Consolidator:
             "created_at": now,
         }
         self._remind_once(keys=[keys.reminded(name), keys.OUTBOX], args=[dumps(message), keys.REMINDED_TTL_SECONDS])
-        crash_point("dreamer:reminded")
+        crash_point("consolidation:reminded")
 
     def _drop_unfetched(self) -> None:
         drop_unfetched(self._redis, time.time())
@@ -255,11 +257,11 @@ class Consolidator:
     def _prune(self) -> None:
         self._day.prune(time.time() - self._day.settings.medium_days * SECONDS_PER_DAY)
 
-    def _settled(self, what: bytes, do: Callable[[bytes], None], give_up: Callable[[bytes, str], None]) -> bool:
-        """Whether it is done, or given up: a failure that is not the absence of store, disk or Redis is tried again only so often."""
+    def _settled(self, what: bytes, do: Callable[[bytes], None], abandon: Callable[[bytes, str], None]) -> bool:
+        """Whether it is done or abandoned: a failure that is not an outage of store, disk or Redis is tried again MOST_TRIES times."""
         from shared.errors import StoreUnavailable
 
-        name = hashlib.sha256(what).digest()  # not the words themselves, which may be forgotten meanwhile
+        name = hashlib.sha256(what).digest()  # not the text itself, which may be forgotten meanwhile
         try:
             do(what)
         except (StoreUnavailable, StorageError, RedisError):
@@ -267,38 +269,38 @@ class Consolidator:
         except Exception as error:
             self._failures[name] = self._failures.get(name, 0) + 1
             if self._failures[name] < MOST_TRIES:
-                log.exception("consolidation stumbled, trying again", tries=self._failures[name])
+                log.exception("a consolidation step failed, trying again", tries=self._failures[name])
                 return False
-            give_up(what, str(error) or repr(error))
+            abandon(what, str(error) or repr(error))
         self._failures.pop(name, None)
         return True
 
     @contextmanager
     def _lease(self, chat_id: str) -> Iterator[bool]:
-        """Whether this dispatcher is the one that consolidates the chat now."""
+        """Whether this dispatcher holds the lease on the chat."""
         lock = self._redis.lock(keys.dream(chat_id), timeout=keys.DREAM_TTL_SECONDS, blocking=False, thread_local=False)
         mine = bool(lock.acquire(token=f"{self._worker}:{uuid4().hex[:8]}"))
         try:
             yield mine
         finally:
             if mine:
-                with suppress(LockError):  # it took longer than the lease, and the chat may be another's by now
+                with suppress(LockError):  # it took longer than the lease, and another dispatcher may hold the chat now
                     lock.release()
 
 
 def waiting(client: Any, chat_id: str, most: int = 0) -> tuple[list[str], list[Turn]]:
-    """The oldest `most` (0: all) of the chat's turns that are not in the medium store yet: their ids, and those that can be read."""
+    """The oldest `most` (0: all) of the chat's turns that are not in the day store yet: their ids, and the turns that can be read."""
     ids = [raw.decode("utf-8", "replace") for raw in client.lrange(keys.unconsolidated(chat_id), 0, most - 1)]
     names = [keys.MEMORY_PREFIX + one for one in ids]
     return ids, turns_of(names, client.mget(names) if names else [], chat_id)
 
 
 def scheduled(consolidator: Consolidator, seconds: float) -> AsyncIOScheduler:
-    """A scheduler, not started, that runs a round every so many seconds in a thread; one that takes longer is not run twice at once."""
+    """A scheduler, not started, that runs a round every `seconds` in a thread; rounds never overlap."""
     from apscheduler.schedulers.asyncio import AsyncIOScheduler
 
     async def once() -> None:
-        with suppress(asyncio.CancelledError):  # the scheduler's way of ending; the round itself ends between two steps
+        with suppress(asyncio.CancelledError):  # the scheduler cancels; the round itself ends between two steps
             await asyncio.to_thread(consolidator.round)
 
     logging.getLogger("apscheduler").setLevel(logging.ERROR)

@@ -2,8 +2,8 @@
 
     context ─ claude (once more without a lost session) ─ tags ─ Finished
 
-Memory that is missing, broken or slow makes the answer poorer, never absent. An error is answered with a sentence and is not stored as said: the
-question alone is.
+Memory that is missing, broken or slow makes the answer poorer, but there is always an answer. An error is answered with a sentence that is not
+stored: only the user's turn is.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ from shared.turns.records import Task, Tombstone
 
 log = structlog.get_logger()
 
-#: How long a task waits for a release that has just been switched to, or for the day's memory after a start.
+#: How long a task waits for a new release to open, or for the day's memory after a start.
 FRESH_SECONDS = 5.0
-#: A lookup is given up this long after its deadline even if a disk hangs.
+#: A lookup is abandoned this long after its deadline even if a disk hangs.
 LOOKUP_SLACK_SECONDS = 1.0
 
 
@@ -76,7 +76,7 @@ class MessageContexts:
         if self._cache_dropper.due:
             await _for_a_while(self._cache_dropper.drop_if_due)
         if self._served.moved() and not self._served.refreshing:
-            await _for_a_while(self._served.refresh)  # else the release that is open must do
+            await _for_a_while(self._served.refresh)  # else the open release is used
         if self._day.wanted and not self._day.opened:
             await _for_a_while(self._day.open)  # the first question after a start
         try:
@@ -84,7 +84,7 @@ class MessageContexts:
                 return await asyncio.to_thread(self._assemble, request)
         except TimeoutError:
             reason = "memory did not answer in time"
-        except Exception as error:  # noqa: BLE001 - no memory is not no service
+        except Exception as error:  # noqa: BLE001 - without memory there must still be an answer
             reason = f"memory failed: {error!r}"
         log.error("answering without memory", reason=reason)
         return Context("", degraded=[reason])
@@ -130,34 +130,34 @@ class ConversationAnswerer:
         self._tags, self._results, self._replays = tag_actions, results, replays
 
     async def answer(self, task: Task, started: float, begun: Begun, run: Run) -> Finished:
-        """What the task leaves behind; cancelled if its end is asked for while Claude is asked."""
+        """What the task leaves behind; a cancelled result if it is cancelled while Claude runs."""
         code = tags.new_code()
         try:
-            asked = self._ask(task, begun, code, said_at(task, started))
-            answer, session, context = await run.while_wanted(asked)
+            asking = self._ask(task, begun, code, said_at(task, started))
+            answer, session, context = await run.while_wanted(asking)
         except RunCancelled:
-            if run.given_up:
+            if run.abandoned:
                 log.warning(
-                    "the bot no longer waits for this answer: it was cancelled there, or took longer than the bot waits",
+                    "the bot no longer waits for this answer: it was cancelled there, or the bot timed out",
                     seconds=round(time.monotonic() - run.began),
                 )
             return self._results.cancelled(task, started, begun)
         except OSError as error:  # a full disk, a directory that cannot be made
             answer = Answer("", error=f"a file could not be written ({error.strerror})")
             session, context = begun.session if begun.resume else "", Context("")
-        if self._replays:  # the id only marks the conversation, so that /new is seen
+        if self._replays:  # the id only marks the conversation, so that /new is noticed
             session = begun.session
         finished = self._results.answered(task, started, answer, begun, session)
         return await self._tags.apply(replace(finished, why=why_record(context)), answer, code)
 
     async def _ask(self, task: Task, begun: Begun, code: str, at: float) -> _Answered:
-        """A session that is lost is replaced once by a fresh one."""
+        """Ask Claude; a lost session is replaced once by a new one."""
         session, resume = begun.session, begun.resume and not self._replays
         context = await self._contexts.of(task, None if resume else begun.history, session if resume else None)
         used = str(uuid4()) if self._replays else session
         answer = await self._claude.ask(task, at, context, used, code, resume=resume)
         if answer.session_lost and resume:
-            log.warning("the session cannot be resumed, trying a fresh one", reason=answer.error)
+            log.warning("the session cannot be resumed, trying a new one", reason=answer.error)
             fresh = str(uuid4())
             history = await keep_trying(lambda: self._queue.recent(task, self._contexts.tombstones(task)))
             context = await self._contexts.of(task, history, None)
@@ -168,7 +168,7 @@ class ConversationAnswerer:
 
 
 async def _for_a_while(call: Callable[[], None]) -> None:
-    """Wait for it, but not for long: then it goes on by itself."""
+    """Run it in a thread and wait for at most FRESH_SECONDS; after that it continues in the background."""
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(FRESH_SECONDS):
             await asyncio.to_thread(call)

@@ -1,7 +1,7 @@
-"""Dead letters in the owner's hands: what was set aside, put back where it came from, or removed.
+"""The owner's actions on dead letters: list them, put them back where they came from, or remove them.
 
-A dead letter is a task that could not be taken or that ended its worker too often, or the tags of an answer that could not be acted on
-(`dead_letter` in refused.py writes both). It has no number of its own, so it goes by a hash of its bytes.
+A dead letter is a task that could not be processed or that crashed its worker too often, or the tags of an answer that could not be carried out
+(`dead_letter` in refused.py writes both). It is named by a hash of its bytes.
 """
 
 from __future__ import annotations
@@ -26,22 +26,22 @@ from shared.turns.records import RecordRefused, Task, dumps, loads_object
 from shared.wire import keys
 from shared.wire.strings import moment_of
 
-#: Hex digits of a letter's name, and how many of them are enough to ask for it.
+#: Hex digits of a letter's name, and how many of them are enough to select it.
 NAME_DIGITS, FEWEST_DIGITS = 12, 4
-#: Letters that are read at once: each may be as large as a task.
-AT_ONCE = 100
+#: Letters that are read in one call: each may be as large as a task.
+WINDOW = 100
 #: Ids of tasks that our bot has queued.
 _OUR_BOT = re.compile(r"tg-[0-9]+-[0-9]+")
 
 BACK = "is back in the queue"
-ANSWERED_THERE = "our bot brings the answer into the chat"
-ANSWERED_NOWHERE = "nobody waits for the answer any more: it is stored as said, and stands in {key} for 24 hours, but is not sent to the chat"
-TAGS_BACK = "its tags are acted on by the dispatcher's next round"
+ANSWERED_THERE = "our bot sends the answer to the chat"
+ANSWERED_NOWHERE = "no bot waits for the answer any more: it is stored as a turn, and in {key} for 24 hours, but is not sent to the chat"
+TAGS_BACK = "the dispatcher carries out its tags in the next round"
 
 
 @dataclass(frozen=True)
 class DeadLetter:
-    """One entry of the list. `content` is the task, or the record of the tags, as far as it was kept; `at` POSIX seconds."""
+    """One entry of the list. `content` is the task, or the record of the tags, as far as it was stored; `at` is in POSIX seconds."""
 
     raw: bytes
     reason: str
@@ -50,7 +50,7 @@ class DeadLetter:
 
     @classmethod
     def parse(cls, raw: bytes) -> DeadLetter:
-        """Whatever stands in the list: what is no letter of ours is its own content."""
+        """Parse any entry of the list; an entry that is not a letter of ours becomes its own content."""
         try:
             record = loads_object(raw)
         except RecordRefused:
@@ -59,7 +59,7 @@ class DeadLetter:
         if "task_base64" in record:
             with suppress(ValueError):
                 content = base64.b64decode(str(record["task_base64"]))
-        return cls(raw, str(record.get("reason", "no reason is noted")), moment_of(record.get("at")), content)
+        return cls(raw, str(record.get("reason", "no reason was recorded")), moment_of(record.get("at")), content)
 
     @cached_property
     def name(self) -> str:
@@ -67,14 +67,14 @@ class DeadLetter:
 
     @cached_property
     def task(self) -> Task | None:
-        """None where it is none that could be answered."""
+        """None if it is not a task that could be answered."""
         with suppress(RecordRefused):
             return Task.parse(self.content)
         return None
 
     @cached_property
     def tags(self) -> list[str]:
-        """What the tags of an answer said; empty for a task."""
+        """The tags of an answer as text; empty for a task."""
         with suppress(RecordRefused, KeyError, ValueError, TypeError):
             return [f"{tag.kind}: {tag.text}" for tag in parse_later(loads_object(self.content))[2]]
         return []
@@ -95,7 +95,7 @@ class DeadLetter:
 
     @property
     def text(self) -> str:
-        """What was said, or what there is in its place."""
+        """The message, or else the tags or the raw content."""
         if self.task:
             return self.task.message
         return "; ".join(self.tags) or self.content.decode("utf-8", "replace")
@@ -105,13 +105,13 @@ class DeadLetter:
         if self.tags:
             return None
         if self.reason == USED_ID:
-            return "its task_id belongs to another message. Ask again in the chat"
+            return "its task_id belongs to another message. Send the message again in the chat"
         try:
             Task.parse(self.content)
         except RecordRefused as error:
-            return f"it is no task that could be answered ({error}). Look at it (hmem dead show), then drop it"
+            return f"it is not a task that could be answered ({error}). Check it (hmem dead show), then drop it"
         if len(self.content) > task_bytes:
-            return f"it has {len(self.content)} bytes, and at most {task_bytes} are taken. Raise TASK_BYTES"
+            return f"it has {len(self.content)} bytes, and the limit is {task_bytes}. Raise TASK_BYTES"
         return None
 
     def to_json(self) -> dict[str, Any]:
@@ -126,7 +126,7 @@ class DeadLetter:
 
 
 class DeadLetters:
-    """The list in Redis. A task of more than `task_bytes` would only be refused again."""
+    """The list in Redis. A task larger than `task_bytes` is not retried, since it would be refused again."""
 
     def __init__(self, client: Redis, task_bytes: int) -> None:
         self._redis: Any = client
@@ -145,23 +145,23 @@ class DeadLetters:
 
     def _window(self, start: int) -> list[bytes]:
         try:
-            return list(self._redis.lrange(keys.DEAD, start, start + AT_ONCE - 1))
+            return list(self._redis.lrange(keys.DEAD, start, start + WINDOW - 1))
         except ResponseError as error:
             if not str(error).startswith("WRONGTYPE"):
                 raise
             raise InvalidInput(
-                f"{keys.DEAD} in Redis is no list: somebody else has written there. Move it away (redis-cli RENAME)."
+                f"{keys.DEAD} in Redis is not a list: another program has written there. Move it away (redis-cli RENAME)."
             ) from error
 
     def chosen(self, names: Sequence[str], *, every: bool) -> list[DeadLetter]:
-        """All, or those whose ids begin so; InvalidInput for an id that is none's, or several letters'."""
+        """All, or those whose ids begin with `names`; InvalidInput for an id that matches none or several."""
         if every == bool(names):
-            raise InvalidInput("Name dead letters by their ids (hmem dead list shows them), or give --all.")
-        there = list(self.all())
-        return there if every else list(dict.fromkeys(_named(there, name) for name in names))
+            raise InvalidInput("Give the ids of dead letters (hmem dead list shows them), or --all.")
+        letters = list(self.all())
+        return letters if every else list(dict.fromkeys(_named(letters, name) for name in names))
 
     def retry(self, letter: DeadLetter) -> str:
-        """Put it back; what becomes of it, as a clause. InvalidInput with the reason if that cannot be."""
+        """Put it back; returns what happens to it, as a clause. InvalidInput with the reason if that is not possible."""
         if why := letter.why_not(self._task_bytes):
             raise InvalidInput(f"{letter.name} is not retried: {why}.")
         task, task_id = letter.task, letter.task_id or ""
@@ -178,10 +178,12 @@ class DeadLetters:
         arguments: list[bytes | str] = [letter.raw, letter.content, task.digest if task else "", task_id, waiting]
         answer = int(self._retry(keys=names, args=arguments))
         if answer == 0:
-            raise InvalidInput(f"{letter.name} is no dead letter any more: somebody else has retried or dropped it.")
+            raise InvalidInput(
+                f"{letter.name} is no longer a dead letter: it was retried or dropped meanwhile. See hmem dead list."
+            )
         if answer < 0:
             raise InvalidInput(
-                f"{letter.name} is not retried: its task_id belongs to another message. Ask again in the chat."
+                f"{letter.name} is not retried: its task_id belongs to another message. Send the message again in the chat."
             )
         if task is None:
             return f"{BACK}: {TAGS_BACK}"
@@ -189,21 +191,21 @@ class DeadLetters:
         return f"{BACK}: {ANSWERED_THERE if awaited else ANSWERED_NOWHERE.format(key=keys.result(task_id))}"
 
     def drop(self, letter: DeadLetter) -> bool:
-        """Whether it was there."""
+        """Whether it existed."""
         return bool(self._redis.lrem(keys.DEAD, 0, letter.raw))
 
 
 def _named(letters: Sequence[DeadLetter], name: str) -> DeadLetter:
     found = [one for one in letters if one.name.startswith(name.lower())] if len(name) >= FEWEST_DIGITS else []
     if len(found) != 1:
-        what = "several dead letters" if found else "no dead letter"
-        raise InvalidInput(f"{name!r} is the id of {what}. hmem dead list shows the ids.")
+        which = "several dead letters" if found else "no dead letter"
+        raise InvalidInput(f"{name!r} matches {which}. hmem dead list shows the ids.")
     return found[0]
 
 
 def _waiting(task: Task | None) -> bytes:
-    """Where our bot is to bring the answer: it has forgotten that, once it has brought the apology. As a message of its own, in a group outside
-    of topics. b"" for a task of another bot, or of `hmem ask`: whoever queued it has long given up."""
+    """A waiting record for our bot, which has dropped its own after delivering the apology. The answer is a new message, in a group outside
+    of topics. b"" for a task of another bot or of `hmem ask`, which no longer wait for it."""
     if task is None or not _OUR_BOT.fullmatch(task.task_id) or not re.fullmatch(r"-?[0-9]+", task.chat_id):
         return b""
     return dumps({"chat": task.chat_id, "at": time.time()} | ({"user": task.user_id} if task.user_id else {}))

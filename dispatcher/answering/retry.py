@@ -1,4 +1,4 @@
-"""Calls to Redis are repeated until it answers: every one of them may be, and giving up would leave a task to die with us."""
+"""Calls to Redis are repeated until it answers: all of them may be repeated, and stopping would lose the task with this process."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from tenacity import AsyncRetrying, RetryCallState, retry_if_exception, wait_exp
 log = structlog.get_logger()
 Value = TypeVar("Value")
 
-#: Answers of a Redis that is in trouble; any other answer with an error (a key of another type) is the same next time.
+#: Errors of a Redis that is in trouble; any other error (a key of another type) would be the same next time.
 _TROUBLE = ("OOM", "MISCONF", "READONLY", "LOADING", "BUSY", "MASTERDOWN", "NOREPLICAS", "CLUSTERDOWN", "TRYAGAIN")
 
 
 async def keep_trying(call: Callable[[], Awaitable[Value]]) -> Value:
-    """Repeat until Redis answers; an error that would come again is raised."""
+    """Repeat until Redis answers; raises an error that another try would not change."""
     try:
-        return await call()  # nearly always: what follows costs more than the call
+        return await call()  # nearly always enough: the retry machinery costs more than the call
     except Exception as error:
         if not _may_pass(error):
             raise
     async for attempt in AsyncRetrying(
-        retry=retry_if_exception(_may_pass), wait=wait_exponential(0.2, max=10), before_sleep=_say_retry
+        retry=retry_if_exception(_may_pass), wait=wait_exponential(0.2, max=10), before_sleep=_log_retry
     ):
         with attempt:
             return await call()
@@ -39,6 +39,6 @@ def _may_pass(error: BaseException) -> bool:
     return isinstance(error, redis.RedisError)
 
 
-def _say_retry(state: RetryCallState) -> None:
+def _log_retry(state: RetryCallState) -> None:
     error = state.outcome.exception() if state.outcome else None
-    log.error("Redis did not take it, trying again", error=str(error), attempt=state.attempt_number)
+    log.error("Redis failed, trying again", error=str(error), attempt=state.attempt_number)

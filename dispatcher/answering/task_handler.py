@@ -1,9 +1,9 @@
-"""The path of one task: begun in Redis, answered, and finished there with all that it leaves behind.
+"""The path of one task: begun in Redis, answered, and finished there with everything that it leaves behind.
 
     parse ─ forgotten? seen before? cancelled? ─ /memory? ─ answer (conversation.py) ─ finish
       └ bury (dead letter, with the reason)
 
-A task is begun before anything is asked, and one script writes everything that it leaves: whoever dies in between has written nothing.
+A task is begun before Claude is asked, and one script writes everything that it leaves: a crash in between has written nothing.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ log = structlog.get_logger()
 
 
 class TaskHandler:
-    """One per dispatcher; it owns everything that an answer needs."""
+    """One per dispatcher; owns everything that an answer requires."""
 
     def __init__(
         self,
@@ -74,7 +74,7 @@ class TaskHandler:
         self.day.close()
 
     async def handle(self, claim: Claim, run: Run) -> None:
-        """The whole path of a claimed task; one that cannot be taken becomes a dead letter."""
+        """The whole path of a claimed task; one that cannot be processed becomes a dead letter."""
         started = time.time()
         try:
             task = _parsed(claim, self._settings.task_bytes)
@@ -85,14 +85,15 @@ class TaskHandler:
             await self._bury(claim, str(error))
 
     def judge_existing(self, run: Run, existing: bytes) -> None:
-        """A result stands there while the task runs: the bot's own ends it, one that nobody has signed is remembered and makes way."""
+        """A result exists while the task runs: the bot's own ends the task; an unsigned one is remembered and will be replaced."""
         if not run.task_id or sha1(existing) == run.forged:
             return
         if self._results.signed(run.task_id, existing):
             run.cancel()
         else:
             log.warning(
-                "a result with a wrong signature stands where the answer will go; it makes way", task=run.task_id
+                "a result with a wrong signature is stored under this task; the answer will replace it",
+                task=run.task_id,
             )
             run.forged = sha1(existing)
 
@@ -110,8 +111,8 @@ class TaskHandler:
         tombstones = self._contexts.tombstones(task)
         erased, command = erases(tombstones, task, started), _command_of(task)
         begun = await self._begin(task, run, tombstones, with_session=command is None, erased=erased)
-        if erased:  # a Redis from before brought it back
-            log.warning("a task is not answered: it is forgotten")
+        if erased:  # an old copy of Redis brought it back
+            log.warning("a task is not answered, because it was forgotten")
             finished = self._results.reply(task, FORGOTTEN, error=True)
         elif begun.done is not None and begun.done != task.digest:
             raise RecordRefused(USED_ID)
@@ -130,12 +131,12 @@ class TaskHandler:
     async def _begin(
         self, task: Task, run: Run, tombstones: Sequence[Tombstone], *, with_session: bool, erased: bool
     ) -> Begun:
-        """What is known of the task; whether its end was asked for before it began. RecordRefused if turns of another one stand there."""
+        """What is known of the task, including an earlier cancellation. RecordRefused if turns of another task exist under its id."""
         fresh = str(uuid4()) if with_session and not erased else ""
         if any(one.erase for one in tombstones) and await keep_trying(
             lambda: self.queue.end_if_forgotten(task.chat_id, tombstones)
         ):
-            log.warning("the conversation so far is ended: it is from before something was forgotten")
+            log.warning("the current conversation is ended: it contains something that was forgotten")
         replay = self._settings.session_mode == "replay"
         begin = partial(self.queue.begin, task, fresh, self._settings.session_ttl, tombstones, replay=replay)
         existing_turns, looks = NO_TURNS, 0
@@ -150,9 +151,9 @@ class TaskHandler:
             if begun.done is None and named(begun.turns) != existing_turns and not erased:
                 if not are_own(task, begun.turns):
                     raise RecordRefused(USED_ID)
-                existing_turns = named(begun.turns)  # it was finished before, and that is not known any more
+                existing_turns = named(begun.turns)  # it was finished before, but the mark has expired
             elif begun.existing_result and not run.cancelled:
-                self.judge_existing(run, begun.existing_result)  # of one that is nobody's: look once more, past it
+                self.judge_existing(run, begun.existing_result)  # of an unsigned one: look again without it
             else:
                 return begun
 
@@ -170,27 +171,27 @@ class TaskHandler:
         log.warning("task refused", reason=reason)
         self._metrics.task_finished("refused", 0.0)
         if not await keep_trying(lambda: self.queue.bury(claim, reason, task_id, result)):
-            log.error("the dead letters are a key of another type; the task is kept in flight. Move that key away.")
+            log.error("the dead letters in Redis are not a list, so the task stays in flight. Move that key away.")
 
 
 def _parsed(claim: Claim, task_bytes: int) -> Task:
-    """RecordRefused for what is no task, or too large."""
+    """RecordRefused for something that is not a task, or too large."""
     if large := TooLarge.parse(claim.raw):
         raise RecordRefused(large.reason(task_bytes))
     task = Task.parse(claim.raw)
-    # Order within a chat holds by the lock: a task whose chat Redis reads otherwise than we do would run beside another one of its chat.
+    # The lock keeps the order within a chat: a task whose chat Redis reads differently would run in parallel with another one of its chat.
     if claim.lock.decode("utf-8", "replace") != task.chat_id:
-        raise RecordRefused("chat_id is written in a way that is read in two ways")
+        raise RecordRefused("chat_id is written in an ambiguous way")
     return task
 
 
 def _command_of(task: Task) -> memory_command.Command | None:
-    """A forwarded command is not the forwarder's own."""
+    """The command of a message, if any; a forwarded command does not count."""
     return None if task.origin.forward else memory_command.parse(task.message)
 
 
 def _addressable(raw: bytes) -> str | None:
-    """The id of a malformed task, if it has a sound one: then its sender gets an answer."""
+    """The id of a malformed task, if it has a valid one: then its sender gets an answer."""
     if large := TooLarge.parse(raw):
         return large.task_id
     try:

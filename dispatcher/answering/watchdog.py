@@ -1,8 +1,8 @@
 """systemd's notification protocol (sd_notify), in the standard library: ready, alive, stopping.
 
-One datagram a message, to the socket that NOTIFY_SOCKET names; without that variable nothing happens. These variables are systemd's,
-not settings: they are read here, once, and taken out of the environment, so that no child of ours can speak for us.
-What a supervisor is told is never a reason not to answer: a message that cannot be sent is logged.
+One datagram per message, to the socket that NOTIFY_SOCKET names; without that variable nothing happens. These variables are systemd's,
+not settings: they are read here, once, and removed from the environment, so that no child process can notify in our name.
+A message that cannot be sent is logged and never stops the answers.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ SEND_SECONDS = 1.0
 
 
 class Supervisor:
-    """Who started us, if it listens. `watchdog_seconds` is how often it wants a sign of life, None for never."""
+    """The supervisor that started us, if it listens. `watchdog_seconds` is how often it requires a sign of life, None for never."""
 
     def __init__(self, address: str | None = None, watchdog_seconds: float | None = None) -> None:
         self._address = address
         self.watchdog_seconds = watchdog_seconds if address else None
-        self._said: set[str] = set()
+        self._sent: set[str] = set()
 
     @classmethod
     def from_environment(cls, environment: MutableMapping[str, str] | None = None) -> Supervisor:
@@ -33,26 +33,26 @@ class Supervisor:
         address = variables.pop("NOTIFY_SOCKET", "")
         microseconds = variables.pop("WATCHDOG_USEC", "")
         process = variables.pop("WATCHDOG_PID", "")
-        ours = process in ("", str(os.getpid()))  # else it is our parent that is watched
+        ours = process in ("", str(os.getpid()))  # else our parent is the watched process
         known = address[:1] in ("/", "@") and len(address) > 1
         seconds = int(microseconds) / 1e6 if ours and microseconds.isdecimal() else 0.0
         return cls(address if known else None, seconds or None)
 
     def ready(self) -> None:
-        """The start is complete. Once."""
-        self._say_once("READY=1")
+        """The start is complete. Sent once."""
+        self._send_once("READY=1")
 
     def stopping(self) -> None:
-        """The end has begun. Once."""
-        self._say_once("STOPPING=1")
+        """The stop has begun. Sent once."""
+        self._send_once("STOPPING=1")
 
     def alive(self) -> None:
         """Call only where there was progress: a process that hangs must stay silent."""
         self._send("WATCHDOG=1")
 
-    def _say_once(self, message: str) -> None:
-        if message not in self._said:
-            self._said.add(message)
+    def _send_once(self, message: str) -> None:
+        if message not in self._sent:
+            self._sent.add(message)
             self._send(message)
 
     def _send(self, message: str) -> None:
@@ -64,4 +64,4 @@ class Supervisor:
                 sender.settimeout(SEND_SECONDS)
                 sender.sendto(message.encode("ascii"), address)
         except OSError as error:
-            log.warning("the supervisor cannot be told", message=message, error=str(error))
+            log.warning("the supervisor cannot be notified", message=message, error=str(error))

@@ -1,7 +1,7 @@
-"""The dispatcher's loop: claim and hand over (task_handler.py), up to MAX_CONCURRENT_TASKS at once, one at a time within a chat.
+"""The dispatcher's loop: claims tasks and hands them over (task_handler.py), up to MAX_CONCURRENT_TASKS in parallel, one at a time per chat.
 
-Beside it: the sign of life with the tasks of the dead, the watch over the release, and the watch for tasks whose end is asked for.
-A stop lets the running tasks end for STOP_TIMEOUT; then, or at a second one, their processes are ended and they go back into the queue.
+In the background: the heartbeat, which also recovers the tasks of dead workers, the watch over the release, and the watch for cancelled tasks.
+A stop gives the running tasks STOP_TIMEOUT to end; then, or at a second stop, their processes are killed and they go back to the queue.
 """
 
 from __future__ import annotations
@@ -27,22 +27,22 @@ from shared.wire.client import BACKGROUND, DISPATCHER, is_too_old, open_async_re
 
 log = structlog.get_logger()
 
-#: Seconds between two signs of life; the lease lasts three of them.
+#: Seconds between two heartbeats; the lease lasts three of them.
 BEAT_SECONDS = 10.0
-#: Seconds between two looks at where `current` leads.
+#: Seconds between two checks of where `current` points.
 WATCH_SECONDS = 1.0
-#: Seconds between two looks whether the end of a running task was asked for.
+#: Seconds between two checks for cancelled tasks.
 CANCEL_SECONDS = 0.4
-#: Seconds between two tries to open what is missing.
+#: Seconds between two attempts to open what is missing.
 RETRY_SECONDS = 60.0
 #: Seconds to block for work, and to wait while all queued chats are busy.
 BLOCK_SECONDS = 5
 BUSY_SECONDS = 0.25
-#: Seconds that one call for work may take. A Redis that accepts and never answers would hold the client's own tries for a minute and more.
-PATIENCE_SECONDS = 20
-#: Seconds within which the claim loop turns even then: two such calls and the longest pause, with slack.
+#: Seconds that one claim may take. A Redis that accepts and never answers would block the client's own retries for over a minute.
+CLAIM_TIMEOUT_SECONDS = 20
+#: Seconds within which the claim loop makes a turn even then: two such calls and the longest pause, with slack.
 TURN_SECONDS = 90
-#: Seconds that a task may take beside its questions to Claude, of which there may be two (a lost session is asked anew).
+#: Seconds that a task may take in addition to its calls of Claude, of which there may be two (a lost session is replaced once).
 GRACE_SECONDS = 120
 #: Longest pause after failures of Redis, in tenths of a second as a power of two: 3.2 s.
 LONGEST_PAUSE = 5
@@ -60,8 +60,8 @@ class Worker:
         self._queue, self._served = handler.queue, handler.served
         self._alarm = Alarm(settings, client)
         self._running: dict[asyncio.Task[None], Run] = {}
-        self._alone = False  # the task that runs bears no other beside it
-        self._found = False  # something was queued when it was last waited for
+        self._alone = False  # the running task must run alone
+        self._found = False  # something was queued at the end of the last wait
         self._stop, self._stop_now = asyncio.Event(), asyncio.Event()
         self._freed = asyncio.Event()
         self._supervisor = Supervisor.from_environment()
@@ -79,28 +79,28 @@ class Worker:
     async def run(self) -> None:
         await self._check_redis()
         await self._live(None)
-        self._handler.cache_dropper.dropped_for = self._handler.cache_dropper.seen  # nothing is kept yet
+        self._handler.cache_dropper.dropped_for = self._handler.cache_dropper.seen  # nothing is cached yet
         await self._warn_of_other_hosts()
         self._background = [
             asyncio.create_task(watch) for watch in (self._beat(), self._watch(), self._watch_cancels())
         ]
-        beside = [asyncio.create_task(self._feed_watchdog()), asyncio.create_task(self._alarm.watch())]
+        helpers = [asyncio.create_task(self._feed_watchdog()), asyncio.create_task(self._alarm.watch())]
         log.info("dispatcher started", worker=self._queue.worker)
         try:
             async with self._consolidating():
                 await self._claim_until_stopped()
                 await self._finish_running()
         finally:
-            for task in (*beside, *self._background):
+            for task in (*helpers, *self._background):
                 task.cancel()
-            await asyncio.gather(*beside, *self._background, return_exceptions=True)
+            await asyncio.gather(*helpers, *self._background, return_exceptions=True)
             with contextlib.suppress(redis.RedisError):
                 log.info("dispatcher stopped", requeued=await self._queue.leave())
             self._handler.close()
 
     @contextlib.asynccontextmanager
     async def _consolidating(self) -> AsyncIterator[None]:
-        """Consolidation beside the answers, with a connection of its own; a round under way ends between two steps."""
+        """Consolidation in the background, with its own connection; a running round ends between two steps."""
         if not self._handler.day.wanted:
             yield
             return
@@ -115,22 +115,22 @@ class Worker:
         finally:
             consolidator.stop()
             scheduler.pause()
-            await asyncio.to_thread(consolidator.wait, PATIENCE_SECONDS)
+            await asyncio.to_thread(consolidator.wait, CLAIM_TIMEOUT_SECONDS)
             scheduler.shutdown(wait=False)
             client.close()
 
     async def _check_redis(self) -> None:
         version = str((await self._redis.info("server"))["redis_version"])
         if is_too_old(version):
-            raise RedisUnavailable(f"Redis {version} is too old: 7.0 or newer is needed. Update it.")
+            raise RedisUnavailable(f"Redis {version} is too old: 7.0 or newer is required. Update it.")
 
     async def _warn_of_other_hosts(self) -> None:
-        """Sessions lie in the HOME of the host that began them: another one cannot go on with them."""
+        """Sessions are stored in the HOME of the host that began them: another host cannot resume them."""
         if self._settings.session_mode != "resume":
             return
         if elsewhere := await self._queue.living_elsewhere():
             log.warning(
-                "Dispatchers on several hosts share this Redis, and a session begun on one cannot be resumed on another unless they share "
+                "Dispatchers on several hosts share this Redis, but a session that one began cannot be resumed by another unless they share "
                 "HOME and HMEM_STATE_DIR. Set SESSION_MODE=replay on all of them, or run them on one host.",
                 others=elsewhere,
             )
@@ -153,25 +153,25 @@ class Worker:
             await asyncio.wait(list(self._running))
 
     async def _beat(self) -> None:
-        """Sign of life, and the tasks of the dead: every few seconds, whatever else is slow."""
+        """Heartbeat and recovery of the tasks of dead workers, every few seconds, however slow everything else is."""
         while True:
             try:
                 await self._live(self._served.served_run)
                 if recovered := await self._queue.recover():
                     log.warning("took over the tasks of a dead dispatcher", tasks=recovered)
             except redis.RedisError as error:
-                log.error("no sign of life could be given", error=str(error))
-            except Exception:  # whatever it is, the next beat must come
-                log.exception("the heartbeat stumbled")
+                log.error("the heartbeat could not be sent", error=str(error))
+            except Exception:  # whatever it is, there must be a next beat
+                log.exception("the heartbeat failed")
             await asyncio.sleep(BEAT_SECONDS)
 
     async def _live(self, served_run: int | None) -> None:
-        """Sign of life; what was forgotten since the last one is dropped by `_watch`, or before the next answer."""
+        """Send a heartbeat; caches are dropped for new forgettings by `_watch`, or before the next answer."""
         cache_dropper = self._handler.cache_dropper
         cache_dropper.seen = await self._queue.beat(served_run, cache_dropper.dropped_for)
 
     async def _watch(self) -> None:
-        """Serve the release that `current` leads to, and drop the caches after a forgetting; say so at once: night and `hmem forget` wait for it."""
+        """Serve the release that `current` points to, and drop the caches after a forgetting; report it immediately: night and `hmem forget` wait."""
         retried = time.monotonic()
         while True:
             try:
@@ -185,13 +185,13 @@ class Worker:
                     await asyncio.to_thread(self._served.refresh)
                     await self._live(self._served.served_run)
             except redis.RedisError:
-                pass  # the next beat says it
-            except Exception:  # no memory is not no service
-                log.exception("the watch over the release stumbled")
+                pass  # the next heartbeat logs it
+            except Exception:  # without memory there must still be answers
+                log.exception("the watch over the release failed")
             await asyncio.sleep(WATCH_SECONDS)
 
     async def _watch_cancels(self) -> None:
-        """End the tasks that the bot asks to end, has answered itself, or no longer waits for. Nothing is asked while nothing runs."""
+        """End the tasks that the bot has cancelled, has answered itself, or no longer waits for. Redis is not asked while nothing runs."""
         while True:
             await asyncio.sleep(CANCEL_SECONDS)
             runs = [run for run in self._running.values() if run.task_id and not run.cancelled]
@@ -207,9 +207,9 @@ class Worker:
                     if not run.cancelled:
                         run.seen_pending(look.pending)
             except redis.RedisError:
-                pass  # the claim loop says it
+                pass  # the claim loop logs it
             except Exception:
-                log.exception("the watch for cancelled tasks stumbled")
+                log.exception("the watch for cancelled tasks failed")
 
     async def _feed_watchdog(self) -> None:
         while period := self._supervisor.watchdog_seconds:
@@ -220,9 +220,9 @@ class Worker:
             await asyncio.sleep(period / 4)
 
     def _hang(self, now: float) -> str | None:
-        """What has ceased to move, or None. A Redis that is away is no hang: it is tried again. A hang of the event loop is silence."""
+        """What hangs, or None. An outage of Redis is not a hang: it is tried again. If the event loop itself hangs, the watchdog gets no sign."""
         if not self._stop.is_set() and now - self._turned > TURN_SECONDS:
-            return "the claim loop does not turn"
+            return "the claim loop hangs"
         if any(task.done() for task in self._background):
             return "the heartbeat or the watch over the release has ended"
         limit = 2 * self._settings.task_timeout + GRACE_SECONDS
@@ -238,7 +238,7 @@ class Worker:
                 await self._pause(BLOCK_SECONDS)
                 continue
             try:
-                async with asyncio.timeout(PATIENCE_SECONDS):  # the same token may be asked again
+                async with asyncio.timeout(CLAIM_TIMEOUT_SECONDS):  # a claim may be repeated with the same token
                     claim = await self._queue.claim(token, len(self._running))
                 self._supervisor.ready()
                 if claim is None:
@@ -257,23 +257,23 @@ class Worker:
                 self._start(claim)
 
     async def _wait_for_work(self) -> None:
-        """Until something is queued or a stop comes. If nothing could be claimed of what was found queued, its chats are busy: a pause."""
+        """Wait until something is queued or a stop comes. If nothing of the queue could be claimed, its chats are busy: then pause."""
         if self._found:
             self._found = False
             await self._pause(BUSY_SECONDS)
             return
         waiting = asyncio.create_task(self._queue.wait(BLOCK_SECONDS))
         stopping = asyncio.create_task(self._stop.wait())
-        await asyncio.wait({waiting, stopping}, timeout=PATIENCE_SECONDS, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait({waiting, stopping}, timeout=CLAIM_TIMEOUT_SECONDS, return_when=asyncio.FIRST_COMPLETED)
         stopping.cancel()
         if waiting.done():
             self._found = waiting.result()
         else:
-            waiting.cancel()  # what was under way moves nothing, so nothing is lost with it
+            waiting.cancel()  # the blocked call moves nothing, so nothing is lost
             await asyncio.gather(waiting, return_exceptions=True)
 
     async def _pause_until_idle(self) -> None:
-        """A task that may have killed its workers comes next, and must run alone."""
+        """The next task may have killed its workers, and must run alone."""
         log.info("waiting for the running tasks: the next one runs alone", tasks=len(self._running))
         while self._running and not self._stop.is_set():
             self._turned = time.monotonic()

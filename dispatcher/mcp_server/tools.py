@@ -1,7 +1,7 @@
-"""What Claude may ask of one chat's memory: search, what was said last, facts, and, where the owner allows it, keeping something.
+"""What Claude may ask of one chat's memory: search, history, recent messages, facts, and, if the owner allows it, storing a memory.
 
-An object is bound to one chat for its life; nothing here takes another. It answers with text for the model: records inside a fence, under the
-words of the prompt that call them data and no orders, and notes on what is missing. Nothing is opened before the first call that needs it.
+An object is bound to one chat for its lifetime. It answers with text for the model: records inside a fence, under the prompt's words that call
+them data and not instructions, and notes on what is missing. Nothing is opened before the first call that requires it.
 """
 
 from __future__ import annotations
@@ -37,24 +37,24 @@ if TYPE_CHECKING:
     from shared.search.types import Hit
     from shared.turns.records import Tombstone, Turn
 
-#: Characters of a result with all that stands around the records, of one text, of the question that it answers, and of all notes.
+#: Characters of a result including everything around the records, of one text, of the question that it answers, and of all notes.
 RESULT_CHARACTERS, TEXT_CHARACTERS, QUESTION_CHARACTERS, NOTE_CHARACTERS = 8_000, 700, 160, 1_000
-#: Seconds that the embedder and the vectors get to open before a search does without them, and the comparison by meaning to answer.
+#: Seconds that the embedder and the vectors get to open before a search runs without them, and seconds for the search by meaning.
 OPENING_SECONDS, SEARCH_SECONDS = 10.0, 10.0
-#: Seconds that the store of the day gets when this ends.
+#: Seconds that the day store gets to close.
 CLOSING_SECONDS = 2.0
 
 
 @dataclass
 class ToolAnswer:
-    """Lines of one answer, and what is to be said of what is missing."""
+    """Lines of one answer, and notes on what is missing."""
 
     lines: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
 
 class ChatMemory:
-    """Thread-safe: one call at a time. HmemError, or what a library raises, where a call cannot be answered at all."""
+    """Thread-safe: one call at a time. HmemError, or an error of a library, if a call cannot be answered at all."""
 
     def __init__(self, settings: Settings, chat_id: str) -> None:
         self._settings, self._chat = settings, chat_id_of(chat_id)
@@ -66,7 +66,7 @@ class ChatMemory:
         self._lock = threading.Lock()
 
     def close(self) -> None:
-        """Let go of all files, for a while at most: what hangs ends with the process."""
+        """Close all files, within CLOSING_SECONDS: what hangs ends with the process."""
         within(self._close, CLOSING_SECONDS)
 
     def _close(self) -> None:
@@ -75,20 +75,20 @@ class ChatMemory:
             self._client.close()
 
     def search(self, query: str, k: int, since: float | None, until: float | None) -> str:
-        """The `k` turns that say most about `query`, said from `since` on and before `until` (POSIX seconds)."""
+        """The `k` turns most relevant to `query`, from `since` on and before `until` (POSIX seconds)."""
         with self._up_to_date():
             hidden = HiddenTurns(*hidden_by(self._day.forgotten.of(self._chat)))
             release, note = self._memory.release_or_reason("the current release is not searched")
             self._open_vectors(release)
             items, more = self._items()
-            asked = Query(self._chat, query, k, SEARCH_SECONDS, day=items, hidden=hidden, since=since, until=until)
-            recalled = (release or self._day.recall).recall(asked, self._day.embedder.query)
+            wanted = Query(self._chat, query, k, SEARCH_SECONDS, day=items, hidden=hidden, since=since, until=until)
+            recalled = (release or self._day.recall).recall(wanted, self._day.embedder.query)
         found = ToolAnswer([self._hit(*numbered) for numbered in enumerate(recalled.hits, start=1)])
         found.notes += [one for one in (note, more, *recalled.degraded) if one]
-        return answer("Earlier turns that match the search, best first", found, "Nothing that was said here matches.")
+        return answer("Earlier turns that match the search, best first", found, "No message of this chat matches.")
 
     def history(self, n: int, since: float | None, until: float | None, contains: str | None) -> str:
-        """The newest `n` turns, said from `since` on and before `until` (POSIX seconds), that hold all words of `contains`, oldest first."""
+        """The newest `n` turns, from `since` on and before `until` (POSIX seconds), that contain all words of `contains`, oldest first."""
         from dispatcher.memory.day.history import look_back
         from shared.search.history import HistoryQuery
 
@@ -98,78 +98,78 @@ class ChatMemory:
                 release.open_texts()
                 note = f"the release is left out: {release.text_missing}" if release.text_missing else note
             readable = None if release and release.text_missing else release
-            told = look_back(self._day, readable, HistoryQuery(self._chat, n, since, until, contains))
-        notes = [note or "", f"no memory of the day: {told.away}" if told.away else ""]
-        if told.found.more:
-            notes.append("there are older ones, too: ask with until")
-        lines = history_lines([entry_of(turn) for turn in told.found.turns], self._settings.timezone, TEXT_CHARACTERS)
+            result = look_back(self._day, readable, HistoryQuery(self._chat, n, since, until, contains))
+        notes = [note or "", f"no memory of the day: {result.away}" if result.away else ""]
+        if result.found.more:
+            notes.append("there are older ones: use until to get them")
+        lines = history_lines([entry_of(turn) for turn in result.found.turns], self._settings.timezone, TEXT_CHARACTERS)
         found = ToolAnswer([line.removeprefix("- ") for line in lines], list(filter(None, notes)))
-        return answer("What was said, oldest first", found, "Nothing was said here that fits.", newest=True)
+        return answer("Messages, oldest first", found, "No message of this chat fits.", newest=True)
 
     def recent(self, n: int) -> str:
-        """The last `n` turns of the conversation so far, else of the day, oldest first."""
+        """The last `n` turns of the conversation so far, or else of the day, oldest first."""
         with self._up_to_date():
-            stones, notes = self._day.forgotten.of(self._chat), list[str]()
-            entries = self._conversation(n, stones, notes)[-n:]
+            tombstones, notes = self._day.forgotten.of(self._chat), list[str]()
+            entries = self._conversation(n, tombstones, notes)[-n:]
         zone = self._settings.timezone
         lines = [line.removeprefix("- ") for line in history_lines(entries, zone, TEXT_CHARACTERS)]
         return answer(
-            "What was said last, oldest first", ToolAnswer(lines, notes), "Nothing was said here lately.", newest=True
+            "Latest messages, oldest first", ToolAnswer(lines, notes), "There are no recent messages.", newest=True
         )
 
     def facts(self) -> str:
-        """What `/memory` lists."""
+        """The list of `/memory`."""
         with self._up_to_date():
-            self._must_be_wanted()
+            self._require_store()
             listed = self._day.requests.listing(self._chat, time.time())
         return answer("Facts, goals and preferences, with their numbers", ToolAnswer(listed.splitlines()), "")
 
     def add(self, text: str, kind: str, deadline: str | None) -> str:
-        """Keep it as `/memory add` does. The same again is noted once, whoever asks twice."""
+        """Store a memory as `/memory add` does. Repeating the call stores it only once."""
         now, more = time.time(), dict[str, Any]()
         if deadline is not None:
             more["deadline"] = self._deadline(kind, deadline, now)
         with self._up_to_date():
-            self._must_be_wanted()
+            self._require_store()
             self._open_vectors(None)
             task = Task(self._action(text, kind, deadline), self._chat, "")
             return harmless(self._day.acting.add(task, text.strip(), now, kind=kind, **more).say)
 
     @contextmanager
     def _up_to_date(self) -> Iterator[None]:
-        """One call at a time, without what was kept before something was forgotten; where Redis cannot tell, without anything that was kept."""
+        """One call at a time; drops the caches after a forgetting, or if Redis cannot tell whether there was one."""
         with self._lock:
             try:
                 mark = self._redis().get(keys.FORGOTTEN) or b""
-            except Exception:  # noqa: BLE001 - `recent` says it; the others need no Redis
+            except Exception:  # noqa: BLE001 - `recent` reports it; the others do not require Redis
                 mark = None
             if mark is None or mark != self._mark:
                 drop(self._day, self._memory.close_release)
                 self._mark = mark
             yield
 
-    def _must_be_wanted(self) -> None:
+    def _require_store(self) -> None:
         if not self._day.wanted:
-            raise SettingsError("Nothing is kept here: MEDIUM_URL=none switches it off. Answer without it.")
+            raise SettingsError("Nothing is stored here: MEDIUM_URL=none switches it off. Answer without it.")
 
-    def _deadline(self, kind: str, said: str, now: float) -> float:
+    def _deadline(self, kind: str, text: str, now: float) -> float:
         from dispatcher.memory.dates.given import deadline_of
 
         if kind != "goal":
-            raise InvalidInput(f"A {kind} has no deadline. Leave it out, or keep it as a goal.")
-        return deadline_of(said, now, self._settings.timezone).at
+            raise InvalidInput(f"A {kind} has no deadline. Omit it, or store it as a goal.")
+        return deadline_of(text, now, self._settings.timezone).at
 
     def _action(self, text: str, kind: str, deadline: str | None) -> str:
-        """The task id of an addition: the same for the same words, until something was forgotten or done, since then they may be said anew."""
+        """The task id of an addition: the same for the same text, until something is forgotten or done; after that the text may be added again."""
         from dispatcher.memory.store.memories import MemoryType
 
         done = self._day.memories.count(self._chat, [MemoryType.COMPLETED_GOAL])
         state = f"{len(self._day.forgotten.of(self._chat))} {done}"
-        said = "\x00".join((self._chat, kind, text.strip(), deadline or "", state))
-        return "mcp-" + hashlib.sha256(said.encode("utf-8", "surrogatepass")).hexdigest()[:40]
+        identity = "\x00".join((self._chat, kind, text.strip(), deadline or "", state))
+        return "mcp-" + hashlib.sha256(identity.encode("utf-8", "surrogatepass")).hexdigest()[:40]
 
     def _open_vectors(self, release: OpenRelease | None) -> None:
-        """Beside us, since an embedder may hang: whoever asks meanwhile is answered by words alone."""
+        """Open them in a thread, because an embedder may hang: calls in the meantime search by words only."""
         if self._opening is None or not self._opening.is_alive():
             opening = release.open_vectors if release and release.vectors_missing else None
             self._opening = within(lambda: self._open(opening), OPENING_SECONDS)
@@ -180,7 +180,7 @@ class ChatMemory:
             release()
 
     def _items(self) -> tuple[DayItems | None, str | None]:
-        """The turns of the day, and why there are none if they cannot be asked."""
+        """The turns of the day, or None and why they are not available."""
         try:
             return (self._day.items(self._chat) if self._day.wanted else None), None
         except HmemError as error:
@@ -189,31 +189,31 @@ class ChatMemory:
     def _hit(self, number: int, hit: Hit) -> str:
         chunk, zone = hit.chunk, self._settings.timezone
         who = _who(hit)
-        said = f"{number}. {time_text(chunk.started_at, zone)} {who} (score {hit.score:.2f}, turn {chunk.turn_ids[0]})"
+        head = f"{number}. {time_text(chunk.started_at, zone)} {who} (score {hit.score:.2f}, turn {chunk.turn_ids[0]})"
         asked = answering(shorten(one_line(hit.question), QUESTION_CHARACTERS)) if hit.question is not None else ""
-        return f"{said}{asked or replying(chunk.origin, QUESTION_CHARACTERS)}: {_short(chunk.text)}"
+        return f"{head}{asked or replying(chunk.origin, QUESTION_CHARACTERS)}: {_short(chunk.text)}"
 
-    def _conversation(self, n: int, stones: Sequence[Tombstone], notes: list[str]) -> list[HistoryEntry]:
-        """The conversation so far. Forgetting ends it: what is older than the last request to forget is not told from it, whatever is left there."""
+    def _conversation(self, n: int, tombstones: Sequence[Tombstone], notes: list[str]) -> list[HistoryEntry]:
+        """The conversation so far. Forgetting ends it: entries older than the last request to forget are left out, even if they are still there."""
         entries: list[HistoryEntry] = []
         waiting: list[Turn] = []
         try:
             client = self._redis()
-            entries, _ = conversation_of(client.lrange(keys.history(self._chat), 0, -1), stones)
-            forgotten_at = max((stone.created_at for stone in stones), default=0.0)
+            entries, _ = conversation_of(client.lrange(keys.history(self._chat), 0, -1), tombstones)
+            forgotten_at = max((tombstone.created_at for tombstone in tombstones), default=0.0)
             entries = [one for one in entries if one.timestamp >= forgotten_at]
             if not entries:
                 ids = client.lrange(keys.unconsolidated(self._chat), 0, -1)
                 names = [keys.MEMORY_PREFIX + raw.decode("utf-8", "replace") for raw in ids]
                 waiting = turns_of(names, client.mget(names) if names else [], self._chat)
-        except Exception as error:  # noqa: BLE001 - what the day's store holds is better than nothing
+        except Exception as error:  # noqa: BLE001 - the day store's turns are better than nothing
             notes.append(f"no conversation so far: Redis does not answer ({error})")
-        return entries or self._conversation_today(n, waiting, stones, notes)
+        return entries or self._conversation_today(n, waiting, tombstones, notes)
 
     def _conversation_today(
-        self, n: int, waiting: Sequence[Turn], stones: Sequence[Tombstone], notes: list[str]
+        self, n: int, waiting: Sequence[Turn], tombstones: Sequence[Tombstone], notes: list[str]
     ) -> list[HistoryEntry]:
-        """The day's last turns and those that wait to become some, each once."""
+        """The day store's last turns and those that wait for it, each once."""
         turns = list(waiting)
         try:
             if self._day.wanted:
@@ -221,7 +221,7 @@ class ChatMemory:
                 turns += [one.turn for one in self._day.turns.get_recent(self._chat, days, n, now=now)]
         except HmemError as error:
             notes.append(f"no memory of the day: {error}")
-        once = {turn.turn_id: turn for turn in turns if not any(stone.covers(turn) for stone in stones)}
+        once = {turn.turn_id: turn for turn in turns if not any(tombstone.covers(turn) for tombstone in tombstones)}
         in_time = sorted(once.values(), key=lambda turn: (turn.timestamp, turn.task_id, turn.role != "user"))
         return [entry_of(turn) for turn in in_time]
 
@@ -243,20 +243,20 @@ def answer(title: str, found: ToolAnswer, nothing: str, *, newest: bool = False)
     parts = [render([PromptPart("found", title, "\n".join(lines))])] if lines else [nothing]
     if len(lines) < len(found.lines):
         which = "newest" if newest else "first"
-        parts.append(f"Cut: only the {which} {len(lines)} of {len(found.lines)} lines fit. Ask for less at once.")
+        parts.append(f"Cut: only the {which} {len(lines)} of {len(found.lines)} lines fit. Ask for fewer at a time.")
     if notes:
-        parts.append(f"Not everything could be asked: {harmless(notes)}.")
+        parts.append(f"Not everything could be searched: {harmless(notes)}.")
     return storable("\n\n".join(parts))
 
 
 def _fitting(lines: Sequence[str], room: int, *, newest: bool) -> list[str]:
-    kept: list[str] = []
+    fitting: list[str] = []
     for line in reversed(lines) if newest else lines:
         room -= len(line) + 1
         if room < 0:
             break
-        kept.append(line)
-    return kept[::-1] if newest else kept
+        fitting.append(line)
+    return fitting[::-1] if newest else fitting
 
 
 def _short(text: str) -> str:
@@ -270,7 +270,7 @@ def _who(hit: Hit) -> str:
 
 
 def within(call: Callable[[], None], seconds: float) -> threading.Thread:
-    """Run it in a thread, and wait for it so long; it may go on then, and ends with the process."""
+    """Run it in a daemon thread and wait for at most `seconds`; after that it continues, and ends with the process."""
     thread = threading.Thread(target=call, daemon=True)
     thread.start()
     thread.join(seconds)

@@ -1,1 +1,1 @@
-"""What fits into the prompt, and how it is written."""
+"""The memory text of the prompt: what fits into the budget, and how it is rendered."""

@@ -1,4 +1,4 @@
-"""The context of one message: the release, the day, and what was said just now, put together. What fits is decided in budget.py."""
+"""The context of one message, put together from the release, the day and the conversation so far. budget.py decides what fits."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 class PromptRequest:
     """The message that a prompt is for.
 
-    `recent` is the conversation so far, None where a session carries it: then `session` is its id. `count_access`: memories that are shown count
-    as accessed.
+    `recent` is the conversation so far, None if a session has it: then `session` is its id. `count_access`: memories that are shown count as
+    accessed.
     """
 
     chat_id: str
@@ -46,12 +46,12 @@ def assemble(
     day: DayMemory | None = None,
     no_release_reason: str | None = None,
 ) -> Context:
-    """The context of one message within MEMORY_TOKENS. `day` is None where nothing of the day is wanted; `no_release_reason` is why there is no
-    release, if it is not that none was made."""
+    """The context of one message within MEMORY_TOKENS. `day` is None if nothing of the day is wanted; `no_release_reason` is why there is no
+    release, None if none was built yet."""
     if settings.memory_tokens <= 0:
         return Context("", degraded=["MEMORY_TOKENS=0"])
     if release and day and not settings.without_vectors:
-        release.expect(request.message)  # while the day is read
+        release.expect(request.message)  # in parallel with reading the day
     today = day.context(day_request(request, settings)) if day else DayContext()
     if today.unproven:
         return Context("", degraded=[f"no memory at all: {today.unproven}"])
@@ -62,7 +62,7 @@ def assemble(
 
 
 def day_request(request: PromptRequest, settings: Settings) -> ContextRequest:
-    """What is wanted of the day for a message."""
+    """What a message requires of the day."""
     return ContextRequest(
         request.chat_id,
         request.message,
@@ -77,7 +77,7 @@ def day_request(request: PromptRequest, settings: Settings) -> ContextRequest:
 def _recalled(
     request: PromptRequest, settings: Settings, release: OpenRelease | None, day: DayMemory | None, today: DayContext
 ) -> Recalled:
-    """Hits of release and day; what stands in the conversation so far is not recalled again."""
+    """Hits of release and day, without the turns of the conversation so far."""
     if settings.memory_backend == "summary":
         return Recalled()
     recent = {("user" if entry.role == "user" else "asst", entry.timestamp) for entry in request.recent or ()}
@@ -104,7 +104,7 @@ def prompt_input(
     today: DayContext,
     recalled: Recalled,
 ) -> PromptInput:
-    """All that goes into the context of a message, with MEMORY_TOKENS as its budget; the chat's summary is read here."""
+    """Everything for the context of a message, with MEMORY_TOKENS as its budget; the chat's summary is read here."""
     summary, failed = _summary(release, request.chat_id, settings, today)
     family = _family(release) if release else today.family
     hits, decision = _worth_injecting(recalled, request.message, family, settings)
@@ -131,7 +131,7 @@ def prompt_input(
 def _worth_injecting(
     recalled: Recalled, message: str, family: str | None, settings: Settings
 ) -> tuple[list[Hit], Decision | None]:
-    """The hits that are worth their place, best first, and what was decided; without evidence nothing is."""
+    """The hits that are worth injecting, best first, and the decision; None without evidence."""
     decision = decide(recalled.evidence, family, settings.timezone) if recalled.evidence else None
     hits = recalled.hits
     if recalled.evidence and decision and decision.inject:
@@ -142,34 +142,38 @@ def _worth_injecting(
 
 
 def _summary(release: OpenRelease | None, chat_id: str, settings: Settings, today: DayContext) -> tuple[str, list[str]]:
-    """The summary of last night, or why there is none; one that was written before something was forgotten is not used."""
+    """Last night's summary, or why there is none; a summary that is older than a request to forget is not used."""
     if release is None or not settings.memory_summary:
         return "", []
     try:
         applied = release.manifest.tombstones if today.tombstones else {}
         if any(tombstone.tombstone_id not in applied for tombstone in today.tombstones):
-            return "", ["no summary until the next night: something was forgotten after it was written"]
+            return "", ["no summary until the next night: something was forgotten since it was written"]
         return release.summary(chat_id) or "", []
     except (HmemError, OSError, UnicodeDecodeError) as error:
         return "", [f"no summary: {error}"]
 
 
 def _nothing_to_search(release: OpenRelease | None, chat_id: str, today: DayContext, settings: Settings) -> str | None:
-    """Why nothing is found where nothing is looked up, or of a chat that neither the release nor the day has."""
+    """Why nothing can be found: nothing is searched, or neither the release nor the day has the chat."""
     if settings.memory_backend == "summary":
-        return "MEMORY_BACKEND=summary looks nothing up"
+        return "MEMORY_BACKEND=summary searches nothing"
     if release is None or release.manifest.chunks_per_chat.get(chat_id) or today.items:
         return None
-    return f"release {release.run} holds nothing that was said in this chat"
+    return f"release {release.run} has no turns of this chat"
 
 
 def _plainly(settings: Settings) -> str:
     """The same for the person in the chat."""
-    return "I look nothing up here" if settings.memory_backend == "summary" else "nothing was said here before"
+    return (
+        "I do not search for them here"
+        if settings.memory_backend == "summary"
+        else "there are no earlier messages here"
+    )
 
 
 def _made_at(release: OpenRelease, settings: Settings) -> str | None:
-    """When its summaries were made: ISO 8601 in the zone."""
+    """When its summaries were written: ISO 8601 in the zone."""
     if not release.manifest.created_at:
         return None
     return (
@@ -178,6 +182,6 @@ def _made_at(release: OpenRelease, settings: Settings) -> str | None:
 
 
 def _family(release: OpenRelease) -> str | None:
-    """The model that its vectors are of."""
+    """The model family of its vectors."""
     identity = release.manifest.embedding
     return identity.family if identity else None

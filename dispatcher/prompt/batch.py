@@ -1,8 +1,8 @@
-"""Many questions in one process, in the format that recall is scored with.
+"""Many questions in one process, in the format with which recall is scored.
 
-In: lines of `{"qid", "chat_id", "question", "now"}`, `now` in POSIX seconds or ISO 8601, or left out: the clock. Out: lines of `{"qid",
-"hits": [[turn id, …], …], "ms"}`, best first, a hit's own turns before those that say the same, with `degraded` where something could not be
-asked, and with budgets also `"contexts": {"500": text, …}`.
+In: lines of `{"qid", "chat_id", "question", "now"}`, `now` in POSIX seconds or ISO 8601, default: the clock. Out: lines of `{"qid",
+"hits": [[turn id, …], …], "ms"}`, best first, a hit's own turns before those that say the same, with `degraded` if something could not be
+searched, and with budgets also `"contexts": {"500": text, …}`.
 """
 
 from __future__ import annotations
@@ -50,10 +50,10 @@ def read_questions(path: Path, zone: ZoneInfo) -> Iterator[dict[str, Any]]:
             raise InvalidInput(f"{path} line {number}: {error}. A line is {{qid, chat_id, question, now}}.") from error
 
 
-def _question(said: object) -> str:
-    if not isinstance(said, str) or not said.strip():
+def _question(value: object) -> str:
+    if not isinstance(value, str) or not value.strip():
         raise ValueError("question must be a text that is not empty")
-    return said
+    return value
 
 
 def answer_batch(

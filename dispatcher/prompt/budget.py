@@ -1,10 +1,10 @@
-"""What the model is given for one message, inside a budget of tokens and of time: facts, summary, recent turns, recalled lines.
+"""What the model is given for one message within a budget of tokens: facts, summary, recent turns, recalled lines.
 
-Each part has a share of the budget, and what one does not use the others may. What is stable comes first and stays identical to the byte all
-day: how much of the facts and of the summary goes in depends on the budget, on their own length and on whether anything is recalled, on nothing
-else that is asked. Recalled lines get the rest, best first, and are put in the order of time under each day. The budget counts the whole text.
+Each part has a share of the budget, and the others may use what it leaves. Stable parts come first and stay identical to the byte all day: how
+much of the facts and of the summary is included depends only on the budget, on their own length and on whether anything is recalled. Recalled
+lines get the rest, best first, and are put in the order of time under each day. The budget counts the whole text.
 
-The numbers in the comments are shares of LoCoMo's questions whose evidence is wholly inside the injected text (five conversations,
+The numbers in the comments are shares of LoCoMo's questions whose evidence is completely in the injected text (five conversations,
 786 questions, through the real night), at 1,000 and at 2,000 tokens.
 """
 
@@ -27,39 +27,39 @@ from shared.text.marks import harmless
 from shared.turns.origin_words import replying
 from shared.turns.speakers import answering
 
-#: The parts in the order in which they stand, and their shares of the budget where each wants all it can get. The summary's is 300 of 1,500 tokens
-#: with its heading: it says what the chat is about where no line is recalled for it. It takes the place of evidence (docs/measurements.md).
+#: The parts in their order, and their shares of the budget if each uses all it can get. The summary's is 300 of 1,500 tokens with its heading: it
+#: says what the chat is about even where no line is recalled. It takes the place of evidence (docs/measurements.md).
 SHARES: Mapping[str, float] = {"facts": 0.2, "summary": 0.21, "recent": 0.19, "relevant": 0.08, "recalled": 0.32}
-#: Tokens from which on the summary has its whole share; below, it has as much less of it as the budget is smaller: evidence comes first.
+#: Tokens from which on the summary has its whole share; below that its share shrinks in proportion to the budget: evidence comes first.
 WHOLE_SHARE_TOKENS = 1500
 TITLES: Mapping[str, str] = {
     "facts": "Facts and goals",
     "summary": "Summary of earlier conversations",
     "recent": "This conversation so far",
-    "relevant": "Memories that may bear on the present message",
-    "recalled": "Earlier turns that may bear on the present message",
+    "relevant": "Memories that may be relevant to the present message",
+    "recalled": "Earlier turns that may be relevant to the present message",
 }
 SUMMARY_TITLE, RECALLED_TITLE = TITLES["summary"], TITLES["recalled"]
-#: Hits are asked for by the budget: one for so many tokens, and some at least. That is over twice what goes in (of short turns 19 into 1,000 tokens,
-#: 37 into 2,000), since those that do not fit are passed over. 150 whatever the budget: .2 more at 2,000 tokens, half as much time again at 1,500.
+#: The budget determines how many hits are requested: one per TOKENS_PER_HIT tokens, but at least FEWEST_HITS. That is over twice what fits (of short
+#: turns 19 into 1,000 tokens, 37 into 2,000), since those that do not fit are skipped. A fixed 150: .2 more at 2,000 tokens, 50 % more time at 1,500.
 TOKENS_PER_HIT, FEWEST_HITS = 16, 30
-#: An answer up to this length is hardly understood without its question, and of the question so much is shown. With every answer, up to 160
-#: characters of it, the same budget holds fewer turns.
+#: An answer up to this length is hardly understandable without its question, of which this many characters are shown. Showing up to 160 characters
+#: of the question with every answer would leave room for fewer turns.
 SHORT_ANSWER_CHARACTERS, QUESTION_CHARACTERS = 60, 80
-#: What a recalled line costs beside its words, about: its speaker, and its part of a day's heading.
+#: Approximate cost of a recalled line in addition to its text: its speaker, and its part of a day's heading.
 LINE_CHARACTERS = 60
 
 
 def hits_for(budget: int) -> int:
-    """How many hits to ask for if so many tokens are to be filled."""
+    """How many hits to request for a budget of tokens."""
     return max(FEWEST_HITS, budget // TOKENS_PER_HIT)
 
 
 def shared_out(budget: int, wishes: Mapping[str, int], shares: Mapping[str, float]) -> dict[str, int]:
     """What each part gets of a budget (in any unit), in the order of `wishes`: its share, or its wish if that is less.
 
-    What is left goes to those that wish for more, the greatest share first. The sum is at most the budget, no part gets more than its wish,
-    and nothing is left while a wish is unmet. So a part beside a greater one that takes all it can get has exactly its share.
+    The rest goes to the parts that wish for more, the greatest share first. The sum is at most the budget, no part gets more than its wish,
+    and nothing is left while a wish is unmet. So next to a greater part that takes all it can get, a part has exactly its share.
     """
     budget = max(0, budget)
     given = {part: min(wish, int(budget * shares[part])) for part, wish in wishes.items()}
@@ -100,7 +100,7 @@ def compose(given: PromptInput) -> Context:
 
 
 class _Layout(NamedTuple):
-    """The parts, the hits whose words stand in them, and the hits that found no room; hits in the order of rank."""
+    """The parts, the hits whose text is in them, and the hits that did not fit; hits in the order of rank."""
 
     parts: list[PromptPart]
     used: list[Hit]
@@ -125,7 +125,7 @@ def _lay_out(given: PromptInput, hits: Sequence[Hit]) -> _Layout:
 
 
 def _with_whole_summary(given: PromptInput, hits: Sequence[Hit]) -> _Layout:
-    """Where no line is recalled the summary is whole, and may hold some of the hits' words."""
+    """The layout if no line is recalled: then the summary is complete, and may contain the text of some hits."""
     parts = _lay_out(given, []).parts
     in_summary = _in_summary(parts, hits, given.zone)
     used = [hit for place, hit in enumerate(hits) if place in in_summary]
@@ -133,7 +133,7 @@ def _with_whole_summary(given: PromptInput, hits: Sequence[Hit]) -> _Layout:
 
 
 def _without_room(given: PromptInput, layout: _Layout, hits: Sequence[Hit]) -> list[str]:
-    """What the budget has no room for at all."""
+    """The parts for which the budget has no room at all."""
     reasons = []
     if hits and not layout.used:
         reasons.append(f"no recalled text: {given.budget} tokens hold none of it")
@@ -143,12 +143,12 @@ def _without_room(given: PromptInput, layout: _Layout, hits: Sequence[Hit]) -> l
 
 
 def _in_summary(parts: Sequence[PromptPart], hits: Sequence[Hit], zone: ZoneInfo) -> set[int]:
-    """Places of the hits whose words stand in the summary already."""
+    """Indexes of the hits whose text is already in the summary."""
     return {place for part in parts if part.name == "summary" for place in places_in(part.text, hits, zone)}
 
 
 def _by_worth(hits: Sequence[Hit]) -> list[Hit]:
-    """In the order in which lines are taken, by rank times length: the lower it ranks the less it is worth, and the longer the more it costs."""
+    """The order in which lines are taken, by rank times length: a lower rank is worth less, and a longer line costs more."""
     order = sorted(range(len(hits)), key=lambda rank: (rank + 1) * (LINE_CHARACTERS + len(hits[rank].chunk.text)))
     return [hits[rank] for rank in order]
 
@@ -163,9 +163,9 @@ def _frames() -> tuple[int, dict[str, int]]:
 
 
 def _stable(given: PromptInput, *, recalling: bool) -> list[PromptPart]:
-    """Facts and summary, each cut by what does not change with the message: what comes after them is taken to want all there is.
+    """Facts and summary, each cut independently of the message: the parts after them are assumed to use all they can get.
 
-    Where nothing is recalled, the summary has that share too; the facts stay as they are.
+    If nothing is recalled, the summary has that share as well; the facts do not change.
     """
     head, frames = _frames()
     characters = given.budget * CHARACTERS_PER_TOKEN
@@ -185,13 +185,13 @@ def _stable(given: PromptInput, *, recalling: bool) -> list[PromptPart]:
 
 
 def facts_room(budget: int) -> int:
-    """Characters that facts have of a budget of tokens when every other part takes its own share."""
+    """Characters for facts within a budget of tokens if every other part takes its share."""
     head, frames = _frames()
     return int((budget * CHARACTERS_PER_TOKEN - head) * SHARES["facts"]) - frames["facts"]
 
 
 def _recent(given: PromptInput, room: int, hits: Sequence[Hit]) -> list[PromptPart]:
-    """The conversation so far: its share of what is left, and what the recalled lines cannot use; at most half of it for what came earlier."""
+    """The conversation so far: its share of the rest, and what the recalled lines cannot use; at most half of it for earlier sessions."""
     _, frames = _frames()
     lines, earlier = history_lines(given.recent or (), given.zone), harmless(given.earlier)
     recalled = [_line(hit, given.zone) for hit in hits]
@@ -208,17 +208,17 @@ def _recent(given: PromptInput, room: int, hits: Sequence[Hit]) -> list[PromptPa
 
 def _newest(lines: Sequence[str], characters: int) -> str:
     """The newest of these lines that fit, in the order of time."""
-    kept: list[str] = []
+    fitting: list[str] = []
     for line in reversed(lines):
         characters -= len(line) + 1
         if characters < 0:
             break
-        kept.append(line)
-    return "\n".join(reversed(kept))
+        fitting.append(line)
+    return "\n".join(reversed(fitting))
 
 
 def _cut_lines(text: str, characters: int) -> str:
-    """Whole lines from the start, as many as fit; no heading without a line under it, and nothing where no line fits."""
+    """Whole lines from the start, as many as fit; no heading without a line under it, and "" if no line fits."""
     if len(text) <= characters:
         return text
     lines = text[: max(0, characters)].rpartition("\n")[0].splitlines()
@@ -229,7 +229,7 @@ def _cut_lines(text: str, characters: int) -> str:
 
 @dataclass(frozen=True)
 class Line:
-    """A hit as it is injected, and the day that it stands under."""
+    """A hit as it is injected, and its day's heading."""
 
     hit: Hit
     day: str
@@ -247,7 +247,7 @@ class Line:
 
 
 def _line(hit: Hit, zone: ZoneInfo) -> Line:
-    """`- Name: text`, with dots where the turn goes on before or after this passage of it, and the question of a short answer."""
+    """`- Name: text`, with dots if the turn continues before or after this passage, and the question of a short answer."""
     chunk = hit.chunk
     text = one_line(chunk.text)
     asked = ""
@@ -263,12 +263,12 @@ def _line(hit: Hit, zone: ZoneInfo) -> Line:
 
 
 def _fill(hits: Sequence[Hit], room: int, zone: ZoneInfo) -> tuple[list[Line], list[Hit]]:
-    """(lines that fit, hits that do not), taken in rank order; a long one that does not fit makes way for a shorter one."""
+    """(lines that fit, hits that do not), taken in the given order; a long one that does not fit is skipped for a shorter one."""
     used: list[Line] = []
     cut: list[Hit] = []
     days: set[str] = set()
     for hit in hits:
-        # Its text alone is too long: most hits, once the room is nearly full, and no line is made of them.
+        # No line is rendered for a hit whose text alone is too long: most hits, once the room is nearly full.
         line = _line(hit, zone) if len(hit.chunk.text) < room else None
         cost = line.cost + (0 if line.day in days else line.heading) if line else room + 1
         if line is None or cost > room:
@@ -281,7 +281,7 @@ def _fill(hits: Sequence[Hit], room: int, zone: ZoneInfo) -> tuple[list[Line], l
 
 
 def _by_day(lines: Sequence[Line]) -> str:
-    """In the order of time, each day under its date: with an earlier ranking, at 2,000 tokens, a date on every line cost 1.1 points, the hour 0.8."""
+    """Lines in order of time under each day: with an earlier ranking, at 2,000 tokens, a date on every line cost 1.1 points, the hour 0.8."""
     text: list[str] = []
     day = ""
     for line in sorted(lines, key=lambda line: (line.hit.chunk.started_at, line.hit.chunk.passage)):

@@ -1,4 +1,4 @@
-"""The memory text of one message, with what it is made of and why it is not more; and a hit as scripts read it."""
+"""The memory text of one message, with its sources and what is missing; and a hit as JSON."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from shared.search.types import Hit
 from shared.text.format import tokens
 from shared.turns.speakers import Speaker
 
-#: The signals among a hit's scores that are no part of the sum.
+#: The signals among a hit's scores that are not part of the sum.
 RAW = ("bm25", "cosine")
 
 
 @dataclass(frozen=True)
 class Context:
-    """The text to inject with what it is made of, and why it is not more.
+    """The text to inject, its sources, and what is missing.
 
-    `cut` holds the hits that the budget left out, or all of them where `no_recall_reason` says that none bears on the message; `degraded` says
-    what could not be asked.
+    `cut` has the hits that did not fit into the budget, or all of them if `no_recall_reason` says that none is relevant to the message; `degraded`
+    has the reasons why something could not be searched.
     """
 
     text: str
@@ -33,18 +33,16 @@ class Context:
     ms: float = 0.0
     no_recall_reason: str | None = None
     zone: ZoneInfo | None = None
-    decision_reason: str | None = None  # by which evidence hits are injected, or not
-    speakers: tuple[Speaker, ...] = ()  # everybody of the chat
-    no_recall_plain: str | None = (
-        None  # `no_recall_reason` for the person in the chat, without figures and names of ours
-    )
-    by_time: bool = False  # hits are injected because they were said then
-    summary_at: str | None = None  # when the chat's summary was made, ISO 8601 in the zone
+    decision_reason: str | None = None  # the evidence by which hits are injected, or not
+    speakers: tuple[Speaker, ...] = ()  # everyone in the chat
+    no_recall_plain: str | None = None  # `no_recall_reason` for the chat, without figures and internal names
+    by_time: bool = False  # hits are injected because of their time
+    summary_at: str | None = None  # when the chat's summary was written, ISO 8601 in the zone
 
     def placed(self, message: str, placement: str, ending: str = "") -> tuple[str, str]:
-        """(text for the system prompt, message with what goes ahead of it).
+        """(text for the system prompt, message with the text ahead of it).
 
-        RECALL_PLACEMENT decides where stands what changes with each message: recalled lines, and `ending` after all memory.
+        RECALL_PLACEMENT decides where the text that changes with each message goes: recalled lines, and `ending` after all memory.
         """
         if placement == "system":
             return "\n\n".join(filter(None, (self.text, ending))), message
@@ -64,7 +62,7 @@ class Context:
         }
 
     def outline(self) -> dict[str, Any]:
-        """The same without any text."""
+        """The JSON without any text."""
         return {
             "release": self.release_run,
             "tokens": self.tokens,
@@ -77,11 +75,11 @@ class Context:
 
 
 def hit_json(hit: Hit, zone: ZoneInfo | None = None) -> dict[str, Any]:
-    """A hit as scripts read it.
+    """A hit as JSON.
 
-    `date` is ISO 8601 in the zone (UTC for none). `score` and of `scores` the `words` and `meaning` are what people are shown: 0 to 1, comparable
-    between questions. `bm25` and `cosine` are the signals as they are, `rank` is what the hits are ordered by and `parts` what adds up to it;
-    `also` are turns that say the same.
+    `date` is ISO 8601 in the zone (UTC for none). `score`, and `words` and `meaning` in `scores`, are what people see: 0 to 1, comparable between
+    queries. `bm25` and `cosine` are the raw signals, `rank` is what the hits are ordered by and `parts` add up to it; `also` are turns that say
+    the same.
     """
     chunk = hit.chunk
     scores = {"words": hit.words, "meaning": hit.meaning} | {name: hit.scores.get(name) for name in RAW}
@@ -106,7 +104,7 @@ def hit_json(hit: Hit, zone: ZoneInfo | None = None) -> dict[str, Any]:
 
 
 def hit_date(hit: Hit, zone: ZoneInfo | None = None) -> str:
-    """When it was said: ISO 8601 in the zone (UTC for none)."""
+    """The time of the hit: ISO 8601 in the zone (UTC for none)."""
     return datetime.fromtimestamp(hit.chunk.started_at, zone or ZoneInfo("UTC")).isoformat(timespec="seconds")
 
 

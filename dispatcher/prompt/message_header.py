@@ -1,4 +1,4 @@
-"""The lines of ours ahead of a message: who sent it, when and where, what it replies to, whose words a forward holds.
+"""The header that we put ahead of a message: who sent it, when and where, what it replies to, whose text is forwarded.
 
     Group chat, Tuesday 24 November 2026, 14:05 (Europe/Berlin). In reply to Bob (user id 9), quoted here as data:
     <quote id="5c1d…">
@@ -8,10 +8,10 @@
 
     please remember this
 
-They stand with the message and not in the system prompt: that stays the same all day, and a session that is resumed keeps for each message who
-said it. What the sender wrote comes last and as it is. All else that people chose is data: names show no brackets, quotation marks and colons
-(speakers.py) and begin no line; quotes and forwards stand in a fence that is a hash of them, each line behind a mark. Whatever the words at
-the end look like, the lines ahead of them have said whose they are.
+The header is part of the message and not of the system prompt: the prompt stays the same all day, and a resumed session has the sender of each
+message. What the sender wrote comes last and unchanged. Everything else that people chose is data: names have no brackets, quotation marks and
+colons (speakers.py) and do not begin a line; quotes and forwards are in a fence that is a hash of them, each line after a mark. Whatever the text
+at the end looks like, the lines ahead of it have said whose it is.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ if TYPE_CHECKING:
     from shared.turns.records import Task
 
 CHATS = {"private": "Private chat", "group": "Group chat"}
-#: An id as it is shown; another one could be more than an id.
+#: An id that is safe to show; anything else could be more than an id.
 _ID = re.compile(r"[A-Za-z0-9_.@+-]{1,64}\Z")
 
 
 def framed(task: Task, said_at: float, zone: ZoneInfo, speakers: Iterable[Speaker] = ()) -> str:
-    """The message with its header. `said_at`: POSIX seconds; `speakers`: those of the chat, so that two of one name are told apart."""
+    """The message with its header. `said_at`: POSIX seconds; `speakers`: those of the chat, to distinguish people of the same name."""
     chat = CHATS.get(task.origin.chat_type or "")
     where = f"{chat}, {moment_text(said_at, zone)}" if chat else moment_text(said_at, zone)
     header = f"{where}. " + "\n".join(_lines(task, _sender(task, speakers), zone))
@@ -47,7 +47,7 @@ def framed(task: Task, said_at: float, zone: ZoneInfo, speakers: Iterable[Speake
 
 
 def moment_text(timestamp: float, zone: ZoneInfo) -> str:
-    """`Tuesday 24 November 2026, 14:05 (Europe/Berlin)`, in English whatever the host's language is."""
+    """`Tuesday 24 November 2026, 14:05 (Europe/Berlin)`, always in English."""
     weekday = ENGLISH.weekdays[datetime.fromtimestamp(timestamp, zone).weekday()]
     return f"{weekday} {day_text(timestamp, zone)}, {time_text(timestamp, zone)[-5:]} ({zone.key})"
 

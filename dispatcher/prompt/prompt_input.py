@@ -1,4 +1,4 @@
-"""Everything that the memory text of one message is made of, before it is cut to the budget."""
+"""Everything for the memory text of one message, before it is cut to the budget."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 class PromptInput:
     """What `compose` fits into `budget` tokens.
 
-    `hits` are those worth injecting, best first (None: all that were recalled), and `no_recall_reason` says why none is, `no_recall_plain` the
-    same for the person in the chat; `decision_reason`: what was decided, and by which evidence; `by_time`: hits are injected because they were
-    said then. `recent` is None where a session carries the conversation; `earlier` sums up sessions that ended a while ago, `relevant` are
-    memories that bear on this message. `summary_at` is ISO 8601 in the zone.
+    `hits` are those worth injecting, best first (None: all that were recalled), `no_recall_reason` is why none is, and `no_recall_plain` the
+    same for the chat; `decision_reason`: what was decided, and by which evidence; `by_time`: hits are injected because of their time. `recent`
+    is None if a session has the conversation; `earlier` sums up earlier sessions, `relevant` has memories that are relevant to this message.
+    `summary_at` is ISO 8601 in the zone.
     """
 
     recalled: Recalled
@@ -43,12 +43,12 @@ class PromptInput:
 
     @property
     def injected(self) -> list[Hit]:
-        """The hits that are given room, best first."""
+        """The hits to inject, best first."""
         if self.no_recall_reason:
             return []
         return list(self.recalled.hits if self.hits is None else self.hits)
 
     @property
     def speakers(self) -> tuple[Speaker, ...]:
-        """Everybody of the chat."""
+        """Everyone in the chat."""
         return self.recalled.speakers

@@ -1,7 +1,7 @@
 """The text that carries memory to the model: a template, filled with fenced parts.
 
-A part's fence is a hash of its own text, so no text can contain the fence that closes it, and an unchanged part stays identical to the
-byte from request to request (the provider's prompt cache lives on that). Stable parts come first. Besides, what looks like a fence, a
+A part's fence is a hash of its text, so no text can contain its closing fence, and an unchanged part stays identical to the byte from
+request to request (the provider's prompt cache relies on that). Stable parts come first. In addition, anything that looks like a fence, a
 role or a heading is escaped: a model does not compare hashes.
 """
 
@@ -34,7 +34,7 @@ class PromptPart:
 
     @cached_property
     def body(self) -> str:
-        """The text as it stands between the fences."""
+        """The text between the fences."""
         return harmless(self.text)
 
     @cached_property
@@ -48,11 +48,11 @@ def render(parts: list[PromptPart]) -> str:
 
 
 def render_message(part: PromptPart | None, message: str, ending: str = "") -> str:
-    """The message with a fenced part and a line of ours ahead of it, as far as there are any."""
+    """The message, with a fenced part and a closing line of ours ahead of it if given."""
     return _TEMPLATES.get_template("message.md.j2").render(part=part, message=message, ending=ending)
 
 
 def fenced(tag: str, text: str) -> str:
-    """A text that somebody else wrote, in a fence of its own; no line of it begins as one of ours does."""
+    """A text that someone else wrote, in its own fence; none of its lines can look like one of ours."""
     part = PromptPart(tag, "", "\n".join(f"> {line}" for line in harmless(text).split("\n")))
     return f'<{tag} id="{part.fence}">\n{part.body}\n</{tag} id="{part.fence}">'

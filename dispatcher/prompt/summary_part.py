@@ -1,4 +1,4 @@
-"""The chat's summary as a part of the prompt: what of it goes in where it has not room for all, and which hits it holds already."""
+"""The chat's summary as a part of the prompt: what is included if not all fits, and which hits it already contains."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 
 
 def cut_summary(text: str, characters: int) -> str:
-    """The text, or as many whole lines of it as fit; nothing where no line fits beside the first, which only says what the summary is of.
+    """The text, or as many whole lines of it as fit; "" if no line fits after the first, which only says what the summary covers.
 
-    The paragraph ahead of the first blank line comes first: there stand the topics, and what a model wrote. Each further paragraph is a heading
-    over lines, the newest first; each gives its first line, then the same fraction of the rest. A line that does not fit makes way for a shorter one.
+    The paragraph before the first blank line comes first: it has the topics, and the text of a model. Each further paragraph is a heading over
+    lines, the newest first; each contributes its first line, then the same fraction of the rest. A line that does not fit is skipped.
     """
     if len(text) <= max(0, characters):
         return text
@@ -42,19 +42,19 @@ def cut_summary(text: str, characters: int) -> str:
         if cost <= room:
             into += [title, line] if title and not into else [line]
             room -= cost
-    kept = [lines for lines in taken if lines]
-    if taken[0][1:] or kept[bool(taken[0]) :]:
-        return "\n\n".join("\n".join(lines) for lines in kept)
+    filled = [lines for lines in taken if lines]
+    if taken[0][1:] or filled[bool(taken[0]) :]:
+        return "\n\n".join("\n".join(lines) for lines in filled)
     return ""
 
 
 def places_in(summary: str, hits: Sequence[Hit], zone: ZoneInfo) -> set[int]:
-    """Places of the hits whose whole words stand in the summary: they are not recalled again."""
+    """Indexes of the hits whose whole text is in the summary: they are not recalled again."""
     lines = set(summary.split("\n"))
     return {place for place, hit in enumerate(hits) if hit.chunk.passages == 1 and _summary_line(hit, zone) in lines}
 
 
 def _summary_line(hit: Hit, zone: ZoneInfo) -> str:
-    """As the night writes it."""
+    """The line as the night writes it."""
     chunk = hit.chunk
     return harmless(f"- {date_text(chunk.started_at, zone)} {chunk.who()}: {one_line(chunk.text)}")

@@ -1,4 +1,4 @@
-"""One task that is being answered, as far as its end can still be asked for: while Claude is asked, and not after."""
+"""One task that is being answered and can still be cancelled: while Claude runs, and not afterwards."""
 
 from __future__ import annotations
 
@@ -11,33 +11,33 @@ Value = TypeVar("Value")
 
 
 class RunCancelled(Exception):
-    """The chat wants no answer to this task any more."""
+    """The chat no longer wants an answer to this task."""
 
 
 class Run:
-    """`task_id` and `chat_id` are "" until the task has been read; `forged` is the SHA-1 of a result that stands there and nobody has signed."""
+    """`task_id` and `chat_id` are "" until the task has been read; `forged` is the SHA-1 of an existing result without a valid signature."""
 
     def __init__(self) -> None:
         self.began = time.monotonic()
         self.task_id = self.chat_id = ""
         self.forged = ""
-        self.awaited = False  # its bot has put its id among those that it waits for
-        self.given_up = False  # and has taken it out, without a word that we have seen
+        self.awaited = False  # its bot has added its id to those that it waits for
+        self.abandoned = False  # and has removed it, without a cancellation that we have seen
         self._cancelled = False
         self._asking: asyncio.Task[Any] | None = None
 
     def cancel(self) -> None:
-        """End what is under way in `while_wanted`, or what will be; nothing once that is over."""
+        """End the current or the next call in `while_wanted`; no effect once that has ended."""
         self._cancelled = True
         if self._asking is not None:
             self._asking.cancel()
 
     def seen_pending(self, pending: bool | None) -> None:
-        """Whether its bot waits for it (None: that cannot be told). One that waited and does not any more has ended it."""
+        """Whether its bot waits for it (None: unknown). A bot that waited and no longer does has cancelled it."""
         if pending:
             self.awaited = True
         elif self.awaited and pending is False:
-            self.given_up = True
+            self.abandoned = True
             self.cancel()
 
     @property
@@ -45,7 +45,7 @@ class Run:
         return self._cancelled
 
     async def while_wanted(self, call: Coroutine[Any, Any, Value]) -> Value:
-        """The value of the call; RunCancelled if its end is asked for before."""
+        """The value of the call; RunCancelled if the task is cancelled before."""
         if self._cancelled:
             call.close()
             raise RunCancelled

@@ -1,15 +1,15 @@
-"""What stands already where a task will write: its turns, and its result.
+"""What already exists under the keys that a task will write: its turns, and its result.
 
-Turns that are not its own are another task's of the same id, and stay: this one is refused. Of results the bot's own (written at /cancel)
-stays, and one that nobody has signed makes way.
+Turns that are not its own belong to another task of the same id and stay: this task is refused. An existing result stays if the bot signed it
+(at /cancel); an unsigned one is replaced.
 
-Redis cannot verify a signature, and what is verified here may be changed before it is written over. So a script that writes a result hands
-back what stands there until that has been judged, byte for byte:
+Redis cannot verify a signature, and a result that is verified here may change before the script writes. So a script that writes a result returns
+the existing one until exactly these bytes have been judged:
 
-    ask ─ a result stands there ─ judge it ─ ask again, with its SHA-1 and the verdict ─ it is still the same: done
-                                                                                       └ it is another one: judge that
+    call ─ a result exists ─ judge it ─ call again, with its SHA-1 and the verdict ─ it is still the same: done
+                                                                                   └ it is another one: judge that
 
-Who writes junk faster than it is judged does not hold up the answer: after LOOKS of them whatever stands there is nobody's.
+A program that writes junk faster than it is judged does not hold up the answer: after LOOKS results, any existing one is replaced.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from shared.wire import keys
 
 log = structlog.get_logger()
 
-#: Results that are judged before whatever stands there makes way.
+#: Results that are judged before any existing one is replaced.
 LOOKS = 3
-#: In place of a SHA-1: whatever stands there.
+#: Instead of a SHA-1: any existing result.
 ANY = "*"
-#: SHA-1 of the turns of a task of which none stands.
+#: SHA-1 of the turns of a task that has none.
 NO_TURNS = ("", "")
 
 #: Whether a result is signed for this task.
@@ -37,7 +37,7 @@ Signed = Callable[[str, bytes], bool]
 
 
 def sha1(raw: bytes) -> str:
-    """As `redis.sha1hex` in the scripts: a name for these bytes, not a proof of anything."""
+    """The same as `redis.sha1hex` in the scripts: it identifies the bytes and proves nothing."""
     return hashlib.sha1(raw, usedforsecurity=False).hexdigest()
 
 
@@ -50,14 +50,14 @@ def is_signed(secret: str, task_id: str, raw: bytes) -> bool:
 
 
 class ExistingResult:
-    """What is known of the result that stands at one task's key. `arguments` follow the script's own: judged, stays, most bytes."""
+    """What is known of the existing result of one task. `arguments` follow the script's own: judged, stays, most bytes."""
 
     def __init__(self, task_id: str, signed: Signed) -> None:
         self._task_id, self._signed, self._looks = task_id, signed, 0
         self.arguments: tuple[str, str, int] = ("", "", RESULT_BYTES)
 
     def settled(self, answer: object) -> bool:
-        """Whether the script did its work; if not, it is to be asked again with the new arguments."""
+        """Whether the script did its work; if not, call it again with the new arguments."""
         if not isinstance(answer, bytes):
             return True
         self._looks += 1
@@ -76,10 +76,10 @@ def named(turns: tuple[bytes, bytes]) -> tuple[str, str]:
 
 
 def are_own(task: Task, turns: tuple[bytes, bytes]) -> bool:
-    """Whether turns that stand under a task's id (question and answer, b"" for none) are its own: the chat and the message are the same."""
+    """Whether existing turns under a task's id (question and answer, b"" for none) are its own: the chat and the message are the same."""
     user, asst = (keys.turn(task.task_id, role).encode() for role in ROLES)
     with suppress(RecordRefused):
-        asked = Turn.parse(user, turns[0])
-        chats = {asked.chat_id, Turn.parse(asst, turns[1]).chat_id if turns[1] else task.chat_id}
-        return chats == {task.chat_id} and asked.content == task.message
+        question = Turn.parse(user, turns[0])
+        chats = {question.chat_id, Turn.parse(asst, turns[1]).chat_id if turns[1] else task.chat_id}
+        return chats == {task.chat_id} and question.content == task.message
     return False

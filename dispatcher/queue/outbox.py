@@ -1,4 +1,4 @@
-"""Messages for the bot to deliver unasked that no bot has fetched. Ours fetches at once, h-cli's never: they must not stay for ever."""
+"""Unsolicited messages that no bot has fetched. Ours fetches immediately, h-cli's never does, so they must not stay forever."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from shared.wire import keys
 
 log = structlog.get_logger()
 
-#: A reminder speaks of the next day: after so many it would only confuse.
+#: A reminder is about the next day: after this many days it would only confuse.
 KEPT_DAYS = 3
 _DAY_SECONDS = 86_400.0
 
 
 def created_at(raw: bytes) -> float | None:
-    """When a message was put there, in unix seconds; None for what is none of ours."""
+    """When the message was put there, in POSIX seconds; None for one that we did not write."""
     try:
         return timestamp_of(loads_object(raw).get("created_at"))
     except RecordRefused:
@@ -25,7 +25,7 @@ def created_at(raw: bytes) -> float | None:
 
 
 def drop_unfetched(client: Any, now: float) -> int:
-    """Drop, from the oldest on, what is older than KEPT_DAYS, or is not dated by any clock near ours; how many."""
+    """Drop from the oldest on what is older than KEPT_DAYS, or has a date far from our clock; returns how many."""
     dropped = 0
     while (raw := client.lindex(keys.OUTBOX, 0)) is not None:
         at = created_at(raw)

@@ -1,4 +1,4 @@
-"""Tasks that are refused: what is kept of them, and what is left of one with more than TASK_BYTES."""
+"""Tasks that are refused: what is stored of them, and what is left of one with more than TASK_BYTES."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from typing import Any
 
 from shared.turns.records import dumps
 
-#: Why a task is refused whose id belongs to another one.
+#: Why a task is refused if its id belongs to another one.
 USED_ID = "its task_id was used before, for another message"
 
 _CUT = re.compile(rb"hmem-too-large ([0-9]{1,15})\n(.*)\Z", re.DOTALL)
-#: Both bots begin a task with its id. Further on, it might be what somebody said.
+#: Both bots begin a task with its id. Further on, it might be part of a message.
 _TASK_ID = re.compile(rb'\s*\{\s*"task_id"\s*:\s*"([A-Za-z0-9_-]{1,100})"')
 
 
 @dataclass(frozen=True)
 class TooLarge:
-    """As `cut.lua` leaves it in the queue, behind a mark. `left`: lines with its beginning and its end, none where it was not read."""
+    """A task as `cut.lua` leaves it in the queue, after a mark. `left`: lines with its beginning and end, empty if it was not read."""
 
-    size: int  # bytes; a few more where it was not read
+    size: int  # bytes; a little more if it was not read
     left: bytes
 
     @classmethod
     def parse(cls, raw: bytes) -> TooLarge | None:
-        """None for anything else that stands in the queue."""
+        """None for any other entry of the queue."""
         cut = _CUT.match(raw)
         return cls(int(cut[1]), cut[2]) if cut else None
 
@@ -37,11 +37,11 @@ class TooLarge:
         return named[1].decode("ascii") if named else None
 
     def reason(self, most: int) -> str:
-        return f"it has {self.size} bytes, and a message may have {most} (TASK_BYTES)"
+        return f"it has {self.size} bytes, and the limit is {most} (TASK_BYTES)"
 
 
 def dead_letter(raw: bytes, reason: str) -> bytes:
-    """Dead letter JSON: the task's bytes (as text, or base64 where they are none; of one that is too large, what is left), the reason, the time."""
+    """Dead letter JSON: the task's bytes (as text, else as base64; of one that is too large, what is left), the reason, the time."""
     record: dict[str, Any] = {"reason": reason, "at": datetime.now(UTC).isoformat(timespec="seconds")}
     if large := TooLarge.parse(raw):
         raw = large.left

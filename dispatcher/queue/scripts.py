@@ -1,4 +1,4 @@
-"""The Lua scripts of the dispatcher as they are sent to Redis: some begin with the text of another one."""
+"""The Lua scripts of the dispatcher as they are sent to Redis: some are prefixed with the text of another one."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""The queue: a task is claimed, kept in flight, and finished. Every change of state is one Lua script (beside this file).
+"""The queue: a task is claimed, is in flight, and is finished. Every change of state is one Lua script (in lua/).
 
-The in-flight entry is the write-ahead: from the claim to the end of `finish.lua` the task stands in `hcli:mem:inflight:<worker>`
+The in-flight entry is the write-ahead log: from the claim to the end of `finish.lua` the task is in `hcli:mem:inflight:<worker>`
 under its claim token, so a worker may die at any moment. Order within a chat: `claim.lua` never takes a task whose chat is in
-`hcli:mem:busy`, whichever dispatcher holds it; recovered tasks go back to the head of the queue. Between chats the one served longest
-ago comes first. A task over which workers died is run alone the last time, so that no neighbour is set aside with it.
+`hcli:mem:busy`, whichever dispatcher holds it; recovered tasks go back to the head of the queue. Among chats the least recently served
+comes first. A task that killed workers runs alone the last time, so that no other task is dead-lettered with it.
 All scripts may be repeated: a lost reply costs nothing.
 """
 
@@ -38,7 +38,7 @@ from shared.wire import keys
 
 #: A task whose worker died this often is dead-lettered.
 MAX_ATTEMPTS = 3
-#: From so many deaths on nothing runs beside it: the next death is its own.
+#: From this many deaths on it runs alone: it causes the next death itself.
 ALONE_FROM = MAX_ATTEMPTS - 1
 #: `claim` found a task that must run alone while others run: claim again once they have ended.
 NOT_YET: Literal["not yet"] = "not yet"
@@ -51,29 +51,29 @@ class Claim:
     raw: bytes
     lock: bytes
     token: str
-    alone: bool = False  # nothing may run beside it
+    alone: bool = False  # no other task may run in parallel
 
 
 @dataclass(frozen=True)
 class Begun:
-    """What is known of a task when its answer begins. Where it is not to be run, nothing of the session is."""
+    """What is known of a task when its answer begins. If it is not to be run, nothing is known of the session."""
 
-    done: str | None  # digest of the task that was finished under this id; "?" where that cannot be read
+    done: str | None  # digest of the task that was finished under this id; "?" if that cannot be read
     deaths: int  # workers that died over it
     cancelled: bool
-    existing_result: bytes  # a result that is there already
-    turns: tuple[bytes, bytes]  # that stand under its id already: question and answer; "?" for one that is too large
+    existing_result: bytes  # a result that already exists
+    turns: tuple[bytes, bytes]  # that already exist under its id: question and answer; "?" for one that is too large
     session: str
     resume: bool  # the session exists
-    history: list[HistoryEntry]  # the conversation so far, where no session carries it
+    history: list[HistoryEntry]  # the conversation so far, if no session has it
     cost_before: float  # what the session has cost so far
     mark: str  # of the last forgetting (cache_dropping.py)
-    awaited: bool  # its bot has noted that it waits for it (wanted.py)
+    awaited: bool  # its bot has recorded that it waits for it (wanted.py)
 
 
 @dataclass(frozen=True)
 class Finished:
-    """All that a task leaves behind. Sessions are ids, "" for none; stats are counters of the day."""
+    """Everything that a task leaves behind. Sessions are ids, "" for none; stats are counters of the day."""
 
     task: Task
     result: Result
@@ -81,18 +81,18 @@ class Finished:
     session_was: str
     session: str
     session_ttl: int
-    stats: list[tuple[str, str]] = field(default_factory=list)  # (counter, what to add)
+    stats: list[tuple[str, str]] = field(default_factory=list)  # (counter, increment)
     dead_reason: str | None = None
-    tags: bytes = b""  # an answer whose tags could not be acted on: JSON for hcli:mem:tags
+    tags: bytes = b""  # tags that could not be carried out: JSON for hcli:mem:tags
     why: bytes = b""  # what was injected: JSON for hcli:mem:why
-    forget: bool = False  # the conversation so far ends here, and is not told again
-    session_cost: float | None = None  # what the session has cost so far, where the CLI adds it up
+    forget: bool = False  # the conversation so far ends here and is not replayed
+    session_cost: float | None = None  # what the session has cost so far, if the CLI reports it
     outcome: str = "answered"  # one of metrics.OUTCOMES
-    existing_turns: tuple[str, str] = NO_TURNS  # SHA-1 of its own turns that were there when it was begun
+    existing_turns: tuple[str, str] = NO_TURNS  # SHA-1 of its own turns that existed when it was begun
 
 
 class TaskQueue:
-    """One worker's hands on the queue. Tasks of more than `task_bytes` are refused, `signed` judges results, `zone` has a chat's days."""
+    """One worker's access to the queue. Tasks larger than `task_bytes` are refused, `signed` judges results, `zone` defines the day of the stats."""
 
     def __init__(self, redis: Redis, task_bytes: int, signed: Signed, zone: tzinfo = UTC) -> None:
         self._redis, self._task_bytes, self._signed, self._zone = redis, task_bytes, signed, zone
@@ -109,7 +109,7 @@ class TaskQueue:
         return f"{self.worker}:{self._claims:012d}"
 
     async def claim(self, token: str, running: int = 0) -> Claim | Literal["not yet"] | None:
-        """The next task whose chat is free; ask again with the same token after a failure. `running`: tasks that this worker runs now."""
+        """The next task whose chat is free; repeat with the same token after a failure. `running`: tasks that this worker runs now."""
         answer = await self._run(
             "claim",
             [keys.TASKS, keys.BUSY, keys.inflight(self.worker), keys.WORKERS, keys.SERVED, keys.lease(self.worker)],
@@ -129,8 +129,8 @@ class TaskQueue:
         return Claim(answer[0], answer[1], token, bool(answer[2])) if answer else None
 
     async def wait(self, seconds: int) -> bool:
-        """Block until the queue holds something, or the time is up. The target of the move is no list, so nothing moves: Redis answers with
-        that error as soon as there is something to move, and not with the task, however large."""
+        """Block until the queue has a task or the time is up. The target of the move is not a list, so nothing moves: as soon as there is a task,
+        Redis answers with that error instead of the task, which may be large."""
         await self._run("ready", [keys.UNMOVED, keys.TASKS], [])
         try:
             moved = await cast(Awaitable[Any], self._redis.blmove(keys.TASKS, keys.UNMOVED, seconds, "LEFT", "LEFT"))
@@ -138,11 +138,11 @@ class TaskQueue:
             if not str(error).startswith("WRONGTYPE"):
                 raise
             return True
-        return moved is not None  # somebody removed the target meanwhile: the next wait brings the task back
+        return moved is not None  # the target was removed meanwhile: the next wait brings the task back
 
-    async def end_if_forgotten(self, chat_id: str, stones: Sequence[Tombstone]) -> bool:
-        """End a conversation that holds what is to be gone for good, and take that out of it: a Redis from before brought it back."""
-        _, gone = conversation_of(await self._entries(chat_id), stones)
+    async def end_if_forgotten(self, chat_id: str, tombstones: Sequence[Tombstone]) -> bool:
+        """End a conversation with entries that were erased, and remove them: an old copy of Redis brought them back."""
+        _, gone = conversation_of(await self._entries(chat_id), tombstones)
         return bool(gone) and bool(await self._run("forgotten", keys.conversation(chat_id), gone))
 
     async def begin(
@@ -150,16 +150,16 @@ class TaskQueue:
         task: Task,
         fresh: str,
         ttl: int,
-        stones: Sequence[Tombstone],
+        tombstones: Sequence[Tombstone],
         *,
         replay: bool = False,
         forged: str = "",
         existing_turns: tuple[str, str] = NO_TURNS,
     ) -> Begun:
-        """All that an answer needs to know, in one look. `fresh` is the id of a session if none exists ("": none is wanted), written at once,
-        so that `/new` can end it while it runs; `stones`: the chat's tombstones; `replay`: the conversation is wanted beside it; `forged`: a
-        result that does not count; `existing_turns`: turns that are known to be its own (SHA-1)."""
-        asked = [fresh, ttl, MAX_ATTEMPTS, "1" if replay else "", forged, RESULT_BYTES, *existing_turns]
+        """Everything that an answer must know, in one call. `fresh` is the id of a new session if none exists ("": none is wanted); it is written
+        immediately, so that `/new` can end it during the answer. `tombstones`: those of the chat; `replay`: return the conversation as well;
+        `forged`: a result to ignore; `existing_turns`: turns that are known to be its own (SHA-1)."""
+        arguments = [fresh, ttl, MAX_ATTEMPTS, "1" if replay else "", forged, RESULT_BYTES, *existing_turns]
         (
             done,
             deaths,
@@ -176,7 +176,7 @@ class TaskQueue:
         ) = await self._run(
             "begin",
             _begin_keys(task),
-            [*asked, task.task_id, keys.PATIENCE_TTL_SECONDS],
+            [*arguments, task.task_id, keys.PATIENCE_TTL_SECONDS],
         )
         stays = bool(done or cancelled or existing or int(deaths) >= MAX_ATTEMPTS)
         session = "" if stays else before.decode("utf-8", "replace") or fresh
@@ -188,15 +188,15 @@ class TaskQueue:
             turns=(user, asst),
             session=session,
             resume=session != fresh,
-            history=conversation_of(history, stones)[0],
+            history=conversation_of(history, tombstones)[0],
             cost_before=_cost(spent) if spent_in.decode("utf-8", "replace") == session else 0.0,
             mark=mark.decode("utf-8", "replace"),
             awaited=bool(awaited),
         )
 
-    async def recent(self, task: Task, stones: Sequence[Tombstone]) -> list[HistoryEntry]:
+    async def recent(self, task: Task, tombstones: Sequence[Tombstone]) -> list[HistoryEntry]:
         """The chat's conversation so far, oldest first."""
-        return conversation_of(await self._entries(task.chat_id), stones)[0]
+        return conversation_of(await self._entries(task.chat_id), tombstones)[0]
 
     async def _entries(self, chat_id: str) -> list[bytes]:
         try:
@@ -204,21 +204,21 @@ class TaskQueue:
         except ResponseError as error:
             if not str(error).startswith("WRONGTYPE"):
                 raise
-            return []  # a key of another type holds none
+            return []  # a key of another type has no entries
 
     async def waiting(self, task: Task) -> list[Turn]:
-        """The chat's turns that are not in the medium store yet."""
+        """The chat's turns that are not in the day store yet."""
         ids = await cast(Awaitable[list[bytes]], self._redis.lrange(keys.unconsolidated(task.chat_id), 0, -1))
         names = [keys.MEMORY_PREFIX + one.decode("utf-8", "replace") for one in ids]
         raws = cast(list[bytes | None], await self._redis.mget(names)) if names else []
         return turns_of(names, raws, task.chat_id)
 
     async def why(self, task: Task) -> bytes | None:
-        """What was injected for the chat's last answer, as JSON; None if that is over a day ago."""
+        """What was injected for the chat's last answer, as JSON; None if that was more than a day ago."""
         return cast(bytes | None, await self._redis.get(keys.why(task.chat_id)))
 
     async def finish(self, claim: Claim, finished: Finished) -> bool:
-        """Write everything the task leaves, once. False if it had been finished before. RecordRefused if its id is another task's by now."""
+        """Write everything that the task leaves, once. False if it was finished before. RecordRefused if its id now belongs to another task."""
         arguments = [claim.token, claim.lock, dumps(_effects(finished, claim))]
         done = await self._past_existing("finish", self._finish_keys(finished.task), arguments, finished.task.task_id)
         if done < 0:
@@ -226,7 +226,7 @@ class TaskQueue:
         return bool(done)
 
     async def _past_existing(self, script: str, names: list[str], arguments: list[Any], task_id: str) -> int:
-        """Run a script that writes a result; one that stands there is judged first."""
+        """Run a script that writes a result; an existing one is judged first."""
         existing = ExistingResult(task_id, self._signed)
         while not existing.settled(answer := await self._run(script, names, [*arguments, *existing.arguments])):
             pass
@@ -256,7 +256,7 @@ class TaskQueue:
         ]
 
     async def bury(self, claim: Claim, reason: str, task_id: str | None, result: Result | None) -> bool:
-        """Dead-letter a task that cannot be taken; answer it if it can be addressed. False if the dead letters cannot be written."""
+        """Dead-letter a task that cannot be processed; answer it if it has an id. False if the dead letters cannot be written."""
         names = [keys.inflight(self.worker), keys.BUSY, keys.DEAD, keys.result(task_id or "none")]
         arguments = [
             claim.token,
@@ -269,7 +269,7 @@ class TaskQueue:
         return await self._past_existing("bury", names, arguments, task_id or "none") >= 0
 
     async def beat(self, served_run: int | None, dropped_for: str = "") -> str:
-        """This worker lives, serves that release, and has dropped its caches for that forgetting; the mark that is raised now."""
+        """Send the heartbeat: the release that this worker serves, and the forgetting for which it dropped its caches. Returns the current mark."""
         async with self._redis.pipeline(transaction=True) as pipe:
             pipe.sadd(keys.WORKERS, self.worker)
             pipe.set(keys.lease(self.worker), dropped_for, ex=keys.LEASE_TTL_SECONDS)
@@ -279,7 +279,7 @@ class TaskQueue:
         return (raised or b"").decode("utf-8", "replace")
 
     async def recover(self) -> int:
-        """Put the tasks of dead workers back, of this host's at once, of others' when their leases have lapsed; how many."""
+        """Put back the tasks of dead workers: of this host immediately, of others when their leases have expired; returns how many."""
         members = await cast(Awaitable[set[bytes]], self._redis.smembers(keys.WORKERS))
         others = [member.decode("utf-8", "replace") for member in members]
         counts = [
@@ -290,19 +290,19 @@ class TaskQueue:
         return sum(max(0, count) for count in counts)
 
     async def living_elsewhere(self) -> list[str]:
-        """Names of other hosts on which a dispatcher lives now."""
+        """Names of other hosts on which a dispatcher is alive."""
         members = await cast(Awaitable[set[bytes]], self._redis.smembers(keys.WORKERS))
         workers = sorted(member.decode("utf-8", "replace") for member in members)
         others = [one for one in workers if host_of(one) != host_of(self.worker)]
         return sorted({host_of(one) for one in others if await self._redis.exists(keys.lease(one))})
 
     async def leave(self) -> int:
-        """End of this worker: what it still holds goes back to the head of the queue."""
+        """End of this worker: its tasks in flight go back to the head of the queue."""
         await self._redis.delete(keys.lease(self.worker))
         return await self._recover(self.worker, died=False)
 
     async def _recover(self, worker: str, *, died: bool, certain: bool = False) -> int:
-        """`certain`: its lease does not matter. -1 if it lives."""
+        """`certain`: ignore its lease. -1 if it is alive."""
         return int(
             await self._run(
                 "recover",
@@ -324,7 +324,7 @@ class TaskQueue:
 
 
 def turns_of(names: Iterable[str], raws: Iterable[bytes | None], chat_id: str) -> list[Turn]:
-    """The turns of this chat under these keys. Left out: what is gone (the night has it), and what cannot be read (the night quarantines it)."""
+    """The turns of this chat under these keys, without missing ones (the night has them) and unreadable ones (the night quarantines them)."""
     turns: list[Turn] = []
     for name, raw in zip(names, raws, strict=True):
         with suppress(RecordRefused):

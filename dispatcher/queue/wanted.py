@@ -1,8 +1,8 @@
-"""Whether the answers in the making are still wanted: one look at all of them, every few tenths of a second.
+"""Whether the running tasks are still wanted: one look at all of them, every few tenths of a second.
 
-A bot has three ways to end a task that runs: ours sets a key; h-cli's writes a result of its own at /cancel, and takes it away again when it has
-shown it, up to a second later, so that a look may miss it; and whoever waits no longer takes the id out of `hcli:pending:<chat>`. h-cli's bot does
-that at /cancel and when its time is up, and the list lapses some time after a bot that died. Only a bot that has put the id there is judged by it.
+There are three ways for a bot to end a running task: ours sets a key; h-cli's writes its own result at /cancel and removes it again after showing
+it, up to a second later, so that a look may miss it; and a bot that no longer waits removes the id from `hcli:pending:<chat>`. h-cli's bot does that
+at /cancel and at its time limit, and the list expires some time after a bot has died. It only counts for a bot that has put the id there.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _COMMANDS = 3
 
 @dataclass(frozen=True)
 class Look:
-    """What was seen of one task. `pending` is None where the list cannot be read; `existing`: b"" for none, or one that is too large."""
+    """What was seen of one task. `pending` is None if the list cannot be read; `existing` is b"" for no result, or one that is too large."""
 
     cancelled: bool
     pending: bool | None
@@ -32,7 +32,7 @@ class Look:
 
 
 async def look_at(redis: Redis, runs: Sequence[Run]) -> list[Look]:
-    """A look at each of these, whose tasks have been read."""
+    """A look at each of these runs, whose tasks have been read."""
     async with redis.pipeline(transaction=False) as pipe:
         for run in runs:
             pipe.exists(keys.cancel(run.task_id))
@@ -40,9 +40,9 @@ async def look_at(redis: Redis, runs: Sequence[Run]) -> list[Look]:
             pipe.lpos(keys.pending(run.chat_id), run.task_id)
         answers = await pipe.execute(raise_on_error=False)
     cancels, sizes, places = (answers[first::_COMMANDS] for first in range(_COMMANDS))
-    there = [run.task_id for run, size in zip(runs, sizes, strict=True) if _may_be_a_result(size)]
-    raws = cast(list[bytes | None], await redis.mget([keys.result(one) for one in there]) if there else [])
-    existing = dict(zip(there, raws, strict=True))
+    with_result = [run.task_id for run, size in zip(runs, sizes, strict=True) if _may_be_a_result(size)]
+    raws = cast(list[bytes | None], await redis.mget([keys.result(one) for one in with_result]) if with_result else [])
+    existing = dict(zip(with_result, raws, strict=True))
     return [
         Look(
             cancelled == 1,
@@ -54,5 +54,5 @@ async def look_at(redis: Redis, runs: Sequence[Run]) -> list[Look]:
 
 
 def _may_be_a_result(size: object) -> bool:
-    """By its length; of a key of another type there is an error instead."""
+    """Judged by its length; for a key of another type `size` is an error."""
     return isinstance(size, int) and 0 < size <= RESULT_BYTES

@@ -1,8 +1,8 @@
-"""`hmem telegram`: one process a Redis, which takes updates (intake.py) and brings answers (delivery.py) until it is stopped.
+"""`hmem telegram`: one process per Redis, which takes updates (intake.py) and delivers answers (delivery.py) until it is stopped.
 
-The right to do so is a lease in Redis, renewed while this process lives; of a process of this host that died it is taken over at once, of
-another's when it lapses. A second process waits for it, whatever its token: what waits for delivery is one queue, and of one token Telegram
-would give each some of the updates. While Redis is away nobody can take the lease over, so the one that has it goes on.
+The right to do so is a lease in Redis that this process renews. The lease of a dead process of this host is taken over immediately, that of
+another host's when it expires. A second process waits for it, whatever its token: there is one queue of deliveries, and Telegram would split
+the updates of one token between the two. While Redis is not reachable no other process can take the lease, so its holder continues.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ from shared.system.signing_key import signing_key
 
 log = structlog.get_logger()
 
-#: Seconds between two renewals of the lease, which lasts three of them; and between two tries to take it.
+#: Seconds between two renewals of the lease, which lasts three of them; and between two attempts to take it.
 RENEW_SECONDS = 10.0
 TAKE_SECONDS = 1.0
 _TELEGRAM = Settings.model_fields["telegram_api_url"].default
-#: Seconds that the deliveries under way get after a stop.
+#: Seconds that running deliveries get after a stop.
 STOP_SECONDS = 5.0
 
 
 async def serve(settings: Settings) -> None:
-    """Until SIGTERM or SIGINT; SettingsError if there is no bot to be."""
+    """Run the bot until SIGTERM or SIGINT; SettingsError if the token is missing or invalid."""
     secret = signing_key(settings, "no answer could be verified")
     telegram, client, stop = Telegram(settings), connect(settings), asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -49,7 +49,7 @@ async def serve(settings: Settings) -> None:
     except Unauthorized:
         where = f" (at {settings.telegram_api_url})" if settings.telegram_api_url != _TELEGRAM else ""
         raise SettingsError(
-            f"Telegram{where} does not know this TELEGRAM_BOT_TOKEN. Copy it from @BotFather again, or ask there for a new one."
+            f"Telegram{where} does not know this TELEGRAM_BOT_TOKEN. Copy it from @BotFather again, or create a new one there."
         ) from None
     finally:
         await telegram.close()
@@ -64,17 +64,17 @@ class Bot:
 
     async def run(self, stop: asyncio.Event) -> None:
         if not self._settings.allowed:
-            log.warning("ALLOWED_CHATS is empty, so nobody is answered; write to the bot to learn a chat's id")
+            log.warning("ALLOWED_CHATS is empty, so the bot answers no one; write to the bot to learn a chat's id")
         elif min(self._settings.allowed) < 0 and not self._settings.owner_ids:
             log.warning(
-                "OWNERS is empty, so in groups nobody has an owner's rights; the bot tells whom it refuses their number"
+                "OWNERS is empty, so no one has an owner's rights in groups; the bot shows people their number when it refuses them"
             )
         work, stopping = asyncio.create_task(self._work()), asyncio.create_task(stop.wait())
         await asyncio.wait({work, stopping}, return_when=asyncio.FIRST_COMPLETED)
         stopping.cancel()
         if not work.done():
             log.info("stopping")
-        while not work.done():  # an update that is being taken is not confirmed yet, and comes again
+        while not work.done():  # an update that is being processed is not confirmed yet, and will come again
             work.cancel()
             await asyncio.wait({work}, timeout=2 * STOP_SECONDS)
         log.info("bot stopped")
@@ -95,16 +95,16 @@ class Bot:
                 await self._give_back()
 
     async def _take_lease(self, me: User) -> None:
-        said = False
+        logged = False
         while not await until_redis_answers(lambda: self._state.own(self._process)):
-            if not said:
-                log.warning("another process is the bot of this Redis; waiting for it to end", bot=me.username)
-            said = True
-            if not await self._buried(await until_redis_answers(self._state.owner)):
+            if not logged:
+                log.warning("another process is already the bot of this Redis; waiting for it to end", bot=me.username)
+            logged = True
+            if not await self._freed(await until_redis_answers(self._state.owner)):
                 await asyncio.sleep(TAKE_SECONDS)
 
-    async def _buried(self, holder: str) -> bool:
-        """Whether the holder of the lease has died here; then the lease is free."""
+    async def _freed(self, holder: str) -> bool:
+        """Whether the holder of the lease has died on this host; if so, its lease is released."""
         died = died_here(holder)
         if died:
             log.warning("that process has died; taking over", process=holder)
@@ -112,7 +112,7 @@ class Bot:
         return died
 
     async def _while_owner(self, intake: Intake) -> None:
-        """Until the lease is lost, or one of the parts ends with an error."""
+        """Run until the lease is lost or one of the parts ends with an error."""
         parts = [asyncio.create_task(part) for part in (intake.run(), self._delivery.run(), self._renew())]
         try:
             done, _ = await asyncio.wait(parts, return_when=asyncio.FIRST_COMPLETED)
@@ -129,11 +129,11 @@ class Bot:
         while True:
             await asyncio.sleep(RENEW_SECONDS)
             if not await until_redis_answers(lambda: self._state.own(self._process)):
-                log.error("another process took this bot over while this one was away")
+                log.error("another process took over the lease of the bot; this one stops")
                 return
 
     async def _give_back(self) -> None:
         try:
             await self._state.disown(self._process)
         except redis.RedisError as error:
-            log.warning("the right to be the bot could not be given back; it lapses by itself", error=str(error))
+            log.warning("the lease of the bot could not be released; it expires by itself", error=str(error))

@@ -1,7 +1,7 @@
-"""The Bot API, by aiogram: the one place that imports it. Its errors become ours here, without the token.
+"""The Bot API through aiogram. Its errors become ours here, without the token.
 
-aiogram's exceptions may hold the address of a request, and with it the token: they are not passed on (`from None`), and their text is
-cleaned of it. Updates are fetched as plain objects and read one by one, so that one that cannot be read does not hold back the others.
+aiogram's exceptions may contain the URL of a request, and with it the token: they are not chained (`from None`), and the token is removed from
+their text. Updates are fetched as plain objects and parsed one by one, so that an unreadable one does not block the others.
 """
 
 from __future__ import annotations
@@ -33,19 +33,19 @@ from shared.config.settings import Settings
 from shared.errors import SettingsError
 from shared.turns.records import well_formed
 
-#: Seconds that Telegram holds a request for updates, and that any request may take beside it.
+#: Seconds for which Telegram holds a request for updates, and that any request may take in addition.
 POLL_SECONDS = 50
 REQUEST_SECONDS = 20
 UPDATES = ["message", "edited_message"]
 
-#: Addresses in an answer are not fetched for a preview: nobody may send something out by making the model write a link.
+#: Links in an answer get no preview: the fetch could leak data that a message made the model put into the link.
 _NO_PREVIEW = LinkPreviewOptions(is_disabled=True)
 
 Value = TypeVar("Value")
 
 
 class TelegramError(Exception):
-    """What came of a request, if not what was asked."""
+    """A request failed."""
 
 
 class Unreachable(TelegramError):
@@ -54,7 +54,7 @@ class Unreachable(TelegramError):
 
 class Flood(TelegramError):
     def __init__(self, seconds: float) -> None:
-        super().__init__(f"too many requests, to be tried again in {seconds:g} s")
+        super().__init__(f"too many requests, next attempt in {seconds:g} s")
         self.seconds = seconds
 
 
@@ -73,7 +73,7 @@ class Moved(TelegramError):
 
 
 class Refused(TelegramError):
-    """The request itself is not taken; the text is Telegram's."""
+    """Telegram rejected the request itself; the text is Telegram's."""
 
 
 class Unauthorized(TelegramError):
@@ -94,15 +94,15 @@ class Telegram:
 
     def __init__(self, settings: Settings) -> None:
         if settings.telegram_bot_token is None:
-            raise SettingsError("TELEGRAM_BOT_TOKEN is not set, so there is no bot to be. Get one from @BotFather.")
+            raise SettingsError("TELEGRAM_BOT_TOKEN is not set, so the bot cannot start. Get a token from @BotFather.")
         self._token = settings.telegram_bot_token.get_secret_value().strip()
-        self._known = False  # Telegram has said who this bot is
+        self._known = False  # Telegram has accepted the token
         server = TelegramAPIServer.from_base(settings.telegram_api_url)
         try:
             self._bot = Bot(self._token, AiohttpSession(api=server, json_loads=_loads, timeout=REQUEST_SECONDS))
         except TokenValidationError:
             raise SettingsError(
-                "TELEGRAM_BOT_TOKEN is no bot token: it looks like 123456:ABC-DEF. Copy it from @BotFather."
+                "TELEGRAM_BOT_TOKEN is not a bot token: one looks like 123456:ABC-DEF. Copy it from @BotFather."
             ) from None
 
     async def close(self) -> None:
@@ -114,12 +114,12 @@ class Telegram:
         return me
 
     async def prepare(self, commands: dict[str, str]) -> None:
-        """No webhook, else no updates can be fetched; and the menu of commands."""
+        """Delete the webhook, because with one no updates can be fetched, and set the menu of commands."""
         await self._ask(DeleteWebhook())
         await self._ask(SetMyCommands(commands=[BotCommand(command=n, description=d) for n, d in commands.items()]))
 
     async def updates(self, offset: int | None) -> list[dict[str, Any]]:
-        """Updates from an offset on; those before it are confirmed by this, and come never again."""
+        """Updates from an offset on; this confirms those before it, so they do not come again."""
         method = _GetUpdates(offset=offset, timeout=POLL_SECONDS, allowed_updates=UPDATES)
         return await self._ask(method, POLL_SECONDS + REQUEST_SECONDS)
 
@@ -164,15 +164,15 @@ class Telegram:
             return Flood(max(1, error.retry_after))
         if isinstance(error, TelegramMigrateToChat):
             return Moved(error.migrate_to_chat_id)
-        if isinstance(error, ClientDecodeError):  # its text holds what people wrote
-            return Unreachable("the answer of Telegram cannot be read")
+        if isinstance(error, ClientDecodeError):  # its text contains what people wrote
+            return Unreachable("Telegram's response cannot be read")
         text = (str(error) or type(error).__name__).replace(self._token, "(token)")
         kinds: tuple[tuple[type[Exception] | tuple[type[Exception], ...], type[TelegramError]], ...] = (
             (TelegramUnauthorizedError, Unauthorized),
             (
                 TelegramNotFound,
                 Unreachable if self._known else Unauthorized,
-            ),  # of a bot that was there: something in between
+            ),  # from a known token: a fault in between
             (TelegramConflictError, PolledElsewhere),
             (TelegramForbiddenError, Gone),
             (TelegramBadRequest, Refused),
@@ -185,7 +185,7 @@ def _entities(part: MessagePart) -> list[MessageEntity] | None:
 
 
 def _loads(text: str) -> Any:
-    """JSON; a lone surrogate, which nothing behind this takes, becomes U+FFFD."""
+    """Parse JSON; a lone surrogate, which later code cannot handle, becomes U+FFFD."""
     value = json.loads(text)
     joined = json.dumps(value, ensure_ascii=False)
     return value if (whole := well_formed(joined)) is joined else json.loads(whole)

@@ -1,17 +1,17 @@
-"""Answers go out: what waits in Redis is brought to its chat, in order within a chat, and no chat holds up another.
+"""Delivery of answers: what waits in Redis is sent to its chat, in order within a chat, and no chat holds up another.
 
     placeholder ─ note its id ─ … ─ result ─ edit the placeholder ─ note ─ further parts, each noted ─ one script: nothing waits any more
 
-Each step is noted in the waiting record after it was done, so a crash between the two repeats one step, never more, and loses none:
+Each step is noted in the waiting record after it was done, so a crash between the two repeats at most one step and loses none:
 
-    placeholder sent, not noted    a second placeholder is sent; the first stays as it is
-    answer edited in, not noted    the same edit is repeated: nobody sees it
-    part sent, not noted           that part is there twice; so is the answer if the placeholder was gone, words of the bot's own, and a
-                                   message of the outbox
+    placeholder sent, not noted    a second placeholder is sent; the first stays
+    answer edited in, not noted    the same edit is repeated, which is invisible
+    part sent, not noted           that part is sent twice; so is the answer if the placeholder was gone, one of the bot's own messages, and
+                                   a message of the outbox
     all noted, not ended           nothing is repeated
 
-The same holds for a request whose reply was lost on the network. Ready answers of a chat go out in the order of their tasks. One that is
-ready does not wait for an earlier one that is not (its place in the chat is held by the placeholder): a lost task must not silence a chat.
+The same applies to a request whose reply was lost on the network. Ready answers of a chat are sent in the order of their tasks. A ready answer
+does not wait for an earlier one that is not ready (the placeholder keeps its place in the chat): a lost task must not silence a chat.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ log = structlog.get_logger()
 
 #: Seconds between two looks at what is ready.
 LOOK_SECONDS = 0.3
-#: Seconds between two signs of typing, which Telegram shows for five; and the most chats that get one.
+#: Seconds between two typing signals, which Telegram shows for five seconds; and the most chats that get one.
 TYPING_SECONDS = 5.0
 TYPING_CHATS = 20
-#: Seconds that a message waits before its person is told that nobody takes it, and between two looks whether that is so.
+#: Seconds that a message waits before its chat is told that no dispatcher takes it, and between two checks of that.
 UNATTENDED_SECONDS, ATTENDANCE_SECONDS = 60.0, 5.0
 #: Seconds after which no answer is expected any more.
-PATIENCE_SECONDS = 48 * 3600
-#: Seconds that a chat rests after a defect of ours.
+ANSWER_TIMEOUT_SECONDS = 48 * 3600
+#: Seconds for which a chat pauses after an error.
 DEFECT_SECONDS = 30.0
 #: Messages taken from the outbox at one look.
 OUTBOX_BATCH = 20
@@ -58,19 +58,19 @@ UNATTENDED = (
     "tell my owner that the dispatcher is not running."
 )
 NO_ANSWER = "No answer came within two days, so I have stopped waiting for it. Please ask again."
-NOTHING_SAID = "The answer was empty. Please rephrase your message."
+EMPTY_ANSWER = "The answer was empty. Please rephrase your message."
 NOT_SHOWN = "Telegram refused part of this answer, so it cannot be shown here."
 
 
 @dataclass(frozen=True)
 class Job:
-    """One step for one record: its result is there, or its own words, or it waits for a placeholder, a warning, for nobody, or for too long."""
+    """The next step for one record: to send its result or its own text, a placeholder, a warning, or the notice of a timeout."""
 
     name: str
     record: Waiting
     result: bytes | None = None  # signed
-    junk: bool = False  # something else stands in its place
-    unattended: bool = False  # nobody is there to take it, which its person does not know yet
+    junk: bool = False  # an unsigned result is in its place
+    unattended: bool = False  # no dispatcher is running to take it, which its chat does not know yet
 
 
 class Delivery:
@@ -85,28 +85,28 @@ class Delivery:
         self._typing: asyncio.Task[None] | None = None
         self._typed_at = 0.0
         self._attendance_at = 0.0
-        self._answered = set[str]()  # tasks whose results the last look has seen
+        self._answered = set[str]()  # tasks whose results the last look saw
         self._wake = asyncio.Event()
         self._closing = asyncio.Event()
 
     def wake(self) -> None:
-        """Something was taken: look at once."""
+        """There may be something to deliver: look immediately."""
         self._wake.set()
 
     async def run(self) -> None:
-        """For ever; what is under way in a chat goes on when this is cancelled, until `finish`."""
+        """Runs until cancelled; running deliveries then continue until `finish`."""
         while True:
             self._wake.clear()
             try:
                 await until_redis_answers(self._look)
-            except Exception:  # a defect of ours: the next look must come
-                log.exception("the look for answers stumbled")
+            except Exception:  # a bug of ours: there must be a next look
+                log.exception("the look for answers failed")
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(LOOK_SECONDS):  # wait_for of Python 3.11 may swallow a cancellation
                     await self._wake.wait()
 
     async def finish(self, seconds: float) -> None:
-        """Begin nothing more; what is under way gets this long."""
+        """Start nothing new; running deliveries get this many seconds."""
         self._closing.set()
         if self._chats:
             await asyncio.wait(self._chats.values(), timeout=seconds)
@@ -118,17 +118,17 @@ class Delivery:
 
     async def _look(self) -> None:
         await self._empty_outbox()
-        busy = set(self._chats)  # before reading: what a chat's task does meanwhile is not seen below
+        busy = set(self._chats)  # before reading: what a chat's delivery does meanwhile is not visible below
         waiting = await self._state.waiting()
         open_ones = {name: one for name, one in waiting.items() if one.text is None}
         results, junk = await self._state.results(list(open_ones))
         if new := results.keys() - self._answered:
             await self._state.note_who_answers(new)
         self._answered = set(results)
-        alone = await self._unattended({name: one for name, one in open_ones.items() if name not in results})
+        unattended = await self._unattended({name: one for name, one in open_ones.items() if name not in results})
         work: dict[int, list[Job]] = {}
         for name, record in waiting.items():
-            job = Job(name, record, results.get(name), name in junk, name in alone)
+            job = Job(name, record, results.get(name), name in junk, name in unattended)
             if record.target not in busy and _due(job):
                 work.setdefault(record.target, []).append(job)
         if not self._closing.is_set():
@@ -137,7 +137,7 @@ class Delivery:
         self._show_typing([one for name, one in open_ones.items() if name not in results])
 
     async def _unattended(self, waiting: dict[str, Waiting]) -> set[str]:
-        """Tasks of which the person is to hear that nobody is there to answer."""
+        """Tasks whose chat should be told that no dispatcher is running."""
         long = time.time() - UNATTENDED_SECONDS
         names = {name for name, one in waiting.items() if one.at < long and one.placeholder and not one.unattended}
         if not names or time.monotonic() - self._attendance_at < ATTENDANCE_SECONDS:
@@ -159,33 +159,31 @@ class Delivery:
                 return
             try:
                 await self._do(job)
-            except Exception:  # a defect of ours: this chat rests, the others go on
+            except Exception:  # a bug of ours: this chat pauses, the others continue
                 log.exception("a delivery failed", task=job.name)
-                await self._rest()
+                await self._pause()
                 return
 
     async def _do(self, job: Job) -> None:
         try:
-            await self._bring(job)
+            await self._deliver(job)
         except Moved as moved:
-            log.warning(
-                "a group became another chat: name the new id in ALLOWED_CHATS", was=job.record.chat, now=moved.chat
-            )
+            log.warning("a group has a new chat id: add it to ALLOWED_CHATS", was=job.record.chat, now=moved.chat)
             record = replace(job.record, moved=str(moved.chat), placeholder=None, thread=None, reply_to=None)
-            await self._note(job.name, record)  # the next look goes on there
+            await self._note(job.name, record)  # the next look continues there
         except (Gone, Refused) as error:
-            log.warning("a delivery is given up", task=job.name, chat=job.record.chat, error=str(error))
+            log.warning("a delivery was abandoned", task=job.name, chat=job.record.chat, error=str(error))
             await self._end(job)
-        except TelegramError as error:  # the token: the loop for updates ends the process
-            log.error("a delivery waits", task=job.name, error=str(error))
-            await self._rest()
+        except TelegramError as error:  # an unknown token: the loop for updates ends the process
+            log.error("a delivery failed and is tried again", task=job.name, error=str(error))
+            await self._pause()
 
-    async def _rest(self) -> None:
+    async def _pause(self) -> None:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(DEFECT_SECONDS):
                 await self._closing.wait()
 
-    async def _bring(self, job: Job) -> None:
+    async def _deliver(self, job: Job) -> None:
         record = job.record
         if record.text is not None:
             await self._show(job, plain_parts(record.text))
@@ -201,7 +199,7 @@ class Delivery:
             await self._edit(record, MessagePart(UNSIGNED))
             await self._note(job.name, replace(record, warned=True))
         else:
-            message = await self._send(record, MessagePart(PLACEHOLDER))  # with a sound: the edit makes none
+            message = await self._send(record, MessagePart(PLACEHOLDER))  # with a notification sound: the edit has none
             crash_point("telegram:placeholder-sent")
             await self._note(job.name, replace(record, placeholder=message))
 
@@ -230,11 +228,11 @@ class Delivery:
     # Sending.
 
     async def _edit(self, record: Waiting, part: MessagePart) -> None:
-        """Put a text in the place of the placeholder; as a message of its own if that is gone."""
+        """Replace the placeholder with a text; as a new message if the placeholder is gone."""
         for tried in (part, part.plain):
             try:
                 await until_telegram_takes_it(
-                    lambda: self._telegram.edit(record.target, record.placeholder or 0, tried)  # noqa: B023 - awaited at once
+                    lambda: self._telegram.edit(record.target, record.placeholder or 0, tried)  # noqa: B023 - awaited immediately
                 )
             except Refused as error:
                 if "not modified" in str(error):
@@ -246,8 +244,8 @@ class Delivery:
         await self._send(record, part)
 
     async def _send(self, record: Waiting, part: MessagePart, *, first: bool = True) -> int:
-        """Send a message, if need be without its formatting, then without its topic; its id."""
-        reply_to = record.reply_to if first else record.placeholder  # other answers may stand in between
+        """Send a message, if necessary without its formatting, then without its topic; returns its id."""
+        reply_to = record.reply_to if first else record.placeholder  # other answers may be in between
         tries = [(part, record.thread)]
         if part.entities:
             tries.append((part.plain, record.thread))
@@ -258,19 +256,19 @@ class Delivery:
                 return await until_telegram_takes_it(
                     lambda: self._telegram.send(record.target, tried, thread=thread, reply_to=reply_to)  # noqa: B023
                 )
-        raise Refused("Telegram takes no message in this chat")
+        raise Refused("Telegram accepts no message in this chat")
 
-    # Beside the answers.
+    # Outbox and typing signals.
 
     async def _empty_outbox(self) -> None:
-        """Messages unasked join what waits, so that a chat that cannot be reached holds up nobody else's."""
+        """Unsolicited messages become waiting records, so that an unreachable chat does not hold up the others."""
         for _ in range(OUTBOX_BATCH):
             raw = await self._state.outbox_head()
             if raw is None:
                 return
-            await self._state.take_from_outbox(raw, self._unasked(raw))
+            await self._state.take_from_outbox(raw, self._outbox_record(raw))
 
-    def _unasked(self, raw: bytes) -> Waiting | None:
+    def _outbox_record(self, raw: bytes) -> Waiting | None:
         try:
             message = loads_object(raw)
             chat, text = int(chat_id_of(message.get("chat_id"))), message.get("text")
@@ -278,7 +276,7 @@ class Delivery:
             log.error("a message of the outbox cannot be read and is removed", error=str(error))
             return None
         if chat not in self._allowed or not isinstance(text, str) or not text.strip():
-            log.error("a message of the outbox is removed: its chat is not allowed, or it says nothing", chat=chat)
+            log.error("a message of the outbox is removed: its chat is not allowed, or it is empty", chat=chat)
             return None
         return Waiting(str(chat), time.time(), text=text)
 
@@ -300,17 +298,17 @@ class Delivery:
 
 
 def _answer(raw: bytes) -> list[MessagePart]:
-    """The messages of a signed result. The record decides where it goes."""
-    return parts_of(Result.parse(raw).output) or plain_parts(NOTHING_SAID)
+    """The messages of a signed result. The waiting record decides where they are sent."""
+    return parts_of(Result.parse(raw).output) or plain_parts(EMPTY_ANSWER)
 
 
 def _due(job: Job) -> bool:
     record = job.record
     needs_placeholder = record.placeholder is None and record.parts_sent == 0
     needs_warning = job.junk and not record.warned
-    speaks = record.text is not None or job.result is not None or job.unattended
-    return speaks or needs_placeholder or needs_warning or _expired(record)
+    ready = record.text is not None or job.result is not None or job.unattended
+    return ready or needs_placeholder or needs_warning or _expired(record)
 
 
 def _expired(record: Waiting) -> bool:
-    return time.time() - record.at > PATIENCE_SECONDS
+    return time.time() - record.at > ANSWER_TIMEOUT_SECONDS

@@ -1,11 +1,11 @@
-"""Updates come in: each is safe in Redis before Telegram hears that it need not send it again.
+"""Intake of updates: each is stored in Redis before it is confirmed to Telegram.
 
     getUpdates(offset) ─ for each: read ─ command │ question │ edit ─ one script ─ next offset
                                                                        │ the next getUpdates confirms it
 
-A process that dies in between is sent the same updates again; the marks in Redis (`hcli:mem:bot:seen:…`) make the repetition a no-op.
-While Redis is away the same update is tried again and again, and nothing is confirmed. An update that cannot be read, or over which we
-stumble, is logged and left behind: it would stop all others.
+After a crash in between, Telegram sends the same updates again; the marks in Redis (`hcli:mem:bot:seen:…`) make the repetition a no-op.
+While Redis is not reachable the same update is tried again and again, and nothing is confirmed. An update that cannot be read or that causes an
+error is logged and skipped: it would block all others.
 """
 
 from __future__ import annotations
@@ -47,15 +47,15 @@ class Intake:
         self._task_bytes = settings.task_bytes
         self._allowed, self._telegram, self._state, self._commands = settings.allowed, telegram, state, commands
         self._me, self._arrived = me, arrived
-        self._strangers: set[int] = set()  # groups that were named in the log
-        self._captioned: set[str] = set()  # albums of which words came in the same answer of Telegram's
+        self._strangers: set[int] = set()  # groups that were logged
+        self._captioned: set[str] = set()  # albums whose caption came in the same batch of updates
 
     async def run(self) -> None:
-        """For ever; may be cancelled at any moment."""
+        """Runs until cancelled, which may happen at any moment."""
         offset: int | None = None
         while True:
             asked = offset
-            updates = await until_telegram_answers(lambda: self._telegram.updates(asked))  # noqa: B023 - awaited at once
+            updates = await until_telegram_answers(lambda: self._telegram.updates(asked))  # noqa: B023 - awaited immediately
             crash_point("telegram:updates-received")
             self._captioned = _captioned(updates)
             for update in updates:
@@ -70,8 +70,8 @@ class Intake:
     async def _take(self, number: int, update: dict[str, Any]) -> None:
         try:
             await until_redis_answers(lambda: self.handle(number, update))
-        except Exception as error:  # noqa: BLE001 - an update that stops us stops everybody
-            log.error("an update could not be read and is left behind", update=number, error=_where(error))
+        except Exception as error:  # noqa: BLE001 - an update that stops us would stop everyone
+            log.error("an update could not be processed and is skipped", update=number, error=_where(error))
 
     async def handle(self, number: int, update: dict[str, Any]) -> None:
         """One update; may be repeated."""
@@ -83,7 +83,7 @@ class Intake:
             return
         message = Message.model_validate(raw)
         if message.chat.id not in self._allowed:
-            await self._turn_away(message, edited)
+            await self._refuse_stranger(message, edited)
             return
         incoming = read_message(message, self._me)
         if incoming is None:
@@ -99,7 +99,7 @@ class Intake:
         else:
             await self._say(task_id, incoming, commands.EMPTY)
 
-    async def _turn_away(self, message: Message, edited: bool) -> None:
+    async def _refuse_stranger(self, message: Message, edited: bool) -> None:
         chat = message.chat.id
         if message.chat.type != "private":
             if chat not in self._strangers:
@@ -110,7 +110,7 @@ class Intake:
             return
         record = Waiting(str(chat), time.time(), text=commands.stranger(chat))
         if await self._state.tell(f"stranger-{chat}", record, keys.bot_told(str(chat)), keys.BOT_TOLD_TTL_SECONDS):
-            log.warning("a stranger was told that ALLOWED_CHATS does not name this chat", chat=chat)
+            log.warning("a stranger was refused: ALLOWED_CHATS does not contain this chat", chat=chat)
 
     async def _command(self, task_id: str, incoming: IncomingMessage) -> None:
         if incoming.command == "memory":
@@ -128,13 +128,13 @@ class Intake:
         if len(task) > self._task_bytes:
             await self._say(task_id, incoming, commands.TOO_LONG)
             return
-        if incoming.album is not None:  # its other pictures belong to these words
+        if incoming.album is not None:  # its other pictures belong to this caption
             await self._state.mark(_album(incoming), keys.BOT_SEEN_TTL_SECONDS)
         mark = Mark(task_id, digest(text))
         refusal = Waiting(record.chat, record.at, incoming.thread, incoming.message, text=commands.BUSY)
         taken = await self._state.take(task_id, record, task, incoming.label, mark, refusal)
         log.info(
-            "a message came in",
+            "a message was received",
             task=task_id,
             chat=incoming.chat,
             outcome={1: "queued", -1: "refused"}.get(taken, "known"),
@@ -144,7 +144,7 @@ class Intake:
     async def _cannot_read(self, task_id: str, incoming: IncomingMessage) -> None:
         if incoming.album is None:
             await self._say(task_id, incoming, commands.ONLY_TEXT)
-        elif incoming.captioned or incoming.album not in self._captioned:  # its pictures come as a message each
+        elif incoming.captioned or incoming.album not in self._captioned:  # each of its pictures comes as a message
             record = _record(incoming, commands.ONLY_TEXT)
             await self._state.tell(task_id, record, _album(incoming), keys.BOT_SEEN_TTL_SECONDS)
 
@@ -162,18 +162,18 @@ class Intake:
 
 
 def _album(incoming: IncomingMessage) -> str:
-    """The mark of an album of which something was answered, or its words were taken."""
+    """The mark of an album that was answered, or whose caption was taken."""
     return keys.bot_seen(f"album-{incoming.chat}-{incoming.album}")
 
 
 def _captioned(updates: list[dict[str, Any]]) -> set[str]:
-    """Albums of which one of these messages has words: its other pictures may come ahead of them."""
+    """Albums of which one of these messages has the caption: other pictures may come before it."""
     messages = [one for update in updates if isinstance(one := update.get("message"), dict) and one.get("caption")]
     return {album for one in messages if isinstance(album := one.get("media_group_id"), str)}
 
 
 def _where(error: Exception) -> str:
-    """What went wrong and where, without the values: they are what somebody wrote."""
+    """What went wrong and where, without the values, which come from people's messages."""
     frames = traceback.extract_tb(error.__traceback__)
     return (
         f"{type(error).__name__} in line {frames[-1].lineno} of {frames[-1].filename}" if frames else repr(type(error))

@@ -1,4 +1,4 @@
-"""What a message of Telegram's says of where its words come from: reply, quote, forward, attachment. Pure functions."""
+"""Where the text of a Telegram message comes from: reply, quote, forward, attachment. Pure functions."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from shared.turns.message_origin import NAME_CHARACTERS, Attachment, Forward, Or
 
 MessageOrigin = MessageOriginUser | MessageOriginHiddenUser | MessageOriginChat | MessageOriginChannel
 
-#: What people send that is no text; other kinds are notices of Telegram's own (somebody joined, a title changed).
+#: What people send other than text; other kinds are service messages of Telegram (a member joined, a title changed).
 UNREADABLE = frozenset(
     {
         ContentType.ANIMATION,
@@ -40,12 +40,12 @@ UNREADABLE = frozenset(
         ContentType.VOICE,
     }
 )
-#: Attachments that may bear the name of a file.
+#: Attachments that may have a file name.
 _NAMED = ("document", "audio", "video", "animation")
 
 
 def origin_of(message: Message, me: User) -> Origin:
-    """All that is known, in the bounds of the wire."""
+    """Everything that is known, within the limits of the wire contract."""
     found = Origin(
         "private" if message.chat.type == "private" else "group",
         _quote(message, me),
@@ -56,7 +56,7 @@ def origin_of(message: Message, me: User) -> Origin:
 
 
 def shown_name(sender: User | Chat | None) -> str:
-    """A display name, without characters that show nothing or turn the direction of text."""
+    """A display name, without invisible characters and those that change the direction of text."""
     if sender is None:
         return ""
     title = sender.title if isinstance(sender, Chat) else None
@@ -69,7 +69,7 @@ def _shown(name: str) -> str:
 
 
 def _quote(message: Message, me: User) -> Quote | None:
-    """Of a message in this chat, else of one in another chat, of which only the selected part is known. A notice (a topic was made) is none."""
+    """The quote of a message in this chat, or else in another chat, of which only the selected part is known; None for a service message."""
     part = message.quote.text if message.quote else None
     replied, elsewhere = message.reply_to_message, message.external_reply
     if replied is not None:

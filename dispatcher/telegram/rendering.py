@@ -1,13 +1,13 @@
-"""An answer in Markdown, as messages that Telegram takes: text of at most 4,096 UTF-16 units with its formatting as entities.
+"""An answer in Markdown as messages that Telegram accepts: text of at most 4,096 UTF-16 units with its formatting as entities.
 
-Entities rather than HTML or MarkdownV2: there is no markup that Telegram could refuse to parse or that a cut could break; a code block
-that is cut is two entities. telegramify-markdown finds them, with three precautions, all measured with 1.4.1:
+Entities rather than HTML or MarkdownV2: there is no markup that Telegram could refuse to parse or that a split could break; a code block
+that is split becomes two entities. telegramify-markdown finds them, with three precautions, all measured with 1.4.1:
 
 * It drops HTML (`<div>…</div>`, `List<String>` outside code), decodes `&amp;`, reads `||` as a spoiler, `$` as mathematics and `[^` as a
-  footnote. These characters go through it in disguise (private-use characters of the same length), so they stay what they are.
-* It may lose words (link definitions, titles of links) or grow (nested lists: 6 KB became 9 MB). Its output is taken only if every
-  letter, digit and symbol of the answer is there in order and it has not grown much; else the answer is sent as it was written.
-* It raises on a lone surrogate. Such characters become U+FFFD, and control characters, which Telegram refuses, are left out.
+  footnote. These characters are replaced with private-use characters of the same length before the call and restored afterwards.
+* It may lose words (link definitions, titles of links) or grow (nested lists: 6 KB became 9 MB). Its output is used only if every
+  letter, digit and symbol of the answer is there in order and it has not grown much; else the answer is sent as plain text.
+* It raises on a lone surrogate. Such characters become U+FFFD, and control characters, which Telegram refuses, are removed.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ log = structlog.get_logger()
 
 #: Telegram's limit of a message, in UTF-16 units.
 LONGEST = 4096
-#: An answer longer than this is sent as written: its conversion would hold everything else up for too long.
+#: An answer longer than this is sent as plain text: its conversion would block everything else for too long.
 LONGEST_FORMATTED = 200_000
-#: Characters by which formatting may lengthen an answer, beside an eighth of it (lines of tables, signs of lists).
+#: Characters by which formatting may lengthen an answer, in addition to an eighth of it (lines of tables, bullets of lists).
 GROWTH = 2_000
 
-#: What the library would read as markup and must not, and what it passes through as text. Same length in UTF-16 units.
+#: What the library must not read as markup, and the replacement that it passes through as text. Same length in UTF-16 units.
 _DISGUISES = (("||", "\uf8f0\uf8f1"), ("[^", "[\uf8f2"), ("<", "\uf8f3"), ("&", "\uf8f4"), ("$", "\uf8f5"))
 _DISGUISED = re.compile("[\uf8f0-\uf8f5]")
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f]")
-#: Numbers of list items may be counted anew, and boxes of tasks become signs.
+#: Numbers of list items may change, and task boxes become symbols.
 _LIST_SIGNS = re.compile(r"^[ \t>*+-]*(?:[0-9]{1,9}[.)](?=\s|$)|\[[ xX]\])", re.MULTILINE)
 _MARKUP = frozenset(string.punctuation + string.whitespace)
 
@@ -53,18 +53,18 @@ class MessagePart:
 
 
 def parts_of(answer: str) -> list[MessagePart]:
-    """The messages of an answer in Markdown; the same ones for the same answer."""
+    """The messages of an answer in Markdown; deterministic."""
     text = readable(answer)
     return _split(*(_formatted(text) or (text, [])))
 
 
 def plain_parts(text: str) -> list[MessagePart]:
-    """The messages of a text that is no Markdown."""
+    """The messages of a plain text."""
     return _split(readable(text), [])
 
 
 def readable(text: str) -> str:
-    """Without what Telegram refuses."""
+    """The text without the characters that Telegram refuses."""
     return well_formed(_CONTROL.sub("", text.replace("\r\n", "\n").replace("\r", "\n")))
 
 
@@ -79,8 +79,8 @@ def _formatted(text: str) -> tuple[str, list[dict[str, Any]]] | None:
         return None
     try:
         shown, entities = _convert(text)
-    except Exception as error:  # noqa: BLE001 - whatever a parser of foreign text may raise
-        log.warning("an answer is sent as written, its formatting failed", error=type(error).__name__)
+    except Exception as error:  # noqa: BLE001 - a parser of foreign text may raise anything
+        log.warning("an answer is sent as plain text, because its formatting failed", error=type(error).__name__)
         return None
     if len(shown) > len(text) * 9 // 8 + GROWTH or not _holds(shown, entities, text):
         return None
@@ -112,7 +112,7 @@ def _undisguise(text: str) -> str:
 
 
 def _holds(shown: str, entities: list[dict[str, Any]], source: str) -> bool:
-    """Whether all that is not markup is still there, in order; addresses and languages count where their entity stands."""
+    """Whether everything but markup is still there, in order; URLs and languages count at the position of their entity."""
     bounds, inserted = _bounds(shown), []
     for entity in entities:
         start, end = entity["offset"], entity["offset"] + entity["length"]
@@ -143,14 +143,14 @@ def _split(text: str, entities: list[dict[str, Any]]) -> list[MessagePart]:
 
 
 def _pieces(text: str) -> Iterator[tuple[int, int]]:
-    """Where to cut: behind a line, else behind a word, else where it is full."""
+    """Where to split: after a line, else after a word, else at the limit."""
     start = 0
     while start < len(text):
         end = min(len(text), start + LONGEST)
         while (over := units(text[start:end]) - LONGEST) > 0:
             end -= (over + 1) // 2
         if end < len(text):
-            early = start + (end - start) // 2  # a message that holds a few words only reads worse than a cut
+            early = start + (end - start) // 2  # a message of only a few words reads worse than a split word
             line, word = text.rfind("\n", early, end), text.rfind(" ", early, end)
             end = (line if line > 0 else word if word > 0 else end - 1) + 1
         yield start, end
@@ -158,13 +158,13 @@ def _pieces(text: str) -> Iterator[tuple[int, int]]:
 
 
 def _part(text: str, start: int, end: int, entities: list[dict[str, Any]], offset: int) -> MessagePart:
-    """A piece without the line breaks at its edges, and the entities clipped to it."""
-    kept = text[start:end].rstrip("\n")
-    leading = len(kept) - len(kept.lstrip("\n"))
-    first, last = offset + leading, offset + units(kept)
+    """A piece without the line breaks at its edges, with the entities clipped to it."""
+    piece = text[start:end].rstrip("\n")
+    leading = len(piece) - len(piece.lstrip("\n"))
+    first, last = offset + leading, offset + units(piece)
     clipped = []
     for entity in entities:
         begin, stop = max(first, entity["offset"]), min(last, entity["offset"] + entity["length"])
         if begin < stop:
             clipped.append(entity | {"offset": begin - first, "length": stop - begin})
-    return MessagePart(kept[leading:], clipped)
+    return MessagePart(piece[leading:], clipped)

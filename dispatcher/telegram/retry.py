@@ -1,4 +1,4 @@
-"""Trying again, for as long as it takes: Redis and Telegram come back, and what was accepted waits for them."""
+"""Retries without end: Redis and Telegram come back, and what was accepted waits for them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dispatcher.telegram.client import Flood, PolledElsewhere, TelegramError, Un
 
 log = structlog.get_logger()
 
-#: Seconds between two tries at most, and while another process polls with the same token.
+#: Most seconds between two attempts, and the seconds between them while another process polls with the same token.
 LONGEST_SECONDS = 30
 ELSEWHERE_SECONDS = 5
 
@@ -23,23 +23,23 @@ _backing_off = wait_random_exponential(multiplier=0.2, max=LONGEST_SECONDS)
 
 
 async def until_redis_answers(call: Callable[[], Awaitable[Value]]) -> Value:
-    """Every call here may be repeated (each is one script, or reads)."""
+    """Repeat the call until Redis answers. Every call may be repeated: each is one script, or only reads."""
     return await _until(call, redis.RedisError, TimeoutError)
 
 
 async def until_telegram_takes_it(call: Callable[[], Awaitable[Value]]) -> Value:
-    """Ends with the answer, or with an error that another try would not change."""
+    """Returns the answer, or raises an error that another attempt would not change."""
     return await _until(call, Flood, Unreachable)
 
 
 async def until_telegram_answers(call: Callable[[], Awaitable[Value]]) -> Value:
-    """The same for what concerns no chat: there is nothing that could be refused but the token."""
+    """The same for calls that concern no chat: there only the token can be refused."""
     return await _until(call, TelegramError)
 
 
 async def _until(call: Callable[[], Awaitable[Value]], *passing: type[BaseException]) -> Value:
     async for attempt in AsyncRetrying(
-        retry=_PassingUnlessUnauthorized(passing), wait=_wait, before_sleep=_say, reraise=True
+        retry=_PassingUnlessUnauthorized(passing), wait=_wait, before_sleep=_log_retry, reraise=True
     ):
         with attempt:
             return await call()
@@ -62,11 +62,11 @@ def _wait(state: RetryCallState) -> float:
     return ELSEWHERE_SECONDS if isinstance(error, PolledElsewhere) else _backing_off(state)
 
 
-def _say(state: RetryCallState) -> None:
+def _log_retry(state: RetryCallState) -> None:
     error, seconds = _error(state), round(state.upcoming_sleep, 1)
     if isinstance(error, PolledElsewhere):
-        log.error("another process polls with this token, or a webhook is set; stop it", again_in=seconds)
+        log.error("another process polls with this token, or a webhook is set; stop or remove it", again_in=seconds)
     elif isinstance(error, TelegramError):
-        log.warning("Telegram does not take it now, trying again", error=str(error), again_in=seconds)
+        log.warning("Telegram does not accept a request now, trying again", error=str(error), again_in=seconds)
     else:
         log.error("Redis does not answer, trying again", error=str(error), again_in=seconds)

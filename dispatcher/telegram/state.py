@@ -1,7 +1,7 @@
-"""What the bot keeps in Redis. Every change of state is one Lua script beside this file, and may be repeated.
+"""The bot's state in Redis. Every change of state is one Lua script (in lua/) and may be repeated.
 
-`hcli:mem:bot:waiting` says for each task where its answer goes and how much of it is there. The bot's own words (replies to commands,
-the outbox, notices) wait there too, with their text: so they survive a crash, and are held up by nothing but their own chat.
+`hcli:mem:bot:waiting` has for each task where its answer goes and how much of it has been sent. The bot's own messages (replies to commands,
+the outbox, notices) wait there too, with their text: so they survive a crash and only their own chat can hold them up.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ def connect(settings: Settings) -> Redis:
 
 @dataclass(frozen=True)
 class Waiting:
-    """A delivery. `at` is when it began (unix seconds); `text` are words of the bot's own, else an answer is waited for."""
+    """A delivery. `at` is when it began (POSIX seconds); `text` is one of the bot's own messages, None while an answer is awaited."""
 
     chat: str  # text, as a Lua number would lose digits
     at: float
     thread: int | None = None
     reply_to: int | None = None
-    placeholder: int | None = None  # message that the answer takes the place of
-    warned: bool | None = None  # the placeholder says that something came that is not signed
-    unattended: bool | None = None  # the placeholder says that nobody is there to answer
+    placeholder: int | None = None  # message that the answer will replace
+    warned: bool | None = None  # the placeholder says that an unsigned result came
+    unattended: bool | None = None  # the placeholder says that no dispatcher is running
     parts_sent: int = 0
     text: str | None = None
     moved: str | None = None  # chat that the group has become
@@ -54,7 +54,7 @@ class Waiting:
 
     @classmethod
     def parse(cls, raw: bytes) -> Waiting:
-        """RecordRefused, or TypeError or ValueError, for what this program did not write."""
+        """RecordRefused, TypeError or ValueError for a record that this program did not write."""
         known = {one.name for one in fields(cls)}  # a later version may have written more
         made = cls(**{name: value for name, value in loads_object(raw).items() if name in known})
         float(made.at)
@@ -65,11 +65,11 @@ class Waiting:
 
 @dataclass(frozen=True)
 class Mark:
-    """What is known of a message whose task was taken: for its edits. Kept for two days."""
+    """What is known of a message whose task was taken, for later edits. Stored for two days."""
 
     task: str
     digest: str
-    told: bool = False  # that the earlier text counts
+    told: bool = False  # the chat knows that the earlier text counts
 
     def to_json(self) -> bytes:
         return dumps(asdict(self))
@@ -84,7 +84,7 @@ def digest(text: str) -> str:
 
 
 class BotState:
-    """What the bot keeps in Redis, and every change of it."""
+    """The bot's state in Redis, and every change of it."""
 
     def __init__(self, settings: Settings, redis: Redis, secret: str) -> None:
         self._settings, self._redis, self._secret = settings, redis, secret
@@ -92,11 +92,11 @@ class BotState:
         self._scripts = {name: redis.register_script(script_text(f"telegram/{name}")) for name in names} | {
             "queued": redis.register_script(script_text("queue/queued"))
         }
-        self._junk = set[str]()  # tasks of which the log has it
+        self._junk = set[str]()  # tasks whose unsigned result was logged
         self._taken_back = set[str]()  # tasks that we have answered ourselves
         self.answered_by_another = False  # the last answer came while no dispatcher of ours was there
 
-    # Taking.
+    # Intake.
 
     async def taken(self, task_id: str) -> bool:
         """Whether this update was taken before."""
@@ -129,7 +129,7 @@ class BotState:
         )
 
     async def say(self, update: str, record: Waiting) -> None:
-        """Words of the bot's own in reply to an update, once."""
+        """One of the bot's own messages in reply to an update, once."""
         await self._run(
             "intake",
             [keys.BOT_WAITING, keys.bot_seen(update), keys.TASKS, keys.pending(record.chat), keys.bot_seen(update)],
@@ -137,11 +137,11 @@ class BotState:
         )
 
     async def tell(self, field: str, record: Waiting, mark: str, seconds: int) -> bool:
-        """Words of the bot's own, once for as long as the mark lasts."""
+        """One of the bot's own messages, once for as long as the mark lasts."""
         return bool(await self._run("tell", [keys.BOT_WAITING, mark], [field, record.to_json(), seconds]))
 
     async def mark(self, mark: str, seconds: int) -> None:
-        """Nothing is told under this mark for so long."""
+        """Set a mark: `tell` sends nothing under it for this many seconds."""
         await self._redis.set(mark, "1", ex=seconds)
 
     async def mark_of(self, message: str) -> Mark | None:
@@ -149,7 +149,7 @@ class BotState:
         return Mark.parse(raw) if raw else None
 
     async def edited(self, update: str, message: str, mark: Mark, text: str, user: int, notice: Waiting) -> int:
-        """A message's new text, which is its editor's (`user`): 1 it is in the queue, 2 the chat is told that the earlier one counts, 0 nothing."""
+        """Take the new text of a message, edited by `user`: 1 it is in the queue, 2 the chat is told that the earlier text counts, 0 nothing."""
         found = next((raw for raw, task in await self.queued() if task.task_id == mark.task), b"")
         new = dumps(loads_object(found) | {"message": text, "user_id": user}) if found else b""
         if len(new) > self._settings.task_bytes:
@@ -171,10 +171,10 @@ class BotState:
             )
         )
 
-    # What commands need.
+    # Commands.
 
     async def queued(self) -> list[tuple[bytes, Task]]:
-        """Tasks in the queue, with their bytes; what is none, or too large, is the dispatcher's to refuse."""
+        """Tasks in the queue, with their bytes; the dispatcher refuses invalid and too large ones, so they are left out."""
         found = []
         for raw in await self._run("queued", [keys.TASKS], [0, -1, self._settings.task_bytes]):
             try:
@@ -215,14 +215,14 @@ class BotState:
         return int(await self._redis.llen(keys.TASKS))
 
     async def dispatchers(self) -> tuple[int, int]:
-        """Dispatchers of ours: how many live, and how many have died or do not answer. Another program's is not seen here."""
+        """Our dispatchers: how many are alive, and how many have died or do not answer. Another program's is not visible here."""
         workers = await cast(Awaitable[dict[bytes, bytes]], self._redis.hgetall(keys.RELEASE))
         leases = [keys.lease(worker.decode("utf-8", "replace")) for worker in workers]
         living = int(await self._redis.exists(*leases)) if leases else 0
         return living, len(leases) - living
 
     async def unattended(self, task_ids: set[str]) -> set[str]:
-        """Those of these tasks that are still queued while no dispatcher of ours lives. (What h-cli's has taken is queued no more.)"""
+        """Those of these tasks that are still queued while no dispatcher of ours is alive. (A task that h-cli's has taken is no longer queued.)"""
         try:
             if (await self.dispatchers())[0]:
                 return set()
@@ -231,7 +231,7 @@ class BotState:
         return {task.task_id for _, task in await self.queued()} & task_ids
 
     async def note_who_answers(self, task_ids: set[str]) -> None:
-        """Answers of these are there that were not there before."""
+        """These tasks have new answers: note whether another program's dispatcher gave them."""
         if not task_ids - self._taken_back:
             return
         try:
@@ -242,10 +242,10 @@ class BotState:
     async def last_night(self) -> bytes | None:
         return cast(bytes | None, await self._redis.get(keys.NIGHT_LAST))
 
-    # Delivering.
+    # Delivery.
 
     async def waiting(self) -> dict[str, Waiting]:
-        """Everything that is to be delivered, oldest first. What cannot be read is logged and removed: nobody could deliver it."""
+        """Everything that is to be delivered, oldest first. An unreadable record is logged and removed: it could never be delivered."""
         found: dict[str, Waiting] = {}
         for name, raw in (await cast(Awaitable[dict[bytes, bytes]], self._redis.hgetall(keys.BOT_WAITING))).items():
             try:
@@ -256,7 +256,7 @@ class BotState:
         return dict(sorted(found.items(), key=lambda one: (one[1].at, one[0])))
 
     async def results(self, task_ids: list[str]) -> tuple[dict[str, bytes], set[str]]:
-        """The signed results that are there; and the tasks at which something else stands, which is not fetched if it is too large."""
+        """The signed results; and the tasks whose key has something else, which is not fetched if it is too large."""
         results, junk = dict[str, bytes](), set[str]()
         async with self._redis.pipeline(transaction=False) as pipe:
             for one in task_ids:
@@ -270,26 +270,26 @@ class BotState:
                     results[one] = raw
             except RecordRefused as error:
                 junk.add(one)
-                self._say_junk(one, str(error))
+                self._log_junk(one, str(error))
         return results, junk
 
     async def _result(self, task_id: str, size: object) -> bytes | None:
-        """RecordRefused for what is not signed for this task."""
+        """RecordRefused for a value that is not signed for this task."""
         if isinstance(size, ResponseError):
             if not str(size).startswith("WRONGTYPE"):
                 raise size
             raise RecordRefused("a key of another type")
         if isinstance(size, int) and size > RESULT_BYTES:
-            raise RecordRefused(f"{size} bytes are more than any answer has")
+            raise RecordRefused(f"{size} bytes are more than an answer can have")
         raw = cast(bytes | None, await self._redis.get(keys.result(task_id)))
         if raw:
             Result.verified(self._secret, task_id, raw)
         return raw
 
-    def _say_junk(self, task_id: str, reason: str) -> None:
+    def _log_junk(self, task_id: str, reason: str) -> None:
         if task_id not in self._junk:
             self._junk.add(task_id)
-            log.error("a result is not signed by the dispatcher and is passed over", task=task_id, reason=reason)
+            log.error("a result is not signed by the dispatcher and is ignored", task=task_id, reason=reason)
 
     async def note(self, name: str, record: Waiting) -> None:
         await self._run("note", [keys.BOT_WAITING], [name, record.to_json()])
@@ -306,14 +306,14 @@ class BotState:
         field = f"outbox-{hashlib.sha256(raw).hexdigest()[:32]}"
         await self._run("outbox", [keys.OUTBOX, keys.BOT_WAITING], [raw, field, record.to_json() if record else b""])
 
-    # One bot a Redis.
+    # One bot per Redis.
 
     async def own(self, process: str) -> bool:
-        """Take or renew the right to be the bot."""
+        """Take or renew the lease of the bot; whether this process has it."""
         return bool(await self._run("owner", [keys.BOT_OWNER], [process, keys.BOT_OWNER_TTL_SECONDS]))
 
     async def owner(self) -> str:
-        """The process that has it; "" if none has."""
+        """The process that has the lease; "" if none has."""
         return (cast(bytes | None, await self._redis.get(keys.BOT_OWNER)) or b"").decode("utf-8", "replace")
 
     async def disown(self, process: str) -> None:

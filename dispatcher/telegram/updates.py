@@ -1,6 +1,6 @@
-"""What a message means to the bot: a question, a command, something that it cannot read, or nothing. Pure functions.
+"""What a message means to the bot: text, a command, something that it cannot read, or nothing. Pure functions.
 
-In a group the bot is addressed by its name, by a reply to one of its messages, or by a command; anything else there is none of its business.
+In a group the bot is addressed by its name, by a reply to one of its messages, or by a command; it ignores everything else there.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from shared.turns.message_origin import NOWHERE, Origin
 
 @dataclass(frozen=True)
 class IncomingMessage:
-    """Something said to the bot. `text` is without the bot's name, and of what is no text the words under it; `command` is in lower case, `text`
-    what follows it."""
+    """A message to the bot. `text` is without the bot's name; of anything but text it is the caption, of a command (`command`, in lower case) what
+    follows it."""
 
     chat: int
     private: bool
@@ -36,23 +36,23 @@ class IncomingMessage:
 
     @property
     def own_id(self) -> str | None:
-        """The number of who said it, as a task has it; of a group or channel in whose name it was said; None if it is not known."""
+        """The number of the sender, as a task has it, or of the group or channel in whose name they wrote; None if unknown."""
         return str(self.user) if self.user else None
 
     @property
     def label(self) -> str:
-        """Names the message among all chats."""
+        """Identifies the message among all chats."""
         return f"{self.chat}-{self.message}"
 
 
 def read_message(message: Message, me: User) -> IncomingMessage | None:
-    """None for what is not said to the bot."""
+    """None for a message that is not addressed to the bot."""
     private = message.chat.type == "private"
     if not (private or message.chat.type in ("group", "supergroup")) or not _by_a_person(message):
         return None
     text, entities = _words(message)
     forwarded = message.forward_origin is not None
-    # What somebody else ordered is no order of who forwards it.
+    # A forwarded command is not a command of the person who forwards it.
     command, target = ("", "") if forwarded else _command(text, entities)
     if command and target not in ("", (me.username or "").lower()):
         return None
@@ -60,14 +60,14 @@ def read_message(message: Message, me: User) -> IncomingMessage | None:
         return None
     if command:
         return _incoming(message, me, "command", text=_after_first_word(text), command=command)
-    said = text if forwarded else _without_name(text, entities, me)
-    if message.text is None and not said.strip():
+    words = text if forwarded else _without_name(text, entities, me)
+    if message.text is None and not words.strip():
         return _incoming(message, me, "unreadable") if message.content_type in UNREADABLE else None
-    return _incoming(message, me, "text", text=said.strip())
+    return _incoming(message, me, "text", text=words.strip())
 
 
 def _words(message: Message) -> tuple[str, list[MessageEntity]]:
-    """The text, or the caption of what is none, and what is marked in it."""
+    """The text or the caption, with its entities."""
     if message.text is not None:
         return message.text, message.entities or []
     return message.caption or "", message.caption_entities or []
@@ -100,14 +100,14 @@ def _incoming(
 
 
 def _by_a_person(message: Message) -> bool:
-    """Also an administrator who writes in the group's own name; not a bot, and not a channel."""
+    """Whether a person wrote it, including an administrator who writes in the group's name; not a bot, and not a channel."""
     if message.sender_chat is not None:
         return message.sender_chat.id == message.chat.id
     return message.from_user is not None and not message.from_user.is_bot
 
 
 def _command(text: str, entities: list[MessageEntity]) -> tuple[str, str]:
-    """(command, bot that it names) at the beginning of a text, both in lower case; ("", "") if there is none."""
+    """(command, addressed bot) at the beginning of a text, both in lower case; ("", "") if there is none."""
     if not any(one.type == "bot_command" and one.offset == 0 for one in entities):
         return "", ""
     name, _, target = text.split(maxsplit=1)[0].removeprefix("/").lower().partition("@")
@@ -130,7 +130,7 @@ def _names(entity: MessageEntity, text: str, me: User) -> bool:
 
 
 def _without_name(text: str, entities: list[MessageEntity], me: User) -> str:
-    """The text without mentions of the bot, and without the gap that they leave."""
+    """The text without mentions of the bot and without the gaps that they leave."""
     encoded = text.encode("utf-16-le")
     for entity in sorted(entities, key=lambda one: -one.offset):
         if _names(entity, text, me):

@@ -1,4 +1,4 @@
--- Take turn ids that are in the medium store off a chat's list, by value; the chat is left alone once nothing is left to be done for it.
+-- Remove turn ids that are in the day store from a chat's list, by value; remove the chat once nothing is left to do for it.
 -- KEYS  1 hcli:mem:unconsolidated:<chat>  2 hcli:mem:chats  3 hcli:mem:spent:<chat>
 -- ARGV  1 chat  2 tokens from which its session is to be ended  3... turn ids
 -- Returns how many ids are left.

@@ -1,4 +1,4 @@
--- End a session that has been summarised, unless somebody is using it: then the next round asks again. Repeating it changes nothing.
+-- End a session that has been summarised, unless a task is using it: then the next round tries again. Repeating it changes nothing.
 -- KEYS  1 hcli:session:<chat>  2 hcli:session_history:<chat>  3 hcli:session_size:<chat>  4 hcli:mem:spent:<chat>  5 hcli:mem:busy
 --       6 hcli:mem:unconsolidated:<chat>
 -- ARGV  1 chat (its lock)  2 session that was summarised  3... entries of the short list that are in the summary, cleared by value

@@ -1,22 +1,22 @@
--- What must be known before a task is answered, in one look; and the chat's session, which is written at once if there is none, so that
--- `/new` can end it while it runs. Our bot's /new leaves the conversation so far to us: it goes now, unless another session has begun since.
--- Repeating it gives the same, but for a session that it has then made itself.
+-- Everything that must be known before a task is answered; and the chat's session, which is created if there is none, so that
+-- `/new` can end it during the answer. Our bot's /new leaves the conversation so far to us: it is removed now, unless another session has begun since.
+-- Repeating it gives the same, except that the session exists then.
 -- KEYS  1 hcli:mem:done:<task>  2 hcli:mem:attempts:<task>  3 hcli:mem:cancel:<task>  4 hcli:results:<task>  5 hcli:session:<chat>
 --       6 hcli:session_history:<chat>  7 hcli:mem:spent:<chat>  8 hcli:memory:<task>:user  9 hcli:memory:<task>:asst  10 hcli:mem:forgotten
 --       11 hcli:pending:<chat>  12 hcli:mem:patience  13 hcli:mem:bot:new:<chat>  14 hcli:session_size:<chat>
 -- ARGV  1 id for a fresh session ("" = none is wanted)  2 its expiry in seconds  3 deaths from which a task is not run  4 "1": the conversation
---       so far is wanted also where a session is resumed  5 SHA-1 of a result that stands there and is nobody's ("" = none is known, "*" = any)
---       6 bytes from which on nothing that stands there can be ours  7 8 SHA-1 of turns that stand there and are this task's ("" = none is known)
+--       so far is wanted even if a session is resumed  5 SHA-1 of an existing unsigned result ("" = none is known, "*" = any)
+--       6 bytes from which on an existing value cannot be ours  7 8 SHA-1 of existing turns that are this task's ("" = none is known)
 --       9 task id  10 expiry of the patience in seconds
--- Returns {digest that is done ("?" = unreadable), deaths, "1" if cancelled, result that stands there, turn of the question, of the answer ("?" =
+-- Returns {digest that is done ("?" = unreadable), deaths, "1" if cancelled, existing result, turn of the question, of the answer ("?" =
 --       too large), session before, session whose cost is known, that cost, mark of the last forgetting, "1" if its bot
---       has noted that it waits for it, entries of the conversation…};
+--       has recorded that it waits for it, entries of the conversation…};
 --       "" = absent. Nothing is written if the task is not to be run.
 local function text(value) return type(value) == 'string' and value or '' end
 local done = redis.pcall('GET', KEYS[1])
 if type(done) == 'table' then done = '?' end
 local deaths = tonumber(text(redis.pcall('GET', KEYS[2])))
-deaths = deaths and deaths >= 0 and deaths < 1e6 and math.floor(deaths) or 0 -- somebody else may have written there: 1e999, 0.5
+deaths = deaths and deaths >= 0 and deaths < 1e6 and math.floor(deaths) or 0 -- another program may have written there: 1e999, 0.5
 local cancelled = redis.call('EXISTS', KEYS[3]) == 1
 local size = redis.pcall('STRLEN', KEYS[4])
 local huge = type(size) == 'number' and size > tonumber(ARGV[6])
@@ -28,18 +28,18 @@ local function turn(key)
   return raw and (#raw <= tonumber(ARGV[6]) and raw or '?') or ''
 end
 
--- Whether the bot has noted that it waits. h-cli's gives its list twice the time that it waits, which is how that time is known here.
+-- Whether the bot has recorded that it waits. h-cli's list expires after twice the time that it waits, which is how that time is known here.
 local function awaited()
   if type(redis.pcall('LPOS', KEYS[11], ARGV[9])) ~= 'number' then return '' end
   local left = redis.call('PTTL', KEYS[11])
-  if left > 0 and redis.call('LINDEX', KEYS[11], -1) == ARGV[9] then -- less is left where it was queued for a while: the most counts
+  if left > 0 and redis.call('LINDEX', KEYS[11], -1) == ARGV[9] then -- less is left if it was queued for a while: the maximum counts
     local known, seconds = tonumber(text(redis.pcall('GET', KEYS[12]))), math.ceil(left / 2000)
     if not (known and known >= seconds and known < 1e6) then redis.call('SET', KEYS[12], seconds, 'EX', ARGV[10]) end
   end
   return '1'
 end
 
--- A turn that stands there is another task's until Python has read it as this one's.
+-- An existing turn counts as another task's until Python has recognised it as this one's.
 local function unknown(raw, known) return raw ~= '' and redis.sha1hex(raw) ~= known end
 
 local begun = {text(done), tostring(deaths), cancelled and '1' or '', existing, turn(KEYS[8]), turn(KEYS[9]), '', '', '',
@@ -51,7 +51,7 @@ begun[7] = redis.call('SET', KEYS[5], ARGV[1], 'EX', ARGV[2], 'NX', 'GET') or ''
 local spent = redis.pcall('HMGET', KEYS[7], 'session', 'cost')
 begun[8], begun[9] = text(spent[1]), text(spent[2])
 if begun[7] == '' or begun[7] == ARGV[1] or ARGV[4] == '1' then
-  local said = redis.pcall('LRANGE', KEYS[6], 0, -1)
-  for _, entry in ipairs(said) do begun[#begun + 1] = entry end
+  local entries = redis.pcall('LRANGE', KEYS[6], 0, -1)
+  for _, entry in ipairs(entries) do begun[#begun + 1] = entry end
 end
 return begun

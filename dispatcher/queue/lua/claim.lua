@@ -1,13 +1,13 @@
--- Take a task whose chat nobody answers now: of such chats the one served longest ago, never served before all others; within a chat the
--- first. Atomic: a task is queued or in flight, never neither. Tasks stay in one list, where the bot can take them back.
+-- Take a task whose chat is not being answered: of such chats the least recently served one, never served ones first; within a chat the
+-- first. Atomic: a task is queued or in flight, never neither. Tasks stay in one list, from which the bot can remove them.
 -- KEYS  1 hcli:tasks   2 hcli:mem:busy   3 hcli:mem:inflight:<worker>   4 hcli:mem:workers   5 hcli:mem:served   6 hcli:mem:lease:<worker>
 -- ARGV  1 claim token "<worker>:<number>", unique to this claim   2 worker   3 tasks that the worker runs now   4 prefix of the attempt keys
---       5 deaths from which a task runs alone   6 chats kept in hcli:mem:served   7 seconds of a lease   8 bytes of the largest task
+--       5 deaths from which a task runs alone   6 chats stored in hcli:mem:served   7 seconds of a lease   8 bytes of the largest task
 -- Returns {task, chat, "1" if it must run alone}; nil if there is none; 0 if the next one must run alone and the worker is not idle.
--- Asked again with the same token (the reply was lost), it returns the same task.
--- A task without a chat is taken without a lock: Python dead-letters it. So is what is left of one that was too large (cut.lua, ahead of this).
+-- Called again with the same token (the reply was lost), it returns the same task.
+-- A task without a chat is taken without a lock: Python dead-letters it. The same applies to the rest of one that was too large (cut.lua, ahead of this).
 
--- How far a claim looks, to leave Redis to others: what stands behind waits until the queue is shorter.
+-- How far a claim looks, so as not to block Redis: tasks further back wait until the queue is shorter.
 local DEEPEST, MOST_BYTES = 10000, 64 * 1024 * 1024
 local FIRST_WINDOW, WIDEST_WINDOW, HEAVY_BYTES = 4, 512, 256 * 1024
 -- A queue that takes more than this is read entry by entry: one of them may be larger than all others.
@@ -27,7 +27,7 @@ local function decoded_chat(raw)
   return ''
 end
 
--- Where the name stands once, as it is written, its value is read off: a third of the time. No letter of it may be written as \u00XX.
+-- If the name occurs once and unescaped, its value is matched directly, in a third of the time. No letter of it may be written as \u00XX.
 local function chat_of(raw)
   if is_cut(raw) then return '' end
   local _, name_end = string.find(raw, '"chat_id"', 1, true)
@@ -47,14 +47,14 @@ local function deaths_of(raw)
   return type(deaths) == 'string' and tonumber(deaths) or 0
 end
 
--- The number of a chat's last claim; nil if it was never served. A key of another type holds no numbers.
+-- The number of a chat's last claim; nil if it was never served. A key of another type has no numbers.
 local function served(chat)
   local number = redis.pcall('ZSCORE', KEYS[5], chat)
   return type(number) == 'string' and tonumber(number) or nil
 end
 
--- Cut the head without reading it, if it is certainly too large. Redis tells the size of no entry, and reading 100 MB in here takes it a second;
--- it does tell that of the first node times the number of nodes, of which there are no more than entries.
+-- Cut the head without reading it, if it is certainly too large. Redis cannot report the size of one entry, and reading 100 MB here takes a second;
+-- it can report the size of the first node times the number of nodes, and there are at most as many nodes as entries.
 local function cut_large_head(most)
   local sampled, all = usage(KEYS[1], 1), usage(KEYS[1], 0)
   if not sampled or sampled / redis.call('LLEN', KEYS[1]) <= 2 * most + SHARED_NODE_BYTES then return end
@@ -95,17 +95,17 @@ local function chosen()
   if best then return best.raw, best.chat end
 end
 
-local held = redis.call('HGET', KEYS[3], ARGV[1])
-if held then return {held, chat_of(held), deaths_of(held) >= tonumber(ARGV[5]) and '1' or ''} end
+local claimed = redis.call('HGET', KEYS[3], ARGV[1])
+if claimed then return {claimed, chat_of(claimed), deaths_of(claimed) >= tonumber(ARGV[5]) and '1' or ''} end
 
 local raw, chat = chosen()
 if not raw then return nil end
 local alone = deaths_of(raw) >= tonumber(ARGV[5])
 if alone and tonumber(ARGV[3]) > 0 then return 0 end
-redis.call('SADD', KEYS[4], ARGV[2]) -- whoever holds a task can be found; first, since it fails if that key is of another type
+redis.call('SADD', KEYS[4], ARGV[2]) -- so that the holder of a task can be found; first, because it fails if that key is of another type
 redis.call('LREM', KEYS[1], 1, raw)
 redis.call('HSET', KEYS[3], ARGV[1], raw)
--- … and lives: its lease may have lapsed while its process was stopped.
+-- The worker is alive: its lease may have expired while its process was stopped.
 if redis.call('EXPIRE', KEYS[6], ARGV[7]) == 0 then redis.call('SET', KEYS[6], '', 'EX', ARGV[7]) end
 if chat ~= '' then
   redis.call('HSET', KEYS[2], chat, ARGV[1])

@@ -1,9 +1,9 @@
--- Tasks that are larger than they may be are cut where they stand in the queue. This text goes ahead of claim.lua and queued.lua.
--- What is left of one is no JSON, so that nobody takes it for a task: this mark, its size, and lines with its beginning and its end.
+-- Tasks over the size limit are cut in place in the queue. This text is prepended to claim.lua and queued.lua.
+-- What is left of one is not JSON, so that no program takes it for a task: this mark, its size, and lines with its beginning and its end.
 local CUT = 'hmem-too-large '
 local function is_cut(raw) return string.sub(raw, 1, #CUT) == CUT end
 
--- The task at this place, cut if it has more than `most` bytes. Characters that would be cut in two are left out.
+-- The task at this position, cut if it has more than `most` bytes. Characters that would be split are left out.
 local function cut_at(tasks, place, raw, most)
   if #raw <= most then return raw end
   local beginning = string.gsub(string.sub(raw, 1, 1024), '[\128-\255]*$', '')

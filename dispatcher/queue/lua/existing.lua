@@ -1,7 +1,7 @@
--- A result that stands where a script will write one. This text goes ahead of finish.lua, bury.lua and forget/withdraw.lua.
--- Whether it is signed only Python can tell: `judged` is the SHA-1 of the bytes that it has looked at ("" = none yet, "*" = whatever stands there is
--- nobody's), `stays` is "1" if they were signed. Larger than `most` bytes, or of another type, it is nobody's.
--- Returns the bytes if they are still to be judged, else nil; and whether what stands there stays.
+-- An existing result at the key that a script will write. This text is prepended to finish.lua, bury.lua and forget/layers/withdraw.lua.
+-- Only Python can verify a signature: `judged` is the SHA-1 of the bytes that it has judged ("" = none yet, "*" = any existing result counts as
+-- unsigned), `stays` is "1" if they were signed. A value of more than `most` bytes, or of another type, counts as unsigned.
+-- Returns the bytes if they are still to be judged, else nil; and whether the existing result stays.
 local function existing_result(key, judged, stays, most)
   local size = redis.pcall('STRLEN', key)
   if judged == '*' or (type(size) == 'number' and size > tonumber(most)) then return nil, false end

@@ -1,4 +1,4 @@
--- Finish a task: everything that it leaves in Redis, in one step. Repeating it changes nothing.
+-- Finish a task: write everything that it leaves in Redis, in one step. Repeating it changes nothing.
 -- KEYS  1 hcli:mem:inflight:<worker>  2 hcli:mem:busy  3 hcli:mem:done:<task>  4 hcli:memory:<task>:user  5 hcli:memory:<task>:asst
 --       6 hcli:session_history:<chat>  7 hcli:session_size:<chat>  8 hcli:stats:<day>  9 hcli:session:<chat>
 --       10 hcli:mem:unconsolidated:<chat>  11 hcli:results:<task>  12 hcli:mem:dead  13 hcli:mem:attempts:<task>
@@ -6,11 +6,11 @@
 --       18 hcli:mem:stats:<day>:<chat>  19 hcli:mem:stats:<day>:0 (all chats)
 -- ARGV  1 claim token  2 chat (its lock)  3 JSON: {user, asst, history, size, stats, digest, session_was, session, session_ttl, turn_ids, dead,
 --       history_ttl, history_length, stats_ttl, done_ttl, unconsolidated_length, dead_length, result, result_ttl, chat, tokens,
---       spent_ttl, tags, why, why_ttl, forget, session_cost, existing_turns}; "" = absent; forget: the conversation so far is not to be told again;
---       session_cost: what the session has cost so far; existing_turns: SHA-1 of each turn that was there when it was begun, and is this task's
---       4 5 6 of the result that stands there (existing.lua, ahead of this)
+--       spent_ttl, tags, why, why_ttl, forget, session_cost, existing_turns}; "" = absent; forget: the conversation so far is not to be replayed;
+--       session_cost: what the session has cost so far; existing_turns: SHA-1 of each turn that existed when it was begun and is this task's
+--       4 5 6 of the existing result (existing.lua, ahead of this)
 -- Returns 1 if this call finished it, 0 if it was finished before (by this worker or by one that took the task over); -1 if its id is
---       another task's, or a result that is to be judged first: then nothing is written, and the task stays in flight.
+--       another task's, or a result that must be judged first: then nothing is written, and the task stays in flight.
 local function leave()
   redis.call('HDEL', KEYS[1], ARGV[1])
   if redis.call('HGET', KEYS[2], ARGV[2]) == ARGV[1] then redis.call('HDEL', KEYS[2], ARGV[2]) end
@@ -20,17 +20,17 @@ local done = redis.pcall('GET', KEYS[3])
 if done and done ~= e.digest then return -1 end
 if done then leave() return 0 end
 
--- Turns under its id that have come since are another task's, and stay as they are. A key of another type is no turn, and makes way.
+-- Turns that have appeared under its id since are another task's, and stay. A key of another type is not a turn, and is replaced.
 for i, turn in ipairs({e.user, e.asst}) do
-  local stands = redis.call('MGET', KEYS[3 + i])[1]
-  if turn ~= '' and stands and redis.sha1hex(stands) ~= e.existing_turns[i] then return -1 end
+  local existing = redis.call('MGET', KEYS[3 + i])[1]
+  if turn ~= '' and existing and redis.sha1hex(existing) ~= e.existing_turns[i] then return -1 end
 end
 
--- A signed result that stands there is the bot's own, written at /cancel: it has been shown, ours comes too late.
+-- An existing signed result is the bot's own, written at /cancel: it has been shown, so ours is too late.
 local unjudged, stays = existing_result(KEYS[11], ARGV[4], ARGV[5], ARGV[6])
 if unjudged then return unjudged end
 
--- Redis does not undo what a script did before an error: what cannot fail comes first, what only may (a key of another type) is
+-- Redis does not undo what a script did before an error: what cannot fail comes first, what may fail (a key of another type) is
 -- tried, and the in-flight entry goes last.
 if e.user ~= '' then redis.call('SET', KEYS[4], e.user) end
 if e.asst ~= '' then redis.call('SET', KEYS[5], e.asst) end
@@ -38,7 +38,7 @@ if not stays then redis.call('SET', KEYS[11], e.result, 'EX', e.result_ttl) end
 redis.call('SET', KEYS[3], e.digest, 'EX', e.done_ttl)
 redis.call('DEL', KEYS[13])
 
--- The session moves on only if nobody ended it meanwhile (/new deletes it): then this exchange belongs to the conversation that ended.
+-- The session advances only if it was not ended meanwhile (/new deletes it): else this exchange belongs to the conversation that ended.
 local session = redis.pcall('GET', KEYS[9])
 if (session or '') == e.session_was then
   if e.session ~= '' then

@@ -1,6 +1,6 @@
--- Tasks of the queue, for those who look at it. One that is larger than it may be is cut where it stands, and given as that (cut.lua, ahead of this).
+-- Tasks of the queue, for reading. One over the size limit is cut in place and returned that way (cut.lua, ahead of this).
 -- KEYS  1 hcli:tasks
--- ARGV  1 place of the first  2 of the last (-1: of the queue)  3 bytes of the largest task
+-- ARGV  1 index of the first  2 of the last (-1: of the queue)  3 bytes of the largest task
 -- Returns them in order.
 local length, found = redis.call('LLEN', KEYS[1]), {}
 local last = tonumber(ARGV[2]) < 0 and length - 1 or math.min(tonumber(ARGV[2]), length - 1)

@@ -1,9 +1,9 @@
--- Put what a dead worker held back to the head of the queue, in its order, and give its chats free: they come first again.
+-- Put the tasks of a dead worker back to the head of the queue, in order, and unlock their chats: they are served first again.
 -- KEYS  1 hcli:tasks  2 hcli:mem:busy  3 hcli:mem:workers  4 hcli:mem:inflight:<worker>  5 hcli:mem:lease:<worker>  6 hcli:mem:release
 --       7 hcli:mem:served
--- ARGV  1 worker  2 "1": count it against the tasks (the worker died over them)  3 prefix of the attempt keys  4 their expiry
---       5 "1": it is known to be dead, whatever its lease says
--- Returns the number of tasks put back, or -1 if the worker lives.
+-- ARGV  1 worker  2 "1": count it against the tasks (the worker died while running them)  3 prefix of the attempt keys  4 their expiry
+--       5 "1": it is known to be dead, so its lease is ignored
+-- Returns the number of tasks put back, or -1 if the worker is alive.
 if ARGV[5] == '1' then redis.call('DEL', KEYS[5]) end
 if redis.call('EXISTS', KEYS[5]) == 1 then return -1 end
 local function id_of(raw)
@@ -22,7 +22,7 @@ for i = #tokens, 1, -1 do
   local raw = raws[tokens[i]]
   redis.call('LPUSH', KEYS[1], raw)
   local id = ARGV[2] == '1' and id_of(raw)
-  if id then -- tried: an error here would leave the tasks queued and in flight
+  if id then -- pcall: an error here would leave the tasks both queued and in flight
     redis.pcall('INCR', ARGV[3] .. id)
     redis.pcall('EXPIRE', ARGV[3] .. id, ARGV[4])
   end

@@ -1,4 +1,4 @@
--- Take a task out of the queue and answer it ourselves. Repeating it changes nothing.
+-- Remove a task from the queue and answer it ourselves. Repeating it changes nothing.
 -- KEYS  1 hcli:tasks  2 hcli:results:<task>
 -- ARGV  1 the task's bytes  2 signed result  3 its expiry in seconds
 -- Returns 1 if it was queued.

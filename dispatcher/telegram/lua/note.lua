@@ -1,4 +1,4 @@
--- Keep how far a delivery has come; a record that is gone stays gone.
+-- Store how far a delivery has come; a removed record stays removed.
 -- KEYS  1 hcli:mem:bot:waiting
 -- ARGV  1 task id  2 waiting record
 if redis.call('HEXISTS', KEYS[1], ARGV[1]) == 1 then redis.call('HSET', KEYS[1], ARGV[1], ARGV[2]) end

@@ -208,7 +208,7 @@ def test_a_key_that_cannot_be_told_is_said_and_holds_up_nobody(light: World, bot
     bot.redis.set("hcli:mem:dead", "x")
     assert "could not be read" in bot.receive(bot.send("", 5))["output"]
     assert "stand-in" in bot.ask("hello", 5), "its chat is free"
-    wait_for(lambda: "dead letters are a key of another type" in running.log.read_text(), "the log")
+    wait_for(lambda: "the dead letters in Redis are not a list" in running.log.read_text(), "the log")
     bot.redis.delete("hcli:mem:dead")
     assert running.stop() == 0
     assert bot.redis.llen("hcli:tasks") == 1, "what could not be set aside is kept"

@@ -32,7 +32,7 @@ from tests.support.world import Dispatcher, World
 FACTS, SO_FAR, RECALLED = (
     "Facts and goals",
     "This conversation so far",
-    "Earlier turns that may bear on the present message",
+    "Earlier turns that may be relevant to the present message",
 )
 GOAL = "I must call the bank."
 GOAL_TAG = "Yes.\n[GOAL CODE: call the bank | DEADLINE: today]"
@@ -103,7 +103,7 @@ def sound(dispatcher: Dispatcher) -> None:
     assert b"Traceback" not in dispatcher.log.read_bytes(), dispatcher.log.read_text()
 
 
-POINTS = ["dreamer:stored", "dreamer:summarised", "dreamer:reminded", "answering:acted"]
+POINTS = ["consolidation:stored", "consolidation:summarised", "consolidation:reminded", "answering:acted"]
 
 
 @pytest.mark.parametrize("point", POINTS)
@@ -236,7 +236,7 @@ def test_a_death_while_late_tags_are_acted_on(talk: Talk, server: PostgreSQL) ->
     world.environment["MEDIUM_URL"] = server.database().replace("postgresql://", "postgresql+psycopg://")
     server.stop()
     try:
-        dispatcher = world.start_dispatcher(HMEM_CRASH_AT="dreamer:acted")
+        dispatcher = world.start_dispatcher(HMEM_CRASH_AT="consolidation:acted")
         assert talk.say(GOAL, GOAL_TAG) == "Yes."
     finally:
         server.start()
@@ -301,7 +301,7 @@ def test_without_a_store_there_are_no_tags_and_no_sql(talk: Talk) -> None:
     assert talk.say("My dog is called Alba.", answer) == answer, "no tag: it was not asked for"
     request = talk.asked("And my cat?")
     assert "REMEMBER" not in request.system
-    assert "Nothing is kept here" in talk.say("/memory")
+    assert "I do not store memories" in talk.say("/memory")
     assert not loaded(dispatcher)
     sound(dispatcher)
     dispatcher = world.start_installed_dispatcher()

@@ -133,7 +133,7 @@ def test_tags_go_back_to_the_dispatcher(answering: World) -> None:
     record = later_tags(
         Task("t1", "9912", ""), "s", [Tag(1, TagKind.REMEMBER, "The key is under the mat")], 1_795_000_000.0
     )
-    name = raw_letter(answering, record, "its tags could not be acted on: a reason")
+    name = raw_letter(answering, record, "its tags could not be carried out: a reason")
     (letter,) = listed(answering)
     assert (letter["kind"], letter["text"]) == ("tags", "REMEMBER: The key is under the mat")
     assert "next round" in answering.command("hmem", "dead", "retry", name).stdout
@@ -146,8 +146,8 @@ def test_tags_go_back_to_the_dispatcher(answering: World) -> None:
 @pytest.mark.parametrize(
     ("content", "reason", "why"),
     [
-        (b'{"task_id": "t1", "chat_id": "9912"}', "message is missing", "it is no task that could be answered"),
-        (b"\xff", "it is no UTF-8", "it is no task that could be answered"),
+        (b'{"task_id": "t1", "chat_id": "9912"}', "message is missing", "it is not a task that could be answered"),
+        (b"\xff", "it is no UTF-8", "it is not a task that could be answered"),
         (
             b'{"task_id": "t1", "chat_id": "9912", "message": "hello"}',
             USED_ID,
@@ -212,7 +212,7 @@ def test_the_person_gets_the_late_answer(stage: Stage) -> None:
     wait_for(lambda: not stage.redis.hgetall(keys.BOT_WAITING), "the bot, which waits for nothing")
     (letter,) = listed(stage.world)
     done = stage.world.command("hmem", "dead", "retry", letter["id"])
-    assert "our bot brings the answer into the chat" in done.stdout
+    assert "our bot sends the answer to the chat" in done.stdout
     wait_for(lambda: stage.api.messages(chat)[-1].text == "At last.", "the late answer")
     running.stop()
     bot.stop()

@@ -76,7 +76,7 @@ def test_a_redis_that_is_killed_and_comes_back_loses_and_doubles_nothing(own: Wo
         wait_for(lambda died=died: calls.exists() and len(calls.read_text()) > 4 * died, "tasks to run")  # type: ignore[misc]
         server.kill()
         if died:  # long enough for answers to be ready while nobody takes them
-            wait_for(lambda: running.log.read_text().count("Redis did not take it") >= 2, "tries to finish")
+            wait_for(lambda: running.log.read_text().count("Redis failed, trying again") >= 2, "tries to finish")
         server.start()
     answered_once(bot, tasks)
     assert len(calls.read_text()) == len(tasks), "Claude was asked once for each"

@@ -342,7 +342,7 @@ def test_what_counts_as_a_hang(light: World, monkeypatch: pytest.MonkeyPatch, sy
         made = worker(light, monkeypatch, systemd, Still())
         now = time.monotonic()
         assert made._hang(now) is None
-        assert made._hang(now + 91) == "the claim loop does not turn"
+        assert made._hang(now + 91) == "the claim loop hangs"
         made._turned = now + 1_000_000
         task = asyncio.create_task(asyncio.sleep(0))
         made._running[task] = Run()

@@ -139,7 +139,7 @@ def test_no_persistence(host: World, tmp_path: Path) -> None:
             host,
             "persistence",
             Fault.PERSISTENCE,
-            "nothing on disk.*loses all turns",
+            "nothing to disk.*loses all turns",
             "appendonly yes",
             REDIS_URL=url_of(client),
         )

@@ -18,7 +18,7 @@ def test_a_bot_that_should_run_and_does_not_is_a_problem(host: World) -> None:
     assert (looks(host, "bot").state, "box-7-abc" in looks(host, "bot").sentence) == ("ok", True)
     assert "box-7-abc" in host.status().stdout
     host.environment["ALLOWED_CHATS"] = ""
-    assert "answers nobody" in looks(host, "bot").sentence
+    assert "answers no one" in looks(host, "bot").sentence
 
 
 def test_a_group_without_an_owner_is_warned_of(host: World) -> None:

@@ -139,8 +139,8 @@ def test_what_was_said_is_told_of_a_time_and_by_words(talked: World) -> None:
         last = await server.call("memory_history", n=1)
         assert "Mr Ott" in last.text
         assert "4711" not in last.text
-        assert "there are older ones, too" in last.text
-        assert (await server.call("memory_history", contains="violin")).text == "Nothing was said here that fits."
+        assert "there are older ones" in last.text
+        assert (await server.call("memory_history", contains="violin")).text == "No message of this chat fits."
 
     served(talked, ask)
 
@@ -151,7 +151,7 @@ WRONG: list[tuple[str, dict[str, Any], str]] = [
     ("memory_recent", {"chat_id": "77"}, "chat_id: Extra inputs"),
     ("memory_facts", {"chat_id": "77"}, "chat_id: Extra inputs"),
     ("memory_history", {"chat_id": "77"}, "chat_id: Extra inputs"),
-    ("memory_history", {"since": "last week"}, "since: is no time; write 2026-05-08"),
+    ("memory_history", {"since": "last week"}, "since: is not a time; write 2026-05-08"),
     ("memory_history", {"n": 0}, "greater than or equal to 1"),
     ("memory_history", {"n": 101}, "less than or equal to 100"),
     ("memory_history", {"contains": " "}, "contains: is empty"),
@@ -162,7 +162,7 @@ WRONG: list[tuple[str, dict[str, Any], str]] = [
     ("memory_search", {"query": "boiler", "k": 31}, "less than or equal to 30"),
     ("memory_search", {"query": "boiler", "k": 0}, "greater than or equal to 1"),
     ("memory_search", {"query": "boiler", "k": "8"}, "k: Input should be a valid integer"),
-    ("memory_search", {"query": "boiler", "since": "last week"}, "since: is no time; write 2026-05-08"),
+    ("memory_search", {"query": "boiler", "since": "last week"}, "since: is not a time; write 2026-05-08"),
     ("memory_search", {"query": "boiler", "until": "9999-12-31"}, "until: is no time"),
     ("memory_search", {"query": "boiler" * 1000}, "at most 2000 characters"),
     ("memory_search", {"query": "x" * 1_000_000}, "at most 2000 characters"),
@@ -171,7 +171,7 @@ WRONG: list[tuple[str, dict[str, Any], str]] = [
     (
         "hmem_forget",
         {},
-        "There is no such tool. Those that are there: memory_search, memory_history, memory_recent, memory_facts.",
+        "There is no such tool. Use one of these: memory_search, memory_history, memory_recent, memory_facts.",
     ),
 ]
 
@@ -338,7 +338,7 @@ def test_without_redis_the_day_is_told(talked: World) -> None:
         recent = await server.call("memory_recent")
         assert not recent.failed
         assert "Mr Ott" in recent.text
-        assert "Not everything could be asked: no conversation so far: Redis does not answer" in recent.text
+        assert "Not everything could be searched: no conversation so far: Redis does not answer" in recent.text
         assert "Vaillant" in (await server.call("memory_facts")).text
 
     served(talked, ask, redis_url=f"redis://127.0.0.1:{free_port()}/0")
@@ -385,7 +385,7 @@ def test_without_a_store_the_release_is_told(talked: World) -> None:
 def test_the_first_release_and_every_later_one_are_taken_up(light: World) -> None:
     async def ask(server: Served) -> None:
         nothing = await server.search("parrot")
-        assert "Nothing that was said here matches." in nothing
+        assert "No message of this chat matches." in nothing
         assert "There is no release in" in nothing
         light.say("t1", "the parrot is called Alba", timestamp=MAY)
         light.night()

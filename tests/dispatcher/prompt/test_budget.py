@@ -403,7 +403,7 @@ def test_the_command_says_why_no_line_is_injected(world: World) -> None:
     assert "no hits used: it holds no word that tells what it is about" in done.stderr
     assert "1 hits used" in world.command("hmem", "context", "9912", "what is wrong with the boiler?").stderr
     stranger = json.loads(world.command("hmem", "context", "77", "what is wrong?", "--json").stdout)
-    assert stranger["nothing_why"] == "release 1 holds nothing that was said in this chat"
+    assert stranger["nothing_why"] == "release 1 has no turns of this chat"
 
 
 def test_a_hit_that_is_there_only_since_nothing_better_is_takes_no_place() -> None:

@@ -85,8 +85,7 @@ def test_a_task_over_the_limit_is_refused_in_a_sentence_and_one_within_is_answer
         push(bot.redis, task(f"of-{size}", size))
     assert "stand-in" in bot.receive(f"of-{LIMIT}")["output"]
     assert (
-        f"it has {LIMIT + 1} bytes, and a message may have {LIMIT} (TASK_BYTES)"
-        in bot.receive(f"of-{LIMIT + 1}")["output"]
+        f"it has {LIMIT + 1} bytes, and the limit is {LIMIT} (TASK_BYTES)" in bot.receive(f"of-{LIMIT + 1}")["output"]
     )
     (letter,) = letters(bot.redis)
     assert letter["reason"].startswith(f"it has {LIMIT + 1} bytes")

@@ -78,7 +78,7 @@ def test_a_chat_that_is_gone_is_given_up(stage: Stage, chat: int, refusal: tuple
     stage.answer(task, "nobody sees it")
     stage.quiet()
     assert not stage.redis.exists(f"hcli:results:{task}", f"hcli:pending:{chat}")
-    assert "a delivery is given up" in log_of(stage)
+    assert "a delivery was abandoned" in log_of(stage)
 
 
 def test_a_group_that_became_another_chat_gets_its_answer_there(stage: Stage, chat: int) -> None:
@@ -90,7 +90,7 @@ def test_a_group_that_became_another_chat_gets_its_answer_there(stage: Stage, ch
     stage.answer(task, "moved along")
     stage.shows(new, "moved along")
     stage.quiet()
-    assert "name the new id in ALLOWED_CHATS" in log_of(stage)
+    assert "add it to ALLOWED_CHATS" in log_of(stage)
     assert not stage.redis.exists(f"hcli:pending:{old}")
 
 

@@ -30,7 +30,7 @@ def test_a_second_bot_waits_until_the_first_one_ends(stage: Stage) -> None:
     chat = stage.new_chat()
     first = stage.bot()
     second = stage.bot(wait=False)
-    wait_for(lambda: second.said("another process is the bot of this Redis"), "the sentence")
+    wait_for(lambda: second.said("another process is already the bot of this Redis"), "the sentence")
     stage.answer(stage.ask(chat, "one"), "from the first")
     stage.shows(chat, "from the first")
     assert first.stop() == 0
@@ -44,7 +44,7 @@ def test_a_second_bot_waits_until_the_first_one_ends(stage: Stage) -> None:
 
 @pytest.mark.parametrize(("more", "words"), [
     ({"TELEGRAM_BOT_TOKEN": ""}, "TELEGRAM_BOT_TOKEN is not set"),
-    ({"TELEGRAM_BOT_TOKEN": "no-token-secret"}, "is no bot token"),
+    ({"TELEGRAM_BOT_TOKEN": "no-token-secret"}, "is not a bot token"),
     ({"TELEGRAM_BOT_TOKEN": "1:unknown-secret"}, "does not know this TELEGRAM_BOT_TOKEN"),
     ({"RESULT_HMAC_KEY": ""}, "RESULT_HMAC_KEY is not set"),
 ])  # fmt: skip
@@ -61,7 +61,7 @@ def test_a_bot_at_another_telegram_waits_too(stage: Stage) -> None:
     chat, first = stage.new_chat(), stage.bot()
     with TelegramApi() as other:
         second = Bot(stage.world, other, wait=False)
-        wait_for(lambda: second.said("another process is the bot of this Redis"), "the sentence")
+        wait_for(lambda: second.said("another process is already the bot of this Redis"), "the sentence")
         stage.answer(stage.ask(chat, "one"), "from the first")
         stage.shows(chat, "from the first")
         assert not other.called("getUpdates")
@@ -88,7 +88,7 @@ def test_a_token_that_is_revoked_ends_the_bot(stage: Stage) -> None:
 
 def test_an_unreachable_telegram_is_waited_for_and_the_token_stays_out_of_the_log(stage: Stage) -> None:
     bot = stage.bot(wait=False, TELEGRAM_API_URL="http://127.0.0.1:1")
-    wait_for(lambda: bot.said("Telegram does not take it now"), "the sentence")
+    wait_for(lambda: bot.said("Telegram does not accept a request now"), "the sentence")
     assert bot.code is None
     assert bot.stop() == 0
     assert not bot.said(TOKEN)

@@ -347,12 +347,12 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         "no dispatcher runs, and ten messages wait", _queued,
-        Doctor("dispatcher", 42, "No dispatcher.*10 messages wait, the first for 1[0-9] minutes, and nobody answers", _START),
+        Doctor("dispatcher", 42, "No dispatcher.*10 messages wait, the first for 1[0-9] minutes, and no dispatcher answers", _START),
         Answer(42, "10 messages wait"), UNANSWERED, start="never", patience=1,
     ),
     Fault(
         "the dispatcher stands still, and three messages wait", _stopped,
-        Doctor("dispatcher", 43, "lives and takes nothing from the queue: 3 messages wait", "systemctl restart hmem-dispatcher"),
+        Doctor("dispatcher", 43, "is alive but takes nothing from the queue: 3 messages wait", "systemctl restart hmem-dispatcher"),
         Answer(43, "takes nothing from the queue.*restart"), UNANSWERED, patience=1,
     ),
     Fault(
