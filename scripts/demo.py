@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Two days of talk, a real night after each, and the next morning's questions: what the bot's memory does, shown.
+"""A demonstration of the bot's memory: two days of conversation, a real night after each, and questions on the next morning.
 
     redis-server, hmem run ─ day 1 ─ hmem-night run ─ day 2 ─ hmem-night run ─ questions, and what the model is given
 
-Everything lives in one temporary directory and runs on the built-in defaults: no key, no account, no network. In Claude's place
-stands `stand_in_claude.py`, which prints what it was given; with --live the real CLI answers the morning's questions.
+Everything is in one temporary directory and uses the built-in defaults: no key, no account, no network. `stand_in_claude.py` replaces
+Claude and prints its input; with --live the real CLI answers the morning's questions.
 """
 
 from __future__ import annotations
@@ -38,21 +38,20 @@ DAYS = 2
 WIDTH = 100
 #: Characters of a recalled turn that are shown.
 SHOWN_CHARACTERS = 110
-#: Hits shown for a question; one that holds the evidence is shown wherever it stands.
+#: Hits shown for a question; a hit with the evidence is shown at any rank.
 SHOWN_HITS = 3
 
 #: How long the real CLI may take for an answer.
 LIVE_ANSWER_SECONDS = 300.0
 
 CLAUDE_MISSING = (
-    "--live needs the Claude CLI, and there is no `claude` on PATH. "
+    "--live requires the Claude CLI, but there is no `claude` on PATH. "
     "Install it (npm install -g @anthropic-ai/claude-code), run `claude` once to log in, and start the demo again."
 )
 LEGEND = (
-    "Each table is what `hmem context CHAT TEXT` says. words: match of keywords; meaning: match of vectors; both from 0 (this "
-    "chat's least) to 1 (its best); score: the sum of these and smaller signs, such as who spoke. ✓ marks what holds the evidence. "
-    "No session of the two days is resumed: "
-    "what is not injected, the model does not know."
+    "Each table shows the hits of `hmem context CHAT TEXT`. words: keyword match; meaning: vector match; both from 0 (the lowest in "
+    "this chat) to 1 (the highest); score: the sum of these and smaller factors, such as the speaker. ✓ marks lines with the evidence. "
+    "No session of the two days is resumed: the model knows only what is injected."
 )
 
 
@@ -76,7 +75,7 @@ class Demo:
     def play(self) -> tuple[int, int]:
         """(questions whose evidence was injected, questions)."""
         self._say(f"Real: redis-server, hmem run and hmem-night run, on built-in defaults, in {self._host.directory}.")
-        self._say("Staged: Claude (a stand-in) and the clock (two days in seconds; turns bear the sample's times).")
+        self._say("Simulated: Claude (a stand-in) and the clock (two days in seconds; turns have the sample's times).")
         self._host.start_redis()
         self._host.start_dispatcher(STAND_IN)
         for day in range(1, DAYS + 1):
@@ -93,7 +92,7 @@ class Demo:
         self._console.print(Padding(Text(text, style=style), (0, 0, 0, indent), expand=False))
 
     def _day(self, day: int, messages: list[Message]) -> None:
-        """Enqueue the whole day at once (the dispatcher keeps the order within a chat), then wait for the answers."""
+        """Enqueue the whole day (the dispatcher keeps the order within a chat), then wait for the answers."""
         midnight = self._first_day + timedelta(days=day - 1)
         self._heading(f"Day {day}, {midnight:%A %Y-%m-%d}: hmem run answers the bot's messages")
         started = time.monotonic()
@@ -111,12 +110,12 @@ class Demo:
             self._chat([message for message in messages if message.chat_id == chat_id])
         self._say(
             f"{len(messages)} messages answered in {seconds:.1f} s, every signature verified. "
-            f"{self._host.turns_waiting()} turns (messages and answers) wait in Redis for the night.",
+            f"{self._host.turns_waiting()} turns (messages and answers) are in Redis, waiting for the night.",
             "dim",
         )
 
     def _chat(self, messages: list[Message]) -> None:
-        """A chat's day, with the message that a question of the morning will be about, if there is one."""
+        """A chat's day, with the message that a question in the morning refers to, if there is one."""
         expected = [question.expects for question in self._questions]
         asked = [m for m in messages if any(words in m.message or words in m.answer for words in expected)]
         shown = (asked or messages)[0]
@@ -132,14 +131,14 @@ class Demo:
 
     def _morning(self) -> int:
         """Ask all questions; how many had their evidence injected."""
-        self._heading("Morning: the same people ask, and this is what the model is given")
+        self._heading("Morning: the same people ask questions, and this is what the model is given")
         if self._claude:
             self._host.stop_dispatcher()
             self._host.start_dispatcher(self._claude, own_home=True)
             self._host.wait_until_served()
-            self._say(f"The days were answered by a stand-in; from here on Claude answers ({self._claude}).", "bold")
+            self._say(f"A stand-in answered the two days; from now on Claude answers ({self._claude}).", "bold")
         else:
-            self._say("No Claude here: a stand-in prints what it was given.", "bold")
+            self._say("Claude is not used: a stand-in prints its input.", "bold")
         self._say(LEGEND, "dim")
         return sum([self._question(number, question) for number, question in enumerate(self._questions, start=1)])
 
@@ -157,15 +156,15 @@ class Demo:
             self._claude_says(result, seconds)
             return question.expects in context["text"]
         given = result.output.partition("\n\n")[2]
-        if context["text"] not in given:  # ahead of it stand the rules for tags, behind it this request's code
-            self._say("The stand-in was given another text than this: see the dispatcher's log (--keep).", "yellow", 3)
+        if context["text"] not in given:  # the rules for tags precede it, this request's code follows it
+            self._say("The stand-in was given a different text: see the dispatcher's log (--keep).", "yellow", 3)
         if number == 1:
-            self._say("The stand-in's answer in full, which is the text that Claude would have been given:", "", 3)
+            self._say("The stand-in's full answer, which is the text that Claude would have been given:", "", 3)
             self._console.print(Padding(in_full(given, question.expects), (0, 0, 0, 3), expand=False))
         return question.expects in given
 
     def _ask(self, task_id: str, question: Message) -> tuple[Result, float]:
-        """The answer and the seconds it took, in a fresh session: what is known then comes from memory alone."""
+        """The answer and the seconds it took, in a new session, so that all knowledge comes from memory."""
         self._host.end_session(question.chat_id)
         started = time.monotonic()
         with self._console.status("Asking"):
@@ -178,7 +177,7 @@ class Demo:
         if result.output.startswith(before):
             reason = result.output.removeprefix(before)
             raise DemoFailed(
-                f"Claude did not answer: {reason} Try `claude -p hello`; if it wants a login, run `claude`."
+                f"Claude did not answer: {reason} Try `claude -p hello`; if it requires a login, run `claude`."
             )
         cost = (result.usage or {}).get("cost_usd")
         self._say(f"Claude, in {seconds:.1f} s" + (f" for ${cost:.4f}:" if cost else ":"), "dim", 3)
@@ -186,9 +185,9 @@ class Demo:
 
 
 def hits_table(context: dict[str, Any], expects: str, first_day: datetime) -> Table:
-    """The best hits with their scores, and wherever else the evidence stands."""
+    """The best hits with their scores, and every other place with the evidence."""
     table = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False, header_style="dim")
-    for name, right in (("", False), ("", True), ("score", True), ("words", True), ("meaning", True), ("said", False)):
+    for name, right in (("", False), ("", True), ("score", True), ("words", True), ("meaning", True), ("time", False)):
         table.add_column(name, justify="right" if right else "left", no_wrap=True)
     table.add_column("")
     for rank, hit in enumerate(context["hits"], start=1):
@@ -197,12 +196,12 @@ def hits_table(context: dict[str, Any], expects: str, first_day: datetime) -> Ta
             scores = [score_text(value) for value in (hit["score"], hit["scores"]["words"], hit["scores"]["meaning"])]
             text = Text(f"{hit['speaker']}: ").append(excerpt(one_line(hit["text"]), expects if holds else ""))
             at = datetime.fromtimestamp(hit["timestamp"], UTC)
-            said = f"day {(at - first_day).days + 1} {at:%H:%M}"
-            table.add_row("✓" if holds else "", str(rank), *scores, said, text, style="" if holds else "dim")
+            when = f"day {(at - first_day).days + 1} {at:%H:%M}"
+            table.add_row("✓" if holds else "", str(rank), *scores, when, text, style="" if holds else "dim")
     if expects in context["text"].partition(RECALLED_TITLE)[0]:
         table.add_row("✓", "", "", "", "", "summary", Text("also in the chat's summary"))
     if expects not in context["text"]:
-        table.add_row("✗", "", "", "", "", "", Text(f"nothing of what is injected holds “{expects}”", style="bold red"))
+        table.add_row("✗", "", "", "", "", "", Text(f"nothing that is injected contains “{expects}”", style="bold red"))
     return table
 
 
@@ -211,7 +210,7 @@ def score_text(value: float | None) -> str:
 
 
 def excerpt(text: str, expects: str) -> Text:
-    """The part of a text that holds the evidence, which is set off; without evidence its beginning."""
+    """The part of a text with the evidence, which is highlighted; without evidence its beginning."""
     at = text.find(expects) if expects else 0
     start = max(0, at - (SHOWN_CHARACTERS - len(expects)) // 2) if at + len(expects) > SHOWN_CHARACTERS else 0
     start = text.find(" ", start) + 1 if start else 0
@@ -226,13 +225,13 @@ def sizes(context: dict[str, Any]) -> str:
     text = (
         f"Injected: {context['tokens']} of {context['budget']} tokens: {parts.get('summary', 0)} for the chat's summary, "
         f"{parts.get('recalled', 0)} for {len(context['hits'])} recalled lines, the rest for headings; "
-        f"{len(context['cut'])} lower hits did not fit. Found in {context['ms']:.0f} ms."
+        f"{len(context['cut'])} hits with lower scores did not fit. Found in {context['ms']:.0f} ms."
     )
     return " ".join([text, *(f"Left out: {reason}." for reason in context["degraded"])])
 
 
 def in_full(text: str, expects: str) -> Table:
-    """Every line of a text behind a bar; a tick instead of the bar where the evidence is."""
+    """Every line of a text after a bar, or after a tick if it has the evidence."""
     table = Table.grid(padding=(0, 1, 0, 0))
     for line in text.splitlines():
         holds = expects in line
@@ -243,36 +242,32 @@ def in_full(text: str, expects: str) -> Table:
 
 
 def demonstrate(console: Console, claude: Path | None, *, keep: bool) -> int:
-    """The whole demo; its exit code."""
+    """Run the whole demo; returns the exit code."""
     started = time.monotonic()
     with temporary_host(keep=keep) as host:
         found, questions = Demo(host, console, claude).play()
     console.print()
     if keep:
-        console.print(
-            Text(f"Kept in {host.directory} (servers stopped); logs are in logs/. To look something up there:")
-        )
+        console.print(Text(f"Everything is in {host.directory} (servers stopped), with logs in logs/. To search it:"))
         where = [
             f"HMEM_MEMORY_DIR={host.directory}/memory",
             f"HMEM_STATE_DIR={host.directory}/state",
             str(BIN / "hmem"),
         ]
         console.print(Text(f"  env {shlex.join(where)} search 4471 dentist"), soft_wrap=True)
-    line = f"{found} of {questions} questions had their evidence injected, in {time.monotonic() - started:.0f} s."
-    console.print(
-        Text(f"{line} What to do next: docs/install.md.", style="bold green" if found == questions else "bold red")
-    )
+    line = f"The evidence was injected for {found} of {questions} questions, in {time.monotonic() - started:.0f} s."
+    console.print(Text(f"{line} Next step: docs/install.md.", style="bold green" if found == questions else "bold red"))
     return 0 if found == questions else 1
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(
-        description="Two days of talk, two nights, and what the bot remembers next morning."
+        description="Two days of conversation, two nights, and what the bot remembers on the next morning."
     )
     parser.add_argument(
         "--live", action="store_true", help="let the installed Claude CLI answer the morning's questions"
     )
-    parser.add_argument("--keep", action="store_true", help="leave the temporary directory, and say where it is")
+    parser.add_argument("--keep", action="store_true", help="keep the temporary directory, and print its path")
     options = parser.parse_args()
     claude = (shutil.which("claude") or shutil.which("claude", path=str(BIN))) if options.live else None
     if options.live and claude is None:
@@ -281,7 +276,7 @@ def main() -> int:
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.default_int_handler)
     if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="replace")  # a terminal that has no ✓ shows ? instead
+        sys.stdout.reconfigure(errors="replace")  # a terminal without ✓ shows ? instead
     console = Console(width=min(WIDTH, shutil.get_terminal_size((WIDTH, 24)).columns), highlight=False)
     try:
         return demonstrate(console, Path(claude) if claude else None, keep=options.keep)

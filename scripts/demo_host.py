@@ -1,4 +1,4 @@
-"""The demo's machine: a redis-server, a dispatcher and nights of its own, in one temporary directory, stopped whatever happens."""
+"""The demo's host: a separate redis-server, dispatcher and nights in one temporary directory, stopped in every case."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ from shared.wire import keys
 SCRIPTS = Path(__file__).resolve().parent
 SAMPLE = SCRIPTS / "demo_sample.jsonl"
 STAND_IN = SCRIPTS / "stand_in_claude.py"
-#: Where hmem and hmem-night stand.
+#: The directory of hmem and hmem-night.
 BIN = Path(sys.executable).parent
 
-#: How long after its message an answer of the two days is dated.
+#: How long after its message an answer of the two days is dated. Seconds.
 PLAYED_SECONDS = 20
 
-#: How long something may take before the demo gives it up.
+#: Time limits of the demo's steps. Seconds.
 START_SECONDS = 20.0
 ANSWER_SECONDS = 60.0
 COMMAND_SECONDS = 120.0
@@ -48,7 +48,7 @@ class DemoFailed(Exception):
 
 @dataclass(frozen=True)
 class Message:
-    """A line of the sample. An exchange has a day, a time and an answer; a question has the words that would answer it."""
+    """A line of the sample. An exchange has a day, a time and an answer; a question has the words that answer it."""
 
     chat_id: int
     name: str
@@ -60,7 +60,7 @@ class Message:
 
 
 class Host:
-    """One machine that plays day host and night host, in a directory of its own."""
+    """One machine as day host and night host, in its own directory."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -74,7 +74,7 @@ class Host:
         self._dispatcher: subprocess.Popen[bytes] | None = None
 
     def start_redis(self) -> None:
-        """On a socket in the directory alone, in memory alone."""
+        """Only on a socket in the directory, and only in memory."""
         place = ["--port", "0", "--unixsocket", str(self._socket), "--dir", str(self.directory / "redis")]
         try:
             self._redis = self._spawn(
@@ -90,7 +90,7 @@ class Host:
         return False
 
     def start_dispatcher(self, claude: Path, *, own_home: bool = False) -> None:
-        """`hmem run` with that CLI. `own_home`: with the HOME of whoever runs the demo, where the CLI's login lives."""
+        """`hmem run` with that CLI. `own_home`: with the user's HOME, which has the CLI's login."""
         self._dispatcher = self._spawn("dispatcher", [str(BIN / "hmem"), "run"], self._environment(claude, own_home))
 
     def wait_until_served(self) -> None:
@@ -112,7 +112,7 @@ class Host:
             end(self._redis)
 
     def _wait(self, arrived: Callable[[], Any], seconds: float, complaint: str) -> Any:
-        """What `arrived` returns once it is true. A server that ends meanwhile ends the waiting too."""
+        """The value of `arrived()` once it is true. DemoFailed if a server ends meanwhile."""
         deadline = time.monotonic() + seconds
         while not (answer := arrived()):
             for name, process in (("redis-server", self._redis), ("hmem run", self._dispatcher)):
@@ -126,7 +126,7 @@ class Host:
     def _spawn(
         self, name: str, command: list[str], environment: dict[str, str], stdout: int | None = None
     ) -> subprocess.Popen[bytes]:
-        """A child that logs to a file. In a session of its own: Ctrl-C reaches the demo alone, which stops all in order."""
+        """A child that logs to a file. In a separate session, so that Ctrl-C reaches only the demo, which stops everything in order."""
         with self.log(name).open("ab") as log:
             return subprocess.Popen(
                 command,
@@ -139,7 +139,7 @@ class Host:
             )
 
     def _environment(self, claude: Path = STAND_IN, own_home: bool = False) -> dict[str, str]:
-        """The caller's, without any setting of hmem (the defaults are shown), and with all paths inside the directory."""
+        """The caller's environment without the settings of hmem (the demo uses the defaults), and with all paths inside the directory."""
         home = {} if own_home else {"HOME": str(self.directory / "home")}
         settings = set(setting_names())
         return {
@@ -167,7 +167,7 @@ class Host:
             process.kill()
             raise DemoFailed(f"{name} {arguments[0]} did not end within {COMMAND_SECONDS:g} s.") from error
         except KeyboardInterrupt:
-            process.communicate(timeout=COMMAND_SECONDS)  # a killed night would leave its children behind
+            process.communicate(timeout=COMMAND_SECONDS)  # killing a night would leave its children running
             raise
         if process.returncode != 0:
             raise DemoFailed(
@@ -196,10 +196,10 @@ class Host:
         try:
             return Result.verified(self._secret, task_id, raw)
         except RecordRefused as error:
-            raise DemoFailed(f"The result of task {task_id} is not the dispatcher's: {error}.") from error
+            raise DemoFailed(f"The result of task {task_id} does not come from the dispatcher: {error}.") from error
 
     def date_answer(self, task_id: str, asked_at: datetime) -> None:
-        """The answer was given now; date it as if it had been given then, so that the memory reads like that of two past days."""
+        """Date an answer as if it had been given shortly after its message, two days ago."""
         key = keys.turn(task_id, "asst")
         turn = json.loads(cast(bytes, self._client.get(key)))
         self._client.set(key, dumps(turn | {"timestamp": asked_at.timestamp() + PLAYED_SECONDS}))
@@ -213,7 +213,7 @@ class Host:
 
 
 def end(process: subprocess.Popen[bytes]) -> None:
-    """The dispatcher finishes what it runs at the first signal, and drops it at the second."""
+    """At the first signal the dispatcher finishes its running tasks, at the second it drops them."""
     for stop in (process.terminate, process.terminate, process.kill):
         stop()
         with suppress(subprocess.TimeoutExpired):
@@ -228,7 +228,7 @@ def tail(log: Path, lines: int = 10) -> str:
 
 @contextmanager
 def temporary_host(*, keep: bool) -> Iterator[Host]:
-    """A host that is stopped and removed whatever happens; after an error the last server's last words are shown."""
+    """A host that is stopped and removed in every case; after an error the end of the last server's log is shown."""
     host = Host(Path(tempfile.mkdtemp(prefix="hmem-demo-")))
     try:
         yield host
@@ -240,7 +240,7 @@ def temporary_host(*, keep: bool) -> Iterator[Host]:
         raise
     finally:
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            signal.signal(number, signal.SIG_IGN)  # a second Ctrl-C must not stop the clearing up
+            signal.signal(number, signal.SIG_IGN)  # a second Ctrl-C must not interrupt the cleanup
         host.stop()
         if not keep:
             shutil.rmtree(host.directory, ignore_errors=True)

@@ -1,4 +1,4 @@
-"""Make deploy/redis-users.acl, and the tables of docs/redis-keys.md (scripts/docs), from shared/wire/users.py.
+"""Generate deploy/redis-users.acl, and the tables of docs/redis-keys.md (scripts/docs), from shared/wire/users.py.
 
 .venv/bin/python scripts/redis_users.py                   writes the file
 .venv/bin/python scripts/redis_users.py --vectors [NAME]  prints what to add for vectors in the same Redis (NAME: INDEX_NAME, else hmem)
@@ -18,7 +18,7 @@ ACCESS = {"R": "reads", "W": "writes", "RW": "reads and writes"}
 
 
 def acl() -> str:
-    """The file that Redis loads; `new-secrets` puts the hashes in."""
+    """The file that Redis loads; `new-secrets` inserts the hashes."""
     return "".join(f"{line}\n" for line in ["user default reset off", *map(acl_line, USERS)])
 
 
@@ -29,13 +29,13 @@ def acl_line(user: User) -> str:
 
 
 def selector(right: Right) -> str:
-    """These commands on these keys, in the words of an ACL."""
+    """These commands on these keys, in the syntax of an ACL."""
     mark = "~" if right.access == "RW" else f"%{right.access}~"
     return f"({' '.join([*(mark + one for one in right.patterns), *(f'+{name}' for name in right.names)])})"
 
 
 def tables() -> str:
-    """What each user may, why, and what it may not, in Markdown."""
+    """What each user may do, why, and what it may not do, in Markdown."""
     parts = []
     for user in USERS:
         lines = [f"### {user.name}", "", user.what, "", "| commands | keys | why |", "|---|---|---|"]
@@ -50,7 +50,7 @@ def _row(right: Right) -> str:
 
 
 def _may_not(user: User) -> str:
-    """Of all keys: those it cannot touch, only reads, only writes."""
+    """The keys that it cannot access, may only read, and may only write."""
     of: dict[str, list[str]] = {"": [], "R": [], "W": []}
     for pattern in patterns():
         of.setdefault(reach(user, pattern), []).append(pattern)
@@ -64,17 +64,17 @@ def _may_not(user: User) -> str:
 
 
 def patterns() -> list[str]:
-    """The keys of the system as an ACL names them."""
+    """The system's keys as patterns of an ACL."""
     return [re.sub(r"\{.*", "*", key.pattern) for key in KEYS]
 
 
 def _named(names: list[str] | tuple[str, ...]) -> str:
-    """In a cell of a table a bar is escaped."""
+    """Names for a cell of a table, with bars escaped."""
     return " ".join(f"`{name}`" for name in names).replace("|", "\\|")
 
 
 def additions(index_name: str) -> str:
-    """For each user what is added to its line for vectors in the same Redis."""
+    """For each user, what to add to its line for vectors in the same Redis."""
     lines = [f"{user}: {' '.join(map(selector, rights))}" for user, rights in vectors(index_name).items()]
     return "\n".join(lines) + "\n"
 

@@ -1,10 +1,9 @@
 #!/usr/bin/env python3
-"""A stand-in for the Claude CLI, labelled as such: it thinks nothing, it shows what it was given.
+"""A stand-in for the Claude CLI, labelled as such, which prints its input.
 
-It takes the CLI's arguments, keeps sessions as the CLI does (filed by working directory, an unknown id is refused), and answers a
-message that the file CLAUDE_STAND_IN_SAMPLE holds with the answer written there (CODE as the tag code of the request); any other with the memory
-that was injected.
-Used by the demo and by tests; it needs no account and no network.
+It accepts the CLI's arguments and stores sessions like the CLI (filed by working directory; an unknown id is refused). It answers a message of
+the file CLAUDE_STAND_IN_SAMPLE with the answer in that file (CODE becomes the tag code of the request), and any other message with the memory
+that was injected. Used by the demo and by tests; it needs no account and no network.
 """
 
 import argparse
@@ -22,7 +21,7 @@ def sample_answer(message: str) -> str | None:
         return None
     lines = [json.loads(line) for line in Path(path).read_text(encoding="utf-8").splitlines()]
     known = {line["message"]: line["answer"] for line in lines if line["kind"] == "exchange"}
-    ends = [one for one in known if f"\n\n{message}".endswith(f"\n\n{one}")]  # lines of ours stand ahead of it
+    ends = [one for one in known if f"\n\n{message}".endswith(f"\n\n{one}")]  # our own lines precede it
     return known[max(ends, key=len)] if ends else None
 
 
@@ -75,9 +74,7 @@ def main() -> None:
     memory = Path(prompt).read_text(encoding="utf-8") if prompt else ""
     shown = memory or "(no memory was injected)"
     known = sample_answer(message)
-    answer = (
-        coded(known, memory, message) if known else f"[stand-in for Claude: it only shows what it was given]\n\n{shown}"
-    )
+    answer = coded(known, memory, message) if known else f"[stand-in for Claude: it only shows its input]\n\n{shown}"
     with history.open("a", encoding="utf-8") as handle:
         handle.write(
             json.dumps({"cwd": str(Path.cwd()), "at": time.time(), "message": message, "memory": memory}) + "\n"

@@ -147,7 +147,7 @@ def _begin(context: ForgetContext, asked: ForgetRequest, *, yes: bool, later: bo
     selector = Selector(context.settings, context.client, context.store, context.tasks)
     selection = selector.select(asked, journal.forget_id)
     if not yes:
-        night = NightPart(context.settings, context.client, selection.scope.stones, later)
+        night = NightPart(context.settings, context.client, selection.scope.tombstones, later)
         shown = preview(
             selection,
             night,

@@ -1,12 +1,12 @@
-"""`hmem forget`: one chat, some turns or a text, out of every layer of the day host for good; the archive's part is the night's.
+"""`hmem forget`: erase a chat, some turns or a text permanently from every layer of the day host. The night erases it from the archive.
 
-request.py  what is asked, and what it covers
-select.py   what is known of it, in Redis, store, release and archive
-preview.py  what would go, before anything does
-journal.py  what is under way, durable until the receipt is there
+request.py  the request, and what it covers
+select.py   what Redis, the day store, the release and the archive have of it
+preview.py  what would be removed; places.py: releases, transcripts and files
+journal.py  the work in progress, durable until the receipt is written
 steps.py    the order of the layers
-layers/     Redis and its files, tasks, the store, Claude's files, ours, and what running dispatchers keep in memory
+layers/     Redis and its files, tasks, the day store, Claude's files, our files, and the caches of running dispatchers
 night.py    the archive's part
-scan.py     the byte scan; places.py: where it looks
-receipt.py  what was done, and what stays until the owner acts
+scan.py     the byte scan
+receipt.py  what was done, and what remains until the owner acts
 """

@@ -1,9 +1,9 @@
-"""A forgetting that is under way: `<HMEM_STATE_DIR>/forgetting/<id>.json`, mode 0600, durable before anything is touched.
+"""A forgetting in progress: `<HMEM_STATE_DIR>/forgetting/<id>.json`, mode 0600, durable before anything is changed.
 
-It holds pieces of the words (for the proof at the end), so it goes as soon as the receipt is there; until then a resumed command needs no more.
+It contains pieces of the text (for the scan at the end), so it is removed as soon as the receipt is written; a resumed command needs only this file.
 
-The directory is the dispatcher's, and a journal says what the owner's key is to sign. So each is signed with that key itself, and one that is
-not (somebody else wrote it, or it was begun without the key) is carried out only after the owner has seen what it says.
+The dispatcher can write to the directory, and a journal decides what the owner's key signs. So each journal is signed with that key, and one
+without a valid signature (another program wrote it, or the key was missing at the start) is carried out only after the owner has reviewed it.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ FOLDER, LOCK = "forgetting", "lock"
 
 @dataclass
 class Journal:
-    """`layers`: place → what was done → how often, of all attempts. `later`: the archive's part is left to the next night.
+    """`layers`: place → what was done → how often, over all attempts. `later`: the archive's part is left to the next night.
 
-    `trusted`: this command has made it, or it has the owner's signature.
+    `trusted`: this command created it, or it has the owner's signature.
     """
 
     scope: Scope
@@ -54,14 +54,14 @@ class Journal:
 
     @property
     def summary(self) -> str:
-        """What would be forgotten by it, in a sentence."""
+        """What it would forget, in a sentence."""
         parts = [
-            f"{len(stone.named)} turns of chat {stone.chat_id}"
-            if stone.named
-            else f"all of chat {stone.chat_id} so far"
-            for stone in self.scope.stones
+            f"{len(tombstone.named)} turns of chat {tombstone.chat_id}"
+            if tombstone.named
+            else f"all of chat {tombstone.chat_id} so far"
+            for tombstone in self.scope.tombstones
         ]
-        chats = sorted(self.scope.memory_chats - {stone.chat_id for stone in self.scope.stones})
+        chats = sorted(self.scope.memory_chats - {tombstone.chat_id for tombstone in self.scope.tombstones})
         return ", ".join(parts + [f"memories of chat {chat_id}" for chat_id in chats]) or "nothing"
 
     def to_json(self, signing: Signing) -> bytes:
@@ -72,7 +72,7 @@ class Journal:
                 "started_at": self.started_at,
                 "later": self.later,
                 "asked": scope.asked.to_json(),
-                "stones": [orjson.loads(stone.to_json()) for stone in scope.stones],
+                "stones": [orjson.loads(tombstone.to_json()) for tombstone in scope.tombstones],
                 "memory_chats": sorted(scope.memory_chats),
                 "tasks": sorted(scope.tasks),
                 "sessions": sorted(scope.sessions),
@@ -85,21 +85,21 @@ class Journal:
 
     @classmethod
     def from_json(cls, raw: bytes, signing: Signing) -> Journal:
-        from shared.system.owner_key import verifies  # brings a library that `hmem status` does without
+        from shared.system.owner_key import verifies  # imports a library that `hmem status` does not need
 
         record: dict[str, Any] = loads_object(raw)
         signature = str(record.pop("signature", ""))
         trusted = signing.key is not None and verifies(signature, _signed_bytes(record), signing.key.public)
         asked = record["asked"] | {"turn_ids": tuple(record["asked"].get("turn_ids", ()))}
-        stones = [Tombstone.parse(orjson.dumps(one)) for one in record["stones"]]
+        tombstones = [Tombstone.parse(orjson.dumps(one)) for one in record["stones"]]
         chats, tasks, sessions = (set[str](record[name]) for name in ("memory_chats", "tasks", "sessions"))
-        scope = Scope(ForgetRequest(**asked), stones, chats, tasks, sessions, chosen=True)
+        scope = Scope(ForgetRequest(**asked), tombstones, chats, tasks, sessions, chosen=True)
         needles = Needles(tuple(record["windows"]), tuple(record["words"]))
         return cls(scope, needles, record["id"], record["started_at"], record["later"], record["layers"], trusted)
 
 
 def unfinished_names(state_dir: Path) -> list[str]:
-    """Ids of the forgettings that are not complete, whether their journals can be read or not."""
+    """Ids of the incomplete forgettings, whether their journals can be read or not."""
     folder = state_dir / FOLDER
     return sorted(path.stem for path in folder.glob("[!.]*.json")) if folder.is_dir() else []
 
@@ -114,7 +114,7 @@ def _signed_bytes(record: dict[str, Any]) -> bytes:
 
 
 class Journals:
-    """All of them, in a state directory. `signing` gives the owner's key, which is opened when the first journal is read or written."""
+    """The journals in a state directory. `signing` returns the owner's key; it is called when the first journal is read or written."""
 
     def __init__(self, state_dir: Path, signing: Callable[[], Signing]) -> None:
         self.folder, self._signing = state_dir / FOLDER, signing
@@ -129,7 +129,7 @@ class Journals:
                 continue
             except (ValueError, KeyError, TypeError) as error:
                 raise StorageError(
-                    f"{path} cannot be read ({error!r}), so what it was to forget is not known. Remove it, then give hmem forget again."
+                    f"{path} cannot be read ({error!r}), so its request is unknown. Remove the file, then run hmem forget with the request again."
                 ) from error
         return found
 
@@ -142,13 +142,13 @@ class Journals:
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """One forgetting at a time on this host; halves that a crash has left in the directory go."""
+        """One forgetting at a time on this host. Removes temporary files that a crash left in the directory."""
         with ExitStack() as stack:
             try:
                 stack.enter_context(locked_file(make_dir(self.folder) / LOCK, wait=False))
             except BlockingIOError as error:
                 raise InvalidInput(
-                    "Another hmem forget is at work on this host. Wait until it has ended, then run it again."
+                    "Another hmem forget is running on this host. Wait for it to finish, then run this one again."
                 ) from error
             for left in self.folder.glob(".*.tmp"):
                 left.unlink(missing_ok=True)

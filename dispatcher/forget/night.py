@@ -1,4 +1,4 @@
-"""The archive's part of a forgetting: a night, run here if the archive is here. Its release names the tombstones that it was built with."""
+"""The archive's part of a forgetting: a night, run here if the archive is on this host. Its release names the tombstones that it applied."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ from shared.wire import keys
 from shared.wire.users import NIGHT, USERS
 from shared.wire.values import run_of
 
-#: Seconds for which another night is waited for, between two tries, and between two words about it.
+#: How long to wait for another night, the time between two tries, and between two messages about it. Seconds.
 PATIENCE_SECONDS, TRY_SECONDS, SAY_SECONDS = 3_600.0, 2.0, 60.0
-#: Seconds that running dispatchers get to leave the old release.
+#: How long running dispatchers may take to leave the old release. Seconds.
 LEAVE_SECONDS = 30.0
 
 NOT_HERE = (
-    "the archive is on another host, or another user's that only root may start a night as; the next night takes it out if it knows the "
-    "owner's key (hmem owner-key), and hmem forget --resume completes this afterwards"
+    "the archive is on another host, or belongs to another user, as whom only root can start a night; the next night erases it there if it "
+    "knows the owner's key (hmem owner-key); then run hmem forget --resume"
 )
 
 NO_CREDENTIALS = (
-    "a night here would be the Redis user {user}, which may not do what a night does, since night.toml cannot be read (beside the file that "
-    "HMEM_CREDENTIALS names, else in /etc/hmem/secrets) or REDIS_URL stands in the environment; the next night takes it out, and hmem forget "
-    "--resume completes this afterwards"
+    "a night started here would be the Redis user {user}, which lacks the rights of a night: night.toml cannot be read (next to the file that "
+    "HMEM_CREDENTIALS names, or in /etc/hmem/secrets), or REDIS_URL is set in the environment; the next night erases it from the archive; "
+    "then run hmem forget --resume"
 )
 
 Say = Callable[[str], None]
@@ -51,9 +51,9 @@ class NightPart:
 
     settings: Settings
     client: Redis
-    stones: Sequence[Tombstone]
+    tombstones: Sequence[Tombstone]
     later: bool = False
-    erased: int = 0  # records, by the nights that were run here
+    erased: int = 0  # records that the nights run here have erased
 
     @property
     def archive_here(self) -> bool:
@@ -64,13 +64,13 @@ class NightPart:
         return (self.settings.hmem_memory_dir / PIN).exists()
 
     def done(self) -> bool:
-        """Whether the release in use was built without it and stands alone, or no night has ever archived anything."""
-        if not self.stones:
+        """Whether the release in use was built without it and is the only one left, or no night has ever archived anything."""
+        if not self.tombstones:
             return True
         try:
             release = current_release(self.settings.hmem_memory_dir)
             if release is not None:
-                applied = {stone.tombstone_id for stone in self.stones} <= set(read_manifest(release).erasing)
+                applied = {one.tombstone_id for one in self.tombstones} <= set(read_manifest(release).erasing)
                 return applied and not outdated(self.settings.hmem_memory_dir) and not self._lags(release)
         except ReleaseRefused:
             return False
@@ -79,12 +79,12 @@ class NightPart:
         )
 
     def _lags(self, release: Path) -> bool:
-        """Whether the archive's mirror, or a server that holds vectors, may still have what the last night took out of all else."""
+        """Whether the archive's mirror, or a vector server, may still have what the last night removed everywhere else."""
         if self.archive_here and (self.settings.archive_mirror or self._uses_servers()):
             nights = finished_nights(self.settings)
             if not nights or nights[-1].get("mirror_failed") or nights[-1].get("not_swept"):
                 return True
-        if self.settings.remote_target:  # its releases are not here, and the night knows what they read
+        if self.settings.remote_target:  # its releases are on another host, and the night knows which servers they use
             return False
         try:
             there = self._releases()
@@ -98,7 +98,7 @@ class NightPart:
             return (self.settings.hmem_night_dir / aliases.SERVERS_FILE).exists()
 
     def _sweep(self) -> str | None:
-        """Remove from servers what readers of older releases kept the night from removing; why that failed, or None."""
+        """Remove from servers what the night could not remove because older releases were in use; why that failed, or None."""
         try:
             release = current_release(self.settings.hmem_memory_dir)
             if release is None or self.settings.remote_target:
@@ -115,21 +115,21 @@ class NightPart:
         return [release_dir(directory, run) for run in release_runs(directory)]
 
     def carry_out(self, say: Say) -> str | None:
-        """Run the night if that is needed and can be done here; why the part is not done, or None."""
+        """Run the night if needed and possible here; returns why the archive's part is not done, or None."""
         if self.done():
             return None
         if self.pinned and (self.later or not self.archive_here):
-            return "a pinned release holds it; run hmem release unpin, then a night, then hmem forget --resume"
+            return "a pinned release contains it; run hmem release unpin, then a night, then hmem forget --resume"
         if not self.archive_here:
             return NOT_HERE
         if self.later:
-            return "the archive's part is left to the next night; hmem forget --resume completes this afterwards"
+            return "the archive's part is left to the next night; afterwards run hmem forget --resume"
         if user := _foreign_user(self.settings):
             return NO_CREDENTIALS.format(user=user)
         if self.pinned:
             with as_owner_of(self.settings.hmem_memory_dir):
                 unpin(self.settings.hmem_memory_dir)
-            say("The pin was lifted: the release that it held has the words in it.")
+            say("The pin was removed, because the pinned release contains the text.")
         begun = time.time()
         failure = self._run(say)
         self.erased = sum(
@@ -139,20 +139,22 @@ class NightPart:
             self._wait_for_readers()
             failure = self._sweep()
         if failure is None and self._refused():
-            failure = "the night did not take the owner's signature; hmem-night status says why"
+            failure = "the night did not accept the owner's signature; hmem-night status shows why"
         if failure is None and not self.done():
-            failure = "the night has ended, and a release that holds it is in use, or is still read by some process; stop that process"
+            failure = (
+                "the night has ended, but a release that contains it is still in use; stop the process that reads it"
+            )
         return failure
 
     def _refused(self) -> bool:
-        """Whether the last night would not erase what this forgetting has signed."""
+        """Whether the last night refused to erase what this forgetting has signed."""
         nights = finished_nights(self.settings)
         known = ("refused_tombstones", "only_hiding_tombstones")
         return not self.done() and bool(nights) and any(nights[-1].get(name) for name in known)
 
     def _run(self, say: Say) -> str | None:
-        """One night, after the one that may be running; what it said when it failed."""
-        deadline, said = time.monotonic() + PATIENCE_SECONDS, 0.0
+        """Run one night, after any that is already running; why it failed, or None."""
+        deadline, reported = time.monotonic() + PATIENCE_SECONDS, 0.0
         while True:
             try:
                 run_night(self.settings)
@@ -160,28 +162,28 @@ class NightPart:
                 if failed.code == RestartFailed.exit_code:
                     return None
                 if failed.code != NightRunning.exit_code or time.monotonic() > deadline:
-                    return f"the night ended with {failed.code}: {failed.said}"
+                    return f"the night ended with exit code {failed.code}: {failed.message}"
             else:
                 return None
-            if time.monotonic() - said > SAY_SECONDS:
-                say("Another night is running; this one waits for it.")
-                said = time.monotonic()
+            if time.monotonic() - reported > SAY_SECONDS:
+                say("Another night is running; waiting for it to end.")
+                reported = time.monotonic()
             time.sleep(TRY_SECONDS)
 
     def _wait_for_readers(self) -> None:
-        """Dispatchers that live hold the old release until they have opened the new one."""
+        """Running dispatchers use the old release until they have opened the new one."""
         release, client = current_release(self.settings.hmem_memory_dir), _bytes(self.client)
         newest = read_manifest(release).run if release else 0
         deadline = time.monotonic() + LEAVE_SECONDS
         while time.monotonic() < deadline:
             served = client.hgetall(keys.RELEASE)
             alive = [name for name in served if client.exists(keys.lease(name.decode("utf-8", "replace")))]
-            if all(run_of(served[name]) in (0, newest) for name in alive) and not self._held():
+            if all(run_of(served[name]) in (0, newest) for name in alive) and not self._still_in_use():
                 return
             time.sleep(0.2)
 
-    def _held(self) -> list[int]:
-        """Older releases that a reader kept the night from removing; they are tried again. On a read-only mount that is the night's business."""
+    def _still_in_use(self) -> list[int]:
+        """Older releases that cannot be removed because a process reads them. On a read-only mount only the night can remove them."""
         try:
             with as_owner_of(self.settings.hmem_memory_dir), locked_dir(self.settings.hmem_memory_dir):
                 return prune_outdated(self.settings.hmem_memory_dir)[1]
@@ -190,7 +192,7 @@ class NightPart:
 
 
 def _foreign_user(settings: Settings) -> str | None:
-    """The user of our table as which a night that is started here would speak to Redis, unless it is the night's own."""
+    """The Redis user of a night that is started here, if it is one of our other users than the night's; else None."""
     user = urlsplit(redis_url_of("night", settings.redis_url)).username
     return user if user != NIGHT.name and any(user == one.name for one in USERS) else None
 

@@ -1,4 +1,4 @@
-"""What a forgetting takes away whole, for the preview: releases, transcripts and files, by number and name and without a word of what is in them."""
+"""What a forgetting removes whole, for the preview: releases, transcripts and files, by number and name, without any of their text."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SHOWN = 10
 
 
 def places(settings: Settings, scope: Scope, night: NightPart) -> dict[str, Any]:
-    """`releases`: runs that go; `transcripts` and `files`: names of what goes; `mirror`: what is kept equal to the archive, None for nothing."""
+    """`releases`: runs that are removed; `transcripts` and `files`: names of removed files; `mirror`: the mirror of the archive, or None."""
     memory = settings.hmem_memory_dir
     current, pinned = None, None
     with suppress(ReleaseRefused):
@@ -32,31 +32,31 @@ def places(settings: Settings, scope: Scope, night: NightPart) -> dict[str, Any]
         pinned = pin.run if pin else None
     transcripts = ClaudeLayer(settings).find(scope.chats, scope.sessions, ())
     return {
-        "releases": release_runs(memory) if scope.stones else [],
+        "releases": release_runs(memory) if scope.tombstones else [],
         "current": current,
         "pinned": pinned,
         "now": night.archive_here and not night.later,
         "transcripts": _names(transcripts, Path.home()),
         "files": _names(found_files(settings, scope.chats), settings.hmem_state_dir),
-        "mirror": settings.archive_mirror if scope.stones else None,
+        "mirror": settings.archive_mirror if scope.tombstones else None,
     }
 
 
 def places_lines(found: dict[str, Any]) -> list[str]:
-    """For people, as the lines of the layers."""
+    """Lines for people, in the format of the layers' lines."""
     lines = []
     if runs := found["releases"]:
         marked = [f"{run}{_mark(found, run)}" for run in runs]
-        when = "the night that is run now" if found["now"] else "the next night"
+        when = "the night that runs now" if found["now"] else "the next night"
         lines.append(
-            f"  {'releases':34} {len(runs)}: {', '.join(marked)}; {when} builds one without it, and then these are removed"
+            f"  {'releases':34} {len(runs)}: {', '.join(marked)}; {when} builds one without it, then these are removed"
         )
     for name, kind in (("claude: transcripts", "transcripts"), ("files", "files")):
         if names := found[kind]:
             more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
             lines.append(f"  {name:34} {len(names)}: {', '.join(names[:SHOWN])}{more}")
     if found["mirror"]:
-        lines.append(f"  {'mirror':34} {found['mirror']}: kept equal to the archive, so it goes there, too")
+        lines.append(f"  {'mirror':34} {found['mirror']}: a copy of the archive, so it is erased there, too")
     return lines
 
 
@@ -66,5 +66,5 @@ def _mark(found: dict[str, Any], run: int) -> str:
 
 
 def _names(paths: list[Path], base: Path) -> list[str]:
-    """As short as they are still found by."""
+    """Relative to `base` if inside it."""
     return [os.path.relpath(path, base) if path.is_relative_to(base) else str(path) for path in paths]

@@ -1,4 +1,4 @@
-"""What would be forgotten, for the owner to look at before it is."""
+"""The preview: what would be forgotten, for the owner to review first."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dispatcher.forget.places import places_lines
 from dispatcher.forget.select import Selection
 from shared.text.format import one_line, shorten, time_text, zoned_text
 
-#: Texts that are shown, and their characters.
+#: How many texts are shown, and how many characters of each.
 SHOWN, CHARACTERS = 10, 120
 UNDONE = "This cannot be undone."
 
@@ -18,7 +18,7 @@ UNDONE = "This cannot be undone."
 def preview(
     selection: Selection, night: NightPart, goes: dict[str, Any], stays: list[dict[str, str]]
 ) -> dict[str, Any]:
-    """`goes`: what goes whole (places.py); `stays`: what no command reaches."""
+    """`goes`: what is removed whole (places.py); `stays`: what no command can remove."""
     turns = sorted(selection.turns.items(), key=lambda item: item[1][0])
     return {
         "asked": selection.scope.asked.to_json(),
@@ -47,11 +47,11 @@ def preview(
 
 def _archive(night: NightPart) -> str:
     if not night.archive_here:
-        return "There is none on this host. If it is on another one, its next night takes it out there."
+        return "not on this host. If it is on another one, the next night there erases it."
     if night.later:
-        return "It is on this host; its part is left to the next night."
-    lifted = " The pin is lifted, for the release that it holds has the words in it." if night.pinned else ""
-    return f"It is on this host; a night is run now.{lifted}"
+        return "on this host; its part is left to the next night."
+    unpinned = " The pin is removed, because the pinned release contains the text." if night.pinned else ""
+    return f"on this host; a night runs now.{unpinned}"
 
 
 def preview_text(shown: dict[str, Any], zone: ZoneInfo) -> str:
@@ -60,7 +60,7 @@ def preview_text(shown: dict[str, Any], zone: ZoneInfo) -> str:
     lines = [f"To be forgotten: {shown['turns']} turns of chat {', '.join(shown['chats']) or '(none)'}{span}"]
     if not shown["turns"] and shown["asked"]["kind"] == "chat":
         lines.append(
-            "  Nothing that it said is known here. It stays forgotten: no import will bring in what it said until now."
+            "  This host knows no turn of it. It stays forgotten: imports will skip everything that is dated before now."
         )
     lines += [f"  {one['turn_id']}  {time_text(one['at'], zone)}  {one['text']}" for one in shown["texts"]]
     if shown["turns"] > len(shown["texts"]):
@@ -71,8 +71,8 @@ def preview_text(shown: dict[str, Any], zone: ZoneInfo) -> str:
     lines += [f"  {layer:34} {number}" for layer, number in sorted(shown["layers"].items())]
     lines += places_lines(shown["places"])
     tasks = shown["tasks"]
-    lines.append(f"  tasks: {tasks['queued']} queued, {tasks['running']} being answered; they end unanswered")
-    lines += [f"Archive: {shown['archive']}", UNDONE, "", "Afterwards the receipt names what no command reaches:"]
+    lines.append(f"  tasks: {tasks['queued']} queued, {tasks['running']} being answered; they end without an answer")
+    lines += [f"Archive: {shown['archive']}", UNDONE, "", "The receipt will name what no command can remove:"]
     return "\n".join([*lines, *(f"  {one['what']}" for one in shown["stays"])])
 
 

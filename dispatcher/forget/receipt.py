@@ -1,4 +1,4 @@
-"""What a forgetting leaves behind: counts, times and ids, none of the words; and what the owner has yet to do where we cannot reach."""
+"""The receipt of a forgetting: counts, times and ids, none of the text; and what the owner has to do where no command reaches."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ FOLDER = "receipts"
 def receipt(
     journal: Journal, scan: dict[str, Any], stays: list[dict[str, str]], pending: list[str], *, accept: bool = False
 ) -> dict[str, Any]:
-    """`accept`: the owner has looked at the places that the scan named."""
+    """`accept`: the owner has checked the places that the scan named."""
     scope = journal.scope
     return {
         "id": journal.forget_id,
         "asked": scope.asked.without_words(),
         "chats": scope.chats,
-        "stones": [stone.tombstone_id for stone in scope.stones],
+        "stones": [tombstone.tombstone_id for tombstone in scope.tombstones],
         "started_at": journal.started_at,
         "finished_at": time.time(),
         "complete": not pending and (accept or not (scan["found"] or scan["unreadable"])),
@@ -44,7 +44,7 @@ def write_receipt(state_dir: Path, record: dict[str, Any]) -> Path:
 
 
 def receipts(state_dir: Path) -> list[dict[str, Any]]:
-    """All of them, oldest first."""
+    """All receipts, oldest first."""
     folder = state_dir / FOLDER
     return [orjson.loads(read_own(path)) for path in sorted(folder.glob("[!.]*.json"))] if folder.is_dir() else []
 
@@ -52,15 +52,15 @@ def receipts(state_dir: Path) -> list[dict[str, Any]]:
 def what_stays(
     redis: list[dict[str, str]], store: StoreLayer | None, kind: str, servers: list[str]
 ) -> list[dict[str, str]]:
-    """Where the words may be that no command of ours reaches, with what the owner does about it.
+    """Where the text may remain out of reach of our commands, and what the owner can do about it.
 
-    `redis`: what redis_files.py names of that kind. `servers` hold vectors.
+    `redis`: such places that redis_files.py names. `servers`: vector servers in use.
     """
     stays = [*redis]
     stays += [
         _stays(
-            f"snapshots, logs and backups of the {name} server that holds vectors",
-            "it keeps what was removed until it rewrites its files; a vector is no text, but tells what the text was about",
+            f"snapshots, logs and backups of the vector server {name}",
+            "it keeps removed vectors until it rewrites its files; a vector is not text, but shows what the text was about",
             "rewrite or remove them there (Redis: BGREWRITEAOF)",
         )
         for name in servers
@@ -69,35 +69,35 @@ def what_stays(
         stays.append(
             _stays(
                 f"the write-ahead log, replicas and dumps of PostgreSQL at {store.database.place}",
-                "changes are kept there until the server reuses the space",
-                "run CHECKPOINT and SELECT pg_switch_wal(), and remove archived log and dumps from before now",
+                "changes remain there until the server reuses the space",
+                "run CHECKPOINT and SELECT pg_switch_wal(), and remove archived logs and dumps from before now",
             )
         )
     stays += [
         _stays(
-            "backups that you made of any of these directories, and what hmem export or hmem-night export-archive wrote",
-            "they are copies of your own",
+            "backups that you made of any of these directories, and files that hmem export or hmem-night export-archive wrote",
+            "they are your own copies",
             "remove or replace them",
         ),
         _stays(
-            "memory of processes that the system has not used again, and what it has swapped out",
-            "the dispatchers let go of their caches, and what is let go of is overwritten only bit by bit",
-            "restart them (systemctl restart hmem-dispatcher), and an hmem mcp that you run yourself",
+            "freed memory of running processes, and swap space",
+            "the dispatchers have dropped their caches, but freed memory is overwritten only gradually",
+            "restart them (systemctl restart hmem-dispatcher), and any hmem mcp that you started yourself",
         ),
         _stays(
             "the chat in Telegram itself",
-            "messages there are Telegram's and the person's",
+            "messages there belong to Telegram and the person",
             "delete them in the app, for both sides",
         ),
         _stays(
             "the logs of Claude's provider",
-            "messages went there to be answered",
-            "they expire by the provider's rules; ask for deletion there if that is not enough",
+            "messages were sent there to be answered",
+            "they expire by the provider's rules; request deletion there if that is not enough",
         ),
         _stays(
-            "in our own files: the chat id, ids and times of the forgotten turns",
-            "so that no import, retry or restored mirror brings them back",
-            "nothing is to be done",
+            "in our own files: the chat id, and the ids and times of the forgotten turns",
+            "they stop imports, retries and restored mirrors from bringing the turns back",
+            "nothing needs to be done",
         ),
     ]
     if kind == "matching":
@@ -115,11 +115,11 @@ def receipt_text(record: dict[str, Any], zone: Any) -> str:
     lines += [f"  {layer:34} {_counts(counts)}" for layer, counts in sorted(record["layers"].items())]
     scan = record["scan"]
     lines.append(
-        f"  looked for {scan['needles']} pieces in {scan['files']} files and values ({scan['bytes']:,} bytes); "
-        f"{scan['also_said_elsewhere']} more are also said in what is kept"
+        f"  searched {scan['files']} files and values ({scan['bytes']:,} bytes) for {scan['needles']} pieces of text; "
+        f"{scan['also_said_elsewhere']} more pieces also occur in remaining texts"
     )
     if not scan["needles"]:
-        lines.append("  all that was said there is said in what is kept, too, so the search proves nothing here")
+        lines.append("  every piece also occurs in remaining texts, so the search proves nothing here")
     lines += [f"  still found: {one['place']} ({one['hits']})" for one in scan["found"]]
     lines += [f"  could not be read: {place}" for place in scan["unreadable"]]
     lines += [f"  pending: {sentence}" for sentence in record["pending"]]
@@ -127,15 +127,15 @@ def receipt_text(record: dict[str, Any], zone: Any) -> str:
 
 
 def stays_lines(stays: list[dict[str, str]]) -> list[str]:
-    return ["What stays until you act:", *(f"  {one['what']}\n    {one['why']}: {one['do']}" for one in stays)]
+    return ["What remains until you act:", *(f"  {one['what']}\n    {one['why']}: {one['do']}" for one in stays)]
 
 
 def _verdict(record: dict[str, Any]) -> str:
     if record["complete"]:
         return "complete, as accepted." if record["accepted"] else "complete."
     if record["pending"]:
-        return "incomplete. Run hmem forget --resume once that is mended."
-    return "incomplete. Look at the places below; if other words only look alike there, hmem forget --resume --accept ends it."
+        return "incomplete. Fix what is pending below, then run hmem forget --resume."
+    return "incomplete. Check the places below; if they contain only similar words, run hmem forget --resume --accept."
 
 
 def _counts(counts: dict[str, int]) -> str:

@@ -1,4 +1,4 @@
-"""What is asked to be forgotten, and whether something is covered by it."""
+"""The request: what is to be forgotten, and whether it covers something."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any, Literal
 from shared.errors import InvalidInput
 from shared.turns.records import ROLES, RecordRefused, Tombstone, Turn, loads_object, task_id_of
 
-#: The shortest text that is matched. Characters.
+#: The shortest text that may be searched for. Bytes of UTF-8.
 SHORTEST_MATCH = 3
 
 _CHAT_ID = re.compile(rb'"chat_id"\s*:\s*(?:"((?:[^"\\]|\\.)*)"|(-?\d+))')
@@ -19,30 +19,30 @@ _TIMESTAMP = re.compile(rb'"timestamp"\s*:\s*(\d+(?:\.\d+)?)')
 
 
 def folded(text: str) -> str:
-    """As texts are compared: NFKC, case folded, blanks collapsed."""
+    """The form in which texts are compared: NFKC, case folded, blanks collapsed."""
     return " ".join(unicodedata.normalize("NFKC", text).casefold().split())
 
 
 @dataclass(frozen=True)
 class ForgetRequest:
-    """The owner's words. `chat_id` is given for the kind `chat`, and narrows the other two down."""
+    """The owner's request. `chat_id` is set for the kind `chat`, and limits the other two to that chat."""
 
     kind: Literal["chat", "turn", "matching"]
     chat_id: str | None = None
     before: float | None = None
     turn_ids: tuple[str, ...] = ()
     text: str = ""
-    hidden: bool = False  # the turns that wishes from chats have hidden; one that is gone by now is passed over
+    hidden: bool = False  # turns that requests from chats have hidden; those that no longer exist are skipped
 
     def to_json(self) -> dict[str, Any]:
         return {name: value for name, value in vars(self).items() if value}
 
     def without_words(self) -> dict[str, Any]:
-        """For the receipt, which outlives what was forgotten."""
+        """For the receipt, which remains after the text is erased."""
         return {name: value for name, value in self.to_json().items() if name != "text"}
 
     def holds(self, text: str) -> bool:
-        """Whether a text holds the one that was asked for."""
+        """Whether a text contains the requested one."""
         return self.kind == "matching" and folded(self.text) in folded(text)
 
     def concerns(self, chat_id: str) -> bool:
@@ -50,7 +50,7 @@ class ForgetRequest:
 
 
 def asked_turns(given: Iterable[str]) -> tuple[str, ...]:
-    """Turn ids as they were typed: `task:role`, or a task id for both of its turns."""
+    """The turn ids of `--turn`: `task:role`, or a task id for both of its turns."""
     found: list[str] = []
     for one in given:
         name, separator, role = one.rpartition(":")
@@ -63,7 +63,7 @@ def asked_turns(given: Iterable[str]) -> tuple[str, ...]:
                 raise RecordRefused("its role is neither user nor asst")
         except RecordRefused as error:
             raise InvalidInput(
-                f"--turn {one!r} is no turn's id: {error}. Write TASK:user, TASK:asst, or TASK for both; hmem search shows them."
+                f"--turn {one!r} is not the id of a turn: {error}. Write TASK:user, TASK:asst, or TASK for both; hmem search shows them."
             ) from error
     return tuple(dict.fromkeys(found))
 
@@ -71,21 +71,21 @@ def asked_turns(given: Iterable[str]) -> tuple[str, ...]:
 def asked_text(text: str) -> str:
     if len(folded(text).encode("utf-8", "replace")) < SHORTEST_MATCH:
         raise InvalidInput(
-            f"--matching needs at least {SHORTEST_MATCH} characters, or it would meet nearly everything. Write more of the text."
+            f"--matching needs at least {SHORTEST_MATCH} characters, or it would match nearly everything. Write more of the text."
         )
     return text
 
 
 @dataclass
 class Scope:
-    """What is covered: the tombstones, and beside them, for a text, whatever holds it.
+    """What is covered: the tombstones, and for a text also everything that contains it.
 
-    `memory_chats`: chats with a typed memory that goes; `tasks` and `sessions`: those of the covered turns, as far as they were known at the start;
-    `chosen`: these are complete, and what is not among them came later.
+    `memory_chats`: chats with a covered typed memory; `tasks` and `sessions`: those of the covered turns that were known at the start;
+    `chosen`: these are complete, and anything not among them came later.
     """
 
     asked: ForgetRequest
-    stones: list[Tombstone]
+    tombstones: list[Tombstone]
     memory_chats: set[str] = field(default_factory=set)
     tasks: set[str] = field(default_factory=set)
     sessions: set[str] = field(default_factory=set)
@@ -93,29 +93,29 @@ class Scope:
 
     @property
     def chats(self) -> list[str]:
-        """Every chat of which something is forgotten, or may be held by what is under way there."""
+        """Every chat of which something is forgotten, or whose running tasks may contain it."""
         whole = {self.asked.chat_id} if self.asked.kind == "chat" and self.asked.chat_id else set[str]()
-        return sorted({stone.chat_id for stone in self.stones} | self.memory_chats | whole)
+        return sorted({tombstone.chat_id for tombstone in self.tombstones} | self.memory_chats | whole)
 
     @property
     def whole_chat(self) -> str | None:
-        """The chat of which everything up to now goes."""
+        """The chat of which everything up to now is forgotten."""
         return self.asked.chat_id if self.asked.kind == "chat" and self.asked.before is None else None
 
     def until(self, chat_id: str) -> float | None:
-        """The time before which everything of a chat goes; None where only some of it does."""
+        """The time before which everything of a chat is forgotten; None if only parts of it are."""
         times = [
-            stone.created_at if stone.before is None else stone.before
-            for stone in self.stones
-            if stone.chat_id == chat_id and stone.turn_ids is None
+            tombstone.created_at if tombstone.before is None else tombstone.before
+            for tombstone in self.tombstones
+            if tombstone.chat_id == chat_id and tombstone.turn_ids is None
         ]
         return max(times, default=None)
 
     def covers(self, turn: Turn) -> bool:
-        return any(stone.covers(turn) for stone in self.stones)
+        return any(tombstone.covers(turn) for tombstone in self.tombstones)
 
     def covers_said(self, chat_id: str, task_id: str, at: float | None, text: str = "") -> bool:
-        """Whether a task, or words that are not kept as a turn, are covered; `at` is when they were said, None for unknown."""
+        """Whether a task, or a text that is not stored as a turn, is covered; `at` is its time in POSIX seconds, None for unknown."""
         if not self.asked.concerns(chat_id):
             return False
         until = self.until(chat_id)
@@ -126,10 +126,10 @@ class Scope:
     def names(self, chat_id: str, task_id: str) -> bool:
         """Whether a tombstone of the chat names a turn of this task."""
         ids = {f"{task_id}:{role}" for role in ROLES}
-        return any(stone.chat_id == chat_id and stone.named & ids for stone in self.stones)
+        return any(tombstone.chat_id == chat_id and tombstone.named & ids for tombstone in self.tombstones)
 
     def covers_bytes(self, raw: bytes, at: float | None = None) -> bool:
-        """The same for what cannot be read as a record: its bytes say whose it is, and when it was said unless that is known."""
+        """The same for bytes that are not a valid record: they are searched for a chat id, and for a time unless `at` is known."""
         chat_id = chat_in(raw)
         if chat_id is None:
             return (
@@ -142,7 +142,7 @@ class Scope:
 
 
 def chat_in(raw: bytes) -> str | None:
-    """The chat id that bytes name, readable or not; None where they name none, or several."""
+    """The chat id in a record, valid or not; None if there is none, or more than one."""
     try:
         value = loads_object(raw).get("chat_id")
         if isinstance(value, int | str) and not isinstance(value, bool):

@@ -1,7 +1,7 @@
-"""The byte scan after a forgetting: every file and every value of every layer, for pieces of what is gone.
+"""The byte scan after a forgetting: searches every file and every value of every layer for pieces of the erased text.
 
-What a text that is kept says as well is no evidence, so those pieces are left out first; words are looked for only where our own files are,
-for other programs' files have words of their own, and words that our own programs are written with tell nothing.
+Pieces that also occur in a remaining text are no evidence, so they are left out first. Single words are searched for only in our own files,
+because other programs' files contain words anyway. Words of our own source code are left out as well.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ class Proof:
     scope: Scope
 
     def search(self, needles: Needles, *, archive: bool) -> dict[str, Any]:
-        """What the receipt says of the scan. `archive`: also release and archive, out of which it must be by now."""
-        kept = list(self._kept_texts(archive=archive))
-        telling = needles.without([*kept, *own_words()]).apart_from(_terms(kept))
+        """The scan's part of the receipt. `archive`: also search release and archive, from which the text must be gone by now."""
+        remaining = list(self._remaining_texts(archive=archive))
+        telling = needles.without([*remaining, *own_words()]).apart_from(_terms(remaining))
         scanned = self.look(telling, archive=archive)
         return {
             "files": scanned.files,
@@ -58,7 +58,7 @@ class Proof:
         }
 
     def look(self, telling: Needles, *, archive: bool) -> Scanned:
-        """Through every place."""
+        """Search every place."""
         state, store = self.settings.hmem_state_dir, self.store
         scanned = scan([state], telling, skip=[state / FOLDER])
         for owners, places in self._archive_places() if archive else []:
@@ -74,7 +74,7 @@ class Proof:
         return scanned
 
     def _archive_places(self) -> list[tuple[Path, list[Path]]]:
-        """(directory by whose owner they are read, places). The night writes its mirror."""
+        """(directory as whose owner they are read, places). The night writes its mirror."""
         memory, night, mirror = (
             self.settings.hmem_memory_dir,
             self.settings.hmem_night_dir,
@@ -83,7 +83,7 @@ class Proof:
         local = [Path(mirror)] if mirror and not names_a_host(mirror) else []
         return [(memory, [memory]), (night, [night, *local])]
 
-    def _kept_texts(self, *, archive: bool) -> Iterator[str]:
+    def _remaining_texts(self, *, archive: bool) -> Iterator[str]:
         for key, raw in RedisLayer(self.client).turns():
             with suppress(RecordRefused):
                 turn = Turn.parse(key, raw)
@@ -93,20 +93,20 @@ class Proof:
         yield from (one.text for one in self.tasks.all() if one.raw not in covered)
         if self.store:
             yield from self.store.texts()
-        with suppress(HmemError):  # a release that cannot be read keeps nothing
+        with suppress(HmemError):  # a release that cannot be read has no texts
             yield from self._released(built_without=archive)
 
     def _released(self, *, built_without: bool) -> Iterator[str]:
         for chunk in released_chunks(self.settings):
             until = self.scope.until(chunk.chat_id)
             if (until is None or chunk.started_at >= until) and not any(
-                stone.chat_id == chunk.chat_id and stone.named & set(chunk.turn_ids) for stone in self.scope.stones
+                one.chat_id == chunk.chat_id and one.named & set(chunk.turn_ids) for one in self.scope.tombstones
             ):
                 yield f"{chunk.speaker} {chunk.words}"
-        # Picked sentences are a function of the chunks, which are searched themselves; a model's text of the chat is no excuse.
-        asked = {f"chat_{safe_name(chat_id)}_summary.txt" for chat_id in self.scope.chats}
-        written = asked if self._written_by_model() or not built_without else set[str]()
-        yield from (text for path, text in release_summaries(self.settings) if path.name not in written)
+        # Extracted sentences follow from the chunks, which are searched themselves; a model's summary of the chat does not count as remaining.
+        summaries = {f"chat_{safe_name(chat_id)}_summary.txt" for chat_id in self.scope.chats}
+        left_out = summaries if self._written_by_model() or not built_without else set[str]()
+        yield from (text for path, text in release_summaries(self.settings) if path.name not in left_out)
 
     def _written_by_model(self) -> bool:
         release = current_release(self.settings.hmem_memory_dir)
@@ -119,12 +119,12 @@ class Proof:
             yield place, key
             try:
                 yield from ((place, value) for value in _parts(client, key))
-            except ResponseError:  # it is gone, or another type by now
+            except ResponseError:  # it has gone, or has another type by now
                 continue
 
 
 def _terms(texts: list[str]) -> set[str]:
-    """The words of these texts as an index holds them: "striving" stands there as "strive"."""
+    """The words of these texts in the form of an index: "striving" is indexed as "strive"."""
     from shared.search.chat_items import Tokeniser
     from shared.text.stemming import stemmed
 
@@ -133,7 +133,7 @@ def _terms(texts: list[str]) -> set[str]:
 
 
 def _parts(client: Any, key: bytes) -> list[bytes]:
-    """All that a key holds, of whatever type."""
+    """All values of a key, of whatever type."""
     kind = client.type(key)
     if kind == b"string":
         value = client.get(key)
@@ -150,7 +150,7 @@ def _parts(client: Any, key: bytes) -> list[bytes]:
 
 
 def _pattern_of(key: bytes) -> str:
-    """Which kind of key it is: a key that cannot be read in full may hold words itself."""
+    """The key's pattern; its name itself may contain words."""
     text = key.decode("utf-8", "replace")
     fixed = (known.pattern.split("{")[0] for known in keys.KEYS)
     return max((one for one in fixed if text.startswith(one)), key=len, default="other")

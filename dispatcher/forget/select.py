@@ -1,7 +1,7 @@
-"""What is known of that which is to be forgotten: found in Redis, the medium store and the release, and made into tombstones.
+"""Finds what a request covers in Redis, the day store, the release and the archive, and makes tombstones of it.
 
-The archive is asked where it is on this host: what was forgotten in the chat before is only hidden there. Elsewhere, turns that are only in the
-archive are covered where a whole chat goes, and by their ids.
+The archive is read if it is on this host, because turns that were forgotten in the chat are only hidden there. If it is on another host, turns
+that are only in the archive are covered by a request for the whole chat, or by their ids.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ RELEASE, ARCHIVE = "release: turns", "archive: turns"
 
 @dataclass
 class Selection:
-    """`turns`: (chat, turn id) → time and text of what is covered; `texts`: all that the scan is to look for; `layers`: place → how much.
+    """`turns`: (chat, turn id) → time and text of the covered turns; `texts`: everything the scan searches for; `layers`: place → count.
 
-    Summaries are not looked for: they are made of the turns' words, and tell of those that are kept in the same form.
+    The scan does not search for summaries: they repeat the words of the turns, also of the remaining ones.
     """
 
     scope: Scope
@@ -50,13 +50,13 @@ class Selection:
 
     @property
     def empty(self) -> bool:
-        """Whether nothing at all is to be done; a whole chat may be forgotten before an old export of it comes."""
-        return self.scope.asked.kind != "chat" and not (self.scope.stones or self.layers or self.tasks)
+        """Whether there is nothing to do. Never for a whole chat, which may be forgotten before an old export of it is imported."""
+        return self.scope.asked.kind != "chat" and not (self.scope.tombstones or self.layers or self.tasks)
 
 
 @dataclass(frozen=True)
 class Known:
-    """A turn as one place has it. `turn_ids`: several in a release, where the same was said again."""
+    """A turn as stored in one place. `turn_ids`: several in a release, where repeated turns share a chunk."""
 
     chat_id: str
     turn_ids: tuple[str, ...]
@@ -76,7 +76,7 @@ class Selector:
     def select(self, asked: ForgetRequest, forget_id: str) -> Selection:
         now = time.time()
         known = [one for one in self._known(asked) if asked.concerns(one.chat_id) and _meant(asked, one, now)]
-        selection = Selection(Scope(asked, _stones(asked, known, forget_id, now)))
+        selection = Selection(Scope(asked, _tombstones(asked, known, forget_id, now)))
         for one in known:
             selection.turns |= {(one.chat_id, turn_id): (one.at, one.text) for turn_id in one.turn_ids}
             selection.scope.sessions |= {one.session} if one.session else set()
@@ -90,7 +90,7 @@ class Selector:
         return selection
 
     def _add_layers(self, selection: Selection) -> None:
-        """What is held beside the turns. The tasks come before Redis' other keys, some of which are found by them."""
+        """Add everything but the turns. Tasks come before Redis' other keys, some of which are found by task id."""
         scope = selection.scope
         if self._store:
             stored = self._store.find(scope)
@@ -99,15 +99,15 @@ class Selector:
             selection.layers.update(stored.counts)
             scope.memory_chats |= {memory.chat_id for memory in stored.memories}
         selection.tasks = self._tasks.covered(scope)
-        scope.stones += _stone_of_tasks(scope, selection.tasks)
+        scope.tombstones += _tombstone_of_tasks(scope, selection.tasks)
         selection.texts += [one.text for one in selection.tasks]
         scope.tasks |= {turn_id.rpartition(":")[0] for _, turn_id in selection.turns}
         scope.tasks |= {one.task.task_id for one in selection.tasks if one.task}
         if scope.whole_chat:
             scope.tasks |= self._awaited(scope.whole_chat)
-        for held in self._redis.find(scope):
-            selection.layers[held.layer] += 1
-            selection.texts += held.texts
+        for entry in self._redis.find(scope):
+            selection.layers[entry.layer] += 1
+            selection.texts += entry.texts
 
     def _awaited(self, chat_id: str) -> set[str]:
         """Tasks of the chat of which only the id is known."""
@@ -127,7 +127,7 @@ class Selector:
             try:
                 yield from read(self._settings, asked.chat_id)
             except (HmemError, sqlite3.Error):
-                if asked.kind != "chat":  # which needs no list of its turns
+                if asked.kind != "chat":  # a whole chat needs no list of its turns
                     raise
 
 
@@ -138,7 +138,7 @@ def _released(settings: Settings, chat_id: str | None) -> Iterator[Known]:
 
 
 def _archived(settings: Settings, chat_id: str | None) -> Iterator[Known]:
-    """By the night's own command: no part of this program reads the archive but the night."""
+    """Read by the night's command, because only the night reads the archive."""
     if not archive_is_here(settings):
         return
     try:
@@ -146,7 +146,7 @@ def _archived(settings: Settings, chat_id: str | None) -> Iterator[Known]:
             turn = loads_object(line)
             yield Known(turn["chat_id"], (turn["turn_id"],), turn["timestamp"], turn["words"], None, ARCHIVE)
     except NightCommandFailed as failed:
-        raise ArchiveDamaged(f"The archive cannot be read, so nothing was forgotten: {failed.said}") from failed
+        raise ArchiveDamaged(f"The archive cannot be read, so nothing was forgotten: {failed.message}") from failed
 
 
 def released_chunks(settings: Settings) -> list[Chunk]:
@@ -191,22 +191,22 @@ def _meant(asked: ForgetRequest, one: Known, now: float) -> bool:
     return asked.holds(one.text)
 
 
-def _stones(asked: ForgetRequest, known: list[Known], forget_id: str, now: float) -> list[Tombstone]:
-    """One a chat. A whole chat has a second one where a clock was ahead: what it dated later is named."""
+def _tombstones(asked: ForgetRequest, known: list[Known], forget_id: str, now: float) -> list[Tombstone]:
+    """One for each chat. A whole chat gets a second one if a clock was ahead: it names the turns that are dated in the future."""
     if asked.kind == "chat":
         chat_id = str(asked.chat_id)
-        stones = [Tombstone(f"erase-{forget_id}", chat_id, now, asked.before, erase=True)]
+        found = [Tombstone(f"erase-{forget_id}", chat_id, now, asked.before, erase=True)]
         late = {turn_id: one.at for one in known if one.at >= now for turn_id in one.turn_ids}
         if late:
             ids = frozenset(late)
-            stones.append(Tombstone(f"erase-{forget_id}-late", chat_id, now, turn_ids=ids, erase=True, said_at=late))
-        return stones
-    said_at: dict[str, dict[str, float | None]] = {}
+            found.append(Tombstone(f"erase-{forget_id}-late", chat_id, now, turn_ids=ids, erase=True, said_at=late))
+        return found
+    times_by_chat: dict[str, dict[str, float | None]] = {}
     if asked.kind == "turn" and asked.chat_id:
-        said_at[asked.chat_id] = dict.fromkeys(asked.turn_ids)
+        times_by_chat[asked.chat_id] = dict.fromkeys(asked.turn_ids)
     for one in known:
         named = one.turn_ids if asked.kind == "matching" else set(one.turn_ids) & set(asked.turn_ids)
-        said_at.setdefault(one.chat_id, {}).update(dict.fromkeys(named, one.at))
+        times_by_chat.setdefault(one.chat_id, {}).update(dict.fromkeys(named, one.at))
     return [
         Tombstone(
             f"erase-{forget_id}-{number}",
@@ -216,32 +216,33 @@ def _stones(asked: ForgetRequest, known: list[Known], forget_id: str, now: float
             erase=True,
             said_at={turn_id: at for turn_id, at in times.items() if at is not None},
         )
-        for number, (chat_id, times) in enumerate(sorted(said_at.items()), start=1)
+        for number, (chat_id, times) in enumerate(sorted(times_by_chat.items()), start=1)
         if times
     ]
 
 
-def _stone_of_tasks(scope: Scope, tasks: list[Running]) -> list[Tombstone]:
-    """Whatever tasks of a chat that goes have yet to leave: an answer that comes in between is dated after the other tombstones."""
+def _tombstone_of_tasks(scope: Scope, tasks: list[Running]) -> list[Tombstone]:
+    """For the turns that running tasks of a forgotten chat may still store: their answers are dated after the other tombstones."""
     named = [one.task.task_id for one in tasks if one.task]
     if not scope.whole_chat or not named:
         return []
-    first = scope.stones[0]
+    first = scope.tombstones[0]
     ids = frozenset(f"{task_id}:{role}" for task_id in named for role in ROLES)
     return [Tombstone(f"{first.tombstone_id}-tasks", scope.whole_chat, first.created_at, turn_ids=ids, erase=True)]
 
 
 def _refuse_unknown(asked: ForgetRequest, missing: set[str], settings: Settings) -> None:
-    """Of a task that was named without a role one turn is enough. Where the archive is elsewhere, a turn of a named chat may be in there."""
+    """InvalidInput for unknown turn ids. For a task named without a role one turn is enough. If the archive is on another host, a turn of a
+    named chat may be in there."""
     tasks = {turn_id.rpartition(":")[0] for turn_id in asked.turn_ids if turn_id not in missing}
     unknown = sorted(turn_id for turn_id in missing if turn_id.rpartition(":")[0] not in tasks)
     if unknown and archive_is_here(settings):
         raise InvalidInput(
-            f"{unknown[0]} is in none of Redis, the medium store, the release and the archive. "
-            "hmem search and hmem-night turns show the ids; nothing was forgotten."
+            f"{unknown[0]} is not in Redis, the day store, the release or the archive, so nothing was forgotten. "
+            "hmem search and hmem-night turns show the ids."
         )
     if unknown and asked.chat_id is None:
         raise InvalidInput(
-            f"{unknown[0]} is in none of Redis, the medium store and the release, so its chat is not known. "
-            "Name the chat too (--chat) to forget it in the archive."
+            f"{unknown[0]} is not in Redis, the day store or the release, so its chat is unknown. "
+            "Give the chat too (--chat) to forget it in the archive."
         )

@@ -1,15 +1,15 @@
-"""The order of a forgetting. Each step may be repeated, so a resumed one begins at the first and changes nothing twice.
+"""The order of a forgetting. Each step may be repeated, so a resumed forgetting starts at the first one and changes nothing twice.
 
-journal      what is asked, the tombstones and the pieces for the scan are durable (journal.py)
+journal      the request, the tombstones and the pieces for the scan are durable (journal.py)
 hidden       the tombstones are in forgotten.jsonl: nothing covered is injected any more
-announced    … and in Redis, for every night to come
-ended        sessions are ended, tasks answered or cancelled and out of flight; what they left has a tombstone too
+announced    … and in Redis, for all future nights
+ended        sessions are ended, tasks answered or cancelled; what they stored meanwhile has a tombstone too
 redis, store, claude, files      the layers of this host
 night        archive, mirror, caches, releases
-caches       every dispatcher that runs has dropped what it kept in memory; asked for at `announced` already, and now again
+caches       every running dispatcher has dropped its caches; requested at `announced`, and again here
 scanned
-rewritten    Redis' own files and logs, where an administrator's URL is given (redis_files.py)
-receipt      then the journal goes
+rewritten    Redis' own files and logs, if REDIS_ADMIN_URL is set (redis_files.py)
+receipt      then the journal is removed
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ Say = Callable[[str], None]
 
 @dataclass
 class ForgetContext:
-    """What a forgetting works with."""
+    """The connections and settings of a forgetting."""
 
     settings: Settings
     client: Redis
@@ -65,9 +65,9 @@ class ForgetContext:
 
     @cached_property
     def signing(self) -> Signing:
-        """Opened by the first journal, since that may make the owner's key: a preview changes nothing.
+        """Opened with the first journal, because that may create the owner's key, and a preview changes nothing.
 
-        A key that cannot be used is none: what is to be forgotten is hidden all the same.
+        Without a usable key, what is to be forgotten is still hidden.
         """
         try:
             return open_signing(self.settings)
@@ -77,7 +77,7 @@ class ForgetContext:
 
 @contextmanager
 def open_context(settings: Settings, client: Redis, say: Say) -> Iterator[ForgetContext]:
-    """SettingsError without the secret: what is taken out of the queue is answered, and the bot believes signed answers only."""
+    """SettingsError without the secret: tasks that are taken out of the queue are answered, and the bot accepts only signed answers."""
     secret = signing_key(settings, "queued messages could not be answered")
     own_root(settings.hmem_state_dir, OURS["hmem_state_dir"])
     tasks = TasksLayer(client, secret, settings.task_bytes)
@@ -90,7 +90,7 @@ def open_context(settings: Settings, client: Redis, say: Say) -> Iterator[Forget
 
 
 def carry_out(context: ForgetContext, journal: Journal, *, accept: bool = False) -> dict[str, Any]:
-    """All steps; the receipt. The journal stays where something is pending or was found, unless the owner accepts that."""
+    """Do all steps; returns the receipt. The journal remains if something is pending or was found, unless the owner accepts that."""
     work = ForgetRun(context, journal)
     work.hide()
     work.end_conversations()
@@ -108,12 +108,12 @@ def carry_out(context: ForgetContext, journal: Journal, *, accept: bool = False)
 
 
 def hide(context: ForgetContext, journal: Journal) -> None:
-    """From now on nothing covered is injected; the rest may have to wait for an older one's night."""
+    """From now on nothing covered is injected; the other steps may have to wait for the night of an older forgetting."""
     ForgetRun(context, journal).hide()
 
 
 class ForgetRun:
-    """The steps of one."""
+    """The steps of one forgetting."""
 
     def __init__(self, context: ForgetContext, journal: Journal) -> None:
         self._context, self._journal, self._scope = context, journal, journal.scope
@@ -124,20 +124,20 @@ class ForgetRun:
     def hide(self) -> None:
         self._context.journals.write(self._journal)
         crash_point("forget:journal")
-        self._add(self._scope.stones)
+        self._add(self._scope.tombstones)
         crash_point("forget:announced")
 
-    def _add(self, stones: list[Tombstone]) -> None:
-        """Without the owner's key they only hide; `hmem forget --resume` with it adds them once more."""
-        signed = [self._context.signing.signed(stone) for stone in stones]
-        for stone in signed:
-            self._forgotten.add(stone)
+    def _add(self, tombstones: list[Tombstone]) -> None:
+        """Without the owner's key they only hide; `hmem forget --resume` with the key adds them again."""
+        signed = [self._context.signing.signed(tombstone) for tombstone in tombstones]
+        for tombstone in signed:
+            self._forgotten.add(tombstone)
         crash_point("forget:hidden")
         announce(self._context.client, signed)
         raise_mark(self._context.client)
 
     def end_conversations(self) -> None:
-        """Sessions first: what runs now does not become part of the next one."""
+        """Sessions first, so that running tasks do not become part of the next one."""
         self._end_sessions()
         tasks = self._context.tasks
         self._count("redis: tasks", answered=tasks.withdraw(self._scope))
@@ -154,21 +154,21 @@ class ForgetRun:
     def _wait(self, meanwhile: list[Running]) -> None:
         if not meanwhile:
             return
-        self._context.say(f"{len(meanwhile)} task(s) of the chat are being answered; this waits for their end.")
+        self._context.say(f"{len(meanwhile)} task(s) of the chat are being answered; waiting for them to end.")
         left = self._context.tasks.wait(self._scope)
         self._count("redis: tasks", ended=len(meanwhile) - len(left))
         self.running = [
-            f"task {one.task.task_id if one.task else 'unreadable'} of chat {one.chat_id} is still in flight; run hmem forget --resume"
+            f"task {one.task.task_id if one.task else '(unreadable)'} of chat {one.chat_id} is still being answered; run hmem forget --resume"
             for one in left
         ]
 
     def _cover_late(self, meanwhile: list[Running]) -> None:
-        """What they stored that is dated after the tombstones."""
+        """Add tombstones for what these tasks stored after the time of the first ones."""
         late: dict[str, dict[str, float]] = {}
         for turn in self._context.tasks.stored_late(self._scope, meanwhile):
             late.setdefault(turn.chat_id, {})[turn.turn_id] = turn.timestamp
-        known = len(self._scope.stones)
-        stones = [
+        known = len(self._scope.tombstones)
+        tombstones = [
             Tombstone(
                 f"erase-{self._journal.forget_id}-more{known + number}",
                 chat_id,
@@ -179,10 +179,10 @@ class ForgetRun:
             )
             for number, (chat_id, said_at) in enumerate(sorted(late.items()))
         ]
-        if stones:
-            self._scope.stones += stones
+        if tombstones:
+            self._scope.tombstones += tombstones
             self._context.journals.write(self._journal)
-            self._add(stones)
+            self._add(tombstones)
 
     def empty_redis(self) -> None:
         layer = RedisLayer(self._context.client)
@@ -199,8 +199,8 @@ class ForgetRun:
         client: Any = self._context.client
         scope = self._scope
         raws = [client.get(keys.session(chat_id)) for chat_id in scope.chats]
-        going_on = [raw.decode("utf-8", "replace") for raw in raws if raw]
-        removed = ClaudeLayer(self._context.settings).remove(scope.chats, scope.sessions, going_on)
+        current = [raw.decode("utf-8", "replace") for raw in raws if raw]
+        removed = ClaudeLayer(self._context.settings).remove(scope.chats, scope.sessions, current)
         self._count("claude: transcripts", removed=removed)
         self._done("claude")
 
@@ -209,9 +209,9 @@ class ForgetRun:
         self._done("files")
 
     def night(self) -> str | None:
-        """Why the archive's part is not done, or None."""
+        """Do the archive's part; returns why it is not done, or None."""
         context = self._context
-        part = NightPart(context.settings, context.client, self._scope.stones, self._journal.later)
+        part = NightPart(context.settings, context.client, self._scope.tombstones, self._journal.later)
         before = release_runs(context.settings.hmem_memory_dir)
         failure = self._unsigned() or part.carry_out(context.say)
         self._proven = failure is None
@@ -224,20 +224,20 @@ class ForgetRun:
 
     def _unsigned(self) -> str | None:
         signing = self._context.signing
-        if signing.key or not self._scope.stones:
+        if signing.key or not self._scope.tombstones:
             return None
         todo = "run hmem forget --resume as the user who has that key"
-        return f"{signing.why_not}, so the night would only hide it; {todo}. {signing.way_on}".rstrip(" .")
+        return f"{signing.why_not}, so the night would only hide the turns; {todo}. {signing.way_on}".rstrip(" .")
 
     def drop_caches(self) -> list[str]:
-        """Which dispatchers still keep theirs."""
-        dropped, kept = drop_caches(self._context.client, self._context.say)
+        """Sentences that name the dispatchers which have not dropped their caches."""
+        dropped, left = drop_caches(self._context.client, self._context.say)
         if dropped:
             self._journal.layers["caches of dispatchers"] = {"dropped": len(dropped)}
         self._done("caches")
         return [
             f"the dispatcher {name} has not dropped its caches; restart it, then run hmem forget --resume"
-            for name in kept
+            for name in left
         ]
 
     def scan(self) -> dict[str, Any]:
@@ -248,7 +248,7 @@ class ForgetRun:
         return found
 
     def rewrite(self) -> list[dict[str, str]]:
-        """Redis' own files and logs; what stays of them."""
+        """Rewrite Redis' own files and logs; returns those that were not rewritten."""
         rewritten = rewrite(self._context.settings, self._context.client, self._context.say)
         for name, how in rewritten.done.items():
             self._count(f"redis: {name}", **{how: 1})
@@ -259,6 +259,6 @@ class ForgetRun:
             self._journal.count(layer, **numbers)
 
     def _done(self, step: str) -> None:
-        """The counts so far outlive a crash."""
+        """Make the counts so far durable."""
         self._context.journals.write(self._journal)
         crash_point(f"forget:{step}")

@@ -1,4 +1,4 @@
-"""The one door from the day's commands to the night's: `hmem-night …` as a process of its own, since no part of the day reads the archive."""
+"""The day's only way to run the night's commands: `hmem-night …` as a separate process, because no part of the day reads the archive."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from shared.config.settings import Settings
 from shared.system.privileges import as_owner_of
 from shared.system.processes import last_words, module_command, of_the_night
 
-#: Seconds that a command gets which only reads. A night has limits of its own (STEP_TIMEOUT).
+#: Time limit in seconds of a command that only reads. A night has its own limits (STEP_TIMEOUT).
 READING_SECONDS = 3_600.0
 
 
 class NightCommandFailed(Exception):
-    """`hmem-night …` ended with `code`, which is negative for a signal; `said` is its last line. The text says both."""
+    """`hmem-night …` ended with the exit code `code`, which is negative for a signal; `message` is its last line."""
 
-    def __init__(self, command: str, code: int, said: str) -> None:
-        super().__init__(f"hmem-night {command} ended with {code}: {said}")
-        self.code, self.said = code, said
+    def __init__(self, command: str, code: int, message: str) -> None:
+        super().__init__(f"hmem-night {command} ended with exit code {code}: {message}")
+        self.code, self.message = code, message
 
 
 def archive_is_here(settings: Settings) -> bool:
-    """Whether this host has the archive, and this process may reach it: where the night is another user, only root's command may."""
+    """Whether this host has the archive and this process may read it: if nights run as another user, only root may."""
     try:
         with as_owner_of(settings.hmem_night_dir):
             return (settings.hmem_night_dir / "archive").is_dir()
@@ -39,7 +39,7 @@ def archive_is_here(settings: Settings) -> bool:
 
 
 def run_night(settings: Settings) -> None:
-    """A night, its progress shown on our standard error; NightCommandFailed with its exit code if it did not succeed."""
+    """Run a night, with its progress on our standard error; NightCommandFailed with its exit code if it failed."""
     with _started(settings, ("run",), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as night:
         last = ""
         for line in night.stderr or ():
@@ -60,12 +60,12 @@ def finished_nights(settings: Settings) -> list[dict[str, Any]]:
 
 
 def read_json(settings: Settings, *arguments: str, as_ourselves: bool = False) -> Any:
-    """The JSON document that a command prints. `as_ourselves`: for one that writes files of ours."""
+    """The JSON document that a command prints. `as_ourselves`: for a command that writes files of this user."""
     return orjson.loads(b"".join(read_lines(settings, *arguments, as_ourselves=as_ourselves)))
 
 
 def read_lines(settings: Settings, *arguments: str, as_ourselves: bool = False) -> Iterator[bytes]:
-    """The lines that a command prints, as they come; NightCommandFailed at the end if it did not succeed."""
+    """The lines that a command prints, as they come; NightCommandFailed at the end if it failed."""
     with tempfile.TemporaryFile() as errors:
         with _started(settings, arguments, as_ourselves, stdout=subprocess.PIPE, stderr=errors) as night:
             limit = Timer(READING_SECONDS, night.kill)
@@ -97,7 +97,7 @@ def _started(
 
 @contextmanager
 def _child(settings: Settings, as_ourselves: bool) -> Iterator[dict[str, Any]]:
-    """How it is started: as the night's user with the night's credentials where we may, or as we are."""
+    """How it is started: as the night's user with the night's credentials if we may, else as this user."""
     if as_ourselves:
         with for_child() as (environment, descriptors):
             yield {"env": environment, "pass_fds": descriptors}

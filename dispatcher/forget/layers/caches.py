@@ -1,8 +1,8 @@
-"""What dispatchers that run keep in memory: each drops it when it sees another mark than before, and says so in its lease
+"""The caches of running dispatchers: each drops them when it sees a new mark, and confirms this in its lease
 (dispatcher/memory/cache_dropping.py).
 
-One that is stopped, hangs or is of an earlier version says nothing, and is named. The bot keeps no texts, and `hmem mcp` and the metrics none of
-their own: the first looks at the mark with each call.
+A dispatcher that is stopped, hangs or has an earlier version does not confirm, and is named. The bot and the metrics cache no texts; `hmem mcp`
+checks the mark on each call.
 """
 
 from __future__ import annotations
@@ -16,22 +16,22 @@ from dispatcher.memory.tombstones import raise_mark
 from shared.system.processes import died_here
 from shared.wire import keys
 
-#: Seconds for which the dispatchers are waited for (three of their signs of life), between two looks, and before a word about it.
+#: How long to wait for the dispatchers (three heartbeats), between two checks, and before a message about it. Seconds.
 PATIENCE_SECONDS, LOOK_SECONDS, QUIET_SECONDS = 30.0, 0.2, 2.0
 
 
 def drop_caches(client: Redis, say: Any) -> tuple[list[str], list[str]]:
-    """Names of the dispatchers that have dropped what they kept, and of those that have not within PATIENCE_SECONDS."""
+    """Names of the dispatchers that have dropped their caches, and of those that have not within PATIENCE_SECONDS."""
     raise_mark(client)
-    waited, begun, said = _alive(client), time.monotonic(), False
+    waited, begun, reported = _alive(client), time.monotonic(), False
     while True:
         left = [name for name in waited if not (_dropped(client, name) or died_here(name))]
         waiting = time.monotonic() - begun
         if not left or waiting > PATIENCE_SECONDS:
             return [name for name in waited if _dropped(client, name)], left
-        if not said and waiting > QUIET_SECONDS:
-            say(f"{len(left)} dispatcher(s) still keep what they have read; this waits until they have dropped it.")
-            said = True
+        if not reported and waiting > QUIET_SECONDS:
+            say(f"Waiting for {len(left)} dispatcher(s) to drop their caches.")
+            reported = True
         time.sleep(LOOK_SECONDS)
 
 
@@ -41,5 +41,5 @@ def _alive(client: Any) -> list[str]:
 
 
 def _dropped(client: Any, name: str) -> bool:
-    """Whether its lease has the mark that is raised now: another `hmem forget` may have raised it since."""
+    """Whether its lease has the current mark, which another `hmem forget` may have changed meanwhile."""
     return bool(client.get(keys.lease(name)) == client.get(keys.FORGOTTEN))

@@ -1,7 +1,7 @@
-"""What the Claude CLI keeps of a chat: it files its transcripts by working directory, and each chat has one of its own.
+"""What the Claude CLI stores of a chat: it files its transcripts by working directory, and each chat has its own directory.
 
-The directory's name in there is not injective (`a_b` and `a-b` share one), so a transcript is taken only if it names this chat's directory. All
-of the chat's go, whatever is forgotten of it: once the session has ended nobody reads them again. One that was begun since then stays.
+The CLI's folder names are not unique (`a_b` and `a-b` share one), so a transcript is removed only if it names this chat's directory. All
+transcripts of the chat are removed, whatever is forgotten: once the session has ended, nothing reads them again. The current session's stays.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from shared.system.files import remove_tree, safe_name
 
 #: Characters of a directory's name from which the CLI cuts it and adds a hash.
 LONGEST_NAME = 200
-#: Where session summaries are asked for, a session each, and never resumed (dispatcher/memory/session_summary.py).
+#: The working directory of session summaries, one session each and never resumed (dispatcher/memory/session_summary.py).
 SUMMARIES = "~session-summaries"
-#: Lines of a transcript that are looked at for its directory.
+#: Lines of a transcript in which its directory is looked for.
 LINES_READ = 50
 _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 class ClaudeLayer:
-    """The files of the CLI as this user has them."""
+    """The CLI's files of this user."""
 
     def __init__(self, settings: Settings) -> None:
         environment = cli_environment(settings)
@@ -38,12 +38,12 @@ class ClaudeLayer:
 
     @property
     def places(self) -> list[Path]:
-        """Where it may have left something; for the scan."""
+        """Where the CLI may have stored something; for the scan."""
         cache = self._home / ".cache" / "claude-cli-nodejs"
         return [self._config, self._home / ".claude.json", cache, self._temporary]
 
     def find(self, chats: Collection[str], sessions: Collection[str], keep: Collection[str]) -> list[Path]:
-        """Files and directories of these chats; `sessions` are theirs wherever they were filed, `keep` are sessions that go on."""
+        """Files and directories of these chats. `sessions`: ids of theirs, wherever they were filed; `keep`: ids of current sessions, left out."""
         found = [path for chat in chats for path in self._of_directory(self._directory(chat), None)]
         found += self._of_directory(self._settings.hmem_state_dir / "chats" / SUMMARIES, None)
         for shared in (self._settings.hmem_state_dir / "chats", self._settings.hmem_state_dir):  # on a full disk
@@ -54,7 +54,7 @@ class ClaudeLayer:
         return [path for path in dict.fromkeys(found) if not any(session in path.name for session in keep)]
 
     def remove(self, chats: Collection[str], sessions: Collection[str], keep: Collection[str]) -> int:
-        """How many went."""
+        """Remove them; returns how many."""
         found = self.find(chats, sessions, keep)
         for path in found:
             remove_tree(path)
@@ -67,7 +67,7 @@ class ClaudeLayer:
         return self._settings.hmem_state_dir / "chats" / safe_name(chat_id)
 
     def _of_directory(self, directory: Path, sessions: Collection[str] | None) -> Iterator[Path]:
-        """What was filed under a working directory: all of it, or these sessions."""
+        """What was filed under a working directory: everything, or these sessions."""
         for named in {directory, directory.resolve()}:
             slug = re.sub(r"[^A-Za-z0-9]", "-", str(named))
             for folder in _called(self._config / "projects", slug):
@@ -80,7 +80,7 @@ class ClaudeLayer:
                 yield from _called(self._home / ".cache" / "claude-cli-nodejs", slug)
 
     def _named_after(self, sessions: Collection[str]) -> Iterator[Path]:
-        """Whatever else carries a session's id in its name, such as its list of things to do."""
+        """Other files with a session's id in their names, such as its to-do list."""
         for folder in sorted(self._config.iterdir()) if sessions and self._config.is_dir() else []:
             if folder.is_dir() and not folder.is_symlink() and folder.name not in ("projects", "plugins"):
                 for path in folder.iterdir():
@@ -89,7 +89,7 @@ class ClaudeLayer:
 
 
 def _called(base: Path, slug: str) -> list[Path]:
-    """Directories that the CLI may have named so."""
+    """Directories that the CLI may have given this name."""
     if not base.is_dir():
         return []
     if len(slug) <= LONGEST_NAME:
@@ -98,7 +98,7 @@ def _called(base: Path, slug: str) -> list[Path]:
 
 
 def _begun_in(transcript: Path, directories: Collection[Path]) -> bool:
-    """Whether its first line that names a working directory names one of these; one that names none is taken for theirs."""
+    """Whether the first working directory that a transcript names is one of these; also true if it names none."""
     wanted = {str(path) for path in directories}
     try:
         with transcript.open("rb") as lines:

@@ -1,4 +1,4 @@
-"""What lies in the state directory beside the store: the chats' working directories, prompts that a crash left, copies of indexes nobody reads."""
+"""The state directory without the store: the chats' working directories, prompts that a crash left, unused copies of indexes."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from pathlib import Path
 from shared.config.settings import Settings
 from shared.system.files import PrivateDir, remove_tree, safe_name
 
-#: Directories of processes; a dead one's go when a new one is made.
+#: Directories of processes; those of dead processes are removed when a new one is created.
 PROMPTS, VIEWS = "prompts", "views"
 
 
 def remove_files(settings: Settings, chats: Collection[str]) -> int:
-    """How many files and directories went. The working directories themselves stay: a task may be about to begin there."""
+    """Remove the files; returns how many. The working directories themselves stay, because a task may be about to start there."""
     state, own = settings.hmem_state_dir, found_files(settings, chats)
     for path in own:
         remove_tree(path)
@@ -21,7 +21,7 @@ def remove_files(settings: Settings, chats: Collection[str]) -> int:
 
 
 def found_files(settings: Settings, chats: Collection[str]) -> list[Path]:
-    """What lies in the chats' working directories."""
+    """Files and directories in the chats' working directories."""
     return [path for chat in chats for path in _inside(settings.hmem_state_dir / "chats" / safe_name(chat))]
 
 

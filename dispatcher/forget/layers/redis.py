@@ -1,6 +1,6 @@
-"""What Redis holds of it: found by reading, removed by value, so that what came in its place stays.
+"""Redis: found by reading, removed by value, so that a value written meanwhile remains.
 
-What has only ids, hashes or numbers stays: which tasks are done, who was served, which answers are awaited, the counters of all chats.
+Keys with only ids, hashes or numbers remain: which tasks are done, which chats were served, which answers are awaited, the total counters.
 """
 
 from __future__ import annotations
@@ -22,16 +22,14 @@ from shared.turns.message_origin import Origin
 from shared.turns.records import RecordRefused, Result, Task, Turn, loads_object
 from shared.wire import keys
 
-#: Keys read, and values removed, at once.
+#: Keys read, and values removed, in one call.
 AT_ONCE = 500
-
-
-_SAID = re.compile(rb'"(?:content|message|command|text|output)"\s*:\s*"((?:[^"\\]|\\.)*)')
+_TEXTS = re.compile(rb'"(?:content|message|command|text|output)"\s*:\s*"((?:[^"\\]|\\.)*)')
 
 
 @dataclass(frozen=True)
 class RedisEntry:
-    """Something that goes. `how`: a key with this value, an entry of a list, a field of a hash, or a key as it is."""
+    """Something to remove. `how`: "value" (a key with this value), "entry" (of a list), "field" (of a hash) or "key" (whatever its value)."""
 
     layer: str
     key: bytes
@@ -42,14 +40,14 @@ class RedisEntry:
 
 
 class RedisLayer:
-    """The client's answers are bytes."""
+    """Requires a client that returns bytes."""
 
     def __init__(self, client: Redis) -> None:
         self._redis: Any = client
         self._erase = client.register_script(script_text("forget/layers/erase"))
 
     def find(self, scope: Scope) -> Iterator[RedisEntry]:
-        """All of it, but for the tasks that are queued or in flight (tasks_layer.py)."""
+        """Everything covered, except tasks that are queued or in flight (tasks.py)."""
         yield from self._turns(scope)
         yield from self._results(scope)
         yield from self._dead_letters(scope)
@@ -65,11 +63,11 @@ class RedisLayer:
             yield from self._marks(scope, chat_id)
 
     def remove(self, found: Iterable[RedisEntry]) -> dict[str, int]:
-        """Layer → how many went."""
+        """Remove the entries; returns layer → how many."""
         removed: dict[str, int] = {}
         waiting: list[RedisEntry] = []
-        for held in found:
-            waiting.append(held)
+        for entry in found:
+            waiting.append(entry)
             if len(waiting) >= AT_ONCE:
                 self._remove(waiting, removed)
                 waiting = []
@@ -77,22 +75,22 @@ class RedisLayer:
         return removed
 
     def _remove(self, some: list[RedisEntry], removed: dict[str, int]) -> None:
-        by_value = [held for held in some if held.how == "value"]
+        by_value = [entry for entry in some if entry.how == "value"]
         if by_value:
-            gone = self._erase(keys=[held.key for held in by_value], args=[held.value for held in by_value])
+            gone = self._erase(keys=[entry.key for entry in by_value], args=[entry.value for entry in by_value])
             _add(removed, by_value, gone)
-        for held in (one for one in some if one.how != "value"):
-            _add(removed, [held], [self._removed(held)])
+        for entry in (one for one in some if one.how != "value"):
+            _add(removed, [entry], [self._removed(entry)])
 
-    def _removed(self, held: RedisEntry) -> int:
-        if held.how == "entry":
-            return int(self._redis.lrem(held.key, 0, held.value))
-        if held.how == "field":
-            return int(self._redis.hdel(held.key, held.name))
-        return int(self._redis.delete(held.key))
+    def _removed(self, entry: RedisEntry) -> int:
+        if entry.how == "entry":
+            return int(self._redis.lrem(entry.key, 0, entry.value))
+        if entry.how == "field":
+            return int(self._redis.hdel(entry.key, entry.name))
+        return int(self._redis.delete(entry.key))
 
     def scan(self, pattern: str) -> Iterator[tuple[bytes, bytes]]:
-        """(key, value) of the strings under a pattern; a key of another type holds none."""
+        """(key, value) of the strings under a pattern; keys of other types are skipped."""
         found: list[bytes] = []
         for key in self._redis.scan_iter(match=pattern, count=1000):
             found.append(key)
@@ -132,7 +130,7 @@ class RedisLayer:
 
     def _dead_letters(self, scope: Scope) -> Iterator[RedisEntry]:
         for raw in self._entries(keys.DEAD):
-            task, at = _buried(raw)
+            task, at = _dead_letter(raw)
             if _covers_task(scope, task, at):
                 yield RedisEntry("redis: dead letters", keys.DEAD.encode(), raw, "entry", _words(task))
 
@@ -152,7 +150,7 @@ class RedisLayer:
                 yield RedisEntry("redis: outbox", keys.OUTBOX.encode(), raw, "entry", (text,))
 
     def _bot_words(self, scope: Scope) -> Iterator[RedisEntry]:
-        """Words of the bot's own, and where the answers go that are not coming any more."""
+        """Texts of the bot, and the addresses of answers that will no longer come."""
         with suppress(ResponseError):
             for name, raw in self._redis.hgetall(keys.BOT_WAITING).items():
                 record = _record(raw)
@@ -165,21 +163,21 @@ class RedisLayer:
                     yield RedisEntry("redis: bot", keys.BOT_WAITING.encode(), raw, "field", texts, name)
 
     def _answered(self, task_id: str) -> bool:
-        """Whether the task is done, and its answer has been taken away: nothing comes any more."""
+        """Whether the task is done and the bot has taken its answer: nothing more will come."""
         return bool(self._redis.exists(keys.done(task_id))) and not self._redis.exists(keys.result(task_id))
 
     def _conversation(self, chat_id: str) -> Iterator[RedisEntry]:
-        said, *others = keys.conversation(chat_id)
-        for entry in self._entries(said):
+        history, *others = keys.conversation(chat_id)
+        for entry in self._entries(history):
             record = _record(entry)
             texts = (str(record.get("content", "")), *Origin.parse(record).texts)
-            yield RedisEntry("redis: conversation", said.encode(), entry, "entry", texts)
+            yield RedisEntry("redis: conversation", history.encode(), entry, "entry", texts)
         for name in others:
             if self._redis.exists(name):
                 yield RedisEntry("redis: conversation", name.encode(), b"", "key")
 
     def _teaching(self, scope: Scope, chat_id: str) -> Iterator[RedisEntry]:
-        """What h-cli's bot keeps of a conversation while it is taught by it: words without ids and times."""
+        """What h-cli's bot stores of a conversation that teaches it: texts without ids and times."""
         key = keys.teach_turns(chat_id)
         for entry in self._entries(key):
             text = str(_record(entry).get("content", ""))
@@ -187,13 +185,13 @@ class RedisLayer:
                 yield RedisEntry("redis: teaching", key.encode(), entry, "entry", (text,))
 
     def _counters(self, chat_id: str) -> Iterator[RedisEntry]:
-        """How much was said on the last days."""
+        """The chat's daily counters of messages."""
         pattern, _ = keys.chat_stats("????-??-??", _escaped(chat_id))
         for name in self._redis.scan_iter(match=pattern, count=1000):
             yield RedisEntry("redis: counters", name, b"", "key")
 
     def _unconsolidated(self, scope: Scope, chat_id: str) -> Iterator[RedisEntry]:
-        """Ids of turns that are covered, or of which no turn is left."""
+        """Ids of covered turns, and of turns that no longer exist."""
         key = keys.unconsolidated(chat_id)
         for entry in self._entries(key):
             name = keys.MEMORY_PREFIX.encode() + entry
@@ -203,7 +201,7 @@ class RedisLayer:
                     yield RedisEntry("redis: unconsolidated", key.encode(), entry, "entry")
 
     def _marks(self, scope: Scope, chat_id: str) -> Iterator[RedisEntry]:
-        """What the bot keeps of messages, for their edits: a hash of the text."""
+        """What the bot stores of messages to recognise edits: a hash of the text."""
         shape = re.compile(re.escape(keys.bot_seen(f"{chat_id}-")) + r"\d+")
         for key, raw in self.scan(keys.bot_seen(f"{_escaped(chat_id)}-*")):
             if shape.fullmatch(key.decode("utf-8", "replace")) and str(_record(raw).get("task")) in scope.tasks:
@@ -228,8 +226,8 @@ def _covers_task(scope: Scope, raw: bytes, at: float | None) -> bool:
     return scope.covers_said(task.chat_id, task.task_id, task.submitted_at or at, task.words)
 
 
-def _buried(raw: bytes) -> tuple[bytes, float | None]:
-    """(the task's bytes, when it was buried) of a dead letter."""
+def _dead_letter(raw: bytes) -> tuple[bytes, float | None]:
+    """(the task's bytes, when it became a dead letter in POSIX seconds)."""
     letter = _record(raw)
     at: float | None = None
     with suppress(ValueError):
@@ -248,8 +246,8 @@ def _words(raw: bytes) -> tuple[str, ...]:
 
 
 def quoted(raw: bytes) -> tuple[str, ...]:
-    """What was said, in bytes that cannot be read as a record."""
-    return tuple(_text(text) for text in _SAID.findall(raw))
+    """The texts in bytes that are not a valid record."""
+    return tuple(_text(text) for text in _TEXTS.findall(raw))
 
 
 def _record(raw: bytes) -> dict[str, Any]:
@@ -268,10 +266,10 @@ def _number(value: object) -> float | None:
 
 
 def _escaped(chat_id: str) -> str:
-    """A chat id inside a pattern of SCAN stands for itself."""
+    """A chat id, escaped for a pattern of SCAN."""
     return re.sub(r"([\\*?\[\]^])", r"\\\1", chat_id)
 
 
 def _add(removed: dict[str, int], some: list[RedisEntry], numbers: Iterable[Any]) -> None:
-    for held, number in zip(some, numbers, strict=True):
-        removed[held.layer] = removed.get(held.layer, 0) + int(number)
+    for entry, number in zip(some, numbers, strict=True):
+        removed[entry.layer] = removed.get(entry.layer, 0) + int(number)

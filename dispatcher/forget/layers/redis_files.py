@@ -1,6 +1,6 @@
-"""Redis' own files and logs: what is removed from its memory stays in them until they are rewritten and emptied.
+"""Redis' own files and logs: removed data remains in them until they are rewritten and emptied.
 
-Only an administrator of Redis may do that: REDIS_ADMIN_URL. What was not done is named for the owner.
+That requires an administrator of Redis (REDIS_ADMIN_URL). The receipt names what was not done.
 """
 
 from __future__ import annotations
@@ -17,52 +17,52 @@ from redis import Redis, RedisError, ResponseError
 from shared.config.settings import Settings
 from shared.wire.client import COMMAND, open_redis
 
-#: Seconds that Redis gets to rewrite its files, and between two looks at it.
+#: How long Redis may take to rewrite its files, and the time between two checks. Seconds.
 REWRITE_SECONDS, LOOK_SECONDS = 300.0, 0.2
 AOF, SNAPSHOT, SLOW_LOG, ACL_LOG = "append-only file", "snapshot", "slow log", "ACL log"
-#: What the owner runs instead.
+#: The commands that the owner runs instead.
 BY_HAND = {AOF: "BGREWRITEAOF", SNAPSHOT: "BGSAVE SCHEDULE", SLOW_LOG: "SLOWLOG RESET", ACL_LOG: "ACL LOG RESET"}
-_KEPT = "Redis keeps there what was removed until it is rewritten or emptied"
+_REMAINS = "removed data remains there until it is rewritten or emptied"
 
 Say = Callable[[str], None]
 
 
 @dataclass
 class Rewritten:
-    """`done`: file or log → what was done; `stays`: what was not, as the receipt names it."""
+    """`done`: file or log → what was done; `stays`: entries of the receipt for what was not."""
 
     done: dict[str, str] = field(default_factory=dict)
     stays: list[dict[str, str]] = field(default_factory=list)
 
 
 def not_rewritten(settings: Settings) -> list[dict[str, str]]:
-    """What is certain to stay: everything, where REDIS_ADMIN_URL is not set."""
+    """What will certainly remain: everything, if REDIS_ADMIN_URL is not set."""
     return [] if settings.redis_admin_url else [_stays([*BY_HAND], "REDIS_ADMIN_URL is not set")]
 
 
 def rewrite(settings: Settings, client: Redis, say: Say, seconds: float = REWRITE_SECONDS) -> Rewritten:
-    """Make the Redis of `client` rewrite its files and empty its logs, in at most so many seconds for the files."""
+    """Make the Redis of `client` rewrite its files, in at most `seconds`, and empty its logs."""
     if not settings.redis_admin_url:
         return Rewritten(stays=not_rewritten(settings))
     url = settings.redis_admin_url
     with closing(open_redis(url, COMMAND)) as administrator:
         if why := _not_that_redis(administrator, client):
             return Rewritten(stays=[_stays([*BY_HAND], why)])
-        say(f"Redis rewrites its files; this waits for it, at most {seconds:g} s.")
+        say(f"Redis is rewriting its files; waiting at most {seconds:g} s.")
         return _Rewriting(administrator, time.monotonic() + seconds).carry_out()
 
 
 def _not_that_redis(administrator: Redis, client: Redis) -> str | None:
-    """Why the two are not known to be one server, or None: the files of another would be rewritten, and ours called done."""
+    """Why the two may be different servers, or None. Otherwise another server's files would be rewritten, and ours reported as done."""
     try:
         runs = {str(one.info("server")["run_id"]) for one in (administrator, client)}
     except RedisError as error:
-        return f"whether REDIS_ADMIN_URL leads to the Redis of REDIS_URL could not be asked ({error})"
-    return "REDIS_ADMIN_URL and REDIS_URL lead to different servers" if len(runs) > 1 else None
+        return f"it could not be checked whether REDIS_ADMIN_URL and REDIS_URL are the same server ({error})"
+    return "REDIS_ADMIN_URL and REDIS_URL are different servers" if len(runs) > 1 else None
 
 
 class _Rewriting:
-    """Each file and log by itself: what fails with one says nothing of the others."""
+    """Each file and log on its own: a failure of one does not affect the others."""
 
     def __init__(self, client: Redis, deadline: float) -> None:
         self._redis: Any = client
@@ -106,20 +106,20 @@ class _Rewriting:
         return True
 
     def _run(self, begin: Callable[[], Any], counter: str, status: str) -> None:
-        """Begin and wait. One that was under way before is waited for first, since it may still write what was removed."""
+        """Begin and wait. A rewrite that was already running is waited for first, because it may still contain the removed data."""
         before = self._settled()[counter]
         try:
             begin()
         except ResponseError as error:
-            if "already in progress" not in str(error):  # begun by Redis itself since we looked: that will do
+            if "already in progress" not in str(error):  # started by Redis itself since our check, which is fine
                 raise
         while (state := self._settled())[counter] == before and state[status] == "ok":
             self._sleep()
         if state[status] != "ok":
-            raise ResponseError("Redis could not write it: look at its log and at the free space of its disk")
+            raise ResponseError("Redis could not write it; check its log and the free disk space")
 
     def _settled(self) -> dict[str, Any]:
-        """How Redis' files stand, once nothing is being written."""
+        """The state of Redis' files, once no rewrite is running."""
         while True:
             state: dict[str, Any] = self._redis.info("persistence")
             busy = ("aof_rewrite_in_progress", "aof_rewrite_scheduled", "rdb_bgsave_in_progress")
@@ -129,7 +129,7 @@ class _Rewriting:
 
     def _sleep(self) -> None:
         if time.monotonic() > self._deadline:
-            raise ResponseError("Redis was not done in time")
+            raise ResponseError("Redis did not finish in time")
         time.sleep(LOOK_SECONDS)
 
 
@@ -137,6 +137,6 @@ def _stays(names: list[str], why: str, of: str = "of Redis") -> dict[str, str]:
     commands = ", ".join(f"redis-cli {BY_HAND[name]}" for name in names)
     return {
         "what": f"{', '.join(names)} {of}",
-        "why": f"{_KEPT}, and {why}",
-        "do": f"run {commands} there as an administrator (the Redis user admin)",
+        "why": f"{_REMAINS}, and {why}",
+        "do": f"run {commands} there as an administrator (Redis user admin)",
     }

@@ -1,4 +1,4 @@
-"""What the medium store holds of it: turns of the day, summaries of sessions, typed memories, and the notes of what tags have done."""
+"""The day store: turns of the day, session summaries, typed memories, and the recorded outcomes of tags."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Stored:
 
 
 class StoreLayer:
-    """One connection to the store; `open_store` gives none where there is no store."""
+    """One connection to the store."""
 
     def __init__(self, settings: Settings) -> None:
         self.database = Database(settings.medium_url, settings.hmem_state_dir)
@@ -49,8 +49,8 @@ class StoreLayer:
         one = scope.asked.chat_id
         turns = [stored.turn for stored in self.turns.every(one)]
         covered, rests = [turn for turn in turns if scope.covers(turn)], list[Turn]()
-        if not scope.asked.hidden:  # what a wish has left of a message goes with the message
-            rests = rests_of((turn_id for stone in scope.stones for turn_id in stone.named), turns)
+        if not scope.asked.hidden:  # the rest of a message, left by an earlier request, goes with the message
+            rests = rests_of((turn_id for tombstone in scope.tombstones for turn_id in tombstone.named), turns)
             covered += [turn for turn in rests if turn not in covered]
         named = {turn.turn_id for turn in rests}
         return Stored(
@@ -65,7 +65,7 @@ class StoreLayer:
         )
 
     def remove(self, scope: Scope) -> dict[str, int]:
-        """Layer → rows that went; the files of the store are written anew, so that no free page keeps them."""
+        """Remove the rows; returns layer → how many. The store's files are rewritten, so that no free page contains them."""
         stored = self.find(scope)
         for chat_id, ids in _by_chat((turn.chat_id, turn.turn_id) for turn in stored.turns):
             self.turns.remove(chat_id, ids)
@@ -79,7 +79,7 @@ class StoreLayer:
         return stored.counts
 
     def texts(self) -> Iterator[str]:
-        """All that people and models wrote, of all chats."""
+        """All texts by people and models, of all chats."""
         for stored in self.turns.every():
             yield stored.turn.words
         for summary in self.summaries.every():
@@ -91,11 +91,12 @@ class StoreLayer:
 
 
 def open_store(settings: Settings) -> StoreLayer | None:
+    """None if MEDIUM_URL is `none`."""
     return None if (settings.medium_url or "").strip().lower() == "none" else StoreLayer(settings)
 
 
 def _covers_memory(scope: Scope, memory: Memory) -> bool:
-    """Of a chat those that were made in the time, of turns those that came from them, of a text those that hold it."""
+    """For a chat: memories created in that time. For turns: memories from them. For a text: memories that contain it."""
     if not scope.asked.concerns(memory.chat_id):
         return False
     until = scope.until(memory.chat_id)
@@ -104,23 +105,23 @@ def _covers_memory(scope: Scope, memory: Memory) -> bool:
     if scope.asked.kind == "matching":
         return any(map(scope.asked.holds, memory.texts))
     ids = _sources(memory)
-    return any(stone.chat_id == memory.chat_id and ids & stone.named for stone in scope.stones)
+    return any(one.chat_id == memory.chat_id and ids & one.named for one in scope.tombstones)
 
 
 def _sources(memory: Memory) -> set[str]:
-    """Ids of the turns that told it."""
+    """Ids of the turns that it comes from."""
     return set((memory.source_turn or "").split())
 
 
 def _covers_summary(scope: Scope, summary: SessionSummary) -> bool:
-    """Those that hold anything of it: of a chat all that begin in the time."""
+    """Summaries that contain any of it; for a chat, all that begin in that time."""
     if not scope.asked.concerns(summary.chat_id):
         return False
     until = scope.until(summary.chat_id)
     if until is not None and summary.started_at < until:
         return True
     ids = set(summary.turn_ids)
-    named = any(stone.chat_id == summary.chat_id and ids & stone.named for stone in scope.stones)
+    named = any(one.chat_id == summary.chat_id and ids & one.named for one in scope.tombstones)
     return named or scope.asked.holds(summary.text)
 
 

@@ -1,6 +1,6 @@
-"""Tasks that are queued or in flight: those that are covered are answered without Claude, or cancelled; of the others the end is waited for.
+"""Tasks that are queued or in flight: covered ones are answered without Claude, or cancelled; the others are waited for.
 
-A conversation under way may tell again what is forgotten, so nothing of a chat is called forgotten while one of its tasks runs.
+A running task may repeat what is being forgotten, so a chat's forgetting is complete only when none of its tasks is running.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from dispatcher.queue.scripts import script_text
 from shared.turns.records import ROLES, RecordRefused, Result, Task, Turn
 from shared.wire import keys
 
-#: Seconds for which the end of running tasks is waited for, and between two looks.
+#: How long to wait for running tasks to end, and between two checks. Seconds.
 PATIENCE_SECONDS, LOOK_SECONDS = 30.0, 0.2
 #: Worker and token of a task that is queued.
 NOBODY = ""
@@ -31,7 +31,7 @@ NOBODY = ""
 
 @dataclass(frozen=True)
 class Running:
-    """A task that is queued or in flight; `task` is None where it cannot be read."""
+    """A task that is queued or in flight; `task` is None if it cannot be read."""
 
     raw: bytes
     task: Task | None
@@ -49,7 +49,7 @@ class Running:
 
 
 class TasksLayer:
-    """`secret` signs the results; a task of more than `task_bytes` is cut where it stands."""
+    """`secret` signs the results; a queued task larger than `task_bytes` is truncated in place."""
 
     def __init__(self, client: Redis, secret: str, task_bytes: int) -> None:
         self._redis: Any = client
@@ -69,11 +69,11 @@ class TasksLayer:
         return [one for one in self.all() if _covers(scope, one)]
 
     def withdraw(self, scope: Scope) -> int:
-        """Take the covered ones out of the queue, and from dead workers; how many there were."""
+        """Remove the covered tasks from the queue, and from dead workers; returns how many."""
         return sum(self._withdrawn(one) for one in self.covered(scope))
 
     def cancel(self, scope: Scope) -> list[Running]:
-        """Ask for the end of the covered ones that run; all tasks of these chats that run."""
+        """Cancel the covered tasks that are running; returns all running tasks of these chats."""
         running = [one for one in self.all() if one.worker and one.chat_id in scope.chats]
         for one in running:
             if one.task and _covers(scope, one):
@@ -81,22 +81,22 @@ class TasksLayer:
         return running
 
     def wait(self, scope: Scope, seconds: float = PATIENCE_SECONDS) -> list[Running]:
-        """Until none of the chats' tasks of this moment is in flight; those that still are when the time is up."""
+        """Wait until none of the chats' current tasks is in flight; returns those that still are after `seconds`."""
         waited = {one.token for one in self.cancel(scope)}
         deadline = time.monotonic() + seconds
         while True:
-            self.withdraw(scope)  # what a dead dispatcher held has come back into the queue
+            self.withdraw(scope)  # tasks of a dead dispatcher have returned to the queue
             left = [one for one in self.all() if one.token in waited]
             if not left or time.monotonic() > deadline:
                 return left
             time.sleep(LOOK_SECONDS)
 
     def stored_late(self, scope: Scope, tasks: list[Running]) -> list[Turn]:
-        """Turns that these covered tasks have left, or that hold the text, and that no tombstone covers."""
+        """Turns that no tombstone covers, and that these tasks stored, if the task is covered or the turn contains the text."""
         covered = {one for task in tasks if _covers(scope, task) for one in task.turn_ids}
         if (
             scope.asked.kind == "chat" and scope.asked.before is None
-        ):  # also those that ended before we looked, or while we were dead
+        ):  # also those that ended before we checked, or while this command was not running
             covered |= {f"{task_id}:{role}" for task_id in scope.tasks for role in ROLES}
         ids = covered | {one for task in tasks for one in task.turn_ids}
         names = [f"{keys.MEMORY_PREFIX}{one}" for one in sorted(ids)]
@@ -156,5 +156,5 @@ def _covers(scope: Scope, one: Running) -> bool:
 
 
 def _unknown(scope: Scope) -> float | None:
-    """When a task was said that does not say it: of a whole chat those go that were there at the start, which are known by id."""
+    """The time of a task that has none: of a whole chat, tasks that existed at the start are covered, and these are known by id."""
     return math.inf if scope.chosen else None

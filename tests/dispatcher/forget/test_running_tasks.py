@@ -89,7 +89,7 @@ def test_a_task_that_does_not_end_is_named(light: World) -> None:
     done = impatient(light, "forget", f"--chat={CHAT}", "--yes", "--json", seconds=0.1)
     (record,) = json.loads(done.stdout)
     assert (done.returncode, record["complete"]) == (28, False)
-    assert "task stuck of chat 9912 is still in flight" in record["pending"][0]
+    assert "task stuck of chat 9912 is still being answered" in record["pending"][0]
     assert result_of(light, "left").startswith("This message was forgotten")
     assert not light.redis.hexists("hcli:mem:busy", CHAT)
     status = json.loads(light.command("hmem", "status", "--json").stdout)

@@ -79,7 +79,7 @@ def test_the_preview_names_what_goes_whole_and_no_word_of_it(light: World, at_ho
     rows = {line[2:36].strip(): line[37:] for line in shown.splitlines() if line.startswith("  ")}
     runs = rows["releases"].partition(";")[0]
     assert runs.startswith("2: 1 (current, pinned), "), shown
-    assert "the night that is run now builds one without it" in rows["releases"]
+    assert "the night that runs now builds one without it" in rows["releases"]
     names = rows["claude: transcripts"]
     assert names.startswith("2: .claude/projects/")
     assert f"session-{CHAT}.jsonl" in names

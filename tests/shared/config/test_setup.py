@@ -51,7 +51,7 @@ def test_an_unknown_part_is_refused_with_the_list(wrong: tuple[str, ...]) -> Non
     done = set_up(*wrong)
     assert done.returncode == 2
     if wrong != ("x",):
-        assert "Known are: postgresql, lancedb, qdrant, redis-search, fastembed, plot, chroma" in done.stderr
+        assert "Choose from: postgresql, lancedb, qdrant, redis-search, fastembed, plot, chroma" in done.stderr
 
 
 def test_the_table_of_packages_is_that_of_the_project() -> None:
@@ -135,7 +135,7 @@ def test_parts_stay_and_a_copy_in_the_place_of_the_checkout_is_noticed(tmp_path:
     subprocess.run(by_hand, cwd=place, capture_output=True, check=True)
     assert "site-packages" in runs(place, WHERE), "a copy, which stays as it is for ever"
     mended = set_up(place=place)
-    assert "does not run the code of this checkout but" in mended.stderr
+    assert "it does not use this checkout's dispatcher (" in mended.stderr
     assert (mended.returncode, runs(place, WHERE)) == (0, ours)
 
     subprocess.run([*pip, "uninstall", "--yes", "cycler"], cwd=place, capture_output=True, check=True)

@@ -94,12 +94,12 @@ def test_forgetting_with_named_credentials_starts_its_night_with_those_beside_th
     ("words", "code", "said"),
     [
         (["--help"], 0, "usage: "),
-        (["--redis"], 2, "wants HOST:PORT"),
-        (["--redis", "here"], 2, "wants HOST:PORT"),
+        (["--redis"], 2, "requires HOST:PORT"),
+        (["--redis", "here"], 2, "requires HOST:PORT"),
         (["--frob"], 2, "unknown option '--frob'"),
         (["one", "two"], 2, "one directory"),
-        (["gone/secrets"], 1, "cannot be made. Make the directory above it"),
-        (["there"], 1, "is there already"),
+        (["gone/secrets"], 1, "cannot be created. Create its parent directory"),
+        (["there"], 1, "already exists"),
         (["--redis", "10.0.0.7:6380", "made"], 0, "written to made"),
     ],
 )

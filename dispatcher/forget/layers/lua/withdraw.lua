@@ -1,8 +1,8 @@
--- Take a task out of the queue, or out of the hands of a worker that is dead, and answer it. Repeating it changes nothing.
+-- Remove a task from the queue, or from a dead worker, and answer it. Repeating it changes nothing.
 -- KEYS  1 hcli:tasks  2 hcli:mem:inflight:<worker>  3 hcli:mem:lease:<worker>  4 hcli:mem:busy  5 hcli:results:<task>  6 hcli:mem:done:<task>
 -- ARGV  1 the task's bytes  2 claim token ("" = it is queued)  3 chat (its lock)  4 signed result, "" for none  5 its expiry in seconds
---       6 digest of the task  7 how long it is remembered, in seconds  8 9 10 of the result that stands there (existing.lua, ahead of this)
--- Returns 1 if it was there; 0 if it was not, or its worker lives; a result that is to be judged first: then nothing is changed.
+--       6 digest of the task  7 how long it is remembered, in seconds  8 9 10 the existing result (existing.lua, included before this)
+-- Returns 1 if it was there; 0 if it was not, or its worker is alive; or a result that must be judged first, and then changes nothing.
 local unjudged, stays
 if ARGV[4] ~= '' then unjudged, stays = existing_result(KEYS[5], ARGV[8], ARGV[9], ARGV[10]) end
 if unjudged then return unjudged end
