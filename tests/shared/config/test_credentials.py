@@ -187,7 +187,7 @@ def test_a_file_that_others_may_write_is_refused_though_it_holds_no_secret(light
 
     done = shown()
     assert (done.returncode, "Traceback" in done.stderr) == (10, False)
-    assert f"may be written by others than its owner (mode 0{mode:o})" in done.stderr
+    assert f"is writable by users other than its owner (mode 0{mode:o})" in done.stderr
     assert "chmod go-w" in done.stderr
     path.chmod(0o644)
     assert shown().returncode == 0

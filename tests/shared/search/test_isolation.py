@@ -269,5 +269,5 @@ def test_small_talk_is_given_no_recalled_lines_and_the_owner_is_told_why(remembe
     context = asked(remembering)
     done = json.loads(remembering.command("hmem", "context", "9912", "thanks", "--json").stdout)
     assert [part["name"] for part in done["parts"]] == ["summary"]
-    assert done["nothing_why"].startswith("it holds no word that tells what it is about")
+    assert done["nothing_why"].startswith("it has no word that shows its topic")
     assert context.text.startswith(done["text"]), "what is stable stays identical to the byte"
