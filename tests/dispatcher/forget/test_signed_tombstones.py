@@ -91,7 +91,7 @@ def test_a_forged_tombstone_is_refused_and_stops_nothing(talked: World) -> None:
         talked.redis.rpush("hcli:mem:tombstones", forged.to_json())
     talked.say("t3", "said meanwhile", chat_id="8")
     (night,) = talked.night()
-    assert night["refused_tombstones"] == {"it would erase, and the owner's key has not signed it": 2}
+    assert night["refused_tombstones"] == {"it would erase, but it is not signed with the owner's key": 2}
     assert "refused: 2 × a tombstone in Redis (it would erase" in sentence(night)
     assert (night["new"], night["deleted"]) == (1, 1)
     assert held(talked)

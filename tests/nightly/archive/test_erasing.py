@@ -371,7 +371,7 @@ def test_a_rewrite_that_does_not_read_back_takes_no_place(light: World, monkeypa
     stone(light)
     with monkeypatch.context() as patched:
         damaged_rewrite(patched)
-        with pytest.raises(ArchiveDamaged, match="could not be written anew"):
+        with pytest.raises(ArchiveDamaged, match="could not be rewritten"):
             light.night()
     assert archive(light).joinpath("seg-1.jsonl").read_bytes() == before
     light.night()

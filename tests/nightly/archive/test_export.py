@@ -186,7 +186,7 @@ def test_a_part(light: World) -> None:
     assert index(out)["part"] is True
     readme = (out / "README.txt").read_text(encoding="utf-8")
     assert "a part of the archive: chat -100, since 2024-02-09 17:33" in readme
-    with pytest.raises(InvalidInput, match="nothing of chat nobody"):
+    with pytest.raises(InvalidInput, match="no turns of chat nobody"):
         export(light, "none", chats=frozenset({"nobody"}))
     assert not (light.root / "none").exists()
 

@@ -95,7 +95,7 @@ def test_what_is_no_credentials_file_is_one_sentence_without_its_text(
 @pytest.mark.parametrize("named", ["/nowhere/credentials.toml", "fd:77", "fd:x"])
 def test_credentials_that_are_named_must_be_there(named: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HMEM_CREDENTIALS", named)
-    with pytest.raises(SettingsError, match=r"cannot be read|names no open descriptor"):
+    with pytest.raises(SettingsError, match=r"cannot be read|is not an open descriptor"):
         load_settings()
 
 

@@ -133,7 +133,9 @@ def test_a_directory_of_somebody_else_is_refused(light: World) -> None:
     releases = light.memory_dir / "releases"
     releases.mkdir(parents=True)
     os.chown(releases, NOBODY, NOBODY)
-    with pytest.raises(StorageError, match=rf"{releases} belongs to nobody, .* runs as root\. Run it as that user"):
+    with pytest.raises(
+        StorageError, match=rf"{releases} belongs to nobody, .* runs as root\. Run the program as that user"
+    ):
         prune(light.memory_dir, 2)
     os.chown(light.memory_dir, NOBODY, NOBODY)
     prune(light.memory_dir, 2)  # root acts for whoever the whole directory belongs to
