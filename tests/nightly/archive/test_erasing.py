@@ -295,13 +295,13 @@ def test_a_day_host_that_cannot_prune_does_not_stop_the_night(light: World, monk
     stone(light)
 
     def refuses(_: LocalTarget) -> list[int]:
-        raise InvalidInput("This key may ask for: begin, verify, switch, rollback. Nothing else.")
+        raise InvalidInput("This key allows only: begin, verify, switch, rollback. Nothing else.")
 
     with monkeypatch.context() as patched:
         patched.setattr(LocalTarget, "prune", refuses)
         summary = light.night()[-1]
     assert (summary["published"], summary["held_by_readers"]) == (True, [])
-    assert "This key may ask for" in summary["not_pruned"]
+    assert "This key allows only" in summary["not_pruned"]
     assert (
         "releases that hold forgotten words could not be removed; the next night tries again"
         in light.command("hmem-night", "status").stdout

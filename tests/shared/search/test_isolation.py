@@ -238,7 +238,7 @@ def test_after_the_deadline_words_remain(remembering: World) -> None:
     end.set()
     give_up.cancel()
     assert names(context) == ["summary", "recalled"]
-    assert "not answered within 0.030 s" in context.degraded[0]
+    assert "no answer within 0.030 s" in context.degraded[0]
 
 
 def test_without_its_keywords_the_summary_remains_and_then_nothing(remembering: World) -> None:
