@@ -1,11 +1,11 @@
-"""Erasing: what a tombstone with `erase` covers leaves the night host's files. Part of the archive step, so it comes before every build.
+"""Erasing: what a tombstone with `erase` covers is removed from the night host's files. Part of the archive step, so it precedes every build.
 
-A segment that holds such a record is written anew without its words, read back, compared line by line with the old one, and renamed over it.
-What is left of a turn is its key, chat and time, without which nothing could keep it from coming back; of anything else, its hash. The
-new file follows from the first one and from what is erased of it alone, so that copies which were erased in other steps meet again. A crash
-in between leaves some segments done; the next run does the rest, and the same again changes nothing.
+A segment with such a record is rewritten without its words, read back, compared line by line with the old one, and renamed over it.
+What remains of a turn is its key, chat and time, which prevent it from being imported again; of anything else, its hash. The new file depends
+only on the first one and on what is erased from it, so copies that were erased in several steps end up identical. After a crash some
+segments are done; the next run does the rest, and repeating it changes nothing.
 
-Before the words go out of the archive, what follows from them goes: vectors in the cache, the kept index, copies of damaged segments.
+Before the words are removed from the archive, everything derived from them is removed: cached vectors, the kept index, damaged copies.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from shared.turns.chunking import chunks_of, indexed_text
 from shared.turns.records import RecordRefused, Tombstone, Turn, dumps, loads_object, timestamp_of
 from shared.wire.keys import MEMORY_PREFIX
 
-#: Beside the segments: where a rewritten one is proven before it takes its place; what was compared with which tombstones.
+#: Next to the segments: where a rewritten one is verified before it replaces the old one; which segments were checked for which tombstones.
 STAGE = "erasing"
 DONE = "erased.json"
 NEEDLES = "erasing.json"
@@ -50,7 +50,7 @@ Line = dict[str, Any]
 
 @dataclass(frozen=True)
 class Eraser:
-    """Decides line by line. `tombstone_runs`: tombstone id → the run that archived it; what a model wrote before it may hold the words."""
+    """Decides line by line. `tombstone_runs`: tombstone id → the run that archived it; earlier model-written texts may contain the words."""
 
     tombstones: list[Tombstone]
     tombstone_runs: dict[str, int]
@@ -59,7 +59,7 @@ class Eraser:
         return any(tombstone.covers(turn) for tombstone in self.tombstones)
 
     def rewritten(self, line: Line, run: int) -> Line | None:
-        """The line as it shall be; None for a text that is left out, since it is written anew when it is needed."""
+        """The new line; None for a text that is left out, since it is rewritten when it is needed."""
         if line["kind"] == "text":
             outdated = any(
                 tombstone.chat_id == line["chat_id"] and run < self.tombstone_runs[tombstone.tombstone_id]
@@ -71,7 +71,7 @@ class Eraser:
         return line
 
     def erased(self, raw: RawRecord, run: int) -> Line | None:
-        """What is left of a record, or None if no tombstone covers it."""
+        """What remains of a record, or None if no tombstone covers it."""
         turn = _turn_of(raw)
         if not (self.covers(turn) if turn else self._covers_bytes(raw, run)):
             return None
@@ -81,7 +81,7 @@ class Eraser:
         return {"kind": "erased", **left, "sha256": raw.sha256}
 
     def _covers_bytes(self, raw: RawRecord, run: int) -> bool:
-        """Of what cannot be read as a turn: its key is a forgotten turn's, or its bytes name a forgotten chat, and no later time."""
+        """For bytes that are not a readable turn: whether the key is that of a forgotten turn, or they name a forgotten chat and no later time."""
         return any(
             _names(tombstone, raw, early=run <= self.tombstone_runs[tombstone.tombstone_id])
             for tombstone in self.tombstones
@@ -96,7 +96,7 @@ def _turn_of(raw: RawRecord) -> Turn | None:
 
 
 def _names(tombstone: Tombstone, raw: RawRecord, *, early: bool) -> bool:
-    """`early`: it was archived no later than the tombstone, which is all that tells of a time where it has none that can be read."""
+    """`early`: it was archived no later than the tombstone, which decides if it has no readable time."""
     own = re.search(rb'"chat_id"\s*:\s*' + _spelled(tombstone.chat_id) + rb"\s*[,}\s]", raw.value + b" ")
     if tombstone.turn_ids is not None:
         named = any(raw.key == f"{MEMORY_PREFIX}{turn_id}".encode() for turn_id in tombstone.turn_ids)
@@ -111,43 +111,43 @@ def _names(tombstone: Tombstone, raw: RawRecord, *, early: bool) -> bool:
 
 
 def _spelled(chat_id: str) -> bytes:
-    """A chat id as JSON may spell it: a number, a text, a text in ASCII escapes."""
+    """A chat id as JSON may spell it: a number, a string, a string in ASCII escapes."""
     forms = {dumps(chat_id), json.dumps(chat_id).encode("ascii"), chat_id.encode("utf-8", "surrogatepass")}
     return b"(?:" + b"|".join(re.escape(form) for form in sorted(forms)) + b")"
 
 
 def eraser_of(archive: Archive, more: Iterable[Tombstone] = (), run: int = 0) -> Eraser | None:
-    """For all tombstones that erase, `more` of them archived by `run`; None if there are none."""
+    """An eraser for all tombstones that erase, including `more`, which are archived by `run`; None if there are none."""
     tombstones = {s.tombstone_id: s for s in (*archive.tombstones.values(), *more) if s.erase}
     runs = {name: archive.tombstone_runs.get(name, run) for name in tombstones}
     return Eraser([tombstones[name] for name in sorted(tombstones)], runs) if tombstones else None
 
 
 def apply(night: Night, archive: Archive) -> dict[str, Any]:
-    """Erase what is covered from every file of the night host; how much of what. `archive` is all of it, read and proven."""
+    """Erase what is covered from every file of the night host; returns counts. `archive` is the whole archive, read and verified."""
     eraser = eraser_of(archive)
     if eraser is None:
         return {}
     remove_tree(night.archive_dir / STAGE)
     tombstones = sorted(tombstone.tombstone_id for tombstone in eraser.tombstones)
-    done, needles = _looked_at(night, tombstones), night.settings.hmem_night_dir / NEEDLES
+    done, needles = _checked(night, tombstones), night.settings.hmem_night_dir / NEEDLES
     names = [name for _, name in archive_files(night.archive_dir) if done.get(name) != archive.segments[name]]
-    held = {name: lines for name in names if (lines := _held(night.archive_dir / name, eraser))}
+    covered = {name: lines for name in names if (lines := _covered(night.archive_dir / name, eraser))}
     counts: dict[str, Any] = {
-        "segments": len(held),
+        "segments": len(covered),
         "records": 0,
         "texts": 0,
         "vectors": 0,
         "damaged_copies": _remove_damaged(night, archive),
     }
-    if held:
-        remove_tree(night.settings.hmem_night_dir / LAST)  # an index that was built with it
-        counts["vectors"] = _forget_vectors(night, [line for lines in held.values() for line in lines])
+    if covered:
+        remove_tree(night.settings.hmem_night_dir / LAST)  # an index that was built from it
+        counts["vectors"] = _forget_vectors(night, [line for lines in covered.values() for line in lines])
         crash_point("erase:vectors-forgotten")
-    texts = [text for lines in held.values() for line in lines for text in _texts_of(line)]
-    if texts:  # what a killed night has erased can be looked for by these alone
+    texts = [text for lines in covered.values() for line in lines for text in _texts_of(line)]
+    if texts:  # needed to scan for what a killed night has already erased
         write_atomic(needles, dumps([*_left_needles(needles), *texts]))
-    for name, lines in night.report.track(held.items(), len(held), "erase"):
+    for name, lines in night.report.track(covered.items(), len(covered), "erase"):
         _rewrite(night.archive_dir, name, eraser)
         crash_point("erase:segment-rewritten")
         written = sum(line["kind"] == "text" for line in lines)
@@ -162,7 +162,7 @@ def apply(night: Night, archive: Archive) -> dict[str, Any]:
 
 
 def _left_needles(path: Path) -> list[str]:
-    """Texts to look for, of this night and of one that was killed; they go as soon as they were looked for."""
+    """Texts to scan for, of this night and of one that was killed; they are deleted after the scan."""
     try:
         texts: list[str] = orjson.loads(path.read_bytes())
     except (FileNotFoundError, ValueError):
@@ -171,7 +171,7 @@ def _left_needles(path: Path) -> list[str]:
 
 
 def _texts_of(line: Line) -> list[str]:
-    """What a person or a model said in a line that goes."""
+    """The words of a person or a model in a line that is erased."""
     if line["kind"] == "text":
         return [line["text"]]
     raw = RawRecord.from_json(line)
@@ -180,12 +180,12 @@ def _texts_of(line: Line) -> list[str]:
 
 
 def _scan(night: Night, texts: list[str], skip: Path) -> dict[str, Any]:
-    """Look for what went in every file of the night directory but this night's own, whose bulk goes when it is done; counts and places."""
+    """Scan every file of the night directory for erased words, except this night's folder, whose bulk is removed at the end; counts and places."""
     from shared.system.byte_scan import Needles, own_words, scan
 
     archive = read_archive(night.archive_dir)
-    kept = [f"{version.turn.speaker} {version.turn.words}" for version in archive.versions.values()]
-    needles = Needles.of(texts).without([*kept, *own_words()])
+    remaining = [f"{version.turn.speaker} {version.turn.words}" for version in archive.versions.values()]
+    needles = Needles.of(texts).without([*remaining, *own_words()])
     scanned = scan([night.settings.hmem_night_dir], needles, skip=[night.folder, skip])
     return {
         "files": scanned.files,
@@ -197,8 +197,8 @@ def _scan(night: Night, texts: list[str], skip: Path) -> dict[str, Any]:
     }
 
 
-def _looked_at(night: Night, tombstones: list[str]) -> dict[str, str]:
-    """Segment → hash, of those that these tombstones have been held against; empty where the note is gone or of others."""
+def _checked(night: Night, tombstones: list[str]) -> dict[str, str]:
+    """Segment → hash, of those that were checked for these tombstones; empty if the record is missing or of other tombstones."""
     try:
         note = orjson.loads((night.settings.hmem_night_dir / DONE).read_bytes())
         segments: dict[str, str] = note["segments"] if note["tombstones"] == tombstones else {}
@@ -207,14 +207,14 @@ def _looked_at(night: Night, tombstones: list[str]) -> dict[str, str]:
     return segments
 
 
-def _held(path: Path, eraser: Eraser) -> list[Line]:
-    """The lines of a segment that are to go."""
+def _covered(path: Path, eraser: Eraser) -> list[Line]:
+    """The lines of a segment that are to be erased."""
     run = run_of(path.name) or 0
     return [line for line in read_segment(path) if eraser.rewritten(line, run) != line]
 
 
 def _rewrite(directory: Path, name: str, eraser: Eraser) -> None:
-    """Put the segment without its forgotten words in its own place; ArchiveDamaged if the new one does not read back as it should."""
+    """Replace the segment by one without the forgotten words; ArchiveDamaged if the new one does not read back correctly."""
     path, run = directory / name, run_of(name) or 0
     original = header_of(path).get("original") or sha256_file(path)
     wanted = [line for old in read_segment(path) if (line := eraser.rewritten(old, run)) is not None]
@@ -222,7 +222,7 @@ def _rewrite(directory: Path, name: str, eraser: Eraser) -> None:
     write_segment(staged, run, wanted, kind=header_of(path)["kind"], original=original)
     if list(read_segment(staged)) != wanted:
         raise ArchiveDamaged(
-            f"Archive segment {name} could not be written anew without what is to be forgotten. Check the disk, then run the night again."
+            f"Archive segment {name} could not be rewritten without the forgotten words. Check the disk, then run the night again."
         )
     staged.replace(path)
     fsync_dir(directory)
@@ -230,7 +230,7 @@ def _rewrite(directory: Path, name: str, eraser: Eraser) -> None:
 
 
 def _forget_vectors(night: Night, lines: list[Line]) -> int:
-    """Take what follows from these lines out of `cache.sqlite`; how many vectors went. The texts of a killed night go as well."""
+    """Remove what was derived from these lines from `cache.sqlite`, with the texts of a killed night; returns the number of removed vectors."""
     from nightly.index.vector_cache import forget
 
     turns = [_turn_of(RawRecord.from_json(line)) for line in lines if line["kind"] != "text"]
@@ -239,16 +239,16 @@ def _forget_vectors(night: Night, lines: list[Line]) -> int:
 
 
 def _indexed(turn: Turn, zone: ZoneInfo) -> list[str]:
-    """What was embedded of a turn; nothing of one that the chunk step had to set aside as well."""
+    """The texts of a turn that were embedded; none for a turn that the chunk step had to skip."""
     try:
         return [indexed_text(chunk, zone) for chunk in chunks_of(turn)]
-    except Exception as error:  # noqa: BLE001 - it stops neither the night nor this forgetting: its words go with its line
+    except Exception as error:  # noqa: BLE001 - it must stop neither the night nor the forgetting: its words are erased with its line
         reason_of(error)
         return []
 
 
 def _remove_damaged(night: Night, archive: Archive) -> int:
-    """What was put aside and nobody can read: damaged copies of files that are sound now, imports that failed their own hash."""
+    """Remove unreadable files that were kept: damaged copies of files that are intact now, imports that failed their hash check."""
     folder = night.archive_dir / DAMAGED
     found = [path for path in folder.iterdir() if path.stem in archive.segments] if folder.is_dir() else []
     found += imports_dir(night.settings).glob("*.bad")

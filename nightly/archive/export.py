@@ -1,14 +1,14 @@
-"""Everything out of the archive: as JSONL that can be brought back (`hmem-night backfill jsonl`), and as Markdown to read, per chat.
+"""Export of the whole archive, per chat: as JSONL that can be imported again (`hmem-night backfill jsonl`), and as Markdown to read.
 
     <folder>/README.txt, index.json
     <folder>/<name of the chat>/turns.jsonl         every version of every turn: in order of time, versions in order of the runs
     <folder>/<name of the chat>/conversation.md     the last version of each
     <folder>/_archive/tombstones.jsonl, quarantine.jsonl, texts.jsonl, erased.jsonl     where there are any
 
-No chat's folder begins with `_` (shared.system.files.safe_name). What a tombstone covers stays out; the tombstones come along.
+No chat's folder begins with `_` (shared.system.files.safe_name). Turns that a tombstone covers are left out; tombstones are included.
 
-The archive is read once, segment by segment, and each record put down by its chat; then each chat is put in order. In memory there is one
-segment, or where each turn of one chat stands. No lock is taken: a night replaces whole files, which is noticed, and then it is begun anew.
+The archive is read once, segment by segment, and each record is written to a work file of its chat; then each chat is sorted. Memory holds
+one segment, or the positions of one chat's turns. No lock is taken: a night replaces whole files; that is detected, and the export restarts.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from shared.turns.records import RecordRefused, Tombstone, Turn
 from shared.turns.speakers import Speaker, namesakes
 
 FORMAT = 1
-#: Folder of what is no chat's own, and of what is put down on the way.
+#: Folder of what belongs to no chat, and of the work files.
 REST, WORK = "_archive", "_work"
 
 _TEMPLATES = Environment(
@@ -56,7 +56,7 @@ _TEMPLATES = Environment(
 
 @dataclass(frozen=True)
 class ExportScope:
-    """Which chats (none named: all), and from when to when (POSIX seconds; `until` itself no more)."""
+    """Which chats (none named: all), and from when to when (POSIX seconds; `until` is exclusive)."""
 
     chats: frozenset[str] = frozenset()
     since: float | None = None
@@ -92,11 +92,11 @@ class Chat:
 
 @dataclass
 class ReadArchive:
-    """What was come upon in the archive beside the turns, which are put down by chat."""
+    """What was read from the archive in addition to the turns, which go to the work files."""
 
-    #: Its versions have no text: they say which chat a turn belongs to.
+    #: Its versions have no text: they are used only to find the chat of a turn.
     archive: Archive = field(default_factory=Archive)
-    #: Chat → number of the file that its records are put down in.
+    #: Chat → number of its work file.
     chats: dict[str, int] = field(default_factory=dict)
     counts: dict[str, int] = field(
         default_factory=lambda: dict.fromkeys(("tombstones", "quarantined", "texts", "erased"), 0)
@@ -109,10 +109,10 @@ class ReadArchive:
 def export_archive(
     settings: Settings, out: Path, wanted: ExportScope, report: Reporter, *, force: bool = False
 ) -> dict[str, Any]:
-    """Write the export; what index.json says of it. If the archive changes meanwhile, it is read once more."""
+    """Write the export; returns the contents of index.json. If the archive changes meanwhile, it is read once more."""
     try:
         return _Export(settings, wanted, report).write(out, force=force)
-    except (ArchiveDamaged, NightRunning):  # a segment that a night has just replaced is missing, or another one
+    except (ArchiveDamaged, NightRunning):  # a segment that a night has just replaced is missing or different
         return _Export(settings, wanted, report).write(out, force=force)
 
 
@@ -136,7 +136,7 @@ class _Export:
             segments = {name: sha256_file(self._directory / name) for _, name in self._files}
             if self._stamps() != before:
                 raise NightRunning(
-                    "A night rewrote the archive while it was exported. Nothing was written; try again when it has ended."
+                    "A night rewrote the archive during the export. Nothing was written; try again when the night has ended."
                 )
             chats = self._write_chats(folder)
             self._refuse_unknown(chats)
@@ -152,7 +152,7 @@ class _Export:
         return index | {"tombstones": [orjson.loads(tombstone.to_json()) for tombstone in tombstones]}
 
     def _stamps(self) -> dict[str, tuple[int, int, int] | None]:
-        """What changes when a segment is replaced. One that came since is not read: the export is of the moment it began."""
+        """What changes when a segment is replaced. Newer segments are not read: the export shows the archive at its start."""
         found: dict[str, tuple[int, int, int] | None] = {}
         for _, name in self._files:
             try:
@@ -162,13 +162,13 @@ class _Export:
                 found[name] = None
         return found
 
-    # Reading: records are put down by chat, in the order of the runs.
+    # Reading: records go to the work file of their chat, in the order of the runs.
 
     def _put_down(self, folder: Path) -> None:
         make_dir(folder / WORK)
-        ordered = sorted(self._files, key=lambda file: file[1].startswith("texts-"))  # when all tombstones are known
-        with ExitStack() as held:
-            rest = _Rest(None if self._wanted.part else folder / REST, held)
+        ordered = sorted(self._files, key=lambda file: file[1].startswith("texts-"))  # after all tombstones are known
+        with ExitStack() as stack:
+            rest = _Rest(None if self._wanted.part else folder / REST, stack)
             for run, name in self._report.track(ordered, len(ordered), "reading the archive"):
                 by_chat: dict[str, list[bytes]] = defaultdict(list)
                 for line in read_segment(self._directory / name):
@@ -200,7 +200,7 @@ class _Export:
             self._take_record(RawRecord.from_json(line), run, by_chat, rest)
 
     def _take_record(self, raw: RawRecord, run: int, by_chat: dict[str, list[bytes]], rest: _Rest) -> None:
-        try:  # whatever the line says of itself, as whoever builds from the archive does
+        try:  # whatever kind the line claims to be: a build reads it the same way
             turn = parse_turn(raw, self._read.archive)
         except RecordRefused as error:
             rest.add("quarantine", {"kind": "quarantine", **raw.to_json(), "reason": str(error)})
@@ -211,7 +211,7 @@ class _Export:
             by_chat[turn.chat_id].append(orjson.dumps({"kind": "turn", **raw.to_json()}) + b"\n")
 
     def _may_hold_forgotten(self, chat_id: str, run: int) -> bool:
-        """Whether a text was written before something in its chat was forgotten: a night writes its texts after it took the tombstones."""
+        """Whether a text was written before something in its chat was forgotten: a night reads tombstones before it writes texts."""
         tombstone_runs = self._read.archive.tombstone_runs
         return any(run < tombstone_runs[tombstone.tombstone_id] for tombstone in self._read.tombstones(chat_id))
 
@@ -229,21 +229,21 @@ class _Export:
     def _write_chat(self, chat_id: str, path: Path, folder: Path) -> Chat:
         chat = Chat(safe_name(chat_id))
         tombstones = self._read.tombstones(chat_id)
-        with path.open("rb") as source, ExitStack() as held:
+        with path.open("rb") as source, ExitStack() as stack:
             places, speakers = self._places(source, tombstones, chat)
             if not places:
                 return chat
-            lines = held.enter_context(private_file(folder / chat.folder / "turns.jsonl"))
-            document = held.enter_context(private_file(folder / chat.folder / "conversation.md"))
-            told = _write_turns(places, source, lines, chat)
-            for piece in conversation(chat_id, told, self._zone, namesakes(speakers)):
+            lines = stack.enter_context(private_file(folder / chat.folder / "turns.jsonl"))
+            document = stack.enter_context(private_file(folder / chat.folder / "conversation.md"))
+            turns = _write_turns(places, source, lines, chat)
+            for piece in conversation(chat_id, turns, self._zone, namesakes(speakers)):
                 document.write(piece.encode())
         return chat
 
     def _places(
         self, source: IO[bytes], tombstones: list[Tombstone], chat: Chat
     ) -> tuple[list[list[int]], set[Speaker]]:
-        """Where the versions of each turn stand that are wanted, in the order of time, and who spoke.
+        """The file positions of the wanted versions of each turn, in order of time, and the speakers.
 
         A turn whose last version is forgotten is forgotten.
         """
@@ -256,24 +256,24 @@ class _Export:
             found[turn.turn_id] = (replace(turn, content="", extra={}), covered, earlier + ([] if covered else [at]))
             at += len(line)
         chat.forgotten = sum(covered for _, covered, _ in found.values())
-        last = self._read.archive.versions  # a turn whose last version was erased is in here no more
-        kept = [
+        last = self._read.archive.versions  # a turn whose last version was erased is no longer in it
+        wanted = [
             one
             for one in found.values()
             if not one[1] and one[0].turn_id in last and self._wanted.in_time(one[0].timestamp)
         ]
-        kept.sort(key=lambda one: (one[0].timestamp, one[0].task_id, one[0].role != "user"))
-        return [places for _, _, places in kept], {turn.person for turn, _, _ in kept}
+        wanted.sort(key=lambda one: (one[0].timestamp, one[0].task_id, one[0].role != "user"))
+        return [places for _, _, places in wanted], {turn.person for turn, _, _ in wanted}
 
     def _refuse_unknown(self, chats: dict[str, Chat]) -> None:
-        """A chat of which only tombstones are left is known."""
+        """InvalidInput if the archive knows none of the named chats; a chat with only tombstones is known."""
         unknown = sorted(chat_id for chat_id in self._wanted.chats - set(chats) if not self._read.tombstones(chat_id))
         if unknown and len(unknown) == len(self._wanted.chats):
             raise InvalidInput(
-                f"The archive has nothing of chat {', '.join(unknown)}, so nothing was written. hmem-night status --chats shows the chats."
+                f"The archive has no turns of chat {', '.join(unknown)}, so nothing was written. hmem-night status --chats shows the chats."
             )
         for chat_id in unknown:
-            self._report.say(f"  The archive has nothing of chat {chat_id}.")
+            self._report.say(f"  The archive has no turns of chat {chat_id}.")
 
     def _index(self, chats: dict[str, Chat], segments: dict[str, str]) -> dict[str, Any]:
         with_turns = [chat for chat in chats.values() if chat.turns]
@@ -292,33 +292,33 @@ class _Export:
         }
 
     def _readme(self, index: dict[str, Any]) -> str:
-        told = [f"chat {chat_id}" for chat_id in sorted(self._wanted.chats)]
+        parts = [f"chat {chat_id}" for chat_id in sorted(self._wanted.chats)]
         for word, at in (("since", self._wanted.since), ("until", self._wanted.until)):
             if at is not None:
-                told.append(f"{word} {time_text(at, self._zone)}")
+                parts.append(f"{word} {time_text(at, self._zone)}")
         made = time_text(datetime.fromisoformat(index["made"]).timestamp(), self._zone)
         return _TEMPLATES.get_template("export_readme.txt.j2").render(
-            index=index, asked=", ".join(told), made=made, archive=self._directory, zone=self._zone.key
+            index=index, asked=", ".join(parts), made=made, archive=self._directory, zone=self._zone.key
         )
 
 
 class _Rest:
-    """The files of `_archive`, each made when its first line comes; without a folder, nowhere."""
+    """The files of `_archive`, each created with its first line; without a folder, lines are dropped."""
 
-    def __init__(self, folder: Path | None, held: ExitStack) -> None:
-        self._folder, self._held = folder, held
+    def __init__(self, folder: Path | None, stack: ExitStack) -> None:
+        self._folder, self._stack = folder, stack
         self._open: dict[str, IO[bytes]] = {}
 
     def add(self, name: str, line: dict[str, Any]) -> None:
         if self._folder is None:
             return
         if name not in self._open:
-            self._open[name] = self._held.enter_context(private_file(self._folder / f"{name}.jsonl"))
+            self._open[name] = self._stack.enter_context(private_file(self._folder / f"{name}.jsonl"))
         self._open[name].write(orjson.dumps(line) + b"\n")
 
 
 def _write_turns(places: list[list[int]], source: IO[bytes], lines: IO[bytes], chat: Chat) -> Iterator[Turn]:
-    """Every version into turns.jsonl; the last one of each turn is handed on."""
+    """Write every version to turns.jsonl; yields the last version of each turn."""
     for versions in places:
         for at in versions:
             source.seek(at)
@@ -339,8 +339,8 @@ def _turn(raw: RawRecord) -> Turn:
 
 
 def archived_turns(directory: Path, chats: Collection[str]) -> Iterator[dict[str, Any]]:
-    """Every version of every turn (of these chats, if any are named), segment by segment: {turn_id, chat_id, timestamp, content, words}; `words` has
-    what it replies to, too."""
+    """Every version of every turn (of these chats, if any are named), segment by segment: {turn_id, chat_id, timestamp, content, words}; `words`
+    includes what the turn replies to."""
     for _, name in archive_files(directory):
         for line in read_segment(directory / name):
             if line["kind"] not in ("turn", "quarantine") or line["redis_type"] != "string":

@@ -1,11 +1,11 @@
-"""ARCHIVE_MIRROR: a second place that holds every file of the archive, on another disk or, through rsync and ssh, another host.
+"""ARCHIVE_MIRROR: a second copy of every file of the archive, on another disk or, through rsync and ssh, on another host.
 
-Files of the archive never change, and the mirror is never made worse: a night adds what is missing there, it overwrites and deletes nothing.
-What it added is then proven by reading all bytes on both sides (rsync --checksum, writing nothing). A file that differs has been
-damaged on one side: that stops the night and is named. Only `hmem-night verify --repair` replaces anything, and keeps what it replaces.
+Files of the archive never change, and a night never damages the mirror: it adds what is missing there, and overwrites and deletes nothing.
+Then it verifies the mirror by reading all bytes on both sides (rsync --checksum, writing nothing). A file that differs is damaged on one
+side: the night stops and names it. Only `hmem-night verify --repair` replaces anything, and keeps what it replaces.
 
-One thing goes through: what was erased here for good is erased there. A file of the mirror is replaced, and not kept, if it proves itself and
-is what ours was before something was erased from it.
+One exception: what was permanently erased here is erased there too. A file of the mirror is replaced, and not kept, if it is intact and
+is the version of ours from before something was erased from it.
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ from shared.system.archive_folder import archive_files, run_of
 from shared.system.files import fresh_dir, fsync_dir, remove_tree
 from shared.system.processes import run_bounded
 
-#: Seconds for one call of rsync, and without a byte over the network: proving reads the whole archive before it says a word.
+#: Seconds for one call of rsync, and without a byte over the network: verifying reads the whole archive before rsync prints anything.
 CALL_TIMEOUT_SECONDS = 7200
 SILENCE_SECONDS = 900
 
-#: Nothing but files of the archive: no temporary ones, nothing that the owner keeps beside them.
+#: Only files of the archive: no temporary files, nothing that the owner keeps next to them.
 _ALL = ("--include=/seg-[0-9]*.jsonl", "--include=/texts-[0-9]*.jsonl", "--exclude=*")
 #: Damaged files that `replace` kept.
-_PUT_ASIDE = ("--include=/seg-[0-9]*.jsonl.damaged-*", "--include=/texts-[0-9]*.jsonl.damaged-*", "--exclude=*")
-#: What rsync leaves when it is killed.
+_KEPT_DAMAGED = ("--include=/seg-[0-9]*.jsonl.damaged-*", "--include=/texts-[0-9]*.jsonl.damaged-*", "--exclude=*")
+#: Files that rsync leaves when it is killed.
 _LEFT_OVER = re.compile(r"\.(?:seg|texts)-[0-9.]+\.jsonl\.[A-Za-z0-9]{6}\Z")
 
 
 class MirrorDiffers(MirrorFailed):
-    """The mirror answers, and holds a file otherwise than the archive: damage, not a disk that is away."""
+    """The mirror is reachable, but one of its files differs from the archive: damage, not an unavailable disk."""
 
     exit_code = MirrorFailed.exit_code
 
@@ -56,20 +56,20 @@ class Comparison:
 
 
 class Mirror:
-    """A directory here, or `[user@]host:path` through `rsh`. It must exist: an empty mount point is no mirror."""
+    """A directory here, or `[user@]host:path` through `rsh`. It must exist: an empty mount point is not a mirror."""
 
     def __init__(self, place: str, rsh: str | None) -> None:
         self.place, self._rsh = place, rsh
         self._local = None if rsh else Path(place)
 
     def names(self) -> set[str]:
-        """The files of the archive that it holds; MirrorFailed if it is not there."""
+        """The files of the archive that it has; MirrorFailed if it is not reachable."""
         lines = self._rsync("--list-only", *_ALL, self._root).splitlines()
         listed = (line.split(maxsplit=4)[-1] for line in lines if line.startswith("-"))  # no links, no directories
         return {name for name in listed if run_of(name) is not None}
 
     def compare(self, archive_dir: Path, names: list[str]) -> Comparison:
-        """Read these files on both sides. What rsync does not call the same is missing or different."""
+        """Compare the bytes of these files on both sides. What rsync does not report as identical is missing or different."""
         out = self._rsync("--checksum", "--dry-run", "-ii", *_only(names), f"{archive_dir}/", self._root)
         changes = {line[12:]: line[2:11] for line in out.splitlines() if line[1:2] == "f"}
         same = [name for name in names if name in changes and not changes[name].strip()]
@@ -77,21 +77,21 @@ class Mirror:
         return Comparison(same, missing, sorted({*names} - {*same, *missing}))
 
     def add(self, archive_dir: Path, names: list[str]) -> None:
-        """Copy these files there; one that is there already stays as it is."""
+        """Copy these files there; files that already exist there are not changed."""
         self._sweep()
         self._send(archive_dir, names, "--ignore-existing")
 
     def replace(self, archive_dir: Path, names: list[str], suffix: str) -> None:
-        """Copy these files there, over ones with other bytes; those are kept beside them under `suffix`."""
+        """Copy these files there and replace ones with other bytes, which are kept next to them under `suffix`."""
         self._send(archive_dir, names, "--checksum", "--backup", f"--suffix={suffix}")
 
     def supersede(self, archive_dir: Path, names: list[str]) -> None:
-        """Copy these files there, over ones from before something was forgotten; those are not kept."""
+        """Copy these files there and replace ones from before something was forgotten, which are not kept."""
         self._send(archive_dir, names, "--checksum")
 
-    def empty_put_aside(self) -> None:
-        """Make the files that `replace` put aside empty: nobody can tell what they hold. (A key that may write there may not delete.)"""
-        lines = self._rsync("--list-only", *_PUT_ASIDE, self._root).splitlines()
+    def truncate_damaged(self) -> None:
+        """Truncate the damaged files that `replace` kept: their contents are unknown. (A key that may write there may not delete.)"""
+        lines = self._rsync("--list-only", *_KEPT_DAMAGED, self._root).splitlines()
         full = [line.split(maxsplit=4) for line in lines if line.startswith("-")]
         names = [name for _, size, *_, name in full if size != "0"]
         if names:
@@ -114,7 +114,7 @@ class Mirror:
             _make_durable(self._local, names)
 
     def _sweep(self) -> None:
-        """Half files of a killed rsync, where we can see them."""
+        """Remove partial files of a killed rsync, if the mirror is on this host."""
         with contextlib.suppress(OSError):
             for path in list(self._local.iterdir()) if self._local else ():
                 if _LEFT_OVER.match(path.name):
@@ -130,16 +130,16 @@ class Mirror:
         try:
             done = run_bounded(["rsync", "--recursive", *through, *arguments], CALL_TIMEOUT_SECONDS)
         except subprocess.TimeoutExpired as error:
-            raise _away(self.place, f"rsync did not end within {CALL_TIMEOUT_SECONDS} s") from error
+            raise _unusable(self.place, f"rsync did not end within {CALL_TIMEOUT_SECONDS} s") from error
         except FileNotFoundError as error:
             raise MirrorFailed("rsync is not installed. Install it (scripts/setup does).") from error
         if done.returncode != 0:
-            raise _away(self.place, f"rsync ended with code {done.returncode}: {_first_line(done)}")
+            raise _unusable(self.place, f"rsync ended with code {done.returncode}: {_first_line(done)}")
         return done.stdout
 
 
 def open_mirror(settings: Settings) -> Mirror | None:
-    """The mirror that is configured, if any; whether it is there shows when it is used."""
+    """The configured mirror, if any. Whether it is reachable shows when it is used."""
     place = settings.archive_mirror
     if not place:
         return None
@@ -152,36 +152,36 @@ def open_mirror(settings: Settings) -> Mirror | None:
 
 
 def missing_there(mirror: Mirror, archive_dir: Path) -> list[str]:
-    """What the mirror lacks; ArchiveDamaged if it is the archive that lacks something: files were lost here, or this is a fresh host."""
+    """The files that the mirror lacks; ArchiveDamaged if the archive lacks some itself: files were lost here, or this is a new host."""
     here, there = {name for _, name in archive_files(archive_dir)}, mirror.names()
     if lost := sorted(there - here, key=_by_run):
         raise ArchiveDamaged(
-            f"The mirror holds {len(lost)} files of the archive that are not here (first: {lost[0]}). Nothing was deleted; "
-            "hmem-night verify --repair brings them back, then run the night again."
+            f"The mirror has {len(lost)} files that are missing from the archive (first: {lost[0]}). Nothing was deleted. "
+            "Run hmem-night verify --repair to restore them, then run the night again."
         )
     return sorted(here - there, key=_by_run)
 
 
 def bring_up_to_date(mirror: Mirror, archive_dir: Path) -> int:
-    """Add what the mirror lacks, then prove that it holds every file of the archive byte for byte; their number."""
+    """Add what the mirror lacks, then verify that it has every file of the archive byte for byte; returns their number."""
     mirror.add(archive_dir, missing_there(mirror, archive_dir))
     names = [name for _, name in archive_files(archive_dir)]
     found = mirror.compare(archive_dir, names)
     if any("original" in header_of(archive_dir / name) for name in names):
-        mirror.empty_put_aside()
+        mirror.truncate_damaged()
     if found.different and (outdated := _from_before_erasing(mirror, archive_dir, found.different)):
         mirror.supersede(archive_dir, outdated)
         found = mirror.compare(archive_dir, names)
     if wrong := [*found.different, *found.missing]:
         raise MirrorDiffers(
-            f"The mirror {mirror.place} holds {wrong[0]} differently ({len(wrong)} files in all). Nothing was deleted; "
-            "hmem-night verify --repair asks both copies for their own hashes and mends the damaged one."
+            f"In the mirror {mirror.place}, {wrong[0]} differs from the archive ({len(wrong)} files in all). Nothing was deleted. "
+            "Run hmem-night verify --repair: it checks the hashes of both copies and repairs the damaged one."
         )
     return len(found.same)
 
 
 def _from_before_erasing(mirror: Mirror, archive_dir: Path, names: list[str]) -> list[str]:
-    """Of these files, those that are what ours were before something was erased from them."""
+    """Of these files, those that are versions of ours from before something was erased from them."""
     folder = fresh_dir(archive_dir.parent / FETCHED)
     try:
         mirror.fetch(names, folder)
@@ -209,21 +209,21 @@ def _knows_fsync() -> bool:
 def _make_durable(directory: Path, names: list[str]) -> None:
     try:
         for path in (directory / name for name in names):
-            if path.is_file() and not path.is_symlink():  # else it was there before, and the comparison says so
+            if path.is_file() and not path.is_symlink():  # else it existed before, and the comparison reports it
                 with path.open("rb") as handle:
                     os.fsync(handle.fileno())
         fsync_dir(directory)
     except OSError as error:
-        raise _away(str(directory), f"it cannot be made durable ({error.strerror})") from error
+        raise _unusable(str(directory), f"it cannot be made durable ({error.strerror})") from error
 
 
-def _away(place: str, why: str) -> MirrorFailed:
+def _unusable(place: str, why: str) -> MirrorFailed:
     return MirrorFailed(
         f"The archive's mirror {place} cannot be used: {why}. Mount or start it, make room, or correct ARCHIVE_MIRROR; then run the night again."
     )
 
 
 def _first_line(done: subprocess.CompletedProcess[str]) -> str:
-    """What went wrong first: rsync's last line only repeats its exit code."""
+    """The first error: rsync's last line only repeats its exit code."""
     lines = [line.strip() for line in done.stderr.splitlines() if line.strip() and not line.startswith("Warning: ")]
-    return lines[0].rstrip(".") if lines else "it said nothing"
+    return lines[0].rstrip(".") if lines else "no output"

@@ -1,19 +1,19 @@
 """The archive: every record that ever left Redis, in immutable segments, one file a run.
 
-    archive/seg-<run>.jsonl     line 1      {"kind": "segment", "format": 1, "run": N[, "original": hash of the file before anything was erased]}
+    archive/seg-<run>.jsonl     line 1      {"kind": "segment", "format": 1, "run": N[, "original": hash of the file before erasing]}
                                 lines       {"kind": "turn" | "quarantine", "key", "redis_type", "value", "sha256"[, "reason"]}
                                             {"kind": "tombstone", "tombstone": {…}}
-                                            {"kind": "erased", "key", "chat_id", "timestamp", "sha256"}   what is left of a forgotten record
+                                            {"kind": "erased", "key", "chat_id", "timestamp", "sha256"}   what remains of an erased record
                                 last line   {"kind": "end", "lines": n, "sha256": hash of all bytes before this line}
-    archive/texts-<run>.jsonl   the same frame around what a model wrote (SUMMARY_MODEL), so that a rebuild need not ask it again:
+    archive/texts-<run>.jsonl   the same format for what a model wrote (SUMMARY_MODEL), so that a rebuild need not ask it again:
                                 line 1      {"kind": "texts", "format": 1, "run": N}
-                                lines       {"kind": "text", "key": hash of all that it was written from, "model", "digest", "chat_id", "text"}
+                                lines       {"kind": "text", "key": hash of the model's input, "model", "digest", "chat_id", "text"}
 
-`value` is what stood in Redis, byte for byte (`value_base64`, `key_base64` where it is no UTF-8; for a key that is no string, the bytes of
-Redis' DUMP). `sha256` covers key, type and value: it is the record's identity, and what flush relies on. Identity of a turn is
-`task_id:role`; of its versions, the one of the highest run is recalled. A segment is written once, whole and durable, and is proven
-by its last line each time it is read: nothing is built from, and nothing flushed against, a segment that fails. One thing alone rewrites
-it: a tombstone that erases (nightly/archive/erasing.py); then it has format 2, and names the file that it once was.
+`value` is the value in Redis, byte for byte (`value_base64`, `key_base64` if it is not UTF-8; for a key that is not a string, the bytes of
+Redis' DUMP). `sha256` covers key, type and value: it is the record's identity, and flush relies on it. A turn is identified by
+`task_id:role`; of its versions, the one of the highest run is recalled. A segment is written once, complete and durable, and is verified
+with its last line each time it is read: a segment that fails is used neither for a build nor for a flush. A segment is rewritten only
+for a tombstone that erases (nightly/archive/erasing.py); then it has format 2 and contains the hash of the original file.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from shared.system.files import atomic_writer, sha256_file
 from shared.turns.records import RecordRefused, Tombstone, Turn, chat_id_of, dumps, timestamp_of, turn_key
 
 FORMAT, ERASED_FORMAT = 1, 2
-#: Damaged copies that were put aside lie in this directory of the archive.
+#: Directory of the archive for damaged copies that were kept.
 DAMAGED = "damaged"
 
 _RESTORE = "Restore it from a copy; with ARCHIVE_MIRROR set, hmem-night verify --repair does that."
@@ -43,7 +43,7 @@ _RESTORE = "Restore it from a copy; with ARCHIVE_MIRROR set, hmem-night verify -
 
 @dataclass(frozen=True)
 class RawRecord:
-    """A Redis key with its value. `redis_type` is `string`, or another type with `value` as DUMP gives it."""
+    """A Redis key with its value. `redis_type` is `string`, or another type with `value` as returned by DUMP."""
 
     key: bytes
     redis_type: str
@@ -69,7 +69,7 @@ class RawRecord:
     def from_json(cls, record: dict[str, Any]) -> RawRecord:
         """As `to_json` wrote it; ValueError, KeyError or TypeError for anything else."""
         if not isinstance(record["redis_type"], str):
-            raise TypeError("redis_type is no text")
+            raise TypeError("redis_type is not a string")
         return cls(_bytes_of("key", record), record["redis_type"], _bytes_of("value", record))
 
 
@@ -92,7 +92,7 @@ def _bytes_of(name: str, record: dict[str, Any]) -> bytes:
     if text is None:
         return base64.b64decode(record[f"{name}_base64"], validate=True)
     if not isinstance(text, str):
-        raise TypeError(f"{name} is no text")
+        raise TypeError(f"{name} is not a string")
     return text.encode("utf-8")
 
 
@@ -105,7 +105,7 @@ class ArchivedTurn:
 
 @dataclass(frozen=True)
 class WrittenText:
-    """What a model wrote about a chat. `key` covers all that it was written from: change any of it, and the text is not found."""
+    """What a model wrote about a chat. `key` is the hash of the model's input: if any of that changes, the text is not found."""
 
     key: str
     model: str
@@ -123,7 +123,7 @@ class WrittenText:
 
 @dataclass(frozen=True)
 class Erased:
-    """What is left of a turn whose bytes are gone: that it was, whose, and when (POSIX seconds)."""
+    """What remains of an erased turn: its chat and its time (POSIX seconds)."""
 
     chat_id: str
     timestamp: float
@@ -132,38 +132,38 @@ class Erased:
 
 @dataclass
 class Archive:
-    """All segments, read and proven."""
+    """All segments, read and verified."""
 
     segments: dict[str, str] = field(default_factory=dict)  # name -> sha256 of the file
-    hashes: dict[str, str] = field(default_factory=dict)  # record sha256 -> segment that holds it
+    hashes: dict[str, str] = field(default_factory=dict)  # record sha256 -> segment that contains it
     versions: dict[str, ArchivedTurn] = field(default_factory=dict)  # turn id -> version of the highest run
     tombstones: dict[str, Tombstone] = field(default_factory=dict)
     quarantined: dict[str, str] = field(default_factory=dict)  # record sha256 -> reason
     texts: dict[str, WrittenText] = field(default_factory=dict)  # by key, in order of the runs
     erased: dict[str, Erased] = field(
         default_factory=dict
-    )  # turn id -> what is left of it; a later version may be in `versions`
+    )  # turn id -> what remains of it; a later version may be in `versions`
     originals: dict[str, str] = field(
         default_factory=dict
-    )  # name of a rewritten segment -> sha256 of the file that it was
+    )  # name of a rewritten segment -> sha256 of the original file
     tombstone_runs: dict[str, int] = field(default_factory=dict)  # tombstone id -> run that archived it
 
     def turns(self) -> list[Turn]:
         """What may be recalled: the last version of every turn that no tombstone covers, in order of chat and time."""
-        kept = [v.turn for v in self.versions.values() if not self._is_forgotten(v.turn)]
-        return sorted(kept, key=lambda turn: (turn.chat_id, turn.timestamp, turn.task_id, turn.role != "user"))
+        turns = [v.turn for v in self.versions.values() if not self._is_forgotten(v.turn)]
+        return sorted(turns, key=lambda turn: (turn.chat_id, turn.timestamp, turn.task_id, turn.role != "user"))
 
     def turns_per_chat(self) -> dict[str, int]:
-        """All turns, each counted once however many versions it has, by chat; those that were erased, too."""
+        """Number of turns by chat, erased ones included; each turn counts once, however many versions it has."""
         return dict(Counter([*(version.turn.chat_id for version in self.versions.values()), *self._gone()]))
 
     def forgotten_per_chat(self) -> dict[str, int]:
-        """Turns that a tombstone covers or has erased, by chat; counted by itself, so that the ledger can hold it against `turns`."""
+        """Number of turns by chat that a tombstone covers or has erased; counted independently, so that the ledger can compare it with `turns`."""
         covered = (v.turn.chat_id for v in self.versions.values() if self._is_forgotten(v.turn))
         return dict(Counter([*covered, *self._gone()]))
 
     def note_erased(self, line: dict[str, Any], run: int) -> None:
-        """Take a line of an erased record: the turn as it was said last is gone, unless these were another chat's bytes under its id."""
+        """Add an erased record: the last version of the turn is gone, unless the record was of another chat under the same id."""
         if line["key"] is None:
             return
         turn_id = ":".join(turn_key(line["key"].encode()))
@@ -174,7 +174,7 @@ class Archive:
             self.versions.pop(turn_id, None)
 
     def _gone(self) -> Iterator[str]:
-        """The chat of each turn of which no version is left."""
+        """The chat of each turn that has no version left."""
         return (erased.chat_id for turn_id, erased in self.erased.items() if turn_id not in self.versions)
 
     def _is_forgotten(self, turn: Turn) -> bool:
@@ -191,7 +191,7 @@ def segment_runs(directory: Path) -> list[int]:
 
 
 def read_archive(directory: Path, *, before: int | None = None) -> Archive:
-    """Read and prove all segments (those of runs below `before`); ArchiveDamaged names the one that fails."""
+    """Read and verify all segments (of runs below `before`); ArchiveDamaged names the first one that fails."""
     archive = Archive()
     for run, name in archive_files(directory):
         if before is None or run < before:
@@ -209,7 +209,7 @@ def read_texts(directory: Path) -> Archive:
 
 
 def add_segment(archive: Archive, directory: Path, run: int, name: str) -> None:
-    """Read and prove one file into `archive`; ArchiveDamaged leaves that as it was."""
+    """Read one file into `archive` and verify it; ArchiveDamaged leaves `archive` unchanged."""
     for record in read_segment(directory / name):
         if record["kind"] == "erased":
             archive.hashes[record["sha256"]] = name
@@ -225,7 +225,7 @@ def add_segment(archive: Archive, directory: Path, run: int, name: str) -> None:
             continue
         raw = RawRecord.from_json(record)
         archive.hashes[record["sha256"]] = name
-        try:  # whatever the line says of itself: a later program may read what an earlier one could not
+        try:  # whatever kind the line claims to be: a later program may read what an earlier one could not
             turn = parse_turn(raw, archive)
         except RecordRefused as error:
             archive.quarantined[record["sha256"]] = str(error)
@@ -249,7 +249,7 @@ def parse_turn(raw: RawRecord, archive: Archive) -> Turn:
 
 
 def read_segment(path: Path) -> Iterator[dict[str, Any]]:
-    """The records of one segment, each proven by its hash and all by the last line; ArchiveDamaged otherwise."""
+    """The records of one segment, verified by their hashes and by the last line; ArchiveDamaged otherwise."""
     try:
         content = path.read_bytes()
     except OSError as error:
@@ -258,27 +258,27 @@ def read_segment(path: Path) -> Iterator[dict[str, Any]]:
         head, _, last = content.removesuffix(b"\n").rpartition(b"\n")
         end, body = orjson.loads(last), head + b"\n"
         if not is_proven(content):
-            raise ValueError("its last line does not fit its content")
+            raise ValueError("its last line does not match its content")
         if content != body + orjson.dumps(end) + b"\n":
-            raise ValueError("its last line is not as it was written")
+            raise ValueError("its last line was modified")
         header, *lines = [orjson.loads(line) for line in body.splitlines()]
         if (header["run"], header["kind"]) != (run_of(path.name), "texts" if path.name[0] == "t" else "segment"):
-            raise ValueError(f"another file lies under this name: {header['kind']} of run {header['run']}")
+            raise ValueError(f"it contains another file: {header['kind']} of run {header['run']}")
         if header["format"] > ERASED_FORMAT:
             raise ArchiveDamaged(
-                f"Archive segment {path} has format {header['format']}; this program knows {ERASED_FORMAT}. Update it."
+                f"Archive segment {path} has format {header['format']}; this program reads up to {ERASED_FORMAT}. Update hcli-memory on this host."
             )
         for line in lines:
             _refuse_unless_sound(line)
         yield from lines
-    except (ValueError, KeyError, TypeError, AttributeError) as error:  # the last of a line that is no object
+    except (ValueError, KeyError, TypeError, AttributeError) as error:  # AttributeError: a line that is not an object
         raise ArchiveDamaged(
             f"Archive segment {path} is damaged: {error}. Nothing was built from it. {_RESTORE}"
         ) from error
 
 
 def _refuse_unless_sound(line: dict[str, Any]) -> None:
-    """ValueError, KeyError, TypeError or AttributeError unless a reader can take the line as it is."""
+    """ValueError, KeyError, TypeError or AttributeError if the line is not valid."""
     kind = line["kind"]
     if kind == "tombstone":
         Tombstone.parse(dumps(line["tombstone"]))
@@ -293,25 +293,25 @@ def _refuse_unless_sound(line: dict[str, Any]) -> None:
         if not isinstance(line["sha256"], str):
             raise ValueError("an erased record has no hash")
     elif RawRecord.from_json(line).sha256 != line["sha256"]:
-        raise ValueError(f"record {line['sha256']} does not fit its hash")
+        raise ValueError(f"record {line['sha256']} does not match its hash")
 
 
 def write_texts(directory: Path, run: int, texts: Iterable[WrittenText]) -> None:
-    """Write a file of model-written texts, beside one that an earlier attempt of this run may have left."""
+    """Write a file of model-written texts; an earlier attempt of this run may have left another one."""
     names = itertools.chain([f"texts-{run}.jsonl"], (f"texts-{run}.{attempt}.jsonl" for attempt in itertools.count(2)))
     path = next(directory / name for name in names if not (directory / name).exists())
     write_segment(path, run, (text.to_json() for text in texts), kind="texts")
 
 
 def header_of(path: Path) -> dict[str, Any]:
-    """The first line of a segment that was proven."""
+    """The first line of a verified segment."""
     with path.open("rb") as handle:
         header: dict[str, Any] = orjson.loads(handle.readline())
     return header
 
 
 def erased_since(old: Path, new: Path) -> bool:
-    """Whether `new` is what `old` became when something was erased from it. Each must prove itself; False if one does not."""
+    """Whether `new` is `old` after something was erased from it. False if either is damaged."""
     try:
         before, after = list(read_segment(old)), list(read_segment(new))
     except ArchiveDamaged:
@@ -320,15 +320,15 @@ def erased_since(old: Path, new: Path) -> bool:
     if original is None or original not in (sha256_file(old), header_of(old).get("original")):
         return False
     left = {line["sha256"] for line in after if line["kind"] == "erased"}
-    kept = {orjson.dumps(line) for line in after if line["kind"] != "erased"}
-    gone = [line for line in before if orjson.dumps(line) not in kept]
+    unchanged = {orjson.dumps(line) for line in after if line["kind"] != "erased"}
+    gone = [line for line in before if orjson.dumps(line) not in unchanged]
     return all(line["kind"] == "text" or line["sha256"] in left for line in gone)
 
 
 def write_segment(
     path: Path, run: int, records: Iterable[dict[str, Any]], kind: str = "segment", original: str | None = None
 ) -> None:
-    """Write a segment, whole and durable; `original` is the hash of the file that it takes the place of, before anything was erased."""
+    """Write a complete, durable segment; `original` is the hash of the file that it replaces, before anything was erased."""
     digest, lines = hashlib.sha256(), 0
     records = list(records)
     erased = original is not None or any(record["kind"] == "erased" for record in records)

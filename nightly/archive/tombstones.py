@@ -1,4 +1,4 @@
-"""Which tombstones a night obeys: those that hide, and those that erase with the owner's signature. The others are refused and named."""
+"""Which tombstones a night applies: those that hide, and those that erase with the owner's signature. The others are refused and reported."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from shared.config.settings import Settings
 from shared.system.owner_key import is_signed, trusted_key
 from shared.turns.records import RecordRefused, Tombstone
 
-UNSIGNED = "it would erase, and the owner's key has not signed it"
+UNSIGNED = "it would erase, but it is not signed with the owner's key"
 
 
 @dataclass
 class Judged:
-    """`refused`: reason → how many; `only_hide`: how many would erase, but this night knows no owner's key."""
+    """`refused`: reason → how many; `only_hide`: how many would erase, but this night has no owner key."""
 
     obeyed: list[Tombstone] = field(default_factory=list)
     refused: Counter[str] = field(default_factory=Counter)
@@ -23,9 +23,9 @@ class Judged:
 
 
 def judge(values: Iterable[bytes], settings: Settings, archived: Mapping[str, Tombstone]) -> Judged:
-    """Tombstones as they stand in Redis. Somebody else may have pushed them, so none of them may stop a night.
+    """Judge tombstones as they are in Redis. Another program may have written them, so none of them may stop a night.
 
-    `archived`: by id. What an earlier night has obeyed is not judged again: the owner may have another key since.
+    `archived`: by id. A tombstone that an earlier night has applied is not judged again: the owner may have a new key since then.
     """
     judged, trusted = Judged(), trusted_key(settings)
     for value in values:
@@ -50,7 +50,7 @@ def judge(values: Iterable[bytes], settings: Settings, archived: Mapping[str, To
 
 
 def imported(tombstone: Tombstone, settings: Settings) -> Tombstone:
-    """One from a file, which the owner has agreed to: it erases only if the owner's key has signed it, and hides otherwise."""
+    """A tombstone from a file, which the owner has confirmed: it erases only if the owner's key has signed it, and hides otherwise."""
     trusted = trusted_key(settings)
     return tombstone if trusted and is_signed(tombstone, trusted) else only_hiding(tombstone)
 

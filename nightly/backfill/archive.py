@@ -1,8 +1,8 @@
-"""Backfill: the whole archive made into a release again, with another embedding model, or by the program as it is now.
+"""Backfill: rebuild the release from the whole archive, with another embedding model or with the current version of the program.
 
-It is a night that builds although nothing is new: the same steps, lock, lease and refusals, and what stands in Redis meanwhile is archived
-and released with the rest. So a killed one is gone on with, by `hmem-night run` too, and its vectors are cached by model: none is made twice.
-The release in use stays until the switch. Which model is meant is said by the settings alone, as in any night: a release holds vectors of one.
+It is a night that builds although nothing is new: the same steps, lock, lease and checks, and new turns in Redis are archived and released
+with the rest. So `hmem-night run` can also finish a killed backfill, and its vectors are cached by model: none is computed twice. The
+current release stays in use until the switch. The settings alone choose the model, as in any night: a release has vectors of one model.
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ from shared.release.manifest import Manifest
 from shared.system.files import make_dir
 from shared.system.processes import module_command
 
-#: Texts that a dry run embeds to see how long one takes: a request's worth, spread over all of them.
+#: Texts that a dry run embeds to measure the time per text: one request, spread over all texts.
 SAMPLE_TEXTS = 32
 
 
 def rebuild_archive(
     settings: Settings, reporter: Reporter, *, reembed: bool, accept: bool = False
 ) -> list[dict[str, Any]]:
-    """Build and publish a release of the whole archive; the summaries of the nights that it took, as `run_nights` gives them.
+    """Build and publish a release of the whole archive; returns the summaries of the nights that it took, as from `run_nights`.
 
-    With `reembed` only if the release in use has other vectors than the embedder of the settings makes.
+    With `reembed` only if the vectors of the current release are not those of the configured embedder.
     """
     wanted = identity_of(settings) if reembed else None
     return pipeline.run_nights(settings, reporter, accept=accept, rebuild=_differs_from(wanted))
@@ -57,7 +57,7 @@ def _differs_from(wanted: EmbeddingIdentity | None) -> Callable[[Manifest | None
 
 
 def identity_of(settings: Settings) -> EmbeddingIdentity:
-    """What vectors the settings ask for, version of the weights included: the embedder is asked."""
+    """The identity of the configured embedder, including the version of its weights; opens the embedder."""
     embedder = open_embedder(settings) if settings.indexes else None
     if embedder is None:
         raise InvalidInput(
@@ -68,11 +68,11 @@ def identity_of(settings: Settings) -> EmbeddingIdentity:
 
 
 def start_again_with(model: str, arguments: list[str]) -> None:
-    """This command from its beginning, its settings naming the model: every process that it starts must read the same ones.
+    """Restart this command with the model in its settings, so that every process that it starts reads the same settings.
 
-    The release is tried out in a process of its own, by the settings of the day host. Does not return.
+    The release is tested in a separate process with the settings of the day host. Does not return.
     """
-    known_model(model, "ollama")  # a typo is said before anything else
+    known_model(model, "ollama")  # reports a typo before anything else
     settings = ["EMBEDDER=ollama", f"EMBED_MODEL={model}"]
     sys.stderr.flush()
     with for_child() as (environment, descriptors):
@@ -83,7 +83,7 @@ def start_again_with(model: str, arguments: list[str]) -> None:
 
 
 def plan(settings: Settings, reporter: Reporter) -> dict[str, Any]:
-    """What a backfill would do, and about how long it would embed: a few texts are embedded to see. Nothing is written."""
+    """What a backfill would do, and about how long it would embed, measured with a few texts. Nothing is written."""
     with closing(connect(settings)) as client, tempfile.TemporaryDirectory(prefix="hmem-plan-") as folder:
         night = Night(settings, Path(folder), client, Lease(client, settings.hmem_night_dir), reporter)
         current = open_target(settings, client).current()
@@ -113,7 +113,7 @@ def _to_embed(settings: Settings, embedder: Embedder, texts: list[str]) -> dict[
     from nightly.index.vector_cache import known_texts
     from shared.embedding.probes import prove
 
-    prove(embedder)  # and so it is loaded before anything is timed
+    prove(embedder)  # also loads the model before anything is timed
     known = known_texts(settings.hmem_night_dir / CACHE, embedder.identity, texts)
     missing = [text for text in texts if text not in known]
     counts = {"cached": len(texts) - len(missing), "to_embed": len(missing)}
@@ -127,10 +127,10 @@ def _to_embed(settings: Settings, embedder: Embedder, texts: list[str]) -> dict[
 
 
 def plan_sentence(found: dict[str, Any], step_timeout: float) -> str:
-    """A plan for people."""
+    """A plan as text."""
     wanted, current = found["wanted"], found["current"]
     in_use = f"vectors of {current['family']} ({current['provider']})" if current else "no vectors"
-    text = f"{found['turns']} turns make {found['chunks']} chunks; the release in use has {in_use}. "
+    text = f"{found['turns']} turns make {found['chunks']} chunks; the current release has {in_use}. "
     if wanted is None:
         text += "EMBEDDER or NIGHT_INDEXES is none: nothing would be embedded."
     else:
@@ -140,9 +140,11 @@ def plan_sentence(found: dict[str, Any], step_timeout: float) -> str:
         )
         text += "."
     if found["seconds"] > step_timeout:
-        text += " That is longer than STEP_TIMEOUT: raise it, or run the backfill again, which goes on where it was."
+        text += (
+            " That is longer than STEP_TIMEOUT: raise it, or run the backfill again, which continues where it stopped."
+        )
     if found["keys"]:
-        text += f" {found['keys']} keys in Redis would come in addition."
+        text += f" {found['keys']} keys in Redis would be added."
     return f"{text} Nothing was written."
 
 
@@ -153,8 +155,8 @@ def _duration(seconds: float) -> str:
 
 
 def model_warning(model: str) -> str:
-    """What an owner must do besides, in one sentence."""
+    """What the owner must do in addition."""
     return (
-        f"Set EMBEDDER=ollama and EMBED_MODEL={model} in the settings of the night host and of the day host too, and restart the dispatcher: "
-        "until then it looks up by words alone, and the next night goes back to the model that the settings name."
+        f"Set EMBEDDER=ollama and EMBED_MODEL={model} in the settings of both the night host and the day host, and restart the dispatcher. "
+        "Until then it searches by keyword only, and the next night returns to the configured model."
     )

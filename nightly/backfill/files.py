@@ -1,4 +1,4 @@
-"""A backfill from files: read, stage, run the night, say what became of it. The same command again goes on, or finds all known."""
+"""A backfill from files: read, stage, run the night, report the outcome. The same command again continues, or finds everything known."""
 
 from __future__ import annotations
 
@@ -31,22 +31,22 @@ from shared.text.times import given_moment
 from shared.turns.records import RecordRefused, chat_id_of
 from shared.wire import keys
 
-#: Places that are shown of what cannot be read; `--json` has all.
+#: Unreadable places that are shown; `--json` has all.
 SHOWN_PLACES = 20
 #: Chats that are shown.
 SHOWN_CHATS = 20
 
 #: Why a tombstone of an import is left out.
-WITHOUT_TOMBSTONES = "a tombstone, which would take turns away (--with-tombstones takes it)"
+WITHOUT_TOMBSTONES = "a tombstone, which would remove turns (--with-tombstones imports it)"
 
-#: Whether the owner agrees to tombstones, given what `covered_by` says of them.
+#: Whether the owner agrees to tombstones, given the result of `covered_by`.
 Agreed = Callable[[list[dict[str, Any]]], bool]
 Reader = Callable[[Path, int], Iterator[ReadCandidate]]
 
 
 @dataclass(frozen=True)
 class Request:
-    """What is asked for on the command line."""
+    """The request from the command line."""
 
     source: str
     paths: list[Path]
@@ -57,10 +57,10 @@ class Request:
 
 @dataclass
 class ImportFindings:
-    """What the files held."""
+    """What the files contain."""
 
     turns: int = 0
-    others: int = 0  # tombstones, model-written texts, and bytes that are no turn
+    others: int = 0  # tombstones, model-written texts, and bytes that are not a turn
     unreadable: list[dict[str, str]] = field(default_factory=list)
     left_out: Counter[str] = field(default_factory=Counter)
 
@@ -84,41 +84,40 @@ class ImportFindings:
 
 
 def wanted_of(since: str | None, until: str | None, chat: str | None, zone: ZoneInfo) -> Wanted:
-    """Of the command line's words; InvalidInput if one cannot be used."""
+    """From the command line's arguments; InvalidInput if one is invalid."""
     try:
         chat_id = None if chat is None else chat_id_of(chat)
     except RecordRefused as error:
-        raise InvalidInput(
-            f"--chat cannot be used: {error}. Give the number that the bot knows the chat by."
-        ) from error
+        raise InvalidInput(f"--chat cannot be used: {error}. Give the chat id that the bot sees.") from error
     return Wanted(given_moment("--since", since, zone), given_moment("--until", until, zone), chat_id)
 
 
 def bring_in(
     settings: Settings, request: Request, reporter: Reporter, agreed: Agreed | None = None, *, accept: bool = False
 ) -> dict[str, Any]:
-    """The whole backfill; its report, with the summaries of the nights that it took.
+    """Run the whole backfill; returns its report, with the summaries of the nights that it took.
 
-    `agreed` is asked before tombstones are taken, with what they would take away; InvalidInput, and nothing is staged, if it says no.
+    `agreed` is called before tombstones are imported, with the turns that they would remove; if it returns false, InvalidInput is raised and
+    nothing is staged.
     """
-    with ExitStack() as held:
-        aside = (
-            held.enter_context(tempfile.TemporaryDirectory(prefix="hmem-plan-")) if request.with_tombstones else None
+    with ExitStack() as stack:
+        temporary = (
+            stack.enter_context(tempfile.TemporaryDirectory(prefix="hmem-plan-")) if request.with_tombstones else None
         )
         staged, findings = _stage(
-            Path(aside, "imports") if aside else imports_dir(settings), settings, request, reporter
+            Path(temporary, "imports") if temporary else imports_dir(settings), settings, request, reporter
         )
         report = {"source": request.source, **findings.to_json()}
         if staged is None:
             return report | ImportCounts().to_json() | {"nights": []}
-        if aside:
+        if temporary:
             _ask(settings, staged, agreed)
             staged = adopt(staged, imports_dir(settings))
     try:
         nights = pipeline.run_nights(settings, reporter, accept=accept)
     except NightRunning as error:
         raise NightRunning(
-            f"{error} {findings.turns} turns are staged in {staged.parent}: the next night takes them, or this command again."
+            f"{error} {findings.turns} turns are staged in {staged.parent}: the next night imports them, or this command if you run it again."
         ) from error
     return report | _fate(settings, staged.name, nights) | {"nights": nights}
 
@@ -127,12 +126,12 @@ def _ask(settings: Settings, staged: Path, agreed: Agreed | None) -> None:
     covered = covered_by(settings, staged)
     if covered and not (agreed and agreed(covered)):
         raise InvalidInput(
-            "The tombstones of this import were not agreed to, so nothing was taken. Give --yes with --with-tombstones, or leave both out."
+            "The tombstones of this import were not confirmed, so nothing was imported. Give --yes with --with-tombstones, or omit both."
         )
 
 
 def covered_by(settings: Settings, staged: Path) -> list[dict[str, Any]]:
-    """What new tombstones of a staged import are there, and which turns of archive and Redis each would take away."""
+    """The new tombstones of a staged import, each with the turns in archive and Redis that it would remove."""
     archive = read_archive(settings.hmem_night_dir / "archive")
     new = [
         tombstone
@@ -157,7 +156,7 @@ def covered_by(settings: Settings, staged: Path) -> list[dict[str, Any]]:
 
 
 def plan(settings: Settings, request: Request, reporter: Reporter) -> dict[str, Any]:
-    """What the backfill would do, by the night's own rules; nothing is written but in a temporary folder."""
+    """What the backfill would do, by the rules of the night; it writes only to a temporary folder."""
     tally, covered = ImportCounts(), list[dict[str, Any]]()
     with tempfile.TemporaryDirectory(prefix="hmem-plan-") as folder:
         staged, findings = _stage(Path(folder, "imports"), settings, request, reporter)
@@ -168,7 +167,7 @@ def plan(settings: Settings, request: Request, reporter: Reporter) -> dict[str, 
 
 
 def _tally(settings: Settings, staged: Path, tally: ImportCounts) -> None:
-    """Count the import's verdicts, after those that wait for the night already."""
+    """Count the import's verdicts, after those of imports that already wait for the night."""
     waiting = [path for path in staged_files(imports_dir(settings)) if path.name != staged.name]
     imports = [read_staged(path) for path in [*waiting, staged]]
     with connect(settings) as client:
@@ -196,7 +195,7 @@ def _stage(
 def _reading(
     settings: Settings, request: Request, staging: Staging, findings: ImportFindings
 ) -> Iterator[tuple[str, int, int]]:
-    """Put down all that the files hold, in order; (what is read, bytes read, bytes in all) on the way."""
+    """Stage everything in the files, in order; yields (what is read, bytes read, total bytes)."""
     read = _reader(settings, request)
     files = files_of(request.paths, _patterns()[request.source])
     sizes = [path.stat().st_size if path.is_file() else 0 for path in files]
@@ -211,7 +210,7 @@ def _reading(
 
 
 def _as_agreed(read: ReadCandidate, settings: Settings, request: Request) -> ReadCandidate:
-    """A tombstone comes with an import only if that is asked for, and erases only with the owner's signature."""
+    """A tombstone is imported only on request, and erases only with the owner's signature."""
     candidate = read.candidate
     if candidate is None or candidate.tombstone is None:
         return read
@@ -237,7 +236,7 @@ def _reader(settings: Settings, request: Request) -> Reader:
 
 
 def _fate(settings: Settings, name: str, nights: list[dict[str, Any]]) -> dict[str, Any]:
-    """What became of a staged import in the first of the nights that took it."""
+    """The outcome of a staged import in the first night that took it."""
     for night in nights:
         result = orjson.loads((nights_dir(settings) / str(night["run"]) / "export" / RESULT).read_bytes())
         fate: dict[str, Any] | None = result.get("imports", {}).get("files", {}).get(name)
@@ -247,50 +246,50 @@ def _fate(settings: Settings, name: str, nights: list[dict[str, Any]]) -> dict[s
 
 
 def covered_lines(covered: list[dict[str, Any]]) -> list[str]:
-    """What tombstones would take away, for people."""
+    """What tombstones would remove, as text."""
     if not covered:
         return []
-    told = [f"{len(covered)} tombstones are new:"]
+    text = [f"{len(covered)} tombstones are new:"]
     for one in covered[:SHOWN_PLACES]:
         turns = one["turns"]
-        what = "erases for good" if one["erases"] else "hides for ever"
+        what = "permanently erases" if one["erases"] else "permanently hides"
         named = f" ({', '.join(turns[:3])}{', …' if len(turns) > 3 else ''})" if turns else ""
-        told.append(f"  {one['tombstone_id']} {what} {len(turns)} turns of chat {shorten(one['chat_id'], 40)}{named}")
+        text.append(f"  {one['tombstone_id']} {what} {len(turns)} turns of chat {shorten(one['chat_id'], 40)}{named}")
     if (more := len(covered) - SHOWN_PLACES) > 0:
-        told.append(f"  and {more} more tombstones; --dry-run --json has them all")
-    return told
+        text.append(f"  and {more} more tombstones; --dry-run --json lists all")
+    return text
 
 
 def lines(report: dict[str, Any], zone: ZoneInfo, *, dry: bool = False) -> list[str]:
-    """A report for people."""
+    """A report as text."""
     span = (
         f", from {date_text(report['first'], zone)} to {date_text(report['last'], zone)}"
         if report["first"] is not None
         else ""
     )
-    told = [
+    text = [
         f"{report['found']} turns found: {report['new']} {'would be ' if dry else ''}new{span}; {report['known']} known, {report['differs']} "
-        f"recorded with other bytes and left so, {report['forgotten']} forgotten and left out; {report['unreadable']} places cannot be read."
+        f"recorded with other bytes and unchanged, {report['forgotten']} forgotten and left out; {report['unreadable']} places cannot be read."
     ]
     if others := [f"{report[name]} {name}" for name in ("tombstones", "texts") if report[name]]:
-        told.append(f"  new besides: {', '.join(others)}")
-    told += [f"  left out: {count} × {reason}" for reason, count in report["left_out"].items()]
+        text.append(f"  also new: {', '.join(others)}")
+    text += [f"  left out: {count} × {reason}" for reason, count in report["left_out"].items()]
     for chat, counts in [*report["chats"].items()][:SHOWN_CHATS]:
-        told.append(f"  chat {shorten(chat, 40)}: " + ", ".join(f"{count} {name}" for name, count in counts.items()))
+        text.append(f"  chat {shorten(chat, 40)}: " + ", ".join(f"{count} {name}" for name, count in counts.items()))
     if (more := len(report["chats"]) - SHOWN_CHATS) > 0:
-        told.append(f"  and {more} more chats; --json has them all")
-    told += covered_lines(report.get("covered", []))
+        text.append(f"  and {more} more chats; --json lists all")
+    text += covered_lines(report.get("covered", []))
     places = report["unreadable_places"]
-    told += [f"  {one['place']}: {one['reason']}" for one in places[:SHOWN_PLACES]]
+    text += [f"  {one['place']}: {one['reason']}" for one in places[:SHOWN_PLACES]]
     if (more := len(places) - SHOWN_PLACES) > 0:
-        told.append(f"  and {more} more places; --json has them all")
-    return [*told, "Nothing was written."] if dry else told
+        text.append(f"  and {more} more places; --json lists all")
+    return [*text, "Nothing was written."] if dry else text
 
 
 def nothing_read(report: dict[str, Any]) -> InvalidInput | None:
-    """The error of an import of which nothing at all could be read."""
+    """The error for an import of which nothing could be read."""
     if report["found"] or report["other_records"] or report["left_out"]:
         return None
     return InvalidInput(
-        "Nothing in these files could be read, so nothing was taken. Check that they are of this format."
+        "Nothing in these files could be read, so nothing was imported. Check that they have this format."
     )

@@ -1,8 +1,8 @@
-"""The audit log of h-cli, JSON lines: `task_started` with what was asked, `task_completed` with the answer, joined by the task's id.
+"""The audit log of h-cli, JSON lines: `task_started` with the question, `task_completed` with the answer, joined by the task's id.
 
-The ids are the wire's own, so what was recorded is recognised. Some versions of h-cli write no name of the event: then the fields tell, a
-`user_message` or an `output`. Of several lines with one task's message (queued, started) the first counts. The log names no chat, only the
-user: in a private chat, both have the same number, so lines of other users are left out where `--chat` names a private chat.
+The ids are those of the wire, so recorded turns are recognised. Some versions of h-cli write no event name: then the fields identify the
+event, a `user_message` or an `output`. Of several lines with one task's message (queued, started) the first counts. The log names no chat,
+only the user. In a private chat both have the same number, so lines of other users are left out if `--chat` names a private chat.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ PATTERN = "*.jsonl"
 
 _ASKED = ("task_queued", "task_started")
 _DONE = "task_completed"
-#: What h-cli puts in place of an answer that it has not got.
+#: What h-cli writes if it has no answer.
 _NO_ANSWER = re.compile(r"\(no output from Claude\)|\(error: [^\n]*\)|Error: [^\n]*|Task cancelled\.")
 
 
@@ -58,37 +58,37 @@ class Log:
             self._chats.setdefault(task_id, chat if str(user) == chat else None)
 
     def entry(self, record: dict[str, Any], unit: int, place: str, done: int) -> ReadCandidate:
-        event, role, said = _event(record)
+        event, role, content = _event(record)
         if event not in (*_ASKED, _DONE) or role is None:
             return ReadCandidate(done, left_out="an event without a message or an answer")
         task_id = task_id_of(record.get("task_id"))
         chat_id = self._chat(task_id, place)
         if chat_id is None:
-            return ReadCandidate(done, left_out="not known to be of the person whose chat --chat names")
+            return ReadCandidate(done, left_out="not known to be from the user of the private chat in --chat")
         if (task_id, role) in self._seen:
-            return ReadCandidate(done, left_out="a message that an earlier line has")
-        if not isinstance(said, str):
-            raise RecordRefused("the message or output is no text")
-        if not said.strip() or (role == "asst" and (_failed(record) or _NO_ANSWER.fullmatch(said.strip()))):
+            return ReadCandidate(done, left_out="a message that an earlier line already has")
+        if not isinstance(content, str):
+            raise RecordRefused("the message or output is not a string")
+        if not content.strip() or (role == "asst" and (_failed(record) or _NO_ANSWER.fullmatch(content.strip()))):
             return ReadCandidate(
                 done, left_out="an error or nothing instead of an answer" if role == "asst" else "without text"
             )
         user = user_id_of(record.get("user_id")) if role == "user" else None
-        turn = Turn(task_id, role, chat_id, said, _time(record), user_id=user)
+        turn = Turn(task_id, role, chat_id, content, _time(record), user_id=user)
         self._seen.add((task_id, role))
         return taken_or_left(self._wanted, done, turn_candidate(SOURCE, unit, turn))
 
     def _chat(self, task_id: str, place: str) -> str | None:
-        """A private chat's task is one that its person is known to have asked; a group's, any."""
+        """A task belongs to a private chat only if its user is known to have asked it; to a group, always."""
         if task_id in self._chats:
             return self._chats[task_id]
         if self._wanted.chat is None:
-            raise InvalidInput(f"{place} does not say which chat it is of. Name it with --chat; nothing was taken.")
+            raise InvalidInput(f"{place} does not name its chat. Name it with --chat; nothing was imported.")
         return None if self._wanted.chat.isdecimal() else self._wanted.chat
 
 
 def _event(record: dict[str, Any]) -> tuple[object, str | None, object]:
-    """(event, role, what was said); the fields name the event where nothing else does."""
+    """(event, role, content); the fields identify the event if nothing else names it."""
     names = (record.get(field) for field in ("event", "message", "msg", "action"))
     named = next((name for name in names if isinstance(name, str)), None)
     if record.get("user_message") is not None and named in (None, *_ASKED):
@@ -103,10 +103,10 @@ def _failed(record: dict[str, Any]) -> bool:
 
 
 def _time(record: dict[str, Any]) -> float:
-    said = next((record[field] for field in ("timestamp", "time", "ts") if record.get(field) is not None), None)
+    written = next((record[field] for field in ("timestamp", "time", "ts") if record.get(field) is not None), None)
     try:
-        return timestamp_of(moment(said, ZoneInfo("UTC")))
+        return timestamp_of(moment(written, ZoneInfo("UTC")))
     except ValueError as error:
         if isinstance(error, RecordRefused):
             raise
-        raise RecordRefused("the timestamp is no time") from error
+        raise RecordRefused("the timestamp is not a valid time") from error

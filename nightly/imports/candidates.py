@@ -1,7 +1,7 @@
-"""What a reader of old history yields: candidates for the archive, and what it left and why. Never judged here against what is known.
+"""What a reader of old history yields: candidates for the archive, and what it left out and why. Comparing with known turns happens later.
 
-A candidate is a Redis record as the wire would have written it (a turn, or bytes that are in no form), a tombstone, or a text that a model
-wrote. `unit` numbers the file of the import: within one file, two equal turns are two; across files they may be one.
+A candidate is a Redis record as the wire would have written it (a turn, or unreadable bytes), a tombstone, or a model-written text. `unit` is
+the number of the file in the import: two equal turns in one file are two turns; in different files they may be one.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from shared.wire import keys
 
 BOM = b"\xef\xbb\xbf"
 
-#: The one source whose bytes are what stood in Redis. Of the others only the words are what was said.
+#: The only source whose bytes are those in Redis. Of the others, only the words are original.
 VERBATIM = "jsonl"
 
 
@@ -36,12 +36,12 @@ class Candidate:
     record: RawRecord | None = None
     tombstone: Tombstone | None = None
     text: WrittenText | None = None
-    #: Its archive could not take it for a turn; perhaps because the turn is of another chat, so it must not come before that one.
+    #: Its archive could not accept it as a turn, perhaps because the turn belongs to another chat; so it must not come before that turn.
     quarantined: bool = False
 
     @cached_property
     def turn(self) -> Turn | None:
-        """The turn of a record; None for a record that is none, and for anything else."""
+        """The turn of a record; None for a record that is not a turn, and for anything else."""
         if self.record is None or self.record.redis_type != "string":
             return None
         try:
@@ -55,7 +55,7 @@ class Candidate:
 
     @property
     def chat_id(self) -> str | None:
-        """Whose it is; None for bytes that do not say it."""
+        """The chat that it belongs to; None for bytes that do not show it."""
         holder = self.turn or self.tombstone or self.text
         return holder.chat_id if holder else None
 
@@ -79,24 +79,24 @@ class Candidate:
             return replace(made, text=WrittenText.from_json(line))
         record = RawRecord.from_json(line)
         if line["kind"] not in ("record", "quarantine") or record.sha256 != line["sha256"]:
-            raise ValueError("a record does not fit its hash")
+            raise ValueError("a record does not match its hash")
         return replace(made, record=record, quarantined=line["kind"] == "quarantine")
 
 
 def turn_candidate(source: str, unit: int, turn: Turn) -> Candidate:
-    """A turn of a format that is not the wire's, as the wire would have written it; `source` is kept in it."""
+    """A turn of another format, as the wire would have written it; `source` is stored in it."""
     marked = replace(turn, extra={**turn.extra, "source": source})
     return Candidate(source, unit, RawRecord(keys.turn(turn.task_id, turn.role).encode(), "string", marked.to_json()))
 
 
 def made_up_id(prefix: str, *parts: object) -> str:
-    """A task id that follows from these parts alone: the same words of the same moment get the same one from every file."""
+    """A task id that depends on these parts only: the same words of the same time get the same id from every file."""
     return f"{prefix}-{hashlib.sha256(dumps([*map(str, parts)])).hexdigest()[:32]}"
 
 
 @dataclass(frozen=True)
 class ReadCandidate:
-    """What one place of a file gave: a candidate, or why it cannot be read, or why it is left out. `done`: bytes of the file so far."""
+    """The result for one place in a file: a candidate, or why it is unreadable or left out. `done`: bytes of the file read so far."""
 
     done: int
     candidate: Candidate | None = None
@@ -107,7 +107,7 @@ class ReadCandidate:
 
 @dataclass(frozen=True)
 class Wanted:
-    """What is asked for: turns from `since` up to, not including, `until` (POSIX seconds), of one chat."""
+    """The requested turns: from `since` up to, not including, `until` (POSIX seconds), of one chat."""
 
     since: float | None = None
     until: float | None = None
@@ -121,7 +121,7 @@ class Wanted:
             return None
         turn = candidate.turn
         if turn is None:
-            return "without a time that --since and --until could be held against"
+            return "without a time to compare with --since and --until"
         if (self.since is not None and turn.timestamp < self.since) or (
             self.until is not None and turn.timestamp >= self.until
         ):
@@ -135,7 +135,7 @@ def taken_or_left(wanted: Wanted, done: int, candidate: Candidate) -> ReadCandid
 
 
 def lines_of(path: Path) -> Iterator[tuple[int, bytes, int]]:
-    """(number from 1, line without its end, bytes read so far) of a file, blank lines left out; `-` is standard input."""
+    """(number from 1, line without its end, bytes read so far) of a file without its blank lines; `-` is standard input."""
     done = 0
     with open_input(path) as handle:
         for number, line in enumerate(handle, start=1):
@@ -146,24 +146,26 @@ def lines_of(path: Path) -> Iterator[tuple[int, bytes, int]]:
 
 
 def open_input(path: Path) -> Any:
-    """A binary stream; InvalidInput if there is none. Standard input is what was inherited: another user's file cannot be opened anew by its name."""
+    """A binary stream; InvalidInput if there is none. Standard input is read as inherited: another user's file could not be reopened by name."""
     try:
         return os.fdopen(0, "rb", closefd=False) if str(path) == "-" else path.open("rb")
     except OSError as error:
-        raise InvalidInput(f"{path} cannot be read: {error.strerror}. Check its name and its rights.") from error
+        raise InvalidInput(f"{path} cannot be read: {error.strerror}. Check its name and permissions.") from error
 
 
 def files_of(given: list[Path], pattern: str) -> list[Path]:
-    """The files that are meant: each file as it is, each directory with all files below it that fit the pattern, sorted."""
+    """The files to read: each file as given, and for each directory all files below it that match the pattern, sorted."""
     found: list[Path] = []
     for path in given:
         if str(path) != "-" and not path.exists():
             raise InvalidInput(f"{path} does not exist. Check the path.")
         inside = [path]
-        if path.is_dir():  # what an archive refused comes after the chats, as it did there
+        if path.is_dir():  # what an archive refused comes after the chats, as in that archive
             files = (inner for inner in path.rglob(pattern) if inner.is_file())
             inside = sorted(files, key=lambda inner: (inner.parent.name == "_archive", inner))
         if not inside:
-            raise InvalidInput(f"There is no {pattern} in {path} or below it. Name the directory that holds the files.")
+            raise InvalidInput(
+                f"There is no {pattern} in {path} or below it. Name the directory that contains the files."
+            )
         found += inside
     return list(dict.fromkeys(found))

@@ -1,12 +1,12 @@
 """Session files of h-cli, `chunk_<UTC>.txt`: lines such as `Chat: 9912`, then blocks, each closed by a line `---`.
 
     [2026-02-09 17:33:20 UTC] USER:
-    what was said
+    the message
 
     ---
 
-A `---` that no block follows belongs to what was said. Such a file knows no task ids: a turn's is made of chat, time, role, words, and its
-number among equal ones, so that the same block has the same id in every file. An answer right after a question shares the question's.
+A `---` that is not followed by a block belongs to the message. The files have no task ids: a turn's id is made of chat, time, role, words,
+and its number among equal turns, so the same block has the same id in every file. An answer right after a question gets the question's id.
 """
 
 from __future__ import annotations
@@ -47,19 +47,19 @@ def read(path: Path, unit: int, wanted: Wanted) -> Iterator[ReadCandidate]:
     preamble, blocks = split(content)
     if not blocks:
         yield ReadCandidate(
-            len(content), unreadable="no block [YYYY-MM-DD HH:MM:SS UTC] ROLE: in it", place=f"{path}:1"
+            len(content), unreadable="it has no block [YYYY-MM-DD HH:MM:SS UTC] ROLE:", place=f"{path}:1"
         )
         return
     chat_id = _chat_of(preamble)
     if chat_id is None and wanted.chat is None:
-        raise InvalidInput(f"{path} does not say which chat it is of. Name it with --chat; nothing was taken.")
+        raise InvalidInput(f"{path} does not name its chat. Name it with --chat; nothing was imported.")
     yield from _turns(path, unit, wanted, chat_id or wanted.chat or "", blocks)
 
 
 def split(content: bytes) -> tuple[list[bytes], list[Block]]:
     """The lines before the first block, and the blocks."""
     lines = content.split(b"\n")
-    if lines[0].endswith(b"\r"):  # written, or brought here, by a system that ends lines so
+    if lines[0].endswith(b"\r"):  # written, or copied here, by a system with such line ends
         lines = [line.removesuffix(b"\r") for line in lines]
     heads = [number for number in range(len(lines)) if _HEAD.match(lines[number])]
     if not heads:
@@ -72,8 +72,10 @@ def split(content: bytes) -> tuple[list[bytes], list[Block]]:
         head = _HEAD.match(lines[start])
         assert head  # noqa: S101 - it is one of `heads`
         done += sum(len(line) + 1 for line in lines[start:end])
-        said = _content(lines[start + 1 : end])
-        blocks.append(Block(start + 1, head[1].decode("ascii"), head[2].decode("utf-8", "replace"), said, done))
+        content_lines = _content(lines[start + 1 : end])
+        blocks.append(
+            Block(start + 1, head[1].decode("ascii"), head[2].decode("utf-8", "replace"), content_lines, done)
+        )
     return lines[: heads[0]], blocks
 
 
@@ -86,14 +88,14 @@ def _closed_before(lines: list[bytes], number: int) -> bool:
 
 
 def _content(lines: list[bytes]) -> bytes:
-    """Without the closing line, and the one blank line that is written before it; a file that was cut off has neither."""
+    """Without the closing line and the one blank line before it; a truncated file has neither."""
     last = len(lines)
     while last and not lines[last - 1].strip():
         last -= 1
     if not last or lines[last - 1].rstrip() != b"---":
         return b"\n".join(lines[:last])
-    said = lines[: last - 1]
-    return b"\n".join(said[:-1] if said and not said[-1] else said)
+    message = lines[: last - 1]
+    return b"\n".join(message[:-1] if message and not message[-1] else message)
 
 
 def _chat_of(preamble: list[bytes]) -> str | None:
@@ -136,7 +138,7 @@ def _turn(chat_id: str, block: Block, equal: Counter[str]) -> Turn | None:
     except UnicodeDecodeError as error:
         raise RecordRefused(f"not UTF-8 at byte {error.start} of the block") from error
     except ValueError as error:
-        raise RecordRefused("the block's time is no time") from error
+        raise RecordRefused("the block's time is not a valid time") from error
     if not content.strip():
         return None
     if moment < 0:

@@ -1,10 +1,10 @@
-"""What of an import is new: decided in one place, for the night that takes it and for the dry run that only says what would come.
+"""What of an import is new: decided in one place, for the night that imports it and for the dry run that only reports it.
 
-    known      recorded already: the same bytes, the same turn id, or (of formats without the wire's bytes) the same words at about that time
-    differs    a turn that is recorded with other bytes: what was recorded stays, an import never replaces it
-    forgotten  a tombstone covers it, it was erased, or it is of an erased turn's time: the erased words are gone, so their time speaks for them
+    known      already recorded: the same bytes, the same turn id, or (for formats without the wire's bytes) the same words at about that time
+    differs    a turn that is recorded with other bytes: the recorded one stays, an import never replaces it
+    forgotten  a tombstone covers it, it was erased, or it has the time of an erased turn, whose words can no longer be compared
 
-Several versions of a turn in one file of JSON lines are all taken, in order, if none of them was recorded.
+Several versions of a turn in one file of JSON lines are all imported, in order, if none of them was recorded.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class ImportVerdict(StrEnum):
 
 @dataclass
 class ImportCounts:
-    """What became of an import, in sums and by chat; `first` and `last` are of the turns that are new."""
+    """The outcome of an import, in total and by chat; `first` and `last` are the times of new turns."""
 
     sums: Counter[str] = field(default_factory=Counter)
     chats: dict[str, Counter[str]] = field(default_factory=dict)
@@ -68,7 +68,7 @@ class ImportCounts:
 
 
 class ImportFilter:
-    """Holds candidates against what is known. `exported`: what this night took from Redis; `tombstones`: all tombstones, staged ones too."""
+    """Compares candidates with known turns. `exported`: records that this night exported from Redis; `tombstones`: all, including staged ones."""
 
     def __init__(self, archive: Archive, exported: Iterable[RawRecord], tombstones: Iterable[Tombstone]) -> None:
         self._archive = archive
@@ -96,7 +96,7 @@ class ImportFilter:
         self._file = 0
 
     def classify(self, candidates: Iterable[Candidate]) -> Iterator[tuple[Candidate, ImportVerdict]]:
-        """Verdicts on one file's candidates, in order. Across files, equal words at about one time are one turn; within a file, two."""
+        """Verdicts on one file's candidates, in order. Equal words at about the same time are one turn across files, but two within a file."""
         self._file += 1
         here, twins, taken = list(candidates), set[str](), list[Turn]()
         own = {candidate.turn.turn_id for candidate in here if candidate.turn}
@@ -112,7 +112,7 @@ class ImportFilter:
             return _once(candidate.tombstone.tombstone_id, self._known_tombstones)
         if candidate.text:
             if any(tombstone.erase for tombstone in self._tombstones.get(candidate.text.chat_id, [])):
-                return ImportVerdict.FORGOTTEN  # it may hold the words
+                return ImportVerdict.FORGOTTEN  # it may contain the words
             return _once(candidate.text.key, self._texts)
         assert candidate.record  # noqa: S101 - one of the three is there
         if candidate.turn is None or (candidate.quarantined and self._of_another_chat(candidate.turn)):
@@ -120,7 +120,7 @@ class ImportFilter:
         return self._turn(candidate, candidate.turn, candidate.record.sha256, own, twins)
 
     def _of_another_chat(self, turn: Turn) -> bool:
-        """Whether a turn of this id is known in another chat: then these bytes are quarantined again."""
+        """Whether a turn with this id is known in another chat: then these bytes are quarantined again."""
         known, taken = self._known.get(turn.turn_id), self._taken.get(turn.turn_id)
         return (known is not None and known.chat_id != turn.chat_id) or (taken is not None and taken[1] != turn.chat_id)
 
@@ -146,7 +146,7 @@ class ImportFilter:
         return ImportVerdict.NEW
 
     def _version(self, candidate: Candidate, turn: Turn, sha256: str) -> ImportVerdict:
-        """Of a turn that this import has brought already."""
+        """The verdict on a further version of a turn that this import already has."""
         file, chat_id, last = self._taken[turn.turn_id]
         if sha256 == last or not candidate.verbatim:
             return ImportVerdict.KNOWN

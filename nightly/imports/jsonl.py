@@ -1,7 +1,7 @@
 """JSON lines: turns as the wire writes them, and lines of an archive, as `hmem-night export-archive` and the archive itself write them.
 
-A bare turn is archived byte for byte as its line stands, under the key that its task id and role make. A line of an archive carries its key
-and its hash, which must fit. What tells them apart: only a bare turn has `content` or `role`.
+A bare turn is archived byte for byte as in its line, under the key of its task id and role. A line of an archive has its key and its hash,
+which must match. The difference: only a bare turn has `content` or `role`.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def read(path: Path, unit: int, wanted: Wanted) -> Iterator[ReadCandidate]:
             elif record.get("kind") in _FRAME:
                 yield ReadCandidate(done)
             elif record.get("kind") == "erased":
-                yield ReadCandidate(done, left_out="erased in the archive that it comes from")
+                yield ReadCandidate(done, left_out="erased in the archive of this export")
             else:
                 yield taken_or_left(wanted, done, _archived(record, unit))
         except RecordRefused as error:
@@ -59,7 +59,7 @@ def _archived(record: dict[str, Any], unit: int) -> Candidate:
     except (KeyError, TypeError, ValueError) as error:
         if isinstance(error, RecordRefused):
             raise
-        raise RecordRefused("a line of an archive lacks a field, or holds one of another type") from error
+        raise RecordRefused("a line of an archive lacks a field, or has one of another type") from error
     raise RecordRefused("neither a turn nor a line of an archive")
 
 
@@ -74,7 +74,7 @@ def _text(record: dict[str, Any]) -> WrittenText:
 def _raw(record: dict[str, Any]) -> RawRecord:
     raw = RawRecord.from_json(record)
     if raw.sha256 != record["sha256"]:
-        raise RecordRefused("the record does not fit its hash")
+        raise RecordRefused("the record does not match its hash")
     if not raw.key.startswith(keys.MEMORY_PREFIX.encode()):
         raise RecordRefused("the key is not that of a turn")
     return raw

@@ -1,11 +1,11 @@
-"""Staging: what a backfill has read lies in `HMEM_NIGHT_DIR/imports/` until a night has archived it.
+"""Staging: what a backfill has read is in `HMEM_NIGHT_DIR/imports/` until a night has archived it.
 
     imports/<sha256 of its content>.jsonl    line 1   {"kind": "import", "format": 1, "source": …}
                                              lines    candidates (nightly/imports/candidates.py), one each
 
-A file appears whole and durable under the hash of its content, so the same import staged twice is one file, and a command that was killed has
-staged nothing. Each night takes all of them in its export step and removes them once their records are proven in the archive; a crash in
-between leaves them, and the next night finds all known. One that cannot be read never stops a night: it is put aside as `.bad` and named.
+A file appears complete and durable under the hash of its content, so the same import staged twice is one file, and a killed command has
+staged nothing. Each night reads all files in its export step and removes them once their records are verified in the archive. After a crash
+they remain, and the next night finds everything known. An unreadable file never stops a night: it is renamed to `.bad` and reported.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ from shared.wire import keys
 
 FORMAT = 1
 RECORDS, TOMBSTONES, TEXTS = "records.jsonl", "tombstones.jsonl", "texts.jsonl"
-#: What is being written; only whoever holds the directory's lock writes it.
+#: The file that is being written; only the holder of the directory's lock writes it.
 _PART = "staging.part"
 
 
 class StagedUnreadable(StorageError):
-    """A staged file that is not as it was written; never leaves this module."""
+    """A staged file that was modified; never leaves this module."""
 
 
 class Staging:
@@ -48,7 +48,7 @@ class Staging:
 
     def __init__(self, handle: IO[bytes], source: str) -> None:
         self._handle, self._digest, self.count = handle, hashlib.sha256(), 0
-        self.path: Path | None = None  # once it is written, unless it holds nothing
+        self.path: Path | None = None  # once it is written, unless it is empty
         self._write({"kind": "import", "format": FORMAT, "source": source})
 
     def add(self, candidate: Candidate) -> None:
@@ -67,7 +67,7 @@ class Staging:
 
 @contextmanager
 def stage(directory: Path, source: str) -> Iterator[Staging]:
-    """Write an import into the directory: `path` names it at the end. Nothing is left of one that is cut off."""
+    """Write an import into the directory; at the end `path` names the file. Nothing remains of an interrupted one."""
     with locked_dir(own_dir(directory.parent, directory.name)):
         remove_halves(directory)
         part = directory / _PART
@@ -83,7 +83,7 @@ def stage(directory: Path, source: str) -> Iterator[Staging]:
 
 
 def adopt(staged: Path, directory: Path) -> Path:
-    """Move an import that was staged elsewhere to where the next night takes it, whole and durable."""
+    """Copy an import that was staged elsewhere to where the next night reads it, complete and durable."""
     with locked_dir(own_dir(directory.parent, directory.name)):
         remove_halves(directory)
         with staged.open("rb") as source, atomic_writer(directory / staged.name) as handle:
@@ -92,17 +92,17 @@ def adopt(staged: Path, directory: Path) -> Path:
 
 
 def staged_files(directory: Path) -> list[Path]:
-    """All imports that wait, the oldest first."""
+    """All waiting imports, the oldest first."""
     found = [*directory.glob("*.jsonl")] if directory.is_dir() else []
     return sorted(found, key=lambda path: (path.stat().st_mtime_ns, path.name))
 
 
 def read_staged(path: Path) -> list[Candidate]:
-    """Its candidates, proven by its name; StagedUnreadable otherwise."""
+    """Its candidates, if the content matches its name; StagedUnreadable otherwise."""
     try:
         content = path.read_bytes()
         if hashlib.sha256(content).hexdigest() != path.stem:
-            raise StagedUnreadable("its content does not fit its name")
+            raise StagedUnreadable("its content does not match its name")
         head, *lines = content.splitlines()
         if orjson.loads(head)["format"] > FORMAT:
             raise StagedUnreadable("a newer program wrote it")
@@ -112,13 +112,13 @@ def read_staged(path: Path) -> list[Candidate]:
 
 
 def take(night: Night, out: Path) -> dict[str, Any]:
-    """Append to the export in `out` what of the staged imports is new; what became of each. The archive is read only if something waits."""
+    """Append what is new in the staged imports to the export in `out`; returns the outcome of each. Reads the archive only if there are any."""
     directory = imports_dir(night.settings)
     _drop_halves(directory)
     imports, bad = _read_all(directory)
     for name, why in bad.items():
         night.report.say(
-            f"  Warning: the staged import {name} is put aside as .bad: {why}. Give its file to the backfill again."
+            f"  Warning: the staged import {name} was renamed to .bad: {why}. Run the backfill with its file again."
         )
     if not imports:
         return {"files": {}, "bad": bad, "records": 0}
@@ -143,13 +143,13 @@ def take(night: Night, out: Path) -> dict[str, Any]:
 
 
 def clear(night: Night) -> None:
-    """Remove the imports that this night's export took; the archive step calls it when it has proven the export."""
+    """Remove the imports that this night's export has read; the archive step calls it once it has verified the export."""
     for name in night.result("export").get("imports", {}).get("files", {}):
         (imports_dir(night.settings) / name).unlink(missing_ok=True)
 
 
 def classify_by_unit(sieve: ImportFilter, candidates: list[Candidate]) -> Iterator[tuple[Candidate, ImportVerdict]]:
-    """Verdicts file by file; what was quarantined comes last, so that it stands in no turn's place."""
+    """Verdicts file by file; quarantined records come last, so that none takes the place of a turn."""
     ordered = sorted(candidates, key=lambda candidate: candidate.quarantined)
     for _, group in itertools.groupby(ordered, key=lambda candidate: (candidate.quarantined, candidate.unit)):
         yield from sieve.classify(group)
@@ -166,7 +166,7 @@ def _sieve(night: Night, out: Path, imports: dict[str, list[Candidate]]) -> Impo
 
 
 def _read_all(directory: Path) -> tuple[dict[str, list[Candidate]], dict[str, str]]:
-    """Name → candidates of what can be read, name → reason of what is put aside."""
+    """Name → candidates of readable files, name → reason of files renamed to .bad."""
     imports, bad = dict[str, list[Candidate]](), dict[str, str]()
     for path in staged_files(directory):
         try:
@@ -178,7 +178,7 @@ def _read_all(directory: Path) -> tuple[dict[str, list[Candidate]], dict[str, st
 
 
 def _drop_halves(directory: Path) -> None:
-    """What a killed command has left, unless one is at it now: somebody's words must not lie about."""
+    """Remove what a killed command has left, unless one is running now: private words must not be left on the disk."""
     if not directory.is_dir():
         return
     lock = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
@@ -193,7 +193,7 @@ def _drop_halves(directory: Path) -> None:
 
 
 def _append(path: Path, records: Iterable[RawRecord]) -> None:
-    """The step's folder is made durable as a whole when it is committed."""
+    """Append lines; the step's folder is made durable as a whole when it is committed."""
     with path.open("ab") as handle:
         for record in records:
             handle.write(orjson.dumps(record.to_json()) + b"\n")

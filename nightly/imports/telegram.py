@@ -1,8 +1,8 @@
 """`result.json` of Telegram Desktop (Export chat history, or Export Telegram data): one chat, or an account with all of them.
 
-Desktop writes other ids than the BotAccount API: a private chat carries the id of the other party, which for us is the bot, where the bot knows it by
-the person's; a group's is bare, where the bot has -<id>, and -100<id> for a supergroup. A turn's id is made of chat and message id. An answer
-belongs to the message that it replies to, else to the one right before it.
+Desktop writes other ids than the Bot API: a private chat has the id of the other party (for us the bot), where the bot uses the person's; a
+group has a bare id, where the bot uses -<id>, and -100<id> for a supergroup. A turn's id is made of chat and message id. An answer belongs to
+the message that it replies to, else to the one right before it.
 """
 
 from __future__ import annotations
@@ -23,27 +23,27 @@ from shared.turns.records import RecordRefused, Turn, loads_object, timestamp_of
 SOURCE = "telegram"
 
 _PRIVATE = ("personal_chat", "bot_chat")
-#: What the BotAccount API takes a group's bare number from.
+#: The number from which the Bot API subtracts a group's bare id.
 _GROUPS = {"private_group": 0, "private_supergroup": -(10**12), "public_supergroup": -(10**12)}
-#: Desktop writes control characters as \xNN, which is no JSON.
+#: Desktop writes control characters as \xNN, which is not JSON.
 _HEX_ESCAPE = re.compile(rb"\\(?:x([0-9A-Fa-f]{2})|(.))", re.DOTALL)
-#: What Desktop calls what came with a message.
+#: Attachments, as Desktop names them.
 _MEDIA = {
     "animation": "animation", "audio_file": "audio", "sticker": "sticker", "video_file": "video", "video_message": "video_note",
     "voice_message": "voice",
 }  # fmt: skip
 _SENDER = re.compile(r"(?:user)?(\d+)\Z")
-#: h-cli's bot says so ahead of each answer.
+#: h-cli's bot sends this before each answer.
 _NOTICE = re.compile(r"Queued task \S+\s+Polling for result")
-#: A command is not remembered; h-cli's bot takes a task with this one.
+#: Commands are not imported, except this one, which gives h-cli's bot a task.
 _TASK_COMMAND = "/run"
-#: The same where an export does not mark it.
+#: A command that the export does not mark as one.
 _COMMAND = re.compile(r"/(?!run\b)[A-Za-z0-9_]{1,32}(?:@\w+)?(?=\s|\Z)")
 
 
 @dataclass(frozen=True)
 class BotAccount:
-    """Who of the senders is the bot: by id, or by the name that is shown."""
+    """Which sender is the bot: by id, or by displayed name."""
 
     id: str | None = None
     name: str | None = None
@@ -56,7 +56,7 @@ class BotAccount:
 
 @dataclass
 class Account:
-    """What is in the file: the chats, and whose export it is (only in that of an account)."""
+    """The contents of the file: the chats, and the owner of the export (only for a whole account)."""
 
     chats: list[dict[str, Any]]
     owner: str | None = None
@@ -66,7 +66,7 @@ class Account:
 
 @dataclass
 class Talk:
-    """One chat as it is gone through: the questions that have no answer yet, by message id, and the last one if nothing followed it."""
+    """One chat while it is read: the questions without an answer so far, by message id, and the last one if nothing followed it."""
 
     chat_id: str
     bot: BotAccount
@@ -82,7 +82,7 @@ class Talk:
         """The turn, or why there is none; RecordRefused if it cannot be read."""
         if message.get("type") != "message":
             return (
-                "a notice of Telegram's" if message.get("type") == "service" else "not a message that Desktop can write"
+                "a notice of Telegram" if message.get("type") == "service" else "not a message that Desktop can write"
             )
         number = message.get("id")
         if isinstance(number, bool) or not isinstance(number, int):
@@ -92,7 +92,7 @@ class Talk:
         if not content.strip():
             return "without text (media, a sticker, a command)"
         if from_bot and _NOTICE.match(content):
-            return "a notice of the bot's"
+            return "a notice of the bot"
         own, name = made_up_id("tg", self.chat_id, number), message.get("from")
         task_id = self._answered(message) or own if from_bot else own
         self.last = None if from_bot else number
@@ -105,7 +105,7 @@ class Talk:
         return Turn(task_id, role, self.chat_id, content, said_at, shown, extra=extra, user_id=user)
 
     def _origin(self, message: dict[str, Any]) -> Origin:
-        """What it replies to, whose words it forwards, what came with it; as far as the export says it."""
+        """What it replies to, forwards and has attached, as far as the export shows it."""
         attachment = _attachment(message)
         record = {
             "chat_type": "private" if self.private else "group",
@@ -157,7 +157,7 @@ class Talk:
 def read(
     path: Path, unit: int, wanted: Wanted, zone: ZoneInfo, bot: str | None, token: str | None
 ) -> Iterator[ReadCandidate]:
-    """`bot`: its name or id as the owner gave it. `token`: the number that our bot's token begins with."""
+    """`bot`: its name or id from the command line. `token`: the number at the beginning of our bot's token."""
     try:
         account = _load(path)
     except RecordRefused as error:
@@ -180,14 +180,14 @@ def read(
 
 
 def _name(message: object, number: int) -> str:
-    """Its id, or its place in the file."""
-    return str(message["id"]) if isinstance(message, dict) and "id" in message else f"at place {number}"
+    """Its id, or its position in the file."""
+    return str(message["id"]) if isinstance(message, dict) and "id" in message else f"number {number}"
 
 
 def _read(talk: Talk, message: object, wanted: Wanted, done: int, place: str) -> ReadCandidate:
     try:
         if not isinstance(message, dict):
-            raise RecordRefused("a message is no JSON object")
+            raise RecordRefused("a message is not a JSON object")
         turn = talk.turn(message)
     except RecordRefused as error:
         return ReadCandidate(done, unreadable=str(error), place=place)
@@ -210,11 +210,11 @@ def _load(path: Path) -> Account:
         groups = [document.get(name) for name in ("chats", "left_chats")]
         lists = [group["list"] for group in groups if isinstance(group, dict) and isinstance(group.get("list"), list)]
         if not lists:
-            raise RecordRefused("neither a chat (messages) nor an account (chats) is in it")
+            raise RecordRefused("it contains neither a chat (messages) nor an account (chats)")
         chats = [chat for one in lists for chat in one]
         account = Account(chats, str(owner) if isinstance(owner, int) else None, single=False, size=len(content))
     if not all(isinstance(chat, dict) and isinstance(chat.get("messages"), list) for chat in account.chats):
-        raise RecordRefused("a chat without messages is in it")
+        raise RecordRefused("it contains a chat without messages")
     return account
 
 
@@ -223,13 +223,13 @@ def _as_json(found: re.Match[bytes]) -> bytes:
 
 
 def _find_bot(path: Path, account: Account, bot: str | None, token: str | None) -> BotAccount:
-    """Who is the bot; InvalidInput if nothing says it. A token of another bot than the one in the file says nothing."""
+    """The bot's account; InvalidInput if it is unknown. A token of a bot that is not in the file is ignored."""
     if bot is not None:
         named = _named(account, bot)
         if named is None:
             raise InvalidInput(
-                f"No chat and no message in {path} is of {bot}. Telegram Desktop writes the names that it shows, not usernames: "
-                "give --bot the name as shown, or the bot's number, with which its token begins."
+                f"No chat and no message in {path} is from {bot}. Telegram Desktop writes displayed names, not usernames: "
+                "give --bot the name as shown, or the bot's user id, with which its token begins."
             )
         return named
     if token is not None and any(_concerns(chat, BotAccount(token)) for chat in account.chats):
@@ -238,7 +238,7 @@ def _find_bot(path: Path, account: Account, bot: str | None, token: str | None) 
     if only.get("type") in _PRIVATE and isinstance(only.get("id"), int):
         return BotAccount(str(only["id"]))
     raise InvalidInput(
-        f"Nothing says who in {path} is the bot. Give --bot its name as Telegram shows it, or its number, or set TELEGRAM_BOT_TOKEN."
+        f"It is not known which sender in {path} is the bot. Give --bot its name as Telegram shows it, or its user id, or set TELEGRAM_BOT_TOKEN."
     )
 
 
@@ -265,7 +265,7 @@ def _concerns(chat: dict[str, Any], bot: BotAccount) -> bool:
 
 
 def _chat_id(path: Path, account: Account, chat: dict[str, Any], bot: BotAccount, wanted: Wanted) -> str | None:
-    """As the bot knows it; None for a chat of an account that is not one with the bot."""
+    """The chat id that the bot uses; None for a chat of an account without the bot."""
     if account.single and wanted.chat is not None:
         return wanted.chat
     if not account.single and not _concerns(chat, bot):
@@ -276,7 +276,7 @@ def _chat_id(path: Path, account: Account, chat: dict[str, Any], bot: BotAccount
     if kind not in _PRIVATE:
         if account.single:
             raise InvalidInput(
-                f"{path} is of a {kind}, which is no chat with a bot. To take it all the same, name the chat with --chat."
+                f"{path} is of a {kind}, which is not a chat with a bot. To import it anyway, name the chat with --chat."
             )
         return None
     people = {_sender(message) for message in chat["messages"] if isinstance(message, dict) and not bot.sent(message)}
@@ -285,13 +285,13 @@ def _chat_id(path: Path, account: Account, chat: dict[str, Any], bot: BotAccount
         return people.pop()
     if account.owner is None:
         raise InvalidInput(
-            f"{path} does not say whose chat it is: {len(people)} people wrote in it. Name the chat with --chat."
+            f"{path} does not show whose chat it is: {len(people)} people wrote in it. Name the chat with --chat."
         )
     return account.owner
 
 
 def _sender(message: dict[str, Any]) -> str | None:
-    """The number of the person or bot who wrote; None for a channel, a group's own name, or nobody."""
+    """The user id of the person or bot who wrote; None for a channel, a group's name, or no sender."""
     found = _SENDER.match(str(message.get("from_id", "")))
     return found[1] if found else None
 
@@ -307,13 +307,13 @@ def _parts(message: dict[str, Any]) -> list[dict[str, str]]:
     for part in text if isinstance(text, list) else [text]:
         piece = part if isinstance(part, dict) else {"type": "plain", "text": part}
         if not isinstance(piece.get("text"), str):
-            raise RecordRefused("the text is no text")
+            raise RecordRefused("the text is not a string")
         parts.append(piece)
     return parts
 
 
 def _attachment(message: dict[str, Any]) -> str | None:
-    """The kind of what came with a message, as the BotAccount API calls it."""
+    """The kind of attachment of a message, as the Bot API names it."""
     if "photo" in message:
         return "photo"
     kind = str(message.get("media_type", ""))
@@ -330,4 +330,4 @@ def _time(message: dict[str, Any], zone: ZoneInfo) -> float:
     except (ValueError, TypeError, OverflowError) as error:
         if isinstance(error, RecordRefused):
             raise
-        raise RecordRefused("the date is no date") from error
+        raise RecordRefused("the date is not valid") from error

@@ -1,4 +1,4 @@
-"""A time of day as a setting writes it."""
+"""A time of day in a setting."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from pydantic import AfterValidator
 
 
 def clock_time(value: str) -> str:
-    """`18:00`, as it was given; ValueError for what is no time from 00:00 to 23:59."""
+    """`18:00`, unchanged; ValueError unless it is a time from 00:00 to 23:59."""
     if not re.fullmatch(r"(?:[01][0-9]|2[0-3]):[0-5][0-9]", value):
-        raise ValueError(f"{value!r} is no time of day; write one like 18:00")
+        raise ValueError(f"{value!r} is not a time of day; write one like 18:00")
     return value
 
 

@@ -1,8 +1,8 @@
-"""Secrets that stand in no environment: a TOML file of the same form as the settings file, read from a descriptor or a file.
+"""Secrets that are not in the environment: a TOML file in the format of the settings file, read from a descriptor or a file.
 
-`HMEM_CREDENTIALS` names it: a path, or `fd:0` for a descriptor that whoever starts us has opened (systemd: `StandardInput=file:…`); that one is
-read once and closed, so no child of ours inherits it. Unset, it is what systemd's `LoadCredential=hmem.toml:…` gives, or else the part's own file in
-/etc/hmem/secrets, if this user may read it: that is how the owner's commands find theirs. Children of ours get it by a pipe (`for_child`).
+`HMEM_CREDENTIALS` names it: a path, or `fd:0` for a descriptor that our parent has opened (systemd: `StandardInput=file:…`). A descriptor is
+read once and closed, so no child process inherits it. Default: the file of systemd's `LoadCredential=hmem.toml:…`, or else the file of this
+part in /etc/hmem/secrets if this user may read it; the owner's commands use that one. Child processes get their secrets by a pipe (`for_child`).
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ VARIABLE, DESCRIPTOR = "HMEM_CREDENTIALS", "fd:"
 SECRETS_DIR = Path("/etc/hmem/secrets")
 #: The name under which systemd's LoadCredential= hands it over.
 SYSTEMD_NAME = "hmem.toml"
-#: More is no such file; a pipe holds twice as much without a reader.
+#: A larger file is not a credentials file; a pipe buffers twice as much without a reader.
 MOST_BYTES = 32_768
 
 
 @dataclass(frozen=True)
 class Credentials:
-    """`place` is for sentences; `content` is TOML."""
+    """`place` is for messages; `content` is TOML."""
 
     place: str
     content: bytes
 
 
 class _Process:
-    """What this process has read: a descriptor can be read once, and a file perhaps not any more after a change of user."""
+    """What this process has read: a descriptor can be read only once, and a file may be unreadable after a change of user."""
 
     part: str | None = None
     from_descriptor: Credentials | None = None
@@ -45,10 +45,10 @@ class _Process:
 
 
 def begin_as(part: str, *children: str) -> None:
-    """From here on this process is that part, for which secrets may stand in SECRETS_DIR; those of `children` are read now, while this user may."""
+    """Declare this process to be that part, whose secrets may be in SECRETS_DIR; those of `children` are read now, while this user may."""
     _Process.part = part
     named = os.environ.get(VARIABLE, "")
-    # Where our own are named by a path, those of a child lie beside them under its name, or nowhere.
+    # If ours are named by a path, those of a child are next to them under its name, or do not exist.
     beside = Path(named).parent if named and not named.startswith(DESCRIPTOR) else SECRETS_DIR
     for child in children:
         _Process.handed_to[child] = _of_file(beside / f"{child}.toml")
@@ -80,14 +80,14 @@ def _found() -> Credentials | None:
 
 
 def places() -> list[Path]:
-    """Where credentials may lie on this host, whether this process has read them or not."""
+    """Where credentials may be on this host, whether this process has read them or not."""
     named, directory = os.environ.get(VARIABLE, ""), os.environ.get("CREDENTIALS_DIRECTORY")
     found = [SECRETS_DIR, *([Path(directory)] if directory else [])]
     return found + ([Path(named).absolute()] if named and not named.startswith(DESCRIPTOR) else [])
 
 
 def _of_file(path: Path, *, named: bool = False) -> Credentials | None:
-    """None if it is not there, or another user's; where it was named, that is an error."""
+    """None if it does not exist, or this user may not read it; if `named`, that is an error."""
     try:
         with path.open("rb") as file:
             refuse_changeable(f"The credentials file {path}", os.fstat(file.fileno()))
@@ -110,13 +110,13 @@ def _of_descriptor(named: str) -> Credentials:
         _close(number)
     except (OSError, ValueError) as error:
         raise SettingsError(
-            f"{VARIABLE}={named} names no open descriptor of a file ({error}). Start this as its unit does, or name a path."
+            f"{VARIABLE}={named} is not an open descriptor of a file ({error}). Start this process as its unit does, or name a path."
         ) from error
     return _bounded(named, content)
 
 
 def _close(number: int) -> None:
-    """Standard input is replaced: whatever is opened next would else become it."""
+    """Standard input is replaced: otherwise the next file that is opened would become it."""
     if number == 0:
         null = os.open(os.devnull, os.O_RDONLY)
         os.dup2(null, 0)
@@ -127,7 +127,9 @@ def _close(number: int) -> None:
 
 def _bounded(place: str, content: bytes) -> Credentials:
     if len(content) > MOST_BYTES:
-        raise SettingsError(f"The credentials {place} are larger than {MOST_BYTES} bytes. That is no such file.")
+        raise SettingsError(
+            f"The credentials {place} are larger than {MOST_BYTES} bytes, so this is not a credentials file. Name another one in {VARIABLE}."
+        )
     return Credentials(place, content)
 
 
@@ -135,23 +137,23 @@ def _bounded(place: str, content: bytes) -> Credentials:
 def for_child(
     part: str | None = None, only: Collection[str] | None = None
 ) -> Iterator[tuple[dict[str, str], tuple[int, ...]]]:
-    """(environment, descriptors to pass on) by which a child of ours reads the same credentials, or those of another part that were kept for it.
+    """(environment, descriptors to pass on) with which a child process reads the same credentials, or those stored for another part.
 
-    `only`: no others than these names.
+    `only`: pass on these names only.
     """
-    kept = _Process.handed_to.get(part) or _Process.handed_to.get(None)
-    if kept is None:
+    stored = _Process.handed_to.get(part) or _Process.handed_to.get(None)
+    if stored is None:
         yield dict(os.environ), ()
         return
-    values = tomllib.loads(kept.content.decode("utf-8"))
+    values = tomllib.loads(stored.content.decode("utf-8"))
     with by_pipe({name: value for name, value in values.items() if only is None or name in only}) as reading:
         yield os.environ | {VARIABLE: f"{DESCRIPTOR}{reading}"}, (reading,)
 
 
 def redis_url_of(part: str, ours: str) -> str:
-    """The REDIS_URL by which a child of that part goes; `ours` is this process's."""
-    if kept := None if os.environ.get("REDIS_URL") else _Process.handed_to.get(part):
-        return str(tomllib.loads(kept.content.decode("utf-8")).get("REDIS_URL", ""))  # "": as its settings file says
+    """The REDIS_URL that a child process of that part uses; `ours` is this process's."""
+    if stored := None if os.environ.get("REDIS_URL") else _Process.handed_to.get(part):
+        return str(tomllib.loads(stored.content.decode("utf-8")).get("REDIS_URL", ""))  # "": as its settings file says
     return ours
 
 
@@ -169,6 +171,6 @@ def by_pipe(values: Mapping[str, Any]) -> Iterator[int]:
 
 
 def variables_set(names: list[str]) -> list[str]:
-    """Which of these settings stand in the environment."""
-    there = {name.upper() for name, value in os.environ.items() if value}
-    return [name for name in names if name in there]
+    """Which of these settings are set in the environment."""
+    present = {name.upper() for name, value in os.environ.items() if value}
+    return [name for name in names if name in present]

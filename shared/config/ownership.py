@@ -1,8 +1,8 @@
-"""Which directories are ours, and when one must not be used: it is a link, somebody else's, or others may write there.
+"""Which directories are ours, and when one must not be used: it is a link, belongs to another user, or is writable by others.
 
-The program empties, renames and trusts these directories by their names. A link in the place of one would make it empty what the link leads
-to, and who may write into one could put such a link there. HMEM_MEMORY_DIR, HMEM_STATE_DIR and HMEM_NIGHT_DIR themselves may be links,
-since their owner sets them; what they lead to is held to the same rule.
+The program empties, renames and trusts these directories by name. If one were a link, the program would empty the link's target, and any
+user with write access could put such a link there. HMEM_MEMORY_DIR, HMEM_STATE_DIR and HMEM_NIGHT_DIR themselves may be links, since
+their owner sets them; the same rule applies to their targets.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from pathlib import Path
 
 from shared.errors import SettingsError, StorageError
 
-#: Where a release stands until it is verified, in HMEM_MEMORY_DIR: the transfer's key reaches the first and not the second.
+#: Where a release is until it is verified, in HMEM_MEMORY_DIR: the transfer key can write to the first and not to the second.
 INCOMING, VERIFYING = "incoming", "verifying"
-#: Setting → the directories that the program makes in that one, each after those that it is in.
+#: Setting → the directories that the program creates in that one, parents first.
 OURS: dict[str, tuple[str, ...]] = {
     "hmem_memory_dir": (INCOMING, VERIFYING, "releases"),
     "hmem_state_dir": ("chats", "prompts", "views", "opening", "forgetting", "receipts"),
@@ -27,13 +27,13 @@ _OTHERS_MAY_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
 
 def trusted_owners(root: Path) -> frozenset[int]:
-    """Whose directories this process may use below `root`: its user's and root's; root itself acts for whoever owns `root`."""
+    """The uids whose directories this process may use below `root`: its user's and root's; root itself acts for the owner of `root`."""
     own = os.geteuid()
     return frozenset({0, own} if own else {0, root.stat().st_uid})
 
 
 def unsafe(path: Path, trusted: Collection[int], *, follow: bool = False) -> str | None:
-    """Why a directory must not be used and what to do about it; None if it may, or is not there.
+    """Why a directory must not be used and what to do about it; None if it may be used, or does not exist.
 
     `trusted`: the uids that may own it. `follow`: it may be reached by links (a directory that a setting names).
     """
@@ -42,16 +42,18 @@ def unsafe(path: Path, trusted: Collection[int], *, follow: bool = False) -> str
     except FileNotFoundError:
         return None
     if stat.S_ISLNK(found.st_mode):
-        why = f"{path} is a link to {path.readlink()}, so the program would write to and empty what it leads to"
-        return f"{why}. Remove the link (rm {path}), and mount what should lie there."
+        why = f"{path} is a link to {path.readlink()}, so the program would write to its target and empty it"
+        return f"{why}. Remove the link (rm {path}), and mount the directory there instead."
     if not stat.S_ISDIR(found.st_mode):
-        return f"{path} is no directory, so the program cannot use it. Move it away; the program makes its own."
+        return (
+            f"{path} is not a directory, so the program cannot use it. Move it away; the program creates the directory."
+        )
     if found.st_uid not in trusted:
-        why = f"{path} belongs to {user_name(found.st_uid)}, who could change what is in it, and this runs as {user_name(os.geteuid())}"
-        return f"{why}. Run it as that user, or give the directory away (sudo chown -R USER {path})."
+        why = f"{path} belongs to {user_name(found.st_uid)}, who could change its contents, and this program runs as {user_name(os.geteuid())}"
+        return f"{why}. Run the program as that user, or change the owner (sudo chown -R USER {path})."
     if found.st_mode & _OTHERS_MAY_WRITE:
-        why = f"{path} may be written by others than its owner (mode {stat.S_IMODE(found.st_mode):04o}), who could put links into it"
-        return f"{why}. Look at what is in it, then take that right away (chmod go-w {path})."
+        why = f"{path} is writable by users other than its owner (mode {stat.S_IMODE(found.st_mode):04o}), who could put links into it"
+        return f"{why}. Check its contents, then remove that permission (chmod go-w {path})."
     return None
 
 
@@ -62,16 +64,16 @@ def refuse_unsafe(path: Path, trusted: Collection[int], *, follow: bool = False)
 
 
 def refuse_changeable(what: str, found: os.stat_result) -> None:
-    """SettingsError for an open file of settings in which others than its owner may write: they say what is run, and where."""
+    """SettingsError for an open settings file that is writable by others: settings decide which commands run, and where."""
     if stat.S_ISREG(found.st_mode) and found.st_mode & _OTHERS_MAY_WRITE:
         raise SettingsError(
-            f"{what} may be written by others than its owner (mode {stat.S_IMODE(found.st_mode):04o}), who could name the commands that run here. "
-            "Look at what is in it, then take that right away (chmod go-w)."
+            f"{what} is writable by users other than its owner (mode {stat.S_IMODE(found.st_mode):04o}), who could choose the commands that run "
+            "here. Check its contents, then remove that permission (chmod go-w)."
         )
 
 
 def user_name(uid: int) -> str:
-    """The name of a user, or its number where nobody has that name."""
+    """The name of a user, or `uid N` if there is none."""
     try:
         return pwd.getpwuid(uid).pw_name
     except KeyError:

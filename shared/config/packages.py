@@ -1,6 +1,6 @@
-"""Python packages that not every installation has: which part brings them, and how a part is added. Nothing is imported to find out what is there.
+"""Optional Python packages: which part provides them, and how to add a part. Nothing is imported to find out what is installed.
 
-A part is an extra of pyproject.toml. In a checkout `scripts/setup --with PART` adds it; a container's image is built again with it.
+A part is an extra of pyproject.toml. In a checkout `scripts/setup --with PART` adds it; for containers, the image is rebuilt with it.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from shared.config.settings import Settings
 
-#: Part -> the packages that it brings, as they are imported.
+#: Part -> the packages that it provides, by import name.
 PACKAGES: dict[str, tuple[str, ...]] = {
     "chroma": ("chromadb",),
     "fastembed": ("fastembed",),
@@ -27,7 +27,7 @@ PACKAGES: dict[str, tuple[str, ...]] = {
     "redis-search": ("redisvl",),
     "telegram": ("aiogram", "telegramify_markdown"),
 }
-#: Index (NIGHT_INDEXES) -> the part that it needs; one that is not here needs none.
+#: Index (NIGHT_INDEXES) -> the part that it needs; an index that is not listed needs none.
 INDEX_PARTS = {"chroma": "chroma", "lancedb": "lancedb", "qdrant": "qdrant", "redis": "redis-search"}
 #: Embedder (EMBEDDER) -> the part that it needs.
 EMBEDDER_PARTS = {"local": "local", "fastembed": "fastembed", "ollama": "ollama"}
@@ -40,13 +40,13 @@ def how_to_add(part: str, checkout: Path = _CHECKOUT) -> str:
     if (checkout / "scripts" / "setup").is_file():
         return f"run scripts/setup --with {part} in {checkout}"
     return (
-        f"in containers add {part} to HMEM_PARTS in deploy/.env and build the images again, "
+        f"in containers add {part} to HMEM_PARTS in deploy/.env and rebuild the images, "
         f"elsewhere run scripts/setup --with {part} in the checkout"
     )
 
 
 def part_of(module: str) -> str | None:
-    """The part that brings a module, or None."""
+    """The part that provides a module, or None."""
     package = module.partition(".")[0]
     return next((part for part, packages in PACKAGES.items() if package in packages), None)
 
@@ -57,7 +57,7 @@ def missing_package(part: str) -> str | None:
 
 
 def missing_for_night(settings: Settings) -> list[str]:
-    """What a night with these settings would lack, a sentence each without the full stop: for its indexes, and for what embeds."""
+    """What a night with these settings lacks, one sentence each without the full stop: for its embedder and for its indexes."""
     if not settings.indexes or settings.embedder == "none":  # nothing is embedded, so no index is built
         return []
     wanted = [(f"EMBEDDER={settings.embedder}", EMBEDDER_PARTS.get(settings.embedder))]

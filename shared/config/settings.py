@@ -1,7 +1,8 @@
-"""All settings, read once: from the environment, or under the same names from TOML: the credentials, then the settings file. Nothing else reads them.
+"""All settings, read once: from the environment, or under the same names from TOML (the credentials, then the settings file).
 
-The file is the one `HMEM_CONFIG` names, or `/etc/hmem/hmem.toml` when that exists; what has secrets in it is read by credentials.py. The
-environment wins over both. Loading ends in one frozen object that is passed down. Secrets are masked in every representation.
+No other code reads them. The settings file is the one that `HMEM_CONFIG` names, or `/etc/hmem/hmem.toml` if that exists; credentials.py
+reads the secrets. The environment takes precedence over both. The result is one frozen object that is passed down. Secrets are masked in
+every representation.
 """
 
 from __future__ import annotations
@@ -31,50 +32,50 @@ class Settings(BaseModel):
     redis_url: str = Field("redis://127.0.0.1:6379/0", description="the Redis that both hosts share", repr=False)
     redis_admin_url: str | None = Field(
         None,
-        description="the same Redis as its administrator, only for hmem forget, which rewrites Redis' files and empties its logs",
+        description="the same Redis with its administrator's login; only hmem forget uses it, to rewrite Redis' files and empty its logs",
         repr=False,
     )
     result_hmac_key: SecretStr | None = Field(
         None,
-        description="signs results: the same as the bot's, 16 characters or more; without it hmem run and hmem ask refuse to work",
+        description="key that signs results: the same as the bot's, at least 16 characters; required by hmem run and hmem ask",
     )
 
     hmem_memory_dir: Path = Field(Path("/data/memory"), description="the releases; only the night writes here")
     hmem_state_dir: Path = Field(
         Path("/var/lib/hmem"),
-        description="the dispatcher's own files: a directory for each chat, prompts, copies of the index, the store of the day",
+        description="the dispatcher's files: a directory for each chat, prompts, copies of the index, the day store",
     )
     hmem_night_dir: Path = Field(Path("/var/lib/hmem-night"), description="archive, nights and cache of the night host")
 
     owner_key_file: Path | None = Field(
         None,
-        description="your private key, which hmem forget signs with; unset: ~/.config/hmem/owner.key",
+        description="your private key, with which hmem forget signs; unset: ~/.config/hmem/owner.key",
     )
     owner_public_key: str | None = Field(
         None,
         pattern=r"^[0-9a-f]{64}$",
-        description="its public half, which the night goes by (hmem owner-key prints it); unset: owner.pub in HMEM_NIGHT_DIR",
+        description="its public key, with which the night checks signatures (hmem owner-key prints it); unset: owner.pub in HMEM_NIGHT_DIR",
     )
 
     memory_backend: Literal["auto", "none", "summary", "sqlite", "chroma", "lancedb", "qdrant", "redis"] = Field(
         "auto",
-        description="lookup by meaning; auto: the first index of the release; none: by words alone; summary: no lookup, the whole summary",
+        description="vector search; auto: the first index of the release; none: keyword search only; summary: no search, the whole summary",
     )
     qdrant_url: str | None = Field(None, description="the Qdrant server, such as http://127.0.0.1:6333", repr=False)
-    qdrant_api_key: SecretStr | None = Field(None, description="its key, if it wants one")
+    qdrant_api_key: SecretStr | None = Field(None, description="its API key, if it requires one")
     redis_stack_url: str | None = Field(
         None,
-        description="the Redis with the search module (Redis 8, Redis Stack) that holds vectors; unset: REDIS_URL",
+        description="the Redis with the search module (Redis 8, Redis Stack) that stores vectors; unset: REDIS_URL",
         repr=False,
     )
     index_name: str = Field(
         "hmem",
         pattern=r"^[a-z0-9][a-z0-9_-]{0,40}$",
-        description="prefix of our indexes on a server, and alias of the one in use; every installation on a server needs its own",
+        description="prefix of the indexes on a server, and alias of the current one; each installation on a server needs a different name",
     )
     memory_summary: bool = Field(
         True,
-        description="inject the chat's summary: 300 of 1,500 tokens beside recalled lines, all of it where nothing is recalled",
+        description="inject the chat's summary: 300 of 1,500 tokens together with recalled lines, all of it where nothing is recalled",
     )
     memory_tokens: int = Field(
         1500,
@@ -85,7 +86,7 @@ class Settings(BaseModel):
     memory_deadline_ms: int = Field(
         300,
         ge=1,
-        description="time limit of the lookup by meaning, in milliseconds; the whole lookup gets one second more",
+        description="time limit of the vector search, in milliseconds; the whole lookup gets one second more",
     )
 
     embedder: Literal["local", "fastembed", "ollama", "none"] = Field(
@@ -97,22 +98,22 @@ class Settings(BaseModel):
     )
     fastembed_cache_path: Path | None = Field(
         None,
-        description="where the models of EMBEDDER=fastembed lie, fetched by python -m shared.embedding.fastembed; unset: ~/.cache/fastembed",
+        description="folder with the models of EMBEDDER=fastembed, downloaded by python -m shared.embedding.fastembed; unset: ~/.cache/fastembed",
     )
     ollama_url: str = Field("http://127.0.0.1:11434", description="the Ollama server")
-    ollama_timeout: float = Field(120.0, gt=0, description="limit of one request to Ollama, in seconds")
+    ollama_timeout: float = Field(120.0, gt=0, description="time limit of one request to Ollama, in seconds")
     summary_model: str | None = Field(
         None,
-        description="an Ollama chat model that writes the summaries by night, such as llama3.2; none: lines picked word for word",
+        description="an Ollama chat model that writes the night's summaries, such as llama3.2; unset: summaries of extracted sentences",
     )
 
     night_indexes: str = Field(
         "sqlite",
-        description="vector indexes that the night builds beside the keyword index, with commas: sqlite, chroma, lancedb, qdrant, redis, or none",
+        description="vector indexes that the night builds besides the keyword index, with commas: sqlite, chroma, lancedb, qdrant, redis, or none",
     )
     night_cron: str = Field(
         "0 3 * * *",
-        description="when hmem-night schedule runs, in CHAT_TIMEZONE; weekdays as names (mon), since numbers count from Monday = 0",
+        description="when hmem-night schedule runs a night (cron expression, in CHAT_TIMEZONE)",
     )
     publish_target: str | None = Field(
         None,
@@ -129,87 +130,93 @@ class Settings(BaseModel):
     publish_wait: float = Field(
         60.0,
         ge=0,
-        description="seconds that running dispatchers have to take up a new release, or the switch is undone",
+        description="seconds that running dispatchers have to load a new release; after that the switch is undone",
     )
     restart_command: str | None = Field(
-        None, description="run after the night; not needed, since the dispatcher notices a new release by itself"
+        None,
+        description="command to run after the night; not needed, since the dispatcher notices a new release by itself",
     )
-    restart_timeout: float = Field(120.0, gt=0, description="limit of the restart command, in seconds")
+    restart_timeout: float = Field(120.0, gt=0, description="time limit of the restart command, in seconds")
     archive_mirror: str | None = Field(
         None,
-        description="second copy of the archive, proven before anything is deleted: a path, or [user@]host:path for rsync over PUBLISH_SSH",
+        description="second copy of the archive, verified before anything is deleted: a path, or [user@]host:path for rsync over PUBLISH_SSH",
     )
     step_timeout: float = Field(
         14_400.0,
         gt=0,
-        description="limit of one step of the night, in seconds; a step that hangs ends the night with code 25",
+        description="time limit of one step of the night, in seconds; a step that takes longer ends the night with exit code 25",
     )
     releases_kept: int = Field(
         5,
         ge=2,
-        description="newest releases that stay; always kept are the current one, its parent, a pinned one and those in use",
+        description="number of newest releases to keep; the current one, its parent, a pinned one and those in use are always kept",
     )
 
-    claude_bin: str = Field("claude", description="the Claude CLI: looked for on PATH, then beside hmem")
+    claude_bin: str = Field("claude", description="the Claude CLI: searched on PATH, then next to hmem")
     claude_mcp_config: Path | None = Field(
         None, description="passed on as --mcp-config; no other MCP servers are started"
     )
     claude_allowed_tools: str | None = Field(
         None,
-        description="passed on as --allowedTools; none: no tools at all. Built-in tools must be named, and Read stays denied",
+        description="passed on as --allowedTools; unset: no tools. Built-in tools must be named, and Read is always denied",
     )
     claude_base_prompt_file: Path | None = Field(
-        None, description="rules ahead of the memory, in place of dispatcher/prompt/base.md; an empty file: none"
+        None,
+        description="rules before the memory in the prompt, instead of dispatcher/prompt/base.md; an empty file: none",
     )
-    claude_env: str = Field("", description="further environment variables that the CLI may see, with commas")
+    claude_env: str = Field("", description="additional environment variables that the CLI may see, comma-separated")
 
     memory_mcp: bool = Field(False, description="give Claude this chat's memory as MCP tools (docs/mcp.md)")
     memory_mcp_add: bool = Field(
-        False, description="with MEMORY_MCP: also memory_add, by which Claude writes facts, goals and preferences"
+        False, description="with MEMORY_MCP: also memory_add, with which Claude stores facts, goals and preferences"
     )
 
     session_mode: Literal["resume", "replay"] = Field(
         "resume",
-        description="resume: continue the Claude session; replay: start afresh each time, with the recent turns as text inside the budget",
+        description="resume: continue the Claude session; replay: start a new one each time, with the recent turns as text within the budget",
     )
     recall_placement: Literal["system", "message"] = Field(
         "system",
-        description="where recalled lines go: system prompt, or message (ahead of it: a resumed session keeps its prompt cache)",
+        description="where recalled lines go: system (the system prompt), or message (before it: a resumed session keeps its prompt cache)",
     )
-    session_ttl: int = Field(14_400, ge=1, description="life of a Claude session after its last answer, in seconds")
+    session_ttl: int = Field(14_400, ge=1, description="lifetime of a Claude session after its last answer, in seconds")
     task_timeout: float = Field(
-        600.0, gt=0, description="limit of one answer, in seconds; with h-cli's bot 280, since it waits 300"
+        600.0, gt=0, description="time limit of one answer, in seconds; with h-cli's bot 280, since it waits 300"
     )
     stop_timeout: float = Field(
-        600.0, ge=0, description="seconds that running answers get after a stop, before they go back to the queue"
+        600.0,
+        ge=0,
+        description="seconds that running answers get when hmem run is stopped, before they go back to the queue",
     )
     task_bytes: int = Field(
         262_144,
         ge=1_024,
         le=16_777_216,
-        description="bytes of the largest task (a message with all about it) that is taken; a larger one is refused in a sentence",
+        description="size of the largest accepted task (a message with its metadata), in bytes; a larger one is refused with an explanation",
     )
     max_concurrent_tasks: int = Field(
-        3, ge=1, le=64, description="answers in the making at once; within a chat always one"
+        3, ge=1, le=64, description="answers that are written at the same time; within a chat always one"
     )
 
     medium_url: str | None = Field(
         None,
-        description="the SQL store of the day, postgresql://user:password@host/database; unset: SQLite in HMEM_STATE_DIR; none: nothing by day",
+        description="the SQL day store, postgresql://user:password@host/database; unset: SQLite in HMEM_STATE_DIR; none: no day store",
         repr=False,
     )
     medium_days: float = Field(
-        7.0, gt=0, description="days for which turns stay in the store of the day; and until they are in the release"
+        7.0,
+        gt=0,
+        description="days for which turns stay in the day store; they stay longer if they are not in the release yet",
     )
     dreamer_interval: float = Field(30.0, gt=0, description="seconds between two rounds of consolidation")
     session_summaries: Literal["extractive", "ollama", "claude"] = Field(
         "extractive",
-        description="who sums up a session that has grown too long: extractive (its own sentences), ollama (SUMMARY_MODEL) or claude",
+        description="how a session that has grown too long is summarised: extractive (its own sentences), ollama (SUMMARY_MODEL) or claude",
     )
     session_tokens: int = Field(
         50_000,
         ge=1,
-        description="size of a conversation, in tokens of 4 characters, from which it is summed up and a new session begins",
+        description="size of a conversation, in tokens of 4 characters, above which it is summarised and a new session begins",
     )
 
     telegram_bot_token: SecretStr | None = Field(
@@ -217,28 +224,28 @@ class Settings(BaseModel):
     )
     telegram_api_url: str = Field("https://api.telegram.org", description="the Bot API server")
     allowed_chats: str = Field(
-        "", description="ids of the chats that the bot answers, with commas (groups are negative); empty: nobody"
+        "", description="ids of the chats that the bot answers, comma-separated (groups are negative); empty: none"
     )
     owners: str = Field(
         "",
-        description="user ids with an owner's rights in groups and /stats of all chats, with commas; the same for bot and dispatcher",
+        description="user ids with an owner's rights in groups and for /stats of all chats, comma-separated; the same for bot and dispatcher",
     )
     queue_limit: int = Field(
-        100, ge=1, description="queued messages of all chats from which the bot takes no more, and says so"
+        100, ge=1, description="queued messages of all chats at which the bot refuses more, with a notice"
     )
-    chat_queue_limit: int = Field(10, ge=1, description="the same for the unanswered messages of one chat")
+    chat_queue_limit: int = Field(10, ge=1, description="the same limit for the unanswered messages of one chat")
 
     metrics_listen: str = Field(
-        "", description="address and port of the figures for Prometheus, such as 127.0.0.1:9464; empty: none"
+        "", description="address and port of the Prometheus metrics, such as 127.0.0.1:9464; empty: none"
     )
 
     chat_timezone: str = Field(
-        "UTC", description="time zone of all times that people see or write, and of the days of /stats"
+        "UTC", description="time zone of all times that users see or write, and of the days in /stats"
     )
     remind_at: ClockTime = Field(
         "18:00", description="when a chat is reminded of a goal on the day before its deadline, in CHAT_TIMEZONE"
     )
-    log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="least level that is logged")
+    log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="lowest level that is logged")
     hmem_crash_at: str | None = Field(None, description="for tests: the point at which the process kills itself")
     log_json: bool = Field(False, description="log lines as JSON")
 
@@ -265,7 +272,7 @@ class Settings(BaseModel):
     @field_validator("allowed_chats", "owners", mode="before")
     @classmethod
     def _ids_as_text(cls, value: Any) -> Any:
-        """In the file also a number, or a list."""
+        """The settings file may also have a number, or a list."""
         several = value if isinstance(value, list) else [value]
         return ",".join(str(one) for one in several) if not any(isinstance(one, bool) for one in several) else value
 
@@ -311,7 +318,7 @@ class Settings(BaseModel):
 
     @property
     def without_vectors(self) -> str | None:
-        """The setting by which nothing is looked up by meaning, on purpose: no fault, and nobody is told of it."""
+        """The setting that switches vector search off; then its absence is intended, and is not reported."""
         chosen = self.memory_backend in ("none", "summary")
         return f"MEMORY_BACKEND={self.memory_backend}" if chosen else None
 
@@ -322,7 +329,7 @@ class Settings(BaseModel):
 
     @property
     def owner_ids(self) -> frozenset[str]:
-        """People with an owner's rights, as a task's user_id spells them."""
+        """User ids with an owner's rights, spelled as in a task's user_id."""
         return frozenset(filter(None, map(str.strip, self.owners.split(","))))
 
     @property
@@ -333,12 +340,12 @@ class Settings(BaseModel):
 
     @property
     def target_dir(self) -> Path:
-        """Directory that holds `current` and `releases/`, where it is on this host."""
+        """Directory of `current` and `releases/`, if it is on this host."""
         return Path(self.publish_target) if self.publish_target and not self.remote_target else self.hmem_memory_dir
 
     @property
     def indexes(self) -> tuple[str, ...]:
-        """Vector indexes that the night builds, the preferred one first, however they were written."""
+        """Vector indexes that the night builds, the preferred one first, whatever their order in the setting."""
         named = self.night_indexes.replace(" ", "").split(",")
         return tuple(name for name in INDEXES if name in named)
 
@@ -354,12 +361,12 @@ class Settings(BaseModel):
 
 
 def setting_names() -> list[str]:
-    """The names as they stand in the environment."""
+    """The names as in the environment."""
     return [name.upper() for name in Settings.model_fields]
 
 
 def load_settings(**overrides: Any) -> Settings:
-    """Read environment and file once; a wrong value is one sentence naming the setting, never a secret's text."""
+    """Read environment and files once; SettingsError names the invalid setting and never quotes a secret."""
     given = sources.given_values(setting_names(), sources.settings_file())
     try:
         return Settings.model_validate(given | overrides)
@@ -368,5 +375,5 @@ def load_settings(**overrides: Any) -> Settings:
             f"{'.'.join(map(str, e['loc'])).upper()}: {e['msg'].removeprefix('Value error, ')}" for e in error.errors()
         )
         raise SettingsError(
-            f"A setting is wrong. {problems}. Change it in the environment, the credentials or the settings file."
+            f"A setting is invalid. {problems}. Change it in the environment, the credentials or the settings file."
         ) from error

@@ -1,4 +1,4 @@
-"""Where settings come from: the environment, the credentials (shared/config/credentials.py) and the settings file, the first one winning."""
+"""Where settings come from: the environment, the credentials (shared/config/credentials.py) and the settings file; the first one takes precedence."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ DEFAULT_CONFIG = Path("/etc/hmem/hmem.toml")
 
 
 def given_values(names: Iterable[str], file: Path | None) -> dict[str, Any]:
-    """Field → value of every setting that is given somewhere; `names` are those that exist, in capitals.
+    """Field → value of every setting that is given somewhere; `names` are the existing settings, in capitals.
 
     SettingsError if the file or the credentials cannot be read or name a setting that does not exist.
     """
@@ -70,7 +70,7 @@ def _of_toml(place: str, content: bytes, known: dict[str, str]) -> dict[str, Any
 
 
 def secrets_of(settings: BaseModel) -> list[str]:
-    """The settings that open something: secrets, and addresses with a password in them."""
+    """The settings that give access to something: secrets, and addresses that contain a password."""
     found = []
     for name, field in type(settings).model_fields.items():
         value = getattr(settings, name)
@@ -81,7 +81,7 @@ def secrets_of(settings: BaseModel) -> list[str]:
 
 
 def secrets_in_file(settings: BaseModel) -> list[str]:
-    """Names of the secrets that the settings file holds."""
+    """Names of the secrets in the settings file."""
     path = settings_file()
     there = tomllib.loads(path.read_text(encoding="utf-8")) if path else {}
     return [name for name in secrets_of(settings) if name in there]

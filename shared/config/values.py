@@ -1,4 +1,4 @@
-"""What a single value of a setting must look like. Each function returns the value, or raises a ValueError that shows how to write it."""
+"""Checks of single values. Each function returns the value, or raises a ValueError that shows how to write it."""
 
 from __future__ import annotations
 
@@ -6,21 +6,21 @@ import re
 from urllib.parse import urlsplit
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-#: Accounts of Telegram's under which many people write: an anonymous administrator, a channel, Telegram's own notices.
+#: Telegram accounts that many people share: anonymous administrators, channels, Telegram's own notices.
 SHARED_ACCOUNTS = frozenset({"1087968824", "136817688", "777000"})
 
 
 def known_zone(value: str) -> str:
-    """The name of a time zone as it was given; ValueError if this host knows none of that name."""
+    """The name of a time zone, unchanged; ValueError if this host does not know it."""
     try:
         ZoneInfo(value)
     except (ZoneInfoNotFoundError, ValueError, OSError) as error:
-        raise ValueError(f"{value!r} is no time zone; write one like Europe/Berlin") from error
+        raise ValueError(f"{value!r} is not a time zone; write one like Europe/Berlin") from error
     return value
 
 
 def store_url(value: str | None) -> str | None:
-    """Address of the store of the day: PostgreSQL, SQLite, `none`, or unset."""
+    """Address of the day store: PostgreSQL, SQLite, `none`, or unset."""
     scheme = (value or "").partition("://")[0].partition("+")[0].strip().lower()
     if scheme not in ("", "none", "sqlite", "postgresql", "postgres"):
         raise ValueError("write it like postgresql://user:password@host/database, or none")
@@ -28,7 +28,7 @@ def store_url(value: str | None) -> str | None:
 
 
 def redis_url(value: str) -> str:
-    """What redis-py takes. The library itself is loaded only for a URL with options: that takes long."""
+    """A URL that redis-py accepts. The library itself is loaded only for a URL with options, since loading takes long."""
     try:
         parts = urlsplit(value)
         if not value.startswith(("redis://", "rediss://", "unix://")) or parts.port == 0:
@@ -50,23 +50,25 @@ def http_url(value: str, example: str) -> str:
 
 
 def chat_ids(value: str) -> str:
-    """Numbers with commas; groups are negative."""
+    """Comma-separated numbers; groups are negative."""
     for one in filter(None, map(str.strip, value.split(","))):
         if not re.fullmatch(r"-?[0-9]{1,19}", one):
-            raise ValueError(f"{one!r} is no chat id; write numbers with commas, such as 9912,-1001234")
+            raise ValueError(f"{one!r} is not a chat id; write numbers separated by commas, such as 9912,-1001234")
     return value
 
 
 def user_ids(value: str) -> str:
-    """Numbers of persons, with commas."""
+    """Comma-separated user ids."""
     for one in filter(None, map(str.strip, value.split(","))):
         if not is_person(one):
-            raise ValueError(f"{one!r} is no person's number; write user ids with commas, such as 9912,31337")
+            raise ValueError(
+                f"{one!r} is not the id of a person; write user ids separated by commas, such as 9912,31337"
+            )
     return value
 
 
 def is_person(user: str) -> bool:
-    """Whether a user id is that of one person: a number above zero, and none of Telegram's shared accounts."""
+    """Whether a user id is that of one person: a number above zero that is not one of Telegram's shared accounts."""
     return bool(re.fullmatch(r"[1-9][0-9]{0,18}", user)) and user not in SHARED_ACCOUNTS
 
 

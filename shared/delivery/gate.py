@@ -1,10 +1,10 @@
-"""Recall gate: is what the current release finds still found in the new one? The same questions to both, compared pair by pair.
+"""Recall gate: whether the new release still finds what the current one finds. Both get the same questions; answers are compared in pairs.
 
-A question is made of a chunk's own words, so the right answer is known: that chunk. Only chunks that both releases hold are asked for, and
-the new release's rank counts these alone: a chat that has grown is no worse for it. Pure functions; shared/delivery/trial.py does the asking.
+A question is made of a chunk's own words, so the right answer is known: that chunk. Only chunks in both releases are used, and ranks count
+only these, so that a chat that has grown is not worse for it. Pure functions; shared/delivery/trial.py asks the questions.
 
-    far down  → the night is refused (`--accept` overrides)         a chat gone → the same
-    down      → the night says so and goes on                       another chat's row, no vectors, a crash → refused, whatever was accepted
+    far less  → the release is refused (`--accept` overrides)       a chat missing → the same
+    less      → the night warns and continues                       another chat's row, no vectors, a crash → refused, even with --accept
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from typing import Any
 from shared.release.manifest import Manifest
 from shared.turns.chunk import Chunk
 
-#: Questions at most, and chats at most that they come from: seconds, also where each chat is an index of its own.
+#: Maximum number of questions, and of chats that they come from: takes seconds, even if each chat has its own index.
 PROBES = 100
 PROBED_CHATS = 25
-#: A chunk counts as found among this many, and this many are asked for, since new chunks do not count.
+#: A chunk counts as found among the first FOUND_WITHIN hits; ASKED hits are requested, since new chunks do not count.
 FOUND_WITHIN = 10
 ASKED = 50
 #: Words of a question.
@@ -45,7 +45,7 @@ class Probe:
 
 
 def choose(chunks: Iterable[Chunk]) -> list[Probe]:
-    """Questions spread over chats and chunks, the same ones for the same chunks."""
+    """Questions spread over chats and chunks; the same chunks always give the same questions."""
     per_chat: dict[str, list[Chunk]] = defaultdict(list)
     for chunk in chunks:
         per_chat[chunk.chat_id].append(chunk)
@@ -68,7 +68,7 @@ def question_of(text: str) -> str:
 
 
 def found(ranked: list[str], chunk_id: str, in_both: set[str]) -> bool:
-    """Whether the chunk is among the first of those that both releases hold."""
+    """Whether the chunk is among the first hits that both releases contain."""
     return chunk_id in [other for other in ranked if other in in_both][:FOUND_WITHIN]
 
 
@@ -76,10 +76,10 @@ def verdict(before: list[bool], now: list[bool], gone: list[str]) -> dict[str, A
     """The gate's record: counts, and `refuse` and `warn` as sentences or None."""
     pairs = Counter(zip(before, now, strict=True))
     lost, won = pairs[True, False], pairs[False, True]
-    counts = f"{sum(now)} of {len(now)} questions are answered, {sum(before)} were by the current release"
+    counts = f"{sum(now)} of {len(now)} questions find their answer, {sum(before)} do in the current release"
     refuse = warn = None
     if gone:
-        refuse = f"{len(gone)} chats that can be recalled now would have nothing to recall."
+        refuse = f"{len(gone)} chats can be recalled now, but would have no chunks in the new release."
     elif lost - won >= REFUSE_LEAST and lost - won > REFUSE_SHARE * len(now):
         refuse = f"The new release finds far less: {counts}."
     elif lost - won >= WARN_LEAST and lost - won > WARN_SHARE * len(now):
@@ -96,7 +96,7 @@ def verdict(before: list[bool], now: list[bool], gone: list[str]) -> dict[str, A
 
 
 def chats_gone(new: Manifest, current: Manifest) -> list[str]:
-    """Chats with chunks now and none in the new release, though not all of their turns are to be forgotten."""
+    """Chats that have chunks now and none in the new release, although not all of their turns are to be forgotten."""
     return [
         chat
         for chat, count in current.chunks_per_chat.items()

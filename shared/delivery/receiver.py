@@ -1,18 +1,18 @@
-"""What the day host does with a release that is brought to it. Five verbs; each may be repeated.
+"""How the day host receives a release. Five verbs; each may be repeated.
 
-    begin [RUN]                    says which release is current, which run is the highest, and which indexes on servers are read; with a run,
-                                   makes an empty incoming/<run>.<attempt>, and beside it a copy of the current release: what both hold
+    begin [RUN]                    reports which release is current, which run is the highest, and which server indexes are in use; with a run,
+                                   creates an empty incoming/<run>.<attempt>, and next to it a copy of the current release: files in both
                                    need not be sent
-    verify RUN ATTEMPT [SHA256] [accept]    takes it over into files of our own, hashed on the way (takeover.py), refuses what may not follow
-                                   the current release, tries it out, compares what is found in it with what is found in the current one
-                                   (shared/delivery/gate.py), renames it into releases/; the hash is that of the manifest which the night has sealed;
-                                   attempt 0, without a hash, proves releases/<run> where it stands
-    switch RUN TOKEN               points `current` at it, if the night that asks still holds the lease and the owner has not pinned another
+    verify RUN ATTEMPT [SHA256] [accept]    copies it into files of our own and hashes them (takeover.py), refuses a release that may not follow
+                                   the current one, tests it, compares its recall with the current release's (shared/delivery/gate.py),
+                                   renames it into releases/; the hash is that of the manifest that the night has sealed;
+                                   attempt 0, without a hash, verifies releases/<run> in place
+    switch RUN TOKEN               points `current` at it, if the calling night still holds the lease and the owner has not pinned another
     rollback RUN                   points `current` back at that release's parent, if it is current
-    prune                          removes every release, and every copy on its way, from before something was forgotten for good
+    prune                          removes every release, and every incoming copy, from before something was forgotten permanently
 
-One verb at a time, by a lock on the directory. `current` moves only here and by the owner's `hmem release rollback`. A night on this host
-calls the functions; one elsewhere comes through ssh, where a forced command hands the request to
+One verb runs at a time, by a lock on the directory. `current` changes only here and by the owner's `hmem release rollback`. A night on this host
+calls the functions; a night on another host uses ssh, where a forced command passes the request to
 `python -m shared.delivery.receiver "$SSH_ORIGINAL_COMMAND"` (deploy/hmem-receive): the whole line must match one verb.
 """
 
@@ -58,13 +58,13 @@ from shared.system.processes import last_line, module_command, run_bounded
 from shared.vectors.aliases import named_in
 from shared.wire.client import RECEIVER, open_redis
 
-#: Seconds for the throw-away process.
+#: Seconds for the test process.
 TRYOUT_TIMEOUT_SECONDS = 300
 TRYOUT_MODULE = "shared.delivery.trial"
-#: The only credentials that it gets: the way to an index on a server.
+#: The only credentials that it gets: those for an index on a server.
 TRYOUT_NEEDS = ("REDIS_URL", "REDIS_STACK_URL", "QDRANT_URL", "QDRANT_API_KEY")
-#: Bytes above which a copy of the current release takes longer than a verb may; and how often it must have room: for itself and for the new
-#: release as it is brought, or for that and what is taken over of it.
+#: Bytes above which copying the current release would take longer than a verb may; and the free space that is needed, as a multiple of its
+#: size: for the copy and the incoming release, or for the incoming release and the files copied from it.
 BASE_LIMIT_BYTES, BASE_ROOM = 50_000_000_000, 2.2
 
 _REQUEST = re.compile(
@@ -78,7 +78,7 @@ Method = TypeVar("Method", bound=Callable[..., Any])
 
 
 def _one_at_a_time(method: Method) -> Method:
-    """Hold the lock of the memory directory while a verb runs: a second caller waits. StorageError if it or one of ours in it must not be used."""
+    """Hold the lock of the memory directory while a verb runs: a second caller waits. StorageError if one of our directories is unsafe."""
 
     @wraps(method)
     def locked(self: Receiver, *arguments: Any, **named: Any) -> Any:
@@ -104,9 +104,9 @@ class Receiver:
 
     @_one_at_a_time
     def begin(self, run: int, *, base: bool = False) -> int:
-        """Attempt number of an empty incoming directory; the place of this run in releases/ is cleared.
+        """Create an empty incoming directory and return its attempt number; the place of this run in releases/ is cleared.
 
-        `base`: lay a copy of the current release beside it. Not links: whoever holds the transfer's key could write through them.
+        `base`: put a copy of the current release next to it. Not links: the holder of the transfer key could write through them.
         """
         current = self.current()
         if current is not None and run <= current.run:
@@ -116,7 +116,7 @@ class Receiver:
         retention.unpublish(release_dir(self._dir, run))  # never current, by the line above
         retention.prune(self._dir, self._settings.releases_kept, coming=run)
         parent = own_dir(self._dir, INCOMING)
-        parent.chmod(0o700)  # whatever the group may read elsewhere
+        parent.chmod(0o700)  # even if the group may read the other directories
         self._clear()
         attempt = secrets.randbelow(10**12 - 1) + 1  # never a name that a stray rsync may still write to; 0 is taken
         make_dir(parent / f"{run}.{attempt}")
@@ -125,21 +125,21 @@ class Receiver:
         return attempt
 
     def _clear(self, but: Path | None = None) -> None:
-        """Remove whatever was brought (but `but`), and what an attempt that was killed has taken over of it."""
+        """Remove everything incoming (except `but`), and what a killed attempt has copied from it."""
         for folder in (INCOMING, VERIFYING):
             for left in (self._dir / folder).glob("*"):
                 if left != but:
                     remove_tree(left)
 
     def _lay_base(self, path: Path) -> None:
-        """Without a current release, or room for it beside the whole new one, the transfer brings all."""
+        """Does nothing without a current release, or without enough space: then the transfer sends every file."""
         release = current_release(self._dir)
         if release is None:
             return
         size = sum(int(file["size"]) for file in read_manifest(release).files.values())
         if size > BASE_LIMIT_BYTES or shutil.disk_usage(self._dir).free < BASE_ROOM * size:
             return
-        making = own_dir(self._dir, VERIFYING) / path.name  # where nobody else can put a link in its way
+        making = own_dir(self._dir, VERIFYING) / path.name  # where no other user can put a link in its place
         try:
             shutil.copytree(release, making, ignore=shutil.ignore_patterns(MANIFEST), copy_function=_private_copy)
             making.rename(path)
@@ -147,7 +147,7 @@ class Receiver:
             remove_tree(making)
 
     def served(self) -> list[str]:
-        """The names of all indexes on servers that a release here reads; ReleaseRefused if one cannot be told."""
+        """The names of all server indexes that a release here uses; ReleaseRefused if they cannot be determined."""
         return named_in([release_dir(self._dir, run) for run in retention.release_runs(self._dir)])
 
     def newest(self) -> int:
@@ -156,10 +156,10 @@ class Receiver:
 
     @_one_at_a_time
     def verify(self, run: int, attempt: int, *, sealed: str | None = None, accept: bool = False) -> dict[str, Any]:
-        """The release under its name, ours, whole, allowed and tried; nothing is switched yet. Returns the gate's record (shared/delivery/gate.py).
+        """Take the release over, check and test it, and give it its name; nothing is switched yet. Returns the record of gate.py.
 
-        `sealed`: the sha256 of the manifest that the night made; without it whoever may write to incoming/ may bring another.
-        `accept`: a recall that is far below the current release's is no reason to refuse.
+        `sealed`: the sha256 of the manifest that the night made; without it, anyone who may write to incoming/ could replace the release.
+        `accept`: do not refuse a release because it finds far less than the current one.
         """
         if attempt == 0:
             verify(release_dir(self._dir, run))
@@ -171,7 +171,7 @@ class Receiver:
         def allow(manifest: Manifest) -> None:
             if manifest.run != run:
                 raise ReleaseRefused(
-                    f"The release that was brought as run {run} calls itself {manifest.run}. Run the night again."
+                    f"The release that was sent as run {run} has run {manifest.run} in its manifest. Run the night again."
                 )
             refuse_unless_descendant(manifest, self.current())
 
@@ -179,7 +179,7 @@ class Receiver:
             take_over(brought, taken, modes_of(self._dir), allow, sealed)
             record = try_out(
                 taken, current_release(self._dir), accept=accept
-            )  # only what passed may be named a release
+            )  # only a release that passed gets its name
             fsync_tree(taken)
             taken.rename(release)
         except BaseException:
@@ -203,32 +203,32 @@ class Receiver:
 
     @_one_at_a_time
     def prune(self) -> list[int]:
-        """Remove what may hold words that the current release has forgotten for good; the runs that somebody still reads."""
+        """Remove releases that may contain words that the current one has forgotten permanently; returns the runs that are still being read."""
         self._clear()
         return retention.prune_outdated(self._dir)[1]
 
 
 def _private_copy(source: str, destination: str) -> None:
-    """With the time and the mode of the files that a night sends: rsync links only what is equal in these, too."""
+    """With the modification time and mode of the files that a night sends: rsync links only files that are equal in these, too."""
     shutil.copy2(source, destination)
     Path(destination).chmod(0o600)
 
 
 def base_of(incoming: Path, run: int, attempt: int) -> Path:
-    """Where the copy of the current release lies that a transfer starts from."""
+    """The copy of the current release that a transfer starts from."""
     return incoming / f"{run}.{attempt}.base"
 
 
 class ReaderDied(ReleaseRefused):
-    """The release takes its reader with it: nobody may open it."""
+    """The release crashes its reader, so it must not be opened."""
 
     exit_code = ReleaseRefused.exit_code
 
 
 def try_out(release: Path, current: Path | None, *, accept: bool = False) -> dict[str, Any]:
-    """Open the release and ask it something in a process that may die of it (a damaged index ends in a segmentation fault).
+    """Open the release and search it in a separate process, which may crash (a damaged index can cause a segmentation fault).
 
-    Returns what the process found; ReleaseRefused if it failed, ReaderDied if it died or took too long.
+    Returns the gate's record; ReleaseRefused if the test failed, ReaderDied if the process died or took too long.
     """
     with tempfile.TemporaryDirectory(prefix="hmem-tryout-") as state:
         command = module_command(TRYOUT_MODULE, str(release), state, *([str(current)] if current else []))
@@ -237,23 +237,23 @@ def try_out(release: Path, current: Path | None, *, accept: bool = False) -> dic
                 done = run_bounded(command, TRYOUT_TIMEOUT_SECONDS, environment=environment, descriptors=descriptors)
         except subprocess.TimeoutExpired as error:
             raise ReaderDied(f"Release {release.name} did not answer within {TRYOUT_TIMEOUT_SECONDS} s.") from error
-    tried = f"Release {release.name} was tried on the day host and failed"
+    tried = f"Release {release.name} failed its test on the day host"
     if done.returncode < 0:
-        raise ReaderDied(f"{tried}: the process died by signal {-done.returncode}.")
+        raise ReaderDied(f"{tried}: the process was killed by signal {-done.returncode}.")
     if done.returncode != 0:
         raise ReleaseRefused(f"{tried}: {last_line(done).rstrip('.')}.")
     record: dict[str, Any] = orjson.loads(done.stdout.strip().splitlines()[-1])
     if record.get("refuse") and not accept:
-        raise ReleaseRefused(f"{record['refuse']} If that is meant, hmem-night run --accept publishes it all the same.")
+        raise ReleaseRefused(f"{record['refuse']} If this is intended, publish it with hmem-night run --accept.")
     return record
 
 
 def handle(settings: Settings, request: str) -> dict[str, Any]:
-    """Carry out one request of the night host; anything but a verb with its numbers is refused."""
+    """Execute one request of the night host; anything but a verb with its numbers is refused."""
     match = _REQUEST.fullmatch(request)
     if match is None:
         raise InvalidInput(
-            "This key may ask for: begin [RUN], verify RUN ATTEMPT [SHA256] [accept], switch RUN TOKEN, rollback RUN, prune. Nothing else."
+            "This key allows only: begin [RUN], verify RUN ATTEMPT [SHA256] [accept], switch RUN TOKEN, rollback RUN, prune."
         )
     verb, *words = [group.strip() for group in match.groups() if group is not None]
     accept = words[-1:] == ["accept"]
@@ -269,7 +269,7 @@ def handle(settings: Settings, request: str) -> dict[str, Any]:
             "attempt": attempt,
             "newest": receiver.newest(),
             "base": based,
-            "served": _told(receiver),
+            "served": _served(receiver),
         }
     if verb == "verify":
         return receiver.verify(*arguments, sealed=sealed, accept=accept)
@@ -283,8 +283,8 @@ def handle(settings: Settings, request: str) -> dict[str, Any]:
     return {}
 
 
-def _told(receiver: Receiver) -> list[str] | None:
-    """None where it cannot be told: that keeps indexes on servers, and no night from coming."""
+def _served(receiver: Receiver) -> list[str] | None:
+    """None if it cannot be determined: then indexes on servers are kept, and nights still run."""
     try:
         return receiver.served()
     except ReleaseRefused:
@@ -292,7 +292,7 @@ def _told(receiver: Receiver) -> list[str] | None:
 
 
 def main() -> int:
-    """Answers JSON on standard output; an error is its sentence on standard error and its exit code."""
+    """Print JSON to standard output; an error is its message on standard error and its exit code."""
     close_to_others()
     begin_as("night")
     try:

@@ -30,7 +30,9 @@ def switch(settings: Settings, memory_dir: Path, run: int, token: int, client: R
     refuse_unless_descendant(read_manifest(release), read_manifest(current) if current else None)
     owner = cast(bytes | None, client.get(keys.NIGHT_OWNER)) or b""
     if owner.split(b" ")[0] != str(token).encode():
-        raise LeaseLost("Another night took the lease while this one was stopped; not switched. Run the night again.")
+        raise LeaseLost(
+            "Another night took the lease while this one was suspended, so the release was not switched. Run the night again."
+        )
     pin = retention.read_pin(memory_dir)
     if pin is not None and pin.run != run:
         return pin.run, None
@@ -49,19 +51,19 @@ def undo_switch(settings: Settings, memory_dir: Path, run: int) -> None:
         fsync_dir(memory_dir)
     else:
         parent = release_dir(memory_dir, current.parent)
-        read_manifest(parent)  # better the new one than none
+        read_manifest(parent)  # raises if it is damaged: the new release is better than none
         switch_link(memory_dir / "current", f"releases/{current.parent}")
         follow(settings, parent)
 
 
 def refuse_unless_descendant(new: Manifest, current: Manifest | None) -> None:
-    """The refusals that keep memory from shrinking by accident. A release follows itself (a switch that is repeated)."""
+    """Refuse releases that would make memory shrink by accident. A release may follow itself (a repeated switch)."""
     if current is not None and current.run == new.run:
         return
     if (current.run if current else None) != new.parent:
         raise ReleaseRefused(
-            f"The current release is {current.run if current else 'none'}, but this night began from {new.parent or 'none'}. "
-            "Another night host published meanwhile. Run the night again; it starts from what is current."
+            f"The current release is {current.run if current else 'none'}, but this night started from {new.parent or 'none'}. "
+            "Another night host has published since. Run the night again; it starts from the current release."
         )
     if current is None:
         return
@@ -70,30 +72,30 @@ def refuse_unless_descendant(new: Manifest, current: Manifest | None) -> None:
     for name, sha256 in current.segments.items():
         if new.segments.get(name) != sha256 and not _erased_since(name, new, current):
             raise ReleaseRefused(
-                f"The current release holds {name}, which this night host's archive lacks or holds differently. "
+                f"The current release was built from {name}, which is missing or different in this night host's archive. "
                 "Restore the archive from its copy before the next night; nothing was published."
             )
     if lost := set(current.tombstones) - set(new.tombstones):
         raise ReleaseRefused(
-            f"The current release forgets what this one would bring back ({len(lost)} tombstones are missing). "
+            f"The new release would bring back forgotten turns ({len(lost)} tombstones of the current release are missing). "
             "Restore the archive from its copy before the next night; nothing was published."
         )
     _refuse_shrinking(new, current)
 
 
 def _erased_since(name: str, new: Manifest, current: Manifest) -> bool:
-    """Whether a segment differs because something was erased from it for good; that it has become no smaller is counted by chat."""
+    """Whether a segment differs because something was permanently erased from it; shrinking is checked by chat."""
     original = new.originals.get(name)
     return original is not None and original in (current.segments[name], current.originals.get(name))
 
 
 def _refuse_shrinking(new: Manifest, current: Manifest) -> None:
-    """Turns that may be recalled plus turns that a tombstone covers never become fewer, chat by chat."""
+    """For each chat, recallable turns plus turns covered by a tombstone must never become fewer."""
     for chat, turns in current.turns_per_chat.items():
         before = turns + current.forgotten_per_chat.get(chat, 0)
         now = new.turns_per_chat.get(chat, 0) + new.forgotten_per_chat.get(chat, 0)
         if now < before:
             raise ReleaseRefused(
-                f"A chat would shrink from {before} to {now} turns though nothing was forgotten. "
+                f"A chat would shrink from {before} to {now} turns although nothing was forgotten. "
                 "Verify the archive (hmem-night verify); nothing was published."
             )

@@ -1,10 +1,10 @@
-"""Taking a release over: what another host has written becomes files of our own, proven while they are copied.
+"""Taking a release over: files that another host has written are copied into files of our own and verified while they are copied.
 
-Whoever could write the files that were brought may still hold them open, or map them, or have a second name for them. So none of them is ever
-served. Each file that the manifest names is read once, through descriptors that follow no link; what is read is written to a new file
-where nobody else writes, and hashed on its way. Only names that a reader of ours knows are taken, and nothing may lie beside them.
+A process that could write the incoming files may still have them open, mapped, or linked under a second name. So they are never served. Each
+file that the manifest names is read once, through descriptors that follow no links; its bytes are hashed and written to a new file where no
+other user writes. Only names that our readers know are accepted, and no other files may be present.
 
-`_take_file` is the one place where a file comes from: a store of files by their hash would be asked there first.
+`_take_file` is the only place that obtains a file: a content-addressed store would be queried there first.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from shared.system.files import Modes, sha256_bytes
 
 _AGAIN = "Run the night again."
 _BLOCK_BYTES = 1 << 20
-#: Every name that a build makes (and, of format 3, made). None leaves its directory, and length and depth are bounded.
+#: Every name that a build creates (and created in format 3). None leaves its directory, and length and depth are bounded.
 _NAMES = re.compile(
     r"summaries/chat_(?:-?[a-z0-9][a-z0-9_-]{0,63}|~[0-9a-f]{40})_summary\.txt"
     r"|(?:lexical|vectors)(?:/[0-9]{1,9}(?:-[0-9]{1,9})?)?\.sqlite"
@@ -35,7 +35,7 @@ _NAMES = re.compile(
     r"|lancedb/[a-z]{1,20}\.lance/(?:data|_[a-z]{1,20})(?:/[A-Za-z0-9_-][A-Za-z0-9_.-]{0,99}){1,3}"
     r"|qdrant\.json|redis\.json"
 )
-#: Waits for no pipe, follows no link, becomes no terminal.
+#: Does not block on a pipe, follow a link, or acquire a terminal.
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _FOLDER = _READ | os.O_DIRECTORY
 
@@ -43,18 +43,18 @@ _FOLDER = _READ | os.O_DIRECTORY
 def take_over(
     source: Path, destination: Path, modes: Modes, allow: Callable[[Manifest], None], sealed: str | None = None
 ) -> Manifest:
-    """Copy the release in `source` into the empty directory `destination`, which only we write to; its manifest.
+    """Copy the release in `source` into the empty directory `destination`, which only we write to; returns its manifest.
 
-    `allow` is asked about the manifest before anything is copied, and raises to refuse it. `sealed`: the sha256 that the manifest's file must
-    have. ReleaseRefused names what is missing, changed, no plain file, or unknown to our readers; StorageError if there is no room.
+    `allow` gets the manifest before anything is copied, and raises to refuse it. `sealed`: the sha256 that the manifest's file must have.
+    ReleaseRefused names what is missing, changed, not a regular file, or unknown to our readers; StorageError if there is not enough space.
     """
     with _opened(None, str(source), _FOLDER) as folder:
         content = _read_manifest(folder)
         if sealed is not None and sha256_bytes(content) != sealed:
             raise ReleaseRefused(
-                f"The manifest that was brought is not the one that the night has sealed: somebody else wrote to {source.parent}. {_AGAIN}"
+                f"The received manifest is not the one that the night has sealed: another program wrote to {source.parent}. {_AGAIN}"
             )
-        manifest = written_manifest(content, f"of the release brought as {source.name}")
+        manifest = written_manifest(content, f"of the release received as {source.name}")
         allow(manifest)
         _refuse_unknown_names(manifest)
         _refuse_extras(folder, manifest)
@@ -69,11 +69,11 @@ def take_over(
 
 @contextmanager
 def _opened(folder: int | None, name: str, flags: int) -> Iterator[int]:
-    """A descriptor of a name in an open directory; ReleaseRefused if it is not there, or is not what it should be."""
+    """A descriptor of a name in an open directory; ReleaseRefused if it is missing or of the wrong type."""
     try:
         descriptor = os.open(name, flags, dir_fd=folder)
     except FileNotFoundError as error:
-        raise ReleaseRefused(f"Of the release that was brought {name} is missing. {_AGAIN}") from error
+        raise ReleaseRefused(f"In the received release {name} is missing. {_AGAIN}") from error
     except OSError as error:
         if error.errno in (errno.ELOOP, errno.ENOTDIR, errno.ENXIO):  # a link, a file for a directory, a socket
             raise ReleaseRefused(_no_plain(name)) from error
@@ -86,7 +86,7 @@ def _opened(folder: int | None, name: str, flags: int) -> Iterator[int]:
 
 @contextmanager
 def _opened_below(folder: int, name: str, flags: int) -> Iterator[int]:
-    """The same for a name with slashes: no step of the way may be a link."""
+    """The same for a name with slashes: no component may be a link."""
     first, slash, rest = name.partition("/")
     if not slash:
         with _opened(folder, first, flags) as descriptor:
@@ -97,11 +97,11 @@ def _opened_below(folder: int, name: str, flags: int) -> Iterator[int]:
 
 
 def _no_plain(name: str) -> str:
-    return f"Of the release that was brought {_shown(name)} is no plain file or directory. A release holds nothing else. {_AGAIN}"
+    return f"In the received release {_shown(name)} is not a regular file or directory. A release contains nothing else. {_AGAIN}"
 
 
 def _shown(name: str) -> str:
-    """A name that a stranger chose, in one line."""
+    """An untrusted name, in one line."""
     return repr(name[:100])[1:-1]
 
 
@@ -110,7 +110,7 @@ def _read_manifest(folder: int) -> bytes:
         size = _size_of(descriptor, MANIFEST)
         if size > MOST_BYTES:
             raise ReleaseRefused(
-                f"The manifest that was brought has {size} bytes, and {MOST_BYTES} are the limit, so it was not read. {_AGAIN}"
+                f"The received manifest has {size} bytes, more than the limit of {MOST_BYTES}, so it was not read. {_AGAIN}"
             )
         return b"".join(_blocks(descriptor, MOST_BYTES))
 
@@ -123,7 +123,7 @@ def _size_of(descriptor: int, name: str) -> int:
 
 
 def _blocks(descriptor: int, most: int) -> Iterator[bytes]:
-    """What a file holds, and at most one block more than `most` bytes of it, however fast it grows."""
+    """The contents of a file, at most one block more than `most` bytes, even if it is growing."""
     left = most
     while left >= 0 and (block := os.read(descriptor, _BLOCK_BYTES)):
         left -= len(block)
@@ -142,7 +142,7 @@ def _refuse_unknown_names(manifest: Manifest) -> None:
 
 
 def _refuse_extras(folder: int, manifest: Manifest) -> None:
-    """Nothing lies beside the files of the manifest. One that appears later is not taken either."""
+    """Refuse files that are not in the manifest. One that appears later is not copied either."""
     named = {MANIFEST, *manifest.files}
     folders = {parent.as_posix() for name in named for parent in PurePosixPath(name).parents} - {"."}
     for inner in ("", *sorted(folders)):
@@ -150,22 +150,20 @@ def _refuse_extras(folder: int, manifest: Manifest) -> None:
             for entry in entries:
                 name = f"{inner}/{entry.name}" if inner else entry.name
                 if name not in named | folders | {SUMMARIES}:  # there may be no summaries
-                    raise ReleaseRefused(
-                        f"Of the release that was brought {_shown(name)} is not in the manifest. {_AGAIN}"
-                    )
+                    raise ReleaseRefused(f"In the received release {_shown(name)} is not in the manifest. {_AGAIN}")
 
 
 def _refuse_without_room(destination: Path, manifest: Manifest) -> None:
     wanted, free = sum(int(file["size"]) for file in manifest.files.values()), shutil.disk_usage(destination).free
     if wanted > free:
         raise StorageError(
-            f"The release that was brought has {wanted} bytes, and {free} are left on the disk of {destination}, so it cannot be copied. "
-            "Make room (hmem release prune, or a lower RELEASES_KEPT), then run the night again."
+            f"The received release has {wanted} bytes, but only {free} are free on the disk of {destination}, so it cannot be copied. "
+            "Free some space (hmem release prune, or a lower RELEASES_KEPT), then run the night again."
         )
 
 
 def _take_file(folder: int, name: str, expected: dict[str, Any], path: Path, modes: Modes) -> None:
-    """One file of the manifest becomes `path`, a file of our own with exactly the bytes that were sealed."""
+    """Copy one file of the manifest to `path`, a file of our own with exactly the sealed bytes."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     digest = hashlib.sha256()
 
@@ -177,14 +175,16 @@ def _take_file(folder: int, name: str, expected: dict[str, Any], path: Path, mod
     with _opened_below(folder, name, _READ) as descriptor:
         _size_of(descriptor, name)
         _write(path, modes, hashed(_blocks(descriptor, expected["size"])))
-        found = os.fstat(descriptor)  # its time: the next transfer links what is equal from a copy of this release
+        found = os.fstat(
+            descriptor
+        )  # for its time: the next transfer links identical files from a copy of this release
         os.utime(path, ns=(found.st_atime_ns, found.st_mtime_ns))
     if path.stat().st_size != expected["size"] or f"sha256:{digest.hexdigest()}" != expected["sha256"]:
-        raise ReleaseRefused(f"Of the release that was brought {name} was changed after it was built. {_AGAIN}")
+        raise ReleaseRefused(f"In the received release {name} was changed after it was built. {_AGAIN}")
 
 
 def _write(path: Path, modes: Modes, blocks: Iterable[bytes]) -> None:
-    """A new file; it becomes durable with the whole release."""
+    """Write a new file; it becomes durable together with the release."""
     with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600), "wb") as handle:
         handle.writelines(blocks)
         modes.apply(handle.fileno())

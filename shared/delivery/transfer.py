@@ -10,9 +10,9 @@ _MOVED = re.compile(r"^Total bytes (?:sent|received): ([\d.,]+)$", re.MULTILINE)
 
 
 def copy_command(source: Path, destination: str, base: str | None = None, *more: str) -> list[str]:
-    """`base`: a directory over there, as seen from the destination: a file that it has equal is linked from it and not sent."""
+    """`base`: a directory on the other host, relative to the destination: identical files are linked from it and not sent."""
     command = ["rsync", "--recursive", "--times", "--checksum", "--perms", "--stats", *more]
-    # Whole: Debian 12's rsync (3.2.7) makes some files wrong from parts of another one there, and refuses them ("failed verification").
+    # Whole files: Debian 12's rsync (3.2.7) assembles some files wrongly from parts of others, and refuses them ("failed verification").
     command += [f"--link-dest={base}", "--whole-file"] if base else []
     return [*command, f"{source}/", destination]
 

@@ -1,8 +1,8 @@
-"""Open a release and look things up in it, in a process of its own: `python -m shared.delivery.trial RELEASE STATE_DIR [CURRENT]`.
+"""Open a release and search it, in a separate process: `python -m shared.delivery.trial RELEASE STATE_DIR [CURRENT]`.
 
-Exit 0 if each chat's first chunk can be read, is found by its own words, and no other chat's row comes with it. A text that the embedder
-refuses is no fault of the release: those that the night could not embed are asked by keyword only, and another is forgiven if plain words pass.
-With CURRENT, both are asked the gate's questions (shared/delivery/gate.py); the record of that is printed as JSON.
+Exit 0 if each chat's first chunk can be read, is found by its own words, and no row of another chat is returned. A text that the embedder
+refuses is not the release's fault: texts that the night could not embed are searched by keyword only, and others are ignored if plain words pass.
+With CURRENT, both releases get the gate's questions (shared/delivery/gate.py); the gate's record is printed as JSON.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from shared.search.types import Query
 from shared.system.privileges import close_to_others
 from shared.turns.chunk import Chunk
 
-#: Chats that are asked, spread over all; a probe, not a proof (the hashes prove the content).
+#: Number of chats that are probed, spread over all; a sample only (the hashes verify the content).
 PROBED_CHATS = 50
-#: What every embedder takes.
+#: A text that every embedder accepts.
 PLAIN_WORDS = "first words"
 
 
@@ -47,7 +47,7 @@ def _open(path: Path, state_dir: Path) -> OpenRelease:
     settings = load_settings(hmem_state_dir=state_dir)
     if (
         settings.memory_backend not in read_manifest(path).indexes
-    ):  # what this host would search, else whatever there is
+    ):  # the index that this host uses, else any that exists
         settings = load_settings(hmem_state_dir=state_dir, memory_backend="auto")
     release = OpenRelease(settings, path)
     if release.text_missing:
@@ -66,29 +66,29 @@ def _ask_for_own_words(release: OpenRelease, chat_id: str, text: str) -> None:
     ):
         raise ReleaseRefused(why[0])
     if not recalled.hits or any(hit.chunk.chat_id != chat_id for hit in recalled.hits):
-        raise ReleaseRefused("a chat does not find its own first words")
+        raise ReleaseRefused("the first words of a chat are not found in it")
 
 
 def _probes(path: Path, not_embedded: dict[str, str]) -> list[tuple[str, str]]:
-    """What to ask each chat; those whose first text has no vector are asked here, by keyword."""
+    """The question for each chat; chats whose first text has no vector are checked here, by keyword."""
     index = LexicalIndex(parts_of(path, LEXICAL))
     try:
         texts = index.first_texts(PROBED_CHATS)
         refused = {c.text for c in index.all_chunks() if c.chunk_id in not_embedded} if not_embedded else set()
         if any(not index.search(text, chat_id, 5) for chat_id, text in texts if text in refused):
-            raise ReleaseRefused("a chat does not find its own first words")
+            raise ReleaseRefused("the first words of a chat are not found in it")
         return [(chat_id, text) for chat_id, text in texts if text not in refused]
     finally:
         index.close()
 
 
 def _compare(release: OpenRelease, current: Path, state_dir: Path) -> dict[str, Any]:
-    """The gate's record. A current release that cannot be opened is no standard to be held to: this one mends it."""
+    """The gate's record. A current release that cannot be opened is no reference: the new one replaces it."""
     try:
         texts = {chunk.chunk_id: chunk for chunk in _chunks(current)}
         old = _open(current, state_dir)
     except (HmemError, sqlite3.Error) as error:
-        return {"questions": 0, "refuse": None, "warn": f"The current release could not be asked: {error}"}
+        return {"questions": 0, "refuse": None, "warn": f"The current release could not be searched: {error}"}
     try:
         both = [chunk for chunk in _chunks(release.path) if chunk == texts.get(chunk.chunk_id)]
         ids = {chunk.chunk_id for chunk in both}
@@ -110,8 +110,8 @@ def _chunks(path: Path) -> list[Chunk]:
 def _found(release: OpenRelease, probe: gate.Probe, in_both: set[str]) -> bool:
     hits = release.recall(Query(probe.chat_id, probe.question, gate.ASKED)).hits
     if any(hit.chunk.chat_id != probe.chat_id for hit in hits):
-        raise ReleaseRefused("another chat's row came with an answer")
-    # The same words said again come out once, as the newer turn: the older one is found by that.
+        raise ReleaseRefused("a row of another chat was returned")
+    # Repeated words are returned once, as the newer turn: the older one counts as found with it.
     ranked = [[hit.chunk.chunk_id, *(f"{turn_id}#{hit.chunk.passage}" for turn_id in hit.also)] for hit in hits]
     return gate.found([chunk_id for row in ranked for chunk_id in row], probe.chunk_id, in_both)
 

@@ -1,9 +1,9 @@
-"""One lookup: what of a chat says most about a query, in the release and in the turns of the day together.
+"""One lookup: the items of a chat that are most relevant to a query, in the release and in the day's turns together.
 
-All items of the chat are ranked together (scoring.py), by words and, if the vectors answer in time, by meaning; each hit is read back by
-id *and* chat, so that a row of another chat could not come out even if an index had answered with one. What does not answer in time is left
-out and named in `degraded`: vectors and keywords → keywords → nothing. A release that cannot be read leaves the day's turns. Of texts that say
-the same the best one comes out and names the others.
+All items of the chat are ranked together (scoring.py), by words and, if vector search answers in time, by similarity. Each hit is read back by
+id *and* chat, so that a row of another chat is never returned, even if an index answered with one. What does not answer in time is left out and
+named in `degraded`: vectors and keywords → keywords → nothing. If the release cannot be read, the day's turns are searched alone. Of texts that
+say the same, the best one is returned and names the others.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ if TYPE_CHECKING:
     from shared.search.merge import Merged, MergedCache
     from shared.turns.speakers import Speaker
 
-#: Items read besides those that are asked for, since what repeats another leaves its place to the next; and the most in a chat of repetitions.
+#: Items read in addition to the requested number, since repetitions are merged; and the maximum in a chat of repetitions.
 SPARE, MOST_READ = 8, 1000
 
 
 @dataclass(frozen=True)
 class Sources:
-    """Where a lookup reads. `lexical` is None where there is no release; `terms` are a query's words as the items were tokenised. `embed_query`
-    makes the vector that the day's turns are compared with where the release's own index is not open."""
+    """Where a lookup reads. `lexical` is None where there is no release; `terms` tokenises a query's words like the items. `embed_query`
+    makes the query vector for the day's turns if the release's own index is not open."""
 
     lexical: LexicalIndex | None
     terms: Callable[[Sequence[str]], list[str]]
@@ -51,7 +51,7 @@ class Sources:
 
 
 def look_up(sources: Sources, query: Query) -> Recalled:
-    """Never fails because a file does. ValueError if the day's turns are those of another chat."""
+    """An unreadable file never raises here. ValueError if the day's turns are those of another chat."""
     started = time.perf_counter()
     if query.day is not None and query.day.chat_id != query.chat_id:
         raise ValueError(
@@ -103,14 +103,14 @@ class _Lookup:
         self._degraded.append(f"no vector search: {why}")
 
     def _compare(self, merged: Merged) -> Future[tuple[Array | None, str | None]] | None:
-        """Starts the comparison by meaning; the question is embedded once for both sides."""
+        """Start the comparison by similarity; the question is embedded once for release and day."""
         backend, day = self._sources.backend, merged.day if merged.has_day else None
         available = backend.is_available()
         can_embed = available or self._sources.embed_query is not None
         if not available and (merged.release or not can_embed):
             self._no_vectors(str(backend.why_not))
         if day and can_embed and not day.vectors:
-            self._no_vectors("no turn of the day has a vector yet")
+            self._no_vectors("today's turns have no vectors yet")
         of_day, of_release = None, available and bool(merged.release)
         if day and day.vectors:
             of_day = backend.vector if available else self._sources.embed_query
@@ -119,7 +119,7 @@ class _Lookup:
         return self._sources.pool.submit(self._both, merged, of_release, of_day)
 
     def _both(self, merged: Merged, of_release: bool, of_day: EmbedQuery | None) -> tuple[Array | None, str | None]:
-        """The similarities of all items, and why some are missing. Runs in a thread that may be given up."""
+        """The similarities of all items, and why some are missing. Runs in a thread that the caller may stop waiting for."""
         query, released, today = self._query, None, None
         if of_release and merged.release:
             released = self._sources.backend.similarities(query.text, query.chat_id, merged.release.chunk_ids)
@@ -128,14 +128,14 @@ class _Lookup:
         vector = of_day(query.text)
         if vector is not None:
             today = merged.day.similarities(vector)
-        return merged.cosines(released, today), None if vector is not None else "the day's embedder is away"
+        return merged.cosines(released, today), None if vector is not None else "the day's embedder is not available"
 
     def _question(self, merged: Merged) -> Question:
         from shared.ranking.scoring import Question
 
         query, message, lexical = self._query, self._message, self._sources.lexical
         words, times = query_words(query.text), message.times
-        # What asks for a time alone ("what did we talk about yesterday?") has no word to look for.
+        # A question about a time only ("what did we talk about yesterday?") has no word to search for.
         terms = [] if message.asks_for_a_time else self._sources.terms(query_words(times.rest))
         other_forms = message.language != "en"
         try:
@@ -147,11 +147,11 @@ class _Lookup:
         speaker = merged.of_speakers(meant_speakers(words, [(role, name) for role, name, _ in merged.speakers]))
         then = merged.said_in(times.spans) if times.spans else None
         from_now = times.from_now or message.asks_for_a_time
-        whole = list(found.postings.values())
-        return Question(whole, speaker, asks_when(words), then, from_now, found.parts, found.missing)
+        postings = list(found.postings.values())
+        return Question(postings, speaker, asks_when(words), then, from_now, found.parts, found.missing)
 
     def _evidence(self, merged: Merged, scored: Scored) -> Evidence:
-        """What speaks for telling anything at all; of the same terms and cosines that are ranked."""
+        """The evidence for injecting anything at all, from the same terms and cosines as the ranking."""
         from shared.ranking.evidence import middle, weigh
 
         message, found = self._message, self._words
@@ -186,13 +186,13 @@ class _Lookup:
             return None
         try:
             cosines, why = comparing.result(timeout=None if ends is None else max(0.0, ends - time.perf_counter()))
-        except Exception as error:  # noqa: BLE001 - an index or an embedder may raise anything; the answer must go out
+        except Exception as error:  # noqa: BLE001 - an index or an embedder may raise anything; the answer must be sent
             late = (
                 isinstance(error, FutureTimeout) and not comparing.done()
             )  # an embedder's own timeout is the same class
             cosines, why = (
                 None,
-                f"not answered within {self._query.deadline_seconds:.3f} s" if late else str(error) or repr(error),
+                f"no answer within {self._query.deadline_seconds:.3f} s" if late else str(error) or repr(error),
             )
         if why:
             self._no_vectors(why)
@@ -229,7 +229,7 @@ class _Lookup:
         ]
 
     def _chunks(self, merged: Merged, ranked: Integers) -> dict[int, Chunk]:
-        """By item, in the order of the ranking; what is known is left out, and so is a row that is not this chat's own or is hidden."""
+        """By item, in the order of the ranking, without what is already known, hidden, or a row of another chat."""
         query, lexical, known = self._query, self._sources.lexical, self._query.known
         rows = list(zip(ranked.tolist(), merged.rows(ranked), strict=True))
         names, first = merged.release.chunk_ids if merged.release else (), merged.first_of_day
@@ -245,12 +245,12 @@ class _Lookup:
         return found
 
     def _of_day(self, merged: Merged, row: int) -> Chunk | None:
-        """None if all that it stands for is known."""
+        """None if all its turns are already known."""
         chunk, known = merged.of_day(row), self._query.known
         return None if known and known.issuperset(chunk.turn_ids) else chunk
 
     def _questions(self, merged: Merged, chunks: Sequence[Chunk]) -> dict[str, str]:
-        """What these answers answer, by exchange; nothing that is hidden."""
+        """The questions of these answers, by exchange, without hidden ones."""
         lexical, chat_id, hidden = self._sources.lexical, self._query.chat_id, self._query.hidden
         found = merged.day_questions({chunk.exchange for chunk in chunks if chunk.role == "asst"})
         if not lexical:
@@ -264,7 +264,7 @@ class _Lookup:
 
 
 def _whose(chunk: Chunk, marks: Mapping[Speaker, str]) -> tuple[str, str, str, Origin]:
-    """Two people of one name never say the same, nor do two replies to different messages; of one person some turns may lack the id."""
+    """What makes equal texts different: two people of one name, or replies to different messages; some turns of a person may lack the id."""
     return chunk.role, chunk.speaker, marks.get(chunk.person, ""), chunk.origin
 
 

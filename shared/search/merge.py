@@ -1,7 +1,7 @@
-"""A chat's items of the release and of the day as one, so that all are ranked on one scale; and what must not be seen taken out of both.
+"""A chat's items of the release and of the day merged, so that all are ranked on one scale, without hidden turns.
 
-The items stand in the order of time, whichever side they come from: as they would in a release that held them all. So the statistics of the
-words, what stands beside an item, and how alike the best one is are those of the whole chat (shared/ranking/scoring.py).
+The items are in the order of time, whichever side they come from, as in a release that contains them all. So word statistics, neighbours of an
+item and similarities are those of the whole chat (shared/ranking/scoring.py).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from shared.search.types import HiddenTurns
 from shared.turns.chunk import Chunk, turn_order
 from shared.turns.speakers import Speaker
 
-#: Merged chats that are kept: those asked for last, up to so many bytes and chats. One of 100,000 items takes 7 MB, one of 600 takes 45 KB.
+#: Size of the cache of merged chats, in bytes and chats. A chat of 100,000 items takes 7 MB, one of 600 items takes 45 KB.
 CACHE_BYTES, CACHE_CHATS = 16_000_000, 64
 
 #: Which of these turns the release has chunks of, in one chat.
@@ -31,7 +31,7 @@ Holding = Callable[[str, Iterable[str]], Collection[str]]
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Merged(Items):
-    """What is ranked. A source's rows are the release's (0, 1, …), then the day's; `order` and `places` are None where the release stands alone."""
+    """The ranked items. Rows are the release's (0, 1, …), then the day's; `order` and `places` are None if there is only the release."""
 
     release: ChatItems | None
     day: DayItems | None
@@ -39,7 +39,7 @@ class Merged(Items):
     gone: Integers  # rows of the release that are hidden by name
     order: Integers | None = None  # (n,): the row of each item
     places: Integers | None = None  # (rows,): the item of each row, -1 for none
-    appended: bool = False  # all of the release stands first, as it is
+    appended: bool = False  # the items of the release come first, unchanged
 
     @property
     def nbytes(self) -> int:
@@ -58,7 +58,7 @@ class Merged(Items):
     def of_day(self, row: int) -> Chunk:
         """The chunk of a row of the day."""
         if self.day is None:
-            raise IndexError(f"row {row} is none of the release, and there is no day")
+            raise IndexError(f"row {row} is not in the release, and there are no day's turns")
         return self.day.turns[row - self.first_of_day].chunk
 
     @property
@@ -71,7 +71,7 @@ class Merged(Items):
         return self.places is not None and bool((self.places[self.first_of_day :] >= 0).any())
 
     def day_questions(self, exchanges: Collection[str]) -> dict[str, str]:
-        """The day's own questions, by exchange: of a long one its first passage. Hidden ones, and those that the release holds, are left out."""
+        """The day's questions, by exchange (of a long one its first passage), without hidden ones and those that the release contains."""
         if self.day is None or self.places is None:
             return {}
         found: dict[str, str] = {}
@@ -82,7 +82,7 @@ class Merged(Items):
         return found
 
     def postings(self, of_release: Mapping[str, Posting], of_day: Mapping[str, Posting]) -> dict[str, Posting]:
-        """Where terms stand among the items, those that do, in the order of the terms."""
+        """The occurrences of terms among the items, for terms that have any, in the order of the terms."""
         if self.places is None:
             return dict(of_release)
         found: dict[str, Posting] = {}
@@ -109,7 +109,7 @@ class Merged(Items):
         return (ordinals, posting[1]) if there.all() else (ordinals[there], posting[1][there])
 
     def cosines(self, of_release: Array | None, of_day: Array | None) -> Array | None:
-        """Similarities of the items; NaN for those of a side that was not asked, None if neither was."""
+        """Similarities of the items; NaN for a side that was not compared, None if neither was."""
         if of_release is None and of_day is None:
             return None
         if self.order is None:
@@ -127,9 +127,9 @@ def merge(
     holding: Holding,
     earlier: Merged | None = None,
 ) -> Merged:
-    """One chat's items together, of which there is at least one side; a turn that the release holds is taken from there alone.
+    """Merge one chat's items; at least one side exists. A turn in both is taken from the release.
 
-    `earlier` is what was merged of this chat before: what follows from the same parts is taken over.
+    `earlier` is the chat's previous result: what depends on unchanged parts is reused.
     """
     same_gone = earlier is not None and earlier.release is release and earlier.hidden == hidden
     gone = earlier.gone if earlier and same_gone else _named(release, hidden.turn_ids)
@@ -170,15 +170,15 @@ def _named(release: ChatItems | None, turn_ids: Collection[str]) -> Integers:
 def _rows_of_day(
     chat_id: str, day: DayItems | None, hidden: HiddenTurns, release: ChatItems | None, holding: Holding
 ) -> list[int]:
-    """Rows of the day that are ranked: neither hidden nor of a turn that the release holds."""
+    """Rows of the day that are ranked: neither hidden nor of a turn that the release contains."""
     if not day:
         return []
     turn_ids = dict.fromkeys(turn_id for turn in day.turns for turn_id in turn.chunk.turn_ids)
-    held = frozenset(holding(chat_id, turn_ids)) if release else frozenset()
+    in_release = frozenset(holding(chat_id, turn_ids)) if release else frozenset()
     return [
         row
         for row, turn in enumerate(day.turns)
-        if held.isdisjoint(turn.chunk.turn_ids) and not hidden.covers(turn.chunk)
+        if in_release.isdisjoint(turn.chunk.turn_ids) and not hidden.covers(turn.chunk)
     ]
 
 
@@ -200,7 +200,7 @@ def _order(
 
 
 def _positions(release: ChatItems, day: DayItems, rows: list[int]) -> NDArray[np.int64]:
-    """Before which item of the release each of these rows belongs; items of the same second are ordered as the night orders them."""
+    """The position in the release where each of these rows belongs; items of the same second are ordered as by the night."""
     times = day.starts[rows]
     low, high = (np.searchsorted(release.starts, times, side) for side in ("left", "right"))
     found = low.astype(np.int64)
@@ -213,7 +213,7 @@ def _positions(release: ChatItems, day: DayItems, rows: list[int]) -> NDArray[np
 def _speakers(
     release: ChatItems | None, day: DayItems | None, order: Integers
 ) -> tuple[list[Speaker], NDArray[np.int32]]:
-    """Those who said an item that is ranked (whoever is forgotten is no speaker), and who said each."""
+    """The speakers of ranked items (forgotten turns have none), and the speaker of each item."""
     numbers = {speaker: number for number, speaker in enumerate(release.speakers)} if release else {}
     turns = day.turns if day else ()
     said = [numbers.setdefault(turn.chunk.person, len(numbers)) for turn in turns]
@@ -241,11 +241,11 @@ def _features(
 
 
 class MergedCache:
-    """What was merged last, a chat once. One release has one; it may be used from several threads."""
+    """The last merged items of each chat. One per release; thread-safe."""
 
     def __init__(self, bytes_: int = CACHE_BYTES, chats: int = CACHE_CHATS) -> None:
-        # A chat counts as 1/chats of the bytes or more, and as all of them at most: then it is kept alone.
-        self._held: LRUCache[str, Merged] = LRUCache(
+        # A chat counts as at least 1/chats of the bytes, and at most as all of them: then it is the only one in the cache.
+        self._cache: LRUCache[str, Merged] = LRUCache(
             bytes_, getsizeof=lambda one: min(max(one.nbytes, bytes_ // chats), bytes_)
         )
         self._lock = threading.Lock()
@@ -253,14 +253,14 @@ class MergedCache:
     def get(
         self, chat_id: str, release: ChatItems | None, day: DayItems | None, hidden: HiddenTurns, holding: Holding
     ) -> Merged:
-        """These together; made only if one of them is another than last time. `day` is compared by identity: a revision is an object."""
-        if release and not day and not hidden:  # nothing to keep: it is the release's own arrays
+        """The merged items, from the cache if nothing has changed. `day` is compared by identity: each revision is a new object."""
+        if release and not day and not hidden:  # nothing to cache: these are the release's own arrays
             return merge(chat_id, release, day, hidden, holding)
         with self._lock:
-            held = self._held.get(chat_id)
-        if held and held.release is release and held.day is day and held.hidden == hidden:
-            return held
-        made = merge(chat_id, release, day, hidden, holding, held)
+            cached = self._cache.get(chat_id)
+        if cached and cached.release is release and cached.day is day and cached.hidden == hidden:
+            return cached
+        made = merge(chat_id, release, day, hidden, holding, cached)
         with self._lock:
-            self._held[chat_id] = made
+            self._cache[chat_id] = made
         return made

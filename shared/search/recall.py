@@ -1,5 +1,5 @@
-"""Recall: the only way to the turns of a chat. `OpenRelease.recall(query)`, and `DayRecall.recall` before the first night, are the only
-searches; a query is of one chat, as `turns_back` is, which ranks nothing. shared/search/lookup.py does a lookup.
+"""Recall: the only access to the turns of a chat. `OpenRelease.recall(query)`, and `DayRecall.recall` before the first night, are the only
+searches; a query is for one chat, and so is `turns_back`, which ranks nothing. shared/search/lookup.py does the lookup.
 """
 
 from __future__ import annotations
@@ -46,21 +46,21 @@ TURNS_AT_ONCE = 100
 
 
 class OpenRelease:
-    """A release opened for reading: keywords and summaries at once, vectors once `open_vectors` has run. Until it is closed it is not pruned.
+    """A release opened for reading: keywords and summaries immediately, vectors after `open_vectors`. Until it is closed it is not pruned.
 
-    No file is read that is not as it was built: without its keywords it has summaries only, and `text_missing` says why. With
-    MEMORY_BACKEND=summary its index is opened only if somebody asks for more than summaries.
+    Only unmodified files are read: if the keyword index is damaged, the release has summaries only, and `text_missing` says why. With
+    MEMORY_BACKEND=summary its index is opened only if a caller asks for more than summaries.
     """
 
     def __init__(self, settings: Settings, path: Path) -> None:
         self.path = path
-        with ExitStack() as held:
-            held.enter_context(reading(path))
+        with ExitStack() as stack:
+            stack.enter_context(reading(path))
             self.manifest: Manifest = read_manifest(path)
             if self.manifest.format_version != FORMAT_VERSION:
                 raise ReleaseRefused(
                     f"Release {self.manifest.run} has format {self.manifest.format_version}; this program reads {FORMAT_VERSION}. "
-                    "Run the night (hmem-night run): it builds the memory anew from the archive."
+                    "Run the night (hmem-night run): it rebuilds the release from the archive."
                 )
             self._lexical: LexicalIndex | None = None
             self.text_missing: str | None = None
@@ -72,7 +72,7 @@ class OpenRelease:
             self._zone = settings.timezone
             self._pool = ThreadPoolExecutor(settings.max_concurrent_tasks, thread_name_prefix="vectors")
             self._merged: MergedCache | None = None
-            self._held = held.pop_all()
+            self._stack = stack.pop_all()
 
     @property
     def run(self) -> int:
@@ -80,7 +80,7 @@ class OpenRelease:
 
     @property
     def vectors_missing(self) -> str | None:
-        """Why there is no vector search at present, or None."""
+        """Why vector search is not available now, or None."""
         return None if self._backend.is_available() else self._backend.why_not
 
     @property
@@ -89,7 +89,7 @@ class OpenRelease:
         return not isinstance(self._backend, NullBackend)
 
     def open_texts(self) -> None:
-        """Open keywords and texts, once; `text_missing` says why they are not there."""
+        """Open keywords and texts, once; `text_missing` says why they are not available."""
         with self._opening:
             if not self._opened:
                 self._lexical, self.text_missing = _open_lexical(self.path, self.manifest)
@@ -100,19 +100,19 @@ class OpenRelease:
         self._backend.open()
 
     def without_vectors(self, why: str) -> None:
-        """Never open them: `why` is what every lookup says from now on."""
+        """Never open them: from now on every lookup reports `why`."""
         refused, self._backend = self._backend, NullBackend(why)
         refused.close()
 
     def close(self) -> None:
-        with self._held:
+        with self._stack:
             self._pool.shutdown(wait=True)
             self._backend.close()
             if self._lexical:
                 self._lexical.close()
 
     def summary(self, chat_id: str) -> str | None:
-        """The chat's summary file, if it has one; ReleaseRefused if that is not as it was built."""
+        """The chat's summary file, if it has one; ReleaseRefused if the file was modified."""
         name = _summary_name(chat_id)
         if name not in self.manifest.files:
             return None
@@ -120,7 +120,7 @@ class OpenRelease:
         return (self.path / name).read_text(encoding="utf-8")
 
     def holds(self, chat_id: str, turn_ids: Iterable[str]) -> set[str]:
-        """Which of these turns this release can recall. Not those of which nothing readable is left: they have no chunk anywhere.
+        """Which of these turns this release can recall. Turns without readable text are never among them: they have no chunk.
 
         ReleaseRefused if the file cannot be read.
         """
@@ -133,7 +133,7 @@ class OpenRelease:
             raise self._unreadable(error) from error
 
     def turns(self, chat_id: str, turn_ids: Sequence[str]) -> dict[str, Turn]:
-        """What these turns of the chat said, by id, put together from their chunks; those that the release does not hold are left out."""
+        """These turns of the chat, by id, assembled from their chunks; turns that the release does not contain are left out."""
         if self._lexical is None:
             return {}
         found: dict[str, Turn] = {}
@@ -163,7 +163,7 @@ class OpenRelease:
         until: float | None = None,
         leave_out: Collection[str] = (),
     ) -> Iterator[Turn]:
-        """The chat's turns but those to leave out (turn ids), the newest first, as `LexicalIndex.turn_ids` finds them.
+        """The chat's turns except `leave_out` (turn ids), the newest first, as `LexicalIndex.turn_ids` finds them.
 
         ReleaseRefused if the file cannot be read.
         """
@@ -180,16 +180,16 @@ class OpenRelease:
 
     def _unreadable(self, error: sqlite3.Error) -> ReleaseRefused:
         return ReleaseRefused(
-            f"{self.path / LEXICAL} cannot be read: {error}. Go back to another (hmem release rollback), or run the night again."
+            f"{self.path / LEXICAL} cannot be read: {error}. Go back to another release (hmem release rollback), or run the night again."
         )
 
     def expect(self, query: str) -> None:
-        """Begin to embed a question that `recall` is going to be asked: by then its vector may be there."""
+        """Start to embed a question for a later `recall`, so that its vector may be ready by then."""
         if self._backend.is_available():
             self._pool.submit(self._backend.vector, query)
 
     def recall(self, query: Query, embed_query: EmbedQuery | None = None) -> Recalled:
-        """What the chat says about the query. `embed_query` makes the vector for the day's turns where the release's own index is not open.
+        """Search the chat. `embed_query` makes the query vector for the day's turns if the release's own index is not open.
 
         ValueError if the query comes with another chat's day.
         """
@@ -202,7 +202,7 @@ class OpenRelease:
         return _as_meant(found, self._on_purpose)
 
     def _terms(self, words: Sequence[str]) -> list[str]:
-        """As the release was tokenised; a release without its texts still asks the day's turns."""
+        """Tokenised like the release; without its texts, only the day's turns are searched."""
         if self._lexical:
             return self._lexical.terms(words)
         from shared.search.chat_items import Tokeniser
@@ -212,7 +212,7 @@ class OpenRelease:
 
 
 class DayRecall:
-    """Recall of the day's turns alone, where there is no release yet, and the maker of every chat's `DayItems`. Thread-safe."""
+    """Recall from the day's turns alone, while there is no release yet; also makes every chat's `DayItems`. Thread-safe."""
 
     def __init__(self, settings: Settings) -> None:
         self._zone = settings.timezone
@@ -229,7 +229,7 @@ class DayRecall:
                 self._made[0].close()
 
     def items(self, chat_id: str, turns: Iterable[DayTurn], earlier: DayItems | None = None) -> DayItems:
-        """One chat's turns for `recall`, as `DayItems.of` makes them. Keep the object while nothing changes: what is merged is kept by it."""
+        """One chat's turns for `recall`, as `DayItems.of` makes them. Reuse the object while nothing changes: merged items are cached by it."""
         from shared.search.day_items import DayItems
 
         return DayItems.of(chat_id, turns, self._own()[0], earlier)
@@ -245,7 +245,7 @@ class DayRecall:
         return _as_meant(look_up(sources, query), self._on_purpose)
 
     def _own(self) -> tuple[Tokeniser, MergedCache]:
-        """Made when somebody asks, since numpy is slow to load."""
+        """Made on first use, since numpy is slow to load."""
         with self._lock:
             if self._made is None:
                 from shared.search.chat_items import Tokeniser
@@ -255,7 +255,7 @@ class DayRecall:
 
 
 def _as_meant(found: Recalled, on_purpose: str | None) -> Recalled:
-    """Without the reason that is a setting: nothing has failed."""
+    """Remove the reason that is only a setting, not a failure."""
     if on_purpose is None:
         return found
     return replace(found, degraded=[why for why in found.degraded if why != f"no vector search: {on_purpose}"])
@@ -273,7 +273,7 @@ def _cache() -> MergedCache:
 
 
 def _open_lexical(path: Path, manifest: Manifest) -> tuple[LexicalIndex | None, str | None]:
-    """The keywords and texts of a release, once the file is proven to be as it was built; or None and why."""
+    """The keywords and texts of a release, if the files are unmodified; or None and why."""
     try:
         prove_folder(path, manifest, LEXICAL)
         return LexicalIndex(parts_of(path, LEXICAL)), None

@@ -1,4 +1,4 @@
-"""What recall is asked and what it answers: plain data, light to import."""
+"""Queries and results of recall: plain data, light to import."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ EmbedQuery = Callable[[str], "Array | None"]
 
 @dataclass(frozen=True)
 class HiddenTurns:
-    """What was forgotten since the release was built: these turns, and all before a time (POSIX seconds). It counts as never said."""
+    """What was forgotten since the release was built: these turns, and all before a time (POSIX seconds). They are never returned."""
 
     turn_ids: frozenset[str] = frozenset()
     before: float | None = None
@@ -36,11 +36,11 @@ class HiddenTurns:
 
 @dataclass(frozen=True)
 class Query:
-    """One question to one chat: the `k` chunks of it that say most about `text`.
+    """One query to one chat: its `k` chunks that are most relevant to `text`.
 
-    `now` (POSIX seconds, None for the clock) is what "last week" counts from; without `deadline_seconds` the vectors get all the time they need.
-    `day` are turns that may not be in the release yet; those that are count once. `known` (turn ids) are ranked and not returned, and so is
-    what was not said from `since` on and before `until` (POSIX seconds).
+    `now` (POSIX seconds, None for the clock) is the reference for "last week"; without `deadline_seconds` vector search has no time limit.
+    `day` are turns that may not be in the release yet; those that are count once. `known` turns (ids), and turns outside `since` (inclusive) and
+    `until` (exclusive, POSIX seconds), are ranked but not returned.
     """
 
     chat_id: str
@@ -57,12 +57,12 @@ class Query:
 
 @dataclass(frozen=True)
 class Hit:
-    """A recalled chunk and the question it answers.
+    """A recalled chunk and the question that it answers.
 
-    `rank` is what it is ranked by, and means nothing beside another query's; `scores` are the parts that add up to it, and the raw signals
-    `bm25` and `cosine`. `lexical` and `vector` are bm25 and cosine as shares of the chat's best (0 to 1); None where no word of the query is
-    near, or no vector was asked. `words` is the share of the query's words that stand in it (0 to 1, by their rarity), None for a query
-    without any. `also` are the turns that say the same, `mark` tells its speaker from another of that name.
+    `rank` is the ranking score, not comparable between queries; `scores` are the parts that add up to it, and the raw signals `bm25` and
+    `cosine`. `lexical` and `vector` are bm25 and cosine as shares of the chat's best (0 to 1); None if no word of the query is near, or no vector
+    was compared. `words` is the share of the query's words that occur in it (0 to 1, weighted by rarity), None for a query without words.
+    `also` are the turns with the same text; `mark` distinguishes its speaker from another of the same name.
     """
 
     chunk: Chunk
@@ -77,22 +77,22 @@ class Hit:
 
     @property
     def who(self) -> str:
-        """Who said it, as people and models read it."""
+        """The speaker, as shown to people and models."""
         return self.chunk.who(self.mark)
 
     @property
     def meaning(self) -> float | None:
-        """How near it is to the query: the cosine, 0 to 1; None where no vector was asked."""
+        """Similarity to the query: the cosine, 0 to 1; None if no vector was compared."""
         return None if "cosine" not in self.scores else min(1.0, max(0.0, self.scores["cosine"]))
 
     @property
     def score(self) -> float:
-        """What people are shown, 0 to 1 and comparable between queries. It decides no order."""
+        """The score that people are shown, 0 to 1 and comparable between queries. It is not used for ranking."""
         return shown_score(self.words, self.meaning)
 
 
 def shown_score(words: float | None, meaning: float | None) -> float:
-    """Words and meaning (0 to 1 each) by their weights in the ranking; one of them alone where the other is not known."""
+    """Words and meaning (0 to 1 each) with their weights in the ranking; one of them alone if the other is unknown."""
     if words is None or meaning is None:
         return (words or 0.0) if meaning is None else meaning
     return WEIGHTS.lexical * words + (1 - WEIGHTS.lexical) * meaning
@@ -100,10 +100,10 @@ def shown_score(words: float | None, meaning: float | None) -> float:
 
 @dataclass(frozen=True)
 class Recalled:
-    """Hits, best first, what was left out and why, and the time taken in milliseconds; `evidence`: whether they bear on the query."""
+    """Hits, best first; what was left out and why; the time taken in milliseconds; `evidence`: whether the hits are relevant to the query."""
 
     hits: list[Hit] = field(default_factory=list)
     degraded: list[str] = field(default_factory=list)
     ms: float = 0.0
     evidence: Evidence | None = None
-    speakers: tuple[Speaker, ...] = ()  # everybody who said what was ranked
+    speakers: tuple[Speaker, ...] = ()  # all speakers of the ranked items

@@ -135,4 +135,4 @@ def last_line(done: subprocess.CompletedProcess[str]) -> str:
 def last_words(output: bytes) -> str:
     """The last line of an output that has letters: the frame of a traceback says nothing."""
     lines = [line.strip(" │╭╰╮╯─") for line in output.decode("utf-8", "replace").splitlines()]
-    return next((line for line in reversed(lines) if line), "it said nothing")
+    return next((line for line in reversed(lines) if line), "no output")

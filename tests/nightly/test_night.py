@@ -471,7 +471,7 @@ def test_a_release_that_kills_its_reader_is_not_switched_to(light: World, monkey
 
     light.say("t1", "one")
     monkeypatch.setattr(receiver, "TRYOUT_MODULE", "tests.support.processes.dies")
-    with pytest.raises(ReleaseRefused, match="died by signal 11"):
+    with pytest.raises(ReleaseRefused, match="killed by signal 11"):
         light.night()
     assert not (light.memory_dir / "current").exists()
     assert light.redis.exists("hcli:memory:t1:user")
@@ -517,7 +517,7 @@ def test_a_lookup_by_meaning_that_is_late_is_left_out(world: World, monkeypatch:
     monkeypatch.setattr(SqliteBackend, "similarities", slow)
     recalled = opened.recall(Query("9912", "heron", 5, deadline_seconds=0.05))
     assert [hit.chunk.chunk_id for hit in recalled.hits] == ["t1:user#1"]
-    assert "not answered within 0.050 s" in recalled.degraded[0]
+    assert "no answer within 0.050 s" in recalled.degraded[0]
     opened.close()
 
 

@@ -91,7 +91,7 @@ def test_a_forged_tombstone_is_refused_and_stops_nothing(talked: World) -> None:
         talked.redis.rpush("hcli:mem:tombstones", forged.to_json())
     talked.say("t3", "said meanwhile", chat_id="8")
     (night,) = talked.night()
-    assert night["refused_tombstones"] == {"it would erase, and the owner's key has not signed it": 2}
+    assert night["refused_tombstones"] == {"it would erase, but it is not signed with the owner's key": 2}
     assert "refused: 2 × a tombstone in Redis (it would erase" in sentence(night)
     assert (night["new"], night["deleted"]) == (1, 1)
     assert held(talked)
@@ -277,7 +277,7 @@ def lines(world: World, *tombstones: Tombstone) -> str:
 def test_an_import_takes_no_tombstone_unasked(talked: World) -> None:
     path = lines(talked, ERASE)
     done = talked.command("hmem-night", "backfill", "jsonl", path)
-    assert "left out: 1 × a tombstone, which would take turns away" in done.stdout
+    assert "left out: 1 × a tombstone, which would remove turns" in done.stdout
     assert "1 turns found: 1 new" in done.stdout
     assert held(talked)
     assert found(talked)
@@ -287,10 +287,10 @@ def test_an_import_shows_what_its_tombstones_would_take_and_asks(talked: World) 
     path = lines(talked, ERASE)
     command = ["hmem-night", "backfill", "jsonl", path, "--with-tombstones"]
     dry = talked.command(*command, "--dry-run")
-    assert "forged hides for ever 1 turns of chat 7 (t1:user)" in dry.stdout
+    assert "forged permanently hides 1 turns of chat 7 (t1:user)" in dry.stdout
     refused = talked.command(*command, check=False)
     assert refused.returncode == 24
-    assert "forged hides for ever 1 turns of chat 7" in refused.stderr
+    assert "forged permanently hides 1 turns of chat 7" in refused.stderr
     assert not list((talked.night_dir / "imports").glob("*.jsonl")), "nothing waits for the next night"
     assert answer(talked, command, "n") == 24
     assert found(talked)

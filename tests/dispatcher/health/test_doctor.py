@@ -473,7 +473,13 @@ def test_a_directory_that_leads_elsewhere_or_that_others_may_write_to(host: Worl
     expect(host, "directories", 15, f"{link} is a link to {host.root}", f"rm {link}")
     link.unlink()
     with mode(host.memory_dir, 0o770):
-        expect(host, "directories", 15, f"{host.memory_dir} may be written by others", f"chmod go-w {host.memory_dir}")
+        expect(
+            host,
+            "directories",
+            15,
+            f"{host.memory_dir} is writable by users other than its owner",
+            f"chmod go-w {host.memory_dir}",
+        )
 
 
 @pytest.mark.parametrize("place", ["", "releases", "releases/1/lexical", "releases/1/lexical/1.sqlite"])

@@ -165,7 +165,7 @@ def test_no_label_takes_what_it_is_given(opened: Opened) -> None:
 
 
 @pytest.mark.parametrize(("reason", "run", "kind"), [
-    ("no vector search: not answered within 0.300 s", 1, "vectors"), ("no keyword search: disk I/O error", 1, "keywords"),
+    ("no vector search: no answer within 0.300 s", 1, "vectors"), ("no keyword search: disk I/O error", 1, "keywords"),
     ("no recalled text: Release 1: lexical/1.sqlite was changed", 1, "text"), ("no summary: its share of 100 tokens holds none of it", 1, "summary"),
     ("no memory of the day: the store", 1, "day"), ("no memory at all: forgotten.jsonl", None, "memory"),
     ("memory did not answer in time", None, "memory"), ("memory failed: ValueError()", None, "memory"),

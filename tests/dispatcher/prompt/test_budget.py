@@ -400,7 +400,7 @@ def test_the_command_says_why_no_line_is_injected(world: World) -> None:
     world.say("t1", "The boiler stopped, its display shows F28.")
     world.night()
     done = world.command("hmem", "context", "9912", "good morning")
-    assert "no hits used: it holds no word that tells what it is about" in done.stderr
+    assert "no hits used: it has no word that shows its topic" in done.stderr
     assert "1 hits used" in world.command("hmem", "context", "9912", "what is wrong with the boiler?").stderr
     stranger = json.loads(world.command("hmem", "context", "77", "what is wrong?", "--json").stdout)
     assert stranger["nothing_why"] == "release 1 has no turns of this chat"

@@ -143,7 +143,7 @@ def test_a_rollback_that_would_do_harm_changes_nothing(light: World, monkeypatch
     nights(light, 3)
     newer = light.memory_dir / "releases" / "1" / "manifest.json"
     newer.write_text(json.dumps(json.loads(newer.read_bytes()) | {"format_version": 99}))
-    for run, words in ((1, "has format 99"), (None, "died by signal 11")):
+    for run, words in ((1, "has format 99"), (None, "killed by signal 11")):
         monkeypatch.setattr(receiver, "TRYOUT_MODULE", "tests.support.processes.dies")
         with pytest.raises(ReleaseRefused, match=words):
             manage.roll_back(light.settings(), run, silent)
@@ -310,7 +310,7 @@ def test_a_release_that_ends_its_reader_is_served_without_vectors(
     second = world.start_dispatcher(**deadly)
     wait_for(lambda: logged(second, "serving release"), "the release to be served")
     assert logged(second, "hmem release rollback")
-    assert logged(second, "died by signal 11")
+    assert logged(second, "killed by signal 11")
     assert logged(second, "vectors=a dispatcher died over release 1") or logged(second, "vectors='a dispatcher died")
     assert bot.ask("what about the boiler?", 9912)
     assert b"1" in world.redis.hvals("hcli:mem:release")

@@ -295,13 +295,13 @@ def test_a_day_host_that_cannot_prune_does_not_stop_the_night(light: World, monk
     stone(light)
 
     def refuses(_: LocalTarget) -> list[int]:
-        raise InvalidInput("This key may ask for: begin, verify, switch, rollback. Nothing else.")
+        raise InvalidInput("This key allows only: begin, verify, switch, rollback. Nothing else.")
 
     with monkeypatch.context() as patched:
         patched.setattr(LocalTarget, "prune", refuses)
         summary = light.night()[-1]
     assert (summary["published"], summary["held_by_readers"]) == (True, [])
-    assert "This key may ask for" in summary["not_pruned"]
+    assert "This key allows only" in summary["not_pruned"]
     assert (
         "releases that hold forgotten words could not be removed; the next night tries again"
         in light.command("hmem-night", "status").stdout
@@ -371,7 +371,7 @@ def test_a_rewrite_that_does_not_read_back_takes_no_place(light: World, monkeypa
     stone(light)
     with monkeypatch.context() as patched:
         damaged_rewrite(patched)
-        with pytest.raises(ArchiveDamaged, match="could not be written anew"):
+        with pytest.raises(ArchiveDamaged, match="could not be rewritten"):
             light.night()
     assert archive(light).joinpath("seg-1.jsonl").read_bytes() == before
     light.night()

@@ -186,7 +186,7 @@ def test_a_part(light: World) -> None:
     assert index(out)["part"] is True
     readme = (out / "README.txt").read_text(encoding="utf-8")
     assert "a part of the archive: chat -100, since 2024-02-09 17:33" in readme
-    with pytest.raises(InvalidInput, match="nothing of chat nobody"):
+    with pytest.raises(InvalidInput, match="no turns of chat nobody"):
         export(light, "none", chats=frozenset({"nobody"}))
     assert not (light.root / "none").exists()
 
@@ -282,7 +282,6 @@ KILLED = """
 import os, signal
 from tests.support.world import World
 from nightly.archive.export import ExportScope, export_archive
-from nightly.archive.export import Wanted, export_archive
 from shared.config.settings import load_settings
 from pathlib import Path
 from tests.nightly.archive.test_export import Interrupted

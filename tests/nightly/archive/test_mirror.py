@@ -129,16 +129,16 @@ def test_a_damaged_mirror_stops_the_night_and_is_mended(light: World, mirror: Pa
     damage(mirror / "seg-1.jsonl")
     broken = (mirror / "seg-1.jsonl").read_bytes()
     light.say("t3", "said after the damage")
-    with pytest.raises(MirrorDiffers, match=r"seg-1\.jsonl differently \(1 files"):
+    with pytest.raises(MirrorDiffers, match=r"seg-1\.jsonl differs from the archive \(1 files"):
         light.night()
     assert light.redis.exists("hcli:memory:t3:user")
     assert (light.memory_dir / "current").readlink() == Path("releases/2")
     assert (mirror / "seg-1.jsonl").read_bytes() == broken, "a night overwrites nothing"
-    with pytest.raises(MirrorFailed, match=r"holds seg-1\.jsonl differently"):
+    with pytest.raises(MirrorFailed, match=r"differ: seg-1\.jsonl"):
         verify(light)
     done = verified(light, "--repair")
     assert done.returncode == 0, done.stderr
-    assert "seg-1.jsonl: sent to the mirror; the damaged one there is seg-1.jsonl.damaged-" in done.stderr
+    assert "seg-1.jsonl: sent to the mirror; the damaged file there is now seg-1.jsonl.damaged-" in done.stderr
     assert [content for name, content in files(mirror).items() if ".damaged-" in name] == [broken]
     light.night()
     assert files(archive(light)).items() <= files(mirror).items()
@@ -157,7 +157,7 @@ def test_a_damaged_segment_is_mended_from_the_mirror_and_kept(light: World, mirr
     assert done.returncode == ArchiveDamaged.exit_code
     assert "seg-1.jsonl" in done.stderr
     assert json.loads(verified(light, "--repair", "--json").stdout)["repaired"] == [
-        "seg-1.jsonl: taken from the mirror; the damaged one is damaged/seg-1.jsonl.1"
+        "seg-1.jsonl: copied from the mirror; the damaged file was moved to damaged/seg-1.jsonl.1"
     ]
     assert files(archive(light)) == before
     assert files(archive(light) / "damaged") == {"seg-1.jsonl.1": broken}
@@ -174,7 +174,7 @@ def test_a_lost_segment_stops_the_night_before_it_writes(light: World, mirror: P
     two_nights(light)
     (archive(light) / name).unlink()
     light.say("t3", "said after the loss")
-    with pytest.raises(ArchiveDamaged, match=f"holds 1 files of the archive that are not here .first: {name}"):
+    with pytest.raises(ArchiveDamaged, match=f"has 1 files that are missing from the archive .first: {name}"):
         light.night()
     assert len(files(archive(light))) == 1
     assert light.redis.exists("hcli:memory:t3:user")
@@ -252,7 +252,7 @@ def test_what_has_no_sound_copy_is_named_and_the_rest_is_mended(light: World, mi
 def test_segments_that_changed_places_are_found(light: World, mirror: Path) -> None:
     two_nights(light)
     shutil.copy(archive(light) / "seg-2.jsonl", archive(light) / "seg-1.jsonl")
-    with pytest.raises(ArchiveDamaged, match="another file lies under this name: segment of run 2"):
+    with pytest.raises(ArchiveDamaged, match="it contains another file: segment of run 2"):
         read_archive(archive(light))
     repair(light)
     assert files(archive(light)) == files(mirror)

@@ -161,7 +161,7 @@ def test_another_family_by_name(world: World, other: dict[str, Any], ollama: Two
     world.night()
     before = embedding(world)
     done = world.command("hmem-night", "backfill", "archive", "--reembed", "--model", NOMIC)
-    assert f"EMBED_MODEL={NOMIC} in the settings of the night host and of the day host too" in done.stderr
+    assert f"EMBED_MODEL={NOMIC} in the settings of both the night host and the day host" in done.stderr
     assert "released." in done.stdout
     now = embedding(world)
     assert (now.family, now.dimensions, now.document_prefix) == ("nomic-embed-text-v1.5", 768, "search_document: ")
@@ -340,7 +340,7 @@ def test_a_dry_run_counts_and_writes_nothing(world: World, other: dict[str, Any]
     assert everything(world) == before
     told = world.command("hmem-night", "backfill", "archive", "--dry-run").stdout
     assert "0 texts to embed, 40 are cached." in told
-    assert "1 keys in Redis would come in addition. Nothing was written." in told
+    assert "1 keys in Redis would be added. Nothing was written." in told
     assert everything(world) == before
 
 

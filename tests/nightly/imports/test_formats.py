@@ -107,7 +107,7 @@ def test_lines_of_an_archive_are_proven_by_their_hash(tmp_path: Path) -> None:
     assert [candidate.tombstone.tombstone_id for candidate in found if candidate.tombstone] == ["s"]
     assert [candidate.text.text for candidate in found if candidate.text] == ["a summary"]
     assert places(reads) == ["4"]
-    assert left(reads) == ["erased in the archive that it comes from"]
+    assert left(reads) == ["erased in the archive of this export"]
 
 
 @SLOW
@@ -206,7 +206,7 @@ def test_an_audit_log(tmp_path: Path) -> None:
     ]
     assert {turn.chat_id for turn in turns(reads)} == {"9912"}
     assert places(reads) == ["10", "11"]
-    assert left(reads).count("not known to be of the person whose chat --chat names") == 3
+    assert left(reads).count("not known to be from the user of the private chat in --chat") == 3
 
 
 def test_an_audit_log_that_names_no_chat(tmp_path: Path) -> None:
@@ -275,7 +275,7 @@ def test_groups_have_the_number_that_the_bot_knows(tmp_path: Path, kind: str, nu
     asked = message(1, ANN, [{"type": "mention", "text": "@HelperBot"}, ", what now?"])
     group = {"name": "Home", "type": kind, "id": number, "messages": [
         asked, message(2, 5, "between"), message(3, BOT, "This.", reply_to_message_id=1)]}  # fmt: skip
-    with pytest.raises(InvalidInput, match="Nothing says who"):
+    with pytest.raises(InvalidInput, match="It is not known which sender"):
         read_telegram(tmp_path, group)
     for bot, token in (("helper", None), (str(BOT), None), (None, str(BOT))):
         reads = read_telegram(tmp_path, group, bot=bot, token=token)
@@ -283,7 +283,7 @@ def test_groups_have_the_number_that_the_bot_knows(tmp_path: Path, kind: str, nu
         first, _, answer = turns(reads)
         assert (answer.role, answer.task_id) == ("asst", first.task_id), "it replies to the first"
     assert {turn.chat_id for turn in turns(read_telegram(tmp_path, group, Wanted(chat="7"), bot="Helper"))} == {"7"}
-    with pytest.raises(InvalidInput, match="names that it shows"):
+    with pytest.raises(InvalidInput, match="writes displayed names"):
         read_telegram(tmp_path, group, bot="@nobody")
 
 

@@ -95,7 +95,7 @@ def test_what_is_no_credentials_file_is_one_sentence_without_its_text(
 @pytest.mark.parametrize("named", ["/nowhere/credentials.toml", "fd:77", "fd:x"])
 def test_credentials_that_are_named_must_be_there(named: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HMEM_CREDENTIALS", named)
-    with pytest.raises(SettingsError, match=r"cannot be read|names no open descriptor"):
+    with pytest.raises(SettingsError, match=r"cannot be read|is not an open descriptor"):
         load_settings()
 
 
@@ -187,7 +187,7 @@ def test_a_file_that_others_may_write_is_refused_though_it_holds_no_secret(light
 
     done = shown()
     assert (done.returncode, "Traceback" in done.stderr) == (10, False)
-    assert f"may be written by others than its owner (mode 0{mode:o})" in done.stderr
+    assert f"is writable by users other than its owner (mode 0{mode:o})" in done.stderr
     assert "chmod go-w" in done.stderr
     path.chmod(0o644)
     assert shown().returncode == 0

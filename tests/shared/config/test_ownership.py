@@ -75,10 +75,11 @@ def test_a_directory_that_others_may_write_to_is_refused(light: World, setting: 
     path.mkdir(parents=True)
     path.chmod(mode)
     with pytest.raises(
-        StorageError, match=rf"{path} may be written by others .*mode 0{mode:o}.* \(chmod go-w {path}\)"
+        StorageError,
+        match=rf"{path} is writable by users other than its owner .*mode 0{mode:o}.* \(chmod go-w {path}\)",
     ):
         use(light, setting)
-    assert f"{path} may be written by others" in doctor(light)
+    assert f"{path} is writable by users other than its owner" in doctor(light)
     path.chmod(mode & ~0o022)
     use(light, setting)
     assert doctor(light) == "ok"
@@ -108,7 +109,7 @@ def test_what_the_owner_links_is_followed(light: World) -> None:
     assert (light.root / "disk-hmem_memory_dir" / "current" / "manifest.json").exists()
     assert doctor(light) == "ok"
     (light.root / "disk-hmem_night_dir").chmod(0o777)
-    with pytest.raises(StorageError, match="may be written by others"):
+    with pytest.raises(StorageError, match="is writable by users other than its owner"):
         light.night()
 
 
@@ -122,7 +123,7 @@ def test_incoming_may_have_been_made_by_hand(light: World, umask: str, *, sound:
         assert receiver.begin(1)
         assert incoming.stat().st_mode & 0o777 == 0o700
     else:
-        with pytest.raises(StorageError, match="may be written by others"):
+        with pytest.raises(StorageError, match="is writable by users other than its owner"):
             receiver.begin(1)
 
 
@@ -132,7 +133,9 @@ def test_a_directory_of_somebody_else_is_refused(light: World) -> None:
     releases = light.memory_dir / "releases"
     releases.mkdir(parents=True)
     os.chown(releases, NOBODY, NOBODY)
-    with pytest.raises(StorageError, match=rf"{releases} belongs to nobody, .* runs as root\. Run it as that user"):
+    with pytest.raises(
+        StorageError, match=rf"{releases} belongs to nobody, .* runs as root\. Run the program as that user"
+    ):
         prune(light.memory_dir, 2)
     os.chown(light.memory_dir, NOBODY, NOBODY)
     prune(light.memory_dir, 2)  # root acts for whoever the whole directory belongs to
@@ -174,5 +177,5 @@ def test_a_directory_is_made_private_and_each_step_is_looked_at(tmp_path: Path) 
     made = own_dir(tmp_path / "a" / "root", "b", "c")
     assert {path.stat().st_mode & 0o777 for path in (made, made.parent, made.parent.parent)} == {0o700}
     made.parent.chmod(0o777)
-    with pytest.raises(StorageError, match="may be written by others"):
+    with pytest.raises(StorageError, match="is writable by users other than its owner"):
         own_dir(tmp_path / "a" / "root", "b", "c")

@@ -148,7 +148,7 @@ def test_a_wrong_value_is_one_line_that_names_the_setting(
     load_settings()
     monkeypatch.setenv(name, value)
     text = refusal()
-    assert text.startswith(f"A setting is wrong. {name}: ")
+    assert text.startswith(f"A setting is invalid. {name}: ")
     monkeypatch.delenv(name)
     config(f"{name} = {json.dumps(value)}")
     assert refusal() == text, "the file is read as strictly as the environment"

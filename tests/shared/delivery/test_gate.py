@@ -119,7 +119,7 @@ def test_a_current_release_that_cannot_be_asked_is_no_standard(light: World) -> 
     (light.memory_dir / "current" / "lexical" / "1.sqlite").write_bytes(b"no database")
     light.say("t99", "one more")
     (summary,) = light.night()
-    assert "could not be asked" in summary["gate"]["warn"]
+    assert "could not be searched" in summary["gate"]["warn"]
 
 
 def test_another_chats_row_is_refused_whatever_was_accepted(light: World, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -99,7 +99,7 @@ def test_what_asks_for_a_time_alone_is_answered_by_that_time(text: str) -> None:
     assert there.inject
     assert there.spans
     assert not nothing.inject
-    assert "nothing was said then" in nothing.why
+    assert "there are no messages from then" in nothing.why
     assert "2026-03-" in nothing.why
 
 
@@ -308,6 +308,8 @@ def test_of_a_hundred_messages_those_are_told_something_that_need_it(world: Worl
     yesterday = answered(world, talks, "What did we talk about yesterday?", "own-en", NOW)
     assert {datetime.fromtimestamp(one.chunk.started_at, BERLIN).day for one in yesterday.used} == {11}
     saturday = answered(world, talks, "What did we talk about last Saturday?", "own-en", NOW)
-    assert saturday.no_recall_reason == "it asks for what was said on 2026-03-07, and nothing was said then"
-    assert "Earlier messages: none, because nothing was said here on 2026-03-07." in why_text(why_record(saturday))
+    assert (
+        saturday.no_recall_reason == "it asks about the conversation on 2026-03-07, and there are no messages from then"
+    )
+    assert "Earlier messages: none, since there are no messages here on 2026-03-07." in why_text(why_record(saturday))
     assert "(time)" in why_text(why_record(yesterday))

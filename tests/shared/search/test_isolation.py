@@ -237,7 +237,7 @@ def test_after_the_deadline_words_remain(remembering: World) -> None:
     context = asked(remembering, too_late, memory_deadline_ms=30)
     assert context.ms < 1000 * seconds, "nobody has waited for it"
     assert names(context) == ["summary", "recalled"]
-    assert "not answered within 0.030 s" in context.degraded[0]
+    assert "no answer within 0.030 s" in context.degraded[0]
 
 
 def test_without_its_keywords_the_summary_remains_and_then_nothing(remembering: World) -> None:
@@ -268,5 +268,5 @@ def test_small_talk_is_given_no_recalled_lines_and_the_owner_is_told_why(remembe
     context = asked(remembering)
     done = json.loads(remembering.command("hmem", "context", "9912", "thanks", "--json").stdout)
     assert [part["name"] for part in done["parts"]] == ["summary"]
-    assert done["nothing_why"].startswith("it holds no word that tells what it is about")
+    assert done["nothing_why"].startswith("it has no word that shows its topic")
     assert context.text.startswith(done["text"]), "what is stable stays identical to the byte"

@@ -111,7 +111,7 @@ def test_without_an_answer_by_meaning_words_are_enough(light: World, opened: Any
         meaning.late.set()
     assert [hit.chunk.chunk_id for hit in found.hits] == ["boiler:user#1"]
     assert found.hits[0].vector is None
-    said = {"late": "not answered within 0.050 s", "error": "Ollama is asleep", "no vectors": None}[fault]
+    said = {"late": "no answer within 0.050 s", "error": "Ollama is asleep", "no vectors": None}[fault]
     assert [said in why for why in found.degraded] == [True] if said else found.degraded == []
 
 
@@ -180,7 +180,7 @@ def test_a_release_of_an_older_format_is_refused_and_the_night_makes_a_new_one(l
     with pytest.raises(ReleaseRefused, match=r"has format 2.*hmem-night run"):
         opened()
     (summary,) = light.night()
-    assert "could not be asked" in summary["gate"]["warn"]
+    assert "could not be searched" in summary["gate"]["warn"]
     assert ids(opened(), "boiler") == ["a"]
     assert orjson.loads((light.memory_dir / "current" / MANIFEST).read_bytes())["format_version"] == FORMAT_VERSION
 
