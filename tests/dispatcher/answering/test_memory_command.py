@@ -64,7 +64,7 @@ def test_why_is_told_in_sentences() -> None:
         b'{"parts": 7, "tokens": []}',
         b'{"parts": [1], "tokens": 1, "hits": [], "degraded": []}',
     ):
-        assert "cannot be read" in why_text(odd)
+        assert "I cannot read the explanation of my last answer" in why_text(odd)
     hit = {
         "date": "2026-11-20T00:30:00+13:00",
         "score": 0.5,
@@ -177,7 +177,7 @@ def test_why_tells_the_facts_the_summary_and_what_was_recalled_in_plain_words(li
     assert re.fullmatch(r"Summary of earlier conversations: as of \d+ \w+ \d{4}\.", told[3])
     assert told[4] == "Earlier messages, and what each was found by:"
     assert any(line.startswith("- 19 November 2026, ") and "shows F28. (words" in line for line in told[5:]), told
-    assert "Earlier messages: none, since your message has no word that I could search for." in bare
+    assert "Earlier messages: none, because your message has no word that I could search for." in bare
     for text in ("\n".join(told), bare):
         assert str(light.root) not in text
         assert not re.search(r"token|release|MEMORY_|strength|\b0\.\d", text)

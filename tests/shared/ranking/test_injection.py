@@ -311,5 +311,5 @@ def test_of_a_hundred_messages_those_are_told_something_that_need_it(world: Worl
     assert (
         saturday.no_recall_reason == "it asks about the conversation on 2026-03-07, and there are no messages from then"
     )
-    assert "Earlier messages: none, since there are no messages here on 2026-03-07." in why_text(why_record(saturday))
+    assert "Earlier messages: none, because there are no messages here on 2026-03-07." in why_text(why_record(saturday))
     assert "(time)" in why_text(why_record(yesterday))
