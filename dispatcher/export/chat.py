@@ -116,7 +116,7 @@ def _collect(settings: Settings, client: Redis, chat_id: str, work: Path, held: 
     sessions: list[SessionSummary] = []
 
     def read_store() -> bool:
-        held = day.remembering.held(chat_id)
+        held = day.remembering.of_chat(chat_id)
         newer.update(held.superseded_numbers)
         memories.extend(held.shown)
         sessions.extend(_told_sessions(day.summaries.list(chat_id, EVERY), said))
