@@ -227,7 +227,7 @@ class Consolidator:
             when = reminder_time(deadline, memory.created, zone, remind_at)
             if when is not None and now < when:
                 continue
-            if memory.memory_id in {one.memory_id for one in self._day.remembering.held(memory.chat_id).memories}:
+            if memory.memory_id in {one.memory_id for one in self._day.remembering.of_chat(memory.chat_id).memories}:
                 if when is not None:
                     self._send_reminder(memory, deadline, now)
             elif deadline >= now:

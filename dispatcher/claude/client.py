@@ -1,13 +1,13 @@
-"""The Claude CLI as a child process: one message in on stdin, one JSON object out (read by dispatcher/claude/reply.py).
+"""The Claude CLI as a child process: one message on stdin, one JSON object on stdout (parsed by dispatcher/claude/reply.py).
 
-The argument list is constant but for ids, model and paths; the message never stands in it. Memory goes in by a file of mode 0600
-(one argument is limited to 128 KiB, and arguments are readable in /proc). The child has a time limit (dispatcher/claude/process.py), works in an
-empty directory per chat (the CLI files sessions by working directory), and sees none of our settings, processes and other files (walls.py).
+The arguments are constant except for ids, model and paths, and never contain the message. Memory is passed in a file of mode 0600 (an argument is
+limited to 128 KiB, and arguments are readable in /proc). The child has a time limit (dispatcher/claude/process.py), works in an empty directory for
+each chat (the CLI files sessions by working directory), and cannot see our settings, processes and other files (walls.py).
 
-What a message may make the CLI do is disarmed more than once. `@path` sends a file's content: a word joiner after `@` hides it, a rule denies
-reading any file, and the CLI's own switches turn it off. A command (`/clear`, a prompt of an MCP server) is none after a word joiner, and those that
-the user keeps in files are switched off, with the skills. Of the files around it the CLI heeds those of the user that it runs as (login, settings,
-hooks, CLAUDE.md); the working directory brings no settings, hooks or MCP servers, and the CLI's own memory, a second one beside ours, is off.
+What a message could make the CLI do is disarmed in several ways. `@path` sends a file's content: a word joiner after `@` hides it, a rule denies
+reading any file, and the CLI's own switches turn it off. A command (`/clear`, a prompt of an MCP server) is not recognised after a word joiner, and
+commands from the user's files are switched off, with the skills. The CLI reads the files of the user that it runs as (login, settings, hooks,
+CLAUDE.md), but no settings, hooks or MCP servers of the working directory; its own memory, a second one in addition to ours, is off.
 """
 
 from __future__ import annotations
@@ -37,25 +37,25 @@ log = structlog.get_logger()
 _FILE_MARK = re.compile(r"(?<![A-Za-z0-9])@")
 _PLAIN_START = re.compile(r"[\w\"'(*+-]")
 DENY_READING = '{"permissions":{"deny":["Read(//**)"]}}'
-#: Only what the owner of HOME and these arguments say: no settings, hooks or MCP servers of the working directory.
+#: Only settings of the user and of these arguments: no settings, hooks or MCP servers of the working directory.
 OWNERS_FILES_ONLY = ("--setting-sources", "user", "--strict-mcp-config")
-#: Commands and skills from files are off, unless the tool that runs skills is asked for by name.
+#: Commands and skills from files are off, unless the tool that runs skills is allowed by name.
 NO_COMMANDS, SKILL_TOOL = "--disable-slash-commands", "Skill"
-#: More than this from the CLI is no chat answer.
+#: A larger output of the CLI is not a chat answer.
 MAX_OUTPUT_BYTES = 16 << 20
 #: Seconds that `claude --help` may take.
 HELP_SECONDS = 10.0
-#: From some version on the CLI keeps the system prompt of a conversation's first turn unless told not to: yesterday's memory for ever.
+#: Newer versions of the CLI keep the system prompt of a conversation's first turn, with its outdated memory, unless this is set.
 FRESH_PROMPT = ("--system-prompt-snapshot", "off")
 
-#: Given to the CLI unless our own environment says otherwise: no second memory (it costs 500 tokens a message, and is not forgotten with ours), and
-#: about 35 s of trying again by itself, where its own default is 10 tries in 3 minutes.
+#: Passed to the CLI unless our environment sets them: no second memory (it costs 500 tokens a message, and is not forgotten with ours), and about
+#: 35 s of retries instead of its default of 10 tries in 3 minutes.
 DEFAULTS = {"CLAUDE_CODE_DISABLE_AUTO_MEMORY": "1", "CLAUDE_CODE_MAX_RETRIES": "6"}
-#: The CLI's own switches against `@path`, whatever our environment says. Newer versions (2.1.330) have the first, which does nothing else. The second
-#: is there in 2.1.197 already, but takes the instructions of MCP servers and the list of skills away, too: it is set where a call has neither.
+#: The CLI's own switches against `@path`, whatever our environment sets. Newer versions (2.1.330) have the first, which does nothing else. The second
+#: exists since 2.1.197 or earlier, but also removes the instructions of MCP servers and the list of skills: it is set for calls that have neither.
 NO_FILE_MENTIONS = {"CLAUDE_CODE_DISABLE_FILE_MENTIONS": "1"}
 NO_ATTACHMENTS = {"CLAUDE_CODE_DISABLE_ATTACHMENTS": "1"}
-#: What the CLI may see of our environment: its own variables, and what any program needs.
+#: The variables of our environment that the CLI may see: its own, and those that any program needs.
 _PASSED = frozenset(
     """
     HOME PATH USER LOGNAME SHELL LANG LANGUAGE TZ TERM TMPDIR HTTP_PROXY HTTPS_PROXY NO_PROXY http_proxy
@@ -81,14 +81,14 @@ class ClaudeRequest:
 
     @property
     def files(self) -> tuple[Path, ...]:
-        """All of ours that the call needs."""
+        """All of our files that the call needs."""
         return (self.directory, *((self.prompt_file,) if self.prompt_file else ()), *self.mcp_config_files)
 
 
 def as_plain_text(message: str) -> str:
-    """The message with nothing in it that the CLI would act on. Mail addresses stay: after a letter or digit `@` names no file.
+    """The message without anything that the CLI would act on. Mail addresses are unchanged: after a letter or digit `@` names no file.
 
-    What commands begin with is not listed here (`/`, blanks that a version may strip, modes yet to come), but what sentences, numbers and lists do.
+    The allowed first characters are those of sentences, numbers and lists, instead of a list of what commands may start with.
     """
     disarmed = _FILE_MARK.sub("@" + WORD_JOINER, message)
     return disarmed if _PLAIN_START.match(disarmed) else WORD_JOINER + disarmed
@@ -106,7 +106,7 @@ def built_in_tools(allowed: str) -> tuple[str, ...]:
 
 
 def child_environment(environment: Mapping[str, str], own_names: set[str], extra: str) -> dict[str, str]:
-    """What the CLI gets: a list of what is let through, never our settings, plus what CLAUDE_ENV names."""
+    """The CLI's environment: an allowlist, never our settings, plus what CLAUDE_ENV names."""
     wanted = {name.strip() for name in extra.split(",") if name.strip()}
     return {
         name: value
@@ -134,9 +134,9 @@ def cli_environment(settings: Settings) -> dict[str, str]:
 
 
 def _not_run(error: OSError, directory: Path) -> Answer:
-    """Nothing was started. Python names the working directory if it is that which cannot be used."""
+    """Nothing was started. Python names the working directory if that is what cannot be used."""
     if str(error.filename) == str(directory):
-        words = f"this chat's directory cannot be used ({error.strerror}), and my owner has to look at it (hmem doctor says more)"
+        words = f"this chat's directory cannot be used ({error.strerror}), and my owner has to check it (hmem doctor shows more)"
         return failed(words, str(error), TELL_OWNER)
     return cannot_start(str(error))
 
@@ -158,7 +158,9 @@ class ClaudeCli:
         if not question.message.strip():
             return failed("the message is empty", advice="Please write something.")
         if not SESSION_ID.fullmatch(question.session):  # it could be read as an option
-            return failed("the earlier conversation is gone", f"no session id: {question.session!r}", session_lost=True)
+            return failed(
+                "the earlier conversation is gone", f"not a session id: {question.session!r}", session_lost=True
+            )
         arguments = [*self._walls.around(question.files), *self._arguments(question, await self.flags())]
         limit = self._settings.task_timeout
         try:
@@ -179,18 +181,18 @@ class ClaudeCli:
         return read_answer(ended, question.session, resumed=question.resume, model=question.model)
 
     async def flags(self) -> tuple[str, ...]:
-        """Flags that this version of the CLI needs and knows: asked once for each version of the file (the CLI updates itself)."""
+        """Flags that this version of the CLI supports: read once for each version of the file (the CLI updates itself)."""
         async with self._asking:
             try:
                 version = Path(self._binary).stat().st_mtime_ns
-            except OSError:  # the question itself will say what is wrong
+            except OSError:  # the call itself will report what is wrong
                 return ()
             if self._flags_of != version and (flags := await self._ask_for_flags()) is not None:
                 self._flags, self._flags_of = flags, version
             return self._flags
 
     async def _ask_for_flags(self) -> tuple[str, ...] | None:
-        """None if the CLI did not say: then it is asked again at the next question."""
+        """None if the CLI gave no answer: then the next question tries again."""
         try:
             ended = await run(
                 [self._binary, "--help"],
@@ -203,7 +205,7 @@ class ClaudeCli:
         except (OSError, OutputTooLarge):  # TimeoutError is an OSError
             ended = None
         if ended is None or ended.exit_code != 0:
-            log.warning("the Claude CLI did not answer --help; memory may be stale on resumed turns until it does")
+            log.warning("claude --help failed; until it works, memory may be outdated in resumed sessions")
             return None
         return FRESH_PROMPT if FRESH_PROMPT[0].encode() in ended.output else ()
 
@@ -217,7 +219,7 @@ class ClaudeCli:
         return [*([own] if own else []), *question.mcp_config_files]
 
     def _arguments(self, question: ClaudeRequest, flags: tuple[str, ...]) -> list[str]:
-        """Options that take several values come last, each followed by another option: none swallows what is not its own."""
+        """Options with several values come last, each followed by another option, so that none takes the values of another."""
         settings = self._settings
         allowed = settings.claude_allowed_tools or ""
         tools = built_in_tools(allowed)

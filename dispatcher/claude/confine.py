@@ -1,11 +1,11 @@
-"""Runs a command inside Landlock, the kernel's fence for unprivileged processes:
+"""Runs a command inside Landlock, the kernel's sandbox for unprivileged processes:
     confine.py '{"hidden": […], "shown": […], "needed": […]}' COMMAND …
 
-Run as a file, by a Python without our packages: it takes some 20 ms. From then on neither the command nor what it starts can look into a process
-outside (/proc/<pid>/mem, environ, fd, root), trace it or, from Linux 6.12 on, send it a signal. `hidden` directories and files cannot be read or
-written, but for what of them is `shown`. Rights are given to what lies beside them; where a directory above may not be listed, only to what is
-`needed` there. Where the kernel lacks Landlock (or a filter forbids it) the command runs without; where the fence cannot be had as told, with what
-can be had of it, and a line on standard error says so: an answer is never lost over it.
+Run as a file, by a Python without our packages, which takes about 20 ms. From then on neither the command nor its children can inspect an outside
+process (/proc/<pid>/mem, environ, fd, root), trace it or, since Linux 6.12, send it a signal. `hidden` directories and files cannot be read or
+written, except the `shown` ones inside them. All other paths get rights; in a directory above that cannot be listed, only the `needed` ones. If the
+kernel lacks Landlock (or a filter forbids it) the command runs without it; if the sandbox cannot be set up completely, the command runs with what is
+possible, and a line on standard error reports it: no answer is lost because of it.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from collections.abc import Iterator
 
 _CREATE, _ADD_RULE, _RESTRICT, _VERSION = 444, 445, 446, 1
 _NO_NEW_PRIVILEGES, _PATH_BENEATH = 38, 1
-#: Rights by the version that brought them: 13 on files and directories, moving between directories, cutting.
+#: Rights by the version that introduced them: 13 on files and directories, moving between directories, truncating.
 _RIGHTS = {1: (1 << 13) - 1, 2: 1 << 13, 3: 1 << 14}
-#: Those of a file: execute, write, read, cut.
+#: Those of a file: execute, write, read, truncate.
 _OF_A_FILE = 0b111 | 1 << 14
-#: A ruleset must name something: making block devices, which nobody here may anyway.
+#: A ruleset must name a right: creating block devices, which is not allowed here anyway.
 _NEXT_TO_NOTHING = 1 << 11
 _SCOPE_SIGNALS, _SCOPES_SINCE = 1 << 1, 6
 
@@ -38,13 +38,13 @@ class _Beneath(ctypes.Structure):
 
 
 def version() -> int:
-    """Of the kernel's Landlock; 0 where there is none, or none for us."""
+    """The version of the kernel's Landlock; 0 if it is missing or forbidden."""
     known: int = _libc.syscall(_CREATE, None, ctypes.c_size_t(0), ctypes.c_uint32(_VERSION))
     return max(0, known)
 
 
 def beside(hidden: list[str], needed: list[str], above: str = "/") -> Iterator[str]:
-    """Everything there is but what is hidden, in as few paths as possible. A link gives no right of its own."""
+    """Everything except what is hidden, in as few paths as possible. Links are left out, because they grant no rights."""
     for path in _inside(above, needed):
         if path in hidden or any(path.startswith(one + "/") for one in hidden):
             continue
@@ -55,7 +55,7 @@ def beside(hidden: list[str], needed: list[str], above: str = "/") -> Iterator[s
 
 
 def _inside(above: str, needed: list[str]) -> list[str]:
-    """What is in a directory; of one that this user may pass through and not list, what is needed."""
+    """The entries of a directory; for one that this user may enter but not list, the needed ones."""
     try:
         with os.scandir(above) as entries:
             return [entry.path for entry in entries if not entry.is_symlink()]
@@ -64,13 +64,13 @@ def _inside(above: str, needed: list[str]) -> list[str]:
 
 
 def confine(hidden: list[str], shown: list[str], needed: list[str]) -> None:
-    """From here on, for this process and its children. OSError where the kernel refuses."""
+    """Set up the sandbox for this process and its children. OSError if the kernel refuses."""
     known = version()
     rights = (
         sum(bits for since, bits in _RIGHTS.items() if since <= known) if hidden and known >= 2 else _NEXT_TO_NOTHING
     )
     ruleset = (ctypes.c_uint64 * 3)(rights, 0, _SCOPE_SIGNALS if known >= _SCOPES_SINCE else 0)
-    size = 24 if known >= _SCOPES_SINCE else 8  # what an older kernel does not know must not be there
+    size = 24 if known >= _SCOPES_SINCE else 8  # an older kernel refuses unknown fields
     fence = _checked(_libc.syscall(_CREATE, ruleset, ctypes.c_size_t(size), 0))
     if rights != _NEXT_TO_NOTHING:
         for path in [*beside(hidden, needed), *shown]:
@@ -83,7 +83,7 @@ def confine(hidden: list[str], shown: list[str], needed: list[str]) -> None:
 def _allow(fence: int, path: str, rights: int) -> None:
     try:
         opened = os.open(path, os.O_PATH | os.O_CLOEXEC)
-    except OSError:  # gone, or not for this user anyway
+    except OSError:  # it has gone, or this user may not open it anyway
         return
     if not stat.S_ISDIR(os.fstat(opened).st_mode):
         rights &= _OF_A_FILE
@@ -97,21 +97,21 @@ def _checked(result: int) -> int:
     return result
 
 
-def confine_as_told(told: dict[str, list[str]]) -> None:
-    """The whole fence, or what can be had of it."""
+def confine_if_possible(paths: dict[str, list[str]]) -> None:
+    """Set up the whole sandbox, or the part that is possible."""
     try:
-        confine(**told)
+        confine(**paths)
     except OSError as failed:
-        sys.stderr.write(f"confine: the fence is not whole: {failed}\n")
+        sys.stderr.write(f"confine: the sandbox is incomplete: {failed}\n")
         with contextlib.suppress(OSError):
             confine([], [], [])
 
 
 if __name__ == "__main__":
     if version():
-        confine_as_told(json.loads(sys.argv[1]))
+        confine_if_possible(json.loads(sys.argv[1]))
     try:
         os.execvp(sys.argv[2], sys.argv[2:])  # noqa: S606 - no shell is meant
     except OSError as failed:
         sys.stderr.write(f"{sys.argv[2]}: {failed.strerror}\n")
-        sys.exit(127 if failed.errno == errno.ENOENT else 126)  # as shells and env(1) say it
+        sys.exit(127 if failed.errno == errno.ENOENT else 126)  # like shells and env(1)

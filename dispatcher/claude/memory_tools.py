@@ -1,8 +1,8 @@
-"""The memory server of one chat for one call of Claude: a socket, a file for `--mcp-config` that leads there, and the names of its tools.
+"""The memory server of one chat for one call of Claude: a socket, a file for `--mcp-config` that points to it, and the names of its tools.
 
-The server is the dispatcher's child, started when the CLI's own one (mcp_relay.py) connects. It is given the settings that are in force here, by
-name, and reads no settings file of its own: so it sees the same memory as the dispatcher, and neither RESULT_HMAC_KEY nor TELEGRAM_BOT_TOKEN. The
-addresses of Redis and store go to it by a pipe: the CLI sees neither them nor any file of memory. Socket and file are gone after the call.
+The server is a child of the dispatcher, started when the CLI's child (relay.py) connects. It gets the dispatcher's current settings by name, and
+reads no settings file: so it sees the same memory as the dispatcher, and neither RESULT_HMAC_KEY nor TELEGRAM_BOT_TOKEN. The addresses of Redis and
+store are passed through a pipe: the CLI sees neither them nor any file of memory. Socket and file are removed after the call.
 """
 
 from __future__ import annotations
@@ -47,30 +47,30 @@ HANDED_ON = (
     "log_level",
     "log_json",
 )
-#: Those that may hold a password: never in an environment.
+#: Settings that may contain a password: never in an environment.
 BY_PIPE = ("redis_url", "medium_url")
-#: What any program needs of our environment.
+#: Variables that any program needs.
 PASSED = ("HOME", "PATH", "LANG", "TZ", "TMPDIR")
-#: Seconds for a server to end when it is asked to.
+#: How long a server may take to end after SIGTERM. Seconds.
 END_SECONDS = 5.0
-#: The Claude CLI puts a variable of its environment in the place of such a mark, wherever it stands in the file.
+#: The Claude CLI replaces such a mark with a variable of its environment, anywhere in the file.
 EXPANDED = "${"
 
 
 def tool_names(settings: Settings) -> tuple[str, ...]:
-    """The tools as they are registered: what the owner did not switch on is not there."""
+    """The names of the registered tools: only those that the owner switched on."""
     return READING + WRITING if settings.memory_mcp_add else READING
 
 
 def allowed_tools(settings: Settings) -> tuple[str, ...]:
-    """The same as Claude names them in `--allowedTools`."""
+    """The tools' names for `--allowedTools`."""
     return tuple(f"mcp__{SERVER}__{name}" for name in tool_names(settings))
 
 
 class MemoryServer:
-    """Listens from now until `close`; `config` is the file for the CLI. Both lie in a private directory.
+    """Listens from now until `close`; `config` is the file for the CLI. Socket and file are in a private directory.
 
-    InvalidInput for a path in which the CLI would put something else.
+    InvalidInput for a path that the CLI would change by replacing a mark.
     """
 
     def __init__(self, settings: Settings, chat_id: str, directory: Path) -> None:
@@ -82,8 +82,8 @@ class MemoryServer:
         content = orjson.dumps({"mcpServers": {SERVER: server}})
         if EXPANDED.encode() in content:
             raise InvalidInput(
-                f"HMEM_STATE_DIR, or the path of this program, holds {EXPANDED}, which the Claude CLI would replace. "
-                "Claude gets no memory tools here; rename it."
+                f"HMEM_STATE_DIR, or the path of this program, contains {EXPANDED}, which the Claude CLI would replace. "
+                "So Claude gets no memory tools. Rename the directory."
             )
         self._listener = self._listen(directory)
         write_atomic(self.config, content)
@@ -92,7 +92,7 @@ class MemoryServer:
 
     def _listen(self, directory: Path) -> socket.socket:
         listener = socket.socket(socket.AF_UNIX)
-        inside = os.open(directory, os.O_PATH)  # an address has room for some hundred characters only
+        inside = os.open(directory, os.O_PATH)  # a socket's address is limited to about a hundred characters
         try:
             listener.bind(f"/proc/self/fd/{inside}/{self._path.name}")
             listener.listen()
@@ -101,7 +101,7 @@ class MemoryServer:
         return listener
 
     def _serve(self) -> None:
-        """A server for each connection; when the listener is closed, all of them end."""
+        """Start a server for each connection; when the listener is closed, end all of them."""
         with suppress(OSError):
             while True:
                 connection, _ = self._listener.accept()
@@ -133,19 +133,19 @@ class MemoryServer:
             )
 
     def close(self) -> None:
-        """The call is over. Does not wait for the server's end."""
+        """End the call. Does not wait for the servers to end."""
         self._listener.shutdown(socket.SHUT_RDWR)
         for path in (self._path, self.config):
             path.unlink(missing_ok=True)
 
 
 def environment(settings: Settings) -> dict[str, str]:
-    """The variables from which the server makes the same settings; an empty settings file in the place of ours."""
+    """The variables that give the server the same settings, with an empty settings file instead of ours."""
     return {"HMEM_CONFIG": os.devnull} | written(settings, HANDED_ON)
 
 
 def written(settings: Settings, names: Sequence[str]) -> dict[str, str]:
-    """Settings as they stand in the environment."""
+    """Settings as environment variables."""
     values = {name.upper(): getattr(settings, name) for name in names}
     return {
         name: str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,8 +1,8 @@
-"""Which model the Claude CLI takes where nobody names one.
+"""Which model the Claude CLI uses by default.
 
-A new session takes it by itself. A resumed one keeps the model of its last call (2.1.330), so there the CLI has to be told what its default is;
-`--model default` is that of the account, and passes over what the owner has set. Read off the CLI against a loopback API: ANTHROPIC_MODEL of a
-settings file, else of the environment, else `model` of a settings file; the host's own file ahead of the user's.
+A new session uses the default by itself. A resumed one keeps the model of its last call (2.1.330), so the default must be passed explicitly;
+`--model default` is that of the account, and ignores what the owner has set. Observed with a loopback API: ANTHROPIC_MODEL of a settings file, else
+of the environment, else `model` of a settings file; the host's file takes precedence over the user's.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from typing import Any
 
 import orjson
 
-#: Settings of the whole host, which come ahead of the user's.
+#: Settings of the whole host, which take precedence over the user's.
 HOST_SETTINGS = Path("/etc/claude-code/managed-settings.json")
-#: The CLI's own word for the model of the account.
+#: The CLI's name for the model of the account.
 ACCOUNTS_MODEL = "default"
 
 
 def default_model(environment: Mapping[str, str]) -> str:
-    """A model as `--model` takes it, for a CLI with this environment."""
+    """The value for `--model`, for a CLI with this environment."""
     home = environment.get("CLAUDE_CONFIG_DIR") or f"{environment.get('HOME', '~')}/.claude"
     found = [_settings(HOST_SETTINGS), _settings(Path(home).expanduser() / "settings.json")]
     variables = [one.get("env") for one in found]
@@ -31,7 +31,7 @@ def default_model(environment: Mapping[str, str]) -> str:
 
 
 def _settings(path: Path) -> dict[str, Any]:
-    """A settings file; {} for none, or one that cannot be read."""
+    """A settings file; {} if it is missing or cannot be read."""
     with suppress(OSError, orjson.JSONDecodeError):
         read = orjson.loads(path.read_bytes())
         return read if isinstance(read, dict) else {}

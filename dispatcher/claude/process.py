@@ -1,8 +1,8 @@
-"""One run of a program: bytes in, bytes out, and nothing of it left behind.
+"""One run of a program: bytes in, bytes out, and no process left behind.
 
-The program leads a process group of its own, which gets TERM and then KILL when the time is up or the caller is cancelled; whatever it started is
-killed when it ends. Its own end counts, not that of its pipes: a grandchild outside the group may hold them open for ever, and `Process.wait` of
-asyncio waits for that. Hence a protocol, which is also cheaper than streams: no task and no buffer per pipe.
+The program leads a new process group, which gets TERM and then KILL when the time is up or the caller is cancelled; everything it started is killed
+when it ends. The run ends with the program, not with its pipes: a grandchild outside the group may keep them open indefinitely, and asyncio's
+`Process.wait` waits for that. So it uses a protocol, which is also cheaper than streams: no task and no buffer for each pipe.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
 
-#: Seconds between asking the process group to end and killing it, and as many for the kernel to hand over its end.
+#: Seconds between TERM and KILL for the process group, and as many for the kernel to report its end.
 KILL_GRACE_SECONDS = 5.0
-#: Seconds for which the pipes of a program that has ended may stay open: then what was read is all.
+#: Seconds for which the pipes of an ended program may stay open; after that its output is complete.
 PIPE_GRACE_SECONDS = 1.0
 
 
 class OutputTooLarge(Exception):
-    """The program printed more than it may; it has been killed."""
+    """The program printed too much, and has been killed."""
 
 
 @dataclass(frozen=True)
 class Ended:
-    """What a program left; a negative exit code is the signal that ended it."""
+    """The result of a program; a negative exit code is the signal that ended it."""
 
     exit_code: int
     output: bytes
@@ -44,7 +44,7 @@ async def run(
     seconds: float,
     most_bytes: int,
 ) -> Ended:
-    """Run it to its end. OSError if it cannot be started, TimeoutError, OutputTooLarge; in any case nothing of it runs on."""
+    """Run a program to its end. OSError if it cannot be started, TimeoutError, OutputTooLarge; in any case none of its processes is left."""
     loop = asyncio.get_running_loop()
     starting = asyncio.ensure_future(
         loop.subprocess_exec(
@@ -57,7 +57,7 @@ async def run(
     )
     try:
         transport, child = await asyncio.shield(starting)
-    except asyncio.CancelledError:  # asyncio itself would kill a program that it has half started, without TERM
+    except asyncio.CancelledError:  # asyncio itself would kill a program during its start, without TERM
         with suppress(OSError):
             _, child = await starting
             await child.end()
@@ -74,7 +74,7 @@ async def run(
 
 
 class _Child(asyncio.SubprocessProtocol):
-    """`over` is set when the program has ended and its pipes are read to the end, or when it printed too much."""
+    """`over` is set when the program has ended and its pipes are read, or when it printed too much."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, most_bytes: int) -> None:
         self._loop, self._most_bytes = loop, most_bytes
@@ -88,7 +88,7 @@ class _Child(asyncio.SubprocessProtocol):
         self._transport = cast(asyncio.SubprocessTransport, transport)
 
     def feed(self, message: bytes) -> None:
-        """Hand the message over; a program that does not read it leaves it unread, one that has ended says why on stderr."""
+        """Write the message; a program may leave it unread, and one that has ended reports why on stderr."""
         stdin = cast(asyncio.WriteTransport, self._transport.get_pipe_transport(0))
         stdin.write(message)
         stdin.write_eof()
@@ -106,7 +106,7 @@ class _Child(asyncio.SubprocessProtocol):
 
     def process_exited(self) -> None:
         self._exited.set()
-        self._signal(signal.SIGKILL)  # what it started and left behind
+        self._signal(signal.SIGKILL)  # processes that it left behind
         self._patience = self._loop.call_later(PIPE_GRACE_SECONDS, self.over.set)
         self._look()
 
@@ -115,7 +115,7 @@ class _Child(asyncio.SubprocessProtocol):
             self.over.set()
 
     async def end(self) -> None:
-        """Have all of it end; a second cancellation in the middle of this skips the grace, not the kill."""
+        """End all of its processes; another cancellation meanwhile skips the grace period, but not the kill."""
         try:
             if not self._exited.is_set():
                 self._signal(signal.SIGTERM)

@@ -1,6 +1,6 @@
-"""What the Claude CLI starts as its memory server: it hands lines on between the CLI and the socket of the real one.   mcp_relay.py SOCKET
+"""What the Claude CLI starts as its memory server: it relays data between the CLI and the socket of the real server.   relay.py SOCKET
 
-Run as a file, by a Python without our packages. It knows no setting and no secret; the server that it reaches is a child of the dispatcher.
+Run as a file, by a Python without our packages. It has no settings and no secrets; the server it connects to is a child of the dispatcher.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def hand_on(reading: int, writing: int) -> None:
 
 def main(path: str) -> None:
     place = Path(path)
-    os.chdir(place.parent)  # a socket's address has room for some hundred characters only
+    os.chdir(place.parent)  # a socket's address is limited to about a hundred characters
     server = socket.socket(socket.AF_UNIX)
     server.connect(place.name)
 

@@ -1,7 +1,7 @@
-"""What the Claude CLI printed, read strictly: one JSON object in UTF-8, or it is no answer.
+"""Strict parsing of the Claude CLI's output: one JSON object in UTF-8, or it is not an answer.
 
-A person in the chat gets plain words; the CLI's own (which name files, hosts and accounts) go to the log. Whether the session must be
-replaced follows from the kind of fault alone: a limit, an overload or a lost login will pass, a conversation that is refused as it stands will not.
+A person in the chat gets a plain sentence; the CLI's own messages (which name files, hosts and accounts) go to the log. Whether the session must be
+replaced depends only on the kind of fault: a limit, an overload or a lost login will pass, but a refused conversation will be refused again.
 """
 
 from __future__ import annotations
@@ -19,34 +19,34 @@ from dispatcher.claude.process import Ended
 log = structlog.get_logger()
 
 WORD_JOINER = "\u2060"
-#: Characters of the CLI's own words that are logged.
+#: How much of the CLI's own message is logged. Characters.
 LOGGED_CHARACTERS = 1_000
 TRY_AGAIN = "Please try again."
 SOON = "Please try again in a few minutes."
 LATER = "Please try again later."
 LESS = "Please send less at a time."
-OTHERWISE = "Please put it differently."
+OTHERWISE = "Please phrase it differently."
 TELL_OWNER = "Please tell my owner."
 
-#: What no text may hold: NUL (no database takes it) and halves of a surrogate pair (no UTF-8 for them).
+#: Characters that no text may contain: NUL (no database accepts it) and lone surrogates (they have no UTF-8).
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 _RESETS = re.compile(r"\bresets (?:at )?([^·|\n]{1,60})")
-#: Exit codes that say, of a program that should start another one (confine.py, a shell), that it is not there or cannot be executed.
+#: Exit codes of a program that starts another one (confine.py, a shell) if that is missing or cannot be executed.
 NOT_STARTED = (126, 127)
-#: A session id as the CLI gives and takes them.
+#: The CLI's format of session ids.
 SESSION_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
-#: The CLI's words, without JSON, for a session that it cannot continue.
+#: The CLI's message, without JSON, for a session that it cannot continue.
 _NO_SESSION = re.compile(r"No conversation found|--resume requires a valid session ID")
 
 
 @dataclass(frozen=True)
 class Answer:
-    """What the CLI said.
+    """The CLI's answer.
 
     `error` is None for an answer, else what went wrong, as the middle of a sentence; `advice` is the sentence after it. `session_lost`: the
-    session cannot be continued, or not with this message; a fresh one may do. `session_cost` is what the session has cost so far, in dollars, where
-    that can be told, `cost_usd` in `usage` what this call alone has cost, likewise; `spent` makes one of the other. `model` in `usage` is a name, the
-    rest of it are numbers.
+    session cannot be continued, or not with this message; a new one may work. `session_cost`: the session's total cost in dollars, if known;
+    `cost_usd` in `usage`: the cost of this call, if known; `spent` computes one from the other. `model` in `usage` is a name, its other values are
+    numbers.
     """
 
     text: str
@@ -59,7 +59,7 @@ class Answer:
 
 @dataclass(frozen=True)
 class Complaint:
-    """A fault that the CLI reports, by the status of the API or by the CLI's words, and what the chat is told."""
+    """A fault that the CLI reports, recognised by the API's status or the CLI's message, and the sentence for the chat."""
 
     statuses: range
     pattern: str
@@ -71,8 +71,8 @@ class Complaint:
         return status in self.statuses or bool(self.pattern and re.search(self.pattern, text))
 
 
-_ANY = range(0)  # no status alone says it
-#: The first that fits counts. Statuses and words are those of 2.1.197 and 2.1.330, read off a loopback API server.
+_ANY = range(0)  # not recognised by a status alone
+#: The first match counts. Statuses and messages are those of 2.1.197 and 2.1.330, recorded with a loopback API server.
 COMPLAINTS = (
     Complaint(
         _ANY, r"hit your [\w -]*limit|usage limit reached|out of (extra )?usage", "I am over my usage limit", LATER
@@ -90,42 +90,42 @@ COMPLAINTS = (
     Complaint(
         range(404, 405),
         r"selected model",
-        "the model I should use is not available, and my owner has to choose another",
+        "the model I should use is not available, and my owner has to choose another one",
         TELL_OWNER,
     ),
     Complaint(range(413, 414), r"Request too large", "the message is too large", LESS, session_lost=True),
-    Complaint(range(429, 430), "", "too much is asked of me just now", SOON),
-    Complaint(range(500, 600), "", "the service behind me is overloaded or out of order", SOON),
-    Complaint(_ANY, r"[Cc]onnection|connect to|timed out", "the service behind me cannot be reached", SOON),
-    Complaint(range(400, 401), "", "the service behind me refused the request as it was", OTHERWISE, session_lost=True),
+    Complaint(range(429, 430), "", "I am getting too many requests right now", SOON),
+    Complaint(range(500, 600), "", "the service I use is overloaded or out of order", SOON),
+    Complaint(_ANY, r"[Cc]onnection|connect to|timed out", "the service I use cannot be reached", SOON),
+    Complaint(range(400, 401), "", "the service I use refused the request", OTHERWISE, session_lost=True),
 )
 
 
 class _Refused(ValueError):
-    """What was printed is no answer; the text says why."""
+    """The output is not an answer; the text says why."""
 
 
 def cannot_start(own_words: str) -> Answer:
-    """The program itself is gone, or may not be run: no fault of message or session."""
-    words = "the Claude CLI cannot be started, and my owner has to install it again (hmem doctor says more)"
+    """The program itself is missing or may not be run, so message and session are not at fault."""
+    words = "the Claude CLI cannot be started, and my owner has to install it again (hmem doctor shows more)"
     return failed(words, own_words, TELL_OWNER)
 
 
 def failed(words: str, own_words: str = "", advice: str = TRY_AGAIN, *, session_lost: bool = False) -> Answer:
-    """An answer that there is none: these words for the chat, the CLI's own for the log."""
+    """A failed answer: `words` for the chat, the CLI's own message for the log."""
     log.warning("the Claude CLI gave no answer", told=words, cli=own_words[-LOGGED_CHARACTERS:] or None)
     return Answer("", error=words, session_lost=session_lost, advice=advice)
 
 
 def read_answer(ended: Ended, session: str, *, resumed: bool, model: str | None = None) -> Answer:
-    """An Answer from what the CLI printed, asked in this session, which was there before (`resumed`) or not, and of this model (None: its own)."""
+    """An Answer from the CLI's output, in this session, which existed before (`resumed`) or not, by this model (None: the CLI's default)."""
     complaint = ended.errors.decode("utf-8", "replace").strip()
     if not ended.output.strip():
         return _without_record(ended.exit_code, complaint)
     try:
         record = _record(ended.output)
     except _Refused as refusal:
-        return failed(f"what came back was no answer ({refusal})", f"exit {ended.exit_code}: {complaint}")
+        return failed(f"the CLI's output was not an answer ({refusal})", f"exit {ended.exit_code}: {complaint}")
     usage, session_cost = _usage(record, resumed=resumed)
     answer = _of_record(record, ended.exit_code, complaint, session)
     if named := _model(record.get("modelUsage"), model):
@@ -134,17 +134,17 @@ def read_answer(ended: Ended, session: str, *, resumed: bool, model: str | None 
 
 
 def spent(answer: Answer, before: float) -> tuple[float, float]:
-    """(what this call cost, what its session has cost so far), given what the session had cost before it; never negative."""
+    """(cost of this call, total cost of its session), given the session's cost before the call, in dollars; never negative."""
     if answer.session_cost is None:
         cost = float(answer.usage.get("cost_usd", 0.0))
         return cost, before + cost
-    if answer.session_cost < before * (1 - 1e-9):  # the CLI has lost its own count and begun anew
+    if answer.session_cost < before * (1 - 1e-9):  # the CLI has lost its counter and started again
         return answer.session_cost, answer.session_cost
     return max(0.0, answer.session_cost - before), answer.session_cost
 
 
 def _without_record(exit_code: int, complaint: str) -> Answer:
-    """No output. An exit of its own accord may be due to the session, whatever words this version has for it; a signal is not."""
+    """No output. A regular exit may be due to the session, whatever this version's message is; a signal is not."""
     if exit_code in NOT_STARTED:
         return cannot_start(complaint)
     named = bool(_NO_SESSION.search(complaint))
@@ -158,10 +158,10 @@ def _of_record(record: dict[str, Any], exit_code: int, complaint: str, session: 
         own_words = text if isinstance(text, str) and text.strip() else complaint
         return _complained(record.get("api_error_status"), own_words, exit_code)
     if not isinstance(text, str):
-        return failed("what came back was no answer (it holds no text)", complaint)
+        return failed("the CLI's output was not an answer (it has no text)", complaint)
     if record.get("session_id", session) != session:  # it may be another chat's
         return failed("the answer belongs to another conversation", str(record["session_id"]), session_lost=True)
-    if record.get("num_turns") == 0:  # no model was asked: the CLI has taken the message for a command of its own
+    if record.get("num_turns") == 0:  # no model was called: the CLI has interpreted the message as a command
         return failed("the message was taken for a command", text, OTHERWISE)
     if not text.strip():
         return failed("the answer was empty", complaint)
@@ -180,7 +180,7 @@ def _complained(status: object, own_words: str, exit_code: int) -> Answer:
 
 
 def _record(output: bytes) -> dict[str, Any]:
-    """The one JSON object; a key that stands twice, a second object, NaN and bytes that are no UTF-8 are refused, not guessed at."""
+    """The one JSON object; a duplicate key, a second object, NaN and invalid UTF-8 are refused."""
     try:
         value = json.loads(output.decode("utf-8"), object_pairs_hook=_once_each, parse_constant=_no_number)
     except UnicodeDecodeError as error:
@@ -199,16 +199,16 @@ def _record(output: bytes) -> dict[str, Any]:
 def _once_each(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     made = dict(pairs)
     if len(made) != len(pairs):
-        raise _Refused("a name stands twice in it")
+        raise _Refused("it has a name twice")
     return made
 
 
 def _no_number(name: str) -> NoReturn:
-    raise _Refused(f"{name} is no number")
+    raise _Refused(f"{name} is not a number")
 
 
 def _usage(record: dict[str, Any], *, resumed: bool) -> tuple[dict[str, Any], float | None]:
-    """The counters of this call, under the names of `hcli:stats`, and the session's cost if that is what the CLI reports."""
+    """The counters of this call, with the names of `hcli:stats`, and the session's total cost if the CLI reports that."""
     counted = record.get("usage")
     counted = counted if isinstance(counted, dict) else {}
     counters = {
@@ -230,15 +230,15 @@ def _usage(record: dict[str, Any], *, resumed: bool) -> tuple[dict[str, Any], fl
 
 
 def _model(by_model: object, asked: str | None) -> str | None:
-    """The model that answered: of those that the CLI counts, which may be of the whole session, the one that was asked, else the first."""
+    """The model that answered: of those that the CLI reports, possibly for the whole session, the requested one, else the first."""
     counted = [name for name in by_model if isinstance(name, str) and name] if isinstance(by_model, dict) else []
     return next((name for name in counted if asked and asked in name), None) or (counted[0] if counted else asked)
 
 
 def _adds_up(by_model: object, counted: dict[str, Any]) -> bool:
-    """Whether the cost is that of the whole session: from 2.1.277 on `modelUsage` and the cost add up over resumed turns, `usage` does not.
+    """Whether the cost is that of the whole session: since 2.1.277 `modelUsage` and the cost are totals over resumed turns, `usage` is not.
 
-    Told by the numbers, not by the version: tokens by model that are more than those of this call.
+    Decided by the numbers, not the version: the tokens by model exceed those of this call.
     """
     rows = [row for row in by_model.values() if isinstance(row, dict)] if isinstance(by_model, dict) else []
     return any(

@@ -1,7 +1,7 @@
-"""What surrounds each call of the Claude CLI: no process but its own, and of our files only what belongs to this question (confine.py).
+"""The sandbox of each call of the Claude CLI: it sees only its own processes, and only those of our files that this call needs (confine.py).
 
-Hidden are our three directories, and the files that open something: settings, credentials, the owner's key. `HOME` is the CLI's: where one of
-them lies in there, the call uses what is in `HOME`, and makes no new names beside that in the directories above the hidden one.
+Hidden are our three directories, and the files with secrets: settings, credentials, the owner's key. `HOME` belongs to the CLI: if one of them is
+inside, the call can use what is in `HOME`, but cannot create new files in the directories above the hidden one.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ def opened(path):
     return True
 print(json.dumps([path for path in sys.argv[1:] if opened(path)]))
 """
-#: Seconds that the trial of the fence may take.
+#: Time limit of the sandbox check. Seconds.
 TRIAL_SECONDS = 20.0
 
 
 class Walls:
-    """`open_because` says what cannot be hidden from the CLI and why, None if all can."""
+    """`open_because`: what cannot be hidden from the CLI, and why; None if everything can."""
 
     def __init__(self, settings: Settings, environment: Mapping[str, str], binary: str) -> None:
         self._home = Path(environment.get("HOME", "/"))
@@ -53,31 +53,31 @@ class Walls:
         self.open_because = _NO_LANDLOCK if confine.version() < 2 else "; ".join(filter(None, why.values())) or None
 
     def around(self, shown: Iterable[Path]) -> list[str]:
-        """What stands before the command; of the hidden directories it may use what is `shown`."""
+        """The arguments before the command; inside the hidden directories it may use the paths in `shown`."""
         if any(path.is_relative_to(self._home.resolve()) for path in self._hidden):
             self._make_config()
-        told = {"hidden": self._hidden, "shown": [*self._shown, *shown], "needed": self._needed}
-        words = {name: [str(path) for path in paths] for name, paths in told.items()}
-        return [sys.executable, "-I", "-S", confine.__file__, json.dumps(words)]
+        paths = {"hidden": self._hidden, "shown": [*self._shown, *shown], "needed": self._needed}
+        names = {name: [str(path) for path in some] for name, some in paths.items()}
+        return [sys.executable, "-I", "-S", confine.__file__, json.dumps(names)]
 
     def found_open(self) -> str | None:
-        """Try the fence once: what can be opened inside it though it should be hidden, or why it could not be tried; None if it holds."""
+        """Test the sandbox once: which hidden files can be opened inside it, or why it could not be tested; None if it works."""
         command = [*self.around([]), sys.executable, "-I", "-S", "-c", _PROBE, *map(str, self._hidden)]
         try:
             done = run_bounded(command, TRIAL_SECONDS, directory=Path("/"))
             opened = json.loads(done.stdout)
         except (OSError, ValueError, subprocess.TimeoutExpired) as error:
-            return f"the fence around the Claude CLI could not be tried ({error!r})"
+            return f"the sandbox of the Claude CLI could not be tested ({error!r})"
         if not opened:
             return None
         why = f" ({last_line(done)})" if done.stderr.strip() else ""
-        return f"the Claude CLI can open {', '.join(opened)} in spite of Landlock{why}"
+        return f"the Claude CLI can open {', '.join(opened)} despite Landlock{why}"
 
     def _make_config(self) -> None:
-        """The CLI cannot make it then, and would lose its sessions."""
+        """Create the CLI's directory, because the CLI could not in this case, and would lose its sessions."""
         try:
             self._config.mkdir(mode=0o700, exist_ok=True)
-        except OSError:  # no home, so no sessions either way
+        except OSError:  # no home, so no sessions in any case
             return
 
 
@@ -85,9 +85,9 @@ _NO_LANDLOCK = "this kernel has no Landlock, or it is forbidden here (Linux 5.19
 
 
 def _private(settings: Settings) -> list[Path]:
-    """What no call may see, by its real name. A link to such a file counts, too: who could change it could put another file there.
+    """What no call may see, by its real path. A link to such a file is included, because changing it would replace the file.
 
-    The owner's key also before there is one: who could make it would know it.
+    The path of the owner's key is hidden even before it exists, because a program that creates it would know it.
     """
     ours = [settings.hmem_state_dir, settings.hmem_memory_dir, settings.hmem_night_dir]
     mirror = settings.archive_mirror
@@ -100,7 +100,7 @@ def _private(settings: Settings) -> list[Path]:
 
 
 def _holds_something(path: Path) -> bool:
-    """Whether it is there, for this user, and no device (/dev/null stands for no settings)."""
+    """Whether this user can see it, and it is not a device (/dev/null means no settings)."""
     try:
         return path.is_file() or path.is_dir()
     except OSError:
@@ -115,7 +115,7 @@ def _is_link(path: Path) -> bool:
 
 
 def _night_is_another_user(settings: Settings) -> bool:
-    """Then a key that a call made in this user's home would be nobody's."""
+    """Whether the night runs as another user: then it would not use a key that a call created in this user's home."""
     try:
         return settings.hmem_night_dir.stat().st_uid != os.geteuid()
     except OSError:
@@ -127,9 +127,9 @@ def _really(paths: Iterable[Path]) -> list[Path]:
 
 
 def _why_open(path: Path, temporary: Path, needed: list[Path]) -> str | None:
-    """Landlock gives rights to whole trees: what the CLI needs may not lie in a hidden one, and its temporary directory can have no hole."""
+    """Landlock grants rights to whole trees: a hidden one cannot contain what the CLI needs, nor be in its temporary directory."""
     if path.is_relative_to(temporary):
-        return f"{path} lies in {temporary}, where the CLI makes its temporary files"
+        return f"{path} is in {temporary}, where the CLI creates its temporary files"
     if inside := next((one for one in needed if one.is_relative_to(path)), None):
-        return f"{inside}, which the CLI needs, lies in {path}"
+        return f"{inside}, which the CLI needs, is in {path}"
     return None

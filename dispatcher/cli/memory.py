@@ -55,7 +55,7 @@ def list_(chat: Chat, json: Json = False) -> None:
     settings, chat_id = start(), given_chat(chat)
     with _day(settings) as day:
         if json:
-            memories = day.remembering.held(chat_id)
+            memories = day.remembering.of_chat(chat_id)
             found = [as_json(memory, memories.superseded_numbers) for memory in memories.shown]
             print_json({"chat_id": chat_id, "memories": found})
         else:
@@ -276,7 +276,7 @@ def _chosen(day: DayMemory, chat_id: str, which: str, what: str) -> Memory:
     """The memory with this number, or the one that the words match. InvalidInput if there is none, or if several match."""
     kinds = {"goal"} if what == "goal" else None
     if which.isdecimal():
-        found = [one for one in day.remembering.held(chat_id).memories if one.number == int(which)]
+        found = [one for one in day.remembering.of_chat(chat_id).memories if one.number == int(which)]
         if not found or (kinds and found[0].type not in kinds):
             raise InvalidInput(
                 f"Chat {chat_id} has no {'open goal' if kinds else 'memory'} number {which}. hmem memory list shows the numbers."

@@ -111,7 +111,7 @@ def find(settings: Settings, query: Query) -> SearchResult:
         hidden = HiddenTurns(*hidden_by(day.forgotten.of(query.chat_id)))
         items, notes = _items(day, query.chat_id)
         today = day.wanted and not notes
-        memories = day.remembering.held(query.chat_id) if today else None
+        memories = day.remembering.of_chat(query.chat_id) if today else None
         if release is None:
             if not items and not (memories and memories.memories):
                 raise InvalidInput(no_release(settings.hmem_memory_dir))

@@ -1,8 +1,8 @@
-"""Everything that is kept of one chat, in a folder for the person it belongs to: what was said, what was remembered, what was summed up.
+"""Everything that is stored of one chat, in a folder for its person: turns, memories and summaries.
 
     README.txt, conversation.md, turns.jsonl, memories.md, memories.jsonl, summaries.md, summaries.json
 
-It reads and changes nothing, beside a running dispatcher and without one; what cannot be read is named in README.txt.
+It only reads, with or without a running dispatcher; README.txt names what could not be read.
 """
 
 from __future__ import annotations
@@ -44,93 +44,91 @@ _TEMPLATES = Environment(
     autoescape=False,
     keep_trailing_newline=True,
 )
-#: Each source of turns as README.txt tells it.
-_TOLD = {
+#: The sources of turns, as README.txt describes them.
+_ORIGINS = {
     ARCHIVE: "the archive: word for word",
-    REDIS: "since the last night: word for word",
-    DAY: "the store of the day: word for word, but for characters that no database keeps",
-    RELEASE: "the release: cleaned text (no control characters, no long encoded data), long turns joined of passages",
+    REDIS: "Redis, since the last night: word for word",
+    DAY: "the day store: word for word, except characters that no database can store",
+    RELEASE: "the release: cleaned text (no control characters, no long encoded data), long turns joined from passages",
 }
 _WORK = "_work"
 
 
 @dataclass(frozen=True)
 class ExportedChat:
-    """All that is kept of one chat."""
+    """Everything that is stored of one chat."""
 
-    said: Gathered
+    gathered: Gathered
     memories: list[Memory]
     sessions: list[SessionSummary]
     release_run: int | None
     summary: str | None  # the release's
-    newer: dict[int, int] = field(
-        default_factory=dict
-    )  # id of a superseded memory → number of the one that took its place
+    newer: dict[int, int] = field(default_factory=dict)  # id of a superseded memory → number of its successor
 
     @property
     def empty(self) -> bool:
-        return not (self.said.turns or self.memories or self.sessions or self.summary)
+        return not (self.gathered.turns or self.memories or self.sessions or self.summary)
 
 
 def export_chat(settings: Settings, client: Redis, chat_id: str, out: Path) -> dict[str, Any]:
-    """Write the folder; what is in it, and what could not be asked. InvalidInput if nothing is kept of the chat."""
-    with export_folder(out) as folder, ExitStack() as held:
-        kept = _collect(settings, client, chat_id, fresh_dir(folder / _WORK), held)
+    """Write the folder; returns what is in it, and what could not be read. InvalidInput if nothing is stored of the chat."""
+    with export_folder(out) as folder, ExitStack() as stack:
+        exported = _collect(settings, client, chat_id, fresh_dir(folder / _WORK), stack)
         remove_tree(folder / _WORK)
-        notes = kept.said.notes
-        if kept.empty:
-            why = f" What could not be asked: {' '.join(notes)}" if notes else ""
-            raise InvalidInput(f"Nothing is kept of chat {chat_id}, so nothing was written. Is the id right?{why}")
-        sources = {source: sum(said.source == source for said in kept.said.turns.values()) for source in _TOLD}
-        _write_turns(folder, kept.said, settings.timezone)
-        _write_memories(folder, kept.memories, kept.newer, settings.timezone)
-        _write_summaries(folder, kept, settings.timezone)
-        told = {
+        notes = exported.gathered.notes
+        if exported.empty:
+            why = f" These sources could not be read: {' '.join(notes)}" if notes else ""
+            raise InvalidInput(f"Nothing is stored of chat {chat_id}, so nothing was written. Check the id.{why}")
+        sources = {source: sum(one.source == source for one in exported.gathered.turns.values()) for source in _ORIGINS}
+        _write_turns(folder, exported.gathered, settings.timezone)
+        _write_memories(folder, exported.memories, exported.newer, settings.timezone)
+        _write_summaries(folder, exported, settings.timezone)
+        contents = {
             "chat_id": chat_id,
-            "turns": len(kept.said.turns),
+            "turns": len(exported.gathered.turns),
             "sources": sources,
-            "memories": len(kept.memories),
-            "session_summaries": len(kept.sessions),
-            "release": kept.release_run,
+            "memories": len(exported.memories),
+            "session_summaries": len(exported.sessions),
+            "release": exported.release_run,
             "notes": notes,
         }
         made = time_text(time.time(), settings.timezone)
         readme = _TEMPLATES.get_template("readme.txt.j2")
-        text = readme.render(told | {"made": made, "zone": settings.chat_timezone, "told": _TOLD})
+        text = readme.render(contents | {"made": made, "zone": settings.chat_timezone, "origins": _ORIGINS})
         _write(folder / README, [text])
-        return told
+        return contents
 
 
-def _collect(settings: Settings, client: Redis, chat_id: str, work: Path, held: ExitStack) -> ExportedChat:
+def _collect(settings: Settings, client: Redis, chat_id: str, work: Path, stack: ExitStack) -> ExportedChat:
     from dispatcher.memory.day.opened import open_memory
 
-    memory = held.enter_context(open_memory(settings))
+    memory = stack.enter_context(open_memory(settings))
     day = memory.day
     release, reason = memory.release_or_reason("The release was left out")
-    said = gather(settings, client, day, release, chat_id, work)
-    said.notes += [reason] if reason else []
+    gathered = gather(settings, client, day, release, chat_id, work)
+    gathered.notes += [reason] if reason else []
     if not day.wanted:
-        said.notes.append("MEDIUM_URL=none: there is no store of the day, so there are no memories in here.")
+        gathered.notes.append("MEDIUM_URL=none: there is no day store, so the export has no memories.")
     memories: list[Memory] = []
     newer: dict[int, int] = {}
     sessions: list[SessionSummary] = []
 
     def read_store() -> bool:
-        held = day.remembering.held(chat_id)
-        newer.update(held.superseded_numbers)
-        memories.extend(held.shown)
-        sessions.extend(_told_sessions(day.summaries.list(chat_id, EVERY), said))
+        known = day.remembering.of_chat(chat_id)
+        newer.update(known.superseded_numbers)
+        memories.extend(known.shown)
+        sessions.extend(_remaining_sessions(day.summaries.list(chat_id, EVERY), gathered))
         return True
 
     if day.wanted:
-        said.asked("Memories and summaries of sessions were left out", read_store)
-    summary = _summary(release, said) if release else None
-    return ExportedChat(said, memories, sessions, release.run if release else None, summary, newer)
+        gathered.asked("Memories and summaries of sessions were left out", read_store)
+    summary = _summary(release, gathered) if release else None
+    return ExportedChat(gathered, memories, sessions, release.run if release else None, summary, newer)
 
 
-def _told_sessions(summaries: Iterable[SessionSummary], said: Gathered) -> list[SessionSummary]:
-    """Without those that hold anything that is forgotten."""
-    hidden, before = hidden_by(list(said.stones.values()))
+def _remaining_sessions(summaries: Iterable[SessionSummary], gathered: Gathered) -> list[SessionSummary]:
+    """The summaries without those that contain forgotten turns."""
+    hidden, before = hidden_by(list(gathered.tombstones.values()))
     return [
         one
         for one in summaries
@@ -138,30 +136,30 @@ def _told_sessions(summaries: Iterable[SessionSummary], said: Gathered) -> list[
     ]
 
 
-def _summary(release: OpenRelease, said: Gathered) -> str | None:
-    """Of the release, unless it was built before something in this chat was forgotten."""
-    if set(said.stones) - set(release.manifest.tombstones):
-        said.notes.append("The release's summary was left out: it is from before something was forgotten.")
+def _summary(release: OpenRelease, gathered: Gathered) -> str | None:
+    """The release's summary, unless the release was built before something in this chat was forgotten."""
+    if set(gathered.tombstones) - set(release.manifest.tombstones):
+        gathered.notes.append("The release's summary was left out: it was built before something was forgotten.")
         return None
     try:
-        return release.summary(said.chat_id)
+        return release.summary(gathered.chat_id)
     except ReleaseRefused as error:
-        said.notes.append(f"The release's summary was left out: {error}")
+        gathered.notes.append(f"The release's summary was left out: {error}")
         return None
 
 
-def _write_turns(folder: Path, said: Gathered, zone: ZoneInfo) -> None:
-    ordered = said.in_order()
+def _write_turns(folder: Path, gathered: Gathered, zone: ZoneInfo) -> None:
+    ordered = gathered.in_order()
     with private_file(folder / "turns.jsonl") as handle:
         handle.writelines(one.line + b"\n" for one in ordered)
     marks = namesakes({one.turn.person for one in ordered})
-    _write(folder / "conversation.md", conversation(said.chat_id, (one.turn for one in ordered), zone, marks))
+    _write(folder / "conversation.md", conversation(gathered.chat_id, (one.turn for one in ordered), zone, marks))
 
 
 def _write_memories(folder: Path, memories: list[Memory], newer: dict[int, int], zone: ZoneInfo) -> None:
     with private_file(folder / "memories.jsonl") as handle:
         handle.writelines(dumps(_memory_json(memory, newer.get(memory.memory_id), zone)) + b"\n" for memory in memories)
-    lines = ["# What is remembered\n"]
+    lines = ["# Memories\n"]
     for kind, title in (
         ("fact", "Facts"),
         ("goal", "Goals"),
@@ -177,10 +175,10 @@ def _memory_line(memory: Memory, newer: int | None, zone: ZoneInfo) -> str:
     due = "until" if memory.type == "fact" else "due"
     times = [("noted", memory.created), (due, memory.deadline), ("done", memory.completed_at)]
     times += [(f"replaced by {newer}", memory.superseded_at)] if newer else []
-    told = ", ".join(f"{word} {time_text(at, zone)}" for word, at in times if at is not None)
-    told += f", priority {memory.priority}" if memory.priority else ""
-    told += f", also phrased as: {'; '.join(map(inline, memory.wordings))}" if memory.wordings else ""
-    return f"- {memory.number}: {inline(memory.text)} ({told})\n"
+    details = ", ".join(f"{word} {time_text(at, zone)}" for word, at in times if at is not None)
+    details += f", priority {memory.priority}" if memory.priority else ""
+    details += f", also phrased as: {'; '.join(map(inline, memory.wordings))}" if memory.wordings else ""
+    return f"- {memory.number}: {inline(memory.text)} ({details})\n"
 
 
 def _memory_json(memory: Memory, newer: int | None, zone: ZoneInfo) -> dict[str, Any]:
@@ -202,8 +200,8 @@ def _memory_json(memory: Memory, newer: int | None, zone: ZoneInfo) -> dict[str,
     }
 
 
-def _write_summaries(folder: Path, kept: ExportedChat, zone: ZoneInfo) -> None:
-    release = None if kept.summary is None else {"run": kept.release_run, "text": kept.summary}
+def _write_summaries(folder: Path, exported: ExportedChat, zone: ZoneInfo) -> None:
+    release = None if exported.summary is None else {"run": exported.release_run, "text": exported.summary}
     sessions = [
         {
             "session": one.session,
@@ -213,13 +211,13 @@ def _write_summaries(folder: Path, kept: ExportedChat, zone: ZoneInfo) -> None:
             "text": one.text,
             "turns": list(one.turn_ids),
         }
-        for one in kept.sessions
+        for one in exported.sessions
     ]
     _write_json(folder / "summaries.json", {"release": release, "sessions": sessions})
     lines = ["# Summaries\n"]
-    if kept.summary is not None:
-        lines.append(f"\n## The whole chat, by night {kept.release_run}\n\n{quoted(kept.summary)}\n")
-    for one in kept.sessions:
+    if exported.summary is not None:
+        lines.append(f"\n## The whole chat, by night {exported.release_run}\n\n{quoted(exported.summary)}\n")
+    for one in exported.sessions:
         times = f"{time_text(one.started_at, zone)} to {time_text(one.ended_at, zone)}"
         lines.append(f"\n## A conversation, {times}\n\n{quoted(one.text)}\n")
     _write(folder / "summaries.md", lines)

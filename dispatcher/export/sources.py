@@ -1,7 +1,7 @@
-"""Where one chat's turns are, for `hmem export`: in the archive if it is on this host, in Redis, in the store of the day, in the release.
+"""Reads one chat's turns for `hmem export`: from the archive if it is on this host, from Redis, from the day store, and from the release.
 
-Archive and Redis have what was said to the byte; the store has it but for characters that no engine takes; the release has cleaned text, a long
-turn in passages. A source that cannot be read is named, and the others are asked.
+Archive and Redis have the exact bytes; the day store lacks characters that no engine accepts; the release has cleaned text, and long turns in
+passages. A source that cannot be read is named, and the others are used.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from dispatcher.memory.day.memory import DayMemory
     from shared.search.recall import OpenRelease
 
-#: All the rows that there are.
+#: No limit of rows.
 EVERY = 1 << 62
 
 ARCHIVE, REDIS, DAY, RELEASE = "archive", "redis", "day", "release"
@@ -53,27 +53,27 @@ class ExportedTurn:
 
 @dataclass
 class Gathered:
-    """One chat's turns by id, what was asked to be forgotten, and what could not be asked."""
+    """One chat's turns by id, its tombstones by id, and notes about sources that could not be read."""
 
     chat_id: str
-    stones: dict[str, Tombstone] = field(default_factory=dict)
+    tombstones: dict[str, Tombstone] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     turns: dict[str, ExportedTurn] = field(default_factory=dict)
 
     def forgets(self, turn: Turn) -> bool:
-        return any(stone.covers(turn) for stone in self.stones.values())
+        return any(tombstone.covers(turn) for tombstone in self.tombstones.values())
 
-    def add_stones(self, stones: list[Tombstone]) -> None:
-        self.stones |= {stone.tombstone_id: stone for stone in stones if stone.chat_id == self.chat_id}
+    def add_tombstones(self, tombstones: list[Tombstone]) -> None:
+        self.tombstones |= {one.tombstone_id: one for one in tombstones if one.chat_id == self.chat_id}
 
-    def add(self, said: ExportedTurn) -> None:
-        """Unless the turn is there already, or another chat's, or forgotten."""
-        turn = said.turn
+    def add(self, exported: ExportedTurn) -> None:
+        """Add a turn, unless it is there already, belongs to another chat, or is forgotten."""
+        turn = exported.turn
         if turn.chat_id == self.chat_id and turn.turn_id not in self.turns and not self.forgets(turn):
-            self.turns[turn.turn_id] = said
+            self.turns[turn.turn_id] = exported
 
     def asked(self, what: str, ask: Callable[[], bool]) -> bool:
-        """Ask a source; whether it knows the chat. If it cannot be asked, a note says why."""
+        """Read a source; returns whether it has the chat. If it cannot be read, a note with the reason begins with `what`."""
         try:
             return ask()
         except Exception as error:
@@ -85,31 +85,31 @@ class Gathered:
 
     def in_order(self) -> list[ExportedTurn]:
         return sorted(
-            self.turns.values(), key=lambda said: (said.turn.timestamp, said.turn.task_id, said.turn.role != "user")
+            self.turns.values(), key=lambda one: (one.turn.timestamp, one.turn.task_id, one.turn.role != "user")
         )
 
 
 def gather(
     settings: Settings, client: Redis, day: DayMemory, release: OpenRelease | None, chat_id: str, work: Path
 ) -> Gathered:
-    """Every turn of the chat, each once, in the words of the source that knows them best. `work` is an empty folder for the way."""
+    """Every turn of the chat, each once, from the most exact source. `work` is an empty folder for temporary files."""
     found = Gathered(chat_id)
-    found.add_stones(day.forgotten.of(chat_id))  # StorageError: rather no export than one of what is forgotten
+    found.add_tombstones(day.forgotten.of(chat_id))  # StorageError: no export is better than one of forgotten turns
     waiting: list[ExportedTurn] = []
     archived: dict[str, list[ExportedTurn]] = {}
-    # Redis first: what a night takes out of it meanwhile is in the archive by then.
-    found.asked("What was said since the last night may be missing", lambda: _from_redis(client, found, waiting))
+    # Redis first: what a night removes from it meanwhile is in the archive by then.
+    found.asked("Turns since the last night may be missing", lambda: _from_redis(client, found, waiting))
     has_archive = _archive_is_here(settings, found) and found.asked(
         "The archive was left out", lambda: _from_archive(settings, found, work, archived)
     )
-    for said in waiting:  # a value that the archive does not have comes after those that it has
-        if all(said.line != one.line for one in archived.get(said.turn.turn_id, ())):
-            archived.setdefault(said.turn.turn_id, []).append(said)
+    for newer in waiting:  # a value that the archive does not have yet follows those that it has
+        if all(newer.line != one.line for one in archived.get(newer.turn.turn_id, ())):
+            archived.setdefault(newer.turn.turn_id, []).append(newer)
     for versions in archived.values():
         found.add(versions[-1])
     known = set(archived)
     if day.wanted:
-        found.asked("The store of the day was left out", lambda: _from_store(day, found, known))
+        found.asked("The day store was left out", lambda: _from_store(day, found, known))
     if release is not None and not has_archive:
         found.asked("The release was left out", lambda: _from_release(release, found, known))
     return found
@@ -124,16 +124,16 @@ def _archive_is_here(settings: Settings, found: Gathered) -> bool:
 
 
 def _from_archive(settings: Settings, found: Gathered, work: Path, archived: dict[str, list[ExportedTurn]]) -> bool:
-    """Every version of every turn, by the night's own command: this side does not know the archive's format."""
+    """Every version of every turn, read by the night's command, because the day host does not know the archive's format."""
     out = work / ARCHIVE
     command = ("export-archive", f"--chat={found.chat_id}", "--out", str(out), "--json")
     try:
-        stones = read_json(settings, *command, as_ourselves=True)["tombstones"]
+        tombstones = read_json(settings, *command, as_ourselves=True)["tombstones"]
     except NightCommandFailed as failed:
         if failed.code == InvalidInput.exit_code:
             return False  # nothing of this chat is archived yet
         raise StorageError(str(failed)) from failed
-    found.add_stones([Tombstone.parse(orjson.dumps(stone)) for stone in stones])
+    found.add_tombstones([Tombstone.parse(orjson.dumps(one)) for one in tombstones])
     with suppress(FileNotFoundError), (out / safe_name(found.chat_id) / "turns.jsonl").open("rb") as lines:
         for line in lines:
             version = _archived(line.rstrip(b"\n"))
@@ -146,8 +146,8 @@ def _archived(line: bytes) -> ExportedTurn:
     record = loads_object(line)
     if "kind" not in record:
         turn_key = keys.turn(record["task_id"], record["role"]).encode()
-        return _said(turn_key, line, ARCHIVE)
-    return _said(_bytes("key", record), _bytes("value", record), ARCHIVE)
+        return _exported(turn_key, line, ARCHIVE)
+    return _exported(_bytes("key", record), _bytes("value", record), ARCHIVE)
 
 
 def _bytes(name: str, record: dict[str, Any]) -> bytes:
@@ -155,20 +155,20 @@ def _bytes(name: str, record: dict[str, Any]) -> bytes:
     return base64.b64decode(record[f"{name}_base64"]) if text is None else cast(str, text).encode()
 
 
-def _said(key: bytes, value: bytes, source: str) -> ExportedTurn:
+def _exported(key: bytes, value: bytes, source: str) -> ExportedTurn:
     turn = Turn.parse(key, value)
     return ExportedTurn(turn, bare_line(key, value) or turn.to_json(), source)
 
 
 def _from_redis(client: Redis, found: Gathered, waiting: list[ExportedTurn]) -> bool:
-    """The chat's turns that no night has taken yet, and its tombstones; what is no turn is the night's to judge."""
+    """The chat's turns that no night has archived yet, and its tombstones. Invalid turns are left to the night."""
     for raw in cast(list[bytes], client.lrange(keys.TOMBSTONES, 0, -1)):
-        with suppress(RecordRefused):  # the night stops over it, and says so
-            found.add_stones([Tombstone.parse(raw)])
+        with suppress(RecordRefused):  # the night reports it
+            found.add_tombstones([Tombstone.parse(raw)])
     for name, value in RedisLayer(client).turns():
         with suppress(RecordRefused):
-            if (said := _said(name, value, REDIS)).turn.chat_id == found.chat_id:
-                waiting.append(said)
+            if (exported := _exported(name, value, REDIS)).turn.chat_id == found.chat_id:
+                waiting.append(exported)
     return bool(waiting)
 
 
@@ -176,11 +176,11 @@ def _from_store(day: DayMemory, found: Gathered, known: set[str]) -> bool:
     for turn in day.turns.back(found.chat_id):
         if turn.turn_id not in known:
             found.add(ExportedTurn(turn, turn.to_json(), DAY))
-    return any(said.source == DAY for said in found.turns.values())
+    return any(one.source == DAY for one in found.turns.values())
 
 
 def _from_release(release: OpenRelease, found: Gathered, known: set[str]) -> bool:
-    """The turns of the release, put together from their passages. That its file is as it was built is known since it was opened."""
+    """The turns of the release, joined from their passages. Its file was verified when the release was opened."""
     release.open_texts()
     if release.text_missing:
         raise ReleaseRefused(release.text_missing)
@@ -198,4 +198,4 @@ def _from_release(release: OpenRelease, found: Gathered, known: set[str]) -> boo
             turn = plain if first.speaker == plain.speaker else replace(plain, name=first.speaker)
             if turn.turn_id not in known:
                 found.add(ExportedTurn(turn, turn.to_json(), RELEASE))
-    return any(said.source == RELEASE for said in found.turns.values())
+    return any(one.source == RELEASE for one in found.turns.values())

@@ -114,7 +114,7 @@ class Scope:
     def covers(self, turn: Turn) -> bool:
         return any(tombstone.covers(turn) for tombstone in self.tombstones)
 
-    def covers_said(self, chat_id: str, task_id: str, at: float | None, text: str = "") -> bool:
+    def covers_text(self, chat_id: str, task_id: str, at: float | None, text: str = "") -> bool:
         """Whether a task, or a text that is not stored as a turn, is covered; `at` is its time in POSIX seconds, None for unknown."""
         if not self.asked.concerns(chat_id):
             return False
@@ -138,7 +138,7 @@ class Scope:
                 and self.asked.holds(raw.decode("utf-8", "replace"))
             )
         dated = _TIMESTAMP.search(raw)
-        return self.covers_said(chat_id, "", float(dated[1]) if dated else at, raw.decode("utf-8", "replace"))
+        return self.covers_text(chat_id, "", float(dated[1]) if dated else at, raw.decode("utf-8", "replace"))
 
 
 def chat_in(raw: bytes) -> str | None:

@@ -1,7 +1,7 @@
-"""After a forgetting nothing of it stays in the caches of a process that runs: `hmem forget` raises a mark in Redis, and who sees another one than
-before drops all that it keeps. Until then nothing forgotten is told either: the tombstones see to that.
+"""After a forgetting, running processes drop their caches: `hmem forget` sets a mark in Redis, and a process that sees a new mark drops all its
+caches. Until then the tombstones prevent the use of forgotten turns.
 
-The mark is raised twice: when everything is hidden, and when every layer is empty. From the second time on nothing that is read holds it.
+The mark is set twice: when everything is hidden, and when every layer is empty. After the second time no read can return forgotten data.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ log = structlog.get_logger()
 
 
 class CacheDropper:
-    """Of one dispatcher. `seen` is the mark that Redis had last, `dropped_for` the one for which everything was dropped; "" is none."""
+    """For one dispatcher. `seen` is the last mark read from Redis, `dropped_for` the one for which the caches were dropped; "" is none."""
 
     def __init__(self, served: ServedRelease, day: DayMemory) -> None:
         self._served, self._day = served, day
@@ -36,7 +36,7 @@ class CacheDropper:
         return self.seen != self.dropped_for
 
     def drop_if_due(self) -> None:
-        """Drop what is kept, unless that was done for this mark. It opens the release anew, so it is slow and belongs in a thread."""
+        """Drop the caches, unless that was done for this mark. It opens the release again, so it is slow and belongs in a thread."""
         with self._lock:
             mark = self.seen
             if mark == self.dropped_for:
@@ -47,9 +47,9 @@ class CacheDropper:
 
 
 def drop(day: DayMemory, release: Callable[[], None]) -> None:
-    """Drop what the day keeps, what `release` does for the release, and what belongs to neither."""
+    """Drop the caches of the day, those of the release (by calling `release`), and the global ones."""
     forget_questions()
     day.renew()
     release()
     caches.empty_all()
-    gc.collect()  # some of it refers to itself
+    gc.collect()  # some objects are in reference cycles

@@ -1,4 +1,4 @@
-"""A chat's conversation so far, as `hcli:session_history` holds it: a list that h-cli's bot reads, too, with more fields than it knows."""
+"""A chat's current conversation in `hcli:session_history`: a list that h-cli's bot reads, too, with additional fields."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ from shared.turns.speakers import Speaker, label, namesakes
 if TYPE_CHECKING:
     from zoneinfo import ZoneInfo
 
-#: The length of one turn of the conversation so far, where no session carries it (SESSION_MODE=replay).
+#: The length of one turn of the current conversation if no session carries it (SESSION_MODE=replay). Characters.
 RECENT_CHARACTERS = 1000
 
 
 @dataclass(frozen=True)
 class HistoryEntry:
-    """An entry of `hcli:session_history`: role `user` or `assistant`, POSIX seconds; of a person what is known beside, as a turn has it."""
+    """An entry of `hcli:session_history`: role `user` or `assistant`, time in POSIX seconds; for a person also the fields of a turn."""
 
     role: str
     content: str
@@ -47,26 +47,26 @@ class HistoryEntry:
         return self.role, self.name or self.role, self.user_id
 
     def who(self, mark: str = "") -> str:
-        """What stands ahead of the words."""
+        """The label before the text."""
         return said_by(label(self.role, self.name or self.role, mark), self.origin) + replying(self.origin)
 
 
-def conversation_of(raws: Iterable[bytes], stones: Sequence[Tombstone]) -> tuple[list[HistoryEntry], list[bytes]]:
-    """(a chat's conversation so far, entries that are to be gone for good); those of another form are passed over."""
-    erased = ErasedEntries(stones)
-    kept, gone = list[HistoryEntry](), list[bytes]()
+def conversation_of(raws: Iterable[bytes], tombstones: Sequence[Tombstone]) -> tuple[list[HistoryEntry], list[bytes]]:
+    """(a chat's current conversation, entries to be erased); invalid entries are skipped."""
+    erased = ErasedEntries(tombstones)
+    entries, gone = list[HistoryEntry](), list[bytes]()
     for raw in raws:
         with suppress(RecordRefused, KeyError, TypeError):
             entry = _parsed(loads_object(raw))
             if erased.cover(entry.role, entry.timestamp):
                 gone.append(raw)
             else:
-                kept.append(entry)
-    return kept, gone
+                entries.append(entry)
+    return entries, gone
 
 
 def _parsed(entry: dict[str, Any]) -> HistoryEntry:
-    """RecordRefused, KeyError or TypeError for what is none."""
+    """RecordRefused, KeyError or TypeError for an invalid entry."""
     role, content, at = str(entry["role"]), str(entry["content"]), timestamp_of(entry["timestamp"])
     if role != "user":
         return HistoryEntry(role, content, at)
@@ -92,7 +92,7 @@ def history_entry(turn: Turn) -> str:
 
 
 def history_lines(recent: Sequence[HistoryEntry], zone: ZoneInfo, most: int = RECENT_CHARACTERS) -> list[str]:
-    """A line for each entry of a conversation, harmless, with at most so many characters of its words."""
+    """A line for each entry of a conversation, sanitised, with at most `most` characters of its text."""
     marks = namesakes({entry.person for entry in recent})
     heads = [f"- {time_text(entry.timestamp, zone)} {entry.who(marks.get(entry.person, ''))}" for entry in recent]
     return [

@@ -1,4 +1,4 @@
-"""The day's own embedder: turns and facts of today get their vectors from it. Opened late, in the background; whoever needs it can do without."""
+"""The day's embedder: it makes the vectors of today's turns and memories. Opened late, in the background; all callers work without it."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger()
 
-#: Seconds between two tries to open it, or to use it again after a failure.
+#: Time before another attempt to open it, or to use it after a failure. Seconds.
 RETRY_SECONDS = 60.0
 
 
 def label(identity: EmbeddingIdentity) -> str:
-    """The name under which a vector is stored: vectors of two names never meet. Providers of the same weights share it."""
+    """The label stored with a vector: vectors with different labels are never compared. Providers of the same weights share it."""
     prefixed = "+prefix" if identity.document_prefix or identity.query_prefix else ""
     return f"{identity.family}/{identity.dimensions}{prefixed}"
 
 
 def packed(vector: Vectors) -> bytes:
-    """A vector as the store keeps it: float32, little endian."""
+    """A vector in the store's format: float32, little endian."""
     return vector.astype("<f4").tobytes()
 
 
@@ -42,12 +42,12 @@ def unpacked(embedding: bytes) -> Vectors:
 
 
 class DayEmbedder:
-    """Thread-safe. `open` is slow; every other method answers at once, with None where there is no embedder."""
+    """Thread-safe. `open` is slow; every other method returns None immediately if there is no embedder."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._embedder: Embedder | None = None
-        self._asker: Asker | None = None  # a question is asked for more than once
+        self._asker: Asker | None = None  # caches questions, which are embedded more than once
         self._identity: EmbeddingIdentity | None = None
         self._lock = threading.Lock()
         self._not_before = 0.0
@@ -59,13 +59,13 @@ class DayEmbedder:
 
     @property
     def model(self) -> str | None:
-        """Label of the vectors that it makes now; None while it is not open."""
+        """The label of its vectors; None while it is not open."""
         identity = self._identity
         return label(identity) if identity else None
 
     @property
     def dimensions(self) -> int:
-        """Of its vectors; 0 while it is not open."""
+        """The dimensions of its vectors; 0 while it is not open."""
         identity = self._identity
         return identity.dimensions if identity else 0
 
@@ -76,7 +76,7 @@ class DayEmbedder:
         return identity.family if identity else None
 
     def open(self) -> None:
-        """Load it, unless it is loaded, not wanted, or failed a moment ago."""
+        """Load it, unless it is loaded, not wanted, or failed recently."""
         with self._lock:
             if self._embedder or not self.wanted or time.monotonic() < self._not_before:
                 return
@@ -85,12 +85,12 @@ class DayEmbedder:
                 if opened is None:
                     return
                 try:
-                    self._identity = opened.identity  # a server is asked for it: here, where nobody waits
+                    self._identity = opened.identity  # may ask a server: here, where no caller waits
                 except BaseException:
                     opened.close()
                     raise
                 self._embedder, self._asker = opened, Asker(opened)
-            except Exception as error:  # noqa: BLE001 - a library raises anything, and everything works without
+            except Exception as error:  # noqa: BLE001 - libraries raise anything, and everything works without it
                 self._failed(error)
 
     def query(self, text: str) -> Vectors | None:
@@ -105,11 +105,11 @@ class DayEmbedder:
             return None
 
     def documents(self, texts: Sequence[str]) -> list[Vectors | None]:
-        """Unit vectors of stored texts, one a text; None where there is none."""
+        """Unit vectors of stored texts, one for each; None for a missing one."""
         return self.embedded(texts) or [None] * len(texts)
 
     def embedded(self, texts: Sequence[str]) -> list[Vectors | None] | None:
-        """As `documents`, for those who must know why: None if it cannot be asked now, and None in a text's place if it refuses that text."""
+        """Like `documents`, but with the reason: None if the embedder is unavailable now, and a None in the list if it refuses that text."""
         embedder = self._embedder
         if embedder is None or time.monotonic() < self._not_before:
             return None
@@ -123,8 +123,8 @@ class DayEmbedder:
         return [None if row in made.refused else made.vectors[row] for row in range(len(texts))]
 
     def renew(self) -> None:
-        """Keep no question that was asked so far, once `forget_questions` was called."""
-        embedder = self._embedder  # `open` may hang, and holds the lock
+        """Drop the cached questions. Call it after `forget_questions`."""
+        embedder = self._embedder  # without the lock, because `open` may hang while it has it
         self._asker = Asker(embedder) if embedder else None
 
     def close(self) -> None:
@@ -136,4 +136,4 @@ class DayEmbedder:
     def _failed(self, error: Exception) -> None:
         self._not_before = time.monotonic() + RETRY_SECONDS
         reason = str(error) if isinstance(error, HmemError) else repr(error)
-        log.warning("the day's embedder is away: what is new has no vectors until it is back", reason=reason)
+        log.warning("the day's embedder is unavailable: new turns have no vectors until it works again", reason=reason)

@@ -1,4 +1,4 @@
-"""The summary of one session that has grown too long: sentences as they were said, or a model's words if one is configured."""
+"""The summary of a session that has become too long: extracted sentences, or a model's text if one is configured."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger()
 
-#: Bound of a summary, in characters, and of what a model is shown of the conversation.
+#: The longest summary, and the longest part of the conversation that a model gets. Characters.
 SUMMARY_CHARACTERS, SHOWN_CHARACTERS = 2_200, 24_000
 PROMPT = (
     "Summarise the conversation between the marks for somebody who goes on with it: facts, decisions, open questions, names, numbers and dates, "
@@ -43,7 +43,7 @@ class SummaryWriter:
         try:
             written = self._written(turns)
         except (HmemError, OSError, TimeoutError) as error:
-            log.warning("a session's summary is made without the model", reason=str(error))
+            log.warning("the model failed; a session's summary is extracted instead", reason=str(error))
             written = None
         return written or extract(turns, self._settings)
 
@@ -54,7 +54,9 @@ class SummaryWriter:
         if self._settings.session_summaries == "claude":
             return shorten(self._claude(prompt).strip(), SUMMARY_CHARACTERS) if self._claude else None
         if not self._settings.summary_model:
-            raise SettingsError("SESSION_SUMMARIES=ollama needs SUMMARY_MODEL. Sentences are picked until it is set.")
+            raise SettingsError(
+                "SESSION_SUMMARIES=ollama requires SUMMARY_MODEL. Until it is set, sentences are extracted."
+            )
         from contextlib import closing
 
         from shared.embedding.open import open_ollama
@@ -66,14 +68,14 @@ class SummaryWriter:
 
 
 def in_thread(claude: ClaudeCli, settings: Settings, prompt: str, loop: asyncio.AbstractEventLoop) -> str:
-    """What the CLI answers, asked from a thread beside its loop, in a session of its own; ClaudeUnavailable if it does not."""
+    """The CLI's answer in a new session, called from another thread than its event loop's; ClaudeUnavailable if it fails."""
     from dispatcher.claude.client import ClaudeRequest
 
     directory = make_dir(settings.hmem_state_dir / "chats" / "~session-summaries")
     request = ClaudeRequest(prompt, str(uuid4()), False, None, directory, None)
     answer = asyncio.run_coroutine_threadsafe(claude.ask(request), loop).result(settings.task_timeout + 60)
     if answer.error is not None:
-        raise ClaudeUnavailable(f"The Claude CLI wrote no summary: {answer.error}. Sentences are picked instead.")
+        raise ClaudeUnavailable(f"The Claude CLI wrote no summary: {answer.error}. Sentences are extracted instead.")
     return answer.text
 
 
@@ -87,7 +89,7 @@ def extract(turns: Sequence[Turn], settings: Settings) -> str:
 
 
 def _record(turns: Sequence[Turn], settings: Settings) -> str:
-    """The newest of the turns that fit, in the order of time; no line can end the mark around them."""
+    """The newest turns that fit, in the order of time; no line can close the tag around them."""
     lines: list[str] = []
     room, marks = SHOWN_CHARACTERS, namesakes({turn.person for turn in turns})
     for turn in reversed(turns):

@@ -1,4 +1,4 @@
-"""The turns of the day as they are ranked: read from the medium store, kept in memory until one of them changes, and given their vectors."""
+"""The turns of the day for ranking: read from the day store, cached until one of them changes, with their vectors."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from shared.search.day_items import DayItems, DayTurn
     from shared.search.recall import DayRecall
 
-#: Chats whose day is kept in memory, and turns of one chat's day that are ranked: the newest.
+#: Chats in the cache; the newest turns of one chat's day that are ranked; long summaries that are searched.
 CHATS_KEPT, TURNS_RANKED, LONG_SUMMARIES = 64, 5_000, 200
-#: Summaries of sessions that are told as the conversation so far.
+#: How many summaries of earlier sessions a prompt gets.
 EARLIER_SUMMARIES = 2
 #: The end of time, for queries (POSIX seconds).
 FOREVER = 1e12
@@ -32,7 +32,7 @@ FOREVER = 1e12
 
 @dataclass(frozen=True)
 class Today:
-    """What the store has of one chat's day, at one revision."""
+    """One chat's day in the store, at one revision."""
 
     key: str
     items: DayItems
@@ -40,12 +40,12 @@ class Today:
     sessions: Mapping[str | None, frozenset[str]]
     #: The sessions that ended last, oldest first.
     ended: Sequence[SessionSummary]
-    #: By turn id what was read, and the chunks made of it.
+    #: Turn id → the stored turn, and the chunks made of it.
     made: Mapping[str, tuple[StoredTurn, list[DayTurn]]]
 
 
 class DayTurns:
-    """Thread-safe. StoreUnavailable where the store is away."""
+    """Thread-safe. StoreUnavailable if the store cannot be reached."""
 
     def __init__(
         self, settings: Settings, embedder: DayEmbedder, turns: Turns, summaries: Summaries, recall: DayRecall
@@ -56,7 +56,7 @@ class DayTurns:
         self._lock = threading.Lock()
 
     def today(self, chat_id: str, at: Revisions | None = None) -> Today:
-        """The chat's day; the same object until something changes. `at` is what the store said a moment ago."""
+        """The chat's day; the same object until something changes. `at`: the store's revisions, if they were just read."""
         at = at or self._turns.revisions(chat_id)
         key = f"{at.turns} {self._embedder.model}"
         with self._lock:
@@ -84,7 +84,7 @@ class DayTurns:
         return Today(key, items, self._sessions(chat_id, stored), ended, made)
 
     def _sessions(self, chat_id: str, stored: Sequence[StoredTurn]) -> dict[str | None, frozenset[str]]:
-        """All of the chat's turns, also those that are too many to be ranked."""
+        """All of the chat's turns, including those beyond TURNS_RANKED."""
         its = {one.turn.turn_id: one.turn.session for one in stored}
         if len(stored) >= TURNS_RANKED:
             its = self._turns.ids(chat_id)
@@ -101,7 +101,7 @@ class DayTurns:
         return day_turns(stored.turn, self._settings.timezone, embedding, self._embedder.dimensions)
 
     def _long_summaries(self, chat_id: str) -> list[DayTurn]:
-        """Summaries that became searchable. Each stands for its turns: it goes as soon as the release, or a tombstone, has one of them."""
+        """Summaries that became searchable. Each represents its turns: it is left out once the release, or a tombstone, has one of them."""
         from shared.search.day_items import DayTurn
         from shared.turns.chunk import Chunk
 
@@ -128,7 +128,7 @@ class DayTurns:
         return unpacked(embedding) if embedding and model == self._embedder.model else None
 
     def store(self, turns: Sequence[Turn]) -> None:
-        """Into the medium store, with vectors where there is an embedder."""
+        """Store turns in the day store, with vectors if there is an embedder."""
         from dispatcher.memory.store.turns import StoredTurn
 
         embeddings = self._embedded(turns) or [None] * len(turns)
@@ -144,8 +144,8 @@ class DayTurns:
             self._turns.store(stored)
 
     def embed_missing(self, limit: int) -> None:
-        """Vectors for turns and summaries that have none of the present model. A text that it refuses is not asked for again; one that it could
-        not be asked for is."""
+        """Embed turns and summaries that have no vector of the current model. A text that the model refuses is not tried again; after a failure of
+        the embedder it is."""
         model = self._embedder.model
         if model is None:
             return
@@ -162,7 +162,7 @@ class DayTurns:
             self._turns.update_embedding(turn.chat_id, turn.turn_id, embedding, model, content=turn.content)
 
     def _embedded(self, turns: Sequence[Turn]) -> list[bytes | None] | None:
-        """Vectors of each turn's chunks as the store keeps them, None for a turn that has none; None if the embedder cannot be asked."""
+        """Each turn's vectors in the store's format, None for a turn without any; None instead of the list if the embedder is unavailable."""
         from shared.turns.chunking import chunks_of, indexed_text
 
         chunks = [chunks_of(turn) for turn in turns]

@@ -1,8 +1,8 @@
-"""What is hidden with a memory: of each message that told it the parts that say it, and no more where the parts can be told.
+"""What is hidden with a memory: in each of its source messages the parts that state it, and nothing else if these parts can be identified.
 
-A tombstone names whole turns. So a message that said other things too is hidden as a whole, and what is left of it is kept beside it as a turn
-of its own (same speaker, same time; its name leads back to the message, so that it goes with it), in the store of the day. It is found like any
-turn of the day, until it is forgotten itself. Where no part can be told to be the one (the words are others), all of it stays hidden.
+A tombstone names whole turns. So a message that also says other things is hidden as a whole, and its other parts are stored in the day store as a
+separate turn, the rest (same speaker, same time; its id is derived from the message's, so that it can be forgotten with the message). It is found
+like any turn of the day, until it is forgotten itself. If no part can be identified (the wording differs), the whole message stays hidden.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from dispatcher.memory.store.turns import Turns
     from shared.search.recall import OpenRelease
 
-#: Share of a memory's words from which a part of the very message that told it says it.
-TOLD_BY_WORDS = 0.5
-#: Characters of a name ("rest-", 24 hex digits, "-").
+#: Share of a memory's words from which a part of one of its source messages states it.
+STATED_WORDS = 0.5
+#: Characters of a rest's prefix ("rest-", 24 hex digits, "-").
 PREFIX_LENGTH = 30
 _TITLES = frozenset("mr mrs ms miss dr prof herr frau mme m".split())
 _JOINT = re.compile(r"(\s*;\s*|,?\s+(?:and|but|while|und|aber|et|mais|и|а|но)\s+|,\s+)", re.IGNORECASE)
@@ -39,26 +39,26 @@ _MOVES = frozenset(
 
 @dataclass(frozen=True)
 class Hidden:
-    """Turns that go out of sight, what is left of them, and by which turn (or none) each is to be named from now on."""
+    """`turns`: ids of hidden turns; `rests`: their other parts; `renamed`: turn id → id of its rest, "" for none."""
 
     turns: tuple[str, ...]
     rests: tuple[Turn, ...] = ()
     renamed: Mapping[str, str] = field(default_factory=dict)
 
-    def told_by(self, memory: Memory) -> str | None:
-        """The turns that told another memory, as they are named now; None if none is left."""
-        told = [self.renamed.get(one, "" if one in self.turns else one) for one in (memory.source_turn or "").split()]
-        return " ".join(dict.fromkeys(filter(None, told))) or None
+    def sources_left(self, memory: Memory) -> str | None:
+        """The source turns of another memory by their new ids, separated by spaces; None if none is left."""
+        ids = [self.renamed.get(one, "" if one in self.turns else one) for one in (memory.source_turn or "").split()]
+        return " ".join(dict.fromkeys(filter(None, ids))) or None
 
 
 class TurnTexts:
-    """What turns said, from the store of the day, else from the release; where what is left of some is kept."""
+    """Reads turns from the day store, else from the release; stores the rests of turns."""
 
     def __init__(self, turns: Turns, release: Callable[[], AbstractContextManager[OpenRelease | None]]) -> None:
         self._turns, self._release = turns, release
 
     def read(self, chat_id: str, turn_ids: Sequence[str]) -> dict[str, Turn]:
-        """Those of these turns that are known, by id."""
+        """The known ones of these turns, by id."""
         found = {stored.turn.turn_id: stored.turn for stored in self._turns.named(chat_id, turn_ids)}
         missing = [one for one in turn_ids if one not in found]
         if missing:
@@ -76,24 +76,24 @@ class TurnTexts:
 
 @dataclass
 class _Hiding:
-    """`whole`: turns that go out of sight; `rests`: by their ids what is left of them."""
+    """`whole`: ids of hidden turns; `rests`: their rests by turn id."""
 
     texts: Sequence[str]
     known: Mapping[str, Turn]
-    stone_id: str
+    tombstone_id: str
     whole: list[str] = field(default_factory=list)
     rests: dict[str, Turn] = field(default_factory=dict)
 
     def take(self, turn_id: str, *, strictly: bool = True) -> bool:
-        """Hide a turn. Whether something of it is left."""
+        """Hide a turn. Returns whether it has a rest."""
         self.whole.append(turn_id)
-        rest = _rest(self.known.get(turn_id), self.texts, self.stone_id, strictly=strictly)
+        rest = _rest(self.known.get(turn_id), self.texts, self.tombstone_id, strictly=strictly)
         if rest:
             self.rests[turn_id] = rest
         return rest is not None
 
     def says(self, turn_id: str) -> bool:
-        """Whether a turn says it, or is not known."""
+        """Whether a turn states the memory, or is unknown."""
         turn = self.known.get(turn_id)
         return turn is None or any(says(self.texts, part, strictly=True) for part in parts(turn.content))
 
@@ -105,15 +105,15 @@ def hidden_with(
     again: Sequence[str],
     asking: str,
     known: Mapping[str, Turn],
-    stone_id: str,
+    tombstone_id: str,
 ) -> Hidden:
-    """What goes with a memory that was told as `texts`, by the exchanges `sources` (task ids), again by the turns `again`, and which the exchange
-    `asking` is to forget. `answers`: turns that answered what is left of a message already. `known`: by id what turns said."""
-    hiding, asked = _Hiding(texts, known, stone_id), [f"{asking}:{role}" for role in ROLES]
+    """What is hidden with a memory whose wordings are `texts`, from the exchanges `sources` (task ids), repeated by the turns `again`, when the
+    exchange `asking` forgets it. `answers`: turns that answered the rest of an earlier message. `known`: turns by id."""
+    hiding, asked = _Hiding(texts, known, tombstone_id), [f"{asking}:{role}" for role in ROLES]
     for task in dict.fromkeys(sources):
-        told, answer = (f"{task}:{role}" for role in ROLES)
-        if task == asking or not hiding.take(told):
-            hiding.whole += [told, answer]
+        question, answer = (f"{task}:{role}" for role in ROLES)
+        if task == asking or not hiding.take(question):
+            hiding.whole += [question, answer]
         elif hiding.says(answer):
             hiding.take(answer)
     for answer in answers:
@@ -127,18 +127,18 @@ def hidden_with(
 
 
 def _renamed(hiding: _Hiding, sources: Sequence[str]) -> dict[str, str]:
-    """Turn id → by which ids what is left of it is named. An answer that stays keeps its own: a later wish finds it by that."""
+    """Turn id → ids of its rest. An answer that stays visible keeps its own id, by which a later request finds it."""
     named = {turn_id: rest.turn_id for turn_id, rest in hiding.rests.items()}
     for task in sources:
-        told, answer = (f"{task}:{role}" for role in ROLES)
-        if told in named:
-            kept = named.get(answer, "" if answer in hiding.whole else answer)
-            named[told] = f"{named[told]} {kept}".strip()
+        question, answer = (f"{task}:{role}" for role in ROLES)
+        if question in named:
+            answer_id = named.get(answer, "" if answer in hiding.whole else answer)
+            named[question] = f"{named[question]} {answer_id}".strip()
     return named
 
 
-def _rest(turn: Turn | None, texts: Sequence[str], stone_id: str, *, strictly: bool) -> Turn | None:
-    """What a turn says beside a memory, as a turn; None if that cannot be told, or is nothing."""
+def _rest(turn: Turn | None, texts: Sequence[str], tombstone_id: str, *, strictly: bool) -> Turn | None:
+    """The parts of a turn that do not state a memory, as a turn; None if they cannot be identified, or there are none."""
     if turn is None:
         return None
     every = parts(turn.content)
@@ -146,7 +146,7 @@ def _rest(turn: Turn | None, texts: Sequence[str], stone_id: str, *, strictly: b
     quoted = turn.origin.quote is not None and _says_part_of(texts, turn.origin.quote.text, strictly=strictly)
     if not left or (len(left) == len(every) and not quoted):
         return None
-    task_id = f"{rest_prefix(turn.turn_id)}{_name(stone_id)}"
+    task_id = f"{rest_prefix(turn.turn_id)}{_name(tombstone_id)}"
     return replace(
         turn, task_id=task_id, content=" ".join(left), session=None, extra=turn.origin.without_quote.to_json()
     )
@@ -157,12 +157,12 @@ def _says_part_of(texts: Sequence[str], text: str, *, strictly: bool) -> bool:
 
 
 def rest_prefix(turn_id: str) -> str:
-    """How the task ids of all that is left of a turn begin, and of what is left of that: who forgets the turn itself finds them by it."""
+    """The prefix of the task ids of a turn's rests, and of the rests of these: it finds them when the turn itself is forgotten."""
     return turn_id[:PREFIX_LENGTH] if turn_id.startswith("rest-") else f"rest-{_name(turn_id)}-"
 
 
 def rests_of(turn_ids: Iterable[str], turns: Iterable[Turn]) -> list[Turn]:
-    """Those of the turns that are left of these ones."""
+    """Those of the turns that are rests of `turn_ids`."""
     wanted = {rest_prefix(turn_id) for turn_id in turn_ids}
     return [turn for turn in turns if turn.task_id.startswith("rest-") and turn.task_id[:PREFIX_LENGTH] in wanted]
 
@@ -172,11 +172,11 @@ def _name(of: str) -> str:
 
 
 def says(texts: Sequence[str], part: str, *, strictly: bool) -> bool:
-    """Whether a part of a message says a memory that was told as `texts`; `strictly`: the message is known to have told it."""
+    """Whether a part of a message states a memory whose wordings are `texts`; `strictly`: the message is known to be a source of it."""
     words = {word.root for word in statement(part).content}
     for text in texts:
         telling = telling_words(text)
-        if says_again(text, part) or (strictly and coverage(text, part) >= TOLD_BY_WORDS):
+        if says_again(text, part) or (strictly and coverage(text, part) >= STATED_WORDS):
             return True
         if telling and not telling.isdisjoint(words) and (strictly or telling <= words):
             return True
@@ -184,20 +184,20 @@ def says(texts: Sequence[str], part: str, *, strictly: bool) -> bool:
 
 
 def telling_words(text: str) -> frozenset[str]:
-    """The words that a text is about: names and numbers of what it says of its subject, else all that it says of it."""
-    said = statement(text)
-    value = [word for word in (said.value or said.subject) if not word.light and word.text not in _TITLES]
+    """The distinctive words of a text: names and numbers of what it states about its subject, else all words of that."""
+    stated = statement(text)
+    value = [word for word in (stated.value or stated.subject) if not word.light and word.text not in _TITLES]
     telling = [word for word in value if word.kind in ("name", "number")]
     return frozenset(word.root for word in telling or value)
 
 
 def parts(text: str) -> list[str]:
-    """Pieces of a message that say something by themselves: sentences, and clauses with a verb of their own."""
+    """The self-contained parts of a message: sentences, and clauses with their own verb."""
     return [part for line in text.splitlines() for sentence in sentences(line.strip()) for part in clauses(sentence)]
 
 
 def clauses(sentence: str) -> list[str]:
-    """The clauses of a sentence, each with a verb; a piece without one belongs to the one ahead."""
+    """The clauses of a sentence, each with a verb; a piece without one belongs to the clause before it."""
     pieces = _JOINT.split(sentence)
     found = [pieces[0]]
     for joint, piece in zip(pieces[1::2], pieces[2::2], strict=True):

@@ -1,11 +1,11 @@
-"""Opening the vectors of a release without dying of it again and again.
+"""Opens the vectors of a release without crashing on it again and again.
 
-An index can end its reader with a segmentation fault, which nothing here could catch. So a mark stands in HMEM_STATE_DIR from before
-the vectors are opened until a first search has been answered: a private directory whose lock says whether its owner lives. One that was
-left behind means that a dispatcher died over this release, perhaps of it, perhaps innocently (SIGKILL, no power). Then the release is first
-tried in a throw-away process. If that fails, or a dispatcher dies once more though it passed, keywords and summaries are served, and the vectors
-are left alone until `current` moves or the dispatcher is started again. A later search that kills the process is counted against its task,
-which is set aside after three deaths.
+An index can end its reader with a segmentation fault, which cannot be caught. So there is a mark in HMEM_STATE_DIR from before the vectors are
+opened until a first search has been answered: a private directory, whose lock shows whether its owner is alive. An abandoned mark means that a
+dispatcher died while it opened this release, possibly for another reason (SIGKILL, power failure). Then the release is first tried in a separate
+process. If that fails, or a dispatcher dies again although it passed, only keywords and summaries are served, and the vectors are not opened until
+`current` moves or the dispatcher is restarted. If a later search kills the process, that counts against its task, which becomes a dead letter after
+three deaths.
 """
 
 from __future__ import annotations
@@ -29,20 +29,20 @@ from shared.system.files import PrivateDir, locked_dir, make_dir, remove_tree
 
 log = structlog.get_logger()
 
-#: In HMEM_STATE_DIR: one directory a release (run and inode), in it one for each process that opens it now or died of that.
+#: In HMEM_STATE_DIR: a directory for each release (run and inode), with one for each process that is opening it or died doing so.
 MARKS = "opening"
-#: Beside those: the release has passed its trial, and is opened here next.
+#: A file next to those: the release has passed its trial, and will be opened next.
 PASSED = "passed"
 
 
 class VectorCrashGuard:
-    """One per dispatcher."""
+    """One for each dispatcher."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
 
     def open_vectors(self, release: OpenRelease) -> None:
-        """Open the vectors and ask a first question, or leave them alone for as long as this release stays open. Slow; raises nothing."""
+        """Open the vectors and run a first search, or leave them out while this release is open. Slow; raises nothing."""
         if not release.has_vectors:
             return
         place = self._settings.hmem_state_dir / MARKS / _name(release)
@@ -51,10 +51,10 @@ class VectorCrashGuard:
         except OSError as error:  # a mark that cannot be written
             why = str(error)
         if why:
-            release.without_vectors(f"a dispatcher died over release {release.run}")
+            release.without_vectors(f"a dispatcher died while it opened release {release.run}")
             log.error(
-                "A dispatcher died while it opened this release, so it is served by keywords and summaries alone. "
-                "Go back to another one (hmem release rollback), or run the night again; a restart tries this one again.",
+                "A dispatcher died while it opened this release, so it is served with keywords and summaries only. "
+                "Roll back to another one (hmem release rollback), or run the night again; a restart tries this one again.",
                 release=release.run,
                 why=why,
             )
@@ -64,7 +64,7 @@ class VectorCrashGuard:
             _ask(release)
 
     def forget_gone(self) -> None:
-        """Remove the marks of releases that are not there any more."""
+        """Remove the marks of releases that no longer exist."""
         with contextlib.suppress(OSError, ValueError):
             for place in (self._settings.hmem_state_dir / MARKS).iterdir():
                 run, _, inode = place.name.partition("-")
@@ -74,7 +74,7 @@ class VectorCrashGuard:
 
 
 def _name(release: OpenRelease) -> str:
-    """A run that is brought again is another directory."""
+    """A name that differs for a run that was published again in another directory."""
     try:
         return f"{release.run}-{release.path.stat().st_ino}"
     except OSError:
@@ -83,20 +83,20 @@ def _name(release: OpenRelease) -> str:
 
 def _someone_died(place: Path) -> bool:
     try:
-        with locked_dir(place):  # a mark that is being made is not locked yet
+        with locked_dir(place):  # a mark that is being created is not locked yet
             return any(not in_use(mark) for mark in place.iterdir() if mark.is_dir())
     except OSError:
         return False
 
 
 def _suspicion(release: OpenRelease, place: Path) -> str | None:
-    """Why the vectors are to be left alone, or None."""
+    """Why the vectors should not be opened, or None."""
     if not _someone_died(place):
         return None
     passed = place / PASSED
     if passed.exists():
         passed.unlink(missing_ok=True)
-        return "it passed its trial, and a dispatcher died over it again"
+        return "it passed its trial, but then another dispatcher died while it opened it"
     why = _trial(release)
     if why is None:
         passed.touch()
@@ -104,21 +104,21 @@ def _suspicion(release: OpenRelease, place: Path) -> str | None:
 
 
 def _trial(release: OpenRelease) -> str | None:
-    """How the release ended a process of its own, or None: an embedder that is away kills nobody."""
-    log.warning("a dispatcher died while it opened this release; trying it out first", release=release.run)
+    """How the release crashed a separate process, or None. An unavailable embedder is not a crash."""
+    log.warning("a dispatcher died while it opened this release; testing it in a separate process", release=release.run)
     try:
         try_out(release.path, None)
     except ReaderDied as error:
         return str(error)
     except ReleaseRefused:
         return None
-    except Exception as error:  # noqa: BLE001 - whatever it is, no vectors is the careful answer
+    except Exception as error:  # noqa: BLE001 - whatever it is, serving without vectors is safe
         return str(error) or repr(error)
     return None
 
 
 def _ask(release: OpenRelease) -> None:
-    """The first search, in the largest chat: it loads what opening does not."""
+    """A first search, in the largest chat, which loads what opening does not."""
     chats = release.manifest.chunks_per_chat
     if release.vectors_missing is None and chats:
         with contextlib.suppress(RuntimeError):  # closed meanwhile
@@ -127,7 +127,7 @@ def _ask(release: OpenRelease) -> None:
 
 @contextmanager
 def _marked(place: Path) -> Iterator[None]:
-    """A mark for as long as this takes; marks of the dead, who were found innocent, go with it. No disk, no mark."""
+    """A mark for the duration of the block; removes abandoned marks, too, because the release has passed. Without a usable disk there is no mark."""
     mark: PrivateDir | None = None
     with contextlib.suppress(OSError, StorageError):
         make_dir(place)
@@ -139,4 +139,4 @@ def _marked(place: Path) -> Iterator[None]:
             if mark:
                 mark.remove()
             (place / PASSED).unlink(missing_ok=True)
-            place.rmdir()  # unless another dispatcher is at it
+            place.rmdir()  # unless another dispatcher is using it

@@ -1,7 +1,7 @@
-"""The owner's hand on the releases: list, verify, go back to one, lift the pin, remove old ones. Works without Redis.
+"""The owner's commands for releases: list, verify, roll back, unpin, prune. They work without Redis.
 
-Going back pins first and switches then: a night that ends in between leaves `current` alone. It is the one way out of a `current` that
-leads nowhere or to a damaged release, so it reads no more of the old one than it must.
+A rollback pins first and then switches, so that a night that ends in between does not move `current`. It is the only way to repair a `current` that
+is dangling or points to a damaged release, so it reads as little of the old one as possible.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from shared.system.files import locked_dir, own_root, switch_link
 from shared.vectors.aliases import follow
 
 UNREADABLE = "unreadable"
-#: What a pin means from now on; said whenever one is set.
+#: What a pin means; printed whenever one is set.
 PINNED_NIGHTS = (
-    "Later nights publish beside it and do not switch, and nothing is deleted from Redis, until hmem release unpin."
+    "Until hmem release unpin, nights publish their releases without switching to them, and delete nothing from Redis."
 )
 
 Say = Callable[[str], None]
@@ -34,7 +34,7 @@ Say = Callable[[str], None]
 
 @dataclass
 class Listed:
-    """One release as the owner sees it; counts are None where the manifest cannot be read."""
+    """A release for the owner's list; counts are None if the manifest cannot be read."""
 
     run: int
     created_at: str | None = None
@@ -53,7 +53,7 @@ class Listed:
 def list_releases(memory_dir: Path) -> tuple[list[Listed], str | None]:
     """(every release, oldest first; what is wrong with `current` or the pin, or None)."""
     marks, wrong = retention.marks(memory_dir)
-    return [_listed(release_dir(memory_dir, run), run, said) for run, said in marks.items()], wrong
+    return [_listed(release_dir(memory_dir, run), run, names) for run, names in marks.items()], wrong
 
 
 def _listed(release: Path, run: int, marks: list[str]) -> Listed:
@@ -74,13 +74,13 @@ def _size(release: Path) -> int:
 
 
 def verify_release(release: Path) -> Manifest:
-    """Re-hash every file of a release, which nobody prunes meanwhile; ReleaseRefused names the first that differs."""
+    """Hash every file of a release, which is not pruned meanwhile; ReleaseRefused names the first that differs."""
     with reading(release):
         return verify(release)
 
 
 def chosen(memory_dir: Path, run: int | None, *, every: bool = False) -> list[Path]:
-    """The releases that are meant: the named one, all, or else the current one."""
+    """The chosen releases: the named one, all, or else the current one."""
     if run is not None and every:
         raise InvalidInput("RUN and --all exclude each other. Give one of them.")
     if every:
@@ -95,22 +95,22 @@ def chosen(memory_dir: Path, run: int | None, *, every: bool = False) -> list[Pa
 
 def _named(memory_dir: Path, run: int) -> Path:
     if run not in release_runs(memory_dir):
-        raise InvalidInput(f"There is no release {run} in {memory_dir}. hmem release list shows those that are there.")
+        raise InvalidInput(f"There is no release {run} in {memory_dir}. hmem release list shows the existing ones.")
     return release_dir(memory_dir, run)
 
 
 def roll_back(settings: Settings, run: int | None, say: Say) -> tuple[int, int | None]:
-    """Make a release current and pin it, if it is whole, can be read and forgets what must stay forgotten: (its run, the run before)."""
+    """Make a release current and pin it, if it is intact, can be read and applies all tombstones: (its run, the previous run)."""
     memory_dir = settings.hmem_memory_dir
     with _locked(memory_dir):
         before = _current(memory_dir)
         target = _named(memory_dir, _parent(before) if run is None else run)
         if before is not None and before.path == target.resolve():
-            raise InvalidInput(f"Release {target.name} is the current one already. Nothing was changed.")
-        say(f"Re-hashing release {target.name} ...")
+            raise InvalidInput(f"Release {target.name} is already the current one. Nothing was changed.")
+        say(f"Verifying release {target.name} ...")
         manifest = verify(target)
         _refuse_if_forgotten_words_return(memory_dir, before, manifest)
-        say(f"Trying release {target.name} in a process of its own ...")
+        say(f"Trying release {target.name} in a separate process ...")
         _try_out(target, say)
         write_pin(memory_dir, manifest.run)
         switch_link(memory_dir / "current", f"{RELEASES}/{manifest.run}")
@@ -120,18 +120,18 @@ def roll_back(settings: Settings, run: int | None, say: Say) -> tuple[int, int |
 
 
 def _try_out(target: Path, say: Say) -> None:
-    """One that takes its reader with it is refused. Any other failure (the embedder is away) is no reason to keep what the owner wants to leave."""
+    """Refuse a release that crashes its reader. Any other failure (an unavailable embedder) does not stop the owner's rollback."""
     try:
         try_out(target, None)
     except ReaderDied:
         raise
     except ReleaseRefused as error:
-        say(f"Note: {error} Its files are whole, so it is taken.")
+        say(f"Note: {error} Its files are intact, so it is used anyway.")
 
 
 @dataclass(frozen=True)
 class _Current:
-    """What `current` leads to; the manifest is None where it cannot be read."""
+    """The target of `current`; the manifest is None if it cannot be read."""
 
     path: Path
     run: int | None
@@ -139,7 +139,7 @@ class _Current:
 
 
 def _current(memory_dir: Path) -> _Current | None:
-    """None as well where the link is dangling: that is what going back repairs."""
+    """Also None if the link is dangling, which a rollback repairs."""
     try:
         path = current_release(memory_dir)
     except ReleaseRefused:
@@ -157,23 +157,23 @@ def _parent(before: _Current | None) -> int:
     manifest = before.manifest if before else None
     if manifest is None:
         raise InvalidInput(
-            "The current release cannot be read, so what came before it is unknown. "
+            "The current release cannot be read, so the previous one is unknown. "
             "Name a run: hmem release rollback RUN (hmem release list shows them)."
         )
     if manifest.parent is None:
-        raise InvalidInput(f"Release {manifest.run} is the first one; there is none to go back to. Name a run.")
+        raise InvalidInput(f"Release {manifest.run} is the first one, so there is no earlier one. Name a run.")
     return manifest.parent
 
 
 def _refuse_if_forgotten_words_return(memory_dir: Path, before: _Current | None, target: Manifest) -> None:
-    """A tombstone that was applied once is applied for ever. Where the current release cannot say which, all others are asked."""
+    """A tombstone that was applied once must stay applied. If the current release cannot be read, the tombstones of all others count."""
     known = [before.manifest] if before and before.manifest else _readable(memory_dir)
     missing = {name for manifest in known for name in manifest.tombstones} - set(target.tombstones)
     if not missing:
         return
     fits = [manifest.run for manifest in known if missing <= set(manifest.tombstones)]
     raise ReleaseRefused(
-        f"Release {target.run} is from before {len(missing)} request(s) to forget were carried out: those words would come back. "
+        f"Release {target.run} was built before {len(missing)} request(s) to forget were carried out: the forgotten turns would come back. "
         f"Choose a later one{f', such as {max(fits)}' if fits else ''}, or run the night again."
     )
 
@@ -193,13 +193,13 @@ def unpin(memory_dir: Path) -> tuple[bool, int | None]:
     with _locked(memory_dir):
         try:
             pin = read_pin(memory_dir)
-        except ReleaseRefused:  # lifting it is how a damaged one is mended
+        except ReleaseRefused:  # removing it repairs a damaged one
             pin = None
         return remove_pin(memory_dir), pin.run if pin else None
 
 
 def prune(memory_dir: Path, keep: int) -> tuple[list[int], dict[int, list[str]]]:
-    """(runs that were removed, run → why it stays)."""
+    """(removed runs, run → why it stays)."""
     with _locked(memory_dir):
         removed = retention.prune(memory_dir, keep)
         return removed, retention.reasons(memory_dir, keep)
@@ -207,8 +207,8 @@ def prune(memory_dir: Path, keep: int) -> tuple[list[int], dict[int, list[str]]]
 
 @contextmanager
 def _locked(memory_dir: Path) -> Iterator[None]:
-    """The lock that the night's verbs hold as well."""
+    """The lock that the night's verbs also take."""
     if not memory_dir.is_dir():
-        raise InvalidInput(f"{memory_dir} is not there. Set HMEM_MEMORY_DIR to where the night publishes.")
+        raise InvalidInput(f"{memory_dir} does not exist. Set HMEM_MEMORY_DIR to where the night publishes.")
     with locked_dir(own_root(memory_dir, OURS["hmem_memory_dir"])):
         yield

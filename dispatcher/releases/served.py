@@ -1,8 +1,8 @@
 """The release that this dispatcher serves: opened, reopened when `current` moves, closed when its last reader is done.
 
-A lookup ends on the release it began with. A new release is opened whole, in the background, before it replaces the old one; only the
-very first one serves keywords and summaries at once, its vectors as soon as they are loaded. A release that cannot be opened leaves
-the old one in place and is logged once; one whose vectors end the process is served without them (crash_guard.py).
+A lookup finishes on the release it started with. A new release is opened completely, in the background, before it replaces the old one; only the
+very first one serves keywords and summaries immediately, and vectors as soon as they are loaded. If a release cannot be opened, the old one stays
+in use, and the error is logged once; a release whose vectors crash the process is served without them (crash_guard.py).
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from shared.search.recall import OpenRelease
 log = structlog.get_logger()
 
 
-#: A release directory and its inode: a run that is brought again lies under the same path, and is another directory.
+#: A release directory and its inode: a run that is published again has the same path, but is another directory.
 Identity = tuple[Path, int]
-#: Gives the release to read, kept open for as long as it is read; None if there is none.
+#: Returns the release to read, open while it is being read; None if there is none.
 ReadRelease = Callable[[], AbstractContextManager[OpenRelease | None]]
 
 
 def identity_of(path: Path) -> Identity:
-    """OSError if it is not there."""
+    """OSError if it does not exist."""
     return path, path.stat().st_ino
 
 
@@ -52,7 +52,7 @@ class ServedRelease:
         self._guard = VectorCrashGuard(settings)
         self._current: _Counted | None = None
         self._refused: Identity | None = None
-        self.no_release_reason: str | None = None  # why what `current` leads to is not served
+        self.no_release_reason: str | None = None  # why the target of `current` is not served
         self._lock = threading.Lock()
         self._refreshing = threading.Lock()
 
@@ -67,7 +67,7 @@ class ServedRelease:
         return self._refreshing.locked()
 
     def moved(self) -> bool:
-        """Whether `current` leads elsewhere than to what is served: one readlink."""
+        """Whether `current` points to another release than the served one: one readlink."""
         try:
             target = current_release(self._settings.hmem_memory_dir)
             return target is not None and identity_of(target) not in (self._served(), self._refused)
@@ -75,7 +75,7 @@ class ServedRelease:
             return False
 
     def refresh(self) -> None:
-        """Serve what `current` leads to. Errors are logged: old memory is better than none, and none no reason not to answer."""
+        """Serve the target of `current`. Errors are logged: old memory is better than none, and answers work without memory."""
         with self._refreshing:
             try:
                 target = current_release(self._settings.hmem_memory_dir)
@@ -89,7 +89,7 @@ class ServedRelease:
                 self._refused = (self._settings.hmem_memory_dir / "current", 0)
 
     def reopen(self) -> None:
-        """Open what is served once more, with nothing read or asked yet; slow, in a thread. If that fails, nothing is served until `retry`."""
+        """Open the served release again, with empty caches; slow, call it in a thread. If that fails, nothing is served until `retry`."""
         with self._refreshing:
             with self._lock:
                 before = self._current
@@ -105,13 +105,13 @@ class ServedRelease:
                 self._swap(None)
 
     def retry(self) -> None:
-        """Try again what could not be opened (Ollama was asleep, a disk was away); slow, in a thread."""
+        """Try again what could not be opened (Ollama or a disk was unavailable); slow, call it in a thread."""
         self._refused = None
         with self.reading() as release:
             if release is not None and release.vectors_missing:
                 self._guard.open_vectors(release)
                 if release.vectors_missing is None:
-                    log.info("vector search is back", run=release.run)
+                    log.info("vector search works again", run=release.run)
 
     def _open(self, target: Path) -> None:
         try:
@@ -151,7 +151,7 @@ class ServedRelease:
 
     @contextmanager
     def reading(self) -> Iterator[OpenRelease | None]:
-        """The release served now, kept open while it is read; None if there is none."""
+        """The served release, open while it is being read; None if there is none."""
         with self._lock:
             counted = self._current
             if counted:

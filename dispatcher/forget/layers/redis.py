@@ -138,7 +138,7 @@ class RedisLayer:
         for raw in self._entries(keys.TAGS):
             record = _record(raw)
             task_id, at = str(record.get("task_id", "")), _number(record.get("said_at"))
-            if scope.covers_said(str(record.get("chat_id", "")), task_id, at, _text(raw)):
+            if scope.covers_text(str(record.get("chat_id", "")), task_id, at, _text(raw)):
                 texts = [str(tag.get("text", "")) for tag in record.get("tags", []) if isinstance(tag, dict)]
                 yield RedisEntry("redis: tags", keys.TAGS.encode(), raw, "entry", tuple(texts))
 
@@ -146,7 +146,7 @@ class RedisLayer:
         for raw in self._entries(keys.OUTBOX):
             record = _record(raw)
             text, at = str(record.get("text", "")), _number(record.get("created_at"))
-            if scope.covers_said(str(record.get("chat_id", "")), "", at, text):
+            if scope.covers_text(str(record.get("chat_id", "")), "", at, text):
                 yield RedisEntry("redis: outbox", keys.OUTBOX.encode(), raw, "entry", (text,))
 
     def _bot_words(self, scope: Scope) -> Iterator[RedisEntry]:
@@ -156,7 +156,7 @@ class RedisLayer:
                 record = _record(raw)
                 text, at = record.get("text"), _number(record.get("at"))
                 task_id = name.decode("utf-8", "replace")
-                if not scope.covers_said(str(record.get("chat", "")), task_id, at, str(text or "")):
+                if not scope.covers_text(str(record.get("chat", "")), task_id, at, str(text or "")):
                     continue
                 if text or self._answered(task_id):
                     texts = (str(text),) if text else ()
@@ -181,7 +181,7 @@ class RedisLayer:
         key = keys.teach_turns(chat_id)
         for entry in self._entries(key):
             text = str(_record(entry).get("content", ""))
-            if scope.covers_said(chat_id, "", None, text):
+            if scope.covers_text(chat_id, "", None, text):
                 yield RedisEntry("redis: teaching", key.encode(), entry, "entry", (text,))
 
     def _counters(self, chat_id: str) -> Iterator[RedisEntry]:
@@ -221,9 +221,9 @@ def _covers_task(scope: Scope, raw: bytes, at: float | None) -> bool:
         record = _record(raw)
         said_at = _number(record.get("said_at"))
         if "chat_id" in record:
-            return scope.covers_said(str(record["chat_id"]), str(record.get("task_id", "")), said_at or at, _text(raw))
+            return scope.covers_text(str(record["chat_id"]), str(record.get("task_id", "")), said_at or at, _text(raw))
         return scope.covers_bytes(raw, at)
-    return scope.covers_said(task.chat_id, task.task_id, task.submitted_at or at, task.words)
+    return scope.covers_text(task.chat_id, task.task_id, task.submitted_at or at, task.words)
 
 
 def _dead_letter(raw: bytes) -> tuple[bytes, float | None]:

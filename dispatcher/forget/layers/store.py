@@ -60,7 +60,7 @@ class StoreLayer:
             [
                 (chat_id, task_id, number, outcome)
                 for chat_id, task_id, number, outcome, at in self.actions.every(one)
-                if scope.covers_said(chat_id, task_id, at, outcome)
+                if scope.covers_text(chat_id, task_id, at, outcome)
             ],
         )
 

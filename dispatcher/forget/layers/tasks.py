@@ -152,7 +152,7 @@ def _covers(scope: Scope, one: Running) -> bool:
     if scope.asked.kind == "chat" and task.chat_id == scope.asked.chat_id and task.task_id in scope.tasks:
         return True
     at = task.submitted_at if task.submitted_at is not None else _unknown(scope)
-    return scope.covers_said(task.chat_id, task.task_id, at, task.words)
+    return scope.covers_text(task.chat_id, task.task_id, at, task.words)
 
 
 def _unknown(scope: Scope) -> float | None:

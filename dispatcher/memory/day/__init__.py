@@ -1,1 +1,1 @@
-"""The memory of the day: what was said since the last night, and what people asked to be kept. `memory.py` is the way in."""
+"""The day's memory: turns since the last night, and what people asked to remember. `memory.py` is the entry point."""

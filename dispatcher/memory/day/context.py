@@ -27,18 +27,18 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger()
 
-#: Memories that are shown because they bear on the message, besides those that every prompt of the chat has.
+#: How many memories are shown because they are relevant to the message, in addition to those in every prompt of the chat.
 RELEVANT = 5
-#: For how long the summary of a session is told as the conversation so far.
+#: How long the summary of a session is shown as an earlier conversation. Seconds.
 EARLIER_SECONDS = 86_400.0
 
 
 @dataclass(frozen=True)
 class ContextRequest:
-    """What a prompt wants of the day for one message.
+    """What a prompt needs from the day for one message.
 
-    `session` is the one that is resumed; of the facts `budget` tokens are read, of which at least `facts_room` characters are shown;
-    `count_access`: memories that are shown count as accessed.
+    `session` is the resumed one; at most `budget` tokens of facts are read, of which at least `facts_room` characters are shown;
+    `count_access`: shown memories count as accessed.
     """
 
     chat_id: str
@@ -52,14 +52,14 @@ class ContextRequest:
 
 @dataclass(frozen=True)
 class DayContext:
-    """What the day adds to a prompt; all empty where the day has nothing or cannot be asked."""
+    """What the day adds to a prompt; everything is empty if the day has nothing or cannot be read."""
 
     facts: str = ""
     earlier: str = ""  # the summaries of this chat's sessions that were ended within a day
     relevant: str = ""
     items: DayItems | None = None
     tombstones: tuple[Tombstone, ...] = ()  # the chat's
-    known: frozenset[str] = frozenset()  # turns that the model has before it already
+    known: frozenset[str] = frozenset()  # turns that the model has already seen in its session
     family: str | None = None  # the model of the day's vectors
     degraded: list[str] = field(default_factory=list)
     unproven: str | None = None  # why nothing at all may be recalled: the tombstones cannot be read
@@ -72,7 +72,7 @@ class DayContext:
 def in_time(
     pool: ThreadPoolExecutor, read: Callable[[], DayContext], empty: DayContext, deadline_seconds: float
 ) -> DayContext:
-    """What `read` gives in a thread of the pool, so that a slow store costs no more than the deadline; else `empty` and the reason. Never raises."""
+    """The result of `read` in a thread of the pool, so that a slow store costs at most the deadline; else `empty` with the reason. Never raises."""
     reading = pool.submit(read)
     try:
         return reading.result(timeout=deadline_seconds)
@@ -87,7 +87,7 @@ def in_time(
 
 
 class ContextReader:
-    """StoreUnavailable where the store cannot be reached. `counting` takes the writes that no prompt waits for."""
+    """StoreUnavailable if the store cannot be reached. `counting` runs the writes that no prompt waits for."""
 
     def __init__(
         self,
@@ -110,28 +110,28 @@ class ContextReader:
         return replace(empty, facts=facts, earlier=earlier, relevant=relevant, items=today.items, known=known)
 
     def _memories(self, request: ContextRequest, revision: str) -> tuple[str, str]:
-        """(facts of every prompt of the chat, memories that bear on this message)."""
+        """(facts of every prompt of the chat, memories that are relevant to this message)."""
         from dispatcher.memory.typed.text import first_lines, prompt_order, prompt_text, relevant_text, shown
 
         chat_id, now, room = request.chat_id, time.time(), request.facts_room
-        held = self._remembering.held(chat_id, revision)
-        facts = first_lines(prompt_text(held.memories, now, self._zone), request.budget * CHARACTERS_PER_TOKEN)
-        if len(facts) <= room:  # every one of them is shown anyway
+        known = self._remembering.of_chat(chat_id, revision)
+        facts = first_lines(prompt_text(known.memories, now, self._zone), request.budget * CHARACTERS_PER_TOKEN)
+        if len(facts) <= room:  # all of them are shown anyway
             return facts, ""
-        always = [memory for some in prompt_order(held.memories).values() for memory in some]
+        always = [memory for some in prompt_order(known.memories).values() for memory in some]
         there = shown(always, facts, room, now, self._zone)
-        near = self._remembering.relevant(chat_id, request.message, RELEVANT, now=now, beside=there, held=held)
+        near = self._remembering.relevant(chat_id, request.message, RELEVANT, now=now, shown=there, known=known)
         found = [memory for memory, _ in near]
-        if found and request.count_access:  # beside the answer: it takes a write to the disk
+        if found and request.count_access:  # in the background, because it writes to the disk
             self._counting.submit(self._count, chat_id, [memory.memory_id for memory in found], now)
         return facts, relevant_text(found, now, self._zone)
 
     def _count(self, chat_id: str, ids: Sequence[int], now: float) -> None:
-        """Note that memories were shown."""
+        """Record that memories were shown."""
         try:
             self._stores.memories.touch(chat_id, ids, now)
         except HmemError as error:
-            log.warning("that memories were shown is not counted", memories=len(ids), reason=str(error))
+            log.warning("memories were shown, but their use could not be counted", memories=len(ids), reason=str(error))
 
 
 def _earlier(ended: Sequence[SessionSummary], since: float) -> str:

@@ -1,4 +1,4 @@
-"""Reading back: the turns of one chat from the release and from the day together, in the order of time."""
+"""History: the turns of one chat from the release and the day together, in the order of time."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from shared.search.recall import OpenRelease
 
 @dataclass(frozen=True)
 class DayAndRelease:
-    """What was said, and whether the day and anybody at all knows the chat; `away`: why the day could not be asked."""
+    """The turns; `today`: whether the day was read; `known`: whether any turn of the chat exists; `away`: why the day could not be read."""
 
     found: TurnHistory
     today: bool
@@ -23,9 +23,9 @@ class DayAndRelease:
 
 
 def look_back(day: DayMemory, release: OpenRelease | None, asked: HistoryQuery) -> DayAndRelease:
-    """A chat's turns of release and day together, in the order of time; a turn of both in the words of the day, and nothing that is forgotten.
+    """A chat's turns of release and day together, in the order of time, without forgotten ones; for a turn of both the day's text counts.
 
-    StorageError if what is forgotten cannot be told; what else `history` raises.
+    StorageError if the tombstones cannot be read; and the errors of `history`.
     """
     chat_id, away = asked.chat_id, None
     hidden, before = hidden_by(day.forgotten.of(chat_id))

@@ -1,7 +1,7 @@
-"""The way into the memory of the day. One object a dispatcher, command or tool server, cheap until it is used.
+"""The entry point to the day's memory: one object for each dispatcher, command or tool server, cheap until it is used.
 
-It holds the medium store, the day's embedder and the tombstone filter. Everything here may be unavailable: then `degraded` says so, and the
-release alone answers.
+It has the day store, the day's embedder and the tombstone filter. Each of them may be unavailable: then `degraded` has the reason, and only the
+release is searched.
 """
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger()
 
-#: A chat id that no chat has: the records refuse it.
+#: A chat id that no chat can have: the records refuse it.
 NOBODY = "0"
-#: Turns that are looked at when a memory is forgotten: they may say it again.
+#: How many turns are checked for repetitions when a memory is forgotten.
 REPETITIONS = 200
 
 
 class DayMemory:
-    """Thread-safe. `read_release` gives the release to read beside the day, `writer` writes session summaries."""
+    """Thread-safe. `read_release` returns the release to read together with the day, `writer` writes session summaries."""
 
     def __init__(
         self, settings: Settings, read_release: ReadRelease = nullcontext, writer: SummaryWriter | None = None
@@ -85,7 +85,7 @@ class DayMemory:
     def actions(self) -> Actions:
         return self._stores.actions
 
-    # What is made of them; `renew` drops it.
+    # Built on the tables; `renew` drops it.
 
     @cached_property
     def remembering(self) -> Remembering:
@@ -126,35 +126,35 @@ class DayMemory:
         zone = self.settings.timezone
         return ContextReader(self._stores, self.remembering, self._day_turns, zone, self._counting)
 
-    # Its life.
+    # Opening and closing.
 
     def open(self) -> None:
-        """Load and connect what `context` needs, which is given a few hundred milliseconds only. Slow, and raises nothing."""
+        """Load and connect what `context` needs, because that has only a few hundred milliseconds. Slow; raises nothing."""
         self.embedder.open()
         try:
-            self.remembering.held(NOBODY)
+            self.remembering.of_chat(NOBODY)
             self.items(NOBODY)
         except HmemError as error:
-            log.warning("the medium store is unavailable", reason=str(error))
+            log.warning("the day store is unavailable", reason=str(error))
         finally:
             self.opened = True
 
     def close(self) -> None:
         self._pool.shutdown(wait=False, cancel_futures=True)
-        self._counting.shutdown(wait=True)  # what was shown is counted; the store's own time limits bound the wait
+        self._counting.shutdown(wait=True)  # finish counting what was shown; the store's time limits bound the wait
         if "recall" in self.__dict__:
             self.recall.close()
         self._stores.disconnect()
         self.embedder.close()
 
     def renew(self) -> None:
-        """Keep nothing of what was read or asked so far. Who is using it ends on what it began with."""
+        """Drop everything that was read or searched so far. Running reads finish with what they started with."""
         for name in ("remembering", "recall", "_day_turns", "acting", "requests", "upkeep", "_reader"):
-            self.__dict__.pop(name, None)  # what is made of another comes after it
+            self.__dict__.pop(name, None)  # each is built on the ones before it
         self.embedder.renew()
         self._stores.disconnect()
 
-    # What a prompt and a search take.
+    # Reads for prompts and searches.
 
     def context(self, request: ContextRequest) -> DayContext:
         """What the day adds to a prompt, within the request's deadline."""
@@ -181,7 +181,7 @@ class DayMemory:
         return (release or self.recall).recall(query, embed_query)
 
     def repeating(self, chat_id: str, text: str) -> list[str]:
-        """Turns of release and day that say what a memory says, as far as they are found by it."""
+        """Turns of release and day that repeat a memory, as far as a search for it finds them."""
         from shared.search.types import Query
 
         query = Query(chat_id, text, REPETITIONS, day=self.items(chat_id))
@@ -190,14 +190,14 @@ class DayMemory:
         again = [hit for hit in hits if any(says_again(text, saying) for saying in hit.chunk.sayings)]
         return [one for hit in again for one in (*hit.chunk.turn_ids, *hit.also)]
 
-    # What consolidation does besides `upkeep`.
+    # What consolidation does in addition to `upkeep`.
 
     def summarise_session(self, chat_id: str, session: str, turns: Sequence[Turn]) -> None:
-        """Its summary, by the configured writer, into the store."""
+        """Store the session's summary by the configured writer."""
         from dispatcher.memory.session_summary import SummaryWriter
 
         self.upkeep.summarise_session(chat_id, session, turns, self._writer or SummaryWriter(self.settings))
 
     def prune(self, before: float) -> None:
-        """Take out what is from before that time (POSIX seconds) and in the release in use."""
+        """Remove turns from before that time (POSIX seconds) that are in the current release."""
         self.upkeep.prune(before, self._read_release)

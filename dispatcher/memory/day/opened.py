@@ -1,6 +1,6 @@
-"""The one way in which a command or a tool server opens memory: each part when it is first asked for, all of them closed together.
+"""How a command or a tool server opens memory: each part when it is first used, all of them closed together.
 
-A dispatcher has a ServedRelease instead, which many tasks read while a new release is opened beside it.
+A dispatcher has a ServedRelease instead, which many tasks read while a new release is being opened.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ class OpenedMemory:
         self.day = DayMemory(settings, self._reading)
 
     def release(self) -> OpenRelease | None:
-        """The current release, opened anew when `current` has moved; None if there is none. Without its vectors.
+        """The current release without its vectors, opened again when `current` has moved; None if there is none.
 
-        ReleaseRefused or OSError if it cannot be read: then the one that was open stays open.
+        ReleaseRefused or OSError if it cannot be read: then the previous one stays open.
         """
         path = current_release(self._settings.hmem_memory_dir)
         if path is not None and identity_of(path) != self._identity:
@@ -45,8 +45,8 @@ class OpenedMemory:
         return release
 
     def release_or_reason(self, failed: str) -> tuple[OpenRelease | None, str | None]:
-        """(the current release, else the one before it, else None; why it is not the current one). `failed` leads the reason for one that
-        cannot be read."""
+        """(the current release, else the previous one, else None; why it is not the current one). `failed` is the start of the reason if the
+        release cannot be read."""
         try:
             if current_release(self._settings.hmem_memory_dir) is None:
                 return self._release, no_release(self._settings.hmem_memory_dir)
@@ -55,18 +55,18 @@ class OpenedMemory:
             return self._release, f"{failed}: {error}"
 
     def open_vectors(self) -> None:
-        """The embedder of the day, and the vectors of the release if it is open. Slow."""
+        """Open the day's embedder, and the vectors of the release if that is open. Slow."""
         if self.day.wanted:
             self.day.embedder.open()
         if self._release is not None:
             self._release.open_vectors()
 
     def _reading(self) -> AbstractContextManager[OpenRelease | None]:
-        """What is open now: whoever only writes needs no release."""
+        """The release that is open now: a command that only writes needs none."""
         return nullcontext(self._release)
 
     def close_release(self) -> None:
-        """Until it is asked for again."""
+        """Close the release until it is used again."""
         if self._release is not None:
             self._release.close()
         self._release = self._identity = None
@@ -78,6 +78,6 @@ class OpenedMemory:
 
 @contextmanager
 def open_memory(settings: Settings) -> Iterator[OpenedMemory]:
-    """The memory of this host for one command, closed at its end. Nothing is opened before it is asked for."""
+    """The memory of this host for one command, closed at its end. Nothing is opened before it is used."""
     with closing(OpenedMemory(settings)) as memory:
         yield memory

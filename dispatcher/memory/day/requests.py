@@ -1,4 +1,4 @@
-"""What people ask of their typed memories: the tags of an answer, and `/memory` with its listing, additions and removals."""
+"""Requests for typed memories: the tags of an answer, and `/memory` with its listing, additions and removals."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class MemoryRequests:
-    """Thread-safe. StoreUnavailable where a request cannot be carried out now."""
+    """Thread-safe. StoreUnavailable if a request cannot be carried out now."""
 
     def __init__(
         self, stores: DayStores, remembering: Remembering, acting: Acting, forgotten: Forgotten, zone: ZoneInfo
@@ -25,7 +25,7 @@ class MemoryRequests:
         self._forgotten, self._zone = forgotten, zone
 
     def act(self, task: Task, session: str, tags: Sequence[Any], now: float) -> Acted:
-        """Act on an answer's tags, each once. Those of an erased exchange are nobody's."""
+        """Act on an answer's tags, each once. Tags of an erased exchange are ignored."""
         from dispatcher.memory.typed.actions import Acted
 
         acted = Acted() if self._forgotten.erased(task, now) else self._acting.on_tags(task, session, tags, now)
@@ -36,33 +36,33 @@ class MemoryRequests:
         return acted
 
     def act_later(self, record: dict[str, Any]) -> Acted:
-        """Act on tags that were kept while the store could not be reached."""
+        """Act on tags that were stored in Redis while the store could not be reached."""
         from dispatcher.memory.typed.actions import parse_later
 
-        task, session, tags, said_at = parse_later(record)
-        return self.act(task, session, tags, said_at)
+        task, session, tags, answered_at = parse_later(record)
+        return self.act(task, session, tags, answered_at)
 
     def listing(self, chat_id: str, now: float) -> str:
-        """What `/memory` shows."""
+        """The answer to `/memory`."""
         from dispatcher.memory.typed.text import listing
 
-        held = self._remembering.held(chat_id)
-        every = {one.memory_id: one for one in held.every}
-        newer = {memory_id: every[by] for memory_id, by in held.superseded.items()}
-        return listing(held.shown, now, self._zone, newer)
+        known = self._remembering.of_chat(chat_id)
+        every = {one.memory_id: one for one in known.every}
+        newer = {memory_id: every[by] for memory_id, by in known.superseded.items()}
+        return listing(known.shown, now, self._zone, newer)
 
     def add(self, task: Task, text: str, now: float) -> Outcome:
         """`/memory add`."""
         return self._acting.add(task, text, now)
 
     def forget_number(self, task: Task, number: int, now: float) -> Outcome:
-        """`/memory forget N`, with the copies of the day."""
+        """`/memory forget N`, including the day's copies of the turns."""
         outcome = self._acting.forget(task, number, now)
         self._stores.forget_copies(task.chat_id, outcome.forgotten)
         return outcome
 
     def _forget_made_by(self, task: Task) -> None:
-        """Take what the tags of a task have made out of the store."""
+        """Remove from the store what the tags of a task created."""
         memories = self._stores.memories
         for memory in memories.list(task.chat_id):
             if f"{task.task_id}:user" in (memory.source_turn or "").split():

@@ -1,4 +1,4 @@
-"""The tables of the medium store, connected when the first of them is used."""
+"""The tables of the day store, connected when the first of them is used."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class DayStores:
-    """One database and its tables. Thread-safe; StoreUnavailable where the store cannot be reached."""
+    """One database and its tables. Thread-safe; StoreUnavailable if the store cannot be reached."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
@@ -52,7 +52,7 @@ class DayStores:
         return Actions(self._database)
 
     def forget_copies(self, chat_id: str, turn_ids: Collection[str]) -> None:
-        """Take turns that are under a tombstone out of the store, with the summaries that were made of them."""
+        """Remove forgotten turns from the store, with the summaries made of them."""
         if not turn_ids:
             return
         self.turns.remove(chat_id, turn_ids)

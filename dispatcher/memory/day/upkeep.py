@@ -1,4 +1,4 @@
-"""What consolidation does with the medium store: turns go in, get vectors and summaries, and leave again once the release has them."""
+"""What consolidation does with the day store: turns are added, get vectors and summaries, and are removed once the release has them."""
 
 from __future__ import annotations
 
@@ -16,31 +16,31 @@ if TYPE_CHECKING:
     from dispatcher.memory.typed.memories import Remembering
     from dispatcher.releases.served import ReadRelease
 
-#: An action's note is kept as long as its task may come again.
+#: How long the record of an action is stored: as long as its task may be repeated. Seconds.
 ACTIONS_KEPT_SECONDS = 8 * 86_400.0
 
 
 class DayUpkeep:
-    """Thread-safe. StoreUnavailable where the store cannot be reached; every method may be repeated."""
+    """Thread-safe. StoreUnavailable if the store cannot be reached; every method may be repeated."""
 
     def __init__(self, stores: DayStores, day_turns: DayTurns, remembering: Remembering, forgotten: Forgotten) -> None:
         self._stores, self._day_turns, self._remembering, self._forgotten = stores, day_turns, remembering, forgotten
 
     def store_turns(self, turns: Sequence[Turn]) -> None:
-        """Into the medium store, with vectors where there is an embedder; what is forgotten, also meanwhile, stays out."""
-        kept = [turn for turn in turns if not self._forgotten.covers(turn)]
-        self._day_turns.store(kept)
-        for turn in kept:
+        """Store turns in the day store, with vectors if there is an embedder, without those that are forgotten, even meanwhile."""
+        remaining = [turn for turn in turns if not self._forgotten.covers(turn)]
+        self._day_turns.store(remaining)
+        for turn in remaining:
             if self._forgotten.covers(turn):
                 self._stores.forget_copies(turn.chat_id, [turn.turn_id])
 
     def embed_missing(self, limit: int) -> None:
-        """Vectors for what has none of the present model."""
+        """Embed what has no vector of the current model."""
         self._remembering.embed_missing(limit)
         self._day_turns.embed_missing(limit)
 
     def summarise_session(self, chat_id: str, session: str, turns: Sequence[Turn], writer: SummaryWriter) -> None:
-        """Its summary into the store, once; one that was made while the session still went on makes way for it."""
+        """Store the session's summary, once; it replaces one that was made while the session was still going on."""
         from dispatcher.memory.store.summaries import SessionSummary
         from shared.text.format import tokens
 
@@ -58,7 +58,7 @@ class DayUpkeep:
         summaries.remove(chat_id, [one.summary_id for one in earlier if set(one.turn_ids) < set(turn_ids)])
 
     def prune(self, before: float, read_release: ReadRelease) -> None:
-        """Turns older than that which the release in use holds; notes of actions whose task cannot come again."""
+        """Remove older turns that are in the current release, and records of actions whose task cannot be repeated."""
         self._stores.actions.prune(time.time() - ACTIONS_KEPT_SECONDS)
         with read_release() as release:
             if release is not None:

@@ -1,4 +1,4 @@
-"""What the tags of an answer have done: each is acted on once, however often its task is finished again after a crash."""
+"""The outcomes of an answer's tags: each tag is acted on once, however often its task is repeated after crashes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Actions:
         self._database = database
 
     def outcome(self, chat_id: str, task_id: str, number: int) -> str | None:
-        """What came of an action; None if it was not done yet."""
+        """The outcome of an action; None if it has not been done yet."""
         this = _key(chat_id, task_id, number)
         with self._database.reading() as connection:
             found = connection.execute(sa.select(actions.c.outcome).where(*_where(this))).scalar()
@@ -38,18 +38,18 @@ class Actions:
         *,
         now: float | None = None,
     ) -> str:
-        """The outcome of an action: `apply(connection)` does it in one transaction with the note that it was done, unless it was done before.
+        """The outcome of an action: `apply(connection)` does it, in one transaction with its record, unless it was done before.
 
-        What `apply` writes must go through its connection, and it must not wait for anything else: on SQLite this transaction holds back every
-        other writer.
+        `apply` must write only through its connection, and must not wait for anything else: on SQLite this transaction blocks every other
+        writer.
 
-        Two that come at once: the second waits for the first, and returns its outcome. Whatever `apply` raises undoes both.
+        Of two simultaneous calls the second waits for the first, and returns its outcome. An exception of `apply` rolls back everything.
         """
         key = _key(chat_id, task_id, number)
         this = _where(key)
         note = {**key, "kind": kind, "outcome": "", "at": time.time() if now is None else now}
         with self._database.begin() as connection:
-            # The row goes in first: PostgreSQL holds a second one back until this transaction has ended.
+            # The row is inserted first: PostgreSQL blocks a second one until this transaction has ended.
             noted = insert(connection, actions).values(note).on_conflict_do_nothing().returning(actions.c.number)
             if connection.execute(noted).first() is None:
                 return str(connection.execute(sa.select(actions.c.outcome).where(*this)).scalar_one())
@@ -58,7 +58,7 @@ class Actions:
             return outcome
 
     def every(self, chat_id: str | None = None) -> Iterator[tuple[str, str, int, str, float]]:
-        """(chat, task id, number, outcome, when) of each, of one chat or of all; for the owner's forgetting, and its proof."""
+        """(chat, task id, number, outcome, POSIX seconds) of each, of one chat or of all; for `hmem forget` and its scan."""
         where = [] if chat_id is None else [actions.c.chat_id == checked_chat(chat_id)]
         columns = (actions.c.chat_id, actions.c.task_id, actions.c.number, actions.c.outcome, actions.c.at)
         with self._database.reading() as connection:
@@ -66,13 +66,13 @@ class Actions:
         yield from (tuple(row) for row in rows)
 
     def remove_task(self, chat_id: str, task_id: str) -> int:
-        """Remove the notes of a task; how many there were."""
+        """Remove the records of a task; returns how many."""
         where = (actions.c.chat_id == checked_chat(chat_id), actions.c.task_id == task_id)
         with self._database.begin() as connection:
             return connection.execute(sa.delete(actions).where(*where)).rowcount
 
     def prune(self, before: float) -> int:
-        """Remove notes older than a time (POSIX seconds); how many there were. Keep them as long as a task may come again: 7 days."""
+        """Remove records older than a time (POSIX seconds); returns how many. Keep them while a task may be repeated: 7 days."""
         with self._database.begin() as connection:
             return connection.execute(sa.delete(actions).where(actions.c.at < before)).rowcount
 

@@ -1,7 +1,7 @@
-"""The connection to the medium store, for several threads and processes at once.
+"""The connection to the day store, for several threads and processes.
 
-Writers on SQLite wait for each other (`BEGIN IMMEDIATE`: a transaction that began by reading could not wait, it would fail). Whatever goes
-wrong becomes StoreUnavailable, and the next call begins afresh: a server that was restarted, or a file that was put back, is taken up.
+Writers on SQLite wait for each other (`BEGIN IMMEDIATE`: a transaction that began by reading would fail instead of waiting). Every error
+becomes StoreUnavailable, and the next call opens again, so that a restarted server or a restored file is used.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ from shared.errors import HmemError, SettingsError, StoreUnavailable
 log = structlog.get_logger()
 
 FILE_NAME = "medium.sqlite"
-#: The longest that an error's reason is shown, in characters.
+#: The longest reason of an error that is shown, in characters.
 _LONGEST = 300
 _BUSY_SECONDS = 5.0
 _POOL_SECONDS = 10.0
-#: Seconds for which a scrub waits for readers and writers.
+#: How long a scrub waits for readers and writers. Seconds.
 _SCRUB_SECONDS = 30.0
-#: libpq's words: seconds to connect; milliseconds of one statement, of an idle transaction, and until a dead peer is given up.
+#: libpq's limits: seconds to connect; milliseconds for one statement, for an idle transaction, and until a dead connection is closed.
 _POSTGRESQL: dict[str, Any] = {
     "connect_timeout": 5,
     "options": "-c statement_timeout=10000 -c idle_in_transaction_session_timeout=60000",
     "tcp_user_timeout": 10_000,
 }
-#: `secure_delete`: what is forgotten is overwritten. `synchronous` FULL: typed memories are nowhere else.
+#: `secure_delete`: deleted data is overwritten. `synchronous` FULL: typed memories are stored nowhere else.
 _PRAGMAS = ("foreign_keys=ON", "synchronous=FULL", "secure_delete=ON")
 
 
@@ -45,7 +45,7 @@ class Database:
     """One store: `begin` for a transaction that writes, `reading` for one that reads. Opened, and migrated, at the first of them."""
 
     def __init__(self, url: str | None, state_dir: Path) -> None:
-        """`url` is `MEDIUM_URL`, or nothing for SQLite in the state directory. SettingsError for a URL that cannot be used."""
+        """`url` is `MEDIUM_URL`; None or "" means SQLite in the state directory. SettingsError for an unusable URL."""
         self._url = store_url(url, state_dir)
         self._ours = state_dir
         self._engine: Engine | None = None
@@ -60,7 +60,7 @@ class Database:
 
     @property
     def place(self) -> str:
-        """Where the store lies, for people: no password."""
+        """The store's location for people, without the password."""
         return shown(self._url)
 
     @property
@@ -84,7 +84,7 @@ class Database:
 
     @contextmanager
     def joined(self, connection: Connection | None, *, writes: bool = True) -> Iterator[Connection]:
-        """The transaction of the caller, if there is one, else one of its own."""
+        """The transaction of the caller, if there is one, else a new one."""
         if connection is not None:
             yield connection
             return
@@ -92,15 +92,15 @@ class Database:
             yield own
 
     def close(self) -> None:
-        """Close idle connections; those in use close when they are given back. The next call opens again."""
+        """Close idle connections; those in use are closed when they are returned. The next call opens again."""
         with self._lock:
             self._dispose()
 
     def scrub(self) -> None:
-        """Take what was deleted out of the files too, by writing them anew: rows, SQLite's write-ahead log and the copies made before
-        migrations. Call it after forgetting. Of 200,000 turns it takes some seconds, in which others may wait to write.
+        """Remove deleted data from the files as well by rewriting them: rows, SQLite's write-ahead log and the copies made before migrations.
+        Call it after forgetting. With 200,000 turns it takes some seconds, in which other writers may have to wait.
 
-        PostgreSQL's write-ahead log keeps it until the server has reused the space.
+        PostgreSQL's write-ahead log contains the data until the server has reused the space.
         """
         if self.path is None:
             self._vacuum_postgresql()
@@ -115,7 +115,7 @@ class Database:
                 copy.unlink(missing_ok=True)
         if busy:
             raise StoreUnavailable(
-                f"Somebody has been reading the medium store at {self.place} for {_SCRUB_SECONDS:g} s, so what was deleted is still in its log. "
+                f"Another program has been reading the day store at {self.place} for {_SCRUB_SECONDS:g} s, so deleted data is still in its log. "
                 "Run it again."
             )
 
@@ -123,15 +123,17 @@ class Database:
         with self._errors_named(), self._ready().connect() as connection:
             free = connection.execution_options(isolation_level="AUTOCOMMIT")
             free.execute(text("SET statement_timeout = 0"))
-            free.execute(text("SET lock_timeout = '30s'"))  # one long reader must not hold up everybody behind us
+            free.execute(
+                text("SET lock_timeout = '30s'")
+            )  # one long reader must not block everyone who waits behind us
             try:
                 for table in metadata.sorted_tables:
                     free.execute(text(f"VACUUM FULL {table.name}"))
             finally:
-                free.invalidate()  # its limit of a statement's time is gone
+                free.invalidate()  # it no longer has a time limit for statements
 
     def rows_as_text(self) -> Iterator[tuple[str, str]]:
-        """(table, all text of a row) of everything that is stored; for the proof that a text is gone."""
+        """(table, all text of a row) of every row; for the scan that proves that a text is gone."""
         for table in metadata.sorted_tables:
             columns = [column for column in table.c if isinstance(column.type, Text)]
             with self.reading() as connection:
@@ -148,12 +150,12 @@ class Database:
             why = reason(error, self._url)
             if _is_damaged(error):
                 raise StoreUnavailable(
-                    f"The medium store at {self.place} is damaged: {why}. Put your copy of it back, or move it away: "
-                    "a new one is begun then, without the facts, goals and preferences that were in it."
+                    f"The day store at {self.place} is damaged: {why}. Restore your backup of it, or move it away: "
+                    "then a new one is created, without the facts, goals and preferences of the old one."
                 ) from error
             raise StoreUnavailable(
-                f"The medium store at {self.place} does not answer: {why}. "
-                "Check that it runs, that there is room on its disk and that this user may write to it; the next call tries again."
+                f"The day store at {self.place} does not answer: {why}. "
+                "Check that it is running, that its disk has free space and that this user may write to it; the next call tries again."
             ) from error
 
     def _ready(self) -> Engine:
@@ -165,7 +167,7 @@ class Database:
             if self._engine is not None and self._same_file():
                 return self._engine
             if self._failures != failures:
-                # It failed while this thread waited. To try again now would add its time-out to that wait.
+                # It failed while this thread waited. Trying again now would add another timeout to that wait.
                 raise StoreUnavailable(self._last_failure)
             return self._open()
 
@@ -180,7 +182,7 @@ class Database:
                     self._refuse_link(self.path)
                     if self._inode is not None and not self.path.exists():
                         log.error(
-                            "the medium store is gone and begun anew: what people asked to be kept was in it",
+                            "the day store has disappeared, with its facts, goals and preferences; creating a new one",
                             place=self.place,
                         )
                     prepare_sqlite(engine, self.path)
@@ -193,11 +195,11 @@ class Database:
         return engine
 
     def _refuse_link(self, path: Path) -> None:
-        """In our own directory it is never one; what MEDIUM_URL names may be, since its owner set it."""
+        """A link in our own directory is refused; MEDIUM_URL may name one, because the owner set it."""
         if path.parent == self._ours and path.is_symlink():
             raise StoreUnavailable(
-                f"The medium store {path} is a link to {path.readlink()}, so it is not used: somebody else may have put it there. "
-                "Look at it, then remove it; MEDIUM_URL names a store that lies elsewhere."
+                f"The day store {path} is a link to {path.readlink()}, so it is not used: another user may have created it. "
+                "Check the link, then remove it. To use a store in another place, set MEDIUM_URL."
             )
 
     def _new_engine(self) -> Engine:
@@ -206,7 +208,7 @@ class Database:
                 self._url,
                 connect_args={"timeout": _BUSY_SECONDS},
                 pool_timeout=_POOL_SECONDS,
-                hide_parameters=True,  # what people said does not belong into an error's text
+                hide_parameters=True,  # conversations do not belong in an error's text
             )
             event.listen(engine, "connect", _set_up_sqlite)
             event.listen(engine, "begin", _begin_sqlite)
@@ -223,11 +225,11 @@ class Database:
             )
         except ImportError as error:
             raise StoreUnavailable(
-                f"MEDIUM_URL names PostgreSQL, and its driver is not installed. To add it, {how_to_add('postgresql')}."
+                f"MEDIUM_URL names PostgreSQL, but its driver is not installed. To add it, {how_to_add('postgresql')}."
             ) from error
 
     def _same_file(self) -> bool:
-        """Whether the open SQLite file is still the one under its name: a file that was put in its place is opened anew."""
+        """Whether the open SQLite file is still the one at its path: a replaced file is opened again."""
         return self.path is None or (self._inode is not None and _inode(self.path) == self._inode)
 
     def _dispose(self) -> None:
@@ -241,7 +243,7 @@ def _text_of(value: str | tuple[str, ...] | None) -> str:
 
 
 def _is_damaged(error: BaseException) -> bool:
-    """Whether SQLite says that the file is broken, or none of its own."""
+    """Whether SQLite reports that the file is damaged, or not a database."""
     code = getattr(getattr(error, "orig", error), "sqlite_errorcode", None)
     return isinstance(code, int) and code & 0xFF in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 
@@ -255,7 +257,7 @@ def _inode(path: Path) -> tuple[int, int] | None:
 
 
 def _set_up_sqlite(connection: Any, _record: object) -> None:
-    connection.isolation_level = None  # the driver begins nothing by itself: `_begin_sqlite` does
+    connection.isolation_level = None  # the driver begins no transaction by itself: `_begin_sqlite` does
     for pragma in _PRAGMAS:
         connection.execute(f"PRAGMA {pragma}")
 
@@ -266,7 +268,7 @@ def _begin_sqlite(connection: Connection) -> None:
 
 
 def store_url(url: str | None, state_dir: Path) -> URL:
-    """The URL of the store: SQLite in the state directory unless `MEDIUM_URL` names another place. SettingsError for one that is no such URL."""
+    """The URL of the store: SQLite in the state directory unless `MEDIUM_URL` names another place. SettingsError for an unusable URL."""
     if not url:
         return _sqlite(state_dir / FILE_NAME)
     try:
@@ -274,14 +276,14 @@ def store_url(url: str | None, state_dir: Path) -> URL:
     except (ArgumentError, ValueError):
         # `from None`: the library's own text repeats the URL, password and all.
         raise SettingsError(
-            "MEDIUM_URL is no SQLAlchemy URL. Write it like postgresql://user:password@host/database, or leave it out."
+            "MEDIUM_URL is not an SQLAlchemy URL. Write it like postgresql://user:password@host/database, or leave it out."
         ) from None
     if parts.drivername in ("postgres", "postgresql", "postgresql+psycopg"):
         return parts.set(drivername="postgresql+psycopg")
     if parts.get_backend_name() == "sqlite" and parts.database and parts.database != ":memory:":
         return _sqlite(state_dir / parts.database)
     raise SettingsError(
-        f"MEDIUM_URL names {parts.drivername}, and the medium store needs PostgreSQL or a SQLite file. "
+        f"MEDIUM_URL names {parts.drivername}, but the day store requires PostgreSQL or an SQLite file. "
         "Write postgresql://… or sqlite:////path/medium.sqlite, or leave it out."
     )
 

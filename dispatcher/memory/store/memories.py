@@ -1,4 +1,4 @@
-"""Typed memories: facts, goals, preferences. They stay until they are forgotten."""
+"""Typed memories: facts, goals, preferences. They are stored until they are forgotten."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class MemoryType(StrEnum):
 
 @dataclass(frozen=True)
 class Memory:
-    """One thing worth keeping. Times are POSIX seconds. `memory_id` is the store's, `number` the chat's own: 1, 2, 3 …, never given twice."""
+    """A fact, goal or preference. Times are POSIX seconds. `memory_id` is unique in the store, `number` in the chat: 1, 2, 3 …, never reused."""
 
     chat_id: str
     type: MemoryType
@@ -52,13 +52,13 @@ class Memory:
     created: float
     memory_id: int = 0  # 0 until it is stored
     number: int = 0
-    deadline: float | None = None  # of a fact, the end of the time that it is about
+    deadline: float | None = None  # for a fact, the end of the time that it refers to
     completed_at: float | None = None
     priority: int = 0  # 0 normal, more is more urgent
     importance: int = 3  # 1 to 5
     category: str | None = None
     session: str | None = None
-    source_turn: str | None = None  # ids of the turns that told it, a space between
+    source_turn: str | None = None  # ids of the turns it comes from, separated by spaces
     last_accessed: float | None = None
     access_count: int = 0
     embedding: bytes | None = None  # float32, little endian; left out by `every` and `due`
@@ -66,11 +66,11 @@ class Memory:
     reminded_at: float | None = None
     superseded_by: int | None = None  # memory_id of the newer one that contradicts it
     superseded_at: float | None = None
-    wordings: tuple[str, ...] = ()  # other words in which it was told
+    wordings: tuple[str, ...] = ()  # other wordings of it
 
     @property
     def texts(self) -> tuple[str, ...]:
-        """All that was told of it."""
+        """Its text and other wordings."""
         return (self.text, *self.wordings)
 
 
@@ -93,17 +93,17 @@ class Memories:
         self._database = database
 
     def transaction(self) -> AbstractContextManager[Connection]:
-        """One that writes, for several calls."""
+        """A transaction that writes, for several calls."""
         return self._database.begin()
 
     def add(self, chat_id: str, memory: Memory, *, connection: Connection | None = None) -> Memory:
-        """Store a new memory; as it is stored, with its id and its number. InvalidInput for one of another chat or of no importance from 1 to 5."""
+        """Store a new memory; returns it with its id and number. InvalidInput if it belongs to another chat or its importance is not 1 to 5."""
         if memory.chat_id != checked_chat(chat_id):
             raise InvalidInput(
-                f"A memory of chat {memory.chat_id} was to be stored for chat {chat_id}. Nothing was stored."
+                f"A memory of chat {memory.chat_id} cannot be stored for chat {chat_id}. Nothing was stored."
             )
         if not 1 <= memory.importance <= _HIGHEST_IMPORTANCE:
-            raise InvalidInput(f"A memory's importance is 1 to 5, not {memory.importance}. Nothing was stored.")
+            raise InvalidInput(f"A memory's importance must be 1 to 5, not {memory.importance}. Nothing was stored.")
         with self._database.joined(connection) as own_connection:
             enter(own_connection, chat_id, _CHANGES)
             number = own_connection.execute(
@@ -112,22 +112,22 @@ class Memories:
                 .values(last_memory=chats.c.last_memory + 1)
                 .returning(chats.c.last_memory)
             ).scalar_one()
-            kept = _cleaned(replace(memory, number=number))
-            values = {name: value for name, value in vars(kept).items() if name != "memory_id"}
-            values |= {"type": str(kept.type), "wordings": _wordings(kept.wordings)}
+            stored = _cleaned(replace(memory, number=number))
+            values = {name: value for name, value in vars(stored).items() if name != "memory_id"}
+            values |= {"type": str(stored.type), "wordings": _wordings(stored.wordings)}
             statement = sa.insert(memories).values(values).returning(memories.c.memory_id)
-            return replace(kept, memory_id=own_connection.execute(statement).scalar_one())
+            return replace(stored, memory_id=own_connection.execute(statement).scalar_one())
 
     def get(self, chat_id: str, memory_id: int, *, connection: Connection | None = None) -> Memory | None:
-        """One memory, whole."""
+        """One memory, with its embedding."""
         return self._one(chat_id, memories.c.memory_id == memory_id, connection)
 
     def by_number(self, chat_id: str, number: int, *, connection: Connection | None = None) -> Memory | None:
-        """The memory that people know by this number, whole."""
+        """The memory with this number in the chat, with its embedding."""
         return self._one(chat_id, memories.c.number == number, connection)
 
     def list(self, chat_id: str, types: Collection[MemoryType] | None = None, limit: int | None = None) -> Found:
-        """The newest `limit` memories in the order they were made, whole."""
+        """The newest `limit` memories in the order they were created, with their embeddings."""
         return self._select(chat_id, _typed(types), limit)
 
     def count(self, chat_id: str, types: Collection[MemoryType] | None = None) -> int:
@@ -136,7 +136,7 @@ class Memories:
             return connection.execute(query).scalar_one()
 
     def total(self) -> int:
-        """How many there are in all chats; for the doctor only."""
+        """The number of memories in all chats; only for `hmem doctor`."""
         with self._database.reading() as connection:
             return int(connection.execute(sa.select(sa.func.count()).select_from(memories)).scalar_one())
 
@@ -146,14 +146,14 @@ class Memories:
             return revisions_of(connection, checked_chat(chat_id)).memories
 
     def unchanged(self, chat_id: str, revision: str, connection: Connection) -> bool:
-        """Whether the chat's memories are as they were at that revision; then they stay so until the transaction ends, but for what it writes.
+        """Whether the chat's memories still have that revision; then only this transaction can change them until it ends.
 
-        Ask for NO_REVISION only where a memory is added: it makes the chat's counters.
+        Pass NO_REVISION only if a memory is added: it creates the chat's counters.
         """
         return unchanged(connection, checked_chat(chat_id), revision)
 
     def every(self) -> Iterator[Memory]:
-        """All memories of all chats; for the owner's forgetting, and its proof."""
+        """All memories of all chats; for `hmem forget` and its scan."""
         last = 0
         while True:
             query = sa.select(*_LIGHT).where(memories.c.memory_id > last).order_by(memories.c.memory_id).limit(BATCH)
@@ -165,7 +165,7 @@ class Memories:
             last = found[-1].memory_id
 
     def touch(self, chat_id: str, ids: Iterable[int], now: float, *, connection: Connection | None = None) -> int:
-        """Note that these were used; how many there are."""
+        """Record that these were used; returns how many exist."""
         values = {"last_accessed": now, "access_count": memories.c.access_count + 1}
         with self._database.joined(connection) as own_connection:
             hold(own_connection, chat_id)
@@ -182,9 +182,9 @@ class Memories:
         source_turn: str | None = None,
         connection: Connection | None = None,
     ) -> bool:
-        """Note that it was said again: used once more, and more important by one (up to 5). Whether there is such a memory.
+        """Record that it was repeated: used once more, and more important by one (up to 5). Returns whether the memory exists.
 
-        `source_turn`: ids of all the turns that told it, a space between, if that is known.
+        `source_turn`: ids of all turns it comes from, separated by spaces, if known.
         """
         more = sa.case(
             (memories.c.importance < _HIGHEST_IMPORTANCE, memories.c.importance + 1), else_=memories.c.importance
@@ -200,17 +200,19 @@ class Memories:
             change(own_connection, chat_id, _CHANGES)
             return self._update(own_connection, chat_id, [memories.c.memory_id == memory_id], values) > 0
 
-    def told_also(
+    def set_wordings(
         self, chat_id: str, memory_id: int, wordings: Sequence[str], *, connection: Connection | None = None
     ) -> bool:
-        """Set the other words in which it was told. Whether there is such a memory."""
+        """Set its other wordings. Returns whether the memory exists."""
         with self._database.joined(connection) as own_connection:
             change(own_connection, chat_id, _CHANGES)
             values = {"wordings": _wordings(list(map(storable, wordings)))}
             return self._update(own_connection, chat_id, [memories.c.memory_id == memory_id], values) > 0
 
-    def told_by(self, chat_id: str, memory_id: int, turns: str | None, *, connection: Connection | None = None) -> bool:
-        """Set the ids of the turns that told it, a space between. Whether there is such a memory."""
+    def set_sources(
+        self, chat_id: str, memory_id: int, turns: str | None, *, connection: Connection | None = None
+    ) -> bool:
+        """Set the ids of the turns it comes from, separated by spaces. Returns whether the memory exists."""
         with self._database.joined(connection) as own_connection:
             change(own_connection, chat_id, _CHANGES)
             values = {"source_turn": clean(turns)}
@@ -219,7 +221,7 @@ class Memories:
     def supersede(
         self, chat_id: str, memory_id: int, by: int, now: float, *, connection: Connection | None = None
     ) -> bool:
-        """Note that a newer memory (its id) took this one's place. Whether there is such a memory, and another one."""
+        """Record that a newer memory (its id) replaces this one. Returns whether this memory exists and is not the newer one itself."""
         with self._database.joined(connection) as own_connection:
             change(own_connection, chat_id, _CHANGES)
             values = {"superseded_by": by, "superseded_at": now}
@@ -229,7 +231,7 @@ class Memories:
             )
 
     def inherit(self, chat_id: str, old: int, new: int, *, connection: Connection | None = None) -> int:
-        """What one memory (id) has superseded is superseded by another one from now on; how many."""
+        """Make `new` the successor of all memories that `old` has superseded (ids); returns how many."""
         with self._database.joined(connection) as own_connection:
             change(own_connection, chat_id, _CHANGES)
             return self._update(own_connection, chat_id, [memories.c.superseded_by == old], {"superseded_by": new})
@@ -237,7 +239,7 @@ class Memories:
     def complete(
         self, chat_id: str, memory_id: int, now: float, *, connection: Connection | None = None
     ) -> Memory | None:
-        """Goal → completed goal; as it is now, or None if it is no open goal of this chat."""
+        """Goal → completed goal; returns it as stored now, or None if it is not an open goal of this chat."""
         where = [memories.c.memory_id == memory_id, memories.c.type == str(MemoryType.GOAL)]
         values = {"type": str(MemoryType.COMPLETED_GOAL), "completed_at": now}
         with self._database.joined(connection) as own_connection:
@@ -247,7 +249,7 @@ class Memories:
             return self._one(chat_id, memories.c.memory_id == memory_id, own_connection)
 
     def delete(self, chat_id: str, memory_id: int, *, connection: Connection | None = None) -> Memory | None:
-        """Remove one; as it was, or None if the chat has no such memory. What it had superseded is again what it was before."""
+        """Remove a memory; returns it, or None if the chat has no such memory. What it had superseded gets its own successor, if any."""
         with self._database.joined(connection) as own_connection:
             found = self._one(chat_id, memories.c.memory_id == memory_id, own_connection)
             if found and self._remove(own_connection, chat_id, [memories.c.memory_id == memory_id]):
@@ -257,7 +259,7 @@ class Memories:
             return None
 
     def needing_embedding(self, model: str, limit: int) -> Found:
-        """Memories of any chat that `model` has not embedded, those without any vector first. For the background embedder only."""
+        """Memories of any chat that `model` has not embedded, those without any vector first. Only for consolidation."""
         with self._database.reading() as connection:
             return [_memory(row) for row in without_vector(connection, _WHOLE, memories.c.created, model, limit)]
 
@@ -270,21 +272,21 @@ class Memories:
         *,
         connection: Connection | None = None,
     ) -> bool:
-        """Set a memory's vector; None says that this model cannot embed it. Whether there is such a memory."""
+        """Set a memory's vector; None means that this model cannot embed it. Returns whether the memory exists."""
         values = {"embedding": embedding, "embedding_model": model}
         with self._database.joined(connection) as own_connection:
             change(own_connection, chat_id, _CHANGES)
             return self._update(own_connection, chat_id, [memories.c.memory_id == memory_id], values) > 0
 
     def due(self, until: float, limit: int) -> Found:
-        """Open goals of any chat with a deadline up to `until` that nobody was reminded of, the most urgent first. For reminders only."""
+        """Open goals of any chat with a deadline up to `until` and no reminder yet, the most urgent first. Only for reminders."""
         where = (*_OPEN, memories.c.deadline <= until)
         query = sa.select(*_LIGHT).where(*where).order_by(memories.c.deadline, memories.c.memory_id).limit(limit)
         with self._database.reading() as connection:
             return [_memory(row) for row in connection.execute(query)]
 
     def mark_reminded(self, chat_id: str, memory_id: int, at: float, *, connection: Connection | None = None) -> bool:
-        """Take the reminder of an open goal: True for the first who asks, and for nobody after."""
+        """Claim the reminder of an open goal: True for the first caller only."""
         with self._database.joined(connection) as own_connection:
             where = [memories.c.memory_id == memory_id, *_OPEN]
             return self._update(own_connection, chat_id, where, {"reminded_at": at}) > 0

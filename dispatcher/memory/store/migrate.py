@@ -1,7 +1,7 @@
-"""Bringing a store to the revision that this version reads: under a lock, in one transaction, after a copy of what was there.
+"""Migrates a store to the revision of this version: under a lock, in one transaction, after a copy of the old file.
 
-The revision is read by plain SQL: Alembic (0.15 s, 11 MB) is loaded only for a store that is new or of an earlier revision. Two processes that start
-at once take turns: a lock on a file beside SQLite's, an advisory lock in PostgreSQL.
+The revision is read with plain SQL: Alembic (0.15 s, 11 MB) is loaded only for a store that is new or has an earlier revision. Two processes that
+start together take turns: with a lock file next to SQLite's file, or an advisory lock in PostgreSQL.
 """
 
 from __future__ import annotations
@@ -20,23 +20,23 @@ from shared.errors import StoreUnavailable
 from shared.system.files import fsync_dir, locked_file, make_dir, opened
 
 _BUSY_SECONDS = 5.0
-#: PostgreSQL's name of the lock that a migration holds (any number that is ours).
+#: PostgreSQL's number of the lock for migrations (any number that only we use).
 _ADVISORY_LOCK = 0x686D656D  # "hmem"
 MIGRATIONS = Path(__file__).parent / "migrations"
 _COPY = ".before-"
-#: Alembic keeps what it works on in the module: one upgrade at a time in a process.
+#: Alembic keeps its state in the module: one upgrade at a time in a process.
 _ALEMBIC = threading.Lock()
 
 
 def prepare_sqlite(engine: Engine, path: Path) -> None:
-    """Make or migrate the SQLite file; several processes may come at once."""
+    """Create or migrate the SQLite file; several processes may do so together."""
     make_dir(path.parent)
     with locked_file(path.with_name(f"{path.name}.lock")):
-        if not path.exists():  # to close any descriptor of it would drop the locks that SQLite holds in this process
+        if not path.exists():  # closing any descriptor of it would release the locks that SQLite holds in this process
             with opened(path, os.O_RDWR | os.O_CREAT):
                 pass
         with closing(sqlite3.connect(path, timeout=_BUSY_SECONDS)) as raw:
-            raw.execute("PRAGMA journal_mode=WAL")  # kept in the file; only the first one changes anything
+            raw.execute("PRAGMA journal_mode=WAL")  # stored in the file; only the first call changes anything
         with engine.connect() as connection:
             found = revision(connection)
             missing = needs_upgrade(found, str(path))
@@ -49,12 +49,12 @@ def prepare_sqlite(engine: Engine, path: Path) -> None:
 
 
 def prepare_postgresql(engine: Engine, place: str) -> None:
-    """Make or migrate the tables; several processes may come at once."""
+    """Create or migrate the tables; several processes may do so together."""
     with engine.connect() as connection:
         if not needs_upgrade(revision(connection), place):
             return
     with engine.begin() as connection:
-        connection.execute(sa.text("SET LOCAL statement_timeout = '600s'"))  # an index over much takes its time
+        connection.execute(sa.text("SET LOCAL statement_timeout = '600s'"))  # a large index takes long
         connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_ADVISORY_LOCK)))
         if needs_upgrade(revision(connection), place):
             upgrade(connection)
@@ -73,8 +73,8 @@ def needs_upgrade(found: str | None, place: str) -> bool:
     """Whether revisions are missing; StoreUnavailable for a store that this version does not know."""
     if found is not None and found not in REVISIONS:
         raise StoreUnavailable(
-            f"The medium store at {place} has revision {found}, and this program knows up to {HEAD}: a newer version wrote it. "
-            "Upgrade this program, or point MEDIUM_URL elsewhere."
+            f"The day store at {place} has revision {found}, but this program supports revisions up to {HEAD}: a newer version wrote it. "
+            "Upgrade this program, or set MEDIUM_URL to another store."
         )
     return found != HEAD
 
@@ -92,7 +92,7 @@ def upgrade(connection: Connection, target: str | None = None) -> None:
 
 
 def _copy(path: Path) -> None:
-    """Keep the file as it was before the migration, and no older copy."""
+    """Copy the file as it was before the migration, and no older copy."""
     kept = path.with_name(f"{path.name}{_COPY}{HEAD}")
     temporary = path.with_name(f".{kept.name}.tmp")
     temporary.unlink(missing_ok=True)  # of a copy that a kill cut short

@@ -1,4 +1,4 @@
-"""What the tables have in common: chat ids that are checked on the way in and out, counters a chat, vectors filled in later."""
+"""Shared code of the tables: chat ids checked on every read and write, counters for each chat, vectors that are filled in later."""
 
 from __future__ import annotations
 
@@ -26,25 +26,25 @@ NO_REVISION = "0"
 
 
 def checked_chat(chat_id: str) -> str:
-    """The chat id as it is; InvalidInput for one that an engine could not keep as it is."""
+    """The chat id unchanged; InvalidInput for one that an engine cannot store unchanged."""
     if not chat_id or storable(chat_id) != chat_id:
         raise InvalidInput(
-            f"{chat_id!r} is no chat's id: it is empty or holds a character that cannot be stored. Write the id as the chat has it."
+            f"{chat_id!r} is not a chat id: it is empty or contains a character that cannot be stored. Give the chat's exact id."
         )
     return chat_id
 
 
 def own(rows: Iterable[Any], chat_id: str) -> Iterator[Row[Any]]:
-    """The rows that are this chat's. Every query names the chat; this is the second look."""
+    """The rows of this chat. Every query names the chat; this is a second check."""
     for row in rows:
         if row.chat_id == chat_id:
             yield row
         else:
-            log.error("a row of another chat was held back", chat=chat_id)
+            log.error("a row of another chat was left out of a result", chat=chat_id)
 
 
 def batches(ids: Iterable[Any]) -> Iterator[list[Any]]:
-    """The distinct ids, so many at a time as one statement takes."""
+    """The distinct ids, in batches for one statement."""
     listed = list(dict.fromkeys(ids))
     for first in range(0, len(listed), BATCH):
         yield listed[first : first + BATCH]
@@ -55,7 +55,7 @@ def clean(text: str | None) -> str | None:
 
 
 def json_text(value: Any) -> str:
-    """JSON in ASCII-safe text: what no engine stores as it is stands there as an escape."""
+    """JSON as ASCII text: characters that no engine can store are escaped."""
     return storable(dumps(value).decode("utf-8"))
 
 
@@ -68,7 +68,7 @@ def json_list(text: str) -> tuple[str, ...]:
 
 
 def insert(connection: Connection, table: Table) -> Any:
-    """The engine's own INSERT, which knows ON CONFLICT."""
+    """The engine's own INSERT, which supports ON CONFLICT."""
     return inserting(connection.dialect.name, table)
 
 
@@ -77,13 +77,13 @@ def inserting(dialect: str, table: Table) -> Any:
 
 
 def enter(connection: Connection, chat_id: str, counter: str) -> None:
-    """Begin to write a chat's rows: make its counters if it has none, and count the change."""
+    """Start writing a chat's rows: create its counters if it has none, and count the change."""
     connection.execute(_entering(connection.dialect.name, counter), _new_chat(chat_id) | {counter: 1})
 
 
 @cache
 def _entering(dialect: str, counter: str) -> Any:
-    """Made once, as it is part of everything that is written."""
+    """Built once, because every write uses it."""
     return inserting(dialect, chats).on_conflict_do_update(
         index_elements=["chat_id"], set_={counter: chats.c[counter] + 1}
     )
@@ -100,26 +100,26 @@ def _new_chat(chat_id: str) -> dict[str, Any]:
 
 
 def change(connection: Connection, chat_id: str, counter: str) -> None:
-    """Count a change of what the chat has (nothing, for a chat without rows). Comes first in every transaction, as `enter` does: in PostgreSQL
-    it holds the chat's other writers back until the end, so that no two of them wait for each other."""
+    """Count a change of the chat's rows (no effect for a chat without rows). Call it first in every transaction, like `enter`: in PostgreSQL
+    it blocks the chat's other writers until the end, so that no two of them wait for each other."""
     connection.execute(sa.update(chats).where(chats.c.chat_id == chat_id).values({counter: chats.c[counter] + 1}))
 
 
 def hold(connection: Connection, chat_id: str) -> None:
-    """Hold the chat's other writers back without counting a change."""
+    """Block the chat's other writers without counting a change."""
     connection.execute(sa.select(chats.c.chat_id).where(chats.c.chat_id == chat_id).with_for_update())
 
 
 @dataclass(frozen=True)
 class Revisions:
-    """What a chat's rows are at: a text each that differs after every change, NO_REVISION for a chat without rows."""
+    """The revisions of a chat's rows: texts that differ after every change, NO_REVISION for a chat without rows."""
 
     turns: str = NO_REVISION
     memories: str = NO_REVISION
     summarised: bool = False  # whether the chat has summaries
 
 
-#: Made once: to put a statement together takes as long as to run it.
+#: Built once: building a statement takes as long as running it.
 _REVISIONS = sa.select(
     chats.c.epoch,
     chats.c.turns_changed,
@@ -134,7 +134,7 @@ def revisions_of(connection: Connection, chat_id: str) -> Revisions:
 
 
 def unchanged(connection: Connection, chat_id: str, revision: str) -> bool:
-    """Whether the chat's memories still have this revision; if so, no other writer of the chat comes in between until the transaction ends.
+    """Whether the chat's memories still have this revision; if so, other writers of the chat are blocked until the transaction ends.
 
     For a chat without rows its counters are made, as the first writer does: only one of two can.
     """
@@ -146,7 +146,7 @@ def unchanged(connection: Connection, chat_id: str, revision: str) -> bool:
 
 
 def forget_if_empty(connection: Connection, chat_id: str) -> None:
-    """Drop the counters of a chat that has nothing any more, and never had a memory: a number that was given is not given to another one."""
+    """Delete the counters of a chat that has no rows left and never had a memory, because the number of a memory is never reused."""
     left = [sa.exists().where(table.c.chat_id == chat_id) for table in (turns, summaries, memories)]
     connection.execute(
         sa.delete(chats).where(chats.c.chat_id == chat_id, chats.c.last_memory == 0, *(~found for found in left))
@@ -156,11 +156,11 @@ def forget_if_empty(connection: Connection, chat_id: str) -> None:
 def without_vector(
     connection: Connection, columns: Sequence[Column[Any]], time: Column[Any], model: str, limit: int
 ) -> list[Row[Any]]:
-    """Rows of any chat that this model has not embedded: those without any vector first, the newest of them first; then another model's."""
+    """Rows of any chat that this model has not embedded: those without any vector first, newest first; then those with another model's."""
     tried = time.table.c.embedding_model
     query = sa.select(*columns)
     found = list(connection.execute(query.where(tried.is_(None)).order_by(time.desc()).limit(limit)))
-    for others in (tried < model, tried > model):  # `<>` would walk through the whole table
+    for others in (tried < model, tried > model):  # `<>` would scan the whole table
         if len(found) < limit:
             found += connection.execute(query.where(others).limit(limit - len(found)))
     return found

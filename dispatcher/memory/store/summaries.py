@@ -1,4 +1,4 @@
-"""Summaries of sessions that grew too long: medium at first, long when there are enough of them or they are old enough."""
+"""Summaries of long sessions: medium at first, long once there are enough of them or they are old enough."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _CHANGES = "turns_changed"
 
 @dataclass(frozen=True)
 class SessionSummary:
-    """What was said in a session, in short. Times are POSIX seconds; `turn_ids` in the order they were said."""
+    """The summary of a session. Times are POSIX seconds; `turn_ids` in the order of time."""
 
     chat_id: str
     session: str
@@ -64,7 +64,7 @@ class Summaries:
         self._database = database
 
     def store(self, summary: SessionSummary) -> bool:
-        """Add a summary; False if there is one of this chat, session and last turn (or of this id) already, which stays as it is."""
+        """Add a summary; False if one with this chat, session and last turn (or this id) already exists, which stays unchanged."""
         chat_id = checked_chat(summary.chat_id)
         with self._database.begin() as connection:
             enter(connection, chat_id, _CHANGES)
@@ -82,7 +82,7 @@ class Summaries:
         return [found for found in self._select(chat_id, [], None)[::-1] if wanted.intersection(found.turn_ids)]
 
     def every(self) -> Iterator[SessionSummary]:
-        """All summaries of all chats; for the owner's forgetting, and its proof."""
+        """All summaries of all chats; for `hmem forget` and its scan."""
         last = ""
         while True:
             query = sa.select(summaries).where(summaries.c.summary_id > last).order_by(summaries.c.summary_id)
@@ -94,7 +94,7 @@ class Summaries:
             last = found[-1].summary_id
 
     def due(self, keep: int, before: float) -> dict[str, set[str]]:
-        """Medium summaries that are to become long, by chat: all but the newest `keep`, and those that ended before a time. For the dreamer only."""
+        """Medium summaries that are to become long, by chat: all but the newest `keep`, and those that ended before `before`. For consolidation."""
         newest = sa.func.row_number().over(partition_by=summaries.c.chat_id, order_by=summaries.c.ended_at.desc())
         numbered = sa.select(summaries.c.chat_id, summaries.c.summary_id, summaries.c.ended_at, newest.label("place"))
         those = numbered.where(summaries.c.tier == "medium").subquery()
@@ -107,7 +107,7 @@ class Summaries:
         return found
 
     def promote(self, chat_id: str, summary_ids: Iterable[str]) -> int:
-        """Medium → long; how many were medium."""
+        """Medium → long; returns how many were medium."""
         checked_chat(chat_id)
         done = 0
         for some in batches(summary_ids):
@@ -118,14 +118,14 @@ class Summaries:
         return done
 
     def needing_embedding(self, model: str, limit: int) -> Found:
-        """Summaries of any chat that `model` has not embedded, those without any vector first. For the background embedder only."""
+        """Summaries of any chat that `model` has not embedded, those without any vector first. Only for consolidation."""
         with self._database.reading() as connection:
             return [
                 _summary(row) for row in without_vector(connection, [*summaries.c], summaries.c.ended_at, model, limit)
             ]
 
     def update_embedding(self, chat_id: str, summary_id: str, embedding: bytes | None, model: str) -> bool:
-        """Set a summary's vector; None says that this model cannot embed it. Whether there is such a summary."""
+        """Set a summary's vector; None means that this model cannot embed it. Returns whether the summary exists."""
         where = (summaries.c.chat_id == checked_chat(chat_id), summaries.c.summary_id == summary_id)
         with self._database.begin() as connection:
             change(connection, chat_id, _CHANGES)
@@ -133,7 +133,7 @@ class Summaries:
             return connection.execute(sa.update(summaries).where(*where).values(values)).rowcount > 0
 
     def remove(self, chat_id: str, summary_ids: Iterable[str]) -> int:
-        """Remove summaries by id; how many there were."""
+        """Remove summaries by id; returns how many."""
         checked_chat(chat_id)
         return sum(self._delete(chat_id, [summaries.c.summary_id.in_(some)]) for some in batches(summary_ids))
 

@@ -1,4 +1,4 @@
-"""The tables of the medium store as this version reads them. The migrations make them; a test holds the two together.
+"""The tables of the day store in this version. The migrations create them; a test compares the two.
 
 Times are POSIX seconds, vectors float32 little endian, JSON is text (PostgreSQL's own JSON refuses what a chat may say).
 """
@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import sqlalchemy as sa
 
-#: Every revision in order; the last one is what this version needs.
+#: Every revision in order; this version requires the last one.
 REVISIONS = ("0001",)
 HEAD = REVISIONS[-1]
-#: Alembic's own table; the name is ours, for a database may hold other programs' tables.
+#: Alembic's table, under our own name, because a database may contain other programs' tables.
 VERSION_TABLE = "hmem_version"
 
 #: Ids or rows in one statement.
@@ -18,7 +18,7 @@ BATCH = 500
 
 metadata = sa.MetaData()
 
-#: One row a chat that has anything: counters that change with its rows. `epoch` tells a row that was made anew from the old one.
+#: One row for each chat with data: counters that change with its rows. `epoch` distinguishes a recreated row from the old one.
 chats = sa.Table(
     "chats",
     metadata,
@@ -29,7 +29,7 @@ chats = sa.Table(
     sa.Column("last_memory", sa.BigInteger, nullable=False, server_default="0"),
 )
 
-#: SQLite counts only an INTEGER up by itself; AUTOINCREMENT never gives a number twice.
+#: SQLite increments only an INTEGER by itself; AUTOINCREMENT never reuses a number.
 _NUMBER = sa.BigInteger().with_variant(sa.Integer, "sqlite")
 
 turns = sa.Table(

@@ -1,4 +1,4 @@
-"""Turns of the last days: what was said today is found today. They stay until they are old *and* in the current release."""
+"""Turns of the last days, so that today's turns are found today. They stay until they are old *and* in the current release."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _COLUMNS = [column for column in turns.c if column.name != "turn_no"]
 _LIGHT = [sa.null().label(column.name) if column.name == "embedding" else column for column in _COLUMNS]
 _IN_TIME = (turns.c.timestamp, turns.c.turn_no)
 _NEWEST_FIRST = [column.desc() for column in _IN_TIME]
-#: Made once, since it is asked with every message that follows another.
+#: Built once, because it is used for every message that follows another.
 _RECENT = (
     sa.select(*_COLUMNS)
     .where(turns.c.chat_id == sa.bindparam("chat"), turns.c.timestamp >= sa.bindparam("since"))
@@ -55,13 +55,13 @@ class StoredTurn:
 
 
 class Turns:
-    """The table of turns. Text is stored with U+FFFD for NUL and lone surrogates, which no engine takes; Redis and the archive keep them."""
+    """The table of turns. Text is stored with U+FFFD for NUL and lone surrogates, which no engine accepts; Redis and the archive store them."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     def store(self, stored: Sequence[StoredTurn], *, connection: Connection | None = None) -> int:
-        """Add turns, or replace those with the same id in the same chat; how many are new.
+        """Add turns, or replace those with the same id in the same chat; returns how many are new.
 
         A vector that is there stays if the text is the same and none is given.
         """
@@ -75,7 +75,7 @@ class Turns:
             return sum(_store_chat(own_connection, chat_id, by_chat[chat_id]) for chat_id in sorted(by_chat))
 
     def get_recent(self, chat_id: str, days: float, limit: int, *, now: float) -> list[StoredTurn]:
-        """The newest `limit` turns of the last `days` days (those of a clock that is ahead too), oldest first."""
+        """The newest `limit` turns of the last `days` days (also those dated in the future), oldest first."""
         asked = {"chat": checked_chat(chat_id), "since": now - days * _DAY_SECONDS, "most": max(0, limit)}
         with self._database.reading() as connection:
             return [_stored(row) for row in own(connection.execute(_RECENT, asked), chat_id)][::-1]
@@ -95,7 +95,7 @@ class Turns:
             left = [sa.tuple_(*_IN_TIME) < (rows[-1].timestamp, rows[-1].turn_no)]
 
     def named(self, chat_id: str, turn_ids: Iterable[str]) -> list[StoredTurn]:
-        """Those of these turns that there are, oldest first."""
+        """Those of these turns that exist, oldest first."""
         found = [
             one
             for some in batches(turn_ids)
@@ -119,12 +119,12 @@ class Turns:
         return self.revisions(chat_id).turns
 
     def revisions(self, chat_id: str) -> Revisions:
-        """The same of turns and memories at once: what is kept of a chat is asked for it with each message."""
+        """The revisions of turns and memories together, which caches check with each message."""
         with self._database.reading() as connection:
             return revisions_of(connection, checked_chat(chat_id))
 
     def needing_embedding(self, model: str, limit: int) -> list[StoredTurn]:
-        """Turns of any chat that `model` has not embedded, those without any vector first. For the background embedder only."""
+        """Turns of any chat that `model` has not embedded, those without any vector first. Only for consolidation."""
         with self._database.reading() as connection:
             rows = without_vector(connection, _COLUMNS, turns.c.timestamp, model, limit)
             return [_stored(row) for row in rows]
@@ -132,7 +132,7 @@ class Turns:
     def update_embedding(
         self, chat_id: str, turn_id: str, embedding: bytes | None, model: str, *, content: str | None = None
     ) -> bool:
-        """Set a turn's vector; None says that this model cannot embed it (it is not asked for again).
+        """Set a turn's vector; None means that this model cannot embed it (it is not tried again).
 
         With `content` (the text that was embedded) a turn that was replaced meanwhile is left alone. Whether a row was changed.
         """
@@ -145,7 +145,7 @@ class Turns:
             return connection.execute(sa.update(turns).where(*where).values(values)).rowcount > 0
 
     def every(self, chat_id: str | None = None) -> Iterator[StoredTurn]:
-        """All turns, of one chat or of all, in the order they came; for the owner's forgetting, and its proof."""
+        """All turns, of one chat or of all, in the order they were stored; for `hmem forget` and its scan."""
         where = [] if chat_id is None else [turns.c.chat_id == checked_chat(chat_id)]
         last = 0
         while True:
@@ -158,12 +158,12 @@ class Turns:
             last = rows[-1].turn_no
 
     def remove(self, chat_id: str, turn_ids: Iterable[str]) -> int:
-        """Remove turns by id; how many there were."""
+        """Remove turns by id; returns how many."""
         checked_chat(chat_id)
         return sum(self._delete(chat_id, [turns.c.turn_id.in_(some)]) for some in batches(turn_ids))
 
     def prune(self, before: float, released: Callable[[str, Collection[str]], Collection[str]]) -> int:
-        """Remove turns said before a time (POSIX seconds) of which `released(chat_id, turn_ids)` says that they are in the current release.
+        """Remove turns from before a time (POSIX seconds) that are in the current release according to `released(chat_id, turn_ids)`.
 
         No transaction is open while `released` is asked. How many were removed.
         """
@@ -207,7 +207,7 @@ def _store_chat(connection: Connection, chat_id: str, by_id: Mapping[str, Stored
 
 @cache
 def _upsert(dialect: str) -> Any:
-    """Made once: to put it together takes longer than to run it for two turns."""
+    """Built once: building it takes longer than running it for two turns."""
     statement = inserting(dialect, turns)
     new = statement.excluded
     kept = sa.and_(new.embedding.is_(None), new.content == turns.c.content)

@@ -139,7 +139,7 @@ class Acting:
         """`/memory forget N`."""
 
         def plan() -> Effect:
-            known = self._remembering.held(task.chat_id)
+            known = self._remembering.of_chat(task.chat_id)
             memory = next((one for one in known.every if one.number == number), None)
             if memory is None:
                 return _sentence_only(f"There is no memory number {number}. /memory shows the numbers.")
@@ -216,12 +216,12 @@ class Acting:
         self, task: Task, number: int, memory: Memory, stored: str, now: float, detail: tuple[str, str] | None = None
     ) -> Effect:
         """Forget a memory, or one clause of it (`detail`: the clause, the rest), with the turns that repeat it and the exchange that asks."""
-        known = self._remembering.held(task.chat_id)
+        known = self._remembering.of_chat(task.chat_id)
         name = tombstone_id(memory, task.task_id, number)
         gone = self._hidden(task, memory.texts if detail is None else detail[:1], sources_of(memory), name)
         tombstone = Tombstone(name, task.chat_id, now, turn_ids=frozenset(gone.turns))
         others = [one for one in known.every if one is not memory and not set(gone.turns).isdisjoint(sources_of(one))]
-        rest = self._remembering.remaining(memory, detail[1], gone.told_by(memory)) if detail else None
+        rest = self._remembering.remaining(memory, detail[1], gone.sources_left(memory)) if detail else None
         replaced = [one for one in known.shown if one.superseded_by == memory.memory_id]
         valid = rest is None and memory.memory_id not in known.superseded
         again = "; ".join(map(_quoted, replaced)) if valid else ""
@@ -234,7 +234,7 @@ class Acting:
                 self._memories.inherit(task.chat_id, memory.memory_id, new.memory_id, connection=connection)
             self._memories.delete(task.chat_id, memory.memory_id, connection=connection)
             for one in others:
-                self._memories.told_by(task.chat_id, one.memory_id, gone.told_by(one), connection=connection)
+                self._memories.set_sources(task.chat_id, one.memory_id, gone.sources_left(one), connection=connection)
             if self._texts:
                 self._texts.keep(gone.rests, connection)
             back = f" What it replaced is valid again: {again}" if again else ""

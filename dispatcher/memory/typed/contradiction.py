@@ -1,13 +1,13 @@
-"""What a new fact is to a known one: the same, its correction, or another one. Pure functions of two texts; when in doubt, another one.
+"""How a new fact relates to a known one: the same, a correction, or a different fact. Pure functions of two texts; in doubt, a different fact.
 
-Near in the vector space is a question and no answer: the shipped model puts "married" and "divorced" (.73) nearer to each other than "called" and
-"named" (.56). So the words decide. Both texts are brought to words of content (wording.py), with negations counted and names, numbers and
-sets of words that exclude each other ("Monday", "married") known as such. Then
+Similar vectors decide nothing: the shipped model puts "married" and "divorced" (.73) nearer to each other than "called" and "named" (.56). So the
+words decide. Both texts are reduced to content words (wording.py), with negations counted, and with names, numbers and sets of words that exclude
+each other ("Monday", "married") marked as such. Then
 
-    the same       the same words of content, whatever their order allows; as many negations
-    its correction the same but for a negation; or the same subject and verb, a subject that has one value at a time, and another value of
+    the same       the same content words, in a compatible order, and as many negations
+    a correction   the same but for a negation; or the same subject and verb, a subject that has one value at a time, and another value of
                    the same kind: a number for a number, a name for a name, a word for its opposite
-    another one    everything else: both stay
+    different      everything else: both facts are stored
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ from dispatcher.memory.typed.wording import (
     WHERE,
 )
 
-#: Cosine from which two texts may say the same in other words, and the words of each that the other need not have.
+#: The cosine from which two texts may be paraphrases, and how many words of each may be missing in the other.
 PARAPHRASED, MOST_LEFT = 0.8, 2
-#: Pairs of clauses that are compared, at most.
+#: The most pairs of clauses that are compared.
 MOST_CLAUSES = 36
 
 
 class Relation(StrEnum):
-    """What a new text is to a known one."""
+    """How a new text relates to a known one."""
 
     SAME = "same"
     CORRECTS = "corrects"
@@ -49,9 +49,9 @@ class Relation(StrEnum):
 
 
 def relation(known: str, new: str, cosine: float | None = None, *, preference: bool = False) -> Relation:
-    """What `new` is to `known`; `cosine` is that of their vectors, if there are any. `preference`: both say how somebody wants things.
+    """How `new` relates to `known`; `cosine` is that of their vectors, if there are any. `preference`: both are preferences.
 
-    A text of several clauses is corrected if each of them is: of one that is corrected in a part the rest would be lost.
+    A text of several clauses is corrected only if each of them is: otherwise the other clauses would be lost.
     """
     found = _related(statement(known), statement(new), cosine, preference=preference)
     if found is Relation.SAME or (found is Relation.CORRECTS and len(clauses(known)) == 1):
@@ -81,24 +81,24 @@ def _related(one: Statement, two: Statement, cosine: float | None, *, preference
 
 
 def _denied(denial: Statement, other: Statement) -> bool:
-    """Whether a denial excludes what the other says: "does not eat meat" the meat on Sundays, "neither meat nor fish" the meat."""
+    """Whether a denial excludes the other text: "does not eat meat" excludes meat on Sundays, "neither meat nor fish" excludes meat."""
     if not denial.verb or denial.verb != other.verb or denial.about != other.about:
         return False
-    no, yes = (frozenset(word.root for word in told.value if not word.light) for told in (denial, other))
+    no, yes = (frozenset(word.root for word in one.value if not word.light) for one in (denial, other))
     either = any(word.text in EITHER for word in denial.value)
     return bool(no) and (no <= yes or (either and bool(yes) and yes <= no))
 
 
 def _same_work(one: Statement, two: Statement) -> bool:
-    """ "Is a nurse", "works as a nurse"; in Russian the first has no verb."""
+    """Whether both state a profession: "is a nurse", "works as a nurse"; in Russian the first has no verb."""
     verbs, left = {one.verb, two.verb}, one.bag ^ two.bag
     return verbs in ({"be", "work"}, {"", "work"}) and left == {"work"} and len(one.bag | two.bag) > 1
 
 
 def _paraphrased(one: Statement, two: Statement) -> bool:
-    """Whether two texts, near in the vector space, may say the same: what is left over of both are a few plain words in another construction.
+    """Whether two texts with similar vectors may say the same: they differ only in a few plain words in another construction.
 
-    Two texts that differ in a word at the same place are made alike to tell two things apart.
+    Two texts that differ in a word at the same place are usually parallel statements about two things.
     """
     left = [word for word in one.content if word.root not in two.bag]
     right = [word for word in two.content if word.root not in one.bag]
@@ -110,13 +110,13 @@ def _paraphrased(one: Statement, two: Statement) -> bool:
         len(left), len(right)
     ):
         return False
-    first, second = (_shape(told, one.bag & two.bag) for told in (one, two))
+    first, second = (_shape(each, one.bag & two.bag) for each in (one, two))
     return first != second and _keeps_roles(one, two)
 
 
-def _shape(told: Statement, shared: Collection[str]) -> list[str]:
-    """Its words with one gap for each piece that the other text has not."""
-    words = [word.root if word.root in shared else "" for word in told.content]
+def _shape(stated: Statement, shared: Collection[str]) -> list[str]:
+    """Its words, with one gap for each piece that the other text does not have."""
+    words = [word.root if word.root in shared else "" for word in stated.content]
     return [word for at, word in enumerate(words) if word or not at or words[at - 1]]
 
 
@@ -126,7 +126,7 @@ def _of_same_words(one: Statement, two: Statement) -> Relation:
     if one.past != two.past:
         return Relation.DIFFERENT
     if {one.verb, two.verb} == {"be", "have"} and {w.text for w in one.content} == {w.text for w in two.content}:
-        return Relation.DIFFERENT  # to be a mother is not to have one
+        return Relation.DIFFERENT  # being a mother is not having one
     first, second = [word.root for word in one.content], [word.root for word in two.content]
     if first == second or _turned(one, two) or (_one_block_moved(first, second) and _keeps_roles(one, two)):
         return Relation.SAME
@@ -135,12 +135,12 @@ def _of_same_words(one: Statement, two: Statement) -> Relation:
 
 
 def _turned(one: Statement, two: Statement) -> bool:
-    """X is Y, and Y is X."""
+    """Whether they are "X is Y" and "Y is X"."""
     return one.verb == two.verb == "be" and one.about == Counter(w.root for w in two.value if not w.light)
 
 
 def _one_block_moved(first: Sequence[str], second: Sequence[str]) -> bool:
-    """Whether two neighbouring pieces of one, exchanged, give the other."""
+    """Whether swapping two adjacent pieces of one gives the other."""
     start = next((at for at, (a, b) in enumerate(zip(first, second, strict=True)) if a != b), 0)
     end = len(first) - next((at for at, (a, b) in enumerate(zip(first[::-1], second[::-1], strict=True)) if a != b), 0)
     one, two = list(first[start:end]), list(second[start:end])
@@ -148,17 +148,17 @@ def _one_block_moved(first: Sequence[str], second: Sequence[str]) -> bool:
 
 
 def _keeps_roles(one: Statement, two: Statement) -> bool:
-    """Whether several names, numbers or persons stand in the same order: "Tom owes Anna" is not "Anna owes Tom"."""
-    names = {word.root for told in (one, two) for word in told.content if word.kind == "name"}
+    """Whether several names, numbers or persons are in the same order: "Tom owes Anna" is not "Anna owes Tom"."""
+    names = {word.root for each in (one, two) for word in each.content if word.kind == "name"}
 
-    def order(told: Statement, kind: str) -> list[str]:
+    def order(stated: Statement, kind: str) -> list[str]:
         if kind == "person":
             return [
                 word.root
-                for word in told.content
+                for word in stated.content
                 if word.root in SEVERAL or word.root in ("mother", "father", "boss", "wife", "husband")
             ]
-        return [word.root for word in told.content if word.kind == kind or (kind == "name" and word.root in names)]
+        return [word.root for word in stated.content if word.kind == kind or (kind == "name" and word.root in names)]
 
     return all(order(one, kind) == order(two, kind) for kind in ("name", "number", "person"))
 
@@ -175,52 +175,52 @@ def _corrected(one: Statement, two: Statement, *, preference: bool) -> bool:
         return False
     left, right, before = _slot(one.value, two.value)
     if not left or not right or any(word.root == "be" for word in (*left, *right)):
-        return False  # the one says more than the other
+        return False  # one says more than the other
     return _replaces(one, left, right, before)
 
 
-def _replaces(said: Statement, left: Sequence[Word], right: Sequence[Word], before: Word | None) -> bool:
-    """Whether of a subject and a verb that are the same one value excludes the other; `before` is the word ahead of both."""
+def _replaces(stated: Statement, left: Sequence[Word], right: Sequence[Word], before: Word | None) -> bool:
+    """Whether, for the same subject and verb, one value excludes the other; `before` is the word before both."""
     kinds, others = ([word.kind for word in some if word.text not in LEADS] for some in (left, right))
     alike = kinds == others
     kind = kinds[0] if alike and len(set(kinds)) == 1 else ""
     timed = bool(kinds) and alike and set(kinds) <= {"number", "weekday", "month"}
-    one_value = said.verb in ONE_AT_A_TIME
-    if said.verb == "be" and _has_one_value(said):
+    one_value = stated.verb in ONE_AT_A_TIME
+    if stated.verb == "be" and _has_one_value(stated):
         return _lead(left) == _lead(right)
     if one_value:
         where, other = (
             _lead(left) or _lead([before] if before else []),
             _lead(right) or _lead([before] if before else []),
         )
-        if where != other or where not in WHERE.get(said.verb, SOMEWHERE):
+        if where != other or where not in WHERE.get(stated.verb, SOMEWHERE):
             return False
-        if said.foreign:
+        if stated.foreign:
             return len(left) == len(right) == 1
         phrases = sum(word.text in LEADS for word in (*left[1:], *right[1:]))
-        return (timed and (said.verb in TIMES or set(kinds) == {"number"})) or (
+        return (timed and (stated.verb in TIMES or set(kinds) == {"number"})) or (
             not phrases and not {"weekday", "month"} & {*kinds, *others} and ("name" in kinds) == ("name" in others)
         )
     if timed and set(kinds) == {"number"}:
         return not (before and before.root in LABELS)
-    if said.verb != "be":
+    if stated.verb != "be":
         return False
-    return _excludes(said, left, right, kind, before, timed=timed)
+    return _excludes(stated, left, right, kind, before, timed=timed)
 
 
 def _excludes(
-    said: Statement, left: Sequence[Word], right: Sequence[Word], kind: str, before: Word | None, *, timed: bool
+    stated: Statement, left: Sequence[Word], right: Sequence[Word], kind: str, before: Word | None, *, timed: bool
 ) -> bool:
-    """The same for "X is Y"."""
+    """`_replaces` for "X is Y"."""
     if timed or (kind in set(EXCLUSIVE.values()) and kind != "language" and len(left) == 1):
         return True
     if len(left) == len(right) == 1 and _opposed(left[0].root, right[0].root):
         return True
-    if not said.about or said.foreign:  # the user is many things
+    if not stated.about or stated.foreign:  # the user can be many things
         return False
-    head = [word for word in said.subject if not word.light][-1]
+    head = [word for word in stated.subject if not word.light][-1]
     if kind == "name":
-        return head.kind != "name" and SEVERAL.isdisjoint(said.about)
+        return head.kind != "name" and SEVERAL.isdisjoint(stated.about)
     place = (before and before.text in ("in", "on", "at")) or _lead(left) in ("in", "on")
     return (
         bool(place)
@@ -232,12 +232,12 @@ def _excludes(
     )
 
 
-def _has_one_value(said: Statement) -> bool:
-    roots = [word.root for word in said.subject if not word.light]
-    if not roots or (SEVERAL & set(roots) and not any(word.kind == "name" for word in said.subject)):
+def _has_one_value(stated: Statement) -> bool:
+    roots = [word.root for word in stated.subject if not word.light]
+    if not roots or (SEVERAL & set(roots) and not any(word.kind == "name" for word in stated.subject)):
         return False  # "the user's son is called Max" may be the other son
     named = roots[-1] in ATTRIBUTES or "favourite" in roots or any(root.startswith(ATTRIBUTE_STARTS) for root in roots)
-    return named or (said.foreign and any(root in ATTRIBUTES for root in roots))
+    return named or (stated.foreign and any(root in ATTRIBUTES for root in roots))
 
 
 def _lead(words: Sequence[Word]) -> str:
@@ -245,7 +245,7 @@ def _lead(words: Sequence[Word]) -> str:
 
 
 def _only_opposed(one: Sequence[Word], two: Sequence[Word]) -> bool:
-    """Whether two texts of as many words differ in one, and that denies."""
+    """Whether two texts of equal length differ in one word, and these words are opposites."""
     if len(one) != len(two):
         return False
     pairs = [(a, b) for a, b in zip(one, two, strict=True) if a.root != b.root]
@@ -262,7 +262,7 @@ def _opposed(one: str, two: str) -> bool:
 
 
 def _slot(one: Sequence[Word], two: Sequence[Word]) -> tuple[Sequence[Word], Sequence[Word], Word | None]:
-    """What is left of both when what they begin and end with alike is taken off, and the last word of the beginning."""
+    """Both without their common beginning and end, and the last word of the common beginning."""
     one = [word for word in one if word.text in LEADS or not word.light]
     two = [word for word in two if word.text in LEADS or not word.light]
     start = 0

@@ -1,6 +1,6 @@
-"""What a new memory is to those that are kept: nothing new, other words for one, the correction of some, or one more.
+"""How a new memory relates to the stored ones: a repetition, another wording of one, the correction of some, or a new one.
 
-Vectors say which are near enough to be looked at, words decide (contradiction.py). Where there is no vector, all are looked at by their words.
+Vectors select the candidates, and words decide (contradiction.py). Without vectors all memories are candidates.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     from dispatcher.memory.store.memories import Memories, Memory
     from shared.embedding.models import Vectors
 
-#: Cosine under which two memories are not about the same thing. Of the pairs of tests/data/fact_pairs.jsonl that repeat or correct one another
-#: 40 of 40 are above it.
+#: The cosine below which two memories are about different things. All 40 pairs of tests/data/fact_pairs.jsonl that repeat or correct each other
+#: are above it.
 NEAR_COSINE = 0.4
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """`same` says it already, `verbatim` in the same words; `corrected` are those that it contradicts."""
+    """`same`: a memory that already says it, `verbatim` in the same words; `corrected`: the memories that it contradicts."""
 
     same: Memory | None = None
     verbatim: bool = False
@@ -33,7 +33,7 @@ class Verdict:
 
 
 def judged(known: Sequence[Memory], vectors: Vectors | None, text: str, vector: Vectors | None) -> Verdict:
-    """What a text is to memories of its type that are valid; `vectors` are theirs, of shape (n, dimensions), NaN where there is none."""
+    """How a text relates to the valid memories of its type; `vectors` are theirs, of shape (n, dimensions), NaN for a missing one."""
     words = spoken(text)
     for memory in known:
         if any(spoken(one) == words for one in memory.texts):
@@ -50,12 +50,12 @@ def judged(known: Sequence[Memory], vectors: Vectors | None, text: str, vector: 
 
 
 def spoken(text: str) -> tuple[str, ...]:
-    """What tells whether two texts are the same but for case and marks."""
+    """A key that two texts share if they differ only in case and punctuation."""
     return tuple(query_words(text)) or (text.strip(),)
 
 
 def _near(count: int, vectors: Vectors | None, vector: Vectors | None) -> list[tuple[int, float | None]]:
-    """(place, cosine) of those that are worth a look, the nearest first, then those without a vector."""
+    """(position, cosine) of the candidates, the nearest first, then those without a vector."""
     import numpy as np
 
     if vectors is None or vector is None:
@@ -67,9 +67,9 @@ def _near(count: int, vectors: Vectors | None, vector: Vectors | None) -> list[t
 
 @dataclass(frozen=True, eq=False)
 class Draft:
-    """One of a list that is imported: a memory that is not stored yet, or (`made` None) other words for `same`.
+    """An entry of an imported list: a memory that is not stored yet, or (`made` None) another wording of `same`.
 
-    `over` are those that it contradicts and that are older, `under` one that is newer. All may be of the same list.
+    `over`: older memories that it contradicts; `under`: a newer one. All of them may be in the same list.
     """
 
     text: str
@@ -81,18 +81,18 @@ class Draft:
 
 @dataclass(eq=False)
 class Drafting:
-    """Judges a list one by one, each against what is kept and what came before it."""
+    """Judges a list entry by entry, each against the stored memories and the entries before it."""
 
     known: list[Memory]
-    vectors: Vectors | None  # of those that are kept, (n, dimensions)
-    replaced: Sequence[Memory] = ()  # those that were superseded before
+    vectors: Vectors | None  # of the stored memories, (n, dimensions)
+    replaced: Sequence[Memory] = ()  # memories that were already superseded
     made: list[Draft] = field(default_factory=list)
     _added: list[Vectors] = field(default_factory=list)
 
     def add(
         self, text: str, created: float, vector: Vectors | None, make: Callable[[], Memory], *, dated: bool
     ) -> None:
-        """`dated`: the list says when it was said; else it says no more than a superseded memory of these words."""
+        """`dated`: the list has its creation time. An undated entry with the words of a superseded memory adds nothing."""
         import numpy as np
 
         words = spoken(text)
@@ -131,34 +131,34 @@ class Drafting:
 
 
 def store_drafts(store: Memories, chat_id: str, drafts: Sequence[Draft], connection: Connection) -> None:
-    """Write a list that was judged; all in the caller's transaction."""
+    """Write a judged list, all in the caller's transaction."""
     stored: dict[int, Memory] = {}
 
-    def kept(memory: Memory) -> Memory:
+    def as_stored(memory: Memory) -> Memory:
         return stored.get(id(memory), memory)
 
     more: dict[int, list[str]] = {}
     for draft in drafts:
         if draft.made is None:
             if draft.same:
-                same = kept(draft.same)
+                same = as_stored(draft.same)
                 wordings = more.setdefault(same.memory_id, list(same.wordings))
                 wordings += [draft.text] if draft.text not in wordings else []
             continue
         stored[id(draft.made)] = new = store.add(chat_id, draft.made, connection=connection)
         for one in draft.over:
-            store.supersede(chat_id, kept(one).memory_id, new.memory_id, new.created, connection=connection)
+            store.supersede(chat_id, as_stored(one).memory_id, new.memory_id, new.created, connection=connection)
         if draft.under:
-            newer = kept(draft.under)
+            newer = as_stored(draft.under)
             store.supersede(chat_id, new.memory_id, newer.memory_id, newer.created, connection=connection)
     for memory_id, wordings in more.items():
-        store.told_also(chat_id, memory_id, wordings, connection=connection)
+        store.set_wordings(chat_id, memory_id, wordings, connection=connection)
 
 
 def as_json(memory: Memory, newer: Mapping[int, int]) -> dict[str, Any]:
-    """A memory for `--json`; `newer`: id of a superseded one → number of the one that took its place."""
+    """A memory for `--json`; `newer`: id of a superseded memory → number of its successor."""
     left_out = ("chat_id", "memory_id", "embedding")
     by = newer.get(memory.memory_id)
     since = memory.superseded_at if by else None
-    told = {name: value for name, value in vars(memory).items() if name not in left_out}
-    return told | {"superseded_by": by, "superseded_at": since, "valid": by is None}
+    fields = {name: value for name, value in vars(memory).items() if name not in left_out}
+    return fields | {"superseded_by": by, "superseded_at": since, "valid": by is None}

@@ -1,7 +1,7 @@
-"""Typed memories: what people asked to be kept (facts, goals, preferences), found again by meaning and by words, and shown in every prompt.
+"""Typed memories: what people asked to remember (facts, goals, preferences), found by meaning and by words, and shown in every prompt.
 
-A store of rows (memories.py), the day's embedder and two pure rules: relevance (relevance.py) for what is injected,
-and the match of a search text for `[DONE:]` and `[FORGET:]`, which acts on one memory only if it is clear which one is meant.
+It uses the table of memories (store/memories.py), the day's embedder and two pure rules: relevance (relevance.py) for what is injected, and the
+match of a search text for `[DONE:]` and `[FORGET:]`, which acts on a memory only if the match is unambiguous.
 """
 
 from __future__ import annotations
@@ -33,31 +33,31 @@ if TYPE_CHECKING:
     from shared.embedding.models import Vectors
     from shared.turns.records import Tombstone
 
-#: The figures are of scripts/benchmarks/typed.py: 40 made-up memories of one person, with the shipped model.
+#: Figures from scripts/benchmarks/typed.py: 40 invented memories of one person, with the shipped model.
 #:
-#: Cosine of a memory to the message from which it is worth its place in the prompt. Of 40 messages that bear on one memory 72 % bring it up, of
-#: 40 that bear on none 23 % bring up one. 0.20: 82 and 57 %; 0.30: 50 and 12 %; 0.35: 38 and 7 %.
+#: The cosine of memory and message from which a memory is shown. Of 40 messages that one memory is relevant to, 72 % show it; of 40 without a
+#: relevant memory, 23 % show one. 0.20: 82 and 57 %; 0.30: 50 and 12 %; 0.35: 38 and 7 %.
 SHOWN_COSINE = 0.25
-#: Share of a message's words (by rarity) from which it is worth the same: beside vectors, where it brings up nothing more of those 40 that bear
-#: on none (0.25: 2 % more), and where there are none: 33 % of those that bear on one, and 15 % of those that do not.
+#: The share of a message's words (by rarity) from which a memory is shown: together with vectors, where it shows nothing more for the 40 messages
+#: without a relevant memory (0.25: 2 % more), and without vectors: 33 % of the messages with a relevant memory, and 15 % of those without.
 SHOWN_WORDS, SHOWN_WORDS_ALONE = 0.5, 0.15
-#: A search text means a memory from this match on (0 to 1, half by words, half by meaning), if no other comes within the margin. Of 21 clear
-#: texts all find theirs and none another, 4 ambiguous and 5 wrong ones change nothing; the same from 0.40 to 0.45, with any margin from 0.05 to
-#: 0.20. At 0.35 an ambiguous one acts, at 0.50 a clear one finds nothing.
+#: A search text matches a memory from this score on (0 to 1, half by words, half by meaning), if no other is within the margin. All of 21
+#: unambiguous texts match their memory and no other; 4 ambiguous and 5 wrong ones change nothing; the same from 0.40 to 0.45, with any margin from
+#: 0.05 to 0.20. At 0.35 an ambiguous one acts, at 0.50 an unambiguous one matches nothing.
 MATCHED, MARGIN = 0.45, 0.12
-#: The same by words alone, where there is no vector: 15 of the 21, none wrong. At 0.50 it is 20, and "the guitar" ends another plan to learn.
+#: The same by words alone, without vectors: 15 of the 21, none wrong. At 0.50 it is 20, but "the guitar" completes another plan to learn.
 MATCHED_BY_WORDS = 0.6
-#: Memories that are named when it is not clear which one is meant.
+#: How many memories are named when a match is ambiguous.
 MOST_CANDIDATES = 5
-#: The id of a tombstone that was made for a memory (dispatcher/memory/typed/actions.py): its number, and when it was made.
+#: The id of a memory's tombstone (dispatcher/memory/typed/actions.py): the memory's id, and when it was created.
 _MARK = re.compile(r"f\d+-(\d+)-(\d+)-")
-#: Memories of a chat that are read for a prompt; chats that are kept, those asked for last, and how many memories of theirs (4 kB each).
+#: Memories of a chat that are read for a prompt; chats in the cache (the most recently used), and memories in the cache (4 kB each).
 MOST_READ, CHATS_KEPT, MEMORIES_KEPT = 10_000, 256, 20_000
 
 
 @dataclass(frozen=True)
 class MemoryMatch:
-    """Memories that a search text may mean, best first; `clear` if the first is meant. `stored` is the store's revision that was looked at."""
+    """Memories that match a search text, best first; `clear` if only the first matches. `stored` is the store's revision that was searched."""
 
     memories: Sequence[Memory]
     clear: bool
@@ -65,10 +65,10 @@ class MemoryMatch:
 
 
 @dataclass(frozen=True)
-class Held:
-    """A chat's memories as they are read for a prompt: rows, and vectors of shape (n, dimensions), NaN where there is none.
+class ChatMemories:
+    """A chat's memories as read for a prompt: rows, and vectors of shape (n, dimensions), NaN for a missing one.
 
-    Those in `hidden` (ids) are forgotten: whoever forgot them died before they were removed. Only another `[FORGET:]` still finds them.
+    Those in `hidden` (ids) are forgotten, but a crash prevented their removal. Only another `[FORGET:]` still finds them.
     """
 
     revision: str
@@ -79,19 +79,19 @@ class Held:
 
     @cached_property
     def memories(self) -> Sequence[Memory]:
-        """Those that may be told as valid, in the order they were made."""
+        """The valid ones, in the order they were created."""
         return CachedMemories(
             one for one in self.every if one.memory_id not in self.hidden and one.memory_id not in self.superseded
         )
 
     @cached_property
     def shown(self) -> Sequence[Memory]:
-        """The same, and those that were superseded."""
+        """The valid and the superseded ones."""
         return [one for one in self.every if one.memory_id not in self.hidden]
 
     @cached_property
     def superseded(self) -> dict[int, int]:
-        """Memory id → id of the one that took its place. Who took the place of one that is hidden or gone took nobody's."""
+        """Memory id → id of its successor. A hidden or removed successor is skipped; without another one the memory is valid."""
         by = {one.memory_id: one.superseded_by for one in self.every}
 
         def newer(memory_id: int) -> int | None:
@@ -108,21 +108,21 @@ class Held:
 
     @cached_property
     def superseded_numbers(self) -> dict[int, int]:
-        """Memory id → the number, as people know it, of the one that took its place."""
+        """Memory id → the number, as people know it, of its successor."""
         numbers = {one.memory_id: one.number for one in self.every}
         return {one: numbers[by] for one, by in self.superseded.items()}
 
     @cached_property
     def index(self) -> MemoryWords:
-        """By which words `every` one is found."""
+        """The words by which `every` memory is found."""
         return MemoryWords(" ".join(memory.texts) for memory in self.every)
 
 
 @dataclass(frozen=True)
 class Addition:
-    """What is to be written so that a text is kept, planned on the store's revision `stored`.
+    """What to write to remember a text, planned on the store's revision `stored`.
 
-    `same` is the memory that says it already: it is reinforced, or makes way for `made` if that `replaces` it. `corrected` are superseded.
+    `same` is a memory that already says it: it is reinforced, or replaced by `made` if `replaces`. `corrected` are superseded.
     """
 
     stored: str
@@ -134,55 +134,57 @@ class Addition:
 
 
 class GroundMoved(Exception):
-    """The chat's memories have changed since something was planned upon them. Nothing was written."""
+    """The chat's memories have changed since the plan was made. Nothing was written."""
 
 
 class Remembering:
-    """Thread-safe. StoreUnavailable where the store is away."""
+    """Thread-safe. StoreUnavailable if the store cannot be reached."""
 
     def __init__(self, store: Memories, embedder: DayEmbedder, forgotten: Forgotten | None = None) -> None:
         self._store, self._embedder, self._forgotten = store, embedder, forgotten
-        self._held: LRUCache[str, Held] = LRUCache(MEMORIES_KEPT, getsizeof=_size)
+        self._loaded: LRUCache[str, ChatMemories] = LRUCache(MEMORIES_KEPT, getsizeof=_size)
         self._lock = threading.Lock()
 
     def add(self, chat_id: str, kind: MemoryType, text: str, *, now: float, **more: Any) -> tuple[Memory, bool]:
-        """The memory, and whether it is new, in a transaction of its own."""
+        """Remember a text in a separate transaction; returns the memory, and whether it is new."""
         while True:
             planned = self.plan(chat_id, kind, text, now=now, **more)
             with suppress(GroundMoved), self._store.transaction() as connection:
                 return self.carry_out(planned, connection)
 
     def plan(self, chat_id: str, kind: MemoryType, text: str, *, now: float, **more: Any) -> Addition:
-        """What is to be written so that a text is kept; `more` are further columns. It asks the embedder, so never within a transaction.
+        """What to write to remember a text; `more` are further columns. It calls the embedder, so never call it within a transaction.
 
-        One that says the same is reinforced instead; a goal that comes again with another deadline takes the old one's place.
+        A memory that says the same is reinforced instead; a goal that is repeated with another deadline replaces the old one.
         """
         (vector,) = self._embedder.documents([text])
-        held = self.held(chat_id)
-        verdict = self._judged(held, kind, text, vector)
+        known = self.of_chat(chat_id)
+        verdict = self._judged(known, kind, text, vector)
         same, corrected = verdict.same, verdict.corrected
         other_time = same is not None and more.get("deadline") not in (None, same.deadline)
-        if same is not None and other_time and kind != "goal":  # the engineer comes again: that he came stays known
+        if (
+            same is not None and other_time and kind != "goal"
+        ):  # the engineer comes again: his first visit remains known
             corrected, same, other_time = (same,), None, False
-        if same:  # to forget it is to forget every turn that told it
-            told = [*(same.source_turn or "").split(), *(more.get("source_turn") or "").split()]
-            more["source_turn"] = " ".join(dict.fromkeys(told)) or None
+        if same:  # forgetting it forgets all of its source turns
+            sources = [*(same.source_turn or "").split(), *(more.get("source_turn") or "").split()]
+            more["source_turn"] = " ".join(dict.fromkeys(sources)) or None
         if same and other_time:
-            kept = {"importance": min(5, same.importance + 1), "access_count": same.access_count + 1}
-            more = kept | {"last_accessed": now} | more
+            used = {"importance": min(5, same.importance + 1), "access_count": same.access_count + 1}
+            more = used | {"last_accessed": now} | more
         made = self.made(chat_id, kind, text, vector, now, more)
-        return Addition(held.stored, made, same, other_time, verdict.verbatim, corrected)
+        return Addition(known.stored, made, same, other_time, verdict.verbatim, corrected)
 
     def carry_out(self, planned: Addition, connection: Connection) -> tuple[Memory, bool]:
-        """The memory, and whether it is new. GroundMoved if the chat's memories are not as they were when it was planned."""
+        """Write a plan; returns the memory, and whether it is new. GroundMoved if the chat's memories have changed since it was made."""
         made, same, chat_id = planned.made, planned.same, planned.made.chat_id
         self.check(chat_id, planned.stored, connection)
         if same and not planned.replaces:
             self._store.reinforce(
                 chat_id, same.memory_id, made.created, source_turn=made.source_turn, connection=connection
             )
-            if not planned.verbatim:  # should it have been news, it is not lost
-                self._store.told_also(chat_id, same.memory_id, [*same.wordings, made.text], connection=connection)
+            if not planned.verbatim:  # if it was news after all, it is not lost
+                self._store.set_wordings(chat_id, same.memory_id, [*same.wordings, made.text], connection=connection)
             return same, False
         if same:
             made = replace(made, wordings=tuple(one for one in same.texts if one != made.text))
@@ -195,26 +197,26 @@ class Remembering:
         return new, True
 
     def check(self, chat_id: str, stored: str, connection: Connection) -> None:
-        """GroundMoved unless the chat's memories have that revision, which they keep until the transaction ends."""
+        """GroundMoved unless the chat's memories have that revision; then they keep it until the transaction ends."""
         if not self._store.unchanged(chat_id, stored, connection):
             raise GroundMoved
 
     def new_ones(
-        self, chat_id: str, kind: MemoryType, told: Sequence[tuple[str, float | None, dict[str, Any]]]
+        self, chat_id: str, kind: MemoryType, given: Sequence[tuple[str, float | None, dict[str, Any]]]
     ) -> list[Draft]:
-        """Of (text, when it was made in POSIX seconds if that is known, further columns) those that are new, or in new words; nothing is stored."""
-        vectors = self._embedder.documents([text for text, *_ in told])
-        held = self.held(chat_id)
-        among, rows = self._valid(held, kind)
-        replaced = [one for one in held.shown if one.type == kind and one.memory_id in held.superseded]
-        drafting = Drafting([held.every[at] for at in among], rows, replaced)
-        for (text, said_at, more), vector in zip(told, vectors, strict=True):
-            created = time.time() if said_at is None else said_at
+        """Those of `given` (text, creation time in POSIX seconds or None, further columns) that are new or have a new wording; stores nothing."""
+        vectors = self._embedder.documents([text for text, *_ in given])
+        known = self.of_chat(chat_id)
+        among, rows = self._valid(known, kind)
+        replaced = [one for one in known.shown if one.type == kind and one.memory_id in known.superseded]
+        drafting = Drafting([known.every[at] for at in among], rows, replaced)
+        for (text, made_at, more), vector in zip(given, vectors, strict=True):
+            created = time.time() if made_at is None else made_at
 
             def make(text: str = text, at: float = created, more: Any = more, vector: Any = vector) -> Memory:
                 return self.made(chat_id, kind, text, vector, at, more)
 
-            drafting.add(text, created, None if rows is None else vector, make, dated=said_at is not None)
+            drafting.add(text, created, None if rows is None else vector, make, dated=made_at is not None)
         return drafting.made
 
     def made(
@@ -234,15 +236,15 @@ class Remembering:
             **more,
         )
 
-    def held(self, chat_id: str, stored: str | None = None) -> Held:
-        """The chat's memories, read once until one of them changes; `stored` is the store's revision, if it was just asked for."""
+    def of_chat(self, chat_id: str, stored: str | None = None) -> ChatMemories:
+        """The chat's memories, cached until one of them changes; `stored` is the store's revision, if it was just read."""
         model = self._embedder.model
         marks = _marks(self._forgotten.of(chat_id)) if self._forgotten else frozenset()
         stored = stored or self._store.revision(chat_id)
         key = f"{stored} {model} {len(marks)}"
         with self._lock:
-            held = self._held.get(chat_id)
-        return held if held and held.revision == key else self._read(chat_id, key, stored, model, marks)
+            known = self._loaded.get(chat_id)
+        return known if known and known.revision == key else self._read(chat_id, key, stored, model, marks)
 
     def relevant(
         self,
@@ -251,24 +253,24 @@ class Remembering:
         limit: int,
         *,
         now: float,
-        beside: Collection[int] = (),
-        held: Held | None = None,
+        shown: Collection[int] = (),
+        known: ChatMemories | None = None,
     ) -> list[tuple[Memory, Relevance]]:
-        """Memories that bear on a question, best first, except those `beside` (ids); `held`, if they were just asked for."""
-        held, vector = held or self.held(chat_id), self._embedder.query(query)
-        alone = held.vectors is None or vector is None
-        shares = held.index.shares(query, parts=False)
+        """Memories that are relevant to a question, best first, without those in `shown` (ids); `known`: the chat's, if they were just read."""
+        known, vector = known or self.of_chat(chat_id), self._embedder.query(query)
+        alone = known.vectors is None or vector is None
+        shares = known.index.shares(query, parts=False)
         near = {at: one for at, one in shares.items() if one >= (SHOWN_WORDS_ALONE if alone else SHOWN_WORDS)}
-        if held.vectors is not None and vector is not None:
-            cosines = held.vectors @ vector
+        if known.vectors is not None and vector is not None:
+            cosines = known.vectors @ vector
             for at in (cosines >= SHOWN_COSINE).nonzero()[0].tolist():
                 near[at] = max(near.get(at, 0.0), float(cosines[at]))
         found: list[tuple[Memory, Relevance]] = []
         for at in sorted(near, key=lambda at: (-near[at], at)):
-            memory = held.every[at]
+            memory = known.every[at]
             if len(found) == 2 * limit:
                 break
-            if memory.memory_id in beside or memory.memory_id in held.hidden or memory.memory_id in held.superseded:
+            if memory.memory_id in shown or memory.memory_id in known.hidden or memory.memory_id in known.superseded:
                 continue
             scored = relevance(
                 1 - near[at],
@@ -283,31 +285,31 @@ class Remembering:
         return sorted(found, key=lambda pair: -pair[1].score)[:limit]
 
     def match(self, chat_id: str, text: str, kinds: Collection[str] | None = None) -> MemoryMatch:
-        """Which memories a search text means."""
-        vector = self._embedder.query(text)  # which may take long; what is held is looked at then
-        held = self.held(chat_id)
+        """The memories that a search text matches."""
+        vector = self._embedder.query(text)  # first, because it may take long
+        known = self.of_chat(chat_id)
         scored = [
             (score, memory)
-            for at, memory in enumerate(held.every)
-            if (kinds is None or memory.type in kinds) and (score := self._matched(held, at, text, vector))
+            for at, memory in enumerate(known.every)
+            if (kinds is None or memory.type in kinds) and (score := self._matched(known, at, text, vector))
         ]
         best = sorted(scored, key=lambda pair: -pair[0])[:MOST_CANDIDATES]
         near = [memory for score, memory in best if best[0][0] - score < MARGIN]
-        valid = [memory for memory in near if memory.memory_id not in held.superseded]
-        if valid and valid[0] is near[0]:  # rather what is told than what it superseded
+        valid = [memory for memory in near if memory.memory_id not in known.superseded]
+        if valid and valid[0] is near[0]:  # prefer a valid memory to those it superseded
             near = valid
-        return MemoryMatch(near, len(near) == 1, held.stored)
+        return MemoryMatch(near, len(near) == 1, known.stored)
 
     def remaining(self, memory: Memory, text: str, source_turn: str | None) -> Memory:
-        """What is left of a memory of which a detail was forgotten, as one that is not stored yet."""
+        """The rest of a memory after a detail was forgotten, not stored yet."""
         (vector,) = self._embedder.documents([text])
-        kept = "deadline importance priority category session last_accessed access_count".split()
-        kept += ["superseded_by", "superseded_at", "reminded_at", "completed_at"]
-        more = {name: getattr(memory, name) for name in kept} | {"source_turn": source_turn}
+        copied = "deadline importance priority category session last_accessed access_count".split()
+        copied += ["superseded_by", "superseded_at", "reminded_at", "completed_at"]
+        more = {name: getattr(memory, name) for name in copied} | {"source_turn": source_turn}
         return self.made(memory.chat_id, memory.type, text, vector, memory.created, more)
 
     def detail(self, text: str, asked: str) -> tuple[str, str] | None:
-        """Of a memory's text the clause that a search text means, and the rest; None if it has but one, or if it is not clear which."""
+        """(the clause of a memory's text that a search text matches, the other clauses); None if there is only one, or the match is ambiguous."""
         from dispatcher.memory.withholding import clauses
 
         found = clauses(text)
@@ -322,7 +324,7 @@ class Remembering:
         return found[best[0]], "; ".join(part for at, part in enumerate(found) if at != best[0])
 
     def embed_missing(self, limit: int) -> int:
-        """Vectors for memories that have none of the present model; how many."""
+        """Embed memories that have no vector of the current model; returns how many."""
         model = self._embedder.model
         if model is None:
             return 0
@@ -335,28 +337,28 @@ class Remembering:
                 done += 1
         return done
 
-    def _matched(self, held: Held, at: int, text: str, vector: Vectors | None) -> float:
-        """0 to 1: the mean of the share of words that are found and of the cosine; words alone where there is no vector. 0 if it is too little."""
-        words = max(coverage(text, one) for one in held.every[at].texts)
-        cosine = math.nan if vector is None or held.vectors is None else float(held.vectors[at] @ vector)
+    def _matched(self, known: ChatMemories, at: int, text: str, vector: Vectors | None) -> float:
+        """0 to 1: the mean of the share of matching words and the cosine; words alone without a vector. 0 if it is too low."""
+        words = max(coverage(text, one) for one in known.every[at].texts)
+        cosine = math.nan if vector is None or known.vectors is None else float(known.vectors[at] @ vector)
         if math.isnan(cosine):
             return words if words >= MATCHED_BY_WORDS else 0.0
         mean = (words + max(0.0, cosine)) / 2
         return mean if mean >= MATCHED else 0.0
 
-    def _judged(self, held: Held, kind: MemoryType, text: str, vector: Vectors | None) -> Verdict:
-        among, vectors = self._valid(held, kind)
-        return judged([held.every[at] for at in among], vectors, text, vector)
+    def _judged(self, known: ChatMemories, kind: MemoryType, text: str, vector: Vectors | None) -> Verdict:
+        among, vectors = self._valid(known, kind)
+        return judged([known.every[at] for at in among], vectors, text, vector)
 
-    def _valid(self, held: Held, kind: MemoryType) -> tuple[list[int], Vectors | None]:
-        """Places of the chat's valid memories of a type, and their vectors."""
-        gone = held.hidden | held.superseded.keys()
-        among = [at for at, one in enumerate(held.every) if one.type == kind and one.memory_id not in gone]
-        return among, None if held.vectors is None else held.vectors[among]
+    def _valid(self, known: ChatMemories, kind: MemoryType) -> tuple[list[int], Vectors | None]:
+        """Positions of the chat's valid memories of a type, and their vectors."""
+        gone = known.hidden | known.superseded.keys()
+        among = [at for at, one in enumerate(known.every) if one.type == kind and one.memory_id not in gone]
+        return among, None if known.vectors is None else known.vectors[among]
 
     def _read(
         self, chat_id: str, revision: str, stored: str, model: str | None, marks: Collection[tuple[int, int]]
-    ) -> Held:
+    ) -> ChatMemories:
         import numpy as np
 
         memories = self._store.list(chat_id, limit=MOST_READ)
@@ -367,18 +369,18 @@ class Remembering:
                 if memory.embedding and memory.embedding_model == model:
                     vectors[row] = unpacked(memory.embedding)
         hidden = frozenset(one.memory_id for one in memories if (one.memory_id, int(one.created)) in marks)
-        held = Held(revision, stored, memories, vectors, hidden)
+        known = ChatMemories(revision, stored, memories, vectors, hidden)
         with self._lock:
-            self._held[chat_id] = held
-        return held
+            self._loaded[chat_id] = known
+        return known
 
 
-def _size(held: Held) -> int:
-    """Of a chat in the cache, in memories: at least a 1/CHATS_KEPT of it, and never more than all, so that a large chat is kept alone."""
-    return min(max(len(held.every), MEMORIES_KEPT // CHATS_KEPT), MEMORIES_KEPT)
+def _size(known: ChatMemories) -> int:
+    """A chat's size in the cache, in memories: at least 1/CHATS_KEPT of the cache, and at most all of it, so that a very large chat fits alone."""
+    return min(max(len(known.every), MEMORIES_KEPT // CHATS_KEPT), MEMORIES_KEPT)
 
 
-def _marks(stones: Iterable[Tombstone]) -> frozenset[tuple[int, int]]:
-    """(id, second in which it was made) of memories that are forgotten."""
-    found = (_MARK.match(stone.tombstone_id) for stone in stones)
+def _marks(tombstones: Iterable[Tombstone]) -> frozenset[tuple[int, int]]:
+    """(id, second of creation) of forgotten memories."""
+    found = (_MARK.match(tombstone.tombstone_id) for tombstone in tombstones)
     return frozenset((int(match[1]), int(match[2])) for match in found if match)

@@ -1,4 +1,4 @@
-"""Typed memories found by a question: by words and by meaning, with the scores that people are shown, among the turns that a search has found."""
+"""Searches typed memories by words and by meaning, with the scores that people see, and merges them with the found turns."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from shared.search.types import Hit, shown_score
 
 if TYPE_CHECKING:
     from dispatcher.memory.store.memories import Memory
-    from dispatcher.memory.typed.memories import Held
+    from dispatcher.memory.typed.memories import ChatMemories
     from shared.ranking.scoring import Array
     from shared.search.types import Query
 
 
 @dataclass(frozen=True)
 class MemoryHit:
-    """A memory that a search has found; words and meaning 0 to 1, None for a meaning that could not be asked."""
+    """A memory that a search has found; words and meaning 0 to 1, None for a meaning without vectors."""
 
     memory: Memory
     words: float
@@ -35,16 +35,16 @@ class MemoryHit:
         return str(self.memory.type).replace("_", " ")
 
 
-def found_memories(held: Held, query: Query, vector: Array | None, least: float) -> list[MemoryHit]:
-    """Those that share a word with the query or are as near to it as `least` (a cosine), made in the time it asks for; best first."""
-    shares = held.index.shares(query.text)
-    cosines: Sequence[float] = [] if vector is None or held.vectors is None else (held.vectors @ vector).tolist()
+def found_memories(known: ChatMemories, query: Query, vector: Array | None, least: float) -> list[MemoryHit]:
+    """Memories that share a word with the query or have at least the cosine `least`, created in the query's time; best first."""
+    shares = known.index.shares(query.text)
+    cosines: Sequence[float] = [] if vector is None or known.vectors is None else (known.vectors @ vector).tolist()
     found = []
-    for at, memory in enumerate(held.every):
+    for at, memory in enumerate(known.every):
         cosine = cosines[at] if cosines else math.nan
         early = query.since is not None and memory.created < query.since
         late = query.until is not None and memory.created >= query.until
-        gone = memory.memory_id in held.hidden or memory.memory_id in held.superseded
+        gone = memory.memory_id in known.hidden or memory.memory_id in known.superseded
         if not (early or late or gone) and (at in shares or cosine >= least):
             meaning = None if math.isnan(cosine) else min(1.0, max(0.0, cosine))
             found.append(MemoryHit(memory, shares.get(at, 0.0), meaning))
@@ -52,7 +52,7 @@ def found_memories(held: Held, query: Query, vector: Array | None, least: float)
 
 
 def among(turns: Sequence[Hit], memories: Sequence[MemoryHit], k: int) -> list[Hit | MemoryHit]:
-    """The first `k` of both: the turns in their order, a memory after as many of them as have a better score."""
+    """The first `k` of both: the turns in their order, each memory after the turns with a better score."""
     placed = [(sum(turn.score > one.score for turn in turns), one) for one in memories]
     rows: list[Hit | MemoryHit] = []
     for at, turn in enumerate(turns):
@@ -62,7 +62,7 @@ def among(turns: Sequence[Hit], memories: Sequence[MemoryHit], k: int) -> list[H
 
 
 def memory_json(hit: MemoryHit, zone: ZoneInfo) -> dict[str, Any]:
-    """A memory as scripts read it beside turns (`hit_json`); `turn_ids` are those that told it."""
+    """A memory as JSON, in the form of a turn's `hit_json`; `turn_ids` are those it comes from."""
     memory = hit.memory
     meaning = None if hit.meaning is None else round(hit.meaning, 4)
     return {

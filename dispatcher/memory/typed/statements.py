@@ -1,6 +1,6 @@
-"""A fact as parts that can be compared: subject, verb, value; what it denies, and whether it is told as past. Pure functions.
+"""A fact as parts that can be compared: subject, verb, value; whether it is negated, and whether it is in the past. Pure functions.
 
-Not a parser: a table of verbs, the first of them, and what stands on either side. Words are brought to one spelling for all their forms and synonyms.
+Not a parser: it finds the first known verb, and splits the text there. All forms and synonyms of a word get one spelling.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from shared.text.stemming import stem
 
 @dataclass(frozen=True)
 class Word:
-    """A word as written, as compared, and what it may be exchanged for: "number", "name", a set of wording.EXCLUSIVE, or "word"."""
+    """A word as written, as compared, and its kind: "number", "name", a set of wording.EXCLUSIVE, or "word"."""
 
     text: str
     root: str
@@ -46,7 +46,7 @@ class Word:
 
 @dataclass(frozen=True)
 class Statement:
-    """A text in parts. `verb` is "" where none is known: then all is subject."""
+    """A text in parts. `verb` is "" if there is no known verb: then everything is subject."""
 
     subject: tuple[Word, ...]
     verb: str
@@ -57,7 +57,7 @@ class Statement:
 
     @cached_property
     def content(self) -> tuple[Word, ...]:
-        """Words of content in their order; "be" says nothing, other verbs do."""
+        """The content words in their order, with the verb unless it is "be" or "have"."""
         verb = [Word(self.verb, self.verb, "word")] if self.verb not in ("", "be", "have") else []
         return tuple(word for word in (*self.subject, *verb, *self.value) if not word.light)
 
@@ -67,7 +67,7 @@ class Statement:
 
     @cached_property
     def about(self) -> Counter[str]:
-        """The subject's words of content."""
+        """The subject's content words."""
         return Counter(word.root for word in self.subject if not word.light)
 
 
@@ -119,7 +119,7 @@ _CYRILLIC = re.compile("[а-яё]", re.IGNORECASE)
 
 
 def clauses(text: str) -> list[str]:
-    """The parts of a text that say something by themselves."""
+    """The self-contained parts of a text."""
     return [part for part in _CLAUSE.split(text.strip()) if part and part.strip()]
 
 
@@ -145,7 +145,7 @@ def statement(text: str) -> Statement:
 
 
 def _verb_place(words: Sequence[Word]) -> int | None:
-    """The first form of "be", else the first verb that is known; a noun that is written like one is taken for it, and then less is told."""
+    """The first form of "be", else the first known verb. A noun that is spelled like a verb may be taken for it, and then fewer facts match."""
     forms = [at for at, word in enumerate(words) if word.root == "be" and word.text != "be"]
     return next(
         iter(forms or [at for at, word in enumerate(words) if word.kind == "word" and word.root in STATES]), None
@@ -153,8 +153,8 @@ def _verb_place(words: Sequence[Word]) -> int | None:
 
 
 def _is_past(words: Sequence[Word], at: int | None) -> bool:
-    said = [words[at].text] if at is not None else [word.text for word in words]
-    return any(text in PAST or (text.endswith("ed") and text not in TIMELESS) for text in said)
+    verbs = [words[at].text] if at is not None else [word.text for word in words]
+    return any(text in PAST or (text.endswith("ed") and text not in TIMELESS) for text in verbs)
 
 
 def _word(token: str, *, first: bool, foreign: bool) -> Word:
@@ -172,7 +172,7 @@ def _word(token: str, *, first: bool, foreign: bool) -> Word:
 
 @cached(20_000)
 def root(word: str) -> str:
-    """What stands for a word in all its forms and synonyms."""
+    """The common spelling of all forms and synonyms of a word."""
     return VERBS.get(word) or SYNONYMS.get(word) or _BY_STEM.get(_stem(word)) or _stem(word)
 
 
@@ -186,7 +186,7 @@ def _stem(word: str) -> str:
     return found or word
 
 
-#: By its stem what stands for a word: those of the tables.
+#: Stem → the common spelling of the tables' words.
 _BY_STEM = {
     _stem(word): word for word in (*STATES, *ATTRIBUTES, *SEVERAL, *LABELS, *(w for pair in OPPOSITES for w in pair))
 }

@@ -1,4 +1,4 @@
-"""Which typed memories hold the words of a question."""
+"""Which typed memories contain the words of a question."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from collections.abc import Collection, Iterable
 from dispatcher.memory.relevance import content_roots, text_roots
 from shared.search.word_lookup import MOST_HOLDING, MOST_PARTS, SHORTEST_PART
 
-#: What a word that holds a word of the question counts for, as in shared/ranking/scoring.py, which loads numpy.
+#: The weight of a word that contains a word of the question, as in shared/ranking/scoring.py, which loads numpy.
 PART = 0.5
-#: What is left of "what's" is no word.
+#: Single letters are not words: "what's" leaves an "s".
 _LETTERS = frozenset(string.ascii_lowercase)
 
 
 class MemoryWords:
-    """Where each word stands among texts, endings aside."""
+    """An index of texts by their words, ignoring endings."""
 
     def __init__(self, texts: Iterable[str]) -> None:
         self._at: dict[str, set[int]] = {}
@@ -27,9 +27,9 @@ class MemoryWords:
                 self._at.setdefault(root, set()).add(row)
 
     def shares(self, question: str, *, parts: bool = True) -> dict[int, float]:
-        """Row → share (0 to 1) of the question's words of content that stand in it, each by its rarity, as a turn's are counted.
+        """Row → share (0 to 1) of the question's content words in it, weighted by their rarity, as for turns.
 
-        A word that stands nowhere is looked for within words (unless without `parts`); one that is not found there either counts as the rarest.
+        A word that is in no text is searched for within words (with `parts`); if it is not found there either, it counts as the rarest.
         """
         found: list[tuple[Collection[int], float]] = []
         missing = 0

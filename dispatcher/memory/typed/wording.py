@@ -1,6 +1,6 @@
-"""Words by which two facts are told to be the same, or to exclude each other: tables for dispatcher/memory/typed/contradiction.py.
+"""Words that show whether two facts are the same, or exclude each other: tables for dispatcher/memory/typed/contradiction.py.
 
-English in full; of German, French and Russian as much as numbers, negations and "X is Y" need. What is in no table means nothing: both facts stay.
+English in full; German, French and Russian only for numbers, negations and "X is Y". Words in no table decide nothing: both facts are stored.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ def _sets(lines: str) -> dict[str, str]:
     return found
 
 
-#: Words of one meaning in what is said about a person's life; each stands for the first of its line.
+#: Synonyms in statements about a person's life; each is replaced by the first of its line.
 SYNONYMS = _classes(
     """
     work works working worked job profession occupation employed employer employee
@@ -108,7 +108,7 @@ SYNONYMS = _classes(
     plane planes aeroplane airplane
     """
 )
-#: Words of which a thing is one at a time: another of the same set, of the same thing, is news that replaces.
+#: Sets of words of which only one applies to a thing at a time: another word of the set corrects it.
 EXCLUSIVE = _sets(
     """
     weekday: monday tuesday wednesday thursday friday saturday sunday mondays tuesdays wednesdays thursdays fridays saturdays sundays
@@ -127,7 +127,7 @@ EXCLUSIVE = _sets(
     language: chinese japanese korean arabic hebrew hindi ukrainian hungarian romanian
     """
 )
-#: Pairs of which one denies the other.
+#: Pairs of words that exclude each other.
 _OPPOSITES = """
     up down
     on off
@@ -183,7 +183,7 @@ _OPPOSITES = """
     smoker non-smoker
     """
 OPPOSITES = frozenset(frozenset(line.split()) for line in _OPPOSITES.strip().splitlines())
-#: Heads of subjects that have one value at a time, whatever it is.
+#: Head nouns of subjects that have one value at a time.
 ATTRIBUTES = frozenset(
     """
     favourite password code pin number address birthday name nickname surname age height weigh size cost rent salary income budget deadline date
@@ -195,9 +195,9 @@ ATTRIBUTES = frozenset(
     пароль код номер адрес имя возраст рост цена
     """.split()
 )
-#: … and beginnings of such heads.
+#: … and prefixes of such nouns.
 ATTRIBUTE_STARTS = ("lieblings", "préféré", "любим")
-#: Heads of which there may be several: another name is another one.
+#: Head nouns of which there may be several: another name means another one.
 SEVERAL = frozenset(
     """
     friend colleague neighbour neighbor child son daughter brother sister cousin uncle aunt nephew niece cat dog pet hobby goal plan interest
@@ -207,11 +207,11 @@ SEVERAL = frozenset(
     дочь брат сестра
     """.split()
 )
-#: Verbs of which a subject does one at a time: another object, place or time replaces.
+#: Verbs with one object, place or time at a time: another one corrects it.
 ONE_AT_A_TIME = frozenset(
     "live work weigh cost begin end open close sit lie stand locate keep park expire drive".split()
 )
-#: What leads to a verb's one place, post or company ("lives with" and "lives in" are two things); times that a verb has one of.
+#: Prepositions of a verb's one place, job or company ("lives with" and "lives in" are two things); verbs with one time.
 SOMEWHERE = frozenset(("in", "on", "at", "near", "under", "behind"))
 _WHEN = frozenset(("", "on", "at", "in"))
 WHERE = {
@@ -229,14 +229,14 @@ PAST = frozenset(
 TIMELESS = frozenset(
     "named called employed located situated parked married divorced engaged need based speed bed red".split()
 )
-#: Verbs of a state that lasts; another number in it replaces.
+#: Verbs of a lasting state; another number corrects it.
 STATES = ONE_AT_A_TIME | frozenset(
     """
     be have take need earn pay sleep contain hold smoke drink eat like dislike want speak wear use last measure count run walk cycle play teach read
     support employ
     """.split()
 )
-#: Verbs as they are written → as they stand above.
+#: Forms of verbs → as written above.
 VERBS = _classes(
     """
     be is are am was were ist sind bin war waren est sont suis étaient était это —  – = : heißt heisst
@@ -255,19 +255,19 @@ VERBS = _classes(
     like mag aime любит люблю
     """
 )
-#: What makes a number a label rather than an amount: "bus 7", "chapter 3".
+#: Words before a number that is a label and not an amount: "bus 7", "chapter 3".
 LABELS = frozenset(
     "room bus line chapter server phase track platform gate chapter level volume part season episode highway route team unit step task ticket".split()
 )
-#: Denials. An odd number of them turns a statement round.
+#: Negations. An odd number of them negates a statement.
 DENIALS = frozenset(
     """
     not no never without neither nor none nicht kein keine keinen keiner nie niemals ohne ne pas jamais sans aucun aucune не нет ни никогда без
     """.split()
 )
-#: With a denial they deny each of what they join.
+#: With a negation they negate each of the joined words.
 EITHER = frozenset("or nor oder noch ou или".split())
-#: Said for flow, or of time as it is now: they change nothing about what is true.
+#: Filler words, and words for the present: they do not change the statement.
 LIGHT = frozenset(
     """
     always a an the this that these those user users i me my mine myself we us our am do does did done very really quite just so also too still
@@ -283,7 +283,7 @@ LIGHT = frozenset(
     я мой моя моё мое мои у меня пользователь пользователя пользователю в на теперь сейчас больше
     """.split()
 )
-#: Small words that say where, when and how, by what they have in common; they lead a phrase.
+#: Prepositions of place, time and manner, in groups; they start a phrase.
 LEADS = _classes(
     """
     in at inside within im dans en à в
@@ -325,7 +325,7 @@ NUMBERS |= {
     )
     for at, word in enumerate(words.split(), start=1)
 }
-#: Words of German, French and Russian that English has not.
+#: Words of German, French and Russian that do not exist in English.
 FOREIGN = frozenset(
     """
     der die das den dem des ein eine ist sind und nicht mein meine hat wohnt arbeitet heißt mag kein keine vom im am auf ich sie er

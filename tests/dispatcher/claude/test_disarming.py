@@ -298,7 +298,7 @@ RESET = {
     "retry-after": "7200",
 }
 FAULTS = [
-    (Fault(429, "rate_limit_error"), "too much is asked", False),
+    (Fault(429, "rate_limit_error"), "I am getting too many requests", False),
     (Fault(529, "overloaded_error", "Overloaded"), "overloaded", False),
     (Fault(500), "out of order", False),
     (Fault(401, "authentication_error", "invalid x-api-key"), "log me in again", False),

@@ -141,7 +141,7 @@ def test_what_lies_in_the_temporary_directory_is_not_hidden_and_doctor_says_so(
         key = Path(place) / "owner.key"
         key.write_text("k")
         walls = one.walls(owner_key_file=key)
-        assert walls.open_because == f"{key} lies in /tmp, where the CLI makes its temporary files"
+        assert walls.open_because == f"{key} is in /tmp, where the CLI creates its temporary files"
         assert one.seen(key, one.root / "state" / "medium.sqlite", walls=walls) == [key], (
             "all else is hidden none the less"
         )
@@ -194,7 +194,7 @@ def test_a_fence_that_cannot_be_had_as_told_is_said_and_the_answer_comes(
         [*one.walls().around([]), "/bin/echo", "answered"], capture_output=True, text=True, check=True
     )
     assert done.stdout == "answered\n"
-    assert done.stderr == "confine: the fence is not whole: [Errno 22] Invalid argument\n"
+    assert done.stderr == "confine: the sandbox is incomplete: [Errno 22] Invalid argument\n"
     found = one.walls().found_open() or ""
     assert str(one.key) in found
-    assert "in spite of Landlock (confine: the fence is not whole" in found
+    assert "despite Landlock (confine: the sandbox is incomplete" in found

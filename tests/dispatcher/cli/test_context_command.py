@@ -10,8 +10,8 @@ from tests.support.world import REPOSITORY, World
 SLOW_STORE = """
 import time
 from dispatcher.memory.typed.memories import Remembering
-_held = Remembering.held
-Remembering.held = lambda self, *more: time.sleep(0.15) or _held(self, *more)
+_held = Remembering.of_chat
+Remembering.of_chat = lambda self, *more: time.sleep(0.15) or _held(self, *more)
 """
 
 

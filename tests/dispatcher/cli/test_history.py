@@ -163,7 +163,7 @@ def test_a_store_that_is_away_leaves_the_release_and_is_named(talked: World) -> 
     done = talked.command("hmem", "history", "9912")
     assert done.stdout.count("2026-05-08") == 2
     assert done.stderr.startswith("2 turns from release 1; ")
-    assert "note: no memory of the day: The medium store at " in done.stderr
+    assert "note: no memory of the day: The day store at " in done.stderr
     assert "pa55word" not in done.stderr
     other = talked.command("hmem", "history", "77", check=False)
     assert other.returncode == StoreUnavailable.exit_code, "today may know it"

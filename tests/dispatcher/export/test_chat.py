@@ -125,7 +125,7 @@ def test_memories_and_summaries(here: World, day: DayMemory) -> None:
     )  # fmt: skip
     assert b"embedding" not in everything(folder)
     assert (folder / "memories.md").read_text(encoding="utf-8") == (
-        "# What is remembered\n\n"
+        "# Memories\n\n"
         "## Facts\n\n- 1: The \\*boiler\\* is a Vaillant (noted 2024-02-09 17:33)\n\n"
         "## Goals\n\n- 2: paint the kitchen (noted 2024-02-09 17:33, due 2024-02-10 21:20)\n\n"
         "## Preferences\n\n- 3: short answers (noted 2024-02-09 17:33)\n\n"
@@ -236,7 +236,7 @@ def test_without_redis(here: World, day: DayMemory) -> None:
     folder, told = export(here, redis_url=f"redis://127.0.0.1:{free_port()}/0")
     assert contents(folder) == ["archived"]
     assert told["notes"] == [
-        note for note in told["notes"] if note.startswith("What was said since the last night may be missing")
+        note for note in told["notes"] if note.startswith("Turns since the last night may be missing")
     ]
     assert "Redis does not answer" in (folder / "README.txt").read_text(encoding="utf-8")
 
@@ -251,7 +251,7 @@ def test_without_a_store_and_a_release(here: World) -> None:
     (here.root / "state" / "medium.sqlite").write_bytes(b"no database" * 1000)
     _, told = export(here, out="again")
     assert [note.partition(":")[0] for note in told["notes"] if "left out" in note] == [
-        "The store of the day was left out", "Memories and summaries of sessions were left out",
+        "The day store was left out", "Memories and summaries of sessions were left out",
     ]  # fmt: skip
 
 
@@ -269,7 +269,7 @@ def test_a_damaged_archive_is_named_and_the_release_asked(here: World) -> None:
 def test_nothing_is_kept_of_an_unknown_chat(here: World) -> None:
     here.say("t1", "hello")
     here.night()
-    with pytest.raises(InvalidInput, match="Nothing is kept of chat 99"):
+    with pytest.raises(InvalidInput, match="Nothing is stored of chat 99"):
         export(here, "99")
     assert not (here.root / "out").exists()
     assert not list(here.root.glob(".*.tmp"))

@@ -111,7 +111,7 @@ def test_a_rewrite_that_takes_too_long_is_named_and_the_logs_are_emptied(spoken:
     settings, client = spoken.settings(redis_admin_url=guarded.urls["admin"]), guarded.client("owner")
     rewritten = rewrite(settings, client, print, seconds=0.5)
     assert [one["what"] for one in rewritten.stays] == ["append-only file of Redis", "snapshot of Redis"]
-    assert all("was not done in time" in one["why"] for one in rewritten.stays)
+    assert all("did not finish in time" in one["why"] for one in rewritten.stays)
     assert rewritten.done == {SLOW_LOG: "emptied", ACL_LOG: "emptied"}
     client.close()
 

@@ -87,7 +87,7 @@ def test_a_turn_by_its_id(light: World) -> None:
 
 def test_a_turn_that_nobody_knows_needs_its_chat(light: World) -> None:
     refused = hmem(light, "forget", "--turn=nobodys:user", "--yes")
-    assert (refused.returncode, "Name the chat too" in refused.stderr) == (24, True)
+    assert (refused.returncode, "Give the chat too" in refused.stderr) == (24, True)
     forgotten(light, "--turn=nobodys", f"--chat={CHAT}")
     (stone,) = tombstones(light)
     assert stone.named == {"nobodys:user", "nobodys:asst"}
@@ -111,7 +111,7 @@ def test_turns_of_a_clock_that_was_ahead_are_named(light: World) -> None:
         (["--before=2024-01-01"], 24, "--before requires --chat"),
         ([], 24, "Select what to forget"),
         (["--chat=9912", "--resume"], 24, "--resume or --list alone"),
-        (["--turn=a:b"], 24, "no turn's id"),
+        (["--turn=a:b"], 24, "not the id of a turn"),
         (["--chat=9912", "--before=someday"], 24, "is no time"),
     ],
 )
@@ -154,7 +154,7 @@ def test_a_pin_is_lifted_and_that_is_said_before(light: World) -> None:
         light.say(f"t{number}", text, chat_id=CHAT)
         light.night()
     hmem(light, "release", "rollback", "1")
-    assert "The pin is lifted" in hmem(light, "forget", f"--chat={CHAT}").stdout
+    assert "The pin is removed" in hmem(light, "forget", f"--chat={CHAT}").stdout
     assert forgotten(light, f"--chat={CHAT}")["complete"]
     assert not (light.memory_dir / "pinned").exists()
 

@@ -186,7 +186,7 @@ def test_the_receipt_says_who_has_dropped(light: World) -> None:
     done = hmem(light, "forget", f"--chat={CHAT}", "--yes")
     assert done.returncode == 0, done
     assert "caches of dispatchers              2 dropped" in done.stdout
-    assert "memory of processes" in done.stdout
+    assert "freed memory of running processes" in done.stdout
     for one in running:
         assert one.log.read_text().count("the caches are dropped") >= 1
     bot.ask("what is the gate code?", 9912)

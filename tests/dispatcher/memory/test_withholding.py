@@ -152,7 +152,7 @@ def test_what_is_left_of_a_correction_corrects_still(day: DayMemory) -> None:
         )
         assert day.memories.inherit(CHAT, new.memory_id, again.memory_id, connection=connection) == 1
         day.memories.delete(CHAT, new.memory_id, connection=connection)
-    assert [one.text for one in day.remembering.held(CHAT).memories] == ["The user lives in Paris"]
+    assert [one.text for one in day.remembering.of_chat(CHAT).memories] == ["The user lives in Paris"]
 
 
 def test_a_fact_of_several_details_loses_the_one(day: DayMemory) -> None:

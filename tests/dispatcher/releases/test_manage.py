@@ -167,7 +167,7 @@ def test_what_was_forgotten_does_not_come_back_by_a_rollback(light: World) -> No
     applied = read_manifest((light.memory_dir / "current").resolve()).parent
     done = light.command("hmem", "release", "rollback", "2", check=False)
     assert done.returncode == 16
-    assert f"those words would come back. Choose a later one, such as {newest}" in done.stderr
+    assert f"the forgotten turns would come back. Choose a later one, such as {newest}" in done.stderr
     assert current(light) == newest
     manifest = light.memory_dir / "releases" / str(newest) / "manifest.json"
     manifest.write_text("{")  # which tombstones it had cannot be read now
@@ -311,7 +311,9 @@ def test_a_release_that_ends_its_reader_is_served_without_vectors(
     wait_for(lambda: logged(second, "serving release"), "the release to be served")
     assert logged(second, "hmem release rollback")
     assert logged(second, "killed by signal 11")
-    assert logged(second, "vectors=a dispatcher died over release 1") or logged(second, "vectors='a dispatcher died")
+    assert logged(second, "vectors=a dispatcher died while it opened release 1") or logged(
+        second, "vectors='a dispatcher died"
+    )
     assert bot.ask("what about the boiler?", 9912)
     assert b"1" in world.redis.hvals("hcli:mem:release")
     assert second.stop() == 0
@@ -344,7 +346,7 @@ def test_vectors_that_failed_their_trial_are_left_alone_until_a_restart(
     memory = ServedRelease(world.settings())
     monkeypatch.setattr(receiver, "TRYOUT_MODULE", "tests.support.processes.dies")
     memory.refresh()
-    assert "died over release 1" in (vectors_missing(memory) or "")
+    assert "died while it opened release 1" in (vectors_missing(memory) or "")
     monkeypatch.undo()
     memory.retry()
     assert vectors_missing(memory), "no trial each minute: now it would pass"

@@ -202,10 +202,10 @@ def test_memories_are_kept_up_to_a_number_of_all_chats(day: DayMemory, monkeypat
     for chat in ("1", "2", "3"):
         for number in range(3):
             day.remembering.add(chat, MemoryType.FACT, f"fact {number} of {chat}", now=NOW + number)
-    assert [len(day.remembering.held(chat).every) for chat in ("1", "2", "3")] == [3, 3, 3]
-    assert list(day.remembering._held) == ["3"]
+    assert [len(day.remembering.of_chat(chat).every) for chat in ("1", "2", "3")] == [3, 3, 3]
+    assert list(day.remembering._loaded) == ["3"]
     at = day.turns.revisions("3")
-    assert day.remembering.held("3", at.memories) is day.remembering.held("3")
+    assert day.remembering.of_chat("3", at.memories) is day.remembering.of_chat("3")
 
 
 def test_what_why_tells_is_the_context_without_its_text() -> None:

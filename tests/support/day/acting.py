@@ -69,4 +69,4 @@ class Host:
         return self.acting.on_tags(Task(task, chat, "hello"), "session-1", parse(text, "CODE").tags, now).sentences
 
     def texts(self, chat: str = SAID) -> list[tuple[str, str]]:
-        return [(str(memory.type), memory.text) for memory in self.kept.held(chat).memories]
+        return [(str(memory.type), memory.text) for memory in self.kept.of_chat(chat).memories]

@@ -265,7 +265,7 @@ def test_a_row_of_another_chat_is_held_back_on_the_way_out(database: Database) -
 
 @pytest.mark.parametrize("chat", ["", "a\x00b", "\ud800"])
 def test_a_chat_id_that_could_not_be_kept_is_refused(database: Database, chat: str) -> None:
-    with pytest.raises(InvalidInput, match="is no chat's id"):
+    with pytest.raises(InvalidInput, match="is not a chat id"):
         Turns(database).ids(chat)
     with pytest.raises(InvalidInput):
         Memories(database).add(chat, fact("x", chat))
@@ -584,7 +584,7 @@ def test_a_file_that_was_replaced_is_opened_anew(tmp_path: Path) -> None:
         file.unlink()
     with capture_logs() as logs:
         assert turns.ids("1") == {}
-    assert ["begun anew" in line["event"] for line in logs] == [True], (
+    assert ["creating a new one" in line["event"] for line in logs] == [True], (
         "nobody loses what he asked to be kept in silence"
     )
     turns.store([said("b")])

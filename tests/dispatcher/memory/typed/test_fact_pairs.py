@@ -58,7 +58,7 @@ def test_facts_that_repeat_correct_or_add(store: Memories, embedder: DayEmbedder
         else:
             for at, text in enumerate(both):
                 kept.add(chat, kind, text, now=NOW + at)
-        held = kept.held(chat)
+        held = kept.of_chat(chat)
         valid = [memory.text for memory in held.memories]
         judged = "different" if valid == both else "corrects" if valid == both[1:] else "same"
         found[pair["relation"], judged] += 1

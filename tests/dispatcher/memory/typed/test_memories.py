@@ -59,7 +59,7 @@ def add(kept: Remembering, *texts: str, chat: str = "1", kind: MemoryType = FACT
 
 
 def texts(kept: Remembering, chat: str = "1") -> list[str]:
-    return [memory.text for memory in kept.held(chat).memories]
+    return [memory.text for memory in kept.of_chat(chat).memories]
 
 
 @pytest.mark.parametrize(("one", "other"), [
@@ -90,10 +90,10 @@ def test_what_says_the_same_reinforces_the_old_one(kept: Remembering, store: Mem
 def test_news_is_not_taken_for_a_repetition(kept: Remembering, one: str, other: str) -> None:
     """Some of it corrects what was known, and both are kept."""
     add(kept, one, other)
-    assert [memory.text for memory in kept.held("1").shown] == [one, other]
+    assert [memory.text for memory in kept.of_chat("1").shown] == [one, other]
     assert other in texts(kept)
     add(kept, other)
-    assert len(kept.held("1").shown) == 2, "said again, it is known"
+    assert len(kept.of_chat("1").shown) == 2, "said again, it is known"
 
 
 def test_only_one_of_its_own_type_and_chat_is_repeated(kept: Remembering) -> None:
@@ -133,7 +133,7 @@ def test_what_bears_on_a_message_comes_first_and_counts_as_accessed(kept: Rememb
     assert kept.relevant("1", "tell me a joke", 5, now=NOW) == []
     boiler = found[0][0].memory_id
     assert boiler not in [
-        memory.memory_id for memory, _ in kept.relevant("1", "the boiler", 5, now=NOW, beside=[boiler])
+        memory.memory_id for memory, _ in kept.relevant("1", "the boiler", 5, now=NOW, shown=[boiler])
     ]
 
 
@@ -242,7 +242,7 @@ def test_a_chat_sees_only_its_own(kept: Remembering) -> None:
 
 def test_what_is_kept_in_memory_follows_the_store(kept: Remembering, store: Memories, embedder: DayEmbedder) -> None:
     (memory,) = add(kept, MISHKA)
-    assert kept.held("1") is kept.held("1")
+    assert kept.of_chat("1") is kept.of_chat("1")
     other = Remembering(store, embedder)  # another process
     add(other, "The user lives in Ghent")
     assert texts(kept) == [MISHKA, "The user lives in Ghent"]
@@ -257,17 +257,17 @@ def test_a_forgotten_memory_is_out_of_sight_before_it_is_removed(
     forgotten = Forgotten(tmp_path / "state")
     kept = Remembering(store, embedder, forgotten)
     cat, ghent = add(kept, MISHKA, "The user lives in Ghent")
-    assert len(kept.held("1").memories) == 2
+    assert len(kept.of_chat("1").memories) == 2
     stone = Tombstone(f"f1-{cat.number}-{int(cat.created)}-task", "1", NOW + 1, turn_ids=frozenset({"task:user"}))
     forgotten.add(replace(stone, chat_id="2"))
-    assert len(kept.held("1").memories) == 2, "another chat's tombstone"
+    assert len(kept.of_chat("1").memories) == 2, "another chat's tombstone"
     forgotten.add(replace(stone, tombstone_id=f"f2-{cat.number}-{int(cat.created)}-task"))
-    assert [memory.memory_id for memory in kept.held("1").memories] == [ghent.memory_id]
+    assert [memory.memory_id for memory in kept.of_chat("1").memories] == [ghent.memory_id]
     assert kept.relevant("1", "my cat Mishka", 5, now=NOW) == []
     assert [memory.memory_id for memory in kept.match("1", "cat Mishka").memories] == [cat.memory_id], "to be removed"
     told, new = kept.add("1", FACT, MISHKA, now=NOW + 100)
     assert new
-    assert told.memory_id in [memory.memory_id for memory in kept.held("1").memories], "said anew after that"
+    assert told.memory_id in [memory.memory_id for memory in kept.of_chat("1").memories], "said anew after that"
 
 
 def test_a_file_of_facts_holds_each_once(kept: Remembering, store: Memories) -> None:

@@ -35,7 +35,7 @@ def host(tmp_path: Path, embedder: DayEmbedder) -> Iterator[Host]:
 
 
 def shown(host: Host, now: float = NOW) -> str:
-    held = host.kept.held(SAID)
+    held = host.kept.of_chat(SAID)
     every = {one.memory_id: one for one in held.every}
     return listing(held.shown, now, BERLIN, {one: every[by] for one, by in held.superseded.items()})
 
@@ -45,7 +45,7 @@ def test_a_correction_is_said_and_takes_the_place_of_what_it_corrects(host: Host
     assert host.answer(f"[REMEMBER CODE: {GREEN}]", "t2", now=NOW + DAY) == [f"Noted; this replaces: {BLUE}"]
     assert host.answer(f"[REMEMBER CODE: {GREEN}]", "t2", now=NOW + DAY) == [f"Noted; this replaces: {BLUE}"], "again"
     assert host.texts() == [("fact", GREEN)]
-    held = host.kept.held(SAID)
+    held = host.kept.of_chat(SAID)
     assert BLUE not in prompt_text(held.memories, NOW, BERLIN)
     assert [one.text for one, _ in host.kept.relevant(SAID, "favourite colour blue", 5, now=NOW)] == [GREEN]
     assert shown(host, NOW + 9 * DAY).splitlines()[-2:] == [
@@ -90,18 +90,18 @@ def test_other_words_are_kept_with_what_they_repeat_and_found(host: Host) -> Non
         4,
     )
     assert "(also phrased as: The user has a cat named Mishka)" in shown(host)
-    assert prompt_text(host.kept.held(SAID).memories, NOW, BERLIN).count("Mishka") == 1
+    assert prompt_text(host.kept.of_chat(SAID).memories, NOW, BERLIN).count("Mishka") == 1
     host.answer("[REMEMBER CODE: the user has a cat named mishka]", "t3")
     (cat,) = host.memories.list(SAID)
     assert len(cat.wordings) == 1
-    assert set(host.kept.held(SAID).index.shares("named", parts=False)) == {0}, "by its other words"
+    assert set(host.kept.of_chat(SAID).index.shares("named", parts=False)) == {0}, "by its other words"
 
 
 def test_a_memory_is_forgotten_by_any_of_its_wordings(host: Host) -> None:
     """By a wish and by the owner's `hmem forget --matching`; the scan afterwards looks for all of them."""
     host.answer("[REMEMBER CODE: The user lives in Lyon]", "t1")
     (home,) = host.memories.list(SAID)
-    host.memories.told_also(SAID, home.memory_id, ["Her flat is in Rue Zanzibar"])
+    host.memories.set_wordings(SAID, home.memory_id, ["Her flat is in Rue Zanzibar"])
     with closing(StoreLayer(load_settings(hmem_state_dir=host.root / "state"))) as layer:
         found = layer.find(Scope(ForgetRequest("matching", text="Rue Zanzibar"), []))
         assert [one.memory_id for one in found.memories] == [home.memory_id]
@@ -121,7 +121,7 @@ def test_a_goal_with_another_deadline_keeps_what_it_had_replaced_replaced(host: 
     for at, (text, deadline) in enumerate(goals):
         host.kept.add(SAID, GOAL, text, now=NOW + at, deadline=deadline)
     assert host.texts() == [("goal", "goal is to weigh 65 kg")]
-    (goal,) = host.kept.held(SAID).memories
+    (goal,) = host.kept.of_chat(SAID).memories
     assert goal.deadline == NOW + 9 * DAY
 
 
@@ -134,11 +134,11 @@ def test_a_list_that_is_imported_goes_by_the_times_in_it(host: Host) -> None:
         with host.memories.transaction() as connection:
             store_drafts(host.memories, SAID, drafts, connection)
         assert host.texts() == [("fact", RED), ("fact", "The user lives in Ghent")]
-        assert len(host.kept.held(SAID).shown) == 4, "a list may be imported again"
+        assert len(host.kept.of_chat(SAID).shown) == 4, "a list may be imported again"
     assert host.kept.new_ones(SAID, FACT, [(BLUE, None, {}), (GREEN, NOW, {})]) == []
     (blue,) = host.kept.new_ones(SAID, FACT, [(BLUE, NOW + 2 * DAY, {})])
     assert [one.text for one in blue.over] == [RED], "blue again, later"
-    assert [one.text for one in host.kept.held(SAID).shown if one.superseded_by] == [GREEN, BLUE]
+    assert [one.text for one in host.kept.of_chat(SAID).shown if one.superseded_by] == [GREEN, BLUE]
 
 
 def test_superseding_on_both_engines(stores: Stores) -> None:
@@ -150,8 +150,8 @@ def test_superseding_on_both_engines(stores: Stores) -> None:
     assert (blue.superseded_by, blue.superseded_at, green.superseded_by) == (green.memory_id, NOW + 1, None)
     assert not memories.supersede("2", made[0].memory_id, made[1].memory_id, NOW), "another chat's"
     assert not memories.supersede("1", green.memory_id, green.memory_id, NOW)
-    assert memories.told_also("1", green.memory_id, ["grün\x00"])
-    assert not memories.told_also("2", green.memory_id, ["x"])
+    assert memories.set_wordings("1", green.memory_id, ["grün\x00"])
+    assert not memories.set_wordings("2", green.memory_id, ["x"])
     assert memories.list("1")[1].wordings == ("grün\ufffd",)
     assert memories.delete("1", green.memory_id)
     assert [one.superseded_by for one in memories.list("1")] == [None]
@@ -218,7 +218,7 @@ def test_a_fact_is_told_with_its_date_and_as_past_when_it_has_passed(host: Host)
     (fact,) = host.memories.list(SAID)
     assert line(fact, NOW, BERLIN) == "- The engineer comes on Thursday (on Thursday 21 January 2027)"
     later = NOW + 8 * DAY
-    held = host.kept.held(SAID).memories
+    held = host.kept.of_chat(SAID).memories
     assert prompt_text(held, NOW, BERLIN) == "Facts:\n- The engineer comes on Thursday (on Thursday 21 January 2027)"
     assert (
         prompt_text(held, later, BERLIN) == "Facts:\n- The engineer comes on Thursday (was on Thursday 21 January 2027)"
@@ -228,7 +228,7 @@ def test_a_fact_is_told_with_its_date_and_as_past_when_it_has_passed(host: Host)
     assert host.answer("[REMEMBER CODE: The engineer comes on Thursday]", "t2", now=later) == [
         "Noted; this replaces: The engineer comes on Thursday"
     ], "another Thursday"
-    assert line(host.kept.held(SAID).memories[0], later, BERLIN).endswith("(on Thursday 28 January 2027)")
+    assert line(host.kept.of_chat(SAID).memories[0], later, BERLIN).endswith("(on Thursday 28 January 2027)")
 
 
 def test_a_goals_priority_is_kept_and_shown(host: Host) -> None:
