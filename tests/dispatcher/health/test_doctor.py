@@ -372,8 +372,8 @@ def test_a_dangling_current(host: World) -> None:
         host,
         "release",
         16,
-        f"current points to releases/{release.name}, which is not there",
-        "rollback RUN points it at a release",
+        f"current points to releases/{release.name}, which does not exist",
+        "Point it at a release again: hmem release list, hmem release rollback RUN",
     )
 
 

@@ -596,7 +596,7 @@ def test_an_index_that_changed_after_its_proof_is_not_kept(nights: Nights) -> No
     previous.keep(night)
     assert {path.name for path in (nights.last / "1").iterdir()} == {LEXICAL, "index.json"}
     assert [*previous._read(nights.last / "1")] == [LEXICAL]
-    assert "chroma/ was changed after it had been proven" in nights.report.lines[0]
+    assert "chroma/ was changed after it was verified" in nights.report.lines[0]
 
 
 class Died(BaseException):
