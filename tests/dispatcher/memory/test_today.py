@@ -435,7 +435,7 @@ def away(_: str) -> Any:
     [
         (None, True, "none here"),
         (away, True, "Ollama is asleep"),
-        (lambda _: None, True, "the day's embedder is away"),
+        (lambda _: None, True, "the day's embedder is not available"),
         (lambda _: vector_of(1), False, "today's turns have no vectors yet"),
         (lambda _: np.ones(3, np.float32), True, None),
     ],
@@ -480,14 +480,14 @@ def test_what_was_merged_is_kept_until_something_changes() -> None:
         assert get(day, nothing) is first
         assert get(day, HiddenTurns(frozenset({"b1:user"}))) is not first
         assert get(side.day(said("d2")), nothing) is not first
-        assert len(cache._held) == 1
+        assert len(cache._cache) == 1
         for number in range(100):
             fill(cache, str(number))
-        assert list(cache._held) == [str(number) for number in range(36, 100)]
+        assert list(cache._cache) == [str(number) for number in range(36, 100)]
         small = MergedCache(bytes_=1)
         fill(small, "4")
         fill(small, "5")
-        assert list(small._held) == ["5"]
+        assert list(small._cache) == ["5"]
 
 
 def test_a_new_turn_is_tokenised_alone() -> None:

@@ -129,8 +129,8 @@ DAMAGE: dict[str, tuple[Callable[[Path], object], type[HmemError], str]] = {
     "a journal": (lambda p: (p / "chroma.sqlite3-journal").write_bytes(b"x"), ReleaseRefused, "left behind"),
     "a folder of nobody": (lambda p: (p / "4711").mkdir(), ReleaseRefused, "belongs to no collection"),
     "a flipped byte": (lambda p: _flip_page(p / chroma.DATABASE), StorageError, "was damaged"),
-    "half of the vectors": (_cut_vectors, ReleaseRefused, "not written to its end"),
-    "no header": (lambda p: next(p.rglob("header.bin")).unlink(), ReleaseRefused, "not written to its end"),
+    "half of the vectors": (_cut_vectors, ReleaseRefused, "not written completely"),
+    "no header": (lambda p: next(p.rglob("header.bin")).unlink(), ReleaseRefused, "not written completely"),
 }  # fmt: skip
 
 

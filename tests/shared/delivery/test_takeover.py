@@ -423,7 +423,7 @@ def test_what_is_no_plain_file_is_refused(light: World, brought: Path, swap: str
     if swap == "a device" and os.geteuid() != 0:
         pytest.skip("making a device needs root")
     change(brought / name)
-    with pytest.raises(ReleaseRefused, match="no plain file"):
+    with pytest.raises(ReleaseRefused, match="not a regular file"):
         receive(light, brought)
     assert nothing_was_taken(brought)
 

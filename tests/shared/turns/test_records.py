@@ -79,7 +79,12 @@ WRONG: list[tuple[Parser, str, list[object], str]] = [
     (Task.parse, "message", [MISSING], "command is missing"),
     (Task.parse, "message", ["", " \n"], "message is empty"),
     (Task.parse, "task_id", [MISSING, 7, "", "a:b", "a*", "a\n", "é", "x" * 101], "task_id must match"),
-    (Task.parse, "model", ["--verbose", "", ["opus"], "a b", "x" * 129], "model is no name of a model, such as opus"),
+    (
+        Task.parse,
+        "model",
+        ["--verbose", "", ["opus"], "a b", "x" * 129],
+        "model is not the name of a model, such as opus",
+    ),
     (parse_turn, "task_id", ["t2", None], "task_id in the value differs from the key's"),
     (parse_turn, "role", ["asst"], "role in the value differs from the key's"),
     (parse_turn, "timestamp", [MISSING], "timestamp is missing"),
