@@ -187,7 +187,7 @@ class ForgetIncomplete(HmemError):
     exit_code = 28
 
 
-class IndexServerAway(HmemError):
+class IndexServerUnavailable(HmemError):
     """Qdrant, or the Redis that stores vectors, does not answer or refuses the connection; the current release stays in use.
 
     Check that the server runs, and QDRANT_URL or REDIS_STACK_URL; run the night again.

@@ -1,1 +1,1 @@
-"""History that was kept elsewhere: one reader a format, and what decides which of it is new."""
+"""History from other sources: one reader per format, and the filter that decides what is new."""

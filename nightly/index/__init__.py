@@ -1,1 +1,1 @@
-"""What a night builds an index from, and what it takes over from the index before."""
+"""The input of the indexes that a night builds, and what it reuses from the previous indexes."""

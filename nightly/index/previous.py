@@ -1,12 +1,12 @@
-"""The indexes of the newest published night, kept so that the next build takes over what is still wanted of them and writes only what is new.
+"""The indexes of the newest published night, stored so that the next build reuses what is still valid and writes only what is new.
 
-    HMEM_NIGHT_DIR/last/<run>/<place>/...    links to the files of that night's build; nobody writes to those again
-    HMEM_NIGHT_DIR/last/<run>/index.json     for each place: what it was made with, its files with size and sha256, its rows with digests
+    HMEM_NIGHT_DIR/last/<run>/<place>/...    links to the files of that night's build, which never change
+    HMEM_NIGHT_DIR/last/<run>/index.json     for each place: its build parameters, its files with size and sha256, its rows with digests
 
-It may be deleted at any time. Nothing of it is used unless every byte is as it was when the index was proven, it was made in the same way, and
-every row in it is still wanted with the same content. So what was forgotten is not carried on. An index in parts (`lexical/`, `vectors/`) is taken
-over part by part, as links to the same files; small parts are written together anew (shared/release/parts.py). Another one (Chroma, LanceDB) is
-taken over whole, and at most once: it is moved into the build's own folder first, so a build that dies of it starts from nothing.
+It may be deleted at any time. An index is reused only if its bytes have not changed since it was verified, it was built with the same parameters,
+and every row in it is still needed with the same content. So forgotten turns are never carried over. An index in parts (`lexical/`, `vectors/`) is
+reused part by part, as links to the same files; small parts are merged (shared/release/parts.py). Other indexes (Chroma, LanceDB) are reused
+as a whole, and at most once: the index is moved into the build's folder first, so if the build crashes, the next one starts from nothing.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from shared.system.files import commit_dir, fresh_dir, make_dir, remove_tree, sh
 LAST = "last"
 INDEX = "index.json"
 FORMAT = 2
-#: Above this share of new rows an index is built anew: the gain has become small, and a new one carries nothing along.
+#: Above this share of new rows an index is rebuilt: reusing gains little then, and a new index has no leftovers.
 MOST_NEW = 0.5
 
 Files = Mapping[str, Mapping[str, Any]]
@@ -53,23 +53,23 @@ def _hashed(path: Path) -> dict[str, Any]:
 
 
 def digest_of(files: Files) -> str:
-    """One hash that stands for all of these files."""
+    """One hash of all these files."""
     return sha256_bytes(_json({name: [file["size"], file["sha256"]] for name, file in files.items()}))
 
 
 def part_record(ids: IdsByChat, wanted: Digests) -> dict[str, Any] | None:
-    """How many rows a part has, and one digest of what they are wanted as now, in the part's own order; None if one is not wanted any more."""
+    """The number of rows in a part, and one digest of their current content, in the part's order; None if one is no longer needed."""
     try:
-        told = [[chat_id, len(some), *map(wanted[chat_id].__getitem__, some)] for chat_id, some in ids.items()]
+        rows = [[chat_id, len(some), *map(wanted[chat_id].__getitem__, some)] for chat_id, some in ids.items()]
     except KeyError:
         return None
-    return {"rows": sum(map(len, ids.values())), "digest": sha256_bytes(_json(told))}
+    return {"rows": sum(map(len, ids.values())), "digest": sha256_bytes(_json(rows))}
 
 
 def keep(night: Night) -> None:
-    """Keep the indexes of this night, whose release is published, in place of those before. Asked again, it changes nothing.
+    """Keep the indexes of this night, whose release is published, instead of the earlier ones. Repeating it changes nothing.
 
-    A disk that fails here costs the next night some minutes and this one nothing.
+    A disk error here only makes the next night some minutes longer.
     """
     built = night.result("build")
     if "skipped" in built:
@@ -78,7 +78,7 @@ def keep(night: Night) -> None:
     try:
         _keep(night, base, built["places"])
     except (OSError, HmemError) as error:
-        night.report.say(f"  The indexes could not be kept for the next night, which builds its own: {error}")
+        night.report.say(f"  The indexes could not be stored for the next night, which will rebuild them: {error}")
 
 
 def _keep(night: Night, base: Path, places: dict[str, dict[str, Any]]) -> None:
@@ -90,7 +90,7 @@ def _keep(night: Night, base: Path, places: dict[str, dict[str, Any]]) -> None:
             source = night.output("build") / place
             files = hash_files(source)
             if digest_of(files) != night.result("build")["proven"][place]:
-                night.report.say(f"  {place}/ was changed after it had been proven; it is not kept for the next night.")
+                night.report.say(f"  {place}/ was changed after it was verified; it is not stored for the next night.")
                 continue
             shutil.copytree(source, temporary / place, copy_function=os.link)
             records[place] = record | {"files": files}
@@ -103,7 +103,7 @@ def _keep(night: Night, base: Path, places: dict[str, dict[str, Any]]) -> None:
 
 
 class Last:
-    """What may be taken over tonight."""
+    """What this night may reuse."""
 
     def __init__(self, night: Night) -> None:
         self._report = night.report
@@ -113,7 +113,7 @@ class Last:
         self.taken_files: dict[str, Files] = {}
         self._places: dict[str, dict[str, Any]] = {}
         base = night.settings.hmem_night_dir / LAST
-        if night.rebuild:  # the owner asked for all of it to be made once more
+        if night.rebuild:  # the owner asked for a full rebuild
             return
         try:
             runs = [int(path.name) for path in base.iterdir() if path.name.isdigit()] if base.is_dir() else []
@@ -124,7 +124,7 @@ class Last:
             self._say("the last indexes", f"they cannot be read ({error!r})")
 
     def parts(self, place: str, made_with: Mapping[str, Any], wanted: Digests, ids_of: IdsOf) -> Earlier | None:
-        """The parts of an index that are taken over as they are, and the ids in them; None if there are none."""
+        """The parts of an index that are reused unchanged, and the ids in them; None if there are none."""
         record = self._record(place, made_with)
         if record is None or self._kept is None:
             return None
@@ -138,7 +138,7 @@ class Last:
             if part_record(ids, wanted) == part:
                 found[name] = ids
             else:
-                self._say(f"{place}/{name}", "something that it holds was forgotten or has changed")
+                self._say(f"{place}/{name}", "some of its content was forgotten or has changed")
         rows = {name: int(record["parts"][name]["rows"]) for name in found}
         new = sum(map(len, wanted.values())) - sum(rows.values())
         taken = sorted(found.keys() - absorbed(rows, new))
@@ -151,7 +151,7 @@ class Last:
         return Earlier(self._kept / place, held, tuple(taken)) if taken else None
 
     def whole(self, place: str, made_with: Mapping[str, Any], wanted: Digests, into: Path) -> Earlier | None:
-        """The index moved to `into`, if all of it is wanted; None: build from nothing."""
+        """The index, moved to `into`, if all of it is still needed; None: build from nothing."""
         record = self._record(place, made_with)
         if record is None or self._kept is None or not (self._kept / place).is_dir():
             return None
@@ -177,7 +177,7 @@ class Last:
         return record
 
     def _say(self, what: str, why: str) -> None:
-        self._report.say(f"  {what} is built from nothing, not taken over from the last night: {why}.")
+        self._report.say(f"  {what} is built from nothing instead of reusing the last night's: {why}.")
 
 
 def _is_as_it_was(path: Path, file: Mapping[str, Any] | None) -> bool:
@@ -188,7 +188,7 @@ def _is_as_it_was(path: Path, file: Mapping[str, Any] | None) -> bool:
 
 
 def _holds(folder: Path, files: Files) -> bool:
-    """These files and no others, as they were."""
+    """Whether the folder has exactly these files, unchanged."""
     try:
         return hash_files(folder) == files
     except (OSError, ReleaseRefused):
@@ -196,11 +196,11 @@ def _holds(folder: Path, files: Files) -> bool:
 
 
 def _why_not(held: Digests, wanted: Digests) -> str | None:
-    """Why an index with these rows is not to be added to, or None."""
+    """Why an index with these rows cannot be extended, or None."""
     for chat_id, ids in held.items():
         now = wanted.get(chat_id, {})
         if any(now.get(chunk_id) != digest for chunk_id, digest in ids.items()):
-            return "something that it holds was forgotten or has changed"
+            return "some of its content was forgotten or has changed"
     total = sum(map(len, wanted.values()))
     new = total - sum(map(len, held.values()))
     return f"{new} of {total} vectors are new" if new > MOST_NEW * total else None
@@ -209,10 +209,10 @@ def _why_not(held: Digests, wanted: Digests) -> str | None:
 def _read(kept: Path) -> dict[str, dict[str, Any]]:
     checksum, _, body = (kept / INDEX).read_bytes().partition(b"\n")
     if checksum.decode() != sha256_bytes(body):
-        raise ValueError("their record does not fit its own checksum")
+        raise ValueError("their record does not match its checksum")
     record = orjson.loads(body)
     if record["format"] != FORMAT:
-        raise ValueError(f"their record has format {record['format']}, this program knows {FORMAT}")
+        raise ValueError(f"their record has format {record['format']}, this program reads {FORMAT}")
     places: dict[str, dict[str, Any]] = record["places"]
     return places
 

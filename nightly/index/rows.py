@@ -35,7 +35,7 @@ class Rows:
         return sum(map(len, self.digests.values()))
 
     def among(self, held: Mapping[str, Iterable[str]]) -> int:
-        """How many of the rows are among these chunks, told by chat; a chunk that repeats another has none."""
+        """How many of the rows are among these chunks (by chat); a chunk that repeats another has no row."""
         return sum(one in self.digests.get(chat_id, ()) for chat_id, ids in held.items() for one in ids)
 
     def repeated(self, chat_id: str) -> int:
@@ -89,7 +89,7 @@ def read_rows(night: Night, columns: Columns) -> Rows:
 
 
 def _rows_of(vectors: Vectors, rows: list[int]) -> Vectors:
-    """These rows; no copy of them where they follow each other, as those of a chat do in which nobody repeats himself."""
+    """These rows; without copying if they are consecutive, as in a chat without repeated messages."""
     if rows[-1] - rows[0] == len(rows) - 1:
         return vectors[rows[0] : rows[-1] + 1]
     return vectors[rows]

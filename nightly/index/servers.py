@@ -1,4 +1,4 @@
-"""The servers that hold indexes of ours, and under which names, remembered until nothing is left there: settings may change meanwhile.
+"""The servers that store our indexes, and the names used there, recorded until nothing is left there: settings may change meanwhile.
 
 HMEM_NIGHT_DIR/servers.json    {"qdrant": ["hmem"]}: server -> each INDEX_NAME that was used there
 """
@@ -34,21 +34,21 @@ def make_room(night: Night, indexes: Iterable[str]) -> None:
             found = set(aliases.left_over(night.settings, server, ()))
             if found and not found & set(named):
                 raise SettingsError(
-                    f"INDEX_NAME={name} is in use on the {server} server ({min(found)}), and by no release of this installation. Set another "
-                    "INDEX_NAME; if these indexes are of no use to anybody, remove them there."
+                    f"INDEX_NAME={name} is in use on the {server} server ({min(found)}), but not by a release of this installation. Set another "
+                    "INDEX_NAME; if these indexes are not needed, remove them there."
                 )
             _remember(night, known | {server: [*known.get(server, ()), name]})
         aliases.sweep(night.settings, server, named)
 
 
 def sweep(night: Night) -> str | None:
-    """Remove the indexes that no release reads any more; why one could not be removed, or None."""
+    """Remove the indexes that no release uses any more; why one could not be removed, or None."""
     for server, names in _known(night).items():
         for name in names:
             try:
                 _sweep(night, server, name)
             except HmemError as error:
-                return f"{server}, INDEX_NAME={name}: {error} (If that server is gone for good, remove {_file(night)}.)"
+                return f"{server}, INDEX_NAME={name}: {error} (If that server no longer exists, remove {_file(night)}.)"
     return None
 
 
@@ -56,7 +56,7 @@ def _sweep(night: Night, server: str, name: str) -> None:
     settings: Settings = night.settings.model_copy(update={"index_name": name})
     night.lease.check()
     for gone in aliases.sweep(settings, server, night.target.served()):
-        night.report.say(f"  {gone} on the {server} server is read by no release any more and was removed.")
+        night.report.say(f"  {gone} on the {server} server is no longer used by any release and was removed.")
     in_use = server in night.settings.indexes and name == night.settings.index_name
     if not in_use and not aliases.left_over(settings, server, ()):
         known = _known(night)

@@ -57,7 +57,7 @@ def known_texts(path: Path, identity: EmbeddingIdentity, texts: Iterable[str]) -
     """Those that have a vector already. The cache is not touched, nor made where there is none."""
     if not path.exists():
         return set()
-    # Without a log beside it the file is whole, and need not be opened in a way that makes one.
+    # Without a log the file is complete and can be opened without creating one.
     log = path.with_name(f"{path.name}-wal")
     uri = f"{path.absolute().as_uri()}?mode=ro" + ("" if log.exists() else "&immutable=1")
     with closing(sqlite3.connect(uri, uri=True)) as connection:
@@ -69,7 +69,7 @@ def known_texts(path: Path, identity: EmbeddingIdentity, texts: Iterable[str]) -
 
 
 def forget(path: Path, texts: Iterable[str]) -> int:
-    """Take the vectors of these texts out of the file, of every model, and whatever a killed night had a model write; how many vectors went."""
+    """Remove the vectors of these texts, of every model, and the model-written texts of a killed night; returns the number of removed vectors."""
     if not path.exists():
         return 0
     with closing(sqlite3.connect(path)) as connection:
@@ -83,7 +83,7 @@ def forget(path: Path, texts: Iterable[str]) -> int:
                 models = connection.execute("SELECT DISTINCT embedding FROM vectors").fetchall()
                 keys = [(model, digest) for digest in {_digest(text) for text in texts} for (model,) in models]
                 before = connection.total_changes
-                # Another chat may have said the same on that day: then it is embedded again.
+                # Another chat may have the same text on that day: then it is embedded again.
                 connection.executemany("DELETE FROM vectors WHERE embedding = ? AND text_sha256 = ?", keys)
                 gone = connection.total_changes - before
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
@@ -91,7 +91,7 @@ def forget(path: Path, texts: Iterable[str]) -> int:
 
 
 def _name(identity: EmbeddingIdentity) -> str:
-    """What a model's vectors are kept under: all that makes them comparable, and the version of the weights."""
+    """The key of a model's vectors: everything that makes them comparable, and the version of the weights."""
     comparable = {name: value for name, value in identity.to_json().items() if name != "probes"}
     return hashlib.sha256(orjson.dumps(comparable, option=orjson.OPT_SORT_KEYS)).hexdigest()
 

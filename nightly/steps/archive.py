@@ -1,12 +1,12 @@
-"""Archive: what was exported and is not archived yet goes into one new segment; then the disk is asked whether all of it is there.
+"""Archive: exported records that are not archived yet go into one new segment; then everything is read back from the disk.
 
-Each record is a turn, or it is quarantined: kept with its bytes and the reason, so that it can leave Redis without being lost. The
+Each record is a turn, or it is quarantined: stored with its bytes and the reason, so that it can be deleted from Redis without loss. The
 counts must add up (exported = new + new version + already archived + quarantined), or the night stops here.
 
-What a tombstone with `erase` covers is never written: a line without its words is. Then the older segments lose it too (nightly/archive/erasing.py).
+What a tombstone with `erase` covers is written without its words. Then it is removed from older segments too (nightly/archive/erasing.py).
 
-With ARCHIVE_MIRROR the new segment goes there too. A mirror that is away is a warning: memory is published all the same, and flush deletes
-nothing before the mirror is proven. One that holds more than the archive, or holds a file differently, stops the night: something was lost.
+With ARCHIVE_MIRROR the new segment is copied there too. An unavailable mirror is a warning: memory is published anyway, and flush deletes
+nothing before the mirror is verified. A mirror with more or different files than the archive stops the night: something was lost.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ from shared.turns.records import RecordRefused, Tombstone
 
 
 def run(night: Night, out: Path) -> dict[str, Any]:
-    del out  # the segment itself is the output; it lies in the archive
+    del out  # the segment itself is the output; it is in the archive
     make_dir(night.archive_dir)
     earlier = read_archive(night.archive_dir, before=night.run)
-    # Before the first write: a host that has lost its archive must not begin another one beside the mirror.
-    mirror = _unless_away(night, lambda mirror: {"lacks": len(missing_there(mirror, night.archive_dir))})
+    # Before the first write: a host that has lost its archive must not start a new one next to the mirror.
+    mirror = _if_reachable(night, lambda mirror: {"lacks": len(missing_there(mirror, night.archive_dir))})
     exported = list(stored_records(night.output("export") / "records.jsonl"))
     judged = judge(
         (record.value for record in stored_records(night.output("export") / TOMBSTONES)),
@@ -71,7 +71,7 @@ def run(night: Night, out: Path) -> dict[str, Any]:
     if erased.get("segments"):
         archive = _prove(night, exported)
     if mirror and "error" not in mirror:
-        mirror = _unless_away(night, lambda mirror: {"proven": bring_up_to_date(mirror, night.archive_dir)})
+        mirror = _if_reachable(night, lambda mirror: {"proven": bring_up_to_date(mirror, night.archive_dir)})
     crash_point("archive:mirrored")
     clear(night)
     return {
@@ -89,8 +89,8 @@ def run(night: Night, out: Path) -> dict[str, Any]:
     }
 
 
-def _unless_away(night: Night, ask: Callable[[Mirror], dict[str, Any]]) -> dict[str, Any] | None:
-    """What the mirror answers, None without one, or the reason why it cannot be asked: tonight's memory need not wait for a disk."""
+def _if_reachable(night: Night, ask: Callable[[Mirror], dict[str, Any]]) -> dict[str, Any] | None:
+    """What the mirror answers, None without one, or the reason why it is not reachable: tonight's memory need not wait for a disk."""
     mirror = open_mirror(night.settings)
     try:
         return ask(mirror) if mirror else None
@@ -102,14 +102,14 @@ def _unless_away(night: Night, ask: Callable[[Mirror], dict[str, Any]]) -> dict[
 
 
 def _bring_texts(night: Night, eraser: erasing.Eraser | None) -> None:
-    """What a model wrote elsewhere and an import has brought; nothing of a chat of which something was forgotten for good."""
+    """Archive the model-written texts of an import, except those of chats from which something was permanently forgotten."""
     path = night.output("export") / TEXTS
     known = read_texts(night.archive_dir).texts
-    brought = (
+    received = (
         [WrittenText.from_json(orjson.loads(line)) for line in path.read_bytes().splitlines()] if path.exists() else []
     )
     forgotten = {tombstone.chat_id for tombstone in eraser.tombstones} if eraser else set()
-    if new := [text for text in brought if text.key not in known and text.chat_id not in forgotten]:
+    if new := [text for text in received if text.key not in known and text.chat_id not in forgotten]:
         write_texts(night.archive_dir, night.run, new)
 
 
@@ -126,7 +126,7 @@ def _classify(record: RawRecord, earlier: Archive, ledger: Ledger) -> dict[str, 
         return {"kind": "quarantine", **record.to_json(), "reason": str(error)}
     last = earlier.versions.get(turn.turn_id)
     same = last.record_sha256 == record.sha256 if last else record.sha256 in earlier.hashes  # erased
-    if same:  # an older version that comes back is a new version: it is what was said last
+    if same:  # an older version that comes back is a new version: it is the latest one
         ledger.count(turn.chat_id, "already_archived")
         return None
     ledger.count(turn.chat_id, "new_version" if last else "new")

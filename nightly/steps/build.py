@@ -1,7 +1,7 @@
-"""Build: `lexical/` and the vector indexes, in a new directory, closed and then proven. A crash discards all of it.
+"""Build: `lexical/` and the vector indexes, in a new directory, closed and then verified. A crash discards all of it.
 
-What the last night's indexes hold and is still wanted is taken over (nightly/index/previous.py), the rest is written; either way an index holds the
-same ids, texts and vectors. What is written tonight is asked after closing; what is taken over was, and its hash is still the same.
+What is still valid in the last night's indexes is reused (nightly/index/previous.py), the rest is written; either way an index contains the same
+ids, texts and vectors. New parts are verified after closing; reused parts were verified before, and their hashes have not changed.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from shared.turns.chunking import CHUNKER_VERSION
 from shared.vectors.base import Builder, Checked
 from shared.vectors.registry import SERVED, builder_of
 
-#: Private copies that the proofs are made on, and indexes that are taken over whole; gone before the step is committed.
+#: Private copies for the checks, and indexes that are reused as a whole; removed before the step is committed.
 PROOF, EARLIER = "proof", "earlier"
 
 

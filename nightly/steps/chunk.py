@@ -1,7 +1,7 @@
-"""Chunk: every turn that may be recalled, cleaned and cut, in order of chat and time. From the archive only.
+"""Chunk: every recallable turn, cleaned and split, in order of chat and time. From the archive only.
 
-Each archived turn is accounted for (ledger.py): it has chunks, a tombstone covers it, or nothing readable is left of it. A turn that fails
-here is one of the last kind, and is named: no single message may stop the night of all chats. Its bytes are archived, and each build tries again.
+Each archived turn is accounted for (ledger.py): it has chunks, a tombstone covers it, or it has no readable text. A turn that fails here
+counts as the last kind, and is reported: no single message may stop the night of all chats. It is archived, and each build tries it again.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def run(night: Night, out: Path) -> dict[str, Any]:
         for turn in night.report.track(turns, len(turns), "chunk"):
             try:
                 lines = [(chunk, _line(chunk, zone)) for chunk in chunks_of(turn)]
-            except Exception as error:  # noqa: BLE001 - whatever it is about this turn, the others are carried on
+            except Exception as error:  # noqa: BLE001 - whatever is wrong with this turn, the others are processed
                 lines, set_aside[turn.turn_id] = [], {"chat_id": turn.chat_id, "reason": reason_of(error)}
                 failure = error
             (with_chunks if lines else without_text)[turn.chat_id] += 1
@@ -45,7 +45,7 @@ def run(night: Night, out: Path) -> dict[str, Any]:
                 handle.write(line)
                 columns.add(chunk, line)
     if failure and not with_chunks:
-        raise failure  # it fails for every turn: that is no turn's fault
+        raise failure  # every turn fails: that is not a turn's fault
     write_columns(out, columns)
     forgotten = archive.forgotten_per_chat()
     accounts = chunk_accounts(

@@ -1,8 +1,8 @@
 """Embed: one vector a chunk, in the order of the chunks. Only text that the cache does not know is embedded.
 
-Before anything else the embedder is proven to be the model it should be; export and archive are done by then, so whatever is wrong
-with it, no turn is lost. A text that it refuses stays without a vector (its row is zeros, `build` leaves it out): it is found by keyword,
-named in the result with the reason, and tried again at the next build.
+First the embedder is verified to be the expected model; export and archive are done by then, so no turn is lost if it is wrong. A text
+that it refuses has no vector (its row is zeros, `build` leaves it out): it is found by keyword, reported in the result with the reason,
+and tried again at the next build.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 VECTORS = "vectors.npy"
 #: Texts between two commits of the cache.
 BATCH_TEXTS = 256
-#: Above this share of the archive's texts (if they are so many) it is the model that is wrong, not the texts.
+#: Above this share of refused texts (of at least FEWEST_TEXTS) the model is at fault, not the texts.
 REFUSED_SHARE, FEWEST_TEXTS = 0.1, 20
 
 
@@ -84,14 +84,14 @@ def _fill(night: Night, embedder: Embedder, cache: VectorCache, missing: list[st
         if total >= FEWEST_TEXTS and len(refused) > REFUSED_SHARE * total:
             reason, _ = Counter(refused.values()).most_common(1)[0]
             raise EmbeddingError(
-                f"The model refused {len(refused)} of {total} texts ({reason}): more than a few odd ones. "
-                "Take a model that fits them (EMBED_MODEL=bge-m3 takes long ones), or EMBEDDER=local."
+                f"The model refused {len(refused)} of {total} texts ({reason}), which is too many. "
+                "Choose a model that accepts them (EMBED_MODEL=bge-m3 accepts long texts), or EMBEDDER=local."
             )
     return refused
 
 
 def _known(cache: VectorCache, texts: list[str], into: Vectors) -> dict[str, list[int]]:
-    """Put in the vectors that the cache has, one a text; the other texts, each with its rows, which stay zeros."""
+    """Fill in the vectors that the cache has; returns the other texts, each with its rows, which stay zeros."""
     missing: dict[str, list[int]] = {}
     for row, text in enumerate(texts):
         vector = None if text in missing else cache.get(text)

@@ -1,7 +1,7 @@
-"""Export: what stands under `hcli:memory:*` now, byte for byte, into the night's folder. Nothing is judged and nothing deleted here.
+"""Export: copy everything under `hcli:memory:*`, byte for byte, to the night's folder. Nothing is judged or deleted here.
 
-SCAN returns every key that is there throughout, some twice (hence the set), and says nothing of keys that come later: those stay for
-the next night. A key that is no string is taken as DUMP gives it. What a backfill has staged is taken too, as if it stood in Redis.
+SCAN returns every key that exists throughout, some twice (hence the set), but not keys that are added later: those stay for the next
+night. A key that is not a string is exported as DUMP returns it. Staged imports of a backfill are exported as if they were in Redis.
 """
 
 from __future__ import annotations

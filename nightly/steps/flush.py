@@ -1,8 +1,8 @@
-"""Flush: delete from Redis what is proven safe, by name and by value, and nothing else.
+"""Flush: delete from Redis what is verified to be safe, by key and by value, and nothing else.
 
-Proof, read anew from both disks: the record's bytes stand in an archive segment, and the release in use was built from that very segment
-(same hash in its manifest). With ARCHIVE_MIRROR every file of the archive must be proven there, too: else nothing is deleted (MirrorFailed).
-A key that was rewritten since, or came later, stays for the next night.
+Verification re-reads both disks: the record's bytes are in an archive segment, and the current release was built from that segment (same
+hash in its manifest). With ARCHIVE_MIRROR every file of the archive must be verified there, too; otherwise nothing is deleted (MirrorFailed).
+A key that was rewritten since, or added later, stays for the next night.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ BATCH_BYTES = 4 << 20
 
 
 def run(night: Night, out: Path) -> dict[str, Any]:
-    """`mirror_failed` says why nothing was deleted though the night is done: its turns stay in Redis, and the next night finds them archived."""
+    """`mirror_failed` says why nothing was deleted although the night is done: its turns stay in Redis, and the next night finds them archived."""
     del out
     exported = list(stored_records(night.output("export") / "records.jsonl"))
     try:
@@ -62,7 +62,7 @@ def run(night: Night, out: Path) -> dict[str, Any]:
 
 
 def _proven_records(night: Night) -> set[str]:
-    """Hashes of the records in segments that the release in use was built from."""
+    """Hashes of the records in segments that the current release was built from."""
     current = night.target.current()
     if current is None:
         raise ReleaseRefused("There is no current release, so nothing may be deleted. Run the night again.")

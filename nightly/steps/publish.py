@@ -1,8 +1,8 @@
-"""Publish: bring the release to the day host, prove it there, try it, switch to it in one step, and see that it is served.
+"""Publish: send the release to the day host, verify and test it there, switch to it atomically, and wait until it is served.
 
-    seal ─ rsync to incoming/<run>.<attempt> ─ verify ─ try in a throw-away process ─ rename to releases/<run> ─ switch ─ served?
+    seal ─ rsync to incoming/<run>.<attempt> ─ verify ─ test in a separate process ─ rename to releases/<run> ─ switch ─ served?
 
-Up to the switch a failure leaves `current` as it was; after it, `current` is put back. The release must descend from the current one
+Before the switch a failure leaves `current` unchanged; after it, `current` is switched back. The release must descend from the current one
 (same parent as when the night began, all of its segments) and may shrink a chat only where a tombstone says so. A killed attempt is
 repeated in a new incoming directory; one that was killed after the switch only asks again whether the release is served.
 """
@@ -62,7 +62,7 @@ def run(night: Night, out: Path) -> dict[str, Any]:
 
 
 def _gather(night: Night, stage: Path) -> None:
-    """The release in one directory, as links to the files that the steps have made (nobody writes to those again)."""
+    """Collect the release in one directory, as links to the output files of the steps (which never change again)."""
     fresh_dir(stage)
     for step in ("build", "summarise"):
         shutil.copytree(
@@ -75,7 +75,7 @@ def _gather(night: Night, stage: Path) -> None:
 
 
 def _refuse_what_was_not_proven(manifest: Manifest, proven: dict[str, str]) -> None:
-    """The hashes of the manifest are those of the indexes that were asked after closing."""
+    """ReleaseRefused unless the manifest's hashes are those of the indexes that were verified after closing."""
     for index, digest in proven.items():
         ahead = f"{index}/"  # or the index is one file
         files = {
@@ -85,7 +85,7 @@ def _refuse_what_was_not_proven(manifest: Manifest, proven: dict[str, str]) -> N
         }
         if digest_of(files) != digest:
             raise ReleaseRefused(
-                f"The {index} index was changed after it had been proven; look at the disk. The next run makes it anew."
+                f"The {index} index was changed after it was verified. Check the disk, then run the night again: it rebuilds the index."
             )
 
 

@@ -32,13 +32,13 @@ from shared.turns.speakers import label, namesakes
 if TYPE_CHECKING:
     from zoneinfo import ZoneInfo
 
-#: What a model is shown of a chat's newest turns beside the picked sentences, and of one passage, in characters.
+#: Characters of a chat's newest turns that a model gets in addition to the picked sentences, and of one passage.
 RECENT_CHARACTERS, PASSAGE_CHARACTERS = 4000, 600
 #: Bound of what is put back.
 PUT_BACK_CHARACTERS = 700
 #: Those who speak most are named in the first line.
 SPEAKERS_NAMED = 6
-#: What stands over each kind of sentence (shared/ranking/extractive_summary.py).
+#: Headings of the kinds of sentences (shared/ranking/extractive_summary.py).
 TITLES = {
     "who": "Who is who:",
     "settled": "Done and settled:",

@@ -1,8 +1,8 @@
 """What a model left out of a summary, as a pure function: names, numbers, dates and links of the extractive summary that its text lacks.
 
-A summary that reads well and has lost the one number somebody will ask for is worse than none. So each chosen sentence that holds such
-a word is put back as it was said, until the room is used up. A number counts as kept only as it was written ("110" is not in "1100",
-and "27 November" does not keep "2026-11-27"): a sentence too many is cheaper than a fact too few.
+A summary that reads well but has lost the one number that a user asks for is worse than none. So each chosen sentence with such a word is
+added again word for word, until the space is used up. A number counts as present only if it is written the same way ("110" is not in "1100",
+and "27 November" is not "2026-11-27"): an extra sentence is cheaper than a missing fact.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ _EDGES = ".,:/-+@"
 
 def put_back(chosen: Sequence[Sentence], written: str, characters: int) -> tuple[list[Sentence], int]:
     """(sentences that hold what `written` lacks, in the order given; how many such words had no room)."""
-    held = _links(written) | _numbers(written) | {word.casefold() for word in _WORD.findall(written)}
-    missing = {sentence: facts(sentence.text) - held for sentence in chosen}
+    present = _links(written) | _numbers(written) | {word.casefold() for word in _WORD.findall(written)}
+    missing = {sentence: facts(sentence.text) - present for sentence in chosen}
     back: set[Sentence] = set()
     lost: set[str] = set()
     for sentence in sorted(chosen, key=lambda s: (-len(missing[s]), -s.order)):
-        wanted = missing[sentence] - held
+        wanted = missing[sentence] - present
         cost = len(sentence.text) + len(sentence.speaker) + len("- 2026-11-20 : \n")
         if wanted and cost <= characters:
             back.add(sentence)
             characters -= cost
-            held |= facts(sentence.text)
+            present |= facts(sentence.text)
         elif wanted:
             lost |= wanted
-    return [sentence for sentence in chosen if sentence in back], len(lost - held)
+    return [sentence for sentence in chosen if sentence in back], len(lost - present)
 
 
 def facts(text: str) -> set[str]:

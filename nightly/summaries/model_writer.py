@@ -1,8 +1,8 @@
-"""Summaries written by a model (SUMMARY_MODEL) through Ollama: asked once for the same turns, archived, never needed.
+"""Summaries written by a model (SUMMARY_MODEL) through Ollama: requested once for the same turns, archived, and optional.
 
-A text is known by the hash of all that it was written from: the chat's chunks, the prompt with the sentences and turns in it, the model's
-name and digest, the options. One that is in the archive is not asked for again, so a rebuild gives the same release, without the
-server too. A model that fails costs that chat its text for tonight: the extractive summary stands, and the next build asks again.
+A text is identified by the hash of its input: the chat's chunks, the prompt with its sentences and turns, the model's name and digest, the
+options. An archived text is not requested again, so a rebuild gives the same release, even without the server. If the model fails, the
+chat gets the extractive summary tonight, and the next build asks again.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class ModelWriter:
         self._digest = self._ask_digest()
 
     def _ask_digest(self) -> str:
-        """The model's digest; where the server cannot tell it, that of the last text by this model: those in the archive still stand."""
+        """The model's digest; if the server does not return it, that of the last text by this model: archived texts stay valid."""
         try:
             self._server = open_ollama(self._night.settings)
             return self._server.digest(self._model)
@@ -113,7 +113,7 @@ class ModelWriter:
         self._cache.clear()
 
     def result(self) -> dict[str, Any]:
-        """`model` is recorded in the release if it had its chance; else the next night builds anew, to ask it again."""
+        """`model` is recorded in the release if it was reachable; otherwise the next night rebuilds, to ask it again."""
         reachable = self._gave_up is None or self._failures_in_a_row > 0
         return {
             "model": self._model if reachable or not self.failed else None,
@@ -166,7 +166,7 @@ class TextCache:
             )
 
     def clear(self) -> None:
-        """They are archived: no second place may keep what a chat said."""
+        """Delete the texts, which are archived now: no second place may store a chat's words."""
         with self._connection:
             self._connection.execute("DELETE FROM texts")
 

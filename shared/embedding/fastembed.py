@@ -1,6 +1,6 @@
 """Models of fastembed: ONNX files from the Hugging Face hub, run on the CPU of this host. The multilingual one is the reason to have it.
 
-Loading never touches the network: by day somebody waits, and a night must not hang on a hub. `python -m shared.embedding.fastembed` fetches the
+Loading never uses the network: by day a user waits, and a night must not wait for a hub. `python -m shared.embedding.fastembed` fetches the
 model that the settings name, once; a host without a way to the hub takes a copy of FASTEMBED_CACHE_PATH from one that has it.
 
 One text a call, on one thread, several texts at once: so a vector does not depend on its neighbours in a batch (in a quantised file it does, and
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 constants.HF_HUB_DISABLE_TELEMETRY = True
 
-#: What lies beside the ONNX file; without these two nothing can be tokenised.
+#: Files next to the ONNX file; without these two nothing can be tokenised.
 NEEDED = ("tokenizer.json", "tokenizer_config.json")
 WANTED = ("config.json", "special_tokens_map.json", *NEEDED)
 #: Seconds that the hub may take for its first answer.
@@ -99,17 +99,17 @@ class FastembedEmbedder:
             ) from error
 
     def close(self) -> None:
-        """Nothing to give back."""
+        """Nothing to close."""
 
     def _embed(self, text: str) -> Vectors:
         """Unit vector, shape (dimensions,); ValueError if the model gives something else."""
         (raw,) = self._embedding.embed([text.encode("utf-8", "replace").decode("utf-8")], batch_size=1)
         vector: Vectors = np.asarray(raw, dtype=np.float32)
         if vector.shape != (self._model.dimensions,):
-            raise ValueError(f"it gave a vector of the shape {vector.shape}, not {self._model.dimensions}")
+            raise ValueError(f"it returned a vector of shape {vector.shape}, not {self._model.dimensions}")
         length = np.linalg.norm(vector)
         if not np.isfinite(length) or not length > 0:
-            raise ValueError("it gave numbers that are no vector (NaN or zero)")
+            raise ValueError("it returned invalid numbers (NaN or a zero vector)")
         return vector / length
 
 
@@ -119,7 +119,7 @@ def cache_of(settings: Settings) -> Path:
         return settings.fastembed_cache_path or Path.home() / ".cache" / "fastembed"
     except RuntimeError as error:
         raise SettingsError(
-            f"There is no home directory to keep models in: {error} Set FASTEMBED_CACHE_PATH."
+            f"There is no home directory to store models in: {error} Set FASTEMBED_CACHE_PATH."
         ) from error
 
 
@@ -132,7 +132,7 @@ def fetch(model: KnownModel, cache: Path, seconds: float = HUB_SECONDS) -> Path:
     described = _described(model)
     repository = described["sources"]["hf"]
     try:
-        model_info(repository, timeout=seconds)  # the next line would ask the same, and wait for ever
+        model_info(repository, timeout=seconds)  # the next line makes the same request, but without a time limit
         snapshot_download(
             repository,
             cache_dir=cache,
@@ -148,17 +148,17 @@ def fetch(model: KnownModel, cache: Path, seconds: float = HUB_SECONDS) -> Path:
 
 
 def _described(model: KnownModel) -> dict[str, Any]:
-    """What fastembed knows of a model: where it lies, and its files."""
+    """fastembed's record of a model: its repository and its files."""
     for described in TextEmbedding.list_supported_models():
         if described["model"].lower() == str(model.fastembed).lower():
             return described
     raise EmbeddingError(
-        f"This version of fastembed does not know {model.fastembed}. The one of requirements.lock does: run scripts/setup --with fastembed."
+        f"This version of fastembed does not know {model.fastembed}. The version in requirements.lock does: run scripts/setup --with fastembed."
     )
 
 
 def _find(model: KnownModel, cache: Path) -> tuple[Path, Path]:
-    """The model's directory and ONNX file, without asking anybody; EmbeddingError if it is not here, or not whole."""
+    """The model's directory and ONNX file, without network access; EmbeddingError if it is missing or incomplete."""
     described = _described(model)
     try:
         folder = Path(snapshot_download(described["sources"]["hf"], cache_dir=cache, local_files_only=True))
@@ -170,7 +170,7 @@ def _find(model: KnownModel, cache: Path) -> tuple[Path, Path]:
         why = "it has not been fetched"
     if why:
         raise EmbeddingError(
-            f"The model {model.fastembed} is not in {cache}: {why}. Fetch it once, where {constants.ENDPOINT} can be reached: {_FETCH}; "
+            f"The model {model.fastembed} is not in {cache}: {why}. Fetch it once, on a host that can reach {constants.ENDPOINT}: {_FETCH}; "
             "or copy that directory from a host that has it; or set EMBEDDER=local."
         )
     return folder, folder / described["model_file"]

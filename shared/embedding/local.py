@@ -45,12 +45,12 @@ def _refuse_unless_whole() -> None:
         except FileNotFoundError as error:
             raise _not_whole(f"is missing: {MODEL_DIR / name}") from error
         if found != size:
-            raise _not_whole(f"is not whole: {MODEL_DIR / name} has {found} bytes of {size}")
+            raise _not_whole(f"is incomplete: {MODEL_DIR / name} has {found} bytes of {size}")
 
 
 def _not_whole(what: str) -> EmbeddingError:
     return EmbeddingError(
-        f"The shipped embedding model {what}. Bring its files back (in the checkout: git checkout -- shared/models), "
+        f"The shipped embedding model {what}. Restore its files (in the checkout: git checkout -- shared/models), "
         "then run scripts/setup again."
     )
 
@@ -120,4 +120,4 @@ class LocalEmbedder:
         return pooled / np.float32(np.linalg.norm(pooled))
 
     def close(self) -> None:
-        """Nothing to give back."""
+        """Nothing to close."""

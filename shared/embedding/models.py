@@ -159,7 +159,7 @@ class Embedder(Protocol):
     def identity(self) -> EmbeddingIdentity: ...
 
     def embed_documents(self, texts: Sequence[str]) -> DocumentVectors:
-        """Vectors of stored texts; EmbeddingError only if the embedder as a whole is away or wrong."""
+        """Vectors of stored texts; EmbeddingError only if the embedder as a whole is unavailable or wrong."""
         ...
 
     def embed_query(self, text: str) -> Vectors:
@@ -167,7 +167,7 @@ class Embedder(Protocol):
         ...
 
     def close(self) -> None:
-        """Give back connections."""
+        """Close connections."""
         ...
 
 

@@ -53,7 +53,7 @@ class OllamaEmbedder:
         return done
 
     def embed_query(self, text: str) -> Vectors:
-        """Asked once: by day somebody waits, and keywords are there."""
+        """Requested once, without retries: by day a user waits, and keyword search still works."""
         vector: Vectors = self._embed([_plain(self._model.query_prefix + text)], attempts=1)[0]
         return vector
 
@@ -102,14 +102,14 @@ class OllamaEmbedder:
         widths = {len(row) for row in answer}
         if widths - {self._model.dimensions}:
             raise WrongShape(
-                f"{self._name} gave vectors of the shape {len(answer)} x {sorted(widths)}, not {self._model.dimensions}"
+                f"{self._name} returned vectors of shape {len(answer)} x {sorted(widths)}, not {self._model.dimensions}"
             )
         if len(answer) != count:
             raise ValueError(f"{len(answer)} vectors for {count} texts")
         vectors = np.asarray(answer, dtype=np.float32)
         lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
         if not np.isfinite(lengths).all() or not (lengths > 0).all():
-            raise ValueError("numbers that are no vector (NaN or zero)")
+            raise ValueError("invalid numbers (NaN or a zero vector)")
         unit: Vectors = vectors / lengths
         return unit
 

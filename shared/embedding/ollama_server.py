@@ -1,7 +1,7 @@
-"""One Ollama server, through its own client: what it has, what it is asked, and its errors as one of ours.
+"""One Ollama server, through its client library: its models, requests, and its errors as ours.
 
-Every request has a time limit. What may pass (a dropped connection, a time-out, an answer of 5xx, an answer that is none) is asked again
-after a pause that doubles; what cannot (4xx) is not. `OllamaError` says which it was, so that callers can tell a bad text from a bad server.
+Every request has a time limit. Transient failures (a dropped connection, a time-out, an answer of 5xx, an invalid answer) are retried with
+doubling pauses; others (4xx) are not. `OllamaError` says which it was, so that callers can tell a bad text from a bad server.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ class OllamaServer:
         return self._ask(once, attempts)
 
     def chat(self, name: str, prompt: str, options: dict[str, Any], attempts: int) -> str:
-        """The model's answer to one message. Models that think first are told not to: the thinking would use up the answer's room."""
+        """The model's answer to one message. Thinking is switched off, since it would use up the tokens of the answer."""
         answer = self._ask(
             self._client.chat,
             attempts,
@@ -125,7 +125,7 @@ class OllamaServer:
     def _ours(self, error: Exception) -> OllamaError:
         if isinstance(error, httpx.TimeoutException):
             reason = f"no answer within {self._seconds:g} s"
-            what = f"gave {reason}. Look at its load, or raise OLLAMA_TIMEOUT."
+            what = f"gave {reason}. Check its load, or raise OLLAMA_TIMEOUT."
             return OllamaError(f"Ollama at {self.url} {what}", reason, passing=True)
         if isinstance(error, httpx.HTTPError | ConnectionError):
             reason = f"the connection failed: {error}"
@@ -136,5 +136,5 @@ class OllamaServer:
             sentence = f"Ollama at {self.url} {what}: {error.error}. Its log says more; ollama list shows its models."
             passing = error.status_code >= 500
             return OllamaError(sentence, str(error.error), passing=passing, status=error.status_code)
-        sentence = f"Ollama at {self.url} answered what is no answer: {error}. Check OLLAMA_URL and EMBED_MODEL, restart Ollama."
+        sentence = f"Ollama at {self.url} gave an invalid answer: {error}. Check OLLAMA_URL and EMBED_MODEL, and restart Ollama."
         return OllamaError(sentence, str(error), passing=True)

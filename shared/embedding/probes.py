@@ -1,7 +1,7 @@
-"""Whether an embedder is the model it says it is: a few fixed texts, embedded and compared.
+"""Whether an embedder is the model that its name says: a few fixed texts are embedded and compared.
 
-A name or a digest says which file was meant; only vectors say what answers. By night the embedder is compared with the shipped model
-where the weights are said to be the same, and the vectors of some probes go into the manifest; by day they are compared with the day's own.
+A name or a digest only says which file is intended; vectors show which model answers. By night the embedder is compared with the shipped
+model if it should have the same weights, and the vectors of some probes go into the manifest; by day they are compared with the day's.
 Measured: int8 against float32 of the same weights 0.971 to 0.995; another model, or a missing prefix, is far below.
 """
 
@@ -27,8 +27,8 @@ PROBE_TEXTS = (
 #: Probes whose vectors a manifest carries, and their decimals: 10 to 25 KB.
 RECORDED_PROBES, RECORDED_DECIMALS = 3, 4
 LEAST_COSINE = 0.95
-#: How one gets a model anew, by provider.
-ANEW = {
+#: How to get a model again, by provider.
+AGAIN = {
     "local": "install the program again",
     "fastembed": "delete it under FASTEMBED_CACHE_PATH and fetch it again (python -m shared.embedding.fastembed)",
     "ollama": "pull it again (ollama pull) and restart Ollama",
@@ -36,7 +36,7 @@ ANEW = {
 
 
 def prove(embedder: Embedder) -> tuple[tuple[float, ...], ...]:
-    """By night: the probes for the manifest, or EmbeddingError if the embedder is away or not the model it should be."""
+    """By night: the probes for the manifest, or EmbeddingError if the embedder is unavailable or another model than expected."""
     vectors = _probe(embedder, len(PROBE_TEXTS))
     identity = embedder.identity
     if identity.family == LOCAL_MODEL.family and identity.provider != "local":
@@ -45,7 +45,7 @@ def prove(embedder: Embedder) -> tuple[tuple[float, ...], ...]:
 
 
 def difference(embedder: Embedder, indexed_with: EmbeddingIdentity) -> str | None:
-    """By day: why a release's vectors may not be compared with this embedder's, or None if they may. Without probes nothing is said."""
+    """By day: why a release's vectors may not be compared with this embedder's, or None if they may or there are no probes."""
     probes = np.asarray(indexed_with.probes[: len(PROBE_TEXTS)], dtype=np.float32)
     if not len(probes):
         return None
@@ -57,12 +57,12 @@ def difference(embedder: Embedder, indexed_with: EmbeddingIdentity) -> str | Non
     return (
         f"the model under the name {identity.family} at {identity.provider} answers differently from the one that the release was embedded "
         f"with (cosine {cosine:.2f}, at least {LEAST_COSINE} is needed); get the model again on both hosts "
-        f"({_anew(identity)}), then run the night"
+        f"({_how_again(identity)}), then run the night"
     )
 
 
-def _anew(identity: EmbeddingIdentity) -> str:
-    return ANEW.get(identity.provider, ANEW["local"])
+def _how_again(identity: EmbeddingIdentity) -> str:
+    return AGAIN.get(identity.provider, AGAIN["local"])
 
 
 def _probe(embedder: Embedder, count: int) -> Vectors:
@@ -70,7 +70,7 @@ def _probe(embedder: Embedder, count: int) -> Vectors:
     if answer.refused:
         reason = next(iter(answer.refused.values()))
         raise EmbeddingError(
-            f"The embedder refuses a plain sentence: {reason}. Check EMBED_MODEL; {_anew(embedder.identity)}."
+            f"The embedder refuses a plain sentence: {reason}. Check EMBED_MODEL; {_how_again(embedder.identity)}."
         )
     return answer.vectors
 
@@ -92,5 +92,5 @@ def _compare_with_the_shipped_model(vectors: Vectors, identity: EmbeddingIdentit
     if cosine < LEAST_COSINE:
         raise EmbeddingError(
             f"What {identity.provider} calls {LOCAL_MODEL.ollama} answers differently from {identity.family} as shipped "
-            f"(cosine {cosine:.2f}, at least {LEAST_COSINE} is needed). Set another EMBED_MODEL, or {_anew(identity)}."
+            f"(cosine {cosine:.2f}, at least {LEAST_COSINE} is needed). Set another EMBED_MODEL, or {_how_again(identity)}."
         )

@@ -1,1 +1,1 @@
-"""A release on disk: its manifest, its parts, which are kept."""
+"""A release on disk: its manifest, its parts, and which releases are kept."""

@@ -1,4 +1,4 @@
-"""Proofs of closed database files that leave no trace: read through an immutable connection, or on a private copy."""
+"""Checks of closed database files that leave no trace: through an immutable connection, or on a private copy."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from urllib.parse import quote
 
 from shared.errors import ReleaseRefused, StorageError
 
-#: What SQLite leaves beside a database that was not closed; a reader of the closed file would ignore what stands in there.
+#: Files that SQLite leaves next to a database that was not closed; an immutable reader would ignore their contents.
 LEFTOVERS = ("-wal", "-shm", "-journal")
 
 
 def open_closed(path: Path) -> sqlite3.Connection:
-    """A reader of a database that nobody writes to: takes no lock, leaves nothing behind, works on a read-only mount."""
+    """A reader of a database that no process writes to: takes no lock, leaves nothing behind, works on a read-only mount."""
     return sqlite3.connect(f"file:{quote(str(path.resolve()))}?mode=ro&immutable=1", uri=True, check_same_thread=False)
 
 
@@ -30,12 +30,12 @@ def check_database(path: Path) -> None:
 
 @contextmanager
 def damage_named(path: Path) -> Iterator[None]:
-    """What SQLite finds wrong with a file that was just written, as a StorageError."""
+    """Raise SQLite's errors about a file that was just written as a StorageError."""
     try:
         yield
     except sqlite3.Error as error:
         raise StorageError(
-            f"{path} was damaged while it was written ({error}). Look at the disk and the memory of this host, then run the night again."
+            f"{path} was damaged while it was written ({error}). Check the disk and the memory of this host, then run the night again."
         ) from error
 
 
@@ -49,9 +49,11 @@ def refuse_leftovers(folder: Path) -> None:
 
 
 def private_copy(source: Path, target: Path) -> None:
-    """Copy a directory's contents, to be written to; StorageError if that fails (shutil's own error names no cause)."""
+    """Copy a directory's contents to a writable copy; StorageError if that fails (shutil's error names no cause)."""
     try:
         shutil.copytree(source, target, copy_function=shutil.copyfile, dirs_exist_ok=True)
     except shutil.Error as error:
         _, _, why = error.args[0][0]
-        raise StorageError(f"{source} could not be copied to {target}: {why}. Mend that and run it again.") from error
+        raise StorageError(
+            f"{source} could not be copied to {target}: {why}. Fix that, then run the command again."
+        ) from error

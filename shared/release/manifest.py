@@ -1,18 +1,18 @@
-"""A release: one directory, written once, verified by hash, named only when whole.
+"""A release: one directory, written once, verified by hash, and named only when it is complete.
 
     HMEM_MEMORY_DIR/
       current -> releases/<run>     the one commit point
       releases/<run>/manifest.json  what the release is made of, and every other file with size and sha256
       releases/<run>/summaries/chat_<id>_summary.txt
-      releases/<run>/lexical/<run>.sqlite     the texts and what they are found by, in parts, each named after the night that wrote it
+      releases/<run>/lexical/<run>.sqlite     the texts and the keyword index, in parts, each named after the night that wrote it
       releases/<run>/vectors/<run>.sqlite     or chroma/, lancedb/, qdrant.json, redis.json
       incoming/<run>.<attempt>/     where rsync writes
-      verifying/<run>/              what was taken over of that (shared/delivery/takeover.py); renamed into releases/ once it is verified
+      verifying/<run>/              the verified copy (shared/delivery/takeover.py); renamed into releases/ once the release is accepted
 
 A release is a function of (archive, tombstones, model, parameters): the manifest names all of these, so that two releases can be
-compared without opening them. Files that two releases have in common (a part that was taken over) may be one file on the disk.
+compared without opening them. Files that two releases share (a reused part) may be one file on the disk.
 `created_at` is for people; nothing is ordered by it. A manifest newer than this code is refused, and so is
-one that was changed: like PostgreSQL's backup manifest it holds a checksum of itself.
+a modified one: like PostgreSQL's backup manifest it contains its own checksum.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ MANIFEST = "manifest.json"
 LEXICAL = "lexical"
 VECTORS, CHROMA, LANCEDB = "vectors", "chroma", "lancedb"
 QDRANT, REDIS = "qdrant.json", "redis.json"
-#: Where each vector index stands in a release.
+#: The path of each vector index in a release.
 PLACES = {"sqlite": VECTORS, "chroma": CHROMA, "lancedb": LANCEDB, "qdrant": QDRANT, "redis": REDIS}
 SUMMARIES = "summaries"
 RELEASES = "releases"
@@ -46,7 +46,7 @@ RELEASES = "releases"
 
 @dataclass(frozen=True)
 class Manifest:
-    """What a release says of itself."""
+    """The description of a release."""
 
     run: int
     parent: int | None
@@ -100,7 +100,7 @@ def read_manifest(release: Path) -> Manifest:
     path = release / MANIFEST
     try:
         if path.is_symlink() or (path.exists() and not path.is_file()):  # a pipe would keep us waiting
-            raise ReleaseRefused(f"The manifest {path} is no plain file. {_REPAIR}")
+            raise ReleaseRefused(f"The manifest {path} is not a regular file. {_REPAIR}")
         with path.open("rb") as handle:
             content = handle.read(MOST_BYTES + 1)
     except OSError as error:
@@ -112,7 +112,7 @@ def written_manifest(content: bytes, source: str) -> Manifest:
     """A manifest from the bytes of its file, which are those that this program writes; ReleaseRefused."""
     manifest = parse_manifest(content, source)
     if content != manifest.to_json():
-        raise ReleaseRefused(f"The manifest {source} is damaged (it is not as it was written). {_REPAIR}")
+        raise ReleaseRefused(f"The manifest {source} is damaged (it was modified). {_REPAIR}")
     return manifest
 
 
@@ -130,10 +130,10 @@ def parse_manifest(content: bytes, source: str) -> Manifest:
         version, checksum = record["format_version"], record.pop(CHECKSUM)
         if isinstance(version, int) and version > FORMAT_VERSION:
             raise ReleaseRefused(
-                f"{source} has format {version}, this program knows {FORMAT_VERSION}. Update hcli-memory on this host."
+                f"{source} has format {version}, this program reads up to {FORMAT_VERSION}. Update hcli-memory on this host."
             )
         if checksum != sha256_bytes(_canonical(record)):
-            raise ValueError("it does not fit its own checksum")
+            raise ValueError("it does not match its checksum")
         _refuse_odd_fields(record, source)
         embedding = record["embedding"]
         record["embedding"] = EmbeddingIdentity.from_json(embedding) if embedding else None
@@ -157,7 +157,7 @@ def list_files(release: Path) -> list[str]:
 def _entries(release: Path) -> tuple[list[str], list[str]]:
     """Relative paths of all files but the manifest, and of all directories; a link or another special file is refused."""
     if release.is_symlink():
-        raise ReleaseRefused(f"{release} is a link. A release is a directory of its own; publish it again.")
+        raise ReleaseRefused(f"{release} is a link, but a release must be a directory. Publish it again.")
     files: list[Path] = []
     directories: list[Path] = []
     for folder, folders, names in os.walk(release):
@@ -165,7 +165,7 @@ def _entries(release: Path) -> tuple[list[str], list[str]]:
             path = Path(folder) / name
             if path.is_symlink() or not (path.is_file() or path.is_dir()):
                 raise ReleaseRefused(
-                    f"{path} is no plain file. A release holds files and directories only; publish it again."
+                    f"{path} is not a regular file. A release contains only files and directories. Publish it again."
                 )
         files += [Path(folder) / name for name in names]
         directories += [Path(folder) / name for name in folders]
@@ -204,12 +204,14 @@ def verify(release: Path) -> Manifest:
 def _own_manifest(release: Path) -> Manifest:
     manifest = read_manifest(release)
     if release.parent.name == RELEASES and release.name != str(manifest.run):
-        raise ReleaseRefused(f"Release {release.name} calls itself {manifest.run}: it was put there by hand. {_REPAIR}")
+        raise ReleaseRefused(
+            f"Release {release.name} has run {manifest.run} in its manifest: it was put there by hand. {_REPAIR}"
+        )
     return manifest
 
 
 def prove_file(release: Path, manifest: Manifest, name: str) -> None:
-    """Re-hash one file of a release; ReleaseRefused if it is not there, or not as it was built."""
+    """Re-hash one file of a release; ReleaseRefused if it is missing or modified."""
     if name not in manifest.files:
         raise ReleaseRefused(f"Release {release.name}: {name} is not in the manifest. {_REPAIR}")
     if not (release / name).is_file():  # a pipe would keep us waiting
@@ -218,7 +220,7 @@ def prove_file(release: Path, manifest: Manifest, name: str) -> None:
 
 
 def prove_folder(release: Path, manifest: Manifest, folder: str) -> None:
-    """Re-hash what a release has in a directory of its own, and see that nothing else is in there; ReleaseRefused."""
+    """Re-hash all files in a directory of a release, and check that it contains nothing else; ReleaseRefused."""
     if manifest.format_version < FORMAT_VERSION:
         prove_file(release, manifest, f"{folder}.sqlite")
         return
@@ -235,34 +237,32 @@ def _compare(release: Path, name: str, expected: dict[str, Any]) -> None:
 
 
 def parts_of(release: Path, place: str) -> Path:
-    """Where an index in parts stands: its directory, or the one file that it was before format 4."""
+    """The path of an index in parts: its directory, or the single file of formats before 4."""
     old = release / f"{place}.sqlite"
     return old if old.is_file() else release / place
 
 
 def current_release(memory_dir: Path) -> Path | None:
-    """Real path of the release in use; None before the first. A link that leads nowhere is a ReleaseRefused."""
+    """Real path of the current release; None before the first. A dangling link is a ReleaseRefused."""
     link = memory_dir / "current"
     if not link.is_symlink():
         return None
     try:
         return link.resolve(strict=True)
     except PermissionError as error:
-        raise ReleaseRefused(
-            f"{link} may not be read by this user. Run dispatcher and night as the same one."
-        ) from error
+        raise ReleaseRefused(f"This user may not read {link}. Run dispatcher and night as the same user.") from error
     except OSError as error:
         raise ReleaseRefused(
-            f"{link} points to {link.readlink()}, which is not there. "
-            "hmem release rollback RUN points it at a release again; hmem release list names them."
+            f"{link} points to {link.readlink()}, which does not exist. "
+            "Point it at a release again: hmem release list, hmem release rollback RUN."
         ) from error
 
 
 def no_release(memory_dir: Path) -> str:
-    """Why there is no current release, and what to do: none was made, or the link is gone."""
+    """Why there is no current release, and what to do: none was built yet, or the link is missing."""
     if any((memory_dir / RELEASES).glob("[0-9]*")):
         return f"{memory_dir / 'current'} is missing though there are releases. Point it at one: hmem release list, hmem release rollback RUN."
-    return f"There is no release in {memory_dir} yet; the first night makes it. Run hmem-night run once, or set HMEM_MEMORY_DIR."
+    return f"There is no release in {memory_dir} yet; the first night builds it. Run hmem-night run once, or set HMEM_MEMORY_DIR."
 
 
 def release_dir(memory_dir: Path, run: int) -> Path:

@@ -1,4 +1,4 @@
-"""Which files of an index in parts the next one takes over: the small ones of one size are written together once there are FANOUT of them.
+"""Which files of an index in parts the next index reuses: small ones of one size are merged once there are FANOUT of them.
 
 This is the tiered merging of log-structured stores and of Lucene (O'Neil et al., "The Log-Structured Merge-Tree", 1996): from LEAST_ROWS rows on
 a row is written again once a level, so log_8(n / 512) times, and below that the small parts are, every seventh night; most nights write,
@@ -23,10 +23,10 @@ SUFFIX = ".sqlite"
 
 @dataclass(frozen=True)
 class Earlier:
-    """An index of an earlier night, whole and as it was proven, that a new one may take over. Its files are never written to again.
+    """A verified, unmodified index of an earlier night that a new one may reuse. Its files are never written to again.
 
-    `held` are the chunks in it by chat, all of them still wanted with the same vector. An index in parts has them in `parts` (names of
-    files; others may lie beside them); any other is taken over whole or not at all.
+    `held` are the chunks in it by chat, all of them still needed with the same vector. An index in parts has them in `parts` (file names;
+    there may be other files, too); any other index is reused as a whole or not at all.
     """
 
     path: Path
@@ -44,7 +44,7 @@ def level(rows: int) -> int:
 
 
 def absorbed(rows: Mapping[str, int], new: int) -> set[str]:
-    """Of the parts with so many rows each, those that are to be written anew together with `new` rows; none if nothing is new."""
+    """Of the parts with these numbers of rows, those that are merged with `new` rows into one; none if nothing is new."""
     gone = set[str]()
     size = new
     while new:
@@ -67,7 +67,7 @@ def _made(path: Path) -> tuple[int, int, str]:
 
 
 def new_part(place: Path, run: int) -> Path:
-    """A name for the part that this run writes: `<run>.sqlite`, unless one that is taken over has it (the night was built twice)."""
+    """A name for the part that this run writes: `<run>.sqlite`, unless a reused part has that name (the night was built twice)."""
     path, attempt = place / f"{run}{SUFFIX}", 1
     while path.exists():
         attempt += 1
@@ -84,10 +84,10 @@ def begin(place: Path, earlier: Earlier | None) -> None:
 
 
 def take_over(part: Path, place: Path) -> None:
-    """The same file in the new index; nobody writes to either again."""
+    """Link the file into the new index; neither is written to again."""
     try:
         os.link(part, place / part.name)
     except OSError as error:
         raise StorageError(
-            f"{part} could not be linked into {place}: {error}. Look at the disk, then run the night again."
+            f"{part} could not be linked into {place}: {error}. Check the disk, then run the night again."
         ) from error

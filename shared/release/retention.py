@@ -1,11 +1,11 @@
-"""What stays in a memory directory: the owner's pin, who reads a release, and which releases may go.
+"""What stays in a memory directory: the owner's pin, the readers of releases, and which releases may be removed.
 
-    pinned              the run that the owner went back to: nights publish beside it and do not switch
+    pinned              the run that the owner went back to: nights publish their releases but do not switch
     releases/<run>      a reader holds a shared lock on the directory itself: it works on a read-only mount, in and out of a container,
-                        and the kernel frees it however the reader ends
-    releases/.<run>.….gone    on its way out; a crash leaves no half of a release under a name
+                        and the kernel releases it however the reader ends
+    releases/.<run>.….gone    being removed; so a crash never leaves a partial release under its name
 
-Nothing here takes the lock of the memory directory: whoever prunes or pins holds it.
+Nothing here takes the lock of the memory directory: callers that prune or pin hold it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ PIN = "pinned"
 _RUN = re.compile(r"0|[1-9][0-9]*")
 
 CURRENT, PREVIOUS, PINNED, IN_USE, NEWEST = "current", "previous", "pinned", "in use", "newest"
-#: Of each release while nobody can tell which ones are needed: better too many than the wrong one.
+#: The reason to keep every release while `current` or the pin cannot be read.
 UNKNOWN = "current or pin unreadable"
 
 
@@ -43,7 +43,7 @@ class Pin:
 
 
 def read_pin(memory_dir: Path) -> Pin | None:
-    """The pin, or None; a damaged one is a ReleaseRefused, since it stands for the owner's word."""
+    """The pin, or None; a damaged pin is a ReleaseRefused, since it is the owner's decision."""
     path = memory_dir / PIN
     try:
         record = orjson.loads(path.read_bytes())
@@ -53,7 +53,7 @@ def read_pin(memory_dir: Path) -> Pin | None:
     except (ValueError, KeyError, TypeError) as error:
         raise ReleaseRefused(
             f"The pin {path} is damaged ({error!r}), so nothing is switched. "
-            "Lift it (hmem release unpin), or set it anew (hmem release rollback RUN)."
+            "Remove it (hmem release unpin), or set it again (hmem release rollback RUN)."
         ) from error
 
 
@@ -72,7 +72,7 @@ def remove_pin(memory_dir: Path) -> bool:
 
 
 def release_runs(memory_dir: Path) -> list[int]:
-    """Runs that have a directory of their own, ascending."""
+    """Runs that have a directory, ascending."""
     folder = memory_dir / RELEASES
     if not folder.is_dir():
         return []
@@ -82,10 +82,10 @@ def release_runs(memory_dir: Path) -> list[int]:
 
 @contextmanager
 def reading(release: Path) -> Iterator[None]:
-    """Keep a release from being pruned. Waits for the instant that a prune needs to try; where no lock can be had, it is read without one."""
+    """Keep a release from being pruned. Waits for a prune that is just checking; on file systems without locks, it is read without one."""
     try:
         lock = os.open(release, os.O_RDONLY | os.O_DIRECTORY)
-    except OSError:  # whoever reads on says it better
+    except OSError:  # the reader's next access reports it better
         yield
         return
     try:
@@ -96,7 +96,7 @@ def reading(release: Path) -> Iterator[None]:
 
 
 def in_use(release: Path) -> bool:
-    """Whether somebody reads it now, or that cannot be told."""
+    """Whether a process reads it now, or this cannot be determined."""
     try:
         lock = os.open(release, os.O_RDONLY | os.O_DIRECTORY)
     except FileNotFoundError:
@@ -110,7 +110,7 @@ def in_use(release: Path) -> bool:
 
 
 def _lock(descriptor: int, how: int) -> bool:
-    """Whether the lock is held now; a file system without locks says no."""
+    """Whether the lock was acquired; False on a file system without locks."""
     try:
         fcntl.flock(descriptor, how)
     except OSError:
@@ -119,7 +119,7 @@ def _lock(descriptor: int, how: int) -> bool:
 
 
 def reasons(memory_dir: Path, keep: int, coming: int | None = None) -> dict[int, list[str]]:
-    """Run → why it stays; a run without a reason may go."""
+    """Run → why it is kept; a run without a reason may be removed."""
     found, unknown = marks(memory_dir)
     newest = sorted({*found, *([] if coming is None else [coming])})[-max(keep, 1) :]
     general = [UNKNOWN] if unknown else []
@@ -130,7 +130,7 @@ def reasons(memory_dir: Path, keep: int, coming: int | None = None) -> dict[int,
 
 
 def outdated(memory_dir: Path) -> list[int]:
-    """Runs that may hold what the current release has forgotten for good: nobody may go back to them."""
+    """Runs that may contain what the current release has forgotten permanently: a rollback to them is not allowed."""
     path = current_release(memory_dir)
     current = read_manifest(path) if path else None
     if current is None or not current.erasing:
@@ -141,19 +141,19 @@ def outdated(memory_dir: Path) -> list[int]:
 def _has_erased(memory_dir: Path, run: int, current: Manifest) -> bool:
     try:
         return set(current.erasing) <= set(read_manifest(release_dir(memory_dir, run)).erasing)
-    except ReleaseRefused:  # nobody can tell what it holds
+    except ReleaseRefused:  # its contents are unknown
         return False
 
 
 def prune_outdated(memory_dir: Path) -> tuple[list[int], list[int]]:
-    """Remove releases from before something was forgotten for good: (runs that went, runs that somebody reads)."""
+    """Remove releases from before something was forgotten permanently: (removed runs, runs that are still being read)."""
     found = set(outdated(memory_dir))
     gone = [run for run in prune(memory_dir, len(release_runs(memory_dir)) + 1) if run in found] if found else []
     return gone, sorted(run for run in found - set(gone) if in_use(release_dir(memory_dir, run)))
 
 
 def marks(memory_dir: Path) -> tuple[dict[int, list[str]], str | None]:
-    """(run → what it is beside others: current, previous, pinned, in use; why that is not the whole truth, or None)."""
+    """(run → its marks: current, previous, pinned, in use; why these are incomplete, or None)."""
     found: dict[int, list[str]] = {run: [] for run in release_runs(memory_dir)}
     unknown: str | None = None
     for mark, look in ((CURRENT, current_run), (PREVIOUS, _previous_run), (PINNED, _pinned_run)):
@@ -163,14 +163,14 @@ def marks(memory_dir: Path) -> tuple[dict[int, list[str]], str | None]:
                 found[run].append(mark)
         except (ReleaseRefused, OSError) as error:
             unknown = unknown or str(error)
-    for run, said in found.items():
+    for run, names in found.items():
         if in_use(release_dir(memory_dir, run)):
-            said.append(IN_USE)
+            names.append(IN_USE)
     return found, unknown
 
 
 def current_run(memory_dir: Path) -> int | None:
-    """Run of the release in use; None if there is no release at all. ReleaseRefused if `current` does not lead to one of them."""
+    """Run of the current release; None if there is no release at all. ReleaseRefused if `current` does not lead to one of them."""
     path = current_release(memory_dir)
     if path is None and release_runs(memory_dir):
         raise ReleaseRefused(
@@ -178,7 +178,7 @@ def current_run(memory_dir: Path) -> int | None:
         )
     if path is not None and (path.parent != (memory_dir / RELEASES).resolve() or not _RUN.fullmatch(path.name)):
         raise ReleaseRefused(
-            f"{memory_dir / 'current'} leads to {path}, which is none of our releases. Choose one (hmem release rollback RUN)."
+            f"{memory_dir / 'current'} leads to {path}, which is not one of our releases. Choose one (hmem release rollback RUN)."
         )
     return int(path.name) if path else None
 
@@ -194,8 +194,8 @@ def _pinned_run(memory_dir: Path) -> int | None:
 
 
 def prune(memory_dir: Path, keep: int, coming: int | None = None) -> list[int]:
-    """Remove releases that no reason keeps; returns their runs. The newest `keep` stay, the coming one counted among them, and always
-    the current one, its parent, the pinned one and those that somebody reads."""
+    """Remove releases without a reason to keep them; returns their runs. The newest `keep` stay (including the coming one), and always the
+    current one, its parent, the pinned one and those that are being read."""
     for left in (memory_dir / RELEASES).glob(".*.gone"):
         remove_tree(left)
     may_go = [run for run, why in reasons(memory_dir, keep, coming).items() if not why]
@@ -203,7 +203,7 @@ def prune(memory_dir: Path, keep: int, coming: int | None = None) -> list[int]:
 
 
 def remove_release(release: Path) -> bool:
-    """Whether it went: not while somebody reads it."""
+    """Remove a release unless it is being read; whether it was removed."""
     lock = os.open(release, os.O_RDONLY | os.O_DIRECTORY)
     try:
         if not _lock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB):
@@ -215,7 +215,7 @@ def remove_release(release: Path) -> bool:
 
 
 def unpublish(release: Path) -> None:
-    """Remove a release, read or not; it loses its name in one step, before its first file goes. Nothing if there is none."""
+    """Remove a release even if it is being read; it is renamed atomically before its first file is deleted. Does nothing if there is none."""
     if not release.exists():
         return
     gone = release.with_name(f".{release.name}.{uuid.uuid4().hex[:8]}.gone")

@@ -1,6 +1,6 @@
-"""What a manifest may hold: the type and the bounds of every field. What passes here stops no reader later.
+"""What a manifest may contain: the type and bounds of every field. A manifest that passes cannot crash a reader later.
 
-A manifest comes from another host. Its checksum says that it is whole, not who wrote it.
+A manifest comes from another host. Its checksum shows that it is complete, not who wrote it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def _zone(name: str) -> str:
     try:
         return known_zone(name)
     except ValueError:
-        raise ValueError("it names no time zone that this host knows") from None
+        raise ValueError("it names a time zone that this host does not know") from None
 
 
 def _index(name: str) -> str:

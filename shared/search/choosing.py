@@ -1,7 +1,7 @@
-"""Which hits are told once it is decided that some are, and in which order they fill the room: pure functions over hits.
+"""Which hits are injected, once it is decided that some are, and in which order they fill the budget: pure functions over hits.
 
-An earlier question of the person that nearly repeats the message tells nothing, and any other of theirs comes after what was stated. Hits end where
-the score falls off to what any turn of the chat has. Of a day that was asked for, what tells most comes first, and nothing twice.
+An earlier question of the person that nearly repeats the message is left out, and their other questions come after statements. The list ends where
+the score drops to that of any turn of the chat. For a requested day, the most informative turns come first, without repetitions.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _SENTENCES = re.compile(r"(?<=[.!?…])\s+")
 
 
 def chosen(message: str, hits: Sequence[Hit], evidence: Evidence, decision: Decision) -> list[Hit]:
-    """Those that are told, in the order in which they take the room."""
+    """The hits to inject, in the order in which they fill the budget."""
     left = [hit for hit in hits if not repeats(message, hit)]
     if decision.spans:
         then = [hit for hit in left if any(first <= hit.chunk.started_at < end for first, end in decision.spans)]
@@ -70,7 +70,7 @@ def beside(evidence: Evidence, hit: Hit) -> bool:
 
 
 def _is_person(hit: Hit) -> bool:
-    """Whether somebody said it who is no assistant."""
+    """Whether the speaker is a person, not an assistant."""
     return hit.chunk.role == "user" or hit.chunk.speaker != hit.chunk.role
 
 

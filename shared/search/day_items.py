@@ -1,4 +1,4 @@
-"""The turns of the day in memory: what was said since the last night, as the same items that a release holds, to be ranked together with its own.
+"""The day's turns in memory: turns since the last night, as items of the same form as in a release, to be ranked together with them.
 
 A turn is cut, labelled and tokenised here by the same functions as at night (chunking.py, chat_items.py), so that nothing about
 its rank changes when the night takes it into the release. Its vector is rounded as `vectors/` stores it, for the same reason.

@@ -82,7 +82,7 @@ class _Words:
         self._phrases = [tuple(terms) for terms in self._tokeniser.in_order(pieces) if terms]
         if text is not None and not self._phrases:
             self.close()
-            raise InvalidInput(f"{text!r} holds no word that a turn could contain. Write words, or leave it out.")
+            raise InvalidInput(f"{text!r} contains no searchable word. Write words, or leave it out.")
 
     @property
     def terms(self) -> list[str]:
@@ -95,8 +95,8 @@ class _Words:
             return
         left = iter(turns)
         while some := list(islice(left, AT_ONCE)):
-            told = self._tokeniser.in_order([turn.content for turn in some])
-            yield from (turn for turn, terms in zip(some, told, strict=True) if self._in(terms))
+            tokenised = self._tokeniser.in_order([turn.content for turn in some])
+            yield from (turn for turn, terms in zip(some, tokenised, strict=True) if self._in(terms))
 
     def _in(self, terms: Sequence[str]) -> bool:
         there = set(terms)

@@ -1,4 +1,4 @@
-"""Where a question's words stand among a chat's items, in release and day together."""
+"""Where a question's words occur among a chat's items, in release and day together."""
 
 from __future__ import annotations
 
@@ -74,5 +74,5 @@ class WordLookup:
         if not wanted:
             return []
         found = self.standing(wanted)
-        told = ([found[term] for term in some[:MOST_HOLDING] if term in found] for some in holding.values())
-        return [joined(postings) for postings in told if postings]
+        groups = ([found[term] for term in some[:MOST_HOLDING] if term in found] for some in holding.values())
+        return [joined(postings) for postings in groups if postings]

@@ -1,7 +1,7 @@
-"""A look at the night's directory that takes no longer than a person waits: can it be written, is the archive whole as far as is read quickly.
+"""A quick check of the night's directory: whether it is writable, and whether the archive is intact as far as can be read quickly.
 
-`hmem-night verify` reads every byte; this reads the newest files up to a bound, and of the others the last line, which a file that was cut has not.
-What each file should be is said by that line (nightly/archive/segments.py), which files there should be by the last night.
+`hmem-night verify` reads every byte; this reads the newest files up to a limit, and of the others the last line, which a truncated file lacks.
+That line has the hash of its file (nightly/archive/segments.py); the last night recorded which files must exist.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from shared.system.files import sha256_bytes
 _NAME = re.compile(r"(?:seg-([0-9]+)|texts-([0-9]+)(?:\.[0-9]+)?)\.jsonl\Z")
 #: Bytes that are read and hashed, the newest files first, and of each other file its end.
 READ_BYTES, END_BYTES = 64 << 20, 4096
-_REPAIR = "Restore it from a copy; with ARCHIVE_MIRROR set, hmem-night verify --repair does that (hmem-night verify names all that is damaged)"
+_REPAIR = "Restore it from a copy; with ARCHIVE_MIRROR set, hmem-night verify --repair does that (hmem-night verify lists everything that is damaged)"
 
 
 @dataclass(frozen=True)
 class ArchiveLook:
-    """What a look has found sound: all files, and how many of them were read to the end."""
+    """The result of a check without errors: the number of files, and how many of them were read completely."""
 
     files: int
     read: int
@@ -36,9 +36,9 @@ class ArchiveLook:
     @property
     def sentence(self) -> str:
         if self.read == self.files:
-            return f"The archive is sound: all of its {self.files} files were read."
+            return f"The archive is intact: all of its {self.files} files were read."
         return (
-            f"The archive looks sound: {self.files} files, the newest {self.read} of them read; "
+            f"The archive looks intact: {self.files} files, the newest {self.read} of them read; "
             "hmem-night verify reads all of it."
         )
 
@@ -56,7 +56,7 @@ def archive_files(directory: Path) -> list[tuple[int, str]]:
 
 
 def is_proven(content: bytes) -> bool:
-    """Whether the last line of a file of the archive fits all before it."""
+    """Whether the last line of a file of the archive matches the rest."""
     head, _, last = content.removesuffix(b"\n").rpartition(b"\n")
     body = head + b"\n"
     try:
@@ -71,7 +71,7 @@ def look(night_dir: Path) -> ArchiveLook:
     directory = night_dir / "archive"
     names = [name for _, name in archive_files(directory)]
     for name in sorted(_seen_by_the_last_night(night_dir) - {*names}):
-        raise _damaged(directory / name, "is missing, and an earlier night saw it")
+        raise _damaged(directory / name, "is missing, but an earlier night recorded it")
     left, read = READ_BYTES, 0
     for name in reversed(names):
         path = directory / name
@@ -79,7 +79,7 @@ def look(night_dir: Path) -> ArchiveLook:
         if left >= 0 or not read:  # the newest one whatever its size
             read += 1
             if not is_proven(path.read_bytes()):
-                raise _damaged(path, "is damaged (its last line does not fit its content)")
+                raise _damaged(path, "is damaged (its last line does not match its content)")
         elif not _has_an_end(path):
             raise _damaged(path, "is damaged (its end is missing)")
     return ArchiveLook(len(names), read)
@@ -122,17 +122,19 @@ def unwritable(night_dir: Path) -> str | None:
         except (FileNotFoundError, PermissionError):  # another user's is closed to us
             continue
         if os.statvfs(path).f_flag & os.ST_RDONLY:
-            return f"{path} lies on a file system that is mounted read-only"
+            return f"{path} is on a file system that is mounted read-only"
         mine = found.st_uid == os.geteuid()
         if not (os.access(path, os.W_OK | os.X_OK, effective_ids=True) if mine else found.st_mode & 0o200):
-            return f"{path} cannot be written by {user_name(found.st_uid)}, whose it is (mode {found.st_mode & 0o7777:04o})"
+            return (
+                f"{path} cannot be written by its owner {user_name(found.st_uid)} (mode {found.st_mode & 0o7777:04o})"
+            )
     return None
 
 
 def cannot_write(why: str) -> HmemError:
     """The error for what `unwritable` has found."""
     return StorageError(
-        f"{why}, so the next night fails. Mount it for writing, or give that right back (chmod u+rwx as its user or root)."
+        f"{why}, so the next night fails. Mount it for writing, or restore that permission (chmod u+rwx as its owner or root)."
     )
 
 

@@ -23,7 +23,7 @@ from shared.system.privileges import act_as_owner_of, close_to_others, is_to_cha
 if TYPE_CHECKING:
     from shared.config.settings import Settings
 
-#: Where the owner's key lies if OWNER_KEY_FILE is unset.
+#: The owner's key file if OWNER_KEY_FILE is unset.
 KEY_FILE = "~/.config/hmem/owner.key"
 
 _DISK_ERRORS = {
@@ -70,15 +70,15 @@ def application(help: str | None = None) -> typer.Typer:  # noqa: A002 - the lib
 
 
 def translate(error: BaseException) -> HmemError | None:
-    """Our error for a foreign one, or None if it is a defect."""
+    """Our error for a library's error, or None if it is a bug."""
     if isinstance(error, HmemError):
         return error
     if isinstance(error, ModuleNotFoundError):
         from shared.config.packages import how_to_add, part_of
 
         part = part_of(error.name or "")
-        told = f"The Python package {error.name} is not installed. To add it, {how_to_add(part)}." if part else ""
-        return SettingsError(told) if told else None
+        missing = f"The Python package {error.name} is not installed. To add it, {how_to_add(part)}." if part else ""
+        return SettingsError(missing) if missing else None
     return _redis_error(error) or _storage_error(error)
 
 
@@ -95,7 +95,7 @@ def _redis_error(error: BaseException) -> HmemError | None:
         return RedisUnavailable(f"Redis does not answer: {str(error).rstrip('.')}. Start it, or set REDIS_URL.")
     if is_wrong_value(error):
         return RedisUnavailable(
-            f"A key in Redis holds something else than ours: {error}. Look at it (redis-cli TYPE KEY), move it away (RENAME) or remove it (DEL)."
+            f"A key in Redis has an unexpected value: {error}. Inspect it (redis-cli TYPE KEY), then rename it (RENAME) or remove it (DEL)."
         )
     if isinstance(error, redis.RedisError):
         return RedisUnavailable(f"Redis answered with an error: {error}.")
@@ -120,7 +120,7 @@ def _storage_error(error: BaseException) -> HmemError | None:
 def run_command(app: typer.Typer | CommandGroup) -> None:
     """Run an application; end with the error's own exit code."""
     close_to_others()
-    os.umask(0o077)  # everything here is somebody's conversation
+    os.umask(0o077)  # every file here contains private conversations
     try:
         app()
     except Exception as error:

@@ -1,4 +1,4 @@
-"""The folder that an export is written to: it gets its name when it is whole, so that a half one cannot be taken for history."""
+"""The folder that an export is written to: it gets its name when it is complete, so that a partial export is never mistaken for a full one."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ def default_folder(zone: ZoneInfo, *names: str) -> Path:
 
 @contextmanager
 def export_folder(out: Path, *, force: bool = False) -> Iterator[Path]:
-    """A private folder beside `out` to write to; it becomes `out` at the end, or is removed if the block raises.
+    """A private folder next to `out` to write to; it becomes `out` at the end, or is removed if the block raises.
 
-    InvalidInput if `out` is there and holds anything; with `force`, if what it holds is no export. What a killed export to the same
-    place has left is removed.
+    InvalidInput if `out` exists and is not empty; with `force`, if it is not an export. Leftovers of a killed export to the same
+    place are removed.
     """
     final = out.resolve()
     _refuse_unless_free(final, force=force)
@@ -51,12 +51,12 @@ def _refuse_unless_free(final: Path, *, force: bool) -> None:
     if final.is_dir():
         if not any(final.iterdir()) or (force and _is_export(final)):
             return
-        advice = "It is no export, so --force does not replace it either. Name another" if force else "Name another"
+        advice = "It is not an export, so --force does not replace it either. Name another" if force else "Name another"
     elif not final.exists():
         return
     else:
-        advice = "It is no directory. Name another"
-    raise InvalidInput(f"{final} is there and not empty, so nothing was written. {advice} with --out.")
+        advice = "It is not a directory. Name another"
+    raise InvalidInput(f"{final} exists and is not empty, so nothing was written. {advice} with --out.")
 
 
 def _is_export(folder: Path) -> bool:

@@ -100,7 +100,7 @@ def opened(path: Path, flags: int) -> Iterator[IO[bytes]]:
 
 
 def _no_plain_file(path: Path) -> str:
-    return f"{path} is a link, or no plain file, so it is not used: somebody else may have put it there. Look at it, then remove it (rm {path})."
+    return f"{path} is a link or not a regular file, so it is not used: another user may have put it there. Check it, then remove it (rm {path})."
 
 
 def read_own(path: Path) -> bytes:
@@ -111,7 +111,7 @@ def read_own(path: Path) -> bytes:
 
 @contextmanager
 def locked_file(path: Path, *, wait: bool = True) -> Iterator[None]:
-    """Hold the lock of a file, made if it is not there; BlockingIOError if somebody else holds it and we do not wait."""
+    """Hold the lock of a file, made if it is not there; BlockingIOError if another process holds it and we do not wait."""
     with opened(path, os.O_RDWR | os.O_CREAT) as lock:
         fcntl.flock(lock, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
         yield

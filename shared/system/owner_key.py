@@ -30,7 +30,7 @@ _PUBLIC = re.compile(r"[0-9a-f]{64}\Z")
 #: The way on where a key is lost or wrong: the night must let go of the old one, too.
 NEW_KEY = (
     f"move the key file away, remove {TRUSTED} in HMEM_NIGHT_DIR and OWNER_PUBLIC_KEY from the settings, "
-    "then run hmem owner-key (as root where dispatcher and night are users of their own), and give the night what it prints."
+    "then run hmem owner-key (as root if dispatcher and night run as different users), and give the night the key that it prints."
 )
 WITHOUT_COPY = f"Without a copy, {NEW_KEY}"
 
@@ -50,7 +50,7 @@ class OwnerKey:
 
     @classmethod
     def load(cls, path: Path) -> OwnerKey:
-        """SettingsError if the file is no such key, or if others may read it."""
+        """SettingsError if the file is not a valid key, or if others may read it."""
         if isinstance(held := _Held.keys.get(path), SettingsError):
             raise held
         if held is not None:
@@ -59,11 +59,11 @@ class OwnerKey:
             found = path.stat()
             if not stat.S_ISREG(found.st_mode):
                 raise SettingsError(
-                    f"The owner's key {path} is no file. Move away what is there, or name another place by OWNER_KEY_FILE."
+                    f"The owner's key {path} is not a file. Move it away, or set OWNER_KEY_FILE to another path."
                 )
             if found.st_mode & 0o077:
                 raise SettingsError(
-                    f"Others may read or write the owner's key {path}. Run chmod 600 on it; if somebody may have seen it, make another one: {NEW_KEY}"
+                    f"Others may read or write the owner's key {path}. Run chmod 600 on it; if someone may have read it, make a new key: {NEW_KEY}"
                 )
             private = load_pem_private_key(path.read_bytes(), None)
         except (OSError, ValueError, TypeError) as error:
@@ -121,7 +121,7 @@ def trusted_key(settings: Settings) -> str | None:
     except (ValueError, StorageError):
         text = ""
     if not _PUBLIC.match(text):
-        raise SettingsError(f"{path} is no public key. Restore it from a copy, or remove it and run hmem owner-key.")
+        raise SettingsError(f"{path} is not a public key. Restore it from a copy, or remove it and run hmem owner-key.")
     return text
 
 
@@ -156,28 +156,28 @@ def open_signing(settings: Settings) -> Signing:
     if not _is_there(path):
         if trusted is not None:
             missing = f"there is no owner's key at {path} (OWNER_KEY_FILE)"
-            return Signing(None, missing, f"Restore it from a copy, as the user whose it is. {WITHOUT_COPY}")
+            return Signing(None, missing, f"Restore it from a copy, as its owner. {WITHOUT_COPY}")
         if (here and not writable) or not _in_own_directory(path):
             return Signing(None, "no owner's key was made yet; run hmem owner-key once, as root")
         key = OwnerKey.create(path)
     else:
         key = OwnerKey.load(path)
     if trusted is None and writable:
-        _tell_the_night(settings.hmem_night_dir, key.public)
+        _publish_to_the_night(settings.hmem_night_dir, key.public)
     elif trusted not in (None, key.public):
-        other = f"the night on this host goes by another key than that of {path}"
-        return Signing(None, other, f"Name the right one by OWNER_KEY_FILE. {WITHOUT_COPY}")
+        other = f"the night on this host uses another key than {path}"
+        return Signing(None, other, f"Set OWNER_KEY_FILE to the right key. {WITHOUT_COPY}")
     return Signing(key)
 
 
-def _tell_the_night(directory: Path, public: str) -> None:
+def _publish_to_the_night(directory: Path, public: str) -> None:
     """Written as the night's user, and readable for all before it has its name: nothing is done to what that user may put there instead."""
     with as_owner_of(directory):
         write_atomic(directory / TRUSTED, f"{public}\n".encode("ascii"), Modes(0o644))
 
 
 def hold_key(settings: Settings) -> None:
-    """Read the owner's key, if there is one, for `open_signing` after a change of user; why it cannot be used is said there, too."""
+    """Read the owner's key, if there is one, for `open_signing` after a change of user; `open_signing` also reports if it cannot be used."""
     path = key_file(settings)
     if path.exists():
         try:

@@ -1,4 +1,4 @@
-"""The secret that results are signed with: given, no example's, and long enough that nobody guesses it."""
+"""The secret that results are signed with: it must be set, must not be a placeholder, and must be hard to guess."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def signing_key(settings: Settings, without: str) -> str:
     secret = settings.result_hmac_key.get_secret_value()
     if _PLACEHOLDER.search(secret):
         raise SettingsError(
-            f"RESULT_HMAC_KEY is the placeholder of an example, so everybody who reads that could sign answers. {_FIX}"
+            f"RESULT_HMAC_KEY is the placeholder of an example, so anyone who has read it could sign answers. {_FIX}"
         )
     if len(secret) < SHORTEST or len(set(secret)) < _FEWEST:
         raise SettingsError(

@@ -99,7 +99,7 @@ class Task:
             raise RecordRefused("message is empty")
         model = record.get("model")
         if model is not None and not (isinstance(model, str) and _MODEL.match(model)):
-            raise RecordRefused(f"model is no name of a model, such as {', '.join(MODELS)}")
+            raise RecordRefused(f"model is not the name of a model, such as {', '.join(MODELS)}")
         speaker = record.get("name")
         return cls(
             task_id=task_id_of(record.get("task_id")),

@@ -1,4 +1,4 @@
-"""The aliases of indexes on servers follow `current`, for programs beside ours; our readers go by the name in their release. And what goes there."""
+"""Aliases of server indexes follow `current`, for other programs; our readers use the name in their release. Also removes unused indexes."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ SERVERS_FILE = "servers.json"
 
 
 def follow(settings: Settings, release: Path) -> str | None:
-    """Point them at the indexes of this release; why one could not be, or None. A release without such indexes moves none."""
+    """Point the aliases at the indexes of this release; why one could not be updated, or None. Does nothing for a release without such indexes."""
     for name in SERVED:
         if (release / PLACES[name]).is_file():
             try:
                 _builder(settings, name).follow(release / PLACES[name])
             except (HmemError, ImportError) as error:
-                return f"Release {release.name} has its vectors on the {name} server, whose alias {settings.index_name} could not follow: {error}"
+                return f"Release {release.name} has its vectors on the {name} server, whose alias {settings.index_name} could not be updated: {error}"
     return None
 
 
@@ -35,12 +35,12 @@ def servers(settings: Settings, releases: Sequence[Path] = ()) -> list[str]:
 
 
 def named_in(releases: Sequence[Path]) -> list[str]:
-    """The names of all indexes on servers that these releases read; ReleaseRefused if one cannot be told."""
+    """The names of all server indexes that these releases use; ReleaseRefused if one cannot be determined."""
     return [name for release in releases for name in served_names(release)]
 
 
 def sweep(settings: Settings, server: str, named: Collection[str], newest: int | None = None) -> list[str]:
-    """Remove what no release names, of runs up to `newest`; the names of what went. HmemError if the server does not answer."""
+    """Remove indexes that no release names, of runs up to `newest`; returns their names. HmemError if the server does not answer."""
     return _builder(settings, server).sweep(named, newest)
 
 

@@ -1,4 +1,4 @@
-"""What a vector index must do: by night it is built and proven by a `Builder`, by day a release's index is searched by a `MemoryBackend`."""
+"""What a vector index must do: by night a `Builder` builds and verifies it, by day a `MemoryBackend` searches it."""
 
 from __future__ import annotations
 
@@ -17,29 +17,29 @@ if TYPE_CHECKING:
 
 
 class MemoryBackend(Protocol):
-    """Vector lookup in one release. The chat id is required: there is no unscoped search."""
+    """Vector search in one release. The chat id is required: every search is limited to one chat."""
 
     def search(self, query: str, chat_id: str, k: int) -> list[Match]:
         """The chat's nearest chunks, best first; score is the cosine similarity. Empty for an unknown chat."""
         ...
 
     def similarities(self, query: str, chat_id: str, chunk_ids: Sequence[str]) -> Vectors:
-        """Cosine similarity of each of these chunks, shape (n,); NaN where the chat's index has no vector for it, or does not tell."""
+        """Cosine similarity of each of these chunks, shape (n,); NaN if the chat's index has no vector for it, or cannot compare it."""
         ...
 
     def vector(self, query: str) -> Vectors | None:
-        """The question's unit vector, shape (dimensions,), embedded as the release was, and once for all methods; None where nothing is open."""
+        """The question's unit vector, shape (dimensions,), embedded like the release, once for all methods; None if no index is open."""
         ...
 
     def is_available(self) -> bool:
-        """Whether a search would be answered; `why_not` says what is missing."""
+        """Whether a search is possible; `why_not` says what is missing."""
         ...
 
     @property
     def why_not(self) -> str | None: ...
 
     def open(self) -> None:
-        """Do what is slow (imports, loading a model, opening files) before the first search. Never raises: see `why_not`."""
+        """Do the slow work (imports, loading a model, opening files) before the first search. Never raises: see `why_not`."""
         ...
 
     def close(self) -> None: ...
@@ -98,40 +98,40 @@ class Corpus:
 
 @dataclass(frozen=True)
 class Checked:
-    """What a closed index was found to hold: vectors by chat, and how many of those asked for are stored but not reached by a search."""
+    """The contents of a closed index: vectors by chat, and how many of the probed vectors are stored but not reached by a search."""
 
     vectors: dict[str, int]
     unreached: int = 0
 
 
 class Builder(Protocol):
-    """The night's side of one index of one release. `place` is where it stands, as a path that does not exist yet: a file or a directory."""
+    """The night's side of one index of one release. `place` is its path, which does not exist yet: a file or a directory."""
 
     def refuse_unless_usable(self) -> None:
-        """SettingsError if a library or a setting is missing, IndexServerAway if a server does not answer. Cheap: asked before all else."""
+        """SettingsError if a library or a setting is missing, IndexServerUnavailable if a server does not answer. Cheap: asked before all else."""
         ...
 
     def version(self) -> str:
-        """What the stored form follows from beside the vectors: only an index of the same version may be taken over."""
+        """What determines the stored form, apart from the vectors: only an index of the same version may be reused."""
         ...
 
     def build(self, place: Path, corpus: Corpus, earlier: Earlier | None = None) -> None:
-        """Write the index and close it; `check` proves it. StorageError if it cannot be written. A crash discards all of it."""
+        """Write the index and close it; `check` verifies it. StorageError if it cannot be written. A crash discards all of it."""
         ...
 
     def check(self, place: Path, scratch: Path, corpus: Corpus, earlier: Earlier | None = None) -> Checked:
-        """Ask the closed index, whose files stay as they are, for all that was given to it: every chat and no other, each with its rows.
+        """Verify the closed index, without changing its files: it must contain exactly the given chats, each with its rows.
 
-        `scratch` is a directory that does not exist yet, for whoever needs a copy. ReleaseRefused if something is missing or too much,
+        `scratch` is a directory that does not exist yet, for builders that need a copy. ReleaseRefused if something is missing or extra,
         StorageError if a file is damaged.
         """
         ...
 
 
 class ServedBuilder(Builder, Protocol):
-    """The builder of an index on a server, where each release has one under a name of its own; `place` is a small file with that name.
+    """The builder of an index on a server, where each release has its own, named index; `place` is a small file with that name.
 
-    Readers go by the name in their release, so a switch of `current` is a switch of the index. The alias follows, for other programs.
+    Readers use the name in their release, so switching `current` also switches the index. The alias follows, for other programs.
     """
 
     def follow(self, place: Path) -> None:
@@ -146,7 +146,7 @@ class ServedBuilder(Builder, Protocol):
         ...
 
     def sweep(self, named: Collection[str], newest: int | None = None) -> list[str]:
-        """Remove those; the names of those that went."""
+        """Remove those; returns the names of the removed ones."""
         ...
 
 

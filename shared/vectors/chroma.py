@@ -1,4 +1,4 @@
-"""Chroma: one collection per chat, cosine distance, vectors and ids only (texts stand in `lexical/`).
+"""Chroma: one collection per chat, cosine distance, vectors and ids only (texts are in `lexical/`).
 
 Measured traps this file is written around (chromadb 1.5.9): opening a directory writes to its `chroma.sqlite3`, and querying a
 collection that is smaller than its sync threshold writes its vectors into the segment files (also through links to them), so a release
@@ -75,7 +75,7 @@ def _opened(path: Path, doing: str) -> Iterator[Any]:
         if not (panicked or isinstance(error, ChromaError) or (client is None and isinstance(error, ValueError))):
             raise
         raise StorageError(
-            f"Chroma could not {doing} the index in {path}: {error}. Look at the disk, then run the night again."
+            f"Chroma could not {doing} the index in {path}: {error}. Check the disk, then run the night again."
         ) from error
     finally:
         if client is not None:
@@ -157,7 +157,7 @@ def _blank_unused(path: Path) -> None:
 
 
 def _check_files(path: Path) -> None:
-    """The database is sound and closed, every directory beside it is a segment that it knows, and none was cut short."""
+    """Check that the database is intact and closed, and that every directory next to it is a known, complete segment."""
     refuse_leftovers(path)
     check_database(path / DATABASE)
     with damage_named(path / DATABASE), closing(open_closed(path / DATABASE)) as connection:
@@ -166,7 +166,7 @@ def _check_files(path: Path) -> None:
         if entry.name != DATABASE and entry.name not in segments:
             raise ReleaseRefused(f"{entry} belongs to no collection of the index. Run the night again.")
         if entry.is_dir() and not _is_whole(entry):
-            raise ReleaseRefused(f"{entry} was not written to its end. Look at the disk, then run the night again.")
+            raise ReleaseRefused(f"{entry} was not written completely. Check the disk, then run the night again.")
 
 
 def _is_whole(segment: Path) -> bool:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import orjson
 
-from shared.errors import IndexServerAway, ReleaseRefused
+from shared.errors import IndexServerUnavailable, ReleaseRefused
 from shared.ranking.question import Match
 from shared.release.manifest import PLACES, prove_file, read_manifest
 from shared.system.files import write_atomic
@@ -56,7 +56,7 @@ def is_ours(name: str, index_name: str) -> bool:
 
 
 def is_left_over(name: str, index_name: str, named: Collection[str], newest: int | None) -> bool:
-    """Whether it is one of ours that nobody names, and of a run up to `newest`."""
+    """Whether it is one of our indexes that no release names, and of a run up to `newest`."""
     return is_ours(name, index_name) and name not in named and (newest is None or int(name.rsplit("-", 2)[1]) <= newest)
 
 
@@ -80,13 +80,13 @@ def served_names(release: Path) -> list[str]:
 
 
 class ServedBackend(AskingBackend):
-    """Searches the index of one release on a server. `errors`: what its client raises if the server is away or refuses."""
+    """Searches the index of one release on a server. `errors`: what its client raises if the server is unavailable or refuses."""
 
     errors: ClassVar[tuple[type[Exception], ...]]
 
     @abstractmethod
     def _connect(self, served: Served) -> None:
-        """Find the index; IndexServerAway, or ReleaseRefused if it is gone or holds something else. One of `errors` is mapped."""
+        """Find the index; IndexServerUnavailable, or ReleaseRefused if it is gone or holds something else. One of `errors` is mapped."""
 
     @abstractmethod
     def _nearest(self, vector: Vectors, chat_id: str, k: int) -> list[Match]:
@@ -107,7 +107,7 @@ class ServedBackend(AskingBackend):
         try:
             self._connect(served)
         except self.errors as error:
-            raise self._away(error) from error
+            raise self._unavailable(error) from error
 
     def search(self, query: str, chat_id: str, k: int) -> list[Match]:
         asker = self._asker
@@ -117,22 +117,22 @@ class ServedBackend(AskingBackend):
         try:
             return self._nearest(vector, chat_id, k)
         except self.errors as error:
-            away = self._away(error)
+            unavailable = self._unavailable(error)
             if self._asker is not asker:  # closed meanwhile, and perhaps opened again
                 return []
-            self._why = str(away)
-            raise away from error
+            self._why = str(unavailable)
+            raise unavailable from error
 
     def similarities(self, query: str, chat_id: str, chunk_ids: Sequence[str]) -> Vectors:
         return self.of_nearest(query, chat_id, chunk_ids)
 
-    def _away(self, error: Exception) -> IndexServerAway:
-        return IndexServerAway(
-            f"the {self.name} server does not answer as it should ({type(error).__name__}: {first_line(error)}). "
-            "Look whether it runs and whether its address is right; until then there are keywords"
+    def _unavailable(self, error: Exception) -> IndexServerUnavailable:
+        return IndexServerUnavailable(
+            f"the {self.name} server is not available ({type(error).__name__}: {first_line(error)}). "
+            "Check that it runs and that its address is right; until then only keyword search works"
         )
 
 
 def first_line(error: Exception) -> str:
-    """What an error of a client library says, short enough for a sentence."""
+    """The message of a client library's error, short enough for a sentence."""
     return (str(error).strip().splitlines() or [""])[0][:200]

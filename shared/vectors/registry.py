@@ -51,8 +51,8 @@ def backend_of(settings: Settings, path: Path, manifest: Manifest) -> MemoryBack
     chosen = next((name for name in wanted if name in manifest.indexes), None)
     if chosen is None:
         return NullBackend(
-            f"release {manifest.run} has its vectors in {', '.join(manifest.indexes)}, MEMORY_BACKEND={settings.memory_backend} asks for "
-            "others; set NIGHT_INDEXES on the night host or MEMORY_BACKEND here"
+            f"release {manifest.run} has its vectors in {', '.join(manifest.indexes)}, but MEMORY_BACKEND={settings.memory_backend} requires "
+            "another index; change NIGHT_INDEXES on the night host or MEMORY_BACKEND here"
         )
     return _backend(chosen)(settings, path, manifest.embedding)
 

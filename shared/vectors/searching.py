@@ -29,7 +29,7 @@ MOST_COMPARED = 1000
 
 
 class _Known:
-    """What an embedder was asked lately: the vectors, and those that are being made."""
+    """Recent questions of an embedder: their vectors, and those in progress."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
@@ -51,7 +51,7 @@ class Asker:
             self._known = _KNOWN.setdefault(embedder, _Known())
 
     def vector(self, query: str) -> Vectors:
-        """Unit vector of shape (dimensions,), float32; EmbeddingError if the embedder is away."""
+        """Unit vector of shape (dimensions,), float32; EmbeddingError if the embedder is not available."""
         known = self._known
         with known.lock:
             if (kept := known.kept.get(query)) is not None:
@@ -82,17 +82,17 @@ class Asker:
 
 
 def forget_questions() -> None:
-    """Askers that are made from now on know nothing that was asked before."""
+    """New askers do not know earlier questions."""
     with _KNOWN_LOCK:
         _KNOWN.clear()
 
 
 def open_asker(settings: Settings, release: str, indexed_with: EmbeddingIdentity | None) -> Asker | str:
-    """The asker for a release of this name, or why its vectors may not be compared with any of ours. HmemError if the embedder is away."""
+    """The asker for a release of this name, or why its vectors may not be compared with any of ours. HmemError if the embedder is not available."""
     from shared.embedding import probes  # numpy, late
 
     if indexed_with is None:
-        return f"release {release} does not say how it was embedded"
+        return f"release {release} does not record how it was embedded"
     embedder = open_embedder(settings)
     if embedder is None:
         return "EMBEDDER=none: no vector of the question"
@@ -131,11 +131,11 @@ class AskingBackend(ABC):
 
     @abstractmethod
     def _open_index(self) -> None:
-        """Open them, once they are proven; whatever it raises is the reason why there is no search."""
+        """Open the files after verifying them; any exception is the reason why search is not available."""
 
     @abstractmethod
     def _close_index(self) -> None:
-        """Give back whatever has been opened so far, perhaps by an attempt that failed half-way."""
+        """Close whatever has been opened so far, perhaps by a failed attempt."""
 
     @abstractmethod
     def search(self, query: str, chat_id: str, k: int) -> list[Match]:

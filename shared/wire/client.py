@@ -1,6 +1,6 @@
-"""Every client of Redis that our processes open, each with a named policy: how long it waits, and how often it tries again.
+"""Every Redis client that our processes open, each with a named policy: how long it waits, and how often it retries.
 
-An answer that a key holds something else than ours names that key: whoever may write to Redis can leave anything there.
+If a key has a value of the wrong type, the error names that key: other programs with write access to Redis can store anything there.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from shared.wire.values import shown
 
 @contextmanager
 def _without_telemetry() -> Iterator[None]:
-    """redis-py imports the SDK of OpenTelemetry where it is installed (Chroma brings it), for metrics that nobody here asks for.
+    """redis-py imports the SDK of OpenTelemetry where it is installed (Chroma brings it), for metrics that we do not use.
 
     That is a third of what importing redis-py takes, so it does not find it.
     """
@@ -44,9 +44,9 @@ with _without_telemetry():
 #: The oldest version of Redis that has every command we use.
 OLDEST_REDIS = (7, 0)
 
-#: How Redis says that a key holds another type, or something that is no number.
+#: How Redis reports that a key has another type, or a value that is not a number.
 _WRONG_VALUE = re.compile(r"WRONGTYPE|value is not an? (?:integer|float|valid float)|would overflow")
-#: What a key's name begins with → the type that we keep there; the longest comes first.
+#: Key prefix → the type that we store there; the longest prefix comes first.
 _TYPES = sorted(((key.pattern.partition("{")[0], key.type) for key in keys.KEYS), reverse=True)
 
 
@@ -76,7 +76,7 @@ class Policy:
 
 #: A command of the owner's.
 COMMAND = Policy(answer=30, connect=5)
-#: Consolidation beside the answers.
+#: Consolidation, concurrent with answers.
 BACKGROUND = Policy(answer=30, connect=5)
 #: The dispatcher: its socket waits longer than the longest blocking call (5 s), and it reconnects by itself.
 DISPATCHER = Policy(answer=15, connect=5, retries=3, longest_pause=2, health_check=30)
@@ -91,12 +91,12 @@ RECEIVER = Policy(answer=30, connect=10)
 
 
 def asking_once(seconds: float, *, connect: float | None = None, protocol: int | None = None) -> Policy:
-    """For who would rather say at once what is wrong than try again."""
+    """For callers that report a failure immediately instead of retrying."""
     return Policy(answer=seconds, connect=seconds if connect is None else connect, retries=0, protocol=protocol)
 
 
 def open_redis(url: str, policy: Policy = COMMAND) -> Redis:
-    """ValueError if the URL is none of a Redis. Nothing is connected before the first command."""
+    """ValueError if this is not a Redis URL. The connection is opened with the first command."""
     client: Redis = _Naming.from_url(url, **policy.options(Retry))
     return client
 
@@ -109,17 +109,17 @@ def open_async_redis(url: str, policy: Policy = DISPATCHER) -> AsyncRedis:
 
 
 def is_too_old(version: str) -> bool:
-    """Whether a version, as `INFO server` says it, is older than OLDEST_REDIS."""
+    """Whether a version from `INFO server` is older than OLDEST_REDIS."""
     return tuple(int(part) for part in version.split(".")[:2]) < OLDEST_REDIS
 
 
 def is_wrong_value(error: BaseException) -> bool:
-    """Whether Redis says that a key does not hold what we keep there."""
+    """Whether Redis reports that a key does not have the type that we store there."""
     return isinstance(error, ResponseError) and bool(_WRONG_VALUE.search(str(error)))
 
 
 class _Naming(Redis):
-    """Names the key in an error that a key holds something else. (A pipeline names the command by itself.)"""
+    """Adds the key to an error about a value of the wrong type. (A pipeline names the command by itself.)"""
 
     def execute_command(self, *args: Any, **options: Any) -> Any:
         try:
@@ -158,16 +158,16 @@ class _AsyncNaming(AsyncRedis):
 
 
 def _keys_of(command: Sequence[Any]) -> list[str | bytes]:
-    """The keys that a command may have stumbled over: all of a script's, else the first."""
+    """The keys that may have caused the error: all of a script's, else the first."""
     if str(command[0]).upper() in ("EVAL", "EVALSHA"):
         return list(command[3 : 3 + int(command[2])])
     return list(command[1:2])
 
 
 def _of_another_type(names: list[str | bytes], types: Sequence[bytes | str]) -> list[str | bytes]:
-    """Those that do not hold the type that we keep there; all of them if each does."""
-    held = [one.decode() if isinstance(one, bytes) else one for one in types]
-    return [name for name, kind in zip(names, held, strict=True) if kind not in ("none", _type_of(name))] or names
+    """The keys whose value does not have the type that we store there; all of them if each has."""
+    found = [one.decode() if isinstance(one, bytes) else one for one in types]
+    return [name for name, kind in zip(names, found, strict=True) if kind not in ("none", _type_of(name))] or names
 
 
 def _type_of(name: str | bytes) -> str | None:

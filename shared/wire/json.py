@@ -9,7 +9,7 @@ import orjson
 
 
 class RecordRefused(ValueError):
-    """A record that cannot be taken; the text is the reason kept beside its bytes."""
+    """A record that cannot be accepted; the message is the reason that is stored with its bytes."""
 
 
 def dumps(value: Any) -> bytes:
@@ -43,11 +43,11 @@ def _loads(raw: bytes) -> Any:
 
 
 def _refuse_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no JSON number")
+    raise ValueError(f"{name} is not a JSON number")
 
 
 def well_formed(text: str) -> str:
-    """The text with U+FFFD in place of each lone surrogate; the two halves of a pair become the character that they stand for."""
+    """The text with U+FFFD instead of each lone surrogate; the two halves of a pair become their character."""
     try:
         text.encode("utf-8")
     except UnicodeEncodeError:

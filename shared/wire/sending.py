@@ -1,7 +1,7 @@
 """Connections to Redis from which a task can be cancelled at any moment.
 
 redis-py sends within `asyncio.wait_for`. Up to Python 3.11 that swallows a cancellation which arrives in the very moment in which the sending is
-done (https://github.com/python/cpython/issues/81839): the task lives on, and whoever has cancelled it waits for ever. `asyncio.timeout` does not.
+done (https://github.com/python/cpython/issues/81839): the task continues, and its canceller waits forever. `asyncio.timeout` does not do that.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Single values of the wire, each in its one spelling: ids of chats, people and tasks, and times. What cannot be taken is refused, or None."""
+"""Single values of the wire, each in one canonical spelling: ids of chats, people and tasks, and times. Invalid values are refused, or None."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ def chat_id_of(value: object) -> str:
     """The one spelling of a chat id: an int in decimal, or a string as it is. Anything else is refused."""
     if isinstance(value, int) and not isinstance(value, bool):
         if value == 0 or abs(value) > 1 << 63:
-            raise RecordRefused("chat_id is no chat's number")
+            raise RecordRefused("chat_id is not a valid chat number")
         return str(value)
     if not isinstance(value, str):
         raise RecordRefused("chat_id is missing" if value is None else f"chat_id has type {type(value).__name__}")
     if not value or len(value) > CHAT_ID_LENGTH:
-        raise RecordRefused(f"chat_id has {len(value)} characters; 1 to {CHAT_ID_LENGTH} are taken")
+        raise RecordRefused(f"chat_id has {len(value)} characters; 1 to {CHAT_ID_LENGTH} are allowed")
     if value == "0" or value != value.strip() or not value.isprintable():
-        raise RecordRefused("chat_id holds characters that no chat id has, or is 0")
+        raise RecordRefused("chat_id has characters that are not allowed in a chat id, or is 0")
     return value
 
 

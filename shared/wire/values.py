@@ -1,4 +1,4 @@
-"""What our processes read in Redis. Whoever may write to it can leave anything under our keys: a name or a number is taken for what it may be."""
+"""Reading values from Redis. Other programs may store anything under our keys, so names and numbers are checked."""
 
 from __future__ import annotations
 
@@ -20,25 +20,25 @@ SHOWN_CHARACTERS = 100
 
 
 def run_of(raw: bytes | None) -> int | None:
-    """A run as Redis holds it; 0 if nothing stands there, None for what is no run."""
+    """A run from its value in Redis; 0 if there is none, None if it is not a run."""
     if raw is None:
         return 0
     return int(raw) if _RUN.fullmatch(raw) else None
 
 
 def count_of(raw: bytes | None) -> int:
-    """A count as Redis holds it; 0 for what is none."""
+    """A count from its value in Redis; 0 if it is not a count."""
     return int(raw) if raw and _COUNT.fullmatch(raw) else 0
 
 
 def living(client: Redis) -> dict[str, int | None]:
-    """Dispatchers that live → run that they serve; 0 for none, None for what is no run. Any name may stand there."""
+    """Running dispatchers → run that they serve; 0 for none, None if it is not a run. The names may be arbitrary."""
     served = cast(dict[bytes, bytes], client.hgetall(keys.RELEASE))
     names = {raw: raw.decode("utf-8", "replace") for raw in cast(set[bytes], client.smembers(keys.WORKERS))}
     return {name: run_of(served.get(raw)) for raw, name in names.items() if client.exists(keys.lease(name))}
 
 
 def shown(raw: bytes | str, characters: int = SHOWN_CHARACTERS) -> str:
-    """Text out of Redis for a sentence: without what a terminal would obey, and not endless."""
+    """Text from Redis for a message: without terminal control characters, and shortened."""
     text = raw.decode("utf-8", "replace") if isinstance(raw, bytes) else raw
     return shorten("".join(one if one.isprintable() else "\N{REPLACEMENT CHARACTER}" for one in text), characters)

@@ -14,7 +14,7 @@ from dispatcher.memory.tombstones import Forgotten
 from shared.config.settings import Settings
 from shared.embedding.models import Embedder
 from shared.embedding.open import open_embedder
-from shared.errors import IndexServerAway, MemoryStale, ReleaseRefused, SettingsError
+from shared.errors import IndexServerUnavailable, MemoryStale, ReleaseRefused, SettingsError
 from shared.release.manifest import (
     LEXICAL,
     MANIFEST,
@@ -165,7 +165,7 @@ def _cannot_open(settings: Settings, release: Path, manifest: Manifest, name: st
         chosen.close()
     if why is None:
         return None
-    code = IndexServerAway if name in SERVED else SettingsError if how_to_install(name) else ReleaseRefused
+    code = IndexServerUnavailable if name in SERVED else SettingsError if how_to_install(name) else ReleaseRefused
     fix = (
         "Fix that, or set MEMORY_BACKEND to another index of the release; until then memory is searched by words only."
     )

@@ -109,7 +109,7 @@ def _named(place: Path, what: str) -> Iterator[None]:
         if not (isinstance(error, Exception) or type(error).__name__ == "PanicException"):
             raise
         raise StorageError(
-            f"The LanceDB index {place} could not be {what} ({error!r}). Look at the disk, then run the night again."
+            f"The LanceDB index {place} could not be {what} ({error!r}). Check the disk, then run the night again."
         ) from error
 
 

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 
 from shared.config.settings import Settings
 from shared.embedding.models import EmbeddingIdentity
-from shared.errors import IndexServerAway, ReleaseRefused, SettingsError
+from shared.errors import IndexServerUnavailable, ReleaseRefused, SettingsError
 from shared.ranking.question import Match
 from shared.release.parts import Earlier
 from shared.vectors import on_server
@@ -62,14 +62,14 @@ NAMESPACE = uuid.UUID("0b7c2f0e-5d0a-4c53-9f3b-6a1d8e0f4c21")
 
 @contextmanager
 def _night(settings: Settings, seconds: float) -> Iterator[Any]:
-    """A client; what is not answered is an IndexServerAway."""
+    """A client; what is not answered is an IndexServerUnavailable."""
     client = None
     try:
         client = client_of(settings, seconds)
         yield client
     except NoAnswer as error:
-        raise IndexServerAway(
-            f"Qdrant does not answer as it should ({error}). Look whether it runs and whether QDRANT_URL and QDRANT_API_KEY are right, "
+        raise IndexServerUnavailable(
+            f"Qdrant is not available ({error}). Check that it runs and that QDRANT_URL and QDRANT_API_KEY are right, "
             "then run the night again."
         ) from error
     finally:
@@ -258,8 +258,8 @@ def _wait_until_indexed(client: Any, served: Served) -> None:
             return
         if status == "red" or time.monotonic() > ends:
             error = getattr(found.optimizer_status, "error", "it has not finished its graph")
-            raise IndexServerAway(
-                f"The Qdrant collection {served.name} is {status}, not green: {error}. Look at the server's log, its disk and its memory, "
+            raise IndexServerUnavailable(
+                f"The Qdrant collection {served.name} is {status}, not green: {error}. Check the server's log, its disk and its memory, "
                 "then run the night again."
             )
         time.sleep(LOOK_SECONDS)

@@ -57,7 +57,7 @@ def answered() -> Iterator[None]:
     ) as error:  # not reached, not in time, too often, or an answer of another shape
         raise NoAnswer(first_line(error) or type(error).__name__, passing=True) from error
     except (AssertionError, ValueError) as error:
-        raise NoAnswer("what answers there is not Qdrant") from error
+        raise NoAnswer("the server at this address is not Qdrant") from error
 
 
 def _refusal(status: int, content: bytes) -> str:
@@ -98,7 +98,9 @@ def client_of(settings: Settings, seconds: float) -> Any:
 
     key = settings.qdrant_api_key.get_secret_value() if settings.qdrant_api_key else ""
     if not (key.isascii() and key.isprintable()):  # the error of the library would show it
-        raise SettingsError("QDRANT_API_KEY holds something that no key has (a line break?); write it anew")
+        raise SettingsError(
+            "QDRANT_API_KEY contains characters that are not allowed in a key (a line break?); set it again"
+        )
     with answered():
         return QdrantClient(
             url=settings.qdrant_url,

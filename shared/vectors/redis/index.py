@@ -25,7 +25,7 @@ from tenacity import (
 
 from shared.config.settings import Settings
 from shared.embedding.models import EmbeddingIdentity
-from shared.errors import IndexServerAway, ReleaseRefused, SettingsError
+from shared.errors import IndexServerUnavailable, ReleaseRefused, SettingsError
 from shared.ranking.question import Match
 from shared.release.parts import Earlier
 from shared.vectors.base import Checked, Corpus, refuse_without_library
@@ -134,7 +134,7 @@ class RedisBuilder:
             return sorted(name for name in _listed(client) if self._is_left(name, named, newest))
 
     def sweep(self, named: Collection[str], newest: int | None = None) -> list[str]:
-        """Beside indexes also hashes that have none any more: those that Redis had not indexed yet when it was told to drop theirs."""
+        """Indexes, and hashes without an index: those that Redis had not indexed yet when their index was dropped."""
         with self._client(NIGHT_SECONDS) as client:
             listed = _listed(client)
             gone = {name for name in listed if self._is_left(name, named, newest)}
@@ -150,27 +150,27 @@ class RedisBuilder:
 
     @contextmanager
     def _client(self, seconds: float) -> Iterator[redis.Redis]:
-        """A client for the night; what it raises as an IndexServerAway, whose text has no address and so no password."""
+        """A client for the night; what it raises as an IndexServerUnavailable, whose text has no address and so no password."""
         client = connected(self._settings, seconds)
         try:
             with plain_errors():
                 yield client
         except redis.RedisError as error:
-            raise _away(error) from error
+            raise _unavailable(error) from error
         finally:
             client.close()
 
 
-def _away(error: redis.RedisError) -> IndexServerAway:
-    said = f"{type(error).__name__}: {first_line(error)}"
+def _unavailable(error: redis.RedisError) -> IndexServerUnavailable:
+    reason = f"{type(error).__name__}: {first_line(error)}"
     if _passes(error):
-        return IndexServerAway(
-            f"The Redis that holds vectors (REDIS_STACK_URL, REDIS_URL if unset) does not answer ({said}). "
-            "Look whether it runs and whether its address is right, then run the night again."
+        return IndexServerUnavailable(
+            f"The Redis that stores vectors (REDIS_STACK_URL, REDIS_URL if unset) does not answer ({reason}). "
+            "Check that it runs and that its address is right, then run the night again."
         )
-    return IndexServerAway(
-        f"The Redis that holds vectors (REDIS_STACK_URL, REDIS_URL if unset) refuses what the night asks ({said}). "
-        "Look whether it has memory left and lets this user do it, then run the night again."
+    return IndexServerUnavailable(
+        f"The Redis that stores vectors (REDIS_STACK_URL, REDIS_URL if unset) refuses a command of the night ({reason}). "
+        "Check that it has memory left and that this user has the right, then run the night again."
     )
 
 
@@ -178,25 +178,25 @@ def _refuse_server(client: redis.Redis) -> None:
     """SettingsError unless vectors can be indexed on this server, and stay there."""
     if client.get_connection_kwargs().get("db"):
         raise SettingsError(
-            "REDIS_STACK_URL (REDIS_URL if unset) names another database than 0, and Redis indexes no other. End it in /0."
+            "REDIS_STACK_URL (REDIS_URL if unset) names another database than 0, but Redis indexes only database 0. Let it end in /0."
         )
-    told: Mapping[str, Any] = client.info("modules")
-    versions = [int(one["ver"]) for one in told.get("modules", ()) if one["name"] in ("search", "searchlight")]
+    modules: Mapping[str, Any] = client.info("modules")
+    versions = [int(one["ver"]) for one in modules.get("modules", ()) if one["name"] in ("search", "searchlight")]
     if not versions or max(versions) < LEAST_MODULE:
         raise SettingsError(
             "NIGHT_INDEXES names redis, and the Redis of REDIS_STACK_URL (REDIS_URL if unset) has no search module, or one before 2.6. "
-            "Run Redis 8 or Redis Stack there, or take redis out of NIGHT_INDEXES."
+            "Run Redis 8 or Redis Stack there, or remove redis from NIGHT_INDEXES."
         )
     memory: Mapping[str, Any] = client.info("memory")
     if (policy := str(memory["maxmemory_policy"])).startswith("allkeys"):
         raise SettingsError(
-            f"The Redis of REDIS_STACK_URL (REDIS_URL if unset) has maxmemory-policy {policy}: when its memory is full, vectors vanish and nobody "
-            "is told. There, run redis-cli CONFIG SET maxmemory-policy noeviction, then redis-cli CONFIG REWRITE."
+            f"The Redis of REDIS_STACK_URL (REDIS_URL if unset) has maxmemory-policy {policy}: when its memory is full, it silently deletes "
+            "vectors. On that server run redis-cli CONFIG SET maxmemory-policy noeviction, then redis-cli CONFIG REWRITE."
         )
 
 
 def _patiently(call: Callable[[], T]) -> T:
-    """Again, if the connection broke or nothing came in time: only for what changes nothing more when it is done twice."""
+    """Retry if the connection broke or no answer came in time; only for idempotent calls."""
     again = Retrying(
         retry=retry_if_exception(_passes),
         wait=wait_exponential(0.1, max=5.0),
@@ -235,7 +235,7 @@ def _check_indexed(index: RedisIndex, served: Served, wanted: int) -> None:
     if difference or failures or _may_still_come(info, wanted):
         raise ReleaseRefused(
             f"Of the index {served.name} Redis has {difference or 'all rows'}, and {failures} rows that it could not index. "
-            "Look at the server's log, then run the night again."
+            "Check the server's log, then run the night again."
         )
 
 

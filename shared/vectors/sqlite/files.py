@@ -64,7 +64,7 @@ def write_part(path: Path, corpus: Corpus) -> None:
             connection.execute("COMMIT")
     except sqlite3.Error as error:
         raise StorageError(
-            f"SQLite could not write the index {path}: {error}. Look at the disk, then run the night again."
+            f"SQLite could not write the index {path}: {error}. Check the disk, then run the night again."
         ) from error
 
 

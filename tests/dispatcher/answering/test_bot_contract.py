@@ -154,9 +154,9 @@ def test_cancel_removes_a_queued_task_and_its_own_result_stands(light: World, bo
         (b'{"task_id":"ok","message":"x","chat_id":[1]}', "chat_id has type list"),
         (b'{"task_id":"a:b","message":"x","chat_id":1}', "task_id must match"),
         (b'{"task_id":"ok","message":"  ","chat_id":1}', "message is empty"),
-        (b'{"task_id":"ok","message":"x","chat_id":1,"model":"--model"}', "model is no name"),
-        (b'{"task_id":"ok","message":"x","chat_id":1,"model":"opus --verbose"}', "model is no name"),
-        (b'{"task_id":"ok","message":"x","chat_id":1,"model":7}', "model is no name"),
+        (b'{"task_id":"ok","message":"x","chat_id":1,"model":"--model"}', "model is not the name"),
+        (b'{"task_id":"ok","message":"x","chat_id":1,"model":"opus --verbose"}', "model is not the name"),
+        (b'{"task_id":"ok","message":"x","chat_id":1,"model":7}', "model is not the name"),
         (b"\xff\xfe", "not UTF-8"),
     ],
 )

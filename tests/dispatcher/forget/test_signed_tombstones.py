@@ -191,7 +191,7 @@ def test_another_key_than_the_nights_erases_nothing(talked: World) -> None:
     key(talked.root / "owner.key")
     done = hmem(talked, "forget", "--chat=7", "--yes")
     assert done.returncode == 28
-    assert "goes by another key" in done.stdout
+    assert "uses another key" in done.stdout
     assert held(talked)
 
 
@@ -206,7 +206,7 @@ def test_a_key_that_others_may_read_or_that_is_none_is_said(talked: World) -> No
     assert hmem(talked, "owner-key").returncode == 10
     path.unlink()
     (talked.night_dir / TRUSTED).write_text("no key")
-    with pytest.raises(SettingsError, match="is no public key"):
+    with pytest.raises(SettingsError, match="is not a public key"):
         open_signing(talked.settings())
     assert Signing(None).signed(ERASE) == replace(ERASE, erase=False)
 
@@ -223,7 +223,7 @@ def test_each_way_in_which_a_key_is_wrong_names_the_way_on(talked: World) -> Non
         return done.stderr
 
     path.mkdir(mode=0o755)
-    assert "is no file. Move away what is there" in refused()
+    assert "is not a file. Move it away" in refused()
     path.rmdir()
     other = rsa.generate_private_key(65537, 2048).private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
     path.write_bytes(other)
@@ -241,7 +241,7 @@ def test_each_way_in_which_a_key_is_wrong_names_the_way_on(talked: World) -> Non
     assert recipe in said
     key(path)
     said = refused()
-    assert "goes by another key" in said
+    assert "uses another key" in said
     assert recipe in said
     path.rename(talked.root / "away.key")
     trusted.unlink()

@@ -28,7 +28,7 @@ from dispatcher.health.checks import claude
 from dispatcher.health.checks.claude import OLDEST_CLAUDE, TESTED_CLAUDE
 from dispatcher.health.checks.redis import KEYLESS, USES
 from dispatcher.health.findings import Fault, Finding
-from shared.errors import IndexServerAway, exit_codes
+from shared.errors import IndexServerUnavailable, exit_codes
 from shared.release.retention import write_pin
 from tests.servers.ollama_api import DIGEST, OllamaApi
 from tests.support.day.health import ask, expect, looks, redis_server, url_of
@@ -372,8 +372,8 @@ def test_a_dangling_current(host: World) -> None:
         host,
         "release",
         16,
-        f"current points to releases/{release.name}, which is not there",
-        "rollback RUN points it at a release",
+        f"current points to releases/{release.name}, which does not exist",
+        "Point it at a release again: hmem release list, hmem release rollback RUN",
     )
 
 
@@ -588,7 +588,7 @@ def test_an_index_that_cannot_be_searched(world: World) -> None:
         assert "its lancedb index answers" in ask(world)[1]["vectors"].sentence
         assert "its qdrant index answers" in ask(world, MEMORY_BACKEND="qdrant")[1]["vectors"].sentence
     found = ask(world, MEMORY_BACKEND="qdrant")[1]["vectors"]
-    assert (found.state, found.code) == ("problem", IndexServerAway.exit_code)
+    assert (found.state, found.code) == ("problem", IndexServerUnavailable.exit_code)
     assert "The qdrant index of release 1 cannot be searched: the qdrant server does not answer" in found.sentence
     assert not list((world.root / "state" / "views").glob("*"))
 

@@ -435,7 +435,7 @@ def away(_: str) -> Any:
     [
         (None, True, "none here"),
         (away, True, "Ollama is asleep"),
-        (lambda _: None, True, "the day's embedder is away"),
+        (lambda _: None, True, "the day's embedder is not available"),
         (lambda _: vector_of(1), False, "today's turns have no vectors yet"),
         (lambda _: np.ones(3, np.float32), True, None),
     ],

@@ -129,8 +129,8 @@ DAMAGE: dict[str, tuple[Callable[[Path], object], type[HmemError], str]] = {
     "a journal": (lambda p: (p / "chroma.sqlite3-journal").write_bytes(b"x"), ReleaseRefused, "left behind"),
     "a folder of nobody": (lambda p: (p / "4711").mkdir(), ReleaseRefused, "belongs to no collection"),
     "a flipped byte": (lambda p: _flip_page(p / chroma.DATABASE), StorageError, "was damaged"),
-    "half of the vectors": (_cut_vectors, ReleaseRefused, "not written to its end"),
-    "no header": (lambda p: next(p.rglob("header.bin")).unlink(), ReleaseRefused, "not written to its end"),
+    "half of the vectors": (_cut_vectors, ReleaseRefused, "not written completely"),
+    "no header": (lambda p: next(p.rglob("header.bin")).unlink(), ReleaseRefused, "not written completely"),
 }  # fmt: skip
 
 
@@ -596,7 +596,7 @@ def test_an_index_that_changed_after_its_proof_is_not_kept(nights: Nights) -> No
     previous.keep(night)
     assert {path.name for path in (nights.last / "1").iterdir()} == {LEXICAL, "index.json"}
     assert [*previous._read(nights.last / "1")] == [LEXICAL]
-    assert "chroma/ was changed after it had been proven" in nights.report.lines[0]
+    assert "chroma/ was changed after it was verified" in nights.report.lines[0]
 
 
 class Died(BaseException):

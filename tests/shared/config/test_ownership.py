@@ -153,7 +153,7 @@ def _a_link(path: Path) -> None:
     path.symlink_to(precious)
 
 
-@pytest.mark.parametrize(("make", "why"), [(_a_file, "is no directory"), (_a_link, "is a link")])
+@pytest.mark.parametrize(("make", "why"), [(_a_file, "is not a directory"), (_a_link, "is a link")])
 def test_copies_that_were_abandoned_are_looked_for_nowhere_else(
     tmp_path: Path, make: Callable[[Path], None], why: str
 ) -> None:

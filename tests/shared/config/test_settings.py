@@ -160,7 +160,7 @@ def test_every_wrong_setting_is_told_at_once(monkeypatch: pytest.MonkeyPatch) ->
     text = refusal()
     assert "MEMORY_TOKENS: " in text
     assert "CHAT_TIMEZONE: " in text
-    assert "'Berlin' is no time zone; write one like Europe/Berlin" in text
+    assert "'Berlin' is not a time zone; write one like Europe/Berlin" in text
 
 
 @pytest.mark.parametrize("value", [f'["{HIDDEN}"]', f'{{key = "{HIDDEN}"}}'])

@@ -268,9 +268,9 @@ def test_our_own_files_are_plain_ones(tmp_path: Path, make: Callable[[Path], Non
     path, target = tmp_path / "file", tmp_path / "target"
     make(path)
     for _ in range(2):
-        with pytest.raises(StorageError, match="is a link, or no plain file"):
+        with pytest.raises(StorageError, match="is a link or not a regular file"):
             read_own(path)
-        with pytest.raises(StorageError, match="is a link, or no plain file"), locked_file(path):
+        with pytest.raises(StorageError, match="is a link or not a regular file"), locked_file(path):
             pass
         assert not target.exists() or target.read_text() == "precious"
         target.write_text("precious")

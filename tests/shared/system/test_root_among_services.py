@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from shared.system.owner_key import TRUSTED, _tell_the_night
+from shared.system.owner_key import TRUSTED, _publish_to_the_night
 from shared.system.privileges import as_owner_of
 from tests.support.processes.as_user import command
 from tests.support.users import DAY, NIGHT, Installation
@@ -137,7 +137,7 @@ def by_path(directory: Path, public: str) -> None:
     os.chown(directory / TRUSTED, NIGHT, NIGHT)
 
 
-@pytest.mark.parametrize(("tell", "given_away"), [(_tell_the_night, False), (by_path, True)])
+@pytest.mark.parametrize(("tell", "given_away"), [(_publish_to_the_night, False), (by_path, True)])
 def test_the_owners_key_gives_no_file_of_roots_to_the_night(
     here: Installation, tell: Callable[[Path, str], None], *, given_away: bool
 ) -> None:
@@ -160,7 +160,7 @@ def test_owner_key_leaves_a_file_of_the_nights_and_reads_no_link(here: Installat
     target.write_text(PUBLIC)
     (night / TRUSTED).symlink_to(target)
     done = here.as_root(hmem, "owner-key", check=False)
-    assert (done.returncode, f"{night / TRUSTED} is no public key" in done.stderr) == (10, True)
+    assert (done.returncode, f"{night / TRUSTED} is not a public key" in done.stderr) == (10, True)
     (night / TRUSTED).unlink()
     here.as_root(hmem, "owner-key")
     found = (night / TRUSTED).stat()

@@ -64,7 +64,7 @@ extras = st.dictionaries(wire_text, json_values, max_size=3)
 def test_what_is_no_json_object_is_refused_with_its_reason(parse: Parser) -> None:
     for raw, reason in {
         b"": "not JSON: ",
-        b'{"x": -Infinity}': "not JSON: -Infinity is no JSON number",
+        b'{"x": -Infinity}': "not JSON: -Infinity is not a JSON number",
         b'{"x":"\xff"}': "not UTF-8 at byte 6",
         b"[" * 100_000: "nested too deep",
         b"[]": "a JSON object was expected, not list",
@@ -79,7 +79,12 @@ WRONG: list[tuple[Parser, str, list[object], str]] = [
     (Task.parse, "message", [MISSING], "command is missing"),
     (Task.parse, "message", ["", " \n"], "message is empty"),
     (Task.parse, "task_id", [MISSING, 7, "", "a:b", "a*", "a\n", "é", "x" * 101], "task_id must match"),
-    (Task.parse, "model", ["--verbose", "", ["opus"], "a b", "x" * 129], "model is no name of a model, such as opus"),
+    (
+        Task.parse,
+        "model",
+        ["--verbose", "", ["opus"], "a b", "x" * 129],
+        "model is not the name of a model, such as opus",
+    ),
     (parse_turn, "task_id", ["t2", None], "task_id in the value differs from the key's"),
     (parse_turn, "role", ["asst"], "role in the value differs from the key's"),
     (parse_turn, "timestamp", [MISSING], "timestamp is missing"),
@@ -112,10 +117,10 @@ def test_a_chat_id_that_is_none_is_refused_everywhere(parse: Parser) -> None:
         "chat_id is missing": [MISSING, None],
         "chat_id has type bool": [True, False],
         "chat_id has type float": [1.0],
-        "chat_id is no chat's number": [0],
+        "chat_id is not a valid chat number": [0],
         "chat_id has 0 characters": [""],
         "chat_id has 257 characters": ["x" * 257],
-        "chat_id holds characters that": ["0", " 7", "7 ", "a\nb", "a\x00", "a\u202eb", "\ud800"],
+        "chat_id has characters that": ["0", " 7", "7 ", "a\nb", "a\x00", "a\u202eb", "\ud800"],
     }
     for reason, chats in wrong.items():
         for chat in chats:
@@ -128,7 +133,7 @@ def test_a_chat_id_that_is_none_is_refused_everywhere(parse: Parser) -> None:
 def test_a_number_and_its_text_are_one_chat(number: int) -> None:
     assert chat_id_of(number) == chat_id_of(str(number)) == str(number)
     assert Task.parse(changed(TASK, "chat_id", -100123)).chat_id == "-100123"
-    with pytest.raises(RecordRefused, match="no chat's number"):
+    with pytest.raises(RecordRefused, match="not a valid chat number"):
         chat_id_of(number + (2**63 if number > 0 else -(2**63)))
 
 

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from shared.config.settings import INDEXES, Settings, load_settings
-from shared.errors import EmbeddingError, IndexServerAway, SettingsError
+from shared.errors import EmbeddingError, IndexServerUnavailable, SettingsError
 from shared.release.manifest import PLACES, Manifest, list_files, read_manifest, verify
 from shared.search.recall import OpenRelease
 from shared.search.types import HiddenTurns, Query
@@ -177,7 +177,7 @@ OTHER_MODELS = {
     "another prefix": (replace(IDENTITY, query_prefix="query: "), "query prefix"),
     "another version": (replace(IDENTITY, digest="d2"), "another version of the model"),
     "other answers": (replace(IDENTITY, probes=((1.0,) + (0.0,) * (DIMENSIONS - 1),) * 3), "answers differently"),
-    "no model at all": (None, "does not say how it was embedded"),
+    "no model at all": (None, "does not record how it was embedded"),
 }
 
 
@@ -478,10 +478,10 @@ def test_a_server_that_is_away_costs_the_vectors_and_no_time(
         for away in (_at(settings, port), _at(settings, 1)):
             found = opened(away, release, name)
             assert not found.is_available()
-            assert f"the {name} server does not answer as it should" in (found.why_not or "")
+            assert f"the {name} server is not available" in (found.why_not or "")
             assert found.search("note 3 of 1", "1", 1) == []
             found.close()
-            with pytest.raises(IndexServerAway, match=r"does not answer|cannot be reached"):
+            with pytest.raises(IndexServerUnavailable, match=r"does not answer|cannot be reached"):
                 served_builder_of(name, away, 2).refuse_unless_usable()
     served_builder_of(name, settings, 2).sweep([])
 
@@ -503,9 +503,9 @@ def _at(settings: Settings, port: int) -> Settings:
         ("chroma", ["sqlite", "chroma"], "chroma"),
         ("qdrant", ["sqlite", "qdrant"], "qdrant"),
         ("sqlite", ["sqlite", "chroma"], "sqlite"),
-        ("chroma", ["sqlite"], "MEMORY_BACKEND=chroma asks for others"),
-        ("sqlite", ["chroma"], "MEMORY_BACKEND=sqlite asks for others"),
-        ("auto", ["pinecone"], "MEMORY_BACKEND=auto asks for others"),
+        ("chroma", ["sqlite"], "MEMORY_BACKEND=chroma requires another index"),
+        ("sqlite", ["chroma"], "MEMORY_BACKEND=sqlite requires another index"),
+        ("auto", ["pinecone"], "MEMORY_BACKEND=auto requires another index"),
         ("auto", [], "without a vector index"),
         ("none", ["sqlite"], "MEMORY_BACKEND=none"),
     ],

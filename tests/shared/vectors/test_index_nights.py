@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from shared.config.settings import Settings
-from shared.errors import IndexServerAway, SettingsError
+from shared.errors import IndexServerUnavailable, SettingsError
 from shared.release.manifest import PLACES
 from shared.vectors.on_server import read_served, served_names
 from shared.vectors.registry import SERVED, served_builder_of
@@ -101,7 +101,7 @@ def test_without_the_server_the_night_waits_and_the_day_has_words(world: World, 
         indexed.night()
     world.say("t2", "the wifi is called heron")
     done = world.command("hmem-night", "run", check=False)
-    assert done.returncode == IndexServerAway.exit_code
+    assert done.returncode == IndexServerUnavailable.exit_code
     assert "Traceback" not in done.stderr
     assert world.redis.exists("hcli:memory:t2:user"), "nothing is flushed"
     assert (world.memory_dir / "current").resolve().name == "1"

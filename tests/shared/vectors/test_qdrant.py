@@ -19,7 +19,7 @@ from qdrant_client import QdrantClient
 from qdrant_client.http import models
 
 from shared.config.settings import Settings, load_settings
-from shared.errors import IndexServerAway, ReleaseRefused, SettingsError
+from shared.errors import IndexServerUnavailable, ReleaseRefused, SettingsError
 from shared.release.manifest import QDRANT
 from shared.vectors import on_server, searching
 from shared.vectors.on_server import Served, read_served
@@ -133,7 +133,7 @@ def test_an_alias_follows_in_one_request_there_and_back(
     QdrantBuilder(ours, 2).follow(tmp_path / "2.json")
     assert api.aliases == {"hmem": second.name}
     del api.collections[first.name]
-    with pytest.raises(IndexServerAway, match=rf"404, Not found: Collection `{first.name}` doesn't exist"):
+    with pytest.raises(IndexServerUnavailable, match=rf"404, Not found: Collection `{first.name}` doesn't exist"):
         QdrantBuilder(ours, 2).follow(tmp_path / "1.json")
     assert api.aliases == {"hmem": second.name}
 
@@ -277,7 +277,7 @@ def test_the_proof_finds_what_is_wrong(settings: Settings, tmp_path: Path, damag
     harm, why = DAMAGE[damage]
     with looking(settings) as client:
         harm(client, served.name)
-    with pytest.raises((ReleaseRefused, IndexServerAway), match=why):
+    with pytest.raises((ReleaseRefused, IndexServerUnavailable), match=why):
         builder.check(tmp_path / QDRANT, tmp_path / "scratch", CORPUS)
 
 
@@ -317,11 +317,11 @@ def test_the_proof_waits_for_the_graph(
         f"/collections/{served.name}/points/count"
     ]
     api.statuses = ["red"]
-    with pytest.raises(IndexServerAway, match=r"is red, not green: no space left\. Look at the server's log"):
+    with pytest.raises(IndexServerUnavailable, match=r"is red, not green: no space left\. Check the server's log"):
         builder.check(tmp_path / QDRANT, tmp_path / "scratch", CORPUS)
     monkeypatch.setattr(qdrant, "INDEXING_SECONDS", 0.0)
     api.statuses = ["yellow"] * 3
-    with pytest.raises(IndexServerAway, match="is yellow, not green: it has not finished its graph"):
+    with pytest.raises(IndexServerUnavailable, match="is yellow, not green: it has not finished its graph"):
         builder.check(tmp_path / QDRANT, tmp_path / "scratch", CORPUS)
 
 
@@ -349,9 +349,9 @@ def test_what_does_not_pass_ends_the_night_with_a_sentence(
     builder = QdrantBuilder(ours, 1)
     builder.refuse_unless_usable()
     api.fault = fault
-    with pytest.raises(IndexServerAway) as caught:
+    with pytest.raises(IndexServerUnavailable) as caught:
         builder.build(tmp_path / QDRANT, CORPUS)
-    assert str(caught.value).startswith("Qdrant does not answer as it should (")
+    assert str(caught.value).startswith("Qdrant is not available (")
     assert ("timed out" in str(caught.value)) == (fault == "hang"), "else the server gave up first"
     assert str(caught.value).endswith("then run the night again.")
     assert KEY not in repr(caught.value)
@@ -401,7 +401,7 @@ def test_a_server_that_fails_closes_the_index_until_it_is_opened_again(
     api: QdrantApi, asked: QdrantBackend, fault: str
 ) -> None:
     api.fault = fault
-    with pytest.raises(IndexServerAway, match="the qdrant server does not answer as it should") as caught:
+    with pytest.raises(IndexServerUnavailable, match="the qdrant server is not available") as caught:
         asked.search("note 7 of 1", "1", 1)
     assert ("timed out" in str(caught.value)) == (fault == "hang"), "else the server gave up first"
     assert not asked.is_available()
@@ -410,7 +410,7 @@ def test_a_server_that_fails_closes_the_index_until_it_is_opened_again(
     assert np.isnan(asked.similarities("note 7 of 1", "1", ["1/7"])).all()
     assert len(api.requests) == requests, "nobody waits for it again"
     asked.open()
-    assert "the qdrant server does not answer as it should" in (asked.why_not or "")
+    assert "the qdrant server is not available" in (asked.why_not or "")
     assert KEY not in (asked.why_not or "")
     api.fault = "ok"
     asked.open()
@@ -425,9 +425,9 @@ def test_a_port_that_takes_calls_and_never_answers_is_not_waited_for(
     with socket.create_server(("127.0.0.1", 0)) as silent:
         away = ours.model_copy(update={"qdrant_url": f"http://127.0.0.1:{silent.getsockname()[1]}"})
         found = opened(away, release, "qdrant")
-        assert "does not answer as it should (NoAnswer: timed out)" in (found.why_not or "")
+        assert "is not available (NoAnswer: timed out)" in (found.why_not or "")
         found.close()
-        with pytest.raises(IndexServerAway, match="timed out"):
+        with pytest.raises(IndexServerUnavailable, match="timed out"):
             QdrantBuilder(away, 2).refuse_unless_usable()
 
 
@@ -453,7 +453,7 @@ def test_a_collection_that_is_not_the_releases_is_not_asked(
     with looking(settings) as client:
         harm(client, read_served(path / QDRANT).name)
     if how == "deleted":
-        with pytest.raises(IndexServerAway, match="404, Not found"):
+        with pytest.raises(IndexServerUnavailable, match="404, Not found"):
             found.search("note 7 of 1", "1", 1)
     found.close()
     found.open()
@@ -489,13 +489,15 @@ def test_a_key_that_is_refused_is_named_and_not_shown(
         assert "401, it refuses the key: set QDRANT_API_KEY" in (found.why_not or "")
         assert "an0ther" not in (found.why_not or "") + repr(found) + repr(other)
         found.close()
-        with pytest.raises(IndexServerAway, match="401, it refuses the key: set QDRANT_API_KEY"):
+        with pytest.raises(IndexServerUnavailable, match="401, it refuses the key: set QDRANT_API_KEY"):
             QdrantBuilder(other, 1).refuse_unless_usable()
 
 
 @pytest.mark.parametrize("key", [f"{KEY}\n", f"{KEY}\x00", f"{KEY}ü"])
 def test_what_cannot_be_a_key_is_not_sent(api: QdrantApi, key: str) -> None:
-    with pytest.raises(SettingsError, match="QDRANT_API_KEY holds something that no key has") as caught:
+    with pytest.raises(
+        SettingsError, match="QDRANT_API_KEY contains characters that are not allowed in a key"
+    ) as caught:
         QdrantBuilder(load_settings(qdrant_url=api.url, qdrant_api_key=key), 1).refuse_unless_usable()
     assert KEY not in repr(caught.value)
     assert api.requests == []
@@ -504,10 +506,10 @@ def test_what_cannot_be_a_key_is_not_sent(api: QdrantApi, key: str) -> None:
 @pytest.mark.parametrize("url", ["http://[::1", "http://a b:1", "http://" + "x" * 300])
 def test_an_address_that_is_none_is_a_sentence(ours: Settings, tmp_path: Path, embedder: MadeUp, url: str) -> None:
     wrong = ours.model_copy(update={"qdrant_url": url})
-    with pytest.raises(IndexServerAway, match="Qdrant does not answer as it should"):
+    with pytest.raises(IndexServerUnavailable, match="Qdrant is not available"):
         QdrantBuilder(wrong, 1).refuse_unless_usable()
     found = opened(wrong, make_release(ours, tmp_path, ["qdrant"], SAID), "qdrant")
-    assert "the qdrant server does not answer as it should" in (found.why_not or "")
+    assert "the qdrant server is not available" in (found.why_not or "")
     found.close()
 
 

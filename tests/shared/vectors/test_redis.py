@@ -18,7 +18,7 @@ from redis.commands.search.query import Query
 
 from shared.config.settings import Settings, load_settings
 from shared.embedding.models import EmbeddingIdentity
-from shared.errors import IndexServerAway, ReleaseRefused, SettingsError
+from shared.errors import IndexServerUnavailable, ReleaseRefused, SettingsError
 from shared.release.manifest import REDIS, Manifest, seal
 from shared.vectors import searching
 from shared.vectors.base import Corpus
@@ -130,7 +130,7 @@ def test_a_release_is_built_proven_followed_searched_and_swept(tmp_path: Path) -
         assert builder.sweep(names[1:]) == [names[0]]
         assert list(client.scan_iter(match=f"{keys.vectors(names[0])}*")) == []
         assert len(list(client.scan_iter(match=f"{keys.vectors(names[1])}*"))) == 65
-        with pytest.raises(IndexServerAway, match=names[0]):
+        with pytest.raises(IndexServerUnavailable, match=names[0]):
             found.search("one/7", "one", 2)
         found.close()
         client.close()
@@ -315,7 +315,7 @@ def test_a_server_that_does_not_take_it_is_named(
 ) -> None:
     monkeypatch.setattr(redis_search, "ATTEMPTS", 2)
     stand_in.all_faults = fault
-    with pytest.raises(IndexServerAway, match=f"REDIS_STACK_URL.*{told}"):
+    with pytest.raises(IndexServerUnavailable, match=f"REDIS_STACK_URL.*{told}"):
         RedisBuilder(settings, 1).build(tmp_path / REDIS, corpus_of(one=3))
     assert not (tmp_path / REDIS).exists()
     assert len(stand_in.sent()) == attempts
@@ -388,7 +388,7 @@ def test_a_sweep_takes_what_dead_attempts_left_and_nothing_else(
     place = build(settings, tmp_path, corpus_of(one=3))
     kept = read_served(place).name
     stand_in.faults = {"HSET": ["ok"] * 2 + ["-OOM no"]}
-    with pytest.raises(IndexServerAway):
+    with pytest.raises(IndexServerUnavailable):
         RedisBuilder(settings, 2).build(tmp_path / REDIS, corpus_of(one=3))
     (died,) = set(stand_in.indexes) - {kept}
     stand_in.redis.hset(f"{keys.vectors('hmem-9-00000000')}4", "chat", "left behind by an index that is gone")
@@ -416,7 +416,7 @@ def test_another_database_and_a_policy_that_drops_vectors_are_refused(stand_in: 
         RedisBuilder(load_settings(redis_stack_url=stand_in.url[:-1] + "3"), 1).refuse_unless_usable()
     stand_in.redis.config_set("maxmemory-policy", "allkeys-lru")
     try:
-        with pytest.raises(SettingsError, match=r"allkeys-lru: when its memory is full, vectors vanish"):
+        with pytest.raises(SettingsError, match=r"allkeys-lru: when its memory is full, it silently deletes vectors"):
             builder.refuse_unless_usable()
     finally:
         stand_in.redis.config_set("maxmemory-policy", "noeviction")
@@ -424,7 +424,7 @@ def test_another_database_and_a_policy_that_drops_vectors_are_refused(stand_in: 
 
 def test_a_server_that_is_away_is_named_without_its_password(tmp_path: Path) -> None:
     settings = load_settings(redis_stack_url=f"redis://somebody:open-sesame@127.0.0.1:{free_port()}/0")
-    with pytest.raises(IndexServerAway) as refused:
+    with pytest.raises(IndexServerUnavailable) as refused:
         RedisBuilder(settings, 1).refuse_unless_usable()
     assert "ConnectionError" in str(refused.value)
     (tmp_path / "1").mkdir()
@@ -448,7 +448,7 @@ def test_the_first_failure_closes_the_index_and_it_can_be_opened_again(
     monkeypatch.setattr(redis_search, "DAY_SECONDS", 0.3 * slowness())
     found = opened(settings, build(settings, tmp_path, corpus_of(one=9)))
     stand_in.faults = {"FT.SEARCH": [fault]}
-    with pytest.raises(IndexServerAway, match="the redis server does not answer as it should"):
+    with pytest.raises(IndexServerUnavailable, match="the redis server is not available"):
         found.search("one/3", "one", 1)
     asked = len(stand_in.sent("FT.SEARCH"))
     assert asked == 1, "by day nothing is asked twice"
@@ -457,7 +457,7 @@ def test_the_first_failure_closes_the_index_and_it_can_be_opened_again(
     assert len(stand_in.sent("FT.SEARCH")) == asked
     stand_in.all_faults = fault
     found.open()
-    assert "the redis server does not answer as it should" in cast(str, found.why_not)
+    assert "the redis server is not available" in cast(str, found.why_not)
     stand_in.all_faults = None
     found.open()
     assert [match.chunk_id for match in found.search("one/3", "one", 1)] == ["one/3"]

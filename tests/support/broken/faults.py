@@ -361,7 +361,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         "the model's file is cut", _model(_cut), Doctor("embedder", 13, "11472134 bytes of 22944268", _MODEL_FIX),
-        start="after", command=("hmem-night", "run"), said=Answer(13, f"EmbeddingError.*is not whole.*{_MODEL_FIX}"),
+        start="after", command=("hmem-night", "run"), said=Answer(13, f"EmbeddingError.*is incomplete.*{_MODEL_FIX}"),
     ),
     Fault(
         "the model's file was changed", _model(_change), Doctor("embedder", 13, "model (was changed|cannot be loaded)", _MODEL_FIX),
