@@ -1,7 +1,7 @@
-"""Make the pages of docs/ that follow from the code: commands, settings, Redis keys and exit codes.
+"""Generate the pages of docs/ that follow from the code: commands, settings, Redis keys and exit codes.
 
 scripts/docs          writes them
-scripts/docs --check  says which of them differ from the code, and ends with 1
+scripts/docs --check  reports the pages that are out of date, and exits with 1
 """
 
 from __future__ import annotations
@@ -265,7 +265,7 @@ PAGES: dict[str, Callable[[], str]] = {
 
 
 def outdated(root: Path) -> list[str]:
-    """Pages that differ from what the code says, or are missing."""
+    """Pages that differ from the code, or are missing."""
     return [
         name
         for name, make in PAGES.items()
@@ -277,7 +277,7 @@ def main() -> None:
     if sys.argv[1:] == ["--check"]:
         old = outdated(ROOT)
         for name in old:
-            print(f"{name} is not up to date: run scripts/docs", file=sys.stderr)
+            print(f"{name} is out of date. Run scripts/docs.", file=sys.stderr)
         raise SystemExit(bool(old))
     if sys.argv[1:]:
         raise SystemExit(__doc__)

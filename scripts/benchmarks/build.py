@@ -1,4 +1,4 @@
-"""Measurement of the build: an index that is added to a copy of the last one, against one that is written from nothing."""
+"""Measures the build: an index that is added to a copy of the last one, against one that is built from scratch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""CPU time of commands that only look: what every call of them costs, beside a Python that does nothing."""
+"""CPU time of read-only commands, compared with a Python that does nothing."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ COMMANDS = {
 
 
 def compare(environment: dict[str, str], rounds: int) -> None:
-    """Prints user + system seconds, the median of so many rounds after one that warms up; all commands take turns."""
+    """Print user + system seconds: medians of the rounds after a warm-up round; the commands alternate."""
     seconds: dict[str, list[float]] = {name: [] for name in COMMANDS}
     for _ in range(rounds + 1):
         for name, command in COMMANDS.items():

@@ -36,7 +36,7 @@ Set = Annotated[Path, typer.Option("--set", help="Folder with turns.jsonl.", exi
 
 @contextmanager
 def own_world() -> Iterator[dict[str, str]]:
-    """A temporary installation with a Redis of its own; yields its environment."""
+    """A temporary installation with its own Redis; yields its environment."""
     with tempfile.TemporaryDirectory(prefix="hmem-bench-") as folder, socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
@@ -80,7 +80,7 @@ def describe_machine() -> None:
 
 
 def load_turns(folder: Path, url: str, *, names: bool = True) -> int:
-    """Write a set's turns as `hcli:memory:*` keys, with the speakers' names or without; how many."""
+    """Write a set's turns as `hcli:memory:*` keys, with or without the speakers' names; returns how many."""
     with (
         Redis.from_url(url) as client,
         client.pipeline(transaction=False) as pipe,
@@ -107,7 +107,7 @@ def hmem(environment: dict[str, str], *arguments: str) -> str:
 
 @app.command()
 def load(folder: Set) -> None:
-    """Write a set's turns into the Redis that REDIS_URL names."""
+    """Write a set's turns into the Redis of REDIS_URL."""
     url = os.environ.get("REDIS_URL")
     if not url:
         raise SystemExit("bench: set REDIS_URL to the Redis that the turns shall go to (not the one in use).")
@@ -117,11 +117,11 @@ def load(folder: Set) -> None:
 @app.command()
 def recall(
     folder: Set,
-    out: Annotated[Path | None, typer.Option(help="Keep the results here.")] = None,
-    questions: Annotated[int, typer.Option(help="Show so many questions with their first hits.")] = 3,
-    no_names: Annotated[bool, typer.Option("--no-names", help="Take the speakers' names away first.")] = False,
+    out: Annotated[Path | None, typer.Option(help="Write the results to this directory.")] = None,
+    questions: Annotated[int, typer.Option(help="How many questions to show with their first hits.")] = 3,
+    no_names: Annotated[bool, typer.Option("--no-names", help="Remove the speakers' names first.")] = False,
 ) -> None:
-    """A set through the real night (Redis to release), then its questions; scored where a score.py lies beside the set."""
+    """Run a set through the real night (Redis to release), then its questions; scored if the set's folder has a score.py."""
     describe_machine()
     with own_world() as environment, tempfile.TemporaryDirectory() as scratch:
         count = load_turns(folder, environment["REDIS_URL"], names=not no_names)
@@ -173,7 +173,7 @@ def _score(folder: Path, results: Path) -> None:
 
 @app.command()
 def placement(turns: int = 20) -> None:
-    """What each SESSION_MODE and RECALL_PLACEMENT sends for one conversation, by the real Claude CLI to a loopback API.
+    """What the real Claude CLI sends to a loopback API for one conversation, for each SESSION_MODE and RECALL_PLACEMENT.
 
     Tokens are characters / 4 of system and messages. `kept` is the share of a request that stands identical at the start of the next
     one, which a provider's prompt cache could serve (the real cache works in blocks and by its own rules).
@@ -212,7 +212,7 @@ def placement(turns: int = 20) -> None:
 
 
 def _remember(environment: dict[str, str], talk: list[dict[str, str]]) -> None:
-    """A night over the sample, all in one chat."""
+    """Run a night over the sample, all in one chat."""
     with Redis.from_url(environment["REDIS_URL"]) as client:
         for number, line in enumerate(talk):
             for role, name in (("user", "message"), ("asst", "answer")):
@@ -231,7 +231,7 @@ def _sent(request: dict[str, Any]) -> str:
 
 
 def _kept(one: str, other: str) -> int:
-    """Length of what both begin with."""
+    """The length of the common prefix."""
     return next(
         (place for place, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other))
     )
@@ -253,10 +253,10 @@ def copy_forward(
     existing: int = 20_000,
     new: int = 1_000,
     chats: int = 20,
-    touched: Annotated[int, typer.Option(help="Chats that the new vectors are in; 0: all.")] = 0,
+    touched: Annotated[int, typer.Option(help="Number of chats that get new vectors; 0: all.")] = 0,
     rounds: int = 5,
 ) -> None:
-    """A vector index that is added to a copy of the last night's, against one that is written from nothing."""
+    """A vector index that is added to a copy of the last night's, against one that is built from scratch."""
     from scripts.benchmarks.build import compare
 
     describe_machine()
@@ -268,9 +268,11 @@ def night(
     turns: int = 100_000,
     new: int = 1_000,
     chats: int = 20,
-    indexes: Annotated[str, typer.Option(help="Of sqlite, chroma, lancedb; each by itself.")] = "sqlite",
+    indexes: Annotated[
+        str, typer.Option(help="Some of sqlite, chroma, lancedb; each is measured separately.")
+    ] = "sqlite",
 ) -> None:
-    """A night with new turns on a history, against one that builds the same from nothing: seconds by step, bytes that rsync moves."""
+    """A night that adds turns to a history, against one that builds everything from scratch: seconds by step, bytes that rsync moves."""
     from scripts.benchmarks.night import compare
 
     describe_machine()
@@ -283,9 +285,9 @@ def night(
 def layouts(
     chats: str = "20,1000,10000",
     vectors: int = 100_000,
-    ways: Annotated[str, typer.Option(help="Of sqlite, collections, shards.")] = "sqlite,collections,shards",
+    ways: Annotated[str, typer.Option(help="Some of sqlite, collections, shards.")] = "sqlite,collections,shards",
 ) -> None:
-    """Ways to keep the vectors of so many chats: time to build, size, opening, lookups, memory, and how much of an exact search is found."""
+    """Ways to store the vectors of many chats: build time, size, opening, lookups, memory, and the recall against an exact search."""
     from scripts.benchmarks import layouts as chat_layouts
 
     describe_machine()
@@ -294,7 +296,7 @@ def layouts(
 
 @app.command()
 def start(rounds: int = 5) -> None:
-    """The dispatcher: seconds from start to the first answered task, and its memory, without and with a release."""
+    """The dispatcher: seconds from its start to the first answered task, and its memory, without and with a release."""
     describe_machine()
     with own_world() as environment:
         for label, more in (("keywords only", {"EMBEDDER": "none", "NIGHT_INDEXES": "none"}), ("default", {})):
@@ -317,9 +319,9 @@ def start(rounds: int = 5) -> None:
 def memory(
     chats: int = 1000,
     turns: int = 100,
-    index: Annotated[str, typer.Option(help="NIGHT_INDEXES; none given: the default.")] = "",
+    index: Annotated[str, typer.Option(help="NIGHT_INDEXES; the default if empty.")] = "",
 ) -> None:
-    """A release of many chats: the dispatcher's memory, the first lookup after a switch, warm lookups; with vectors and by words alone."""
+    """A release of many chats: the dispatcher's memory, the first lookup after a switch, warm lookups; with vectors and with keywords only."""
     from scripts.benchmarks.memory import make_release, measure, measure_dispatcher
 
     describe_machine()
@@ -335,7 +337,7 @@ def memory(
 
 @app.command()
 def day(chats: int = 1000, turns: int = 200, memories: int = 5000, day_turns: int = 300) -> None:
-    """Whole contexts by day: a release of many chats, typed memories and turns of today in one of them; and the same in one large chat."""
+    """Whole contexts by day: a release of many chats, with typed memories and today's turns in one of them; and the same in one large chat."""
     from scripts.benchmarks.day import measure
     from scripts.benchmarks.memory import make_release
 
@@ -350,7 +352,7 @@ def day(chats: int = 1000, turns: int = 200, memories: int = 5000, day_turns: in
 
 @app.command()
 def overhead(tasks: int = 600, chats: int = 60, turns: int = 200, single: int = 300, concurrent: int = 4) -> None:
-    """What the dispatcher adds to Claude's own time, beside h-cli's way."""
+    """The time that the dispatcher adds to Claude's own time, compared with h-cli."""
     from scripts.benchmarks.overhead import measure
 
     describe_machine()
@@ -360,7 +362,7 @@ def overhead(tasks: int = 600, chats: int = 60, turns: int = 200, single: int = 
 
 @app.command()
 def commands(rounds: int = 10) -> None:
-    """CPU time of `hmem --help`, `hmem status` and the night's, beside a Python that does nothing."""
+    """CPU time of `hmem --help`, `hmem status` and the night's, compared with a Python that does nothing."""
     from scripts.benchmarks.commands import compare
 
     describe_machine()
@@ -370,7 +372,7 @@ def commands(rounds: int = 10) -> None:
 
 @app.command()
 def typed() -> None:
-    """The thresholds of typed memories, on made-up data with the shipped model."""
+    """The thresholds of typed memories, on invented data with the shipped model."""
     from scripts.benchmarks.typed import measure
 
     describe_machine()

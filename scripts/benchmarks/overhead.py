@@ -1,4 +1,4 @@
-"""What the dispatcher adds to Claude's own time: tasks a second from a full queue, and latency one task at a time.
+"""Measures what the dispatcher adds to Claude's own time: tasks per second from a full queue, and latency one task at a time.
 
 Claude is stood in for by a shell script that prints one JSON line at once; its own time is measured alone and taken off. Beside `hmem run`, in the
 same run on the same Redis: h-cli's way as a reference, which pops one task, runs the same script, and writes result, turns and history, with

@@ -12,7 +12,7 @@ from typing import Any
 
 import typer
 
-#: Memory → a message that bears on it, in other words wherever people would use others.
+#: Memory → a message that it is relevant to, in the words that people would use.
 BEARS = {
     "User is allergic to peanuts": "Can you suggest a snack for the train?",
     "Anna is the user's wife; her birthday is 14 March": "What should I give my wife this year?",
@@ -55,7 +55,7 @@ BEARS = {
     "The user wants code examples in Python": "Show me how to read a CSV file",
     "No spoilers about series": "How does Severance go on?",
 }
-#: Messages that bear on none of them.
+#: Messages that none of them is relevant to.
 BEARS_NOT = [
     "good morning", "thanks!", "ok, and why?", "What is the capital of Mongolia?", "tell me a joke", "who won the 1998 world cup?",
     "translate 'Regenschirm' into English", "what is 17 times 23?", "how far is the moon?", "is it raining in Oslo?",
@@ -123,7 +123,7 @@ SAME = [
     ("The user wants code examples in Python", "The user wants Python code examples"),
     ("Learn to swim before summer", "Learn how to swim before the summer"),
 ]
-#: Near, and news all the same.
+#: Similar, but different statements.
 NEWS = [
     ("The user has a cat called Mishka", "The user has a cat called Mira"),
     ("The user lives in Ghent", "The user lives in Bruges"),
@@ -166,7 +166,7 @@ def measure() -> None:
         own = sum(cosines[at] >= floor and (cosines > cosines[at]).sum() < 5 for at, cosines in bears)
         idle = sum(cosines.max() >= floor for cosines in bears_not)
         typer.echo(
-            f"shown from {floor:.2f}: {own} of {len(bears)} that bear on one, {idle} of {len(bears_not)} that bear on none"
+            f"shown from {floor:.2f}: {own} of {len(bears)} with a relevant memory, {idle} of {len(bears_not)} without one"
         )
     found = [
         (wanted, [coverage(text, one) for one in kept], np.maximum(rows @ vector(text), 0)) for text, wanted in SEARCHES

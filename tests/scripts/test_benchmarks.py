@@ -147,7 +147,7 @@ def test_a_build_that_takes_too_long_is_left_out_there_and_at_every_larger_size(
     small, large = bench(replace(SMALL, turns=(40, 20), limit=0.01)).run()
     assert (small.turns, small.status) == (20, "left out")
     assert "longer than --limit 0.01 s" in (small.why or "")
-    assert (large.turns, large.why) == (40, "left out at 20 turns already")
+    assert (large.turns, large.why) == (40, "already left out at 20 turns")
     table, *others = report.tables([small, large])
     assert table.rows[0][-1].startswith("left out: build took longer")
     assert others == []
@@ -202,8 +202,8 @@ def test_what_is_made_up_follows_from_the_seed_and_is_distinct() -> None:
 
 WRONG = {
     "0 turns": (replace(SMALL, turns=(0, 10)), "--turns must be 1 or more"),
-    "an unknown backend": (replace(SMALL, backends=("sqlite", "faiss")), "'faiss' is none of sqlite"),
-    "no backend": (replace(SMALL, backends=()), "--backends names none"),
+    "an unknown backend": (replace(SMALL, backends=("sqlite", "faiss")), "'faiss' is not one of sqlite"),
+    "no backend": (replace(SMALL, backends=()), "--backends is empty"),
     "more chats than turns": (replace(SMALL, chats=21), "--chats 21 does not fit 20 turns"),
     "no questions": (replace(SMALL, queries=0), "--queries must be more than 0"),
 }

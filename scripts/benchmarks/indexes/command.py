@@ -24,17 +24,17 @@ if TYPE_CHECKING:
 
 
 def indexes(
-    turns: Annotated[list[int] | None, typer.Option(help="Turns to measure with; may be given several times.")] = None,
-    chats: Annotated[int | None, typer.Option(help="Chats they are in, of one size; 20 if not given.")] = None,
-    backends: Annotated[str, typer.Option(help="Backends to measure, with commas.")] = ",".join(INDEXES),
-    new: Annotated[int, typer.Option(help="New turns of the next night.")] = 1000,
-    queries: Annotated[int, typer.Option(help="Questions.")] = 200,
-    limit: Annotated[float, typer.Option(help="Seconds that one build may take.")] = 600.0,
-    seed: Annotated[int, typer.Option(min=0, help="Turns and questions follow from it.")] = 0,
+    turns: Annotated[list[int] | None, typer.Option(help="Number of turns; repeatable.")] = None,
+    chats: Annotated[int | None, typer.Option(help="Number of chats of equal size; default: 20.")] = None,
+    backends: Annotated[str, typer.Option(help="Backends to measure, separated by commas.")] = ",".join(INDEXES),
+    new: Annotated[int, typer.Option(help="Number of new turns of the next night.")] = 1000,
+    queries: Annotated[int, typer.Option(help="Number of questions.")] = 200,
+    limit: Annotated[float, typer.Option(help="Time limit of one build in seconds.")] = 600.0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the turns and questions.")] = 0,
     out: Annotated[Path | None, typer.Option(help="Directory for bench.json, bench.md and bench.svg.")] = None,
     json: Json = False,
 ) -> None:
-    """Build, open and ask every vector index that can be built here, on the same made-up turns; nothing of yours is read or changed."""
+    """Build, open and search every vector index that is available here, with the same invented turns; your data is not read or changed."""
     from scripts.benchmarks.indexes import report
     from scripts.benchmarks.indexes.measure import Bench, Plan
 
@@ -57,11 +57,11 @@ def indexes(
 
 
 def _refuse_unless_writable(out: Path) -> None:
-    """InvalidInput before an hour of measuring, not after it."""
+    """InvalidInput before an hour of measurements instead of after it."""
     there = next(path for path in (out.absolute(), *out.absolute().parents) if path.exists())
     if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK):
         raise InvalidInput(
-            f"--out {out} cannot be written: {there} is no directory that you may write to. Name another one."
+            f"--out {out} cannot be written: {there} is not a directory that you may write to. Name another one."
         )
     make_dir(out)
 

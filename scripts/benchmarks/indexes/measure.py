@@ -66,17 +66,17 @@ class Plan:
             raise InvalidInput("--turns must be 1 or more, so that there is something to find.")
         if unknown := [name for name in self.backends if name not in INDEXES]:
             raise InvalidInput(
-                f"--backends: {unknown[0]!r} is none of {', '.join(INDEXES)}. Name some of these, with commas."
+                f"--backends: {unknown[0]!r} is not one of {', '.join(INDEXES)}. Name some of these, separated by commas."
             )
         if not self.backends:
-            raise InvalidInput(f"--backends names none. Name some of {', '.join(INDEXES)}, with commas.")
+            raise InvalidInput(f"--backends is empty. Name some of {', '.join(INDEXES)}, separated by commas.")
         if self.chats is not None and not 1 <= self.chats <= min(self.turns):
             raise InvalidInput(
-                f"--chats {self.chats} does not fit {min(self.turns):,} turns: each chat has one at least. Take from 1 to {min(self.turns):,}."
+                f"--chats {self.chats} does not fit {min(self.turns):,} turns: each chat has at least one. Use 1 to {min(self.turns):,}."
             )
         for name, value in {"--new": self.new, "--queries": self.queries, "--limit": self.limit}.items():
             if value <= 0:
-                raise InvalidInput(f"{name} must be more than 0. Take a larger number, or leave it out.")
+                raise InvalidInput(f"{name} must be more than 0. Use a larger number, or leave it out.")
 
 
 @dataclass
@@ -170,7 +170,7 @@ class Bench:
         """What ended at a smaller size ends here too; where the smaller one was large enough to tell, it tells how long this one takes."""
         before = [one for one in self.rows if one.backend == row.backend]
         if stopped := next((one for one in before if one.status in ("left out", "failed")), None):
-            raise _Stopped("left out", f"{stopped.status} at {stopped.turns:,} turns already")
+            raise _Stopped("left out", f"already {stopped.status} at {stopped.turns:,} turns")
         if not before or before[-1].turns < TELLING_TURNS or not before[-1].build_seconds:
             return
         rate = before[-1].turns / before[-1].build_seconds
@@ -197,7 +197,9 @@ def _sweep(settings: Settings, name: str, say: Say) -> None:
     try:
         served_builder_of(name, settings, 1).sweep(())
     except HmemError as error:
-        say(f"What begins with {settings.index_name} on the {name} server could not be removed: {error}")
+        say(
+            f"Indexes whose names begin with {settings.index_name} could not be removed from the {name} server: {error}"
+        )
 
 
 @dataclass
@@ -227,7 +229,7 @@ class _Measuring:
         else:
             row.moved_bytes = moved(self.folder)
         remove_tree(release_of(self.folder, 2))
-        self._say(f"building all {shape.rows:,} from nothing")
+        self._say(f"building all {shape.rows:,} from scratch")
         row.rebuild_seconds = self._build(3, grown=True)
 
     def _build(self, run: int, *, grown: bool = False, earlier: int | None = None) -> float:
