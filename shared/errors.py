@@ -170,7 +170,7 @@ class MirrorFailed(HmemError):
 
 
 class StoreUnavailable(HmemError):
-    """The day store (MEDIUM_URL) does not answer, refuses the connection, or has a newer schema than the program.
+    """The day store (DAY_STORE_URL) does not answer, refuses the connection, or has a newer schema than the program.
 
     Check its server or disk; answers continue without it, and tags wait in Redis.
     """

@@ -108,7 +108,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PostgreSQL]:
 
 @pytest.fixture(params=["sqlite", "postgresql"])
 def stores(request: pytest.FixtureRequest, tmp_path: Path, server: PostgreSQL) -> Iterator[Stores]:
-    """An empty medium store on either engine."""
+    """An empty day store on either engine."""
     from tests.support.stores import engine_stores
 
     yield from engine_stores(request.param, tmp_path, server)

@@ -4,7 +4,7 @@
     a session over SESSION_TOKENS ─ its summary stored ─ the session ended (rotate.lua), unless a task is using it
     ten summaries of a chat, or one a day old ─ embedded, long tier: found like turns until the night has them
     missing vectors · tags that could not be carried out · tombstones not in Redis · reminders ─ brought up to date
-    turns older than MEDIUM_DAYS that are in the release ─ removed
+    turns older than DAY_STORE_DAYS that are in the release ─ removed
 
 Every step may be repeated, and the order makes a crash harmless: stored before removed from a list, summarised before a session ends. A lease
 keeps two dispatchers off one chat. It never blocks an answer and never stops: a step that fails is logged and tried again in the next round.
@@ -239,7 +239,7 @@ class Consolidator:
         from dispatcher.memory.dates.reminders import TURNS_LOOKED_AT, language_of_reminder, reminder_text
 
         settings, chat_id = self._day.settings, memory.chat_id
-        recent = self._day.turns.get_recent(chat_id, settings.medium_days, TURNS_LOOKED_AT, now=now)
+        recent = self._day.turns.get_recent(chat_id, settings.day_store_days, TURNS_LOOKED_AT, now=now)
         language = language_of_reminder(memory.text, [one.turn.content for one in recent if one.turn.role == "user"])
         name = f"{memory.memory_id}-{memory.created:.6f}"  # a newly created store counts from 1 again
         message = {
@@ -255,7 +255,7 @@ class Consolidator:
         drop_unfetched(self._redis, time.time())
 
     def _prune(self) -> None:
-        self._day.prune(time.time() - self._day.settings.medium_days * SECONDS_PER_DAY)
+        self._day.prune(time.time() - self._day.settings.day_store_days * SECONDS_PER_DAY)
 
     def _settled(self, what: bytes, do: Callable[[bytes], None], abandon: Callable[[bytes, str], None]) -> bool:
         """Whether it is done or abandoned: a failure that is not an outage of store, disk or Redis is tried again MOST_TRIES times."""

@@ -87,7 +87,7 @@ class MemoryCommands:
         if command.name == "why":
             return CommandReply(why_text(await keep_trying(lambda: self._queue.why(task))))
         if not self._enabled:
-            return CommandReply("I do not store memories: MEDIUM_URL or MEMORY_TOKENS switches it off.")
+            return CommandReply("I do not store memories: DAY_STORE_URL or MEMORY_TOKENS switches it off.")
         if command.name == "show":
             return CommandReply(await asyncio.to_thread(self._day.requests.listing, task.chat_id, now))
         if command.name == "add":

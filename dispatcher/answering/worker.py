@@ -108,7 +108,7 @@ class Worker:
 
         client = open_redis(self._settings.redis_url, BACKGROUND)
         consolidator = Consolidator(self._handler.day, client, self._queue.worker)
-        scheduler = scheduled(consolidator, self._settings.dreamer_interval)
+        scheduler = scheduled(consolidator, self._settings.consolidation_interval)
         scheduler.start()
         try:
             yield

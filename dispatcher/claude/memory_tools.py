@@ -41,14 +41,14 @@ HANDED_ON = (
     "fastembed_cache_path",
     "ollama_url",
     "ollama_timeout",
-    "medium_days",
+    "day_store_days",
     "memory_mcp_add",
     "chat_timezone",
     "log_level",
     "log_json",
 )
 #: Settings that may contain a password: never in an environment.
-BY_PIPE = ("redis_url", "medium_url")
+BY_PIPE = ("redis_url", "day_store_url")
 #: Variables that any program needs.
 PASSED = ("HOME", "PATH", "LANG", "TZ", "TMPDIR")
 #: How long a server may take to end after SIGTERM. Seconds.

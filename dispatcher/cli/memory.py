@@ -320,7 +320,7 @@ def _day(settings: Settings, *, vectors: bool = False) -> Iterator[DayMemory]:
 
     with open_memory(settings) as memory:
         if not memory.day.wanted:
-            raise SettingsError("MEDIUM_URL=none: no memories are stored. Unset it, or set it to a database.")
+            raise SettingsError("DAY_STORE_URL=none: no memories are stored. Unset it, or set it to a database.")
         if vectors:
             try:
                 memory.release()

@@ -108,7 +108,7 @@ def _collect(settings: Settings, client: Redis, chat_id: str, work: Path, stack:
     gathered = gather(settings, client, day, release, chat_id, work)
     gathered.notes += [reason] if reason else []
     if not day.wanted:
-        gathered.notes.append("MEDIUM_URL=none: there is no day store, so the export has no memories.")
+        gathered.notes.append("DAY_STORE_URL=none: there is no day store, so the export has no memories.")
     memories: list[Memory] = []
     newer: dict[int, int] = {}
     sessions: list[SessionSummary] = []

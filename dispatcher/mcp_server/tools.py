@@ -150,7 +150,7 @@ class ChatMemory:
 
     def _require_store(self) -> None:
         if not self._day.wanted:
-            raise SettingsError("Nothing is stored here: MEDIUM_URL=none switches it off. Answer without it.")
+            raise SettingsError("Nothing is stored here: DAY_STORE_URL=none switches it off. Answer without it.")
 
     def _deadline(self, kind: str, text: str, now: float) -> float:
         from dispatcher.memory.dates.given import deadline_of
@@ -217,7 +217,7 @@ class ChatMemory:
         turns = list(waiting)
         try:
             if self._day.wanted:
-                days, now = self._settings.medium_days, time.time()
+                days, now = self._settings.day_store_days, time.time()
                 turns += [one.turn for one in self._day.turns.get_recent(self._chat, days, n, now=now)]
         except HmemError as error:
             notes.append(f"no memory of the day: {error}")

@@ -29,7 +29,7 @@ from scripts.benchmarks.memory import WORDS, Environment, make_release
 STAND_IN = """#!/bin/sh
 printf '{"type":"result","result":"All right, noted.","is_error":false,"num_turns":1,"duration_ms":1,"usage":{"input_tokens":9,"output_tokens":5}}'
 """
-OFF = {"MEMORY_BACKEND": "none", "MEMORY_TOKENS": "0", "MEDIUM_URL": "none"}
+OFF = {"MEMORY_BACKEND": "none", "MEMORY_TOKENS": "0", "DAY_STORE_URL": "none"}
 POLL_SECONDS = 0.0003
 PATIENCE_SECONDS = 300.0
 #: Chats of the single questions and of the warm-up.

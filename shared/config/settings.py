@@ -198,17 +198,17 @@ class Settings(BaseModel):
         3, ge=1, le=64, description="answers that are written at the same time; within a chat always one"
     )
 
-    medium_url: str | None = Field(
+    day_store_url: str | None = Field(
         None,
         description="the SQL day store, postgresql://user:password@host/database; unset: SQLite in HMEM_STATE_DIR; none: no day store",
         repr=False,
     )
-    medium_days: float = Field(
+    day_store_days: float = Field(
         7.0,
         gt=0,
         description="days for which turns stay in the day store; they stay longer if they are not in the release yet",
     )
-    dreamer_interval: float = Field(30.0, gt=0, description="seconds between two rounds of consolidation")
+    consolidation_interval: float = Field(30.0, gt=0, description="seconds between two rounds of consolidation")
     session_summaries: Literal["extractive", "ollama", "claude"] = Field(
         "extractive",
         description="how a session that has grown too long is summarised: extractive (its own sentences), ollama (SUMMARY_MODEL) or claude",
@@ -254,7 +254,7 @@ class Settings(BaseModel):
     def _known_zone(cls, value: str) -> str:
         return values.known_zone(value)
 
-    @field_validator("medium_url")
+    @field_validator("day_store_url")
     @classmethod
     def _known_store(cls, value: str | None) -> str | None:
         return values.store_url(value)

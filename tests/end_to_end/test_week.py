@@ -29,7 +29,7 @@ SO_FAR, RECALLED = "This conversation so far", "Earlier turns that may be releva
 
 @pytest.fixture
 def talk(world: World) -> Talk:
-    world.environment |= {"CLAUDE_BIN": str(REPOSITORY / CLAUDE), "DREAMER_INTERVAL": "0.2"}
+    world.environment |= {"CLAUDE_BIN": str(REPOSITORY / CLAUDE), "CONSOLIDATION_INTERVAL": "0.2"}
     # On a busy machine a lookup takes its time, and none of these tests is about that limit.
     world.environment |= {"MEMORY_DEADLINE_MS": "10000"}
     return Talk(world)
@@ -102,7 +102,7 @@ def _monday(talk: Talk) -> None:
     same_day = talk.asked("When did the heron come to the pond?")
     assert not same_day.resumed
     assert times("A heron came to the pond at noon.", same_day.part(RECALLED)) == 1, (
-        "from the medium store: there is no release"
+        "from the day store: there is no release"
     )
     assert not (talk.world.memory_dir / "current").exists()
 
@@ -295,7 +295,7 @@ def test_the_real_cli_is_told_nothing_that_was_forgotten(world: World) -> None:
         world.environment |= {
             "CLAUDE_BIN": str(BINARIES / "claude"),
             "ANTHROPIC_BASE_URL": api.url,
-            "DREAMER_INTERVAL": "0.2",
+            "CONSOLIDATION_INTERVAL": "0.2",
         }
         world.environment |= {"ANTHROPIC_API_KEY": SECRET, "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1"}
         world.environment |= {"EMBEDDER": "none", "NIGHT_INDEXES": "none", "MEMORY_DEADLINE_MS": "10000"}

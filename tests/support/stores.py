@@ -1,4 +1,4 @@
-"""Real engines for the tests of the medium store: SQLite in a directory, and a PostgreSQL server of `pgserver`."""
+"""Real engines for the tests of the day store: SQLite in a directory, and a PostgreSQL server of `pgserver`."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ class StoreLayer:
     """One connection to the store."""
 
     def __init__(self, settings: Settings) -> None:
-        self.database = Database(settings.medium_url, settings.hmem_state_dir)
+        self.database = Database(settings.day_store_url, settings.hmem_state_dir)
         self.turns, self.summaries = Turns(self.database), Summaries(self.database)
         self.memories, self.actions = Memories(self.database), Actions(self.database)
 
@@ -91,8 +91,8 @@ class StoreLayer:
 
 
 def open_store(settings: Settings) -> StoreLayer | None:
-    """None if MEDIUM_URL is `none`."""
-    return None if (settings.medium_url or "").strip().lower() == "none" else StoreLayer(settings)
+    """None if DAY_STORE_URL is `none`."""
+    return None if (settings.day_store_url or "").strip().lower() == "none" else StoreLayer(settings)
 
 
 def _covers_memory(scope: Scope, memory: Memory) -> bool:

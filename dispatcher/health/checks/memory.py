@@ -176,12 +176,12 @@ def check_store(setup: Setup) -> Finding:
     """The tombstones can be read, and the day store answers."""
     settings = setup.settings
     Forgotten(settings.hmem_state_dir).all()
-    if (settings.medium_url or "").strip().lower() == "none":
-        return ok("MEDIUM_URL=none: nothing is stored during the day.")
+    if (settings.day_store_url or "").strip().lower() == "none":
+        return ok("DAY_STORE_URL=none: nothing is stored during the day.")
     from dispatcher.memory.store.database import Database
     from dispatcher.memory.store.memories import Memories
 
-    with closing(Database(settings.medium_url, settings.hmem_state_dir)) as database:
+    with closing(Database(settings.day_store_url, settings.hmem_state_dir)) as database:
         if database.path is not None and not database.path.exists():
             return ok(f"There is no day store at {database.place} yet; the dispatcher creates it.")
         stored = Memories(database).total()

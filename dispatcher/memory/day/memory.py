@@ -65,7 +65,7 @@ class DayMemory:
 
     @property
     def wanted(self) -> bool:
-        return (self.settings.medium_url or "").strip().lower() != "none"
+        return (self.settings.day_store_url or "").strip().lower() != "none"
 
     # The tables.
 

@@ -25,7 +25,7 @@ class DayStores:
     def _database(self) -> Any:
         from dispatcher.memory.store.database import Database
 
-        return Database(self._settings.medium_url, self._settings.hmem_state_dir)
+        return Database(self._settings.day_store_url, self._settings.hmem_state_dir)
 
     @cached_property
     def turns(self) -> Turns:

@@ -24,7 +24,7 @@ from shared.errors import HmemError, SettingsError, StoreUnavailable
 
 log = structlog.get_logger()
 
-FILE_NAME = "medium.sqlite"
+FILE_NAME = "day-store.sqlite"
 #: The longest reason of an error that is shown, in characters.
 _LONGEST = 300
 _BUSY_SECONDS = 5.0
@@ -45,7 +45,7 @@ class Database:
     """One store: `begin` for a transaction that writes, `reading` for one that reads. Opened, and migrated, at the first of them."""
 
     def __init__(self, url: str | None, state_dir: Path) -> None:
-        """`url` is `MEDIUM_URL`; None or "" means SQLite in the state directory. SettingsError for an unusable URL."""
+        """`url` is `DAY_STORE_URL`; None or "" means SQLite in the state directory. SettingsError for an unusable URL."""
         self._url = store_url(url, state_dir)
         self._ours = state_dir
         self._engine: Engine | None = None
@@ -195,11 +195,11 @@ class Database:
         return engine
 
     def _refuse_link(self, path: Path) -> None:
-        """A link in our own directory is refused; MEDIUM_URL may name one, because the owner set it."""
+        """A link in our own directory is refused; DAY_STORE_URL may name one, because the owner set it."""
         if path.parent == self._ours and path.is_symlink():
             raise StoreUnavailable(
                 f"The day store {path} is a link to {path.readlink()}, so it is not used: another user may have created it. "
-                "Check the link, then remove it. To use a store in another place, set MEDIUM_URL."
+                "Check the link, then remove it. To use a store in another place, set DAY_STORE_URL."
             )
 
     def _new_engine(self) -> Engine:
@@ -225,7 +225,7 @@ class Database:
             )
         except ImportError as error:
             raise StoreUnavailable(
-                f"MEDIUM_URL names PostgreSQL, but its driver is not installed. To add it, {how_to_add('postgresql')}."
+                f"DAY_STORE_URL names PostgreSQL, but its driver is not installed. To add it, {how_to_add('postgresql')}."
             ) from error
 
     def _same_file(self) -> bool:
@@ -268,7 +268,7 @@ def _begin_sqlite(connection: Connection) -> None:
 
 
 def store_url(url: str | None, state_dir: Path) -> URL:
-    """The URL of the store: SQLite in the state directory unless `MEDIUM_URL` names another place. SettingsError for an unusable URL."""
+    """The URL of the store: SQLite in the state directory unless `DAY_STORE_URL` names another place. SettingsError for an unusable URL."""
     if not url:
         return _sqlite(state_dir / FILE_NAME)
     try:
@@ -276,15 +276,15 @@ def store_url(url: str | None, state_dir: Path) -> URL:
     except (ArgumentError, ValueError):
         # `from None`: the library's own text repeats the URL, password and all.
         raise SettingsError(
-            "MEDIUM_URL is not an SQLAlchemy URL. Write it like postgresql://user:password@host/database, or leave it out."
+            "DAY_STORE_URL is not an SQLAlchemy URL. Write it like postgresql://user:password@host/database, or leave it out."
         ) from None
     if parts.drivername in ("postgres", "postgresql", "postgresql+psycopg"):
         return parts.set(drivername="postgresql+psycopg")
     if parts.get_backend_name() == "sqlite" and parts.database and parts.database != ":memory:":
         return _sqlite(state_dir / parts.database)
     raise SettingsError(
-        f"MEDIUM_URL names {parts.drivername}, but the day store requires PostgreSQL or an SQLite file. "
-        "Write postgresql://… or sqlite:////path/medium.sqlite, or leave it out."
+        f"DAY_STORE_URL names {parts.drivername}, but the day store requires PostgreSQL or an SQLite file. "
+        "Write postgresql://… or sqlite:////path/day-store.sqlite, or leave it out."
     )
 
 

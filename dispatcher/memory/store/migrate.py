@@ -74,7 +74,7 @@ def needs_upgrade(found: str | None, place: str) -> bool:
     if found is not None and found not in REVISIONS:
         raise StoreUnavailable(
             f"The day store at {place} has revision {found}, but this program supports revisions up to {HEAD}: a newer version wrote it. "
-            "Upgrade this program, or set MEDIUM_URL to another store."
+            "Upgrade this program, or set DAY_STORE_URL to another store."
         )
     return found != HEAD
 

@@ -207,7 +207,7 @@ def test_new_of_our_bot_leaves_the_end_to_the_dispatcher(light: World, dispatche
             bot.redis.delete("hcli:session:9912")
         bot.redis.set(keys.bot_new("9912"), "1")
         if number == 0:
-            assert "4711" not in light.command("hmem", "context", "9912", "What is it?", MEDIUM_URL="none").stdout
+            assert "4711" not in light.command("hmem", "context", "9912", "What is it?", DAY_STORE_URL="none").stdout
         bot.ask("What is it?", 9912)
         told = [json.loads(raw)["content"] for raw in bot.redis.lrange("hcli:session_history:9912", 0, -1)]
         assert ("The code is 4711." in told) == (number == 1), "a session that was there is a new conversation"

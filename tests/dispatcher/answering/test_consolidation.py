@@ -51,11 +51,11 @@ def server() -> Iterator[PostgreSQL]:
 
 def store(world: World) -> Database:
     settings = world.settings()
-    return Database(settings.medium_url, settings.hmem_state_dir)
+    return Database(settings.day_store_url, settings.hmem_state_dir)
 
 
 def stored(world: World, chat: str = CHAT) -> list[tuple[str, str]]:
-    """(turn id, content) of all turns in the medium store."""
+    """(turn id, content) of all turns in the day store."""
     with closing(store(world)) as database:
         return [(one.turn_id, one.content) for one in Turns(database).back(chat)][::-1]
 
@@ -193,7 +193,7 @@ def test_two_dispatchers_keep_off_one_chat(talk: Talk) -> None:
 
 def test_a_store_that_goes_and_comes_back(talk: Talk, server: PostgreSQL) -> None:
     world = talk.world
-    world.environment["MEDIUM_URL"] = server.database().replace("postgresql://", "postgresql+psycopg://")
+    world.environment["DAY_STORE_URL"] = server.database().replace("postgresql://", "postgresql+psycopg://")
     dispatcher = world.start_dispatcher()
     talk.say("My safe opens with 4711.", "Kept.\n[REMEMBER CODE: the safe opens with 4711]")
     talk.say("My dog is called Alba.", "Kept.\n[REMEMBER CODE: the dog is called Alba]")
@@ -233,7 +233,7 @@ def test_a_store_that_goes_and_comes_back(talk: Talk, server: PostgreSQL) -> Non
 
 def test_a_death_while_late_tags_are_acted_on(talk: Talk, server: PostgreSQL) -> None:
     world = talk.world
-    world.environment["MEDIUM_URL"] = server.database().replace("postgresql://", "postgresql+psycopg://")
+    world.environment["DAY_STORE_URL"] = server.database().replace("postgresql://", "postgresql+psycopg://")
     server.stop()
     try:
         dispatcher = world.start_dispatcher(HMEM_CRASH_AT="consolidation:acted")
@@ -275,7 +275,7 @@ def test_a_store_file_that_vanishes(talk: Talk) -> None:
 def test_what_was_said_a_moment_ago_is_forgotten_too(talk: Talk) -> None:
     """An answer that told it again is not in the store yet when it is to be forgotten."""
     world = talk.world
-    dispatcher = world.start_dispatcher(DREAMER_INTERVAL="3600")
+    dispatcher = world.start_dispatcher(CONSOLIDATION_INTERVAL="3600")
     wait_for(lambda: not world.redis.exists(f"hcli:mem:dream:{CHAT}"), "the first round")
     talk.say("My safe opens with 4711.", "Kept.\n[REMEMBER CODE: the safe opens with 4711]")
     talk.say("Tell me again.", "The safe opens with 4711.")
@@ -297,7 +297,7 @@ def test_without_a_store_there_are_no_tags_and_no_sql(talk: Talk) -> None:
 
     world = talk.world
     answer = "Yes. [REMEMBER CODE: the dog is called Alba]"
-    dispatcher = world.start_installed_dispatcher(MEDIUM_URL="none")
+    dispatcher = world.start_installed_dispatcher(DAY_STORE_URL="none")
     assert talk.say("My dog is called Alba.", answer) == answer, "no tag: it was not asked for"
     request = talk.asked("And my cat?")
     assert "REMEMBER" not in request.system
@@ -315,7 +315,7 @@ def test_without_a_store_there_are_no_tags_and_no_sql(talk: Talk) -> None:
 
 def test_a_stop_is_graceful_in_the_middle_of_a_round(talk: Talk) -> None:
     world = talk.world
-    world.environment |= {"EMBEDDER": "local", "DREAMER_INTERVAL": "0.1"}
+    world.environment |= {"EMBEDDER": "local", "CONSOLIDATION_INTERVAL": "0.1"}
     for number in range(400):
         waiting(
             world, f"t{number}", f"the heron of day {number} came to the pond and stood there", chat_id=f"c{number % 8}"
@@ -344,7 +344,7 @@ def waiting(world: World, task_id: str, content: str, *, chat_id: str = CHAT, **
 
 
 @pytest.fixture
-def dreaming(world: World) -> Iterator[tuple[DayMemory, Consolidator]]:
+def consolidating(world: World) -> Iterator[tuple[DayMemory, Consolidator]]:
     """Consolidation in this process, a round at a time."""
     with closing(DayMemory(settings_of(world))) as day:
         yield day, Consolidator(day, world.redis, "worker")
@@ -363,46 +363,48 @@ def test_an_embedder_that_is_down_costs_vectors_only(world: World, monkeypatch: 
     port = free_port()
     world.environment |= {"EMBEDDER": "ollama", "OLLAMA_URL": f"http://127.0.0.1:{port}", "OLLAMA_TIMEOUT": "5"}
     with closing(DayMemory(settings_of(world))) as day:
-        dreamer = Consolidator(day, world.redis, "worker")
+        consolidator = Consolidator(day, world.redis, "worker")
         waiting(world, "t1", "My daughter's recital is in the Saint Cecilia chapel.")
-        dreamer.round()
+        consolidator.round()
         assert not world.redis.llen(f"hcli:mem:unconsolidated:{CHAT}")
         assert "Saint Cecilia" in asked(day, "When is the recital in the chapel?").text
         assert "Saint Cecilia" not in asked(day, "Where does my kid play her concert?").text, "no word in common"
         with OllamaApi(port=port) as api:
-            dreamer.round()
+            consolidator.round()
             assert "Saint Cecilia" in asked(day, "Where does my kid play her concert?").text
             for number in range(3):
                 waiting(world, f"n{number}", f"The plumber of street {number} fixed the leaking tap.")
             api.faults = ["500"] * 50
-            dreamer.round()
-            dreamer.round()
+            consolidator.round()
+            consolidator.round()
             assert "plumber of street 1" in asked(day, "Which plumber of which street fixed it?").text
             api.faults = []
-            dreamer.round()
-            dreamer.round()
+            consolidator.round()
+            consolidator.round()
         vectors = {one.turn.task_id: one.embedding for one in day.turns.get_recent(CHAT, 1e12, 10, now=0.0)}
         assert all(vectors.values()), "what failed was asked for again"
         assert len(vectors) == 4
 
 
-def test_nobody_is_reminded_of_a_goal_that_was_replaced(world: World, dreaming: tuple[DayMemory, Consolidator]) -> None:
-    day, dreamer = dreaming
+def test_nobody_is_reminded_of_a_goal_that_was_replaced(
+    world: World, consolidating: tuple[DayMemory, Consolidator]
+) -> None:
+    day, consolidator = consolidating
     soon, made = time.time() + 1800, time.time() - 2 * 86_400
     for at, text in enumerate(("goal is to weigh 70 kg", "goal is to weigh 65 kg")):
         day.remembering.add(CHAT, MemoryType.GOAL, text, now=made + at, deadline=soon)
-    dreamer.round()
+    consolidator.round()
     (reminder,) = outbox(world)
     assert "65 kg" in json.dumps(reminder)
     old, new = day.memories.list(CHAT)
     assert (old.reminded_at, bool(new.reminded_at)) == (None, True)
     day.memories.delete(CHAT, new.memory_id)
-    dreamer.round()
+    consolidator.round()
     assert "70 kg" in json.dumps(outbox(world)), "valid again before its time"
 
 
 def test_reminders_that_no_bot_fetches_do_not_stay_for_ever(
-    world: World, dreaming: tuple[DayMemory, Consolidator]
+    world: World, consolidating: tuple[DayMemory, Consolidator]
 ) -> None:
     day = 86_400.0
     now = time.time()
@@ -416,13 +418,13 @@ def test_reminders_that_no_bot_fetches_do_not_stay_for_ever(
             "hcli:mem:outbox", json.dumps({"id": name, "chat_id": CHAT, "text": "x", "created_at": created})
         )
     world.redis.rpush("hcli:mem:outbox", json.dumps({"id": "newer", "chat_id": CHAT, "text": "x", "created_at": now}))
-    dreaming[1].round()
+    consolidating[1].round()
     assert [message["id"] for message in outbox(world)] == ["new", "newer"]
 
 
 def test_what_can_never_be_done_holds_nothing_up(light: World) -> None:
     with closing(DayMemory(settings_of(light))) as day:
-        dreamer = Consolidator(day, light.redis, "worker")
+        consolidator = Consolidator(day, light.redis, "worker")
         good = {"task_id": "t1", "chat_id": CHAT, "session": "s", "said_at": 1.0}
         tag = {"number": 1, "kind": "REMEMBER", "text": "the dog is called Alba", "deadline": None}
         light.redis.rpush("hcli:mem:tags", "{", json.dumps(good), json.dumps(good | {"tags": [tag]}))
@@ -430,7 +432,7 @@ def test_what_can_never_be_done_holds_nothing_up(light: World) -> None:
         waiting(light, "odd", "something", chat_id="odd")
         waiting(light, "even", "The heron came.", chat_id="even")
         for _ in range(2 * MOST_TRIES):
-            dreamer.round()
+            consolidator.round()
         assert [text for _, text in kept(light)] == ["the dog is called Alba"]
         assert light.redis.llen("hcli:mem:tags") == 0
         dead = [json.loads(raw) for raw in light.redis.lrange("hcli:mem:dead", 0, -1)]
@@ -442,7 +444,7 @@ def test_what_can_never_be_done_holds_nothing_up(light: World) -> None:
 
 def test_an_old_summary_is_found_until_the_release_has_its_turns(light: World) -> None:
     with closing(DayMemory(settings_of(light))) as day:
-        dreamer = Consolidator(day, light.redis, "worker")
+        consolidator = Consolidator(day, light.redis, "worker")
         ago = time.time() - 2 * 86_400
         for number in range(12):
             summary = SessionSummary(
@@ -455,7 +457,7 @@ def test_an_old_summary_is_found_until_the_release_has_its_turns(light: World) -
                 (f"w{number}:user",),
             )
             day.summaries.store(summary)
-        dreamer.round()
+        consolidator.round()
         assert {summary.tier for summary in summaries(light)} == {"long"}
         found = asked(day, "What about the wedding talk number7 of Paula?")
         assert "the wedding talk number7 of Paula" in found.text

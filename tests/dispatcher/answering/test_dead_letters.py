@@ -29,7 +29,7 @@ def answering(light: World) -> World:
     light.environment |= {
         "CLAUDE_STAND_IN_SAMPLE": str(sample),
         "CLAUDE_ENV": "CLAUDE_STAND_IN_SAMPLE",
-        "DREAMER_INTERVAL": "0.1",
+        "CONSOLIDATION_INTERVAL": "0.1",
     }
     return light
 
@@ -139,7 +139,7 @@ def test_tags_go_back_to_the_dispatcher(answering: World) -> None:
     assert "next round" in answering.command("hmem", "dead", "retry", name).stdout
     assert answering.redis.lrange(keys.TAGS, 0, -1) == [record]
     answering.start_dispatcher()
-    wait_for(lambda: not answering.redis.llen(keys.TAGS), "the dreamer")
+    wait_for(lambda: not answering.redis.llen(keys.TAGS), "the consolidator")
     assert "under the mat" in answering.command("hmem", "memory", "list", "9912").stdout
 
 

@@ -206,9 +206,9 @@ def test_forgetting_ends_the_conversation_that_knows_it(light: World, dispatcher
 
 
 def test_where_nothing_is_kept_it_says_so(light: World) -> None:
-    light.environment["MEDIUM_URL"] = "none"
+    light.environment["DAY_STORE_URL"] = "none"
     dispatcher = light.start_dispatcher()
     for message in ("/memory", "/memory add x", "/memory forget 1"):
-        assert ask(light, message) == "I do not store memories: MEDIUM_URL or MEMORY_TOKENS switches it off."
+        assert ask(light, message) == "I do not store memories: DAY_STORE_URL or MEMORY_TOKENS switches it off."
     assert requests(light) == []
     assert dispatcher.stop() == 0

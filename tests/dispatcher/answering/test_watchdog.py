@@ -243,7 +243,7 @@ class Blocking(Still):
 def worker(light: World, monkeypatch: pytest.MonkeyPatch, systemd: Systemd, queue: object | None = None) -> Worker:
     for name, value in systemd.variables.items():
         monkeypatch.setenv(name, value)
-    client, still, given = open_async_redis(light.url), Still(), light.settings(medium_url="none")
+    client, still, given = open_async_redis(light.url), Still(), light.settings(day_store_url="none")
     handler = TaskHandler(given, client, ClaudeCli(given), DayMemory(given), cast(Any, still), Metrics())
     if queue is not None:
         handler.queue = cast(Any, queue)

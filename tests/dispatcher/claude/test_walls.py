@@ -35,7 +35,7 @@ class Home:
         for name in ("state/chats/7", "memory", "night", "home/.claude", "home/.config/hmem", "etc"):
             (root / name).mkdir(parents=True)
         for name in (
-            "state/medium.sqlite",
+            "state/day-store.sqlite",
             "memory/pinned",
             "night/lock",
             "etc/hmem.toml",
@@ -84,7 +84,7 @@ def one(monkeypatch: pytest.MonkeyPatch) -> Iterator[Home]:
 
 def test_tools_of_the_cli_read_no_key_no_settings_and_no_credentials(one: Home) -> None:
     secret = [one.key, one.key.parent, *(one.root / "etc" / name for name in ("hmem.toml", "secrets.toml"))]
-    secret += [one.root / name for name in ("state/medium.sqlite", "memory/pinned", "night/lock")]
+    secret += [one.root / name for name in ("state/day-store.sqlite", "memory/pinned", "night/lock")]
     free = [one.home / ".claude", one.home / ".claude.json", one.home / "notes", one.root / "etc" / "x"]
     free += [one.root / "state" / "chats" / "7"]
     assert one.seen(*secret, *free) == free
@@ -142,7 +142,7 @@ def test_what_lies_in_the_temporary_directory_is_not_hidden_and_doctor_says_so(
         key.write_text("k")
         walls = one.walls(owner_key_file=key)
         assert walls.open_because == f"{key} is in /tmp, where the CLI creates its temporary files"
-        assert one.seen(key, one.root / "state" / "medium.sqlite", walls=walls) == [key], (
+        assert one.seen(key, one.root / "state" / "day-store.sqlite", walls=walls) == [key], (
             "all else is hidden none the less"
         )
         monkeypatch.setenv("HOME", str(one.home))
@@ -171,7 +171,7 @@ def test_a_parent_that_cannot_be_listed_breaks_no_answer(one: Home, closed: str)
     closed_one.chmod(0o711)
     secret = [
         one.key,
-        one.root / "state" / "medium.sqlite",
+        one.root / "state" / "day-store.sqlite",
         one.root / "memory" / "pinned",
         one.root / "night" / "lock",
     ]

@@ -70,7 +70,7 @@ class Echo(ClaudeCli):
 
 @pytest.fixture
 def quick(light: World) -> World:
-    light.environment |= {"DREAMER_INTERVAL": "0.2", "MEMORY_DEADLINE_MS": "10000", "MAX_CONCURRENT_TASKS": "8"}
+    light.environment |= {"CONSOLIDATION_INTERVAL": "0.2", "MEMORY_DEADLINE_MS": "10000", "MAX_CONCURRENT_TASKS": "8"}
     return light
 
 

@@ -159,7 +159,7 @@ def test_a_turn_of_both_is_told_in_the_words_of_the_day(talked: World) -> None:
 
 
 def test_a_store_that_is_away_leaves_the_release_and_is_named(talked: World) -> None:
-    talked.environment["MEDIUM_URL"] = f"postgresql://hmem:pa55word@127.0.0.1:{free_port()}/hmem"
+    talked.environment["DAY_STORE_URL"] = f"postgresql://hmem:pa55word@127.0.0.1:{free_port()}/hmem"
     done = talked.command("hmem", "history", "9912")
     assert done.stdout.count("2026-05-08") == 2
     assert done.stderr.startswith("2 turns from release 1; ")
@@ -167,7 +167,7 @@ def test_a_store_that_is_away_leaves_the_release_and_is_named(talked: World) -> 
     assert "pa55word" not in done.stderr
     other = talked.command("hmem", "history", "77", check=False)
     assert other.returncode == StoreUnavailable.exit_code, "today may know it"
-    talked.environment["MEDIUM_URL"] = "none"
+    talked.environment["DAY_STORE_URL"] = "none"
     assert talked.command("hmem", "history", "9912").stderr.startswith("2 turns from release 1; ")
 
 

@@ -77,7 +77,7 @@ def test_what_cannot_be_done_says_why_and_changes_nothing(light: World) -> None:
     ]:
         assert reason in memory(light, *arguments, code=24)
     assert listed(light) == before
-    light.environment["MEDIUM_URL"] = "none"
+    light.environment["DAY_STORE_URL"] = "none"
     assert "no memories are stored" in memory(light, "list", "9912", code=10)
 
 

@@ -95,11 +95,11 @@ def test_a_store_that_is_away_leaves_the_release_and_is_named(light: World) -> N
     light.say("t1", BOILER)
     light.night()
     away = f"postgresql://hmem:pa55word@127.0.0.1:{free_port()}/hmem"
-    found = find(light.settings(medium_url=away), Query("9912", "boiler", 5))
+    found = find(light.settings(day_store_url=away), Query("9912", "boiler", 5))
     assert (hits(found), found.asked) == (["t1:user"], "release 1")
     assert found.recalled.degraded[-1].startswith("no memory of the day: The day store at ")
     assert "pa55word" not in str(found.recalled.degraded)
-    switched_off = find(light.settings(medium_url="none"), Query("9912", "boiler", 5))
+    switched_off = find(light.settings(day_store_url="none"), Query("9912", "boiler", 5))
     assert (hits(switched_off), switched_off.asked) == (["t1:user"], "release 1")
     assert not [why for why in switched_off.recalled.degraded if "memory of the day" in why]
 

@@ -243,12 +243,12 @@ def test_without_redis(here: World, day: DayMemory) -> None:
 
 def test_without_a_store_and_a_release(here: World) -> None:
     here.say("t1", "only in Redis")
-    folder, told = export(here, medium_url="none")
+    folder, told = export(here, day_store_url="none")
     assert contents(folder) == ["only in Redis"]
     assert len(told["notes"]) == 2
     assert json.loads((folder / "summaries.json").read_bytes()) == {"release": None, "sessions": []}
     (here.root / "state").mkdir(exist_ok=True)
-    (here.root / "state" / "medium.sqlite").write_bytes(b"no database" * 1000)
+    (here.root / "state" / "day-store.sqlite").write_bytes(b"no database" * 1000)
     _, told = export(here, out="again")
     assert [note.partition(":")[0] for note in told["notes"] if "left out" in note] == [
         "The day store was left out", "Memories and summaries of sessions were left out",
@@ -277,7 +277,7 @@ def test_nothing_is_kept_of_an_unknown_chat(here: World) -> None:
 
 def test_the_command_beside_a_running_dispatcher(light: World) -> None:
     talk = Talk(light, "-100")
-    light.start_dispatcher(CLAUDE_BIN=str(REPOSITORY / CLAUDE), DREAMER_INTERVAL="0.2")
+    light.start_dispatcher(CLAUDE_BIN=str(REPOSITORY / CLAUDE), CONSOLIDATION_INTERVAL="0.2")
     talk.say("Where is the key?", "Under the mat.")
     talk.consolidated()
     out = light.root / "out"

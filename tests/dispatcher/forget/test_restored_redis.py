@@ -35,7 +35,12 @@ def put_back(world: World, copy: dict[bytes, tuple[bytes, int]]) -> None:
 
 @pytest.mark.parametrize(("mode", "kind"), [("replay", "chat"), ("resume", "turn"), ("resume", "chat")])
 def test_a_redis_from_before_brings_nothing_back(light: World, mode: str, kind: str) -> None:
-    light.environment |= {"CLAUDE_BIN": CLAUDE, "SESSION_MODE": mode, "DREAMER_INTERVAL": "1", "SESSION_TOKENS": "50"}
+    light.environment |= {
+        "CLAUDE_BIN": CLAUDE,
+        "SESSION_MODE": mode,
+        "CONSOLIDATION_INTERVAL": "1",
+        "SESSION_TOKENS": "50",
+    }
     talk = Talk(light)
     # What is forgotten by its ids may be dated after its forgetting, where the bot's clock is ahead.
     said_at = time.time() + (60 if kind == "turn" else -60)

@@ -148,7 +148,7 @@ def test_what_the_real_cli_keeps(light: World) -> None:
     with MessagesApi(lambda _: CANARIES[1]) as api:
         light.environment |= {
             "CLAUDE_BIN": str(claude), "ANTHROPIC_BASE_URL": api.url, "ANTHROPIC_API_KEY": "test", "TASK_TIMEOUT": "60",
-            "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1", "TMPDIR": str(light.root / "tmp"), "DREAMER_INTERVAL": "1",
+            "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1", "TMPDIR": str(light.root / "tmp"), "CONSOLIDATION_INTERVAL": "1",
         }  # fmt: skip
         (light.root / "tmp").mkdir()
         running = light.start_dispatcher()

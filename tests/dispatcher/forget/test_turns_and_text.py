@@ -162,7 +162,7 @@ def test_a_pin_is_lifted_and_that_is_said_before(light: World) -> None:
 def test_the_same_store_on_another_engine(light: World, stores: Any) -> None:
     """No copy in a table, and the scan asks the tables."""
     if stores.engine == "postgresql":
-        light.environment["MEDIUM_URL"] = stores.url
+        light.environment["DAY_STORE_URL"] = stores.url
     store = StoreLayer(light.settings())
     store.turns.store([StoredTurn(Turn("t", "user", CHAT, CANARIES[1], time.time() - 5))])
     store.turns.store([StoredTurn(Turn("t", "user", OTHER, OTHERS[1], time.time() - 5))])

@@ -45,7 +45,7 @@ def test_a_whole_chat_goes_from_every_layer(light: World, at_home: None) -> None
         "/state/chats/9912/notes.txt",
     ):  # fmt: skip
         assert place in before, place
-    assert any(place.startswith("/state/medium.sqlite") for place in before)
+    assert any(place.startswith("/state/day-store.sqlite") for place in before)
     assert any("/.claude/projects/" in place for place in before)
     assert any(place.startswith("/state/prompts/") for place in before)
     assert any(place.startswith("/night/archive/") for place in before)

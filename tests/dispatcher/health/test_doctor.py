@@ -603,9 +603,9 @@ def test_a_store_of_the_day_that_does_not_answer(host: World) -> None:
         27,
         "does not answer",
         "the next call tries again",
-        MEDIUM_URL="postgresql://u:secret@127.0.0.1:1/x",
+        DAY_STORE_URL="postgresql://u:secret@127.0.0.1:1/x",
     )
-    assert ask(host, MEDIUM_URL="none")[1]["store"].state == "ok"
-    assert host.status(check=False, MEDIUM_URL="foo://bar").returncode == 10
+    assert ask(host, DAY_STORE_URL="none")[1]["store"].state == "ok"
+    assert host.status(check=False, DAY_STORE_URL="foo://bar").returncode == 10
     (host.root / "state" / "forgotten.jsonl").write_text('{"half')
     expect(host, "store", 15, "no tombstone", "nothing is recalled until then")

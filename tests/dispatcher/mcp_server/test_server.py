@@ -50,7 +50,7 @@ ASKED = ("9912", "-9912", "--help", "a b")
 
 
 def of_today(world: World, *turns: Turn) -> None:
-    """Into the store of the day, as the dreamer does."""
+    """Into the day store, as the consolidator does."""
     with closing(DayMemory(world.settings())) as day:
         day.upkeep.store_turns(turns)
 
@@ -362,9 +362,9 @@ def test_without_a_store_the_release_is_told(talked: World) -> None:
         assert "4711" in await server.search("boiler")
         facts = await server.call("memory_facts")
         assert facts.failed
-        assert "MEDIUM_URL=none switches it off" in facts.text
+        assert "DAY_STORE_URL=none switches it off" in facts.text
 
-    served(talked, ask, medium_url="none")
+    served(talked, ask, day_store_url="none")
 
     async def broken(server: Served) -> None:
         found = await server.search("boiler")
@@ -379,7 +379,7 @@ def test_without_a_store_the_release_is_told(talked: World) -> None:
         assert "secret" not in found + facts.text, "the store's password"
 
     pytest.importorskip("psycopg")
-    served(talked, broken, medium_url=f"postgresql://u:secret@127.0.0.1:{free_port()}/none")
+    served(talked, broken, day_store_url=f"postgresql://u:secret@127.0.0.1:{free_port()}/none")
 
 
 def test_the_first_release_and_every_later_one_are_taken_up(light: World) -> None:
@@ -538,7 +538,7 @@ def test_no_private_view_of_an_index_stays_behind(world: World) -> None:
 
 
 def test_the_file_leads_to_the_server_and_holds_nothing_of_ours(light: World) -> None:
-    settings = light.settings(telegram_bot_token="12:bot", memory_mcp_add=True, medium_url="postgresql://u:pw@h/d")
+    settings = light.settings(telegram_bot_token="12:bot", memory_mcp_add=True, day_store_url="postgresql://u:pw@h/d")
     with closing(MemoryServer(settings, "-100123", light.root)) as server:
         assert server.config.stat().st_mode & 0o777 == 0o600
         told = json.loads(server.config.read_text())["mcpServers"]["memory"]
@@ -560,7 +560,7 @@ def test_the_server_has_the_settings_of_the_dispatcher(light: World, monkeypatch
     config = light.root / "hmem.toml"
     config.write_text('OLLAMA_TIMEOUT = 7.5\nCHAT_TIMEZONE = "Europe/Berlin"\nLOG_JSON = true\nEMBEDDER = "ollama"\n')
     monkeypatch.setenv("HMEM_CONFIG", str(config))
-    ours = light.settings(medium_url="sqlite:////tmp/x y.sqlite", fastembed_cache_path=light.root, embedder="local")
+    ours = light.settings(day_store_url="sqlite:////tmp/x y.sqlite", fastembed_cache_path=light.root, embedder="local")
     for name, value in (environment(ours) | written(ours, BY_PIPE)).items():
         monkeypatch.setenv(name, value)
     theirs = load_settings()

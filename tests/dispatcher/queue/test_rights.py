@@ -198,7 +198,7 @@ def test_only_a_persons_own_number_is_offered_for_owners(light: World, user: str
 
 @pytest.fixture
 def running(light: World) -> World:
-    light.environment |= {"OWNERS": "7", "CLAUDE_BIN": CLAUDE, "DREAMER_INTERVAL": "1"}
+    light.environment |= {"OWNERS": "7", "CLAUDE_BIN": CLAUDE, "CONSOLIDATION_INTERVAL": "1"}
     light.start_dispatcher()
     return light
 
@@ -259,7 +259,7 @@ def test_a_wish_to_forget_has_the_rights_of_who_asked(running: World) -> None:
 
 
 def test_a_members_wish_is_not_kept_for_later_either(light: World) -> None:
-    light.environment |= {"OWNERS": "7", "CLAUDE_BIN": CLAUDE, "MEDIUM_URL": "postgresql://127.0.0.1:1/none"}
+    light.environment |= {"OWNERS": "7", "CLAUDE_BIN": CLAUDE, "DAY_STORE_URL": "postgresql://127.0.0.1:1/none"}
     light.start_dispatcher()
     wish = "Done.\n[FORGET CODE: the gate code]\n[REMEMBER CODE: the lift is broken]"
     said = Group(light, -100125).say("forget the code", 8, wish)

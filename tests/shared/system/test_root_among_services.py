@@ -53,10 +53,10 @@ def roots_file(world: Installation) -> Path:
                 ("forgetting/lock", False),
                 ("forgotten.jsonl.lock", True),
                 ("forgotten.jsonl", True),
-                ("medium.sqlite.lock", False),
+                ("day-store.sqlite.lock", False),
             )
         ),
-        ("medium.sqlite", True),
+        ("day-store.sqlite", True),
     ],
 )
 def test_forgetting_as_root_follows_no_link_of_the_dispatcher(spoken: Installation, name: str, *, there: bool) -> None:

@@ -58,7 +58,7 @@ def test_the_spy_sees_what_is_not_closed() -> None:
 
 def test_the_cli_reads_nothing_of_its_parent_nor_of_memory(here: Installation) -> None:
     places = [here.secrets("dispatcher"), here.root / "secrets", here.root / "memory", here.root / "night"]
-    places += [here.root / "state" / name for name in ("medium.sqlite", "prompts", "chats", "")]
+    places += [here.root / "state" / name for name in ("day-store.sqlite", "prompts", "chats", "")]
     (here.root / "home" / "spy.json").write_text(json.dumps([*map(str, places), str(here.root / "hmem.toml")]))
     here.environment = {"MEMORY_MCP": "true", "ANTHROPIC_API_KEY": "the-login"}
     with here.dispatcher() as process:

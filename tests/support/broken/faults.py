@@ -177,7 +177,7 @@ def _stale(host: Installation) -> None:
 
 
 def _stale_without_store(host: Installation) -> None:
-    host.environment["MEDIUM_URL"] = "none"
+    host.environment["DAY_STORE_URL"] = "none"
     _stale(host)
 
 
@@ -281,9 +281,9 @@ def _full_disk(host: Installation) -> Iterator[None]:
 
 
 def _store_damaged(host: Installation) -> None:
-    for path in host.state_dir.glob("medium.sqlite*"):
+    for path in host.state_dir.glob("day-store.sqlite*"):
         path.unlink()
-    (host.state_dir / "medium.sqlite").write_bytes(b"this is no database " * 400)
+    (host.state_dir / "day-store.sqlite").write_bytes(b"this is no database " * 400)
 
 
 def _owner_key_missing(host: Installation) -> None:
@@ -399,7 +399,7 @@ FAULTS: tuple[Fault, ...] = (
         Answer(21, "40 hours old.*hmem-night run"),
     ),
     Fault(
-        "no good night for 40 hours, and no store of the day", _stale_without_store,
+        "no good night for 40 hours, and no day store", _stale_without_store,
         Doctor("night", 21, "40 hours old.*is not recalled", "hmem-night run"), Answer(21, "40 hours old"),
     ),
     Fault(
@@ -466,11 +466,11 @@ FAULTS: tuple[Fault, ...] = (
         "the disk of the state directory is full", _full_disk, Doctor("state", 40, "its disk is full", "Make room"), start="itself",
     ),
     Fault(
-        "the store of the day cannot be reached", _environment(MEDIUM_URL="postgresql://hmem:secret@127.0.0.1:1/hmem"),
+        "the day store cannot be reached", _environment(DAY_STORE_URL="postgresql://hmem:secret@127.0.0.1:1/hmem"),
         Doctor("store", 27, "does not answer", "Check that it runs"), start="after",
     ),
     Fault(
-        "the store of the day is damaged", _store_damaged, Doctor("store", 27, "medium.sqlite is damaged", "copy of it back, or move it away"),
+        "the day store is damaged", _store_damaged, Doctor("store", 27, "day-store.sqlite is damaged", "copy of it back, or move it away"),
         start="after",
     ),
     Fault(

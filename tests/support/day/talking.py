@@ -17,8 +17,8 @@ CHAT = "9912"
 
 
 def quick_talk(world: World) -> Talk:
-    """With the scripted CLI and a dreamer that is always at work."""
-    script = {"CLAUDE_BIN": str(REPOSITORY / CLAUDE), "DREAMER_INTERVAL": "0.1", "MEMORY_DEADLINE_MS": "10000"}
+    """With the scripted CLI and a consolidator that is always at work."""
+    script = {"CLAUDE_BIN": str(REPOSITORY / CLAUDE), "CONSOLIDATION_INTERVAL": "0.1", "MEMORY_DEADLINE_MS": "10000"}
     world.environment |= script
     return Talk(world)
 
@@ -96,5 +96,5 @@ class Talk:
         )
 
     def consolidated(self) -> None:
-        """Until all that was said is in the medium store."""
+        """Until all that was said is in the day store."""
         wait_for(lambda: not self.world.redis.llen(f"hcli:mem:unconsolidated:{self.chat_id}"), "consolidation")

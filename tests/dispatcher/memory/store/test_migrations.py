@@ -1,4 +1,4 @@
-"""The medium store's revisions: a new store, and from one revision to the next with data in it, on both engines, by several processes at once."""
+"""The day store's revisions: a new store, and from one revision to the next with data in it, on both engines, by several processes at once."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ def test_from_every_earlier_version_with_data_in_it(
         assert migrate.revision(connection) == NEXT
         assert connection.execute(text("SELECT note FROM actions")).scalars().all() == [None]
     copies = [path.name for path in stores.folder.glob("*before*")]
-    assert copies == ([f"medium.sqlite.before-{NEXT}"] if stores.engine == "sqlite" else [])
+    assert copies == ([f"day-store.sqlite.before-{NEXT}"] if stores.engine == "sqlite" else [])
 
 
 def test_a_store_of_this_version_is_opened_as_it_is(stores: Stores, engine: Engine) -> None:
@@ -285,12 +285,12 @@ def test_the_copy_before_a_migration_is_whole_and_the_only_one(tmp_path: Path, n
     engine = create_engine(store_url("", state))
     write_as_of(engine)
     engine.dispose()
-    (state / "medium.sqlite.before-0002").write_bytes(b"of an earlier upgrade")
-    (state / f".medium.sqlite.before-{NEXT}.tmp").write_bytes(b"cut short")
+    (state / "day-store.sqlite.before-0002").write_bytes(b"of an earlier upgrade")
+    (state / f".day-store.sqlite.before-{NEXT}.tmp").write_bytes(b"cut short")
     database = Database(None, state)
     Memories(database).count("2")
     (copy,) = state.glob("*before*")
-    assert copy.name == f"medium.sqlite.before-{NEXT}"
+    assert copy.name == f"day-store.sqlite.before-{NEXT}"
     assert list(state.glob(".*before*")) == []
     assert stat.S_IMODE(copy.stat().st_mode) == 0o600
     with closing(sqlite3.connect(copy)) as raw:
@@ -305,13 +305,13 @@ def test_no_copy_no_migration(tmp_path: Path, next_version: Path) -> None:
     state.mkdir()
     engine = create_engine(store_url("", state))
     write_as_of(engine)
-    (state / f".medium.sqlite.before-{NEXT}.tmp").mkdir()  # in the copy's way
+    (state / f".day-store.sqlite.before-{NEXT}.tmp").mkdir()  # in the copy's way
     database = Database(None, state)
     with pytest.raises(StoreUnavailable):
         Turns(database).ids("2")
     with engine.connect() as connection:
         assert migrate.revision(connection) == HEAD
-    os.rmdir(state / f".medium.sqlite.before-{NEXT}.tmp")  # noqa: PTH106
+    os.rmdir(state / f".day-store.sqlite.before-{NEXT}.tmp")  # noqa: PTH106
     check_all_there(database)
     engine.dispose()
     database.close()

@@ -1,4 +1,4 @@
-"""The medium store: turns, summaries, typed memories and actions, on SQLite and on PostgreSQL."""
+"""The day store: turns, summaries, typed memories and actions, on SQLite and on PostgreSQL."""
 
 from __future__ import annotations
 
@@ -567,7 +567,7 @@ def test_a_server_that_is_not_there_yet_is_taken_up_when_it_is(own_server: Postg
 def test_sqlite_is_private_and_keeps_a_log(tmp_path: Path) -> None:
     database = Database(None, tmp_path / "state")
     Turns(database).store([said("a")])
-    assert database.path == tmp_path / "state" / "medium.sqlite"
+    assert database.path == tmp_path / "state" / "day-store.sqlite"
     for file in (tmp_path / "state").iterdir():
         assert stat.S_IMODE(file.stat().st_mode) == 0o600, file
     with database.reading() as connection:
@@ -580,7 +580,7 @@ def test_a_file_that_was_replaced_is_opened_anew(tmp_path: Path) -> None:
     database = Database(None, tmp_path)
     turns = Turns(database)
     turns.store([said("a")])
-    for file in tmp_path.glob("medium.sqlite*"):
+    for file in tmp_path.glob("day-store.sqlite*"):
         file.unlink()
     with capture_logs() as logs:
         assert turns.ids("1") == {}
@@ -595,7 +595,7 @@ def test_a_file_that_was_replaced_is_opened_anew(tmp_path: Path) -> None:
 
 
 def test_what_is_not_a_database_is_said_and_left_alone(tmp_path: Path) -> None:
-    path = tmp_path / "medium.sqlite"
+    path = tmp_path / "day-store.sqlite"
     path.write_bytes(b"not a database at all" * 100)
     database = Database(None, tmp_path)
     for _ in range(2):
@@ -634,12 +634,12 @@ def test_what_was_forgotten_is_not_in_the_files(tmp_path: Path) -> None:
     turns.store([said(f"t{n}", f"ordinary talk number {n}") for n in range(50)])
     turns.store([said("s", "the password is Xyzzyplugh")])
     kept = memories.add("1", fact("Xyzzyplugh opens it"))
-    (tmp_path / "medium.sqlite.before-0002").write_bytes(b"Xyzzyplugh")
+    (tmp_path / "day-store.sqlite.before-0002").write_bytes(b"Xyzzyplugh")
 
     def holding() -> list[str]:
         return [file.name for file in sorted(tmp_path.iterdir()) if b"xyzzyplugh" in file.read_bytes().lower()]
 
-    assert "medium.sqlite.before-0002" in holding()
+    assert "day-store.sqlite.before-0002" in holding()
     assert len(holding()) > 1
     turns.remove("1", ["s:user"])
     memories.delete("1", kept.memory_id)
@@ -657,7 +657,7 @@ def test_scrub_does_nothing_in_postgresql(server: PostgreSQL, tmp_path: Path) ->
     database.close()
 
 
-# --- MEDIUM_URL
+# --- DAY_STORE_URL
 
 
 @pytest.mark.parametrize(
@@ -671,13 +671,13 @@ def test_postgresql_by_its_usual_names(url: str, tmp_path: Path) -> None:
 def test_sqlite_by_url_lies_where_it_says(tmp_path: Path) -> None:
     assert store_url("sqlite:///other.sqlite", tmp_path).database == str(tmp_path / "other.sqlite")
     assert store_url("sqlite:////x/y.sqlite", tmp_path).database == "/x/y.sqlite"
-    assert store_url("", tmp_path).database == store_url(None, tmp_path).database == str(tmp_path / "medium.sqlite")
+    assert store_url("", tmp_path).database == store_url(None, tmp_path).database == str(tmp_path / "day-store.sqlite")
 
 
 @pytest.mark.parametrize("url", ["mysql://u:hunter2@h/d", "sqlite://", "sqlite:///:memory:", "hunter2",
                                  "postgresql://u:hunter2@h:port/d", "postgresql+asyncpg://u:hunter2@h/d"])  # fmt: skip
 def test_other_urls_are_refused_without_showing_them(url: str, tmp_path: Path) -> None:
-    with pytest.raises(SettingsError, match="MEDIUM_URL") as refused:
+    with pytest.raises(SettingsError, match="DAY_STORE_URL") as refused:
         Database(url, tmp_path)
     assert "hunter2" not in str(refused.value)
 

@@ -37,7 +37,7 @@ def dispatcher(talk: Talk) -> Iterator[Dispatcher]:
 
 def kept(world: World, chat: str = CHAT) -> list[str]:
     settings = world.settings()
-    with closing(Database(settings.medium_url, settings.hmem_state_dir)) as database:
+    with closing(Database(settings.day_store_url, settings.hmem_state_dir)) as database:
         return [memory.text for memory in Memories(database).list(chat)]
 
 
