@@ -342,7 +342,7 @@ def test_hmem_ask_is_the_bot_in_one_line(light: World, dispatcher: Dispatcher) -
         "hmem", "ask", "9912", "x", "--timeout", "5", check=False, RESULT_HMAC_KEY="another-key-of-another-bot"
     )
     assert done.returncode == 23
-    assert "Give both sides the same RESULT_HMAC_KEY" in done.stderr
+    assert "Set the same RESULT_HMAC_KEY on both sides" in done.stderr
 
 
 def test_hmem_ask_waits_past_junk_for_the_true_answer(light: World, bot: Bot) -> None:

@@ -84,7 +84,7 @@ def test_the_list_shows_what_is_wrong_with_current(light: World) -> None:
     shutil.move(light.memory_dir / "releases" / "2", light.root / "away")
     done = light.command("hmem", "release", "list")
     assert done.stdout.split()[0] == "1"
-    assert "points to releases/2, which is not there" in done.stderr
+    assert "points to releases/2, which does not exist" in done.stderr
 
 
 def test_verify_names_the_file_that_was_changed(light: World) -> None:
@@ -111,7 +111,7 @@ def test_a_rollback_pins_and_nights_go_on_beside_it_until_it_is_lifted(light: Wo
     nights(light, 2)
     said = light.command("hmem", "release", "rollback").stdout
     assert "Release 1 is current instead of 2, and pinned." in said
-    assert "do not switch, and nothing is deleted from Redis, until hmem release unpin" in said
+    assert "Until hmem release unpin, nights publish their releases without switching to them, and delete nothing from Redis" in said
     assert current(light) == 1
     nights(light, 1, first=3)
     assert current(light) == 1
@@ -151,7 +151,7 @@ def test_a_rollback_that_would_do_harm_changes_nothing(light: World, monkeypatch
     damage(light, 2)
     with pytest.raises(ReleaseRefused, match=r"lexical/2\.sqlite was changed"):
         manage.roll_back(light.settings(), 2, silent)
-    for run, words in ((3, "is the current one already"), (8, "There is no release 8")):
+    for run, words in ((3, "is already the current one"), (8, "There is no release 8")):
         with pytest.raises(InvalidInput, match=words):
             manage.roll_back(light.settings(), run, silent)
     assert current(light) == 3
