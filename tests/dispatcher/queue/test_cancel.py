@@ -152,7 +152,7 @@ def test_a_forged_result_ends_nothing_and_makes_way(light: World, bot: Bot) -> N
     bot.redis.set(keys.result(tasks[0]), forged)
     bot.redis.set(keys.result(tasks[1]), b"\xff no JSON")
     bot.redis.rpush(keys.result(tasks[2]), "a list")
-    wait_for(lambda: running.log.read_text().count("it makes way") == 2, "the looks")
+    wait_for(lambda: running.log.read_text().count("the answer will replace it") == 2, "the looks")
     before = "written-before-it-began"
     bot.redis.set(keys.result(before), forged)
     light.enqueue(before, "early", chat_id=4)
@@ -235,5 +235,5 @@ def test_the_real_cli_goes_on_after_a_cancel(light: World, bot: Bot, begun: bool
             assert "my name is Dana" in last
             assert bot.redis.get("hcli:session:9912") == session
         assert running.stop() == 0
-    assert "fresh one" not in running.log.read_text()
+    assert "trying a new one" not in running.log.read_text()
     assert SECRET not in running.log.read_text()

@@ -319,7 +319,7 @@ def test_a_release_that_ends_its_reader_is_served_without_vectors(
     assert second.stop() == 0
     sound = world.start_dispatcher()  # the cause is mended: one trial, and all is as before
     wait_for(lambda: logged(sound, "vectors=yes"), "the vectors")
-    assert logged(sound, "trying it out first")
+    assert logged(sound, "testing it in a separate process")
     assert sound.stop() == 0
     assert list((world.root / "state" / MARKS).iterdir()) == []
 
