@@ -40,7 +40,6 @@ LONG_TESTS = {
     "tests/nightly/archive/test_export.py",
     "tests/nightly/archive/test_mirror.py",
     "tests/nightly/backfill/test_archive.py",
-    "tests/nightly/test_night.py",
     "tests/servers/telegram_api.py",
     "tests/shared/delivery/test_takeover.py",
     "tests/shared/release/test_parts.py",
