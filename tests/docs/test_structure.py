@@ -41,7 +41,6 @@ LONG_TESTS = {
     "tests/nightly/archive/test_mirror.py",
     "tests/nightly/backfill/test_archive.py",
     "tests/servers/telegram_api.py",
-    "tests/shared/delivery/test_takeover.py",
     "tests/shared/release/test_parts.py",
     "tests/shared/vectors/test_every_index.py",
     "tests/shared/vectors/test_qdrant.py",
