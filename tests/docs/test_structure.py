@@ -42,9 +42,6 @@ LONG_TESTS = {
     "tests/nightly/backfill/test_archive.py",
     "tests/servers/telegram_api.py",
     "tests/shared/release/test_parts.py",
-    "tests/shared/vectors/test_every_index.py",
-    "tests/shared/vectors/test_qdrant.py",
-    "tests/shared/vectors/test_redis.py",
     "tests/support/broken/faults.py",
 }
 
