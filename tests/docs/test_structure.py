@@ -41,7 +41,6 @@ LONG_TESTS = {
     "tests/nightly/archive/test_mirror.py",
     "tests/nightly/backfill/test_archive.py",
     "tests/servers/telegram_api.py",
-    "tests/shared/release/test_parts.py",
     "tests/support/broken/faults.py",
 }
 
