@@ -38,7 +38,6 @@ LONG_TESTS = {
     "tests/end_to_end/test_redis_users.py",
     "tests/nightly/archive/test_erasing.py",
     "tests/nightly/archive/test_mirror.py",
-    "tests/nightly/backfill/test_archive.py",
     "tests/servers/telegram_api.py",
     "tests/support/broken/faults.py",
 }
