@@ -37,7 +37,6 @@ LONG_TESTS = {
     "tests/docs/test_deploy.py",
     "tests/end_to_end/test_redis_users.py",
     "tests/nightly/archive/test_erasing.py",
-    "tests/nightly/archive/test_mirror.py",
     "tests/servers/telegram_api.py",
     "tests/support/broken/faults.py",
 }
