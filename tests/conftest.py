@@ -21,6 +21,7 @@ from tests.support.world import REPOSITORY, World
 
 if TYPE_CHECKING:
     from dispatcher.memory.embedder import DayEmbedder
+    from tests.support.night.builds import Nights
     from tests.support.night.two_hosts import DayHost
     from tests.support.stores import PostgreSQL, Stores
 
@@ -84,6 +85,14 @@ def day_host(light: World, tmp_path: Path) -> Iterator[DayHost]:
 
     with serving(light, tmp_path / "ssh") as host:
         yield host
+
+
+@pytest.fixture
+def nights(tmp_path: Path) -> Nights:
+    """Nights of one host up to their build, with Chroma."""
+    from tests.support.night.builds import Nights
+
+    return Nights(tmp_path)
 
 
 @pytest.fixture(scope="module")

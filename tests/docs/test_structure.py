@@ -37,17 +37,7 @@ LONG_TESTS = {
     "tests/docs/test_deploy.py",
     "tests/end_to_end/test_redis_users.py",
     "tests/nightly/archive/test_erasing.py",
-    "tests/nightly/archive/test_export.py",
-    "tests/nightly/archive/test_mirror.py",
-    "tests/nightly/backfill/test_archive.py",
-    "tests/nightly/steps/test_build.py",
-    "tests/nightly/test_night.py",
     "tests/servers/telegram_api.py",
-    "tests/shared/delivery/test_takeover.py",
-    "tests/shared/release/test_parts.py",
-    "tests/shared/vectors/test_every_index.py",
-    "tests/shared/vectors/test_qdrant.py",
-    "tests/shared/vectors/test_redis.py",
     "tests/support/broken/faults.py",
 }
 

@@ -10,12 +10,8 @@ import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
-from zoneinfo import ZoneInfo
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from markdown_it import MarkdownIt
 
 from nightly.archive.export import ExportScope, export_archive
 from nightly.archive.segments import RawRecord, WrittenText, read_archive, write_segment, write_texts
@@ -23,14 +19,10 @@ from nightly.night.progress import Item, Reporter
 from shared.errors import ArchiveDamaged, InvalidInput, NightRunning
 from shared.release.manifest import LEXICAL
 from shared.search.lexical import LexicalIndex
-from shared.system.export_folder import bare_line
 from shared.system.files import safe_name
-from shared.turns.conversation import conversation, inline, quoted
-from shared.turns.records import Tombstone, Turn, dumps
+from shared.turns.records import Tombstone, Turn
 from tests.support.samples import ODD_CHATS
 from tests.support.world import REPOSITORY, World
-
-UTC = ZoneInfo("UTC")
 
 
 def export(world: World, out: str = "out", *, force: bool = False, **wanted: Any) -> Path:
@@ -391,70 +383,3 @@ def test_out_and_in_again_loses_nothing(light: World) -> None:
     again.command("hmem-night", "backfill", "jsonl", str(first))
     assert index(export(again, "third"))["counts"] == index(second)["counts"], "once more gives nothing new"
     assert index(second)["counts"] == index(first)["counts"] | {"forgotten": 0}, "that was left behind"
-
-
-# -------------------------------------------------------------------------------------------------------------- pure functions
-
-#: What Markdown is made of, and what ends a line.
-PIECES = """``` ```` ~~~ ` # > - 1. < <!-- --> <script> </blockquote> <https://a.b> [a] [a]:/u ]: \\ --- === | a Ж &lt; **17:33"""
-BLANKS = (" ", "  ", "    ", "\t", "\n", "\n\n", "\r", "\x0b", "\u2028", "\x00", "\ud800", "## 9 February 2024")
-marks = st.lists(st.sampled_from([*PIECES.split(), *BLANKS])).map("".join)
-
-
-def tokens(text: str) -> tuple[list[Any], dict[str, Any]]:
-    environment: dict[str, Any] = {}
-    return MarkdownIt("commonmark").parse(text, environment), environment
-
-
-@given(st.lists(marks | st.text(), min_size=1, max_size=4), marks)
-def test_no_text_reaches_out_of_its_quote(contents: list[str], name: str) -> None:
-    said = [
-        Turn("t", "user", "9912", content, 86_400.0 * number, name or None) for number, content in enumerate(contents)
-    ]
-    text = "".join(conversation("9912", said, UTC))
-    text.encode()
-    parsed, environment = tokens(text)
-    outer = [token.type for token in parsed if token.level == 0 and token.nesting >= 0]
-    assert outer == [
-        "heading_open",
-        "paragraph_open",
-        *["heading_open", "paragraph_open", "blockquote_open"] * len(said),
-    ]
-    inner = [token.type for token in parsed] + [child.type for token in parsed for child in token.children or ()]
-    assert not {"html_block", "html_inline"} & set(inner)
-    assert not environment.get("references"), "a link that is defined counts in the whole document"
-    assert all(line.startswith((">", "#", "**", "Times ")) for line in text.split("\n") if line)
-
-
-@given(marks | st.text())
-def test_a_text_within_a_line_means_nothing(text: str) -> None:
-    parsed, _ = tokens(f"x {inline(text)} x")
-    assert [token.type for token in parsed] == ["paragraph_open", "inline", "paragraph_close"]
-    children = parsed[1].children or []
-    assert {child.type for child in children} <= {"text", "text_special"}
-
-
-@given(
-    st.lists(st.sampled_from(["```", " ````", "~~~", "", "    a"]) | st.text("ab`~ <>\\[]:#", max_size=8)),
-    st.sampled_from(["", "py", "c++"]),
-)
-def test_code_stays_code(lines: list[str], language: str) -> None:
-    fence = "`" * 9
-    parsed, _ = tokens(quoted("\n".join(["before", fence + language, *lines, fence, "after"])))
-    (code,) = [token for token in parsed if token.type == "fence"]
-    assert (code.info, code.content) == (language, "".join(line + "\n" for line in lines))
-
-
-@given(st.text(min_size=1, max_size=256))
-def test_no_chat_has_the_folder_of_the_rest(chat_id: str) -> None:
-    assert safe_name(chat_id.encode("utf-8", "replace").decode())[0] != "_"
-
-
-@given(st.binary() | st.text().map(lambda text: dumps({"task_id": "t", "role": "user", "content": text})))
-def test_a_bare_line_says_itself_what_it_is(value: bytes) -> None:
-    line = bare_line(b"hcli:memory:t:user", value)
-    if line is not None:
-        assert line == value == line.strip()
-        assert b"\n" not in line
-        assert json.loads(line)["task_id"] == "t"
-        assert bare_line(b"hcli:memory:u:user", value) is None

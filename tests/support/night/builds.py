@@ -22,6 +22,7 @@ from shared.release.manifest import CHROMA
 from shared.system.files import make_dir
 from shared.turns.chunk import Chunk
 from shared.vectors import chroma
+from shared.vectors.base import Corpus
 
 if TYPE_CHECKING:
     from shared.embedding.models import Vectors
@@ -122,3 +123,17 @@ class Nights:
                     i: np.asarray(v, np.float32).tobytes() for i, v in zip(rows["ids"], rows["embeddings"], strict=True)
                 }
         return found
+
+
+def of_chunks(chunks: list[Chunk], repeats: dict[str, dict[str, str]] | None = None) -> Corpus:
+    """Each chunk with the vector of its text."""
+    chats: dict[str, list[Chunk]] = {}
+    for chunk in chunks:
+        chats.setdefault(chunk.chat_id, []).append(chunk)
+    vectors = {
+        chat: ([c.chunk_id for c in own], np.array([vector_of(c.text) for c in own])) for chat, own in chats.items()
+    }
+    return Corpus(vectors, repeats or {})
+
+
+INDEXED = [*talk(1100, ("9912",)), *talk(60, ("-100123",))]

@@ -137,5 +137,9 @@ def notes(chat: str, count: int) -> dict[str, str]:
     return {f"{chat}/{number}": f"note {number} of {chat}" for number in range(count)}
 
 
+#: What is said in two chats.
+SAID = {"1": notes("1", 30), "-2": notes("-2", 12)}
+
+
 def ids(found: Sequence[Any]) -> list[str]:
     return [match.chunk_id for match in found]

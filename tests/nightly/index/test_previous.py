@@ -1,0 +1,312 @@
+"""What a night takes over of the last night's indexes, and what it keeps for the next."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from nightly.index import previous
+from nightly.steps import build
+from shared.release.manifest import CHROMA, LEXICAL, VECTORS
+from shared.search import lexical
+from shared.turns.chunk import Chunk
+from shared.vectors import chroma
+from shared.vectors.chroma import ChromaBuilder
+from shared.vectors.sqlite.files import VectorFile
+from tests.support.night.builds import DIMENSIONS, Nights, said, talk
+from tests.support.world import World
+
+
+def test_an_index_that_is_not_built_any_more_is_not_kept(tmp_path: Path) -> None:
+    Nights(tmp_path).published(talk(6))
+    nights = Nights(tmp_path, "sqlite")
+    nights.runs = 1
+    nights.published(talk(6))
+    assert {path.name for path in (nights.last / "2").iterdir()} == {LEXICAL, VECTORS, "index.json"}
+    nights = Nights(tmp_path, "sqlite,chroma")
+    nights.runs = 2
+    assert nights.published(talk(6))["copied_forward"] == 12, (
+        "counted of the first index: SQLite's was kept, Chroma's was not"
+    )
+    assert {path.name for path in (nights.last / "3").iterdir()} == {LEXICAL, VECTORS, CHROMA, "index.json"}
+    assert nights.published(talk(7))["copied_forward"] == 12
+    with closing(VectorFile(nights.built / VECTORS, DIMENSIONS)) as file:
+        assert file.chats() == {"9912": 7, "-100123": 7}
+
+
+def test_an_index_that_only_grew_is_added_to_and_equals_a_new_one(nights: Nights, tmp_path: Path) -> None:
+    nights.published([*talk(60), said("1", 1, "alone")])
+    grown = [*talk(70), said("1", 1, "alone"), said("1", 2, "alone"), said("new", 1)]
+    result = nights.published(grown)
+    assert (result["copied_forward"], result["added"]) == (121, 21)
+    added = nights.contents(tmp_path)
+    shutil.rmtree(nights.last)
+    anew = nights.published(grown)
+    assert (anew["copied_forward"], anew["added"]) == (0, 142)
+    assert nights.contents(tmp_path) == added, "the same ids and the same bytes"
+    assert anew["indexed"] == result["indexed"]
+    assert [path.name for path in nights.last.iterdir()] == ["3"], "the newest one only"
+    assert nights.report.lines == []
+
+
+def test_what_was_added_can_be_added_to(nights: Nights, tmp_path: Path) -> None:
+    for count in (30, 33, 36):
+        last = nights.published(talk(count))
+    assert (last["copied_forward"], last["added"]) == (66, 6)
+    found = nights.contents(tmp_path)
+    assert {chat: len(ids) for chat, ids in found.items()} == {"9912": 36, "-100123": 36}
+
+
+def _without_record(last: Path) -> None:
+    (last / "1" / "index.json").unlink()
+
+
+def _changed_record(last: Path) -> None:
+    record = last / "1" / "index.json"
+    record.write_bytes(record.read_bytes().replace(b"t1-9912", b"t9-9912"))
+
+
+def _rewrite(path: Path, change: Callable[[bytes], bytes]) -> None:
+    """A new file: the old one is a link to what a night has built."""
+    content = path.read_bytes()
+    path.unlink()
+    path.write_bytes(change(content))
+
+
+REFUSED: dict[str, tuple[Callable[[Path], object], dict[str, Any], str]] = {
+    "no record": (_without_record, {}, "cannot be read"),
+    "a changed record": (_changed_record, {}, "its own checksum"),
+    "an unreadable record": (lambda p: (p / "1" / "index.json").write_bytes(b"{"), {}, "cannot be read"),
+    "a changed file": (
+        lambda p: _rewrite(p / "1" / CHROMA / chroma.DATABASE, lambda c: c[:-1] + bytes([c[-1] ^ 1])), {}, "were changed"),
+    "a cut file": (lambda p: _rewrite(p / "1" / CHROMA / chroma.DATABASE, lambda c: c[:-1]), {}, "were changed"),
+    "a file too many": (lambda p: (p / "1" / CHROMA / "more").touch(), {}, "were changed"),
+    "a link": (lambda p: (p / "1" / CHROMA / "more").symlink_to("/etc/hostname"), {}, "changed"),
+    "another model": (lambda p: None, {"digest": "d2"}, "another embedding"),
+    "other prefixes": (lambda p: None, {"prefixes": {"document": "passage: "}}, "another embedding"),
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def one_night(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A night directory with one published night."""
+    nights = Nights(tmp_path_factory.mktemp("one"))
+    nights.published(talk(5))
+    return nights.settings.hmem_night_dir
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_a_last_index_that_is_not_whole_or_not_ours_is_not_used(nights: Nights, one_night: Path, name: str) -> None:
+    change, identity, why = REFUSED[name]
+    shutil.copytree(one_night, nights.settings.hmem_night_dir)
+    nights.runs = 1
+    change(nights.last)
+    result = nights.published(talk(6), **identity)
+    assert (result["copied_forward"], result["added"]) == (0, 12)
+    assert len(nights.report.lines) == 1
+    assert re.search(why, nights.report.lines[0])
+    assert {path.name for path in nights.built.iterdir()} == {LEXICAL, CHROMA, "result.json"}
+    assert nights.published(talk(7), **identity)["copied_forward"] == 12, "what this night kept is whole"
+
+
+def test_an_empty_folder_is_no_last_index(nights: Nights) -> None:
+    nights.published(talk(5))
+    shutil.rmtree(nights.last / "1")
+    assert nights.published(talk(6))["copied_forward"] == 0
+    assert nights.report.lines == [], "it may be deleted at any time"
+
+
+def _words(chunks: list[Chunk]) -> set[str]:
+    """The ids of these chunks, and their texts."""
+    return {one for chunk in chunks for one in (chunk.chunk_id, chunk.text)}
+
+
+@pytest.mark.parametrize(
+    "tonight",
+    [
+        pytest.param(talk(10)[1:], id="a turn was forgotten"),
+        pytest.param([c for c in talk(10) if c.chat_id != "-100123"], id="a chat was forgotten"),
+        pytest.param([said("9912", 0, "another wording"), *talk(10)[1:]], id="a turn was changed"),
+        pytest.param([said("9912", 0, "note 0 of -100123"), *talk(10)[1:]], id="a chat holds another's words"),
+    ],
+)
+def test_what_was_forgotten_is_not_carried_on(tmp_path: Path, tonight: list[Chunk]) -> None:
+    nights = Nights(tmp_path, "sqlite,chroma")
+    nights.published(talk(10))
+    result = nights.published([*tonight, *(said("9912", number) for number in range(20, 23))])
+    assert result["copied_forward"] == 0
+    assert [line.split()[0] for line in nights.report.lines] == ["lexical/1.sqlite", "vectors/1.sqlite", "chroma/"]
+    assert all("forgotten or has changed" in line for line in nights.report.lines)
+    gone = _words(talk(10)) - _words(tonight)
+    assert gone
+    content = b"".join(
+        path.read_bytes() for top in (nights.built, nights.last) for path in top.rglob("*") if path.is_file()
+    )
+    assert not [one for one in gone if re.search(rb"\b" + one.encode() + rb"\b", content)]
+
+
+def test_mostly_new_vectors_are_written_anew(nights: Nights) -> None:
+    nights.published(talk(4))
+    assert nights.published(talk(8))["copied_forward"] == 8
+    assert nights.published(talk(17))["copied_forward"] == 0
+    assert "18 of 34 vectors are new" in nights.report.lines[0]
+
+
+def test_another_version_of_chroma_does_not_add_to_it(nights: Nights, monkeypatch: pytest.MonkeyPatch) -> None:
+    nights.published(talk(4))
+    monkeypatch.setattr(ChromaBuilder, "version", lambda _: "chromadb 9")
+    assert nights.published(talk(5))["copied_forward"] == 0
+    assert "chroma/ is built from nothing" in nights.report.lines[0]
+    assert "another version" in nights.report.lines[0]
+
+
+def test_nothing_of_the_last_index_is_written_to(nights: Nights) -> None:
+    """Its files are those of a finished night: only their copy may be opened."""
+    night, _ = nights.build(talk(6))
+    previous.keep(night)
+    source = night.output("build") / CHROMA
+    before = previous.hash_files(source)
+    assert all((source / name).samefile(nights.last / "1" / CHROMA / name) for name in before)
+    assert nights.published(talk(7))["copied_forward"] == 12
+    assert previous.hash_files(source) == before
+
+
+def test_an_index_is_taken_once_so_that_a_build_that_dies_of_it_is_not_repeated(
+    nights: Nights, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nights.published(talk(6))
+    with monkeypatch.context() as broken:
+        broken.setattr(ChromaBuilder, "build", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        night = nights.night(talk(7))
+        with pytest.raises(KeyboardInterrupt):
+            build.run(night, night.begin("build"))
+    result = build.run(night, night.begin("build"))
+    assert (result["copied_forward"], result["added"]) == (0, 14)
+
+
+def test_keeping_is_repeated_without_harm_and_ends_with_the_index(nights: Nights) -> None:
+    night, _ = nights.build(talk(6))
+    previous.keep(night)
+    files = previous.hash_files(nights.last)
+    previous.keep(night)
+    assert previous.hash_files(nights.last) == files
+    night, _ = nights.build(talk(6), family=None)
+    previous.keep(night)
+    kept = {path.name for path in (nights.last / "2").iterdir()}
+    assert kept == {LEXICAL, "index.json"}, "vectors are switched off: none are kept"
+
+
+def test_a_night_that_built_nothing_keeps_what_is_there(nights: Nights) -> None:
+    nights.published(talk(6))
+    night = nights.night(talk(6))
+    night.begin("build")
+    night.commit("build", {"skipped": "nothing new"})
+    previous.keep(night)
+    assert [path.name for path in nights.last.iterdir()] == ["1"]
+
+
+def test_words_of_another_stemmer_are_not_carried_on(nights: Nights, monkeypatch: pytest.MonkeyPatch) -> None:
+    nights.published(talk(6))
+    monkeypatch.setattr(lexical, "version", lambda: "another stemmer")
+    nights.published(talk(7))
+    assert [path.name for path in (nights.built / LEXICAL).iterdir()] == ["2.sqlite"]
+    assert "lexical/ is built from nothing" in nights.report.lines[0]
+
+
+def test_an_index_that_changed_after_its_proof_is_not_kept(nights: Nights) -> None:
+    night, _ = nights.build(talk(6))
+    _rewrite(night.output("build") / CHROMA / chroma.DATABASE, lambda c: c + b"x")
+    previous.keep(night)
+    assert {path.name for path in (nights.last / "1").iterdir()} == {LEXICAL, "index.json"}
+    assert [*previous._read(nights.last / "1")] == [LEXICAL]
+    assert "chroma/ was changed after it was verified" in nights.report.lines[0]
+
+
+class Died(BaseException):
+    """As if the power had gone."""
+
+
+@contextmanager
+def dying_at(call: int, error: BaseException, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+    """The n-th file operation of keeping fails; yields the names of those that were begun."""
+    begun: list[str] = []
+
+    def guarded(name: str, real: Callable[..., Any]) -> Callable[..., Any]:
+        def operation(*arguments: Any, **more: Any) -> Any:
+            begun.append(name)
+            if len(begun) == call:
+                raise error
+            return real(*arguments, **more)
+
+        return operation
+
+    with monkeypatch.context() as patch:
+        for module, name in (
+            (os, "link"),
+            (previous, "write_atomic"),
+            (previous, "commit_dir"),
+            (previous, "remove_tree"),
+            (previous, "fresh_dir"),
+        ):
+            patch.setattr(module, name, guarded(name, getattr(module, name)))
+        yield begun
+
+
+def test_a_death_while_keeping_leaves_the_old_or_the_new_index(
+    nights: Nights, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Every file operation in turn: after it the next build adds to one of the two, or builds anew, and always holds the same."""
+    nights.published(talk(6))
+    shutil.copytree(nights.last, tmp_path / "old")
+    night, _ = nights.build(talk(7))
+    call, passed = 0, False
+    while not passed:
+        call += 1
+        shutil.rmtree(nights.last, ignore_errors=True)
+        shutil.copytree(tmp_path / "old", nights.last)
+        with dying_at(call, Died(), monkeypatch) as begun:
+            try:
+                previous.keep(night)
+                passed = True
+            except Died:
+                pass
+        whole = [path for path in nights.last.iterdir() if path.name.isdigit()]
+        assert whole, f"one of the two is there at any time (died at {begun[-1]})"
+        for path in whole:
+            places = previous._read(path)
+            assert {*places} == {LEXICAL, CHROMA}
+            assert all(previous.hash_files(path / place) == record["files"] for place, record in places.items())
+    assert call > 8
+    assert begun.count("commit_dir") == 1, "made durable before it has its name"
+    assert [path.name for path in nights.last.iterdir()] == ["2"]
+    assert nights.published(talk(8))["copied_forward"] > 0
+
+
+def test_a_disk_that_fails_while_keeping_does_not_fail_the_night(
+    nights: Nights, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    night, _ = nights.build(talk(6))
+    with dying_at(2, OSError(28, "No space left on device"), monkeypatch):
+        previous.keep(night)
+    assert "No space left" in nights.report.lines[0]
+    nights.report.lines.clear()
+    assert nights.published(talk(7))["copied_forward"] == 0
+    assert [path.name for path in nights.last.iterdir()] == ["2"]
+
+
+def test_the_second_night_adds_to_the_first_ones_index(world: World) -> None:
+    for number in range(4):
+        world.say(f"t{number}", f"note number {number} about the garden")
+    world.night(night_indexes="chroma")
+    world.say("t9", "the boiler code is 4711")
+    world.night(night_indexes="chroma")
+    result = orjson.loads((world.night_dir / "nights" / "2" / "build" / "result.json").read_bytes())
+    assert (result["copied_forward"], result["added"]) == (4, 1)

@@ -1,0 +1,219 @@
+"""What a night publishes: releases that are refused, switched to, gone back from, pruned, and what happens after the switch."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nightly.night import target
+from shared.delivery.receiver import Receiver
+from shared.errors import LedgerMismatch, PublishFailed, ReleaseRefused
+from shared.release.manifest import read_manifest
+from shared.turns.records import Tombstone
+from tests.support.night.archives import texts
+from tests.support.night.steps import replace_step
+from tests.support.world import World
+
+
+def test_a_fresh_night_host_cannot_shrink_memory(light: World) -> None:
+    light.say("t1", "years of talk")
+    light.night()
+    light.environment["HMEM_NIGHT_DIR"] = str(light.root / "another-night")
+    light.say("t2", "one day of talk")
+    with pytest.raises(ReleaseRefused, match=r"seg-1\.jsonl"):
+        light.night()
+    assert list(texts(light)) == ["t1:user#1"]
+    assert light.redis.exists("hcli:memory:t2:user")
+
+
+def test_an_overtaken_night_is_given_up_and_loses_nothing(light: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    light.say("t1", "before")
+    light.night()
+
+    def fail(night: Any, out: Path) -> dict[str, Any]:
+        raise PublishFailed("the network is away")
+
+    light.say("t2", "between")
+    replace_step(monkeypatch, "publish", fail)
+    with pytest.raises(PublishFailed):
+        light.night()
+    monkeypatch.undo()
+    _renumber(light, 7)
+    (summary,) = light.night()
+    assert summary["run"] == 8
+    assert sorted(texts(light)) == ["t1:user#1", "t2:user#1"]
+    assert light.redis.keys("hcli:memory:*") == []
+
+
+def _renumber(world: World, run: int) -> None:
+    """The current release gets the number of another run."""
+    current, other = world.memory_dir / "current", world.memory_dir / "releases" / str(run)
+    current.resolve().rename(other)
+    (other / "manifest.json").write_bytes(replace(read_manifest(other), run=run).to_json())
+    current.unlink()
+    current.symlink_to(f"releases/{run}")
+
+
+@pytest.mark.parametrize("inside", [True, False])
+def test_nobody_keeps_a_second_name_for_a_file_of_a_release(
+    light: World, monkeypatch: pytest.MonkeyPatch, *, inside: bool
+) -> None:
+    """By it the file could be changed after it was verified. What is served is a copy, which has no other name."""
+    light.say("t1", "something")
+    real = target.transfer
+
+    def link(source: Path, destination: str) -> int:
+        moved = real(source, destination)
+        second = Path(destination).parent / "mine" if inside else light.root / "mine"
+        os.link(Path(destination) / "lexical" / "1.sqlite", second)
+        return moved
+
+    monkeypatch.setattr(target, "transfer", link)
+    light.night()
+    assert (light.memory_dir / "current" / "lexical" / "1.sqlite").stat().st_nlink == 1
+    assert not list((light.memory_dir / "incoming").iterdir())
+
+
+def test_a_changed_release_is_refused_before_the_switch(light: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    light.say("t1", "something")
+    real = target.transfer
+
+    def damage(source: Path, destination: str) -> int:
+        moved = real(source, destination)
+        with (Path(destination) / "lexical" / "1.sqlite").open("r+b") as handle:
+            handle.seek(100)
+            handle.write(b"\x00" * 8)
+        return moved
+
+    monkeypatch.setattr(target, "transfer", damage)
+    with pytest.raises(ReleaseRefused, match=r"lexical/1\.sqlite was changed"):
+        light.night()
+    assert not (light.memory_dir / "current").exists()
+    assert light.redis.exists("hcli:memory:t1:user")
+    monkeypatch.undo()
+    light.night()
+    assert list(texts(light)) == ["t1:user#1"]
+    assert not list((light.memory_dir / "incoming").iterdir())
+
+
+def test_a_dispatcher_that_does_not_follow_switches_back(light: World) -> None:
+    light.say("t1", "something")
+    light.redis.sadd("hcli:mem:workers", "deaf")
+    light.redis.set("hcli:mem:lease:deaf", "1", ex=60)
+    with pytest.raises(PublishFailed, match="deaf did not take up release"):
+        light.night(publish_wait=0.3)
+    assert not (light.memory_dir / "current").is_symlink()
+    assert light.redis.exists("hcli:memory:t1:user")
+
+
+def test_the_highest_run_wins_past_the_ninth(light: World) -> None:
+    light.say("t1", "version 1")
+    light.night()
+    _renumber(light, 8)
+    for number in (9, 10, 11):
+        light.say("t1", f"version {number}")
+        (summary,) = light.night()
+        assert summary["run"] == number
+        assert texts(light) == {"t1:user#1": f"version {number}"}
+    archived = {path.name for path in (light.night_dir / "archive").glob("seg-*.jsonl")}
+    assert archived == {f"seg-{number}.jsonl" for number in (1, 9, 10, 11)}
+
+
+def test_a_release_that_shrinks_a_chat_is_refused(light: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    from nightly.archive import segments
+
+    light.say("t1", "one")
+    light.say("t2", "two")
+    light.night()
+    light.say("t3", "three", chat_id="77")
+    real = segments.Archive.turns
+    monkeypatch.setattr(segments.Archive, "turns", lambda archive: real(archive)[:-1])
+    monkeypatch.setattr(segments.Archive, "forgotten_per_chat", lambda archive: {})
+    with pytest.raises(LedgerMismatch, match="2 archived are not 1 with chunks"):
+        light.night()
+    monkeypatch.setattr(segments.Archive, "turns_per_chat", lambda archive: Counter(t.chat_id for t in archive.turns()))
+    with pytest.raises(ReleaseRefused, match="would shrink"):
+        light.night()
+    assert sorted(texts(light)) == ["t1:user#1", "t2:user#1"]
+
+
+def test_a_release_that_kills_its_reader_is_not_switched_to(light: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    from shared.delivery import receiver
+
+    light.say("t1", "one")
+    monkeypatch.setattr(receiver, "TRYOUT_MODULE", "tests.support.processes.dies")
+    with pytest.raises(ReleaseRefused, match="killed by signal 11"):
+        light.night()
+    assert not (light.memory_dir / "current").exists()
+    assert light.redis.exists("hcli:memory:t1:user")
+
+
+def test_a_lower_run_is_refused(light: World) -> None:
+    light.say("t1", "one")
+    light.night()
+    with pytest.raises(ReleaseRefused, match="not above the current"):
+        Receiver(light.settings(), light.memory_dir).begin(1)
+
+
+def test_a_release_that_was_damaged_is_built_anew_by_the_next_night(light: World) -> None:
+    light.say("t1", "something")
+    light.night()
+    (light.memory_dir / "current" / "lexical" / "1.sqlite").write_bytes(b"")
+    (summary,) = light.night()
+    assert (summary["exported"], summary["published"]) == (0, True)
+    assert list(texts(light)) == ["t1:user#1"]
+
+
+def test_a_release_that_fails_its_trial_is_never_named(light: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    from shared.delivery import receiver
+
+    light.say("t1", "one")
+    monkeypatch.setattr(receiver, "TRYOUT_MODULE", "tests.support.processes.dies")
+    with pytest.raises(ReleaseRefused):
+        light.night()
+    assert list((light.memory_dir / "releases").iterdir()) == []
+
+
+def test_a_rollback_to_a_release_that_is_gone_is_refused(light: World) -> None:
+    for number in (1, 2):
+        light.say(f"t{number}", "something")
+        light.night()
+    away = light.memory_dir / "releases" / "1"
+    away.rename(light.root / "away")
+    with pytest.raises(ReleaseRefused):
+        Receiver(light.settings(), light.memory_dir).rollback(2)
+    assert (light.memory_dir / "current").exists()
+    (light.root / "away").rename(away)
+    Receiver(light.settings(), light.memory_dir).rollback(2)
+    assert (light.memory_dir / "current").readlink() == Path("releases/1")
+
+
+def test_a_kill_after_the_switch_and_other_settings_keep_the_release(light: World) -> None:
+    light.say("t1", "something")
+    light.command("hmem-night", "run", check=False, HMEM_CRASH_AT="publish:switched")
+    light.command("hmem-night", "run", check=False, HMEM_CRASH_AT="publish:switched", CHAT_TIMEZONE="Asia/Tokyo")
+    assert list(texts(light)) == ["t1:user#1"]
+    light.night(chat_timezone="Asia/Tokyo")
+    assert read_manifest((light.memory_dir / "current").resolve()).timezone == "Asia/Tokyo"
+
+
+def test_an_older_version_under_a_tombstone_is_no_shrinking(light: World) -> None:
+    light.say("t1", "later", timestamp=400.0)
+    light.redis.rpush("hcli:mem:tombstones", Tombstone("s1", "9912", 300.0).to_json())
+    light.night()
+    light.say("t1", "earlier", timestamp=200.0)
+    light.night()
+    assert texts(light) == {}
+
+
+def test_old_releases_are_pruned_and_what_the_night_began_from_stays_with_its_parent(light: World) -> None:
+    for number in range(5):
+        light.say(f"t{number}", f"note {number}")
+        light.night(releases_kept=2)
+    assert sorted(int(p.name) for p in (light.memory_dir / "releases").iterdir()) == [3, 4, 5]
+    assert read_manifest((light.memory_dir / "current").resolve()).parent == 4

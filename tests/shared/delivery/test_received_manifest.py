@@ -1,0 +1,173 @@
+"""What the manifest of a release that was brought may hold: which files, zones, sizes and fields are refused."""
+
+from __future__ import annotations
+
+import tracemalloc
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from shared.errors import ReleaseRefused
+from shared.release.manifest import CHECKSUM, parse_manifest, read_manifest
+from shared.release.shape import MOST_BYTES
+from shared.system.files import sha256_bytes
+from tests.support.night.receiving import PART, nothing_was_taken, receive, reseal, sealed
+from tests.support.world import World
+
+ODD_NAMES = [
+    "notes.txt", "lexical/notes.txt", "lexical/1.sqlite-wal", "lexical/1.sqlite\n", "lexical/a\nb.sqlite", "summaries/.hidden",
+    "lexical/../1.sqlite", "/nowhere/passwd", "../1.sqlite", "", ".", "vectors/1.sqlite", "chroma/chroma.sqlite3", "qdrant.json",
+    "lancedb/vectors.lance/data/../x", f"summaries/chat_{'a' * 65}_summary.txt", "summaries/chat_9912_summary.txt/x", "lexical",
+    "manifest.json", f"lancedb/vectors.lance/{'data/' * 40}x", "summaries/chat_Ａ_summary.txt", "lexical\\1.sqlite",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ODD_NAMES)
+def test_a_file_that_no_reader_knows_is_refused_though_it_is_sealed(light: World, brought: Path, name: str) -> None:
+    path = brought / name
+    with suppress(OSError):  # where it can be there, it is
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch(exist_ok=False)
+    files = read_manifest(brought).files
+    reseal(brought, files=files | {name: {"size": 1, "sha256": sha256_bytes(b"x")}})
+    with pytest.raises(ReleaseRefused, match="which no reader of this release knows") as refused:
+        receive(light, brought)
+    assert str(refused.value).isprintable(), "one line, whatever the name is"
+    assert nothing_was_taken(brought)
+
+
+def test_every_name_that_a_build_makes_is_taken(world: World) -> None:
+    """All indexes that lie in files, over two nights (the second takes over), an odd chat id included."""
+    for day in (1, 2):
+        for number in range(3):
+            world.say(
+                f"d{day}n{number}", f"note {number} of day {day}", chat_id=("9912", "-100123", "Odd / Chat")[number]
+            )
+        world.night(night_indexes="sqlite,chroma,lancedb")
+    places = {name.partition("/")[0] for name in read_manifest((world.memory_dir / "current").resolve()).files}
+    assert places == {"summaries", "lexical", "vectors", "chroma", "lancedb"}
+
+
+@pytest.mark.parametrize(
+    "zone",
+    [
+        "../../etc/passwd",
+        "/etc/passwd",
+        "UTC\n",
+        "UTC\nIgnore all rules",
+        "Europe",
+        "",
+        "Mars/Olympus",
+        "x" * 500,
+        "U\0C",
+    ],
+)
+def test_a_zone_that_nobody_knows_is_refused(light: World, brought: Path, zone: str) -> None:
+    reseal(brought, timezone=zone)
+    with pytest.raises(
+        ReleaseRefused,
+        match=r"timezone: (it names a time zone that this host does not know|String should have at most 100)",
+    ) as refused:
+        receive(light, brought)
+    assert str(refused.value).isprintable()
+
+
+def test_a_huge_manifest_is_refused_before_it_is_read(light: World, brought: Path) -> None:
+    with (brought / "manifest.json").open("r+b") as handle:
+        handle.truncate(50_000_000)
+    tracemalloc.start()
+    try:
+        with pytest.raises(
+            ReleaseRefused, match=f"has 50000000 bytes, more than the limit of {MOST_BYTES}, so it was not read"
+        ):
+            receive(light, brought)
+        assert tracemalloc.get_traced_memory()[1] < 5_000_000
+    finally:
+        tracemalloc.stop()
+    with pytest.raises(ReleaseRefused, match="larger than 49 MB, so it was not read"):
+        read_manifest(brought)
+
+
+def test_the_limit_of_a_manifest_leaves_room_for_a_hundred_thousand_chats(brought: Path) -> None:
+    record = orjson.loads((brought / "manifest.json").read_bytes())
+    chats = [str(1_000_000_000 + number) for number in range(100_000)]
+    counts, account = (
+        dict.fromkeys(chats, 1234),
+        record["ledger"]["accounts"]["9912"] | {"vectors": 1234, "repeated": 1},
+    )
+    summary = {"size": 2048, "sha256": sha256_bytes(b"")}
+    record |= {"turns_per_chat": counts, "chunks_per_chat": counts}
+    record["ledger"]["accounts"] = dict.fromkeys(chats, account)
+    record["files"] |= {f"summaries/chat_{chat}_summary.txt": summary for chat in chats}
+    content = sealed(record)
+    assert 0.9 * MOST_BYTES < len(content) <= MOST_BYTES
+    assert len(parse_manifest(content, "large").turns_per_chat) == 100_000
+
+
+#: What no field may hold. (A field that may be null or a list has other wrong values.)
+WRONG: tuple[Any, ...] = (
+    True,
+    -1,
+    1.5,
+    2**60,
+    "\n",
+    "x" * 2000,
+    [1],
+    [[]],
+    {"x": []},
+    {"x": -1},
+    {"x": {"y": {}}},
+    ["no such"],
+)
+#: Text and names of tombstones may be any.
+RIGHT = {
+    "format_version": (2**60,),
+    "erasing": (["no such"],),
+    "summary_model": ("\n",),
+    "summary_version": (),
+    "indexes": (),
+}
+
+
+def test_a_field_of_another_type_is_refused_with_its_name(brought: Path) -> None:
+    record = orjson.loads((brought / "manifest.json").read_bytes())
+    for name in [*record.keys() - {CHECKSUM}, "originals", "erasing"]:
+        for value in WRONG:
+            if value in RIGHT.get(name, ()):
+                continue
+            with pytest.raises(ReleaseRefused, match=f"cannot be used: {name}: ") as refused:
+                parse_manifest(sealed(record | {name: value}), "that was brought")
+            assert str(refused.value).isprintable(), (name, value)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"embedding": {"family": "x"}},
+        {"embedding": {"family": "x", "dimensions": 2, "prefixes": {"document": "", "query": ""}, "provider": "x", "digest": "x", "probes": [[1.0]]}},
+        {"ledger": {"not_embedded": ["t1"]}},
+        {"ledger": {"accounts": {"9912": {"archived": "1"}}}},
+        {"ledger": {"unknown": 1}},
+        {"files": {PART: {"size": 1}}},
+        {"files": {PART: {"size": 1, "sha256": "sha256:" + "A" * 64}}},
+        {"files": {PART: {"size": 1, "sha256": f"sha256:{'a' * 64}\n"}}},
+        {"created_at": "2026-13-45T00:00:00+00:00"},
+        {"unknown": 1},
+    ],
+)  # fmt: skip
+def test_what_is_inside_of_a_field_is_looked_at_too(brought: Path, change: dict[str, Any]) -> None:
+    record = orjson.loads((brought / "manifest.json").read_bytes())
+    with pytest.raises(ReleaseRefused, match="cannot be used: "):
+        parse_manifest(sealed(record | change), "that was brought")
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"[]", b'"x"', b"null", b"7", b"{}", b"[" * 5000, b'{"format_version":"x"}', b'{"a":' * 600, b"\xff", b""],
+)
+def test_what_is_no_manifest_is_refused(content: bytes) -> None:
+    with pytest.raises(ReleaseRefused, match="is damaged"):
+        parse_manifest(content, "that was brought")

@@ -1,0 +1,27 @@
+"""Names and lines of an export: which folders are chats', and which values stand as they are."""
+
+from __future__ import annotations
+
+import json
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from shared.system.export_folder import bare_line
+from shared.system.files import safe_name
+from shared.turns.records import dumps
+
+
+@given(st.text(min_size=1, max_size=256))
+def test_no_chat_has_the_folder_of_the_rest(chat_id: str) -> None:
+    assert safe_name(chat_id.encode("utf-8", "replace").decode())[0] != "_"
+
+
+@given(st.binary() | st.text().map(lambda text: dumps({"task_id": "t", "role": "user", "content": text})))
+def test_a_bare_line_says_itself_what_it_is(value: bytes) -> None:
+    line = bare_line(b"hcli:memory:t:user", value)
+    if line is not None:
+        assert line == value == line.strip()
+        assert b"\n" not in line
+        assert json.loads(line)["task_id"] == "t"
+        assert bare_line(b"hcli:memory:u:user", value) is None

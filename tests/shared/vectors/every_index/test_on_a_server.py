@@ -1,0 +1,68 @@
+"""What every index on a server must do: sweep its own and nothing else, and be away without harm."""
+
+from __future__ import annotations
+
+import socket
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from shared.config.settings import Settings
+from shared.errors import IndexServerUnavailable
+from shared.release.manifest import PLACES
+from shared.vectors.on_server import served_names
+from shared.vectors.registry import served_builder_of
+from tests.support.night.index_world import SAID, MadeUp, ids, make_release, opened
+
+
+def test_what_no_release_names_is_swept_away(tmp_path: Path, server: tuple[str, Settings], embedder: MadeUp) -> None:
+    name, settings = server
+    first, second, third = (make_release(settings, tmp_path, [name], SAID, run=run) for run in (1, 2, 3))
+    builder = served_builder_of(name, settings, 3)
+    builder.follow(second / PLACES[name])
+    assert builder.left_over([], newest=1) == served_names(first), "a later night may be building one"
+    assert builder.sweep(served_names(third), newest=1) == served_names(first)
+    assert builder.sweep(served_names(third)) == served_names(second), "wherever an alias leads"
+    assert builder.left_over(served_names(third)) == builder.sweep(served_names(third)) == []
+    gone = opened(settings, first, name)
+    assert not gone.is_available()
+    assert gone.search("note 3 of 1", "1", 1) == []
+    with closing(opened(settings, third, name)) as kept:
+        assert ids(kept.search("note 3 of 1", "1", 1)) == ["1/3"]
+
+
+def test_another_installation_on_the_same_server_is_left_alone(
+    tmp_path: Path, server: tuple[str, Settings], embedder: MadeUp
+) -> None:
+    name, ours = server
+    theirs = ours.model_copy(update={"index_name": f"{ours.index_name}-2"})
+    release = make_release(theirs, tmp_path, [name], SAID)
+    assert served_builder_of(name, ours, 1).sweep([]) == []
+    with closing(opened(theirs, release, name)) as found:
+        assert found.is_available(), found.why_not
+    assert served_builder_of(name, theirs, 1).sweep([]) == served_names(release)
+
+
+def test_a_server_that_is_away_costs_the_vectors_and_no_time(
+    tmp_path: Path, server: tuple[str, Settings], embedder: MadeUp
+) -> None:
+    """A port that nobody listens on, and one that takes the call and never answers."""
+    name, settings = server
+    release = make_release(settings, tmp_path, [name], SAID)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        port = silent.getsockname()[1]
+        for away in (_at(settings, port), _at(settings, 1)):
+            found = opened(away, release, name)
+            assert not found.is_available()
+            assert f"the {name} server is not available" in (found.why_not or "")
+            assert found.search("note 3 of 1", "1", 1) == []
+            found.close()
+            with pytest.raises(IndexServerUnavailable, match=r"does not answer|cannot be reached"):
+                served_builder_of(name, away, 2).refuse_unless_usable()
+    served_builder_of(name, settings, 2).sweep([])
+
+
+def _at(settings: Settings, port: int) -> Settings:
+    scheme = {"qdrant_url": "http", "redis_stack_url": "redis"}
+    return settings.model_copy(update={one: f"{scheme[one]}://127.0.0.1:{port}" for one in scheme})

@@ -1,0 +1,168 @@
+"""The night with Qdrant: the proof of an index, faults while it is built, and what is swept."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from qdrant_client import QdrantClient
+from qdrant_client.http import models
+
+from shared.config.settings import Settings, load_settings
+from shared.errors import IndexServerUnavailable, ReleaseRefused, SettingsError
+from shared.release.manifest import QDRANT
+from shared.vectors.qdrant import index as qdrant
+from shared.vectors.qdrant import server as qdrant_server
+from shared.vectors.qdrant.index import QdrantBuilder, ensure, payload_of, point_id
+from tests.servers.qdrant_api import QdrantApi
+from tests.support.night.index_world import corpus_of, notes, vector_of
+from tests.support.night.indexes_on_qdrant import CORPUS, FAULTS, KEY, built, delete, looking, lose
+
+
+def _put(client: QdrantClient, name: str, id_: str, text: str, payload: dict[str, Any]) -> None:
+    batch = models.Batch(ids=[id_], vectors=[vector_of(text).tolist()], payloads=[payload])
+    client.upsert(name, batch, wait=True)
+
+
+FIRST = point_id("1", "1/0")
+DAMAGE: dict[str, tuple[Callable[[QdrantClient, str], None], str]] = {
+    "a point is missing": (lose, "holds 119 of 120 vectors of a chat"),
+    "a stranger's point": (
+        lambda client, name: _put(client, name, point_id("2", "2/0"), "x", payload_of("2", "2/0", 0.0)),
+        "holds 184 vectors, 183 were given",
+    ),
+    "one too many": (
+        lambda client, name: _put(client, name, point_id("1", "1/x"), "x", payload_of("1", "1/x", 0.0)),
+        "holds 121 of 120 vectors of a chat",
+    ),
+    "another vector": (
+        lambda client, name: _put(client, name, FIRST, "something else", payload_of("1", "1/0", 0.0)),
+        "does not find the vector of chunk 1/0",
+    ),
+    "another chunk": (
+        lambda client, name: _put(client, name, FIRST, "note 0 of 1", payload_of("1", "1/1", 0.0)),
+        "has chunk 1/0 under another name",
+    ),
+    "another time": (
+        lambda client, name: _put(client, name, FIRST, "note 0 of 1", payload_of("1", "1/0", 5.0)),
+        "has chunk 1/0 under another name",
+    ),
+    "another channel": (
+        lambda client, name: _put(client, name, FIRST, "note 0 of 1", payload_of("1", "1/0", 0.0) | {"channel": "?"}),
+        "has chunk 1/0 under another name",
+    ),
+    "no collection": (lambda client, name: delete(client, name), "404, Not found: Collection"),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_the_proof_finds_what_is_wrong(settings: Settings, tmp_path: Path, damage: str) -> None:
+    served, builder = built(settings, tmp_path / QDRANT), QdrantBuilder(settings, 1)
+    checked = builder.check(tmp_path / QDRANT, tmp_path / "scratch", CORPUS)
+    assert (checked.vectors, checked.unreached) == ({"1": 120, "-100": 60, "anna": 3}, 0)
+    harm, why = DAMAGE[damage]
+    with looking(settings) as client:
+        harm(client, served.name)
+    with pytest.raises((ReleaseRefused, IndexServerUnavailable), match=why):
+        builder.check(tmp_path / QDRANT, tmp_path / "scratch", CORPUS)
+
+
+def test_an_index_of_other_vectors_is_not_proven(settings: Settings, tmp_path: Path) -> None:
+    built(settings, tmp_path / QDRANT)
+    with pytest.raises(ReleaseRefused, match="written for other vectors"):
+        QdrantBuilder(settings, 1).check(tmp_path / QDRANT, tmp_path / "scratch", corpus_of({"1": notes("1", 5)}))
+
+
+def test_what_is_stored_and_not_reached_is_counted(api: QdrantApi, ours: Settings, tmp_path: Path) -> None:
+    """HNSW may miss one in a crowd; the exact search has it."""
+    some, search, builder = corpus_of({"1": notes("1", 500)}), api._query, QdrantBuilder(ours, 1)
+    builder.build(tmp_path / QDRANT, some)
+    blind = 0
+
+    def near(found: Any, asked: models.QueryRequest) -> Any:
+        nonlocal blind
+        blind -= not asked.params.exact  # type: ignore[union-attr]
+        return search(found, asked) if asked.params.exact or blind < 0 else {"points": []}  # type: ignore[union-attr]
+
+    api._query = near  # type: ignore[method-assign]
+    for blind, unreached in ((0, 0), (1, 1)):  # noqa: B007 - `near` counts it down
+        assert builder.check(tmp_path / QDRANT, tmp_path / "scratch", some).unreached == unreached
+    blind = 2
+    with pytest.raises(ReleaseRefused, match="does not find the vector of chunk 1/0"):
+        builder.check(tmp_path / QDRANT, tmp_path / "scratch", some)
+
+
+def test_the_proof_waits_for_the_graph(
+    api: QdrantApi, ours: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    served, builder = built(ours, tmp_path / QDRANT), QdrantBuilder(ours, 1)
+    api.statuses = ["grey", "yellow", "yellow"]
+    api.requests.clear()
+    builder.check(tmp_path / QDRANT, tmp_path / "scratch", CORPUS)
+    assert [path for _, path, _ in api.requests[:5]] == [f"/collections/{served.name}"] * 4 + [
+        f"/collections/{served.name}/points/count"
+    ]
+    api.statuses = ["red"]
+    with pytest.raises(IndexServerUnavailable, match=r"is red, not green: no space left\. Check the server's log"):
+        builder.check(tmp_path / QDRANT, tmp_path / "scratch", CORPUS)
+    monkeypatch.setattr(qdrant, "INDEXING_SECONDS", 0.0)
+    api.statuses = ["yellow"] * 3
+    with pytest.raises(IndexServerUnavailable, match="is yellow, not green: it has not finished its graph"):
+        builder.check(tmp_path / QDRANT, tmp_path / "scratch", CORPUS)
+
+
+@pytest.mark.parametrize("fault", ["drop", "lost", "500", "429"])
+def test_what_passes_costs_the_night_nothing(api: QdrantApi, ours: Settings, tmp_path: Path, fault: str) -> None:
+    """Every other request fails; one that is "lost" was obeyed before."""
+    api.faults = [fault, "ok"] * 200
+    served = built(ours, tmp_path / QDRANT)
+    builder = QdrantBuilder(ours, 1)
+    assert builder.check(tmp_path / QDRANT, tmp_path / "scratch", CORPUS).vectors["1"] == 120
+    builder.follow(tmp_path / QDRANT)
+    other = built(ours, tmp_path / "2.json", 2)
+    assert builder.sweep([served.name]) == [other.name]
+    assert set(api.collections) == {served.name}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_what_does_not_pass_ends_the_night_with_a_sentence(
+    api: QdrantApi, ours: Settings, tmp_path: Path, fault: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(qdrant_server, "ATTEMPTS", 1 if fault == "hang" else 4)
+    builder = QdrantBuilder(ours, 1)
+    builder.refuse_unless_usable()
+    api.fault = fault
+    with pytest.raises(IndexServerUnavailable) as caught:
+        builder.build(tmp_path / QDRANT, CORPUS)
+    assert str(caught.value).startswith("Qdrant is not available (")
+    assert ("timed out" in str(caught.value)) == (fault == "hang"), "else the server gave up first"
+    assert str(caught.value).endswith("then run the night again.")
+    assert KEY not in repr(caught.value)
+    assert not (tmp_path / QDRANT).exists()
+
+
+def test_a_night_without_a_server_says_so_before_all_else() -> None:
+    with pytest.raises(SettingsError, match="QDRANT_URL is not set"):
+        QdrantBuilder(load_settings(), 1).refuse_unless_usable()
+
+
+def test_only_what_is_ours_and_unused_is_swept(settings: Settings, tmp_path: Path) -> None:
+    kept, aliased, old = (built(settings, tmp_path / f"{run}.json", run).name for run in (1, 2, 3))
+    index = settings.index_name
+    strangers = [index + "x-1-aaaaaaaa", f"{index}-notes", f"{index}-1-short"]
+    builder = QdrantBuilder(settings, 4)
+    with looking(settings) as client:
+        try:
+            for name in strangers:
+                ensure(client, name, 4)
+            builder.follow(tmp_path / "2.json")
+            assert builder.sweep([kept]) == sorted([aliased, old]), "wherever the alias leads"
+            assert builder.sweep([kept]) == []
+            left = {one.name for one in client.get_collections().collections}
+            assert {kept, *strangers} <= left
+            assert not {aliased, old} & left
+        finally:
+            for name in strangers:
+                client.delete_collection(name)

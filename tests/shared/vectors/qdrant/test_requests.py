@@ -1,0 +1,163 @@
+"""What goes over the wire to Qdrant when a release is built and switched to."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from qdrant_client.http import models
+
+from shared.config.settings import Settings
+from shared.errors import IndexServerUnavailable, ReleaseRefused
+from shared.release.manifest import QDRANT
+from shared.vectors.qdrant import index as qdrant
+from shared.vectors.qdrant.index import QdrantBuilder, channel_of, ensure, payload_of, point_id
+from tests.servers.qdrant_api import QdrantApi
+from tests.support.night.index_world import DIMENSIONS, MadeUp, make_release, opened, vector_of
+from tests.support.night.indexes_on_qdrant import built, looking
+
+
+def test_the_collection_and_its_indexes_are_made_before_the_first_point(
+    api: QdrantApi, ours: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(qdrant, "REQUEST_BYTES", 50_000)
+    served = built(ours, tmp_path / QDRANT, 17)
+    assert served.name.startswith("hmem-17-")
+    assert (served.vectors, served.dimensions) == (183, DIMENSIONS)
+    writing = [(method, path.removeprefix(f"/collections/{served.name}")) for method, path, _ in api.requests if method != "GET"]  # fmt: skip
+    assert writing[:4] == [("PUT", ""), *[("PUT", "/index")] * 3]
+    assert set(writing[4:]) == {("PUT", "/points")}
+    assert api.asked(f"/collections/{served.name}")[0] == {
+        "vectors": {"size": DIMENSIONS, "distance": "Cosine", "on_disk": True},
+        "hnsw_config": {"m": 0, "payload_m": 16},
+    }
+    assert {one["field_name"]: one["field_schema"] for one in api.asked("/index")} == {
+        "chat_id": {"type": "keyword", "is_tenant": True},
+        "channel": {"type": "keyword", "enable_hnsw": False},
+        "said_at": {"type": "float", "enable_hnsw": False},
+    }
+    sent = [body["batch"] for body in api.asked("/points")]
+    assert len(sent) > 2
+    assert max(len(json.dumps(body)) for body in api.asked("/points")) <= 50_000
+    points = {id_: payload for batch in sent for id_, payload in zip(batch["ids"], batch["payloads"], strict=True)}
+    assert points[point_id("-100", "-100/7")] == {
+        "chat_id": "-100",
+        "chunk_id": "-100/7",
+        "channel": "group",
+        "said_at": 7.0,
+    }
+    assert len(points) == 183
+
+
+def test_an_alias_follows_in_one_request_there_and_back(
+    api: QdrantApi, ours: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = built(ours, tmp_path / "1.json"), built(ours, tmp_path / "2.json", 2)
+    for place, served in (("1.json", first), ("2.json", second), ("2.json", second), ("1.json", first)):
+        api.requests.clear()
+        QdrantBuilder(ours, 2).follow(tmp_path / place)
+        assert api.aliases == {"hmem": served.name}
+        assert [(method, path) for method, path, _ in api.requests] == [("POST", "/collections/aliases")]
+        assert [next(iter(action)) for action in api.requests[0][2]["actions"]] == ["delete_alias", "create_alias"]
+    api.faults = ["lost"]
+    QdrantBuilder(ours, 2).follow(tmp_path / "2.json")
+    assert api.aliases == {"hmem": second.name}
+    del api.collections[first.name]
+    with pytest.raises(IndexServerUnavailable, match=rf"404, Not found: Collection `{first.name}` doesn't exist"):
+        QdrantBuilder(ours, 2).follow(tmp_path / "1.json")
+    assert api.aliases == {"hmem": second.name}
+
+
+def test_another_program_asks_the_index_by_its_alias(settings: Settings, tmp_path: Path) -> None:
+    built(settings, tmp_path / QDRANT)
+    QdrantBuilder(settings, 1).follow(tmp_path / QDRANT)
+    with looking(settings) as client:
+        chat = models.Filter(must=[models.FieldCondition(key="chat_id", match=models.MatchValue(value="1"))])
+        found = client.query_points(settings.index_name, vector_of("note 7 of 1").tolist(), query_filter=chat, limit=1)
+    assert found.points[0].payload == payload_of("1", "1/7", 7.0)
+
+
+def test_ids_are_told_apart_and_chats_are_sorted_by_kind() -> None:
+    pairs = [("a", "bc"), ("ab", "c"), ("", "abc"), ("abc", ""), ("a\x00b", "c"), ("a", "\x00bc"), ("1:", "a"), ("1", ":a")]  # fmt: skip
+    assert len({point_id(*pair) for pair in pairs}) == len(pairs)
+    assert point_id("9912", "t1:user#1") == "6058ea0d-1258-51d1-8a8e-99263c556872", "the ids of what is stored"
+    kinds = {"9912": "private", "-100123": "group", "01": "private"} | dict.fromkeys(
+        ["", "-", "1 ", "1\n", "١"], "other"
+    )
+    assert {chat: channel_of(chat) for chat in kinds} == kinds
+
+
+def test_ensure_asked_again_changes_nothing(api: QdrantApi, ours: Settings) -> None:
+    with looking(ours) as client:
+        ensure(client, "hmem-1-aaaaaaaa", 32)
+        before, api.requests[:] = str(api.collections), []
+        ensure(client, "hmem-1-aaaaaaaa", 32)
+    assert str(api.collections) == before
+    assert {method for method, *_ in api.requests} == {"GET"}
+
+
+def test_ensure_completes_what_an_attempt_has_begun(settings: Settings) -> None:
+    whole, half = f"{settings.index_name}-1-aaaaaaaa", f"{settings.index_name}-1-bbbbbbbb"
+    with looking(settings) as client:
+        ensure(client, whole, 32)
+        size = models.VectorParams(size=32, distance=models.Distance.COSINE)
+        client.create_collection(half, vectors_config=size)
+        keyword = models.KeywordIndexParams(type=models.KeywordIndexType.KEYWORD, is_tenant=True)
+        client.create_payload_index(half, "chat_id", field_schema=keyword)
+        ensure(client, half, 32)
+        kinds = [
+            {field: index.data_type for field, index in client.get_collection(name).payload_schema.items()}
+            for name in (whole, half)
+        ]
+    assert kinds[0] == kinds[1] == {"chat_id": "keyword", "channel": "keyword", "said_at": "float"}
+
+
+@pytest.mark.parametrize(
+    ("size", "distance", "said_at", "why"),
+    [
+        (31, models.Distance.COSINE, None, "holds vectors of 31 dimensions, compared by Cosine; 32 and Cosine"),
+        (32, models.Distance.EUCLID, None, "holds vectors of 32 dimensions, compared by Euclid"),
+        (32, models.Distance.COSINE, models.KeywordIndexType.KEYWORD, "an index of another kind on said_at"),
+    ],
+)
+def test_ensure_keeps_nothing_that_differs(
+    settings: Settings, size: int, distance: models.Distance, said_at: models.KeywordIndexType | None, why: str
+) -> None:
+    name = f"{settings.index_name}-1-aaaaaaaa"
+    with looking(settings) as client:
+        client.create_collection(name, vectors_config=models.VectorParams(size=size, distance=distance))
+        if said_at:
+            client.create_payload_index(name, "said_at", field_schema=models.KeywordIndexParams(type=said_at))
+        with pytest.raises(ReleaseRefused, match=why):
+            ensure(client, name, 32)
+
+
+def test_a_corpus_of_nothing_has_a_collection_too(settings: Settings, tmp_path: Path, embedder: MadeUp) -> None:
+    found = opened(settings, make_release(settings, tmp_path, ["qdrant"], {}), "qdrant")
+    assert found.is_available()
+    assert found.search("anything", "1", 5) == []
+    with looking(settings) as client:
+        (name,) = [one.name for one in client.get_collections().collections if one.name.startswith(settings.index_name)]
+        vectors = client.get_collection(name).config.params.vectors
+        assert isinstance(vectors, models.VectorParams)
+        assert vectors.size == 1
+    found.close()
+
+
+def test_the_stand_in_refuses_what_qdrant_does_not_know(api: QdrantApi, ours: Settings) -> None:
+    """A mistake of ours must not pass here."""
+    with looking(ours) as client:
+        ensure(client, "hmem-1-aaaaaaaa", 4)
+        http = client.http.client
+        for method, path, body, why in (
+            ("PUT", "/collections/hmem-1-aaaaaaaa", {}, "already exists|one unnamed vector"),
+            ("PUT", "/collections/b", {"vectors": {"size": 4, "distance": "Cosine"}, "tenant": 1}, "tenant"),
+            ("PUT", "/collections/b", {"vectors": {"size": 0, "distance": "Cosine"}}, "vectors.size"),
+            ("POST", "/collections/hmem-1-aaaaaaaa/points/query", {"query": [1.0, 0.0, 0.0, 0.0]}, "filter"),
+            ("POST", "/collections/hmem-1-aaaaaaaa/points/query", {"vector": [1.0]}, "vector"),
+            ("POST", "/collections/b/points/count", {}, "Not found: Collection"),
+            ("GET", "/collection", None, "GET /collection"),
+        ):
+            with pytest.raises(Exception, match=why):
+                http.request(type_=dict, method=method, url=path, json=body)

@@ -1,0 +1,75 @@
+"""The index in SQLite files as it is built: the same bytes for the same vectors, which damage is seen, and a full disk."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from shared.errors import HmemError, ReleaseRefused, StorageError
+from shared.release.manifest import VECTORS
+from shared.system.files import sha256_file
+from shared.vectors.sqlite.files import VectorFile
+from shared.vectors.sqlite.index import SqliteBuilder
+from tests.support.night.builds import DIMENSIONS, INDEXED, Nights, of_chunks, said
+from tests.support.night.index_damage import files_limited_to, flip_page, sql
+
+REPEATS = {"9912": {"again": "t7-9912:user#1"}}
+
+SQLITE_DAMAGE: dict[str, tuple[Callable[[Path], object], type[HmemError], str]] = {
+    "a block is gone": (sql("DELETE FROM blocks WHERE chat_no = 1 AND block_no = 1"), ReleaseRefused, "holds 1024 of 1100 vectors"),
+    "a chat is gone": (sql("DELETE FROM chats WHERE chat_no = 2"), ReleaseRefused, "1 chats that are not as they were given"),
+    "a chat of nobody": (sql("INSERT INTO chats VALUES (9, '1', 0, '{}')"), ReleaseRefused, "holds other chats"),
+    "another count": (sql("UPDATE chats SET vectors = 1099 WHERE chat_no = 1"), ReleaseRefused, "1 chats that are not as they were given"),
+    "other vectors": (sql("UPDATE blocks SET vectors = zeroblob(60 * 64) WHERE chat_no = 2"), ReleaseRefused, "holds other vectors of a chat"),
+    "other ids": (
+        sql("UPDATE blocks SET ids = CAST(replace(CAST(ids AS TEXT), 't7-', 't9999-') AS BLOB)"), ReleaseRefused, "holds other chunks"),
+    "the ids of another": (
+        sql("UPDATE blocks SET ids = CAST(replace(CAST(ids AS TEXT), 't7-', 't8-') AS BLOB)"), ReleaseRefused, "holds other chunks"),
+    "a repeated chunk of another": (
+        sql("UPDATE chats SET repeated = CAST(replace(CAST(repeated AS TEXT), 't7-', 't8-') AS BLOB)"), ReleaseRefused, "repeats other chunks"),
+    "a repeated chunk is gone": (sql("UPDATE chats SET repeated = CAST('{}' AS BLOB)"), ReleaseRefused, "repeats other chunks"),
+    "two chats changed places": (
+        sql("UPDATE chats SET chat_no = -chat_no", "UPDATE chats SET chat_no = chat_no + 3"), ReleaseRefused, "does not fit its chat"),
+    "a flipped byte": (lambda p: flip_page(p, 1), StorageError, "was damaged"),
+    "half of it": (lambda p: os.truncate(p, p.stat().st_size // 2), StorageError, "was damaged"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SQLITE_DAMAGE)
+def test_damage_to_closed_vectors_is_seen(tmp_path: Path, name: str) -> None:
+    damage, error, why = SQLITE_DAMAGE[name]
+    place, corpus, builder = tmp_path / VECTORS, of_chunks(INDEXED, REPEATS), SqliteBuilder(1)
+    builder.build(place, corpus)
+    (part,) = place.iterdir()
+    before = sha256_file(part)
+    assert builder.check(place, tmp_path / "scratch", corpus).vectors == {"9912": 1100, "-100123": 60}
+    assert (sha256_file(part), [*tmp_path.rglob("*")]) == (before, [place, part]), "the proof leaves no trace"
+    damage(part)
+    with pytest.raises(error, match=why):
+        builder.check(place, tmp_path / "scratch", corpus)
+
+
+def test_the_same_vectors_make_the_same_file(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        SqliteBuilder(1).build(tmp_path / name, of_chunks(INDEXED, REPEATS))
+    assert sha256_file(tmp_path / "one" / "1.sqlite") == sha256_file(tmp_path / "two" / "1.sqlite")
+
+
+@pytest.mark.parametrize("size", [0, 4096, 50_000])
+def test_a_full_disk_is_a_storage_error_for_sqlite_too(tmp_path: Path, size: int) -> None:
+    with files_limited_to(size), pytest.raises(StorageError, match="SQLite could not write the index"):
+        SqliteBuilder(1).build(tmp_path / VECTORS, of_chunks(INDEXED))
+
+
+def test_repeated_words_are_known_by_their_first(tmp_path: Path) -> None:
+    nights = Nights(tmp_path, "sqlite")
+    nights.build([said("1", 1), *(said("1", number, "OK") for number in (2, 3, 4)), said("2", 5, "OK")])
+    with closing(VectorFile(nights.built / VECTORS, DIMENSIONS)) as file:
+        chat = file.chat("1")
+        assert chat is not None
+        assert chat.rows == {"t1-1:user#1": 0, "t2-1:user#1": 1, "t3-1:user#1": 1, "t4-1:user#1": 1}
+        assert len(chat.vectors) == 2

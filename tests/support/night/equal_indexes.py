@@ -1,0 +1,150 @@
+"""That the indexes of many nights hold, and answer, what a single night would have built of the same chunks."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from shared.release.manifest import LEXICAL, VECTORS, Manifest, seal
+from shared.release.parts import part_files
+from shared.search.lexical import LexicalIndex
+from shared.search.recall import OpenRelease
+from shared.search.types import Query
+from shared.turns.chunk import Chunk
+from shared.turns.chunking import chunks_of
+from shared.turns.records import Turn
+from shared.vectors.sqlite.files import VectorFile
+from tests.support.night.builds import Nights
+from tests.support.night.index_world import DIMENSIONS, IDENTITY, settings_for
+
+DAY = 86_400.0
+NOON = 1_700_000_000.0
+QUESTIONS = (
+    "what is the boiler code?",
+    "heron pond",
+    "when did Anna say OK?",
+    "nothing of the kind",
+    "train on Monday cafe",
+)
+
+
+def ordered(turns: Sequence[Turn]) -> list[Chunk]:
+    """The chunks of these turns, as the night orders them."""
+    by_time = sorted(turns, key=lambda turn: (turn.chat_id, turn.timestamp, turn.task_id, turn.role != "user"))
+    return [chunk for turn in by_time for chunk in chunks_of(turn)]
+
+
+@contextmanager
+def anew(chunks: list[Chunk]) -> Iterator[Path]:
+    """The indexes of these chunks as a first night builds them."""
+    with tempfile.TemporaryDirectory() as folder:
+        nights = Nights(Path(folder), "sqlite")
+        nights.build(chunks)
+        assert [len(part_files(nights.built / place)) for place in (LEXICAL, VECTORS)] == [1, 1]
+        yield nights.built
+
+
+def _items(index: LexicalIndex, chat: str) -> list[Any]:
+    items = index.items(chat)
+    assert items is not None
+    features, near = items.features, items.features.neighbours
+    arrays = (
+        items.starts,
+        features.tokens,
+        features.lengths,
+        features.asks,
+        features.timed,
+        near.total,
+        near.continues,
+    )
+    spoken = [items.speakers[number] for number in items.said_by]
+    return [items.chat_id, items.chunk_ids, spoken, *(array.tolist() for array in arrays)]
+
+
+def _where(index: LexicalIndex, chat: str, terms: list[str]) -> dict[str, list[tuple[int, int]]]:
+    items = index.items(chat)
+    assert items is not None
+    found = index.postings(items, terms)
+    assert list(found) == sorted(found)
+    return {
+        term: sorted(zip(places.tolist(), counts.tolist(), strict=True)) for term, (places, counts) in found.items()
+    }
+
+
+def same_words(one: LexicalIndex, other: LexicalIndex, chunks: list[Chunk]) -> None:
+    """Bit for bit."""
+    assert one.all_chunks() == other.all_chunks() == chunks
+    assert one.chunks_per_chat() == other.chunks_per_chat()
+    assert {chat for chat, _ in one.first_texts(9)} == {chat for chat, _ in other.first_texts(9)}
+    for chat in other.chunks_per_chat():
+        own = [chunk for chunk in chunks if chunk.chat_id == chat]
+        assert _items(one, chat) == _items(other, chat)
+        terms = one.terms(re.findall(r"\w+", " ".join(chunk.text for chunk in own)))
+        assert _where(one, chat, terms) == _where(other, chat, terms)
+        assert one.questions_of(own, chat) == other.questions_of(own, chat)
+        assert one.holding(chat, [c.turn_ids[0] for c in chunks]) == {c.turn_ids[0] for c in own}
+        for query in QUESTIONS:
+            assert one.search(query, chat, 50) == other.search(query, chat, 50)
+
+
+def same_vectors(one: VectorFile, other: VectorFile, chunks: list[Chunk]) -> None:
+    assert one.chats() == other.chats()
+    for chat in other.chats():
+        mine, wanted = one.chat(chat), other.chat(chat)
+        assert mine is not None and wanted is not None
+        assert mine.rows.keys() == wanted.rows.keys() == {c.chunk_id for c in chunks if c.chat_id == chat}
+        assert sorted(mine.ids) == sorted(wanted.ids)
+        for chunk_id, row in mine.rows.items():
+            assert np.array_equal(mine.vectors[row], wanted.vectors[wanted.rows[chunk_id]])
+            assert mine.ids[row] == wanted.ids[wanted.rows[chunk_id]], "the same chunk stands for all that repeat it"
+
+
+def same(built: Path, chunks: list[Chunk]) -> None:
+    """What these files hold, and answer, is what one night would have made of the same chunks."""
+    with anew(chunks) as other:
+        with closing(LexicalIndex(built / LEXICAL)) as words, closing(LexicalIndex(other / LEXICAL)) as wanted:
+            same_words(words, wanted, chunks)
+        with (
+            closing(VectorFile(built / VECTORS, DIMENSIONS)) as vectors,
+            closing(VectorFile(other / VECTORS, DIMENSIONS)) as exact,
+        ):
+            same_vectors(vectors, exact, chunks)
+
+
+def same_recall(built: Path, chunks: list[Chunk], root: Path) -> None:
+    """The same hits in the same order with the same scores, to the last bit but for the cosines, whose sums are of another order."""
+    with anew(chunks) as other, settings_for([], root) as made:
+        opened = [OpenRelease(made, sealed(one, root / str(number))) for number, one in enumerate((built, other))]
+        for one in opened:
+            one.open_vectors()
+            assert one.vectors_missing is None
+        for chat in sorted({chunk.chat_id for chunk in chunks}):
+            for query in QUESTIONS:
+                found, wanted = (one.recall(Query(chat, query, 10, now=NOON + 60 * DAY)) for one in opened)
+                assert found.degraded == wanted.degraded == []
+                assert [_told(hit) for hit in found.hits] == [_told(hit) for hit in wanted.hits]
+                for hit, expected in zip(found.hits, wanted.hits, strict=True):
+                    assert hit.scores == pytest.approx(expected.scores, abs=1e-6)
+        for one in opened:
+            one.close()
+
+
+def _told(hit: Any) -> tuple[Any, ...]:
+    return hit.chunk, hit.question, hit.also, hit.lexical, hit.scores["bm25"]
+
+
+def sealed(built: Path, path: Path) -> Path:
+    """A release of what was built."""
+    shutil.copytree(built, path, ignore=shutil.ignore_patterns("result.json"))
+    with closing(LexicalIndex(path / LEXICAL)) as index:
+        per_chat = index.chunks_per_chat()
+    seal(path, Manifest(1, None, {}, 1, 1, "UTC", ["sqlite"], IDENTITY, per_chat, per_chat, {}, {}))
+    return path
