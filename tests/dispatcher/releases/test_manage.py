@@ -111,7 +111,10 @@ def test_a_rollback_pins_and_nights_go_on_beside_it_until_it_is_lifted(light: Wo
     nights(light, 2)
     said = light.command("hmem", "release", "rollback").stdout
     assert "Release 1 is current instead of 2, and pinned." in said
-    assert "Until hmem release unpin, nights publish their releases without switching to them, and delete nothing from Redis" in said
+    assert (
+        "Until hmem release unpin, nights publish their releases without switching to them, and delete nothing from Redis"
+        in said
+    )
     assert current(light) == 1
     nights(light, 1, first=3)
     assert current(light) == 1
