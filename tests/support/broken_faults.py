@@ -466,11 +466,11 @@ FAULTS: tuple[Fault, ...] = (
         "the disk of the state directory is full", _full_disk, Doctor("state", 40, "its disk is full", "Make room"), start="itself",
     ),
     Fault(
-        "the store of the day cannot be reached", _environment(MEDIUM_URL="postgresql://hmem:secret@127.0.0.1:1/hmem"),
-        Doctor("store", 27, "does not answer", "Check that it runs"), start="after",
+        "the day store cannot be reached", _environment(MEDIUM_URL="postgresql://hmem:secret@127.0.0.1:1/hmem"),
+        Doctor("store", 27, "does not answer", "Check that it is running"), start="after",
     ),
     Fault(
-        "the store of the day is damaged", _store_damaged, Doctor("store", 27, "medium.sqlite is damaged", "copy of it back, or move it away"),
+        "the day store is damaged", _store_damaged, Doctor("store", 27, "medium.sqlite is damaged", "Restore your backup of it, or move it away"),
         start="after",
     ),
     Fault(

@@ -156,7 +156,7 @@ class Life(RuleBasedStateMachine):
         current = current_release(self.world.memory_dir)
         code, output = night(self.world, arguments=("hmem", "release", "rollback", str(run)))
         if current is not None and current.name == str(run):
-            return  # "is the current one already"
+            return  # "is already the current one"
         now, pin = current_release(self.world.memory_dir), read_pin(self.world.memory_dir)
         if code != 0 or now is None or now.name != str(run) or pin is None or pin.run != run:
             raise Broken(f"rollback to {run} ended with {code}, {now} is current, {pin}: {output[-1500:]}")

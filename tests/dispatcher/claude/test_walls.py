@@ -148,7 +148,7 @@ def test_what_lies_in_the_temporary_directory_is_not_hidden_and_doctor_says_so(
         monkeypatch.setenv("HOME", str(one.home))
         setup = Setup(one.settings(owner_key_file=key), None)  # type: ignore[arg-type]
         said = checks_apart.check_isolation(setup).sentence
-    assert f"not kept from all of our files by Landlock: {key} lies in /tmp" in said
+    assert f"not kept from all of our files by Landlock: {key} is in /tmp" in said
     assert "Redis asks this host for no password" in said
 
 

@@ -53,7 +53,7 @@ QUICK = {
     "Redis keeps nothing on disk",
     "Claude is gone",
     "the chat's directory is closed",
-    "the store of the day is damaged",
+    "the day store is damaged",
     "the HMAC key is far too short",
     "the clock is ten minutes ahead",
 }

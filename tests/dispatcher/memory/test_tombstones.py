@@ -111,7 +111,7 @@ def test_with_a_damaged_file_nothing_is_recalled_and_it_says_so(light: World, da
         told = asked()
         assert told.text == ""
         assert "no memory at all: forgotten.jsonl holds a line that is no tombstone" in told.degraded[0]
-        with pytest.raises(StorageError, match="Mend that line"):
+        with pytest.raises(StorageError, match="Fix that line"):
             day.forgotten.add(stone("f2", "9912", "t8:user"))
         assert path.read_bytes() == whole + damage + b"\n", "what it holds is not overwritten"
         path.write_bytes(whole)

@@ -111,7 +111,10 @@ def test_a_rollback_pins_and_nights_go_on_beside_it_until_it_is_lifted(light: Wo
     nights(light, 2)
     said = light.command("hmem", "release", "rollback").stdout
     assert "Release 1 is current instead of 2, and pinned." in said
-    assert "do not switch, and nothing is deleted from Redis, until hmem release unpin" in said
+    assert (
+        "Until hmem release unpin, nights publish their releases without switching to them, and delete nothing from Redis."
+        in said
+    )
     assert current(light) == 1
     nights(light, 1, first=3)
     assert current(light) == 1
@@ -151,7 +154,7 @@ def test_a_rollback_that_would_do_harm_changes_nothing(light: World, monkeypatch
     damage(light, 2)
     with pytest.raises(ReleaseRefused, match=r"lexical/2\.sqlite was changed"):
         manage.roll_back(light.settings(), 2, silent)
-    for run, words in ((3, "is the current one already"), (8, "There is no release 8")):
+    for run, words in ((3, "is already the current one"), (8, "There is no release 8")):
         with pytest.raises(InvalidInput, match=words):
             manage.roll_back(light.settings(), run, silent)
     assert current(light) == 3
@@ -319,7 +322,7 @@ def test_a_release_that_ends_its_reader_is_served_without_vectors(
     assert second.stop() == 0
     sound = world.start_dispatcher()  # the cause is mended: one trial, and all is as before
     wait_for(lambda: logged(sound, "vectors=yes"), "the vectors")
-    assert logged(sound, "trying it out first")
+    assert logged(sound, "testing it in a separate process")
     assert sound.stop() == 0
     assert list((world.root / "state" / MARKS).iterdir()) == []
 
