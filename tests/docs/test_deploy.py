@@ -75,7 +75,7 @@ def test_a_service_is_exposed_no_more_than_measured(analyze: str, name: str) -> 
 
 def test_the_install_notes_name_every_open_line(analyze: str) -> None:
     notes = (SYSTEMD / "README.md").read_text(encoding="utf-8").replace("\\|", "|")
-    assert f"says {EXPOSURE / 10:g} for each service" in notes
+    assert f"reports {EXPOSURE / 10:g} for each service" in notes
     for name in UNITS:
         assert name in notes or (name.startswith("hmem-") and "hmem-*" in notes)
         if name.endswith(".service"):
@@ -517,7 +517,7 @@ def test_a_part_of_the_lock_leaves_out_what_it_does_not_need() -> None:
     assert "lancedb" in pins(locked("night,lancedb"))
     assert pins(locked("night,lancedb")) == pins(locked("night", "lancedb"))
     done = subprocess.run([REPOSITORY / "scripts" / "locked", "nite"], capture_output=True, text=True, check=False)
-    assert (done.returncode, "knows no extra nite" in done.stderr) == (2, True)
+    assert (done.returncode, "has no extra nite" in done.stderr) == (2, True)
 
 
 @pytest.mark.slow

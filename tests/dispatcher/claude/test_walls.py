@@ -148,7 +148,7 @@ def test_what_lies_in_the_temporary_directory_is_not_hidden_and_doctor_says_so(
         monkeypatch.setenv("HOME", str(one.home))
         setup = Setup(one.settings(owner_key_file=key), None)  # type: ignore[arg-type]
         said = checks_apart.check_isolation(setup).sentence
-    assert f"Landlock does not keep the Claude CLI from all of our files: {key} lies in /tmp" in said
+    assert f"Landlock does not keep the Claude CLI from all of our files: {key} is in /tmp" in said
     assert "Redis requires no password from this host" in said
 
 

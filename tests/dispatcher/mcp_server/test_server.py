@@ -574,6 +574,6 @@ def test_the_server_has_the_settings_of_the_dispatcher(light: World, monkeypatch
 def test_a_place_that_the_cli_would_replace_gets_no_tools(light: World) -> None:
     odd = light.root / "${HOME}"
     odd.mkdir()
-    with pytest.raises(InvalidInput, match="Claude gets no memory tools"):
+    with pytest.raises(InvalidInput, match="So Claude gets no memory tools"):
         MemoryServer(light.settings(), "9912", odd)
     assert not list(odd.iterdir())

@@ -110,7 +110,7 @@ def test_with_a_damaged_file_nothing_is_recalled_and_it_says_so(light: World, da
         path.write_bytes(whole + damage + b"\n")
         told = asked()
         assert told.text == ""
-        assert "no memory at all: forgotten.jsonl holds a line that is no tombstone" in told.degraded[0]
+        assert "no memory at all: forgotten.jsonl has a line that is not a tombstone" in told.degraded[0]
         with pytest.raises(StorageError, match="Fix that line"):
             day.forgotten.add(stone("f2", "9912", "t8:user"))
         assert path.read_bytes() == whole + damage + b"\n", "what it holds is not overwritten"

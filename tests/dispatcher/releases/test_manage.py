@@ -112,7 +112,7 @@ def test_a_rollback_pins_and_nights_go_on_beside_it_until_it_is_lifted(light: Wo
     said = light.command("hmem", "release", "rollback").stdout
     assert "Release 1 is current instead of 2, and pinned." in said
     assert (
-        "Until hmem release unpin, nights publish their releases without switching to them, and delete nothing from Redis"
+        "Until hmem release unpin, nights publish their releases without switching to them, and delete nothing from Redis."
         in said
     )
     assert current(light) == 1

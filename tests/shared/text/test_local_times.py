@@ -39,7 +39,7 @@ def test_every_command_shows_the_chats_clock(light: World) -> None:
     folder = light.root / "export"
     light.command("hmem", "export", "--chat=9912", "--out", str(folder))
     readme = (folder / "README.txt").read_text(encoding="utf-8")
-    assert re.search(rf"made {today} \d\d:\d\d\. Times are in {ZONE}; the JSON files include the offset", readme)
+    assert re.search(rf"exported {today} \d\d:\d\d\. Times are in {ZONE}; the JSON files include the offset", readme)
     assert "22:06" in (folder / "conversation.md").read_text(encoding="utf-8")
     whole = light.root / "whole"
     light.command("hmem-night", "export-archive", "--out", str(whole), "--since", "2026-11-19T22:00")

@@ -467,7 +467,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         "the day store cannot be reached", _environment(DAY_STORE_URL="postgresql://hmem:secret@127.0.0.1:1/hmem"),
-        Doctor("store", 27, "does not answer", "Check that it runs"), start="after",
+        Doctor("store", 27, "does not answer", "Check that it is running"), start="after",
     ),
     Fault(
         "the day store is damaged", _store_damaged, Doctor("store", 27, "day-store.sqlite is damaged", "Restore your backup of it, or move it away"),
