@@ -257,7 +257,7 @@ def test_it_takes_no_folder_that_holds_something(light: World) -> None:
     mine = light.root / "mine"
     mine.mkdir()
     (mine / "README.txt").write_text("my own notes")
-    with pytest.raises(InvalidInput, match="no export"):
+    with pytest.raises(InvalidInput, match="It is not an export"):
         export(light, "mine", force=True)
     assert (mine / "README.txt").read_text() == "my own notes"
     assert not list(light.root.glob(".*.tmp"))
@@ -282,7 +282,6 @@ KILLED = """
 import os, signal
 from tests.support.world import World
 from nightly.archive.export import ExportScope, export_archive
-from nightly.archive.export import Wanted, export_archive
 from shared.config.settings import load_settings
 from pathlib import Path
 from tests.nightly.archive.test_export import Interrupted

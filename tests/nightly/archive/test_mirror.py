@@ -190,7 +190,7 @@ def test_a_fresh_host_gets_its_whole_archive_back(light: World, mirror: Path) ->
     os.utime(archive(light) / "seg-1.jsonl", (0, 0))  # times do not count
     before = files(archive(light))
     light.environment["HMEM_NIGHT_DIR"] = str(light.root / "fresh")
-    with pytest.raises(ArchiveDamaged, match="holds 2 files"):
+    with pytest.raises(ArchiveDamaged, match="has 2 files"):
         light.night()
     done = verified(light, "--repair")
     assert done.returncode == 0, done.stderr
@@ -401,7 +401,7 @@ def test_a_mirror_on_another_host_is_proven_and_mended(far_mirror: DayHost) -> N
     repair(world)
     assert broken in files(place).values()
     (archive(world) / "seg-2.jsonl").unlink()
-    with pytest.raises(ArchiveDamaged, match="holds 1 files"):
+    with pytest.raises(ArchiveDamaged, match="has 1 files"):
         world.night()
     repair(world)
     world.night()

@@ -453,7 +453,7 @@ def test_without_room_for_the_copy_nothing_is_begun(
     light: World, brought: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("shared.delivery.takeover.shutil.disk_usage", lambda _: SimpleNamespace(free=1000))
-    with pytest.raises(StorageError, match=r"1000 are left on the disk .* Make room"):
+    with pytest.raises(StorageError, match=r"only 1000 are free on the disk .* Free some space"):
         receive(light, brought)
     assert nothing_was_taken(brought)
 
