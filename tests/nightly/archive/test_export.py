@@ -249,7 +249,7 @@ def test_it_takes_no_folder_that_holds_something(light: World) -> None:
     mine = light.root / "mine"
     mine.mkdir()
     (mine / "README.txt").write_text("my own notes")
-    with pytest.raises(InvalidInput, match="not an export"):
+    with pytest.raises(InvalidInput, match="It is not an export"):
         export(light, "mine", force=True)
     assert (mine / "README.txt").read_text() == "my own notes"
     assert not list(light.root.glob(".*.tmp"))

@@ -177,7 +177,7 @@ def test_a_mirror_on_another_host_is_proven_and_mended(far_mirror: DayHost) -> N
     repair(world)
     assert broken in files(place).values()
     (archive(world) / "seg-2.jsonl").unlink()
-    with pytest.raises(ArchiveDamaged, match="holds 1 files"):
+    with pytest.raises(ArchiveDamaged, match="has 1 files"):
         world.night()
     repair(world)
     world.night()

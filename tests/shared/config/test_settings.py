@@ -261,7 +261,7 @@ def test_chats_may_be_written_as_text_or_list(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setenv("HMEM_CONFIG", str(tmp_path / "hmem.toml"))
     assert load_settings().allowed == {9912, -1001}
     (tmp_path / "hmem.toml").write_text("ALLOWED_CHATS = ['a friend']\n")
-    with pytest.raises(SettingsError, match="'a friend' is no chat id"):
+    with pytest.raises(SettingsError, match="'a friend' is not a chat id"):
         load_settings()
 
 

@@ -127,7 +127,7 @@ def test_another_chats_row_is_refused_whatever_was_accepted(light: World, monkey
     light.night()
     light.say("t99", "one more")
     monkeypatch.setattr(receiver, "TRYOUT_MODULE", "tests.support.processes.foreign_row")
-    with pytest.raises(ReleaseRefused, match="another chat's row"):
+    with pytest.raises(ReleaseRefused, match="a row of another chat was returned"):
         light.night(accept=True)
 
 

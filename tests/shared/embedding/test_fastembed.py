@@ -187,7 +187,7 @@ def test_a_text_that_has_no_vector_costs_the_others_nothing(cache: Path) -> None
     embedder = FastembedEmbedder(MULTILINGUAL, cache)
     done = embedder.embed_documents(["boat", "zebra", "dog"])
     assert list(done.refused) == [1]
-    assert "NaN or a zero vector" in done.refused[1]
+    assert "invalid numbers" in done.refused[1]
     assert not done.vectors[1].any()
     assert done.vectors[2] == pytest.approx(expected(MULTILINGUAL, "dog"), abs=1e-6)
     with pytest.raises(EmbeddingError, match="no vector for the question"):
