@@ -19,7 +19,7 @@ from shared.release.parts import FANOUT, part_files
 from shared.search import lexical
 from shared.turns.chunk import Chunk
 from tests.support.night.builds import Nights, said, talk
-from tests.support.night.equal_indexes import same
+from tests.support.night.indexes.equal import same
 
 
 def names(place: Path) -> list[str]:

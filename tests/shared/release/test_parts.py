@@ -22,8 +22,8 @@ from shared.turns.records import Turn
 from shared.vectors import searching
 from shared.vectors.sqlite.files import read_content
 from tests.support.night.builds import Nights
-from tests.support.night.equal_indexes import DAY, NOON, ordered, same, same_recall
 from tests.support.night.index_world import MadeUp
+from tests.support.night.indexes.equal import DAY, NOON, ordered, same, same_recall
 
 
 @dataclass

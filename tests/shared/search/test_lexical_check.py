@@ -11,7 +11,7 @@ from shared.errors import HmemError, LedgerMismatch, StorageError
 from shared.search import lexical
 from shared.system.files import sha256_file
 from tests.support.night.builds import talk
-from tests.support.night.index_damage import flip_page, sql
+from tests.support.night.indexes.damage import flip_page, sql
 
 LEXICAL_DAMAGE: dict[str, tuple[Callable[[Path], object], type[HmemError], str]] = {
     "a chunk is gone": (sql("DELETE FROM chunks WHERE chunk_no = 3"), LedgerMismatch, "holds 39 chunks"),

@@ -15,7 +15,7 @@ from shared.system.files import sha256_file
 from shared.vectors.sqlite.files import VectorFile
 from shared.vectors.sqlite.index import SqliteBuilder
 from tests.support.night.builds import DIMENSIONS, INDEXED, Nights, of_chunks, said
-from tests.support.night.index_damage import files_limited_to, flip_page, sql
+from tests.support.night.indexes.damage import files_limited_to, flip_page, sql
 
 REPEATS = {"9912": {"again": "t7-9912:user#1"}}
 

@@ -14,7 +14,7 @@ from shared.vectors.qdrant import server as qdrant_server
 from tests.servers.qdrant_api import QdrantApi, qdrant_settings
 from tests.support.machine import slowness
 from tests.support.night.index_world import MadeUp
-from tests.support.night.indexes_on_qdrant import KEY
+from tests.support.night.indexes.on_qdrant import KEY
 
 
 @pytest.fixture(autouse=True)

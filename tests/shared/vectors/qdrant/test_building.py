@@ -18,7 +18,7 @@ from shared.vectors.qdrant import server as qdrant_server
 from shared.vectors.qdrant.index import QdrantBuilder, ensure, payload_of, point_id
 from tests.servers.qdrant_api import QdrantApi
 from tests.support.night.index_world import corpus_of, notes, vector_of
-from tests.support.night.indexes_on_qdrant import CORPUS, FAULTS, KEY, built, delete, looking, lose
+from tests.support.night.indexes.on_qdrant import CORPUS, FAULTS, KEY, built, delete, looking, lose
 
 
 def _put(client: QdrantClient, name: str, id_: str, text: str, payload: dict[str, Any]) -> None:

@@ -11,7 +11,7 @@ from shared.errors import IndexServerUnavailable, SettingsError
 from shared.vectors.qdrant.index import QdrantBuilder
 from tests.servers.qdrant_api import QdrantApi
 from tests.support.night.index_world import MadeUp, make_release, opened
-from tests.support.night.indexes_on_qdrant import KEY, SAID
+from tests.support.night.indexes.on_qdrant import KEY, SAID
 
 
 def test_a_key_that_is_refused_is_named_and_not_shown(

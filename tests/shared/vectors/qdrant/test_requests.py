@@ -15,7 +15,7 @@ from shared.vectors.qdrant import index as qdrant
 from shared.vectors.qdrant.index import QdrantBuilder, channel_of, ensure, payload_of, point_id
 from tests.servers.qdrant_api import QdrantApi
 from tests.support.night.index_world import DIMENSIONS, MadeUp, make_release, opened, vector_of
-from tests.support.night.indexes_on_qdrant import built, looking
+from tests.support.night.indexes.on_qdrant import built, looking
 
 
 def test_the_collection_and_its_indexes_are_made_before_the_first_point(

@@ -19,7 +19,7 @@ from shared.vectors.on_server import read_served
 from shared.vectors.qdrant.index import QdrantBackend, QdrantBuilder, ensure
 from tests.servers.qdrant_api import QdrantApi
 from tests.support.night.index_world import MadeUp, ids, make_release, opened
-from tests.support.night.indexes_on_qdrant import FAULTS, KEY, SAID, delete, looking, lose
+from tests.support.night.indexes.on_qdrant import FAULTS, KEY, SAID, delete, looking, lose
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ import pytest
 from shared.config.settings import Settings, load_settings
 from shared.vectors import searching
 from tests.servers.redisearch import RediSearch
-from tests.support.night.indexes_on_redis import Asked
+from tests.support.night.indexes.on_redis import Asked
 
 
 @pytest.fixture(autouse=True)

@@ -19,7 +19,7 @@ from shared.vectors.redis.server import tag_of
 from shared.wire import keys
 from tests.servers.redisearch import RediSearch, redis_settings
 from tests.support.machine import slowness
-from tests.support.night.indexes_on_redis import build, corpus_of, opened, vector_of
+from tests.support.night.indexes.on_redis import build, corpus_of, opened, vector_of
 
 
 def test_a_release_is_built_proven_followed_searched_and_swept(tmp_path: Path) -> None:

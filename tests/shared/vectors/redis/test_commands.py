@@ -15,7 +15,7 @@ from shared.vectors.redis.index import RedisBuilder
 from shared.vectors.redis.server import tag_of
 from shared.wire import keys
 from tests.servers.redisearch import RediSearch, remove_indexes
-from tests.support.night.indexes_on_redis import build, corpus_of, opened, vector_of
+from tests.support.night.indexes.on_redis import build, corpus_of, opened, vector_of
 
 
 def test_every_command_of_a_small_release(stand_in: RediSearch, settings: Settings, tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from shared.vectors.on_server import Served, write_served
 from shared.vectors.redis.index import RedisBuilder
 from tests.servers.redisearch import RediSearch
 from tests.support.machine import free_port
-from tests.support.night.indexes_on_redis import DIMENSIONS, IDENTITY, opened
+from tests.support.night.indexes.on_redis import DIMENSIONS, IDENTITY, opened
 
 
 def test_a_server_without_the_module_is_refused(stand_in: RediSearch) -> None:

@@ -19,7 +19,7 @@ from shared.vectors.searching import MOST_COMPARED
 from shared.wire import keys
 from tests.servers.redisearch import RediSearch
 from tests.support.machine import slowness
-from tests.support.night.indexes_on_redis import DIMENSIONS, IDENTITY, build, corpus_of, opened, vector_of
+from tests.support.night.indexes.on_redis import DIMENSIONS, IDENTITY, build, corpus_of, opened, vector_of
 
 
 def test_similarities_are_exact_for_the_nearest(settings: Settings, tmp_path: Path) -> None:
