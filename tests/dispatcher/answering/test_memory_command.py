@@ -64,7 +64,7 @@ def test_why_is_told_in_sentences() -> None:
         b'{"parts": 7, "tokens": []}',
         b'{"parts": [1], "tokens": 1, "hits": [], "degraded": []}',
     ):
-        assert "cannot be read" in why_text(odd)
+        assert "I cannot read the explanation" in why_text(odd)
     hit = {
         "date": "2026-11-20T00:30:00+13:00",
         "score": 0.5,
