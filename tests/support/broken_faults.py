@@ -400,7 +400,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         "no good night for 40 hours, and no store of the day", _stale_without_store,
-        Doctor("night", 21, "40 hours old.*is not recalled", "hmem-night run"), Answer(21, "40 hours old"),
+        Doctor("night", 21, "40 hours old.*newer turns are not recalled", "hmem-night run"), Answer(21, "40 hours old"),
     ),
     Fault(
         "a night failed", _failed_night, Doctor("night", 45, "Since then night 3 stopped at embed.*Ollama at", "hmem-night run"),
@@ -463,7 +463,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault("no chat's directory can be made", _no_chats, Doctor("state", 39, "chats cannot be written", "chown")),
     Fault(
-        "the disk of the state directory is full", _full_disk, Doctor("state", 40, "its disk is full", "Make room"), start="itself",
+        "the disk of the state directory is full", _full_disk, Doctor("state", 40, "its disk is full", "Free some space"), start="itself",
     ),
     Fault(
         "the store of the day cannot be reached", _environment(MEDIUM_URL="postgresql://hmem:secret@127.0.0.1:1/hmem"),

@@ -252,7 +252,7 @@ def test_no_claude(host: World) -> None:
 
 def test_a_claude_that_does_not_start(host: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     broken = script(tmp_path / "broken", "echo 'node: not found' >&2; exit 127")
-    expect(host, "claude", 12, "does not say a version.*node: not found", "Install it again", CLAUDE_BIN=broken)
+    expect(host, "claude", 12, "does not print a version.*node: not found", "Install it again", CLAUDE_BIN=broken)
     host.environment["CLAUDE_BIN"] = script(tmp_path / "slow", "sleep 60 & wait")
     monkeypatch.setattr(claude, "ANSWER_SECONDS", 0.2)
     slow = looks(host, "claude")
@@ -534,7 +534,7 @@ def test_how_full_a_disk_may_be(host: World) -> None:
         assert (found.state, found.code) == (state, code)
         if state != "ok":
             assert str(host.night_dir) in found.sentence, "the fullest is named"
-            assert "Make room" in found.fix
+            assert "Free some space" in found.fix
 
 
 @pytest.mark.skipif(not AS_ROOT, reason="only root can mount a file system")
@@ -552,7 +552,7 @@ def test_a_disk_that_is_nearly_full(host: World) -> None:
     try:
         (place / "filler").write_bytes(b"x" * (3900 << 10))
         expect(
-            host, "disk", Fault.DISK_NEARLY_FULL, rf"Only 0.0 GiB \(\d%\) are left on the disk of {place}: .* may fail", "Make room",
+            host, "disk", Fault.DISK_NEARLY_FULL, rf"Only 0.0 GiB \(\d%\) are left on the disk of {place}: .* may fail", "Free some space",
             HMEM_STATE_DIR=str(place),
         )  # fmt: skip
     finally:
