@@ -152,7 +152,7 @@ def test_a_forged_result_ends_nothing_and_makes_way(light: World, bot: Bot) -> N
     bot.redis.set(keys.result(tasks[0]), forged)
     bot.redis.set(keys.result(tasks[1]), b"\xff no JSON")
     bot.redis.rpush(keys.result(tasks[2]), "a list")
-    wait_for(lambda: running.log.read_text().count("it makes way") == 2, "the looks")
+    wait_for(lambda: running.log.read_text().count("the answer will replace it") == 2, "the looks")
     before = "written-before-it-began"
     bot.redis.set(keys.result(before), forged)
     light.enqueue(before, "early", chat_id=4)
