@@ -299,7 +299,7 @@ def test_an_event_loop_that_hangs_is_not_fed(light: World, monkeypatch: pytest.M
 def test_a_redis_that_hangs_is_no_hang_of_ours(
     light: World, monkeypatch: pytest.MonkeyPatch, systemd: Systemd, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(dispatcher.answering.worker, "PATIENCE_SECONDS", 0.5)
+    monkeypatch.setattr(dispatcher.answering.worker, "CLAIM_TIMEOUT_SECONDS", 0.5)
     monkeypatch.setattr(dispatcher.answering.worker, "TURN_SECONDS", 3)
     port = free_port()
     server = subprocess.Popen(

@@ -59,7 +59,7 @@ def test_release_and_day_are_one_list_and_each_turn_is_there_once(talked: World)
         f"2026-05-08 14:06  assistant: {ANSWER}",
         "2026-05-08 14:07  Anna: Error F28, says the display",
     ]
-    assert done.stderr == "3 turns from release 1 and today; times of Europe/Berlin\n"
+    assert done.stderr == "3 turns from release 1 and today; times in Europe/Berlin\n"
 
 
 def test_json_is_one_document(talked: World) -> None:

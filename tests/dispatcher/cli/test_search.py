@@ -40,7 +40,7 @@ def test_release_and_today_are_ranked_together(light: World) -> None:
     assert [line.split()[-1] for line in done.stdout.splitlines()[::2]] == ["today0:user#1", "t1:user#1"]
     assert "humming since breakfast" in done.stdout
     assert done.stderr.splitlines()[0].startswith("2 hits in ")
-    assert done.stderr.splitlines()[0].endswith(" ms from release 1 and today; times of UTC")
+    assert done.stderr.splitlines()[0].endswith(" ms from release 1 and today; times in UTC")
     told = json.loads(light.command("hmem", "search", "9912", "boiler humming", "--json").stdout)
     assert (told["release"], [hit["turn_ids"] for hit in told["hits"]]) == (1, [["today0:user"], ["t1:user"]])
     assert hits(find(light.settings(), Query("77", "boiler humming", 5))) == [], "another chat"

@@ -137,7 +137,7 @@ def test_the_dispatcher_says_it_at_error_level_and_answers(light: World) -> None
 def test_a_redis_that_is_away_or_hangs_ends_neither_the_alarm_nor_the_dispatcher(
     light: World, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for name in ("FIRST_SECONDS", "LOOK_SECONDS", "PATIENCE_SECONDS"):
+    for name in ("FIRST_SECONDS", "LOOK_SECONDS", "CHECK_TIMEOUT_SECONDS"):
         monkeypatch.setattr(stale_alarm, name, 0.05)
 
     async def watched(client: AsyncRedis, during: Any) -> bool:
@@ -160,7 +160,7 @@ def test_a_redis_that_is_away_or_hangs_ends_neither_the_alarm_nor_the_dispatcher
         light.redis.client_pause(300)
 
     good_night(light.redis, 1)
-    monkeypatch.setattr(stale_alarm, "PATIENCE_SECONDS", 0.2)
+    monkeypatch.setattr(stale_alarm, "CHECK_TIMEOUT_SECONDS", 0.2)
     assert asyncio.run(watched(open_async_redis(light.url), hang))
     said = capsys.readouterr().out
     assert "no answer" in said

@@ -37,7 +37,7 @@ def test_a_settings_file_that_others_may_read_is_named(host: World) -> None:
     )
     for mode, words in (
         (0o644, "every user of this host"),
-        (0o640, "others than its owner"),
+        (0o640, "users other than its owner"),
         (0o600, "RESULT_HMAC_KEY is set"),
     ):
         file.chmod(mode)
@@ -50,4 +50,4 @@ def test_a_settings_file_without_secrets_may_be_read_by_all(host: World) -> None
     file.write_text('CHAT_TIMEZONE = "Europe/Berlin"\n')
     file.chmod(0o644)
     done = host.command("hmem", "doctor", check=False, HMEM_CONFIG=str(file))
-    assert "others than its owner" not in done.stdout
+    assert "users other than its owner" not in done.stdout

@@ -163,7 +163,7 @@ WRONG: list[tuple[str, dict[str, Any], str]] = [
     ("memory_search", {"query": "boiler", "k": 0}, "greater than or equal to 1"),
     ("memory_search", {"query": "boiler", "k": "8"}, "k: Input should be a valid integer"),
     ("memory_search", {"query": "boiler", "since": "last week"}, "since: is not a time; write 2026-05-08"),
-    ("memory_search", {"query": "boiler", "until": "9999-12-31"}, "until: is no time"),
+    ("memory_search", {"query": "boiler", "until": "9999-12-31"}, "until: is not a time"),
     ("memory_search", {"query": "boiler" * 1000}, "at most 2000 characters"),
     ("memory_search", {"query": "x" * 1_000_000}, "at most 2000 characters"),
     ("memory_recent", {"n": 1_000_000}, "less than or equal to 100"),

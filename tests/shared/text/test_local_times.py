@@ -25,10 +25,10 @@ def test_every_command_shows_the_chats_clock(light: World) -> None:
 
     found = light.command("hmem", "search", "9912", "boiler")
     assert "2026-11-19 22:06  t1:user#1" in found.stdout
-    assert f"times of {ZONE}" in found.stderr
+    assert f"times in {ZONE}" in found.stderr
     listed = light.command("hmem", "release", "list")
     assert re.search(rf"1  {today} \d\d:\d\d  ", listed.stdout)
-    assert f"Times are those of {ZONE}." in listed.stderr
+    assert f"Times are in {ZONE}." in listed.stderr
     assert re.match(rf"{today} \d\d:\d\d \({ZONE}\)  Night 1 done", light.command("hmem-night", "status").stdout)
     light.say("t2", "The boiler runs again.", timestamp=SAID + 60)
     light.night()
