@@ -23,24 +23,6 @@ ORDER = {
 PACKAGES = tuple(ORDER)
 MOST_ROOMS, MOST_LINES, MOST_FUNCTION_LINES = 12, 400, 60
 
-#: Files that are too long still. To be emptied; nothing may be added.
-LONG_TESTS = {
-    "tests/dispatcher/answering/test_bot_contract.py",
-    "tests/dispatcher/answering/test_consolidation.py",
-    "tests/dispatcher/health/test_doctor.py",
-    "tests/dispatcher/mcp_server/test_server.py",
-    "tests/dispatcher/memory/store/test_store.py",
-    "tests/dispatcher/memory/test_today.py",
-    "tests/dispatcher/prompt/test_budget.py",
-    "tests/dispatcher/queue/test_queue.py",
-    "tests/dispatcher/releases/test_manage.py",
-    "tests/docs/test_deploy.py",
-    "tests/end_to_end/test_redis_users.py",
-    "tests/nightly/archive/test_erasing.py",
-    "tests/servers/telegram_api.py",
-    "tests/support/broken/faults.py",
-}
-
 
 def imports(path: Path) -> set[str]:
     found: set[str] = set()
@@ -233,7 +215,5 @@ def test_files_and_functions_stay_short() -> None:
         for package in (*PACKAGES, "tests")
         for path in modules(package)
     }
-    long = {path: lines for path, lines in lines_of.items() if lines > MOST_LINES}
-    told = [f"{path} has {lines} lines" for path, lines in sorted(long.items()) if path not in LONG_TESTS]
+    told = [f"{path} has {lines} lines" for path, lines in sorted(lines_of.items()) if lines > MOST_LINES]
     assert not told, f"{told}; {MOST_LINES} are the most: split it by subject"
-    assert not LONG_TESTS - long.keys(), "these are short now: take them out of LONG_TESTS"

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from tests.servers.messages_api import MessagesApi
-from tests.servers.telegram_api import TelegramApi, mention
+from tests.servers.telegram_api import TelegramApi
+from tests.servers.telegram_messages import mention
 from tests.support.day.telegram_bot import Bot, wait_until
 from tests.support.machine import wait_for
 from tests.support.world import BINARIES, World

@@ -6,9 +6,7 @@ is logged, and faults can be ordered per method and chat. It knows nothing of th
 
 from __future__ import annotations
 
-import html
 import json
-import re
 import threading
 import time
 from collections.abc import Callable
@@ -18,10 +16,10 @@ from typing import Any
 from urllib.parse import parse_qsl
 
 from tests.servers.loopback import Loopback
+from tests.servers.telegram_messages import ApiError, command, text_and_entities, utf16_units
 
 TOKEN = "4242:AAtest-token-of-the-loopback-server"
 BOT = {"id": 4242, "is_bot": True, "first_name": "Memory", "username": "memory_bot"}
-LONGEST = 4096
 #: Seconds that a poll may wait here whatever it asks for.
 LONGEST_POLL = 60.0
 
@@ -60,12 +58,6 @@ class Fault:
     after: int = 0
     parameters: dict[str, Any] | None = None
     drop: str = ""  # "before" or "after" the effect, the connection is closed without an answer
-
-
-class ApiError(Exception):
-    def __init__(self, status: int, description: str, parameters: dict[str, Any] | None = None) -> None:
-        super().__init__(description)
-        self.status, self.description, self.parameters = status, description, parameters
 
 
 class TelegramApi(Loopback):
@@ -115,7 +107,7 @@ class TelegramApi(Loopback):
             replied["text"] = shown.text
         if part:
             where = replied.get("text") or replied.get("caption") or ""
-            more["quote"] = {"text": part, "position": _units(where[: where.index(part)]), "is_manual": True}
+            more["quote"] = {"text": part, "position": utf16_units(where[: where.index(part)]), "is_manual": True}
         return self.say(chat, text, user, reply_to_message=replied, **more)
 
     def album(self, chat: int, pictures: list[dict[str, Any]]) -> int:
@@ -242,7 +234,7 @@ class TelegramApi(Loopback):
                 self.polls -= 1
 
     def _send(self, params: dict[str, Any]) -> dict[str, Any]:
-        text, entities = _content(params)
+        text, entities = text_and_entities(params)
         reply = json.loads(params.get("reply_parameters") or "{}")
         chat, thread = int(params["chat_id"]), params.get("message_thread_id")
         with self._change:
@@ -254,7 +246,7 @@ class TelegramApi(Loopback):
             return self._as_sent(chat, shown)
 
     def _edit(self, params: dict[str, Any]) -> dict[str, Any]:
-        text, entities = _content(params)
+        text, entities = text_and_entities(params)
         with self._change:
             shown = self._find(int(params["chat_id"]), int(params["message_id"]))
             if shown is None or not shown.by_bot:
@@ -299,66 +291,9 @@ class TelegramApi(Loopback):
         return self._next_update
 
 
-def command(text: str) -> dict[str, Any]:
-    """The entity of a command at the beginning of a text, as Telegram adds it."""
-    return {"type": "bot_command", "offset": 0, "length": _units(text.split()[0])}
-
-
-def forwarded_from(source: str | dict[str, Any], date: int = 1_790_000_000) -> dict[str, Any]:
-    """The origin of a forward: a user, a channel, a group, or a name alone for one who hides the account."""
-    if isinstance(source, str):
-        return {"type": "hidden_user", "date": date, "sender_user_name": source}
-    if source.get("type") == "channel":
-        return {"type": "channel", "date": date, "chat": source, "message_id": 5}
-    if "type" in source:
-        return {"type": "chat", "date": date, "sender_chat": source}
-    return {"type": "user", "date": date, "sender_user": source}
-
-
-def mention(text: str, name: str = "@memory_bot") -> list[dict[str, Any]]:
-    """The entity of a name in a text, as Telegram adds it."""
-    return [{"type": "mention", "offset": _units(text[: text.index(name)]), "length": _units(name)}]
-
-
 def _chat(chat: int) -> dict[str, Any]:
     kind = "private" if chat > 0 else "supergroup" if str(chat).startswith("-100") else "group"
     return {"id": chat, "type": kind} | ({} if chat > 0 else {"title": "Group"})
-
-
-def _units(text: str) -> int:
-    return len(text.encode("utf-16-le", "surrogatepass")) // 2
-
-
-def _content(params: dict[str, Any]) -> tuple[str, list[dict[str, Any]]]:
-    """Text and entities as Telegram takes them, or its refusal."""
-    text, entities = str(params.get("text") or ""), json.loads(params.get("entities") or "[]")
-    if str(params.get("parse_mode") or "").upper() == "HTML":
-        text = _without_html(text)
-    if not text.strip():
-        raise ApiError(400, "Bad Request: message text is empty")
-    if _units(text) > LONGEST:
-        raise ApiError(400, "Bad Request: message is too long")
-    for one in entities:
-        if one["offset"] < 0 or one["length"] <= 0 or one["offset"] + one["length"] > _units(text):
-            raise ApiError(400, f"Bad Request: can't parse entities: {one['type']} ends outside the text")
-        if one["type"] == "text_link" and "://" not in one.get("url", ""):
-            raise ApiError(400, "Bad Request: can't parse entities: wrong URL")
-    return text, entities
-
-
-def _without_html(text: str) -> str:
-    """The text of HTML as Telegram takes it, without its formatting, or the refusal of tags that are not closed in order."""
-    open_tags: list[str] = []
-    for closing, name in re.findall(r"<(/?)([a-z]+)[^>]*>", text):
-        if not closing:
-            open_tags.append(name)
-        elif not open_tags or open_tags.pop() != name:
-            raise ApiError(400, f"Bad Request: can't parse entities: unexpected end tag {name}")
-    if open_tags:
-        raise ApiError(
-            400, f"Bad Request: can't parse entities: can't find end tag corresponding to start tag {open_tags[-1]}"
-        )
-    return html.unescape(re.sub(r"<[^>]+>", "", text))
 
 
 def _handler(api: TelegramApi) -> type[BaseHTTPRequestHandler]:

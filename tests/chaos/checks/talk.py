@@ -28,7 +28,8 @@ from random import Random
 from redis import Redis, RedisError
 
 from tests.chaos.harness.report import Bench, Outcome, chaos
-from tests.servers.telegram_api import TOKEN, TelegramApi, mention
+from tests.servers.telegram_api import TOKEN, TelegramApi
+from tests.servers.telegram_messages import mention
 from tests.support.machine import wait_for
 from tests.support.world import BINARIES, World
 

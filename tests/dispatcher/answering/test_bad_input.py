@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from redis import Redis
 
 from shared.wire import keys
 from tests.support.day.hcli_bot import Bot
@@ -15,11 +14,6 @@ from tests.support.machine import wait_for
 from tests.support.world import Dispatcher, World
 
 SECRET_OF_77 = "heron-canary-5512"
-
-
-@pytest.fixture
-def bot(redis: Redis) -> Bot:
-    return Bot(redis)
 
 
 @pytest.fixture

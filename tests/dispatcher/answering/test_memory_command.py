@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
 
 import pytest
 from hypothesis import given
@@ -111,13 +110,6 @@ def test_why_is_told_in_sentences() -> None:
         "Summary of earlier conversations: none.",
         "Earlier messages: none, because nothing is near.",
     ]
-
-
-@pytest.fixture
-def dispatcher(light: World) -> Iterator[Dispatcher]:
-    running = light.start_dispatcher()
-    yield running
-    assert running.stop() == 0
 
 
 def ask(world: World, message: str, chat: str = "9912") -> str:

@@ -5,18 +5,12 @@ from __future__ import annotations
 import json
 import signal
 
-import pytest
 from redis import Redis
 
 from shared.wire import keys
 from tests.support.day.hcli_bot import SAY, Bot, script
 from tests.support.machine import wait_for
 from tests.support.world import World
-
-
-@pytest.fixture
-def bot(redis: Redis) -> Bot:
-    return Bot(redis)
 
 
 def queued(redis: Redis) -> list[str]:

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.broken.faults import FAULTS, Answer, Fault, Unmakeable
+from tests.support.broken.breaking import Unmakeable
+from tests.support.broken.faults import FAULTS, Answer, Fault
 from tests.support.broken.installation import ANSWER, Installation, Said, after_nights, empty_installation, installation
 from tests.support.broken.on_purpose import PLACE, Outcome, asked, outcome, row
 from tests.support.machine import wait_for

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from tests.servers.messages_api import MessagesApi
-from tests.servers.telegram_api import BOT, forwarded_from, mention
+from tests.servers.telegram_api import BOT
+from tests.servers.telegram_messages import forwarded_from, mention
 from tests.support.day.telegram_bot import GROUP, Stage, staged
 from tests.support.machine import wait_for
 from tests.support.world import BINARIES

@@ -12,7 +12,7 @@ import pytest
 
 from dispatcher.queue.rights import Rights
 from shared.turns.records import loads_object
-from tests.servers.telegram_api import mention
+from tests.servers.telegram_messages import mention
 from tests.support.day.talking import CLAUDE
 from tests.support.day.telegram_bot import GROUP, Stage, says, staged, wait_until
 from tests.support.machine import wait_for

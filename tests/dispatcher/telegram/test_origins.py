@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from tests.servers.telegram_api import BOT, command, forwarded_from, mention
+from tests.servers.telegram_api import BOT
+from tests.servers.telegram_messages import command, forwarded_from, mention
 from tests.support.day.telegram_bot import GROUP, Stage, staged, wait_until
 from tests.support.machine import wait_for
 

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from shared.turns.records import Result, Task
-from tests.servers.telegram_api import BOT, mention
+from tests.servers.telegram_api import BOT
+from tests.servers.telegram_messages import mention
 from tests.support.day.telegram_bot import GROUP, Stage, says, staged, wait_until
 from tests.support.machine import wait_for
 from tests.support.world import SECRET

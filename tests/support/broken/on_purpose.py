@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.support.broken.faults import FAULTS, Fault, Unmakeable
+from tests.support.broken.breaking import Unmakeable
+from tests.support.broken.faults import FAULTS, Fault
 from tests.support.broken.installation import PATIENCE, Installation, Said, after_nights, installation
 
 #: Not in the system's temporary directory: our directories in there are a finding of their own.

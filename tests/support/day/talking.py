@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import json
 import time
+from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+from dispatcher.memory.store.database import Database
+from dispatcher.memory.store.memories import Memories, Memory, MemoryType
+from dispatcher.memory.store.summaries import SessionSummary, Summaries
+from dispatcher.memory.store.turns import Turns
 from shared.turns.records import loads_object
 from tests.support.machine import wait_for
 from tests.support.world import REPOSITORY, World
@@ -98,3 +103,42 @@ class Talk:
     def consolidated(self) -> None:
         """Until all that was said is in the day store."""
         wait_for(lambda: not self.world.redis.llen(f"hcli:mem:unconsolidated:{self.chat_id}"), "consolidation")
+
+
+def store(world: World) -> Database:
+    settings = world.settings()
+    return Database(settings.day_store_url, settings.hmem_state_dir)
+
+
+def stored(world: World, chat: str = CHAT) -> list[tuple[str, str]]:
+    """(turn id, content) of all turns in the day store."""
+    with closing(store(world)) as database:
+        return [(one.turn_id, one.content) for one in Turns(database).back(chat)][::-1]
+
+
+def kept(world: World, chat: str = CHAT) -> list[tuple[MemoryType, str]]:
+    with closing(store(world)) as database:
+        return [(memory.type, memory.text) for memory in Memories(database).list(chat)]
+
+
+def summaries(world: World, chat: str = CHAT) -> list[SessionSummary]:
+    with closing(store(world)) as database:
+        return Summaries(database).list(chat, 100)
+
+
+def owe(world: World, text: str) -> None:
+    """A goal that was made two days ago and is due in half an hour: it is time for its reminder."""
+    with closing(store(world)) as database:
+        goal = Memory(CHAT, MemoryType.GOAL, text, time.time() - 2 * 86_400, deadline=time.time() + 1_800)
+        Memories(database).add(CHAT, goal)
+
+
+def outbox(world: World) -> list[dict[str, Any]]:
+    return [json.loads(raw) for raw in world.redis.lrange("hcli:mem:outbox", 0, -1)]
+
+
+def waiting(world: World, task_id: str, content: str, *, chat_id: str = CHAT, **more: Any) -> None:
+    """A turn that waits for consolidation, as finish.lua leaves it."""
+    world.say(task_id, content, chat_id=chat_id, timestamp=time.time() - 3600, **more)
+    world.redis.rpush(f"hcli:mem:unconsolidated:{chat_id}", f"{task_id}:user")
+    world.redis.sadd("hcli:mem:chats", chat_id)

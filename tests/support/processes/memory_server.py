@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -13,9 +14,13 @@ from mcp.client.client import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 
 from dispatcher.claude.memory_tools import BY_PIPE, environment, written
+from dispatcher.memory.day.memory import DayMemory
+from shared.turns.records import Task, Turn, dumps
+from shared.wire import keys
 from tests.support.world import BINARIES, World
 
 Value = TypeVar("Value")
+MAY = 1_778_241_900.0  # 2026-05-08 12:05 UTC
 
 
 @dataclass(frozen=True)
@@ -83,3 +88,22 @@ def searched(world: World, queries: Sequence[str], chat_id: str = "9912", **sett
         return [await server.search(query) for query in queries]
 
     return served(world, ask, chat_id, **settings)
+
+
+def of_today(world: World, *turns: Turn) -> None:
+    """Into the day store, as the consolidator does."""
+    with closing(DayMemory(world.settings())) as day:
+        day.upkeep.store_turns(turns)
+
+
+def keep(world: World, text: str, chat: str = "9912", kind: str = "fact") -> None:
+    with closing(DayMemory(world.settings())) as day:
+        day.acting.add(Task(f"keep-{len(text)}", chat, ""), text, time.time(), kind=kind)
+
+
+def told_lately(world: World, *said: tuple[str, str], chat: str = "9912", at: float | None = None) -> None:
+    """The conversation so far, as the dispatcher leaves it in Redis."""
+    at = time.time() if at is None else at
+    for number, (role, content) in enumerate(said):
+        entry = {"role": role, "content": content, "timestamp": at + number}
+        world.redis.rpush(keys.history(chat), dumps(entry))

@@ -15,6 +15,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+SYSTEMD = Path(__file__).resolve().parents[3] / "systemd"
+#: Where the units expect the program.
+HOME = "/opt/hcli-memory"
+
 ALLOW, EPERM_ELSE, EQUAL, MASKED_EQUAL = 0x7FFF0000, 0x00050001, 4, 7
 WRITE, EXECUTE = 2, 4
 

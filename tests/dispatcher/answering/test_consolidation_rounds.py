@@ -1,0 +1,164 @@
+"""Consolidation in this process, a round at a time."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from typing import Any
+
+import pytest
+
+from dispatcher.answering.consolidation import MOST_TRIES, Consolidator
+from dispatcher.memory import embedder
+from dispatcher.memory.day.memory import DayMemory
+from dispatcher.memory.store.memories import MemoryType
+from dispatcher.memory.store.summaries import SessionSummary
+from dispatcher.prompt.assemble import PromptRequest, assemble
+from dispatcher.prompt.context import Context
+from shared.config.settings import Settings
+from tests.servers.ollama_api import OllamaApi
+from tests.support.day.talking import CHAT, kept, outbox, stored, summaries, waiting
+from tests.support.machine import free_port
+from tests.support.world import World
+
+
+@pytest.fixture
+def consolidating(world: World) -> Iterator[tuple[DayMemory, Consolidator]]:
+    """Consolidation in this process, a round at a time."""
+    with closing(DayMemory(settings_of(world))) as day:
+        yield day, Consolidator(day, world.redis, "worker")
+
+
+def settings_of(world: World) -> Settings:
+    return world.settings(memory_deadline_ms=10_000)
+
+
+def asked(day: DayMemory, question: str) -> Context:
+    return assemble(PromptRequest(CHAT, question), day.settings, None, day)
+
+
+def test_an_embedder_that_is_down_costs_vectors_only(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(embedder, "RETRY_SECONDS", 0.0)
+    port = free_port()
+    world.environment |= {"EMBEDDER": "ollama", "OLLAMA_URL": f"http://127.0.0.1:{port}", "OLLAMA_TIMEOUT": "5"}
+    with closing(DayMemory(settings_of(world))) as day:
+        consolidator = Consolidator(day, world.redis, "worker")
+        waiting(world, "t1", "My daughter's recital is in the Saint Cecilia chapel.")
+        consolidator.round()
+        assert not world.redis.llen(f"hcli:mem:unconsolidated:{CHAT}")
+        assert "Saint Cecilia" in asked(day, "When is the recital in the chapel?").text
+        assert "Saint Cecilia" not in asked(day, "Where does my kid play her concert?").text, "no word in common"
+        with OllamaApi(port=port) as api:
+            consolidator.round()
+            assert "Saint Cecilia" in asked(day, "Where does my kid play her concert?").text
+            for number in range(3):
+                waiting(world, f"n{number}", f"The plumber of street {number} fixed the leaking tap.")
+            api.faults = ["500"] * 50
+            consolidator.round()
+            consolidator.round()
+            assert "plumber of street 1" in asked(day, "Which plumber of which street fixed it?").text
+            api.faults = []
+            consolidator.round()
+            consolidator.round()
+        vectors = {one.turn.task_id: one.embedding for one in day.turns.get_recent(CHAT, 1e12, 10, now=0.0)}
+        assert all(vectors.values()), "what failed was asked for again"
+        assert len(vectors) == 4
+
+
+def test_nobody_is_reminded_of_a_goal_that_was_replaced(
+    world: World, consolidating: tuple[DayMemory, Consolidator]
+) -> None:
+    day, consolidator = consolidating
+    soon, made = time.time() + 1800, time.time() - 2 * 86_400
+    for at, text in enumerate(("goal is to weigh 70 kg", "goal is to weigh 65 kg")):
+        day.remembering.add(CHAT, MemoryType.GOAL, text, now=made + at, deadline=soon)
+    consolidator.round()
+    (reminder,) = outbox(world)
+    assert "65 kg" in json.dumps(reminder)
+    old, new = day.memories.list(CHAT)
+    assert (old.reminded_at, bool(new.reminded_at)) == (None, True)
+    day.memories.delete(CHAT, new.memory_id)
+    consolidator.round()
+    assert "70 kg" in json.dumps(outbox(world)), "valid again before its time"
+
+
+def test_reminders_that_no_bot_fetches_do_not_stay_for_ever(
+    world: World, consolidating: tuple[DayMemory, Consolidator]
+) -> None:
+    day = 86_400.0
+    now = time.time()
+    for name, created in (
+        ("old", now - 4 * day),
+        ("odd", "yesterday"),
+        ("ahead", now + 400 * day),
+        ("new", now - 2 * day),
+    ):
+        world.redis.rpush(
+            "hcli:mem:outbox", json.dumps({"id": name, "chat_id": CHAT, "text": "x", "created_at": created})
+        )
+    world.redis.rpush("hcli:mem:outbox", json.dumps({"id": "newer", "chat_id": CHAT, "text": "x", "created_at": now}))
+    consolidating[1].round()
+    assert [message["id"] for message in outbox(world)] == ["new", "newer"]
+
+
+def test_what_can_never_be_done_holds_nothing_up(light: World) -> None:
+    with closing(DayMemory(settings_of(light))) as day:
+        consolidator = Consolidator(day, light.redis, "worker")
+        good = {"task_id": "t1", "chat_id": CHAT, "session": "s", "said_at": 1.0}
+        tag = {"number": 1, "kind": "REMEMBER", "text": "the dog is called Alba", "deadline": None}
+        light.redis.rpush("hcli:mem:tags", "{", json.dumps(good), json.dumps(good | {"tags": [tag]}))
+        light.redis.hset("hcli:mem:spent:odd", mapping={"session": "s", "tokens": "many"})
+        waiting(light, "odd", "something", chat_id="odd")
+        waiting(light, "even", "The heron came.", chat_id="even")
+        for _ in range(2 * MOST_TRIES):
+            consolidator.round()
+        assert [text for _, text in kept(light)] == ["the dog is called Alba"]
+        assert light.redis.llen("hcli:mem:tags") == 0
+        dead = [json.loads(raw) for raw in light.redis.lrange("hcli:mem:dead", 0, -1)]
+        assert [letter["task"] for letter in dead] == ["{", json.dumps(good)]
+        assert stored(light, "even") == [("even:user", "The heron came.")]
+        assert stored(light, "odd") == [("odd:user", "something")]
+        assert light.redis.smembers("hcli:mem:chats") == set(), "and is not tried for ever"
+
+
+def test_an_old_summary_is_found_until_the_release_has_its_turns(light: World) -> None:
+    with closing(DayMemory(settings_of(light))) as day:
+        consolidator = Consolidator(day, light.redis, "worker")
+        ago = time.time() - 2 * 86_400
+        for number in range(12):
+            summary = SessionSummary(
+                CHAT,
+                f"s{number}",
+                f"- the wedding talk number{number} of Paula",
+                ago,
+                ago + number,
+                ago,
+                (f"w{number}:user",),
+            )
+            day.summaries.store(summary)
+        consolidator.round()
+        assert {summary.tier for summary in summaries(light)} == {"long"}
+        found = asked(day, "What about the wedding talk number7 of Paula?")
+        assert "the wedding talk number7 of Paula" in found.text
+        assert found.used[0].chunk.turn_ids == ("w7:user",)
+
+
+def test_a_lease_is_one_dreamers_at_a_time_and_given_back_by_its_holder_only(light: World) -> None:
+    key = f"hcli:mem:dream:{CHAT}"
+    with closing(DayMemory(settings_of(light))) as day:
+        one, other = (Consolidator(day, light.redis, name) for name in ("one", "other"))
+        with one._lease(CHAT) as mine:
+            with other._lease(CHAT) as theirs, other._lease("77") as elsewhere:
+                assert (mine, theirs, elsewhere) == (True, False, True)
+            raw: Any = light.redis.get(key)
+            assert raw.startswith(b"one:")
+            assert 0 < light.redis.ttl(key) <= 60
+        assert not light.redis.exists(key)
+        with one._lease(CHAT):
+            light.redis.delete(key)  # it took too long
+            with other._lease(CHAT) as theirs:
+                assert theirs
+                light.redis.set(key, raw := b"other:2")
+        assert light.redis.get(key) == raw

@@ -1,0 +1,68 @@
+"""What `hmem doctor` finds of the real Claude CLI."""
+
+from __future__ import annotations
+
+import socket
+from pathlib import Path
+
+import pytest
+
+from dispatcher.health.checks import claude
+from dispatcher.health.checks.claude import OLDEST_CLAUDE, TESTED_CLAUDE
+from dispatcher.health.findings import Fault
+from tests.support.day.health import ask, expect, looks
+from tests.support.world import BINARIES, REPOSITORY, World
+
+
+def script(path: Path, body: str) -> str:
+    path.write_text(f"#!/bin/sh\n{body}\n")
+    path.chmod(0o755)
+    return str(path)
+
+
+def test_no_claude(host: World) -> None:
+    found = expect(
+        host, "claude", 12, "'nowhere-claude' is not installed", "with-claude|CLAUDE_BIN", CLAUDE_BIN="nowhere-claude"
+    )
+    assert found["login"].state == "skipped"
+
+
+def test_a_claude_that_does_not_start(host: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    broken = script(tmp_path / "broken", "echo 'node: not found' >&2; exit 127")
+    expect(host, "claude", 12, "does not print a version.*node: not found", "Install it again", CLAUDE_BIN=broken)
+    host.environment["CLAUDE_BIN"] = script(tmp_path / "slow", "sleep 60 & wait")
+    monkeypatch.setattr(claude, "ANSWER_SECONDS", 0.2)
+    slow = looks(host, "claude")
+    assert slow.code == 12
+    assert "did not end within 0.2 s" in slow.sentence
+
+
+def test_a_claude_that_is_too_old(host: World, tmp_path: Path) -> None:
+    old = script(
+        tmp_path / "old", f'echo \'2.1.99 (Claude Code)\'; [ "$1" = --version ] || exec {BINARIES}/claude "$@"'
+    )
+    expect(
+        host, "claude", Fault.CLAUDE_TOO_OLD, f"2.1.99 is too old: {OLDEST_CLAUDE} is the oldest .* tested, {TESTED_CLAUDE}",
+        "Install a newer one", CLAUDE_BIN=old,
+    )  # fmt: skip
+
+
+def test_the_tested_claude_is_the_one_that_is_installed() -> None:
+    assert f"claude_version={TESTED_CLAUDE}\n" in (REPOSITORY / "scripts" / "setup").read_text()
+
+
+def test_a_claude_that_nobody_logged_in_and_that_calls_nobody(host: World, tmp_path: Path) -> None:
+    """The real CLI with an empty HOME. At its start it would open connections to the API, or to a proxy, unasked."""
+    home = tmp_path / "home"
+    home.mkdir()
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        there = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        addresses = {"ANTHROPIC_BASE_URL": there, "HTTPS_PROXY": there, "HTTP_PROXY": there, "NO_PROXY": "127.0.0.1"}
+        expect(
+            host, "login", Fault.CLAUDE_LOGIN, f"not logged in .*HOME is {home}, so it cannot answer", "log in",
+            ANTHROPIC_API_KEY="", HOME=str(home), **addresses,
+        )  # fmt: skip
+        assert ask(host, HOME=str(home), **addresses)[1]["login"].state == "ok", "a key in the environment counts"
+        listener.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            listener.accept()

@@ -1,0 +1,205 @@
+"""What `hmem doctor` finds of the embedder, the release, its indexes and its nights, and the day store: faults produced for real."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import time
+from typing import Any
+
+import orjson
+from redis import Redis
+
+from dispatcher.health.findings import Fault, Finding
+from shared.errors import IndexServerUnavailable
+from shared.release.retention import write_pin
+from tests.servers.ollama_api import DIGEST, OllamaApi
+from tests.support.day.health import ask, expect, looks
+from tests.support.machine import free_port
+from tests.support.night.index_world import settings_for
+from tests.support.world import World
+
+
+class OtherModel(OllamaApi):
+    """Somebody gave the name to other weights of the same size."""
+
+    def embed(self, texts: list[str], fault: str) -> dict[str, Any]:
+        answer = super().embed(texts, fault)
+        return answer | {"embeddings": [row[::-1] for row in answer["embeddings"]]}
+
+
+def test_ollama_faults(host: World) -> None:
+    host.environment |= {"EMBEDDER": "ollama", "OLLAMA_URL": f"http://127.0.0.1:{free_port()}"}
+    found = expect(host, "embedder", 13, "Ollama at http.* does not answer", "Start it")
+    assert found["vectors"].state == "skipped"
+    with OllamaApi() as api:
+        host.environment["OLLAMA_URL"] = api.url
+        api.models.clear()
+        missing = looks(host, "embedder")
+        assert (missing.code, "has no model all-minilm" in missing.sentence) == (13, True)
+        assert "ollama pull all-minilm" in missing.fix
+        api.models["all-minilm:latest"] = DIGEST
+        api.faults = ["narrow"] * 50
+        expect(host, "embedder", 13, "100.*not 384", "EMBED_MODEL")
+        api.faults = []
+        assert looks(host, "embedder").state == "ok"
+    with OtherModel() as api:
+        host.environment["OLLAMA_URL"] = api.url
+        expect(host, "embedder", 13, "differently from all-MiniLM-L6-v2.*cosine", "ollama pull")
+
+
+def test_an_embedder_that_differs_from_the_release(host: World) -> None:
+    with OllamaApi() as api:
+        host.environment |= {"EMBEDDER": "ollama", "NIGHT_INDEXES": "sqlite", "OLLAMA_URL": api.url}
+        host.night()
+        assert looks(host, "vectors").state == "ok"
+        api.models["all-minilm:latest"] = "0" * 64  # pulled again, another version
+        expect(
+            host, "vectors", Fault.EMBEDDER_DIFFERS, "differs from .* release .* by words only: another version of the model",
+            "all-MiniLM-L6-v2.*or run hmem-night backfill archive --reembed",
+        )  # fmt: skip
+    assert looks_with(host, "vectors", EMBEDDER="local").state == "ok", "the same weights elsewhere"
+    assert looks_with(host, "vectors", EMBEDDER="none").state == "warning"
+
+
+def looks_with(host: World, name: str, **more: str) -> Finding:
+    host.environment |= more
+    return looks(host, name)
+
+
+def test_a_local_embedder_under_another_name(host: World) -> None:
+    expect(host, "embedder", 10, "EMBEDDER=local embeds with all-minilm only", "EMBEDDER=ollama", EMBEDDER="local", EMBED_MODEL="bge-m3")  # fmt: skip
+
+
+def test_no_memory_directory(host: World) -> None:
+    missing = host.root / "elsewhere"
+    found = expect(
+        host,
+        "release",
+        Fault.MEMORY_MISSING,
+        f"{missing} is missing, so nothing",
+        "mount it",
+        HMEM_MEMORY_DIR=str(missing),
+    )
+    assert found["vectors"].state == "skipped"
+    missing.mkdir()
+    empty = looks_with(host, "release", HMEM_MEMORY_DIR=str(missing))
+    assert empty.state == "warning"
+    assert "hmem-night run" in empty.fix
+
+
+def test_a_dangling_current(host: World) -> None:
+    release = (host.memory_dir / "current").resolve()
+    shutil.move(release, host.root / "away")
+    expect(
+        host,
+        "release",
+        16,
+        f"current points to releases/{release.name}, which does not exist",
+        "Point it at a release again: hmem release list, hmem release rollback RUN",
+    )
+
+
+def test_a_manifest_that_is_newer_or_broken(host: World) -> None:
+    manifest = (host.memory_dir / "current").resolve() / "manifest.json"
+    content = orjson.loads(manifest.read_bytes())
+    manifest.write_bytes(orjson.dumps(content | {"format_version": 99}))
+    expect(host, "release", 16, "has format 99, this program knows", "Update hcli-memory")
+    manifest.write_text("{")
+    found = looks(host, "release")
+    assert found.code == 16
+    assert "manifest" in found.sentence
+
+
+def test_no_night_for_two_days(host: World, durable: Redis) -> None:
+    last = json.loads(durable.get("hcli:mem:night:last") or b"")
+    durable.set("hcli:mem:night:last", json.dumps(last | {"finished_at": time.time() - 40 * 3600}))
+    expect(
+        host,
+        "night",
+        21,
+        "last good night is 40 hours old.*newer turns are recalled from the day store only",
+        "hmem-night status",
+    )
+    durable.delete("hcli:mem:night:last")
+    assert looks(host, "night").state == "warning"
+    host.say("t2", "waiting", timestamp=time.time() - 50 * 3600)
+    found = looks(host, "night")
+    assert found.code == 21
+    assert "No night has ever run, and turns have been waiting for 50 hours" in found.sentence
+
+
+def test_a_night_that_failed_since_the_last_good_one(host: World, durable: Redis) -> None:
+    record = {"run": 2, "step": "embed", "error": "EmbeddingError", "sentence": "Ollama is away.", "exit_code": 13}
+    durable.set("hcli:mem:night:failed", json.dumps(record | {"at": time.time() + 60}))
+    found = looks(host, "night")
+    assert (found.state, found.code) == ("problem", Fault.NIGHT_FAILED)
+    assert "Since then night 2 stopped at embed, 0.0 hours ago: Ollama is away." in found.sentence
+    last = json.loads(durable.get("hcli:mem:night:last") or b"")
+    durable.set("hcli:mem:night:last", json.dumps(last | {"finished_at": time.time() - 40 * 3600}))
+    expect(host, "night", 21, "40 hours old.*night 2 stopped at embed", "hmem-night status")
+    durable.delete("hcli:mem:night:last")
+    assert "No night has succeeded yet. The last attempt: night 2" in looks(host, "night").sentence
+    durable.set("hcli:mem:night:failed", json.dumps(record | {"at": 1.0}))
+    durable.set("hcli:mem:night:last", json.dumps(last))
+    assert looks(host, "night").state == "ok"
+
+
+def test_a_pinned_release(host: World) -> None:
+    assert looks(host, "pin").state == "ok"
+    write_pin(host.memory_dir, 1)
+    found = looks(host, "pin")
+    assert (found.state, found.code) == ("warning", 0)
+    assert "Release 1 is pinned since 20" in found.sentence
+    assert "hmem release unpin" in found.fix
+    late = looks(host, "pin", now=lambda: time.time() + 40 * 3600)
+    assert (late.state, late.code) == ("problem", 21)
+    assert late.sentence.startswith("Release 1 has been pinned for 40 hours")
+    (host.memory_dir / "pinned").write_text("{")
+    expect(host, "pin", 16, "pin .* is damaged", "hmem release (unpin|rollback)")
+
+
+def test_a_release_that_is_not_as_it_was_built(host: World) -> None:
+    (host.memory_dir / "current" / "lexical" / "1.sqlite").write_bytes(b"damaged")
+    expect(host, "release", 16, "lexical/1.sqlite was changed after it was built", "hmem release rollback")
+    (host.memory_dir / "current").unlink()
+    expect(host, "release", 16, "current is missing though there are releases", "hmem release rollback RUN")
+
+
+def test_a_release_that_can_be_asked_by_words_alone(host: World) -> None:
+    assert ask(host)[1]["vectors"].state == "ok", "EMBEDDER=none: it is meant so"
+    found = ask(host, EMBEDDER="local")[1]["vectors"]
+    assert (found.state, "built without a vector index" in found.sentence) == ("warning", True)
+    assert ask(host, EMBEDDER="local", MEMORY_BACKEND="none")[1]["vectors"].state == "ok"
+
+
+def test_an_index_that_cannot_be_searched(world: World) -> None:
+    """The doctor opens it as a lookup does, and leaves no view of it behind."""
+    world.say("t1", "the boiler code is 4711")
+    with settings_for(["qdrant"], world.root) as settings:
+        world.environment |= {"QDRANT_URL": str(settings.qdrant_url), "INDEX_NAME": settings.index_name}
+        world.night(night_indexes="qdrant,lancedb", qdrant_url=settings.qdrant_url, index_name=settings.index_name)
+        assert "its lancedb index answers" in ask(world)[1]["vectors"].sentence
+        assert "its qdrant index answers" in ask(world, MEMORY_BACKEND="qdrant")[1]["vectors"].sentence
+    found = ask(world, MEMORY_BACKEND="qdrant")[1]["vectors"]
+    assert (found.state, found.code) == ("problem", IndexServerUnavailable.exit_code)
+    assert "The qdrant index of release 1 cannot be searched: the qdrant server does not answer" in found.sentence
+    assert not list((world.root / "state" / "views").glob("*"))
+
+
+def test_a_store_of_the_day_that_does_not_answer(host: World) -> None:
+    assert "yet" in ask(host)[1]["store"].sentence
+    host.command("hmem", "memory", "add", "9912", "the cat is called Minka")
+    assert "1 facts, goals and preferences" in ask(host)[1]["store"].sentence
+    expect(
+        host,
+        "store",
+        27,
+        "does not answer",
+        "the next call tries again",
+        DAY_STORE_URL="postgresql://u:secret@127.0.0.1:1/x",
+    )
+    assert ask(host, DAY_STORE_URL="none")[1]["store"].state == "ok"
+    assert host.status(check=False, DAY_STORE_URL="foo://bar").returncode == 10
+    (host.root / "state" / "forgotten.jsonl").write_text('{"half')
+    expect(host, "store", 15, "no tombstone", "nothing is recalled until then")

@@ -1,0 +1,161 @@
+"""What `hmem doctor` finds of Redis: every fault is produced for real, with a redis-server of its own.
+
+Only the clock is a parameter: a test cannot turn this host's.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from pathlib import Path
+
+import pytest
+from redis import Redis
+
+from dispatcher.health.checks.redis import KEYLESS, USES
+from dispatcher.health.findings import Fault
+from tests.support.day.health import ask, expect, looks, redis_server, url_of
+from tests.support.machine import free_port, wait_for
+from tests.support.world import STAND_IN, World
+
+
+def test_no_redis(host: World) -> None:
+    found = expect(
+        host, "redis", 11, "does not answer.*refused", "Start it, or set REDIS_URL", REDIS_URL=f"redis://127.0.0.1:{free_port()}/0"
+    )  # fmt: skip
+    for name in ("rights", "eviction", "persistence", "clock", "night"):
+        assert found[name].state == "skipped"
+        assert "the check of redis failed" in found[name].sentence
+
+
+def test_a_wrong_password_and_a_wrong_url(host: World) -> None:
+    found = expect(host, "redis", 11, "refuses us", "user and password", REDIS_URL=url_of(host.redis, "bot:wrong@"))
+    assert "wrong" not in found["redis"].sentence.replace("WRONGPASS", "")
+    done = host.command("hmem", "doctor", check=False, REDIS_URL="localhost:6379")
+    assert done.returncode == 10
+    assert "REDIS_URL" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("policy", "lost"), [("allkeys-lru", "turns that no night has archived"), ("volatile-ttl", "sessions and marks")]
+)
+def test_a_wrong_eviction_policy(host: World, tmp_path: Path, policy: str, lost: str) -> None:
+    options = ("--appendonly", "yes", "--maxmemory", "100mb", "--maxmemory-policy", policy)
+    with redis_server(tmp_path / "r", *options) as client:
+        expect(
+            host,
+            "eviction",
+            Fault.EVICTION_POLICY,
+            f"{policy}.*silently drops {lost}",
+            "noeviction",
+            REDIS_URL=url_of(client),
+        )
+
+
+def test_no_persistence(host: World, tmp_path: Path) -> None:
+    with redis_server(tmp_path / "r", "--save", "") as client:
+        expect(
+            host,
+            "persistence",
+            Fault.PERSISTENCE,
+            "nothing to disk.*loses all turns",
+            "appendonly yes",
+            REDIS_URL=url_of(client),
+        )
+        client.config_set("save", "3600 1")
+        host.url = url_of(client)
+        found = looks(host, "persistence")
+        assert (found.state, found.code) == ("problem", Fault.PERSISTENCE)
+        assert "snapshots only" in found.sentence
+        assert found.fix
+
+
+def test_a_redis_that_takes_no_writes(host: World, tmp_path: Path) -> None:
+    with redis_server(tmp_path / "r", "--appendonly", "yes", "--maxmemory", "1") as client:
+        code, found = ask(host, REDIS_URL=url_of(client))
+        assert (code, found["rights"].code, "out of memory" in found["rights"].sentence) == (11, 11, True)
+        assert "maxmemory" in found["rights"].fix
+        client.config_set("maxmemory", 0)
+        client.replicaof("127.0.0.1", str(free_port()))
+        host.url = url_of(client)
+        refused = looks(host, "rights")
+        assert (refused.code, refused.fix) == (11, "Set REDIS_URL to its primary.")
+
+
+def allow(client: Redis, rules: str) -> None:
+    """The user `mine` with the password `pw` and these rights alone."""
+    client.execute_command("ACL", "SETUSER", "mine", "reset", "on", ">pw", *rules.split())  # type: ignore[no-untyped-call]
+
+
+def test_a_redis_user_without_rights(host: World, durable: Redis) -> None:
+    allow(durable, "~hcli:tasks +@all -evalsha -set -info -config -acl")
+    before = durable.dbsize()
+    found = expect(
+        host, "rights", Fault.REDIS_RIGHTS, "user mine may not run .*EVALSHA.* and may not reach .*hcli:mem:busy.*could not be taken",
+        r"ACL SETUSER mine '~hcli:\*' .*\+evalsha", REDIS_URL=url_of(durable, "mine:pw@"),
+    )  # fmt: skip
+    assert "hcli:tasks" not in found["rights"].sentence
+    for name in ("eviction", "persistence"):
+        assert found[name].state == "skipped"
+        assert "This Redis user may not check this" in found[name].sentence
+    assert durable.dbsize() == before
+    allow(durable, "~* +@all -exec")
+    expect(
+        host, "rights", Fault.REDIS_RIGHTS, "may not run EXEC,", r"mine \+exec ", REDIS_URL=url_of(durable, "mine:pw@")
+    )
+
+
+def test_without_transactions_the_rights_are_still_tried_without_harm(host: World, durable: Redis) -> None:
+    before = {key: durable.dump(key) for key in durable.scan_iter()}
+    for missing in ("multi", "exec"):
+        allow(durable, f"~* +@all -{missing}")
+        host.url = url_of(durable, "mine:pw@")
+        found = looks(host, "rights")
+        assert (found.state, found.code) == ("problem", Fault.REDIS_RIGHTS)
+        assert missing.upper() in found.sentence
+    assert {key: durable.dump(key) for key in durable.scan_iter()} == before
+
+
+def test_the_rights_asked_for_are_those_the_dispatcher_needs(host: World, durable: Redis) -> None:
+    """A user who has exactly these answers a message, also after a dispatcher died."""
+    commands = {name for used in USES.values() for name in used.split()} | {
+        line.split()[0] for line in KEYLESS if "SCRIPT" not in line
+    }
+    grants = [f"+{name.lower()}" for name in sorted(commands | {"MULTI", "EXEC"})] + ["+script|load"]
+    keys = [f"~{key.replace('doctor', '*')}" for key in USES]
+    allow(durable, " ".join([*keys, *grants]))
+    durable.sadd("hcli:mem:workers", "dead-worker")
+    durable.hset(
+        "hcli:mem:inflight:dead-worker",
+        "dead-worker:1",
+        '{"task_id":"lost","message":"hello","chat_id":"7","user_id":1}',
+    )
+    host.url = url_of(durable, "mine:pw@")
+    host.environment["CLAUDE_BIN"] = str(STAND_IN)
+    durable.script_flush()
+    durable.acl_log_reset()
+    running = host.start_dispatcher()
+    try:
+        assert host.command("hmem", "ask", "9912", "What is the boiler code?", REDIS_URL=url_of(durable)).stdout
+        wait_for(lambda: durable.exists("hcli:results:lost"), "the dead dispatcher's task")
+    finally:
+        assert running.stop() == 0, running.log.read_text()
+    denied = {(entry["context"], entry["object"]) for entry in durable.acl_log()}
+    assert not denied
+
+
+def test_the_clock_of_another_day(host: World) -> None:
+    ahead = looks(host, "clock", now=lambda: time.time() + 120)
+    assert (ahead.state, ahead.code) == ("problem", Fault.CLOCK)
+    assert re.search("clock of this host is 1[12][0-9] s ahead of Redis.*wrong", ahead.sentence)
+    assert "set-ntp" in ahead.fix
+    assert "behind" in looks(host, "clock", now=lambda: time.time() - 61).sentence
+    assert looks(host, "clock", now=lambda: time.time() - 50).state == "ok"
+
+
+def test_a_user_who_may_not_see_the_nights_would_not_notice_a_missed_one(host: World, durable: Redis) -> None:
+    allow(durable, "~hcli:mem:[^n]* ~hcli:[^m]* ~hcli:memory:* +@all")
+    expect(
+        host, "rights", Fault.REDIS_RIGHTS, "may not reach hcli:mem:night:last, hcli:mem:night:failed, so a missed night would not be noticed",
+        "ACL SETUSER", REDIS_URL=url_of(durable, "mine:pw@"),
+    )  # fmt: skip

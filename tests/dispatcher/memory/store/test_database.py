@@ -1,0 +1,290 @@
+"""The connection to the day store: transactions, servers and disks that fail, files on disk, and DAY_STORE_URL."""
+
+from __future__ import annotations
+
+import os
+import signal
+import stat
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from sqlalchemy import text
+from structlog.testing import capture_logs
+
+from dispatcher.memory.store.database import Database, reason, store_url
+from dispatcher.memory.store.memories import Memories
+from dispatcher.memory.store.turns import Turns
+from shared.errors import SettingsError, StoreUnavailable
+from tests.support.day.store_rows import fact, said
+from tests.support.machine import wait_for
+from tests.support.stores import PostgreSQL, Stores, at_once, postgresql_server
+from tests.support.world import REPOSITORY
+
+
+def test_writers_wait_for_each_other(stores: Stores) -> None:
+    connections = [stores.open() for _ in range(6)]
+
+    def write(number: int) -> int:
+        turns, memories = Turns(connections[number]), Memories(connections[number])
+        for n in range(15):
+            turns.store([said(f"w{number}-{n}"), said(f"w{number}-{n}", chat="2")])
+            memories.add("1", fact(f"{number} {n}"))
+        return 15
+
+    assert sum(map(int, map(str, at_once(write, 6)))) == 90
+    assert len(Turns(connections[0]).ids("1")) == len(Turns(connections[0]).ids("2")) == 90
+    assert [one.number for one in Memories(connections[0]).list("1")] == list(range(1, 91))
+
+
+def test_a_transaction_that_reads_first_may_still_write(stores: Stores) -> None:
+    connections = [stores.open() for _ in range(3)]
+    for one in connections:
+        Turns(one).ids("1")
+
+    def write(number: int) -> bool:
+        with connections[number].begin() as connection:
+            connection.execute(text("SELECT count(*) FROM actions")).scalar_one()
+            time.sleep(0.1)  # another one writes meanwhile, if it may
+            connection.execute(text(f"INSERT INTO actions VALUES ('1', 't', {number}, 'k', 'o', 0)"))
+        return True
+
+    assert at_once(write, 3) == [True] * 3
+
+
+def test_a_reader_does_not_wait_for_a_writer(stores: Stores) -> None:
+    writer, reader = stores.open(), stores.open()
+    Turns(writer).store([said("a")])
+    with writer.begin() as connection:
+        connection.execute(text("DELETE FROM turns"))
+        began = time.monotonic()
+        assert len(Turns(reader).ids("1")) == 1
+        assert time.monotonic() - began < 2  # it would wait 5 s
+    assert Turns(reader).ids("1") == {}
+
+
+HALF = """
+import sys, time
+from pathlib import Path
+from dispatcher.memory.store.database import Database, reason, store_url
+from dispatcher.memory.store.memories import *
+database = Database(sys.argv[1], Path(sys.argv[2]))
+memories = Memories(database)
+with database.begin() as connection:
+    memories.add("1", Memory("1", MemoryType.FACT, "half", 1.0), connection=connection)
+    print("in the middle", flush=True)
+    time.sleep(60)
+"""
+
+
+def test_a_kill_in_the_middle_leaves_nothing_half(stores: Stores) -> None:
+    memories = Memories(stores.open())
+    memories.add("1", fact("whole"))
+    command = [sys.executable, "-c", HALF, stores.url, str(stores.folder)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, cwd=REPOSITORY) as process:
+        assert process.stdout and process.stdout.readline() == b"in the middle\n"
+        os.kill(process.pid, signal.SIGKILL)
+    wait_for(lambda: memories.add("1", fact("after")), "the lock of the dead to be free")
+    assert [one.text for one in memories.list("1")] == ["whole", "after"]
+    assert [one.number for one in memories.list("1")] == [1, 2]
+
+
+@pytest.fixture(scope="module")
+def own_server() -> Iterator[PostgreSQL]:
+    """One that may be stopped."""
+    with postgresql_server() as running:
+        yield running
+
+
+def test_postgresql_stopped_and_started_again(own_server: PostgreSQL, tmp_path: Path) -> None:
+    server = own_server
+    database = Database(server.database(), tmp_path)
+    turns = Turns(database)
+    turns.store([said("a")])
+    with database.reading(), database.reading():
+        pass  # more than one connection in the pool
+    try:
+        server.stop()
+        for _ in range(2):
+            with pytest.raises(StoreUnavailable, match="does not answer") as refused:
+                turns.ids("1")
+            assert "Check that it runs" in str(refused.value)
+        with pytest.raises(StoreUnavailable):
+            Database(database._url.render_as_string(hide_password=False), tmp_path).begin().__enter__()
+    finally:
+        server.start()
+    assert turns.ids("1") == {"a:user": None}
+    assert turns.store([said("b")]) == 1
+    database.close()
+
+
+def refusal(turns: Turns) -> bool:
+    with pytest.raises(StoreUnavailable, match="does not answer"):
+        turns.ids("1")
+    return True
+
+
+def test_a_server_that_is_not_there_yet_is_taken_up_when_it_is(own_server: PostgreSQL, tmp_path: Path) -> None:
+    server = own_server
+    database = Database(server.database(), tmp_path)
+    server.stop()
+    try:
+        assert at_once(lambda _: refusal(Turns(database)), 4) == [True] * 4
+    finally:
+        server.start()
+    assert Turns(database).store([said("a")]) == 1
+    server.stop()
+    server.start()  # and nobody asked meanwhile: the one connection in the pool is dead
+    assert Turns(database).ids("1") == {"a:user": None}
+    database.close()
+
+
+def test_sqlite_is_private_and_keeps_a_log(tmp_path: Path) -> None:
+    database = Database(None, tmp_path / "state")
+    Turns(database).store([said("a")])
+    assert database.path == tmp_path / "state" / "day-store.sqlite"
+    for file in (tmp_path / "state").iterdir():
+        assert stat.S_IMODE(file.stat().st_mode) == 0o600, file
+    with database.reading() as connection:
+        found = [connection.execute(text(f"PRAGMA {name}")).scalar() for name in ("journal_mode", "busy_timeout", "foreign_keys")]  # fmt: skip
+    assert found == ["wal", 5000, 1]
+    database.close()
+
+
+def test_a_file_that_was_replaced_is_opened_anew(tmp_path: Path) -> None:
+    database = Database(None, tmp_path)
+    turns = Turns(database)
+    turns.store([said("a")])
+    for file in tmp_path.glob("day-store.sqlite*"):
+        file.unlink()
+    with capture_logs() as logs:
+        assert turns.ids("1") == {}
+    assert ["creating a new one" in line["event"] for line in logs] == [True], (
+        "nobody loses what he asked to be kept in silence"
+    )
+    turns.store([said("b")])
+    other = Database(None, tmp_path)
+    assert set(Turns(other).ids("1")) == {"b:user"}
+    database.close()
+    other.close()
+
+
+def test_what_is_not_a_database_is_said_and_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "day-store.sqlite"
+    path.write_bytes(b"not a database at all" * 100)
+    database = Database(None, tmp_path)
+    for _ in range(2):
+        with pytest.raises(StoreUnavailable, match="not a database"):
+            Turns(database).ids("1")
+    assert path.read_bytes() == b"not a database at all" * 100
+    path.unlink()
+    assert Turns(database).ids("1") == {}
+    database.close()
+
+
+def test_a_directory_that_cannot_be_made_is_said(tmp_path: Path) -> None:
+    (tmp_path / "state").write_text("a file")
+    with pytest.raises(StoreUnavailable, match="does not answer"):
+        Turns(Database(None, tmp_path / "state")).ids("1")
+
+
+def test_a_full_disk_is_said_and_passes(tmp_path: Path) -> None:
+    database = Database(None, tmp_path)
+    turns = Turns(database)
+    turns.store([said("a")])
+    with database.reading() as connection:
+        pages = connection.execute(text("PRAGMA page_count")).scalar_one()
+    with pytest.raises(StoreUnavailable, match="full") as refused, database.begin() as connection:
+        connection.exec_driver_sql(f"PRAGMA max_page_count={pages}")  # of this connection: SQLite's own full disk
+        connection.execute(text("INSERT INTO actions VALUES ('1', 'the secret', 1, 'k', hex(zeroblob(100000)), 0)"))
+    assert "the secret" not in str(refused.value)
+    database.close()
+    assert turns.store([said("b")]) == 1
+    database.close()
+
+
+def test_what_was_forgotten_is_not_in_the_files(tmp_path: Path) -> None:
+    database = Database(None, tmp_path)
+    turns, memories = Turns(database), Memories(database)
+    turns.store([said(f"t{n}", f"ordinary talk number {n}") for n in range(50)])
+    turns.store([said("s", "the password is Xyzzyplugh")])
+    kept = memories.add("1", fact("Xyzzyplugh opens it"))
+    (tmp_path / "day-store.sqlite.before-0002").write_bytes(b"Xyzzyplugh")
+
+    def holding() -> list[str]:
+        return [file.name for file in sorted(tmp_path.iterdir()) if b"xyzzyplugh" in file.read_bytes().lower()]
+
+    assert "day-store.sqlite.before-0002" in holding()
+    assert len(holding()) > 1
+    turns.remove("1", ["s:user"])
+    memories.delete("1", kept.memory_id)
+    database.scrub()
+    assert holding() == []
+    assert len(turns.ids("1")) == 50
+    database.close()
+
+
+def test_scrub_does_nothing_in_postgresql(server: PostgreSQL, tmp_path: Path) -> None:
+    database = Database(server.database(), tmp_path)
+    Turns(database).store([said("a")])
+    database.scrub()
+    assert len(Turns(database).ids("1")) == 1
+    database.close()
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["postgres://u:p@h/d", "postgresql://u:p@h/d", "postgresql+psycopg://u:p@h/d"],
+)
+def test_postgresql_by_its_usual_names(url: str, tmp_path: Path) -> None:
+    assert store_url(url, tmp_path).render_as_string(hide_password=False) == "postgresql+psycopg://u:p@h/d"
+
+
+def test_sqlite_by_url_lies_where_it_says(tmp_path: Path) -> None:
+    assert store_url("sqlite:///other.sqlite", tmp_path).database == str(tmp_path / "other.sqlite")
+    assert store_url("sqlite:////x/y.sqlite", tmp_path).database == "/x/y.sqlite"
+    assert store_url("", tmp_path).database == store_url(None, tmp_path).database == str(tmp_path / "day-store.sqlite")
+
+
+@pytest.mark.parametrize("url", ["mysql://u:hunter2@h/d", "sqlite://", "sqlite:///:memory:", "hunter2",
+                                 "postgresql://u:hunter2@h:port/d", "postgresql+asyncpg://u:hunter2@h/d"])  # fmt: skip
+def test_other_urls_are_refused_without_showing_them(url: str, tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match="DAY_STORE_URL") as refused:
+        Database(url, tmp_path)
+    assert "hunter2" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "url", ["postgresql://u:hunter2@127.0.0.1:1/d", "postgresql://u@127.0.0.1:1/d?password=hunter2&sslmode=disable"]
+)
+def test_errors_never_show_the_password(url: str, tmp_path: Path) -> None:
+    database = Database(url, tmp_path)
+    with pytest.raises(StoreUnavailable) as refused:
+        Turns(database).ids("1")
+    assert "hunter2" not in str(refused.value)
+    assert "127.0.0.1" in str(refused.value)
+    assert "hunter2" not in database.place
+
+
+@pytest.mark.parametrize("url", ["postgresql://u:hunter%402@h/d", "postgresql://u@h/d?password=hunter%402"])
+def test_an_error_that_repeats_the_password_is_cut(url: str, tmp_path: Path) -> None:
+    said_so = reason(OSError("no entry for hunter@2 at h\nand more"), store_url(url, tmp_path))
+    assert said_so == "OSError: no entry for *** at h"
+
+
+def test_postgresql_statements_have_a_limit(server: PostgreSQL, tmp_path: Path) -> None:
+    separator = "&" if "?" in server.url() else "?"
+    database = Database(f"{server.database()}{separator}options=-c%20statement_timeout%3D300", tmp_path)
+    with database.reading() as connection:
+        assert connection.execute(text("SHOW statement_timeout")).scalar() == "300ms"  # the owner's word comes last
+    with pytest.raises(StoreUnavailable, match="statement timeout"), database.reading() as connection:
+        connection.execute(text("SELECT pg_sleep(5)"))
+    assert Turns(database).ids("1") == {}
+    database.close()
+    plain = Database(server.database(), tmp_path)
+    with plain.reading() as connection:
+        assert connection.execute(text("SHOW statement_timeout")).scalar() == "10s"
+    plain.close()

@@ -1,0 +1,80 @@
+"""A chat reaches only its own rows of the day store, on SQLite and on PostgreSQL."""
+
+from __future__ import annotations
+
+import pytest
+from sqlalchemy import text
+
+from dispatcher.memory.store.actions import Actions
+from dispatcher.memory.store.database import Database
+from dispatcher.memory.store.memories import Memories
+from dispatcher.memory.store.rows import own
+from dispatcher.memory.store.summaries import Summaries
+from dispatcher.memory.store.turns import Turns
+from shared.errors import InvalidInput
+from tests.support.day.store_rows import NOW, contents, fact, said, summary
+
+#: `é` in one character and in two: alike to the eye, two chats.
+ODD_CHATS = (
+    "-100123",
+    "100123",
+    "a' OR 1=1 --",
+    "*",
+    "%",
+    "_",
+    "caf\u00e9",
+    "cafe\u0301",
+    'a"b',
+    "NULL",
+    "\\",
+    "A",
+    "a",
+)
+
+
+def test_a_chat_sees_only_itself_whatever_its_name(database: Database) -> None:
+    turns, memories, summaries = Turns(database), Memories(database), Summaries(database)
+    for chat in ODD_CHATS:
+        turns.store([said("t", f"secret of {chat}", chat, session="s")])
+        memories.add(chat, fact(f"secret of {chat}", chat, embedding=b"v", embedding_model="m"))
+        summaries.store(summary("t:user", chat=chat))
+    for chat in ODD_CHATS:
+        for found in (turns.get_recent(chat, 9, 99, now=NOW), turns.of_session(chat, "s")):
+            assert contents(found) == [f"secret of {chat}"]
+        assert [one.content for one in turns.back(chat)] == [f"secret of {chat}"]
+        assert [(one.text, one.number) for one in memories.list(chat)] == [(f"secret of {chat}", 1)]
+        assert [one.chat_id for one in summaries.containing(chat, ["t:user"])] == [chat]
+    own = {one.chat_id: one.memory_id for chat in ODD_CHATS for one in memories.list(chat)}
+    others = [memory_id for chat, memory_id in own.items() if chat != "*"]
+    assert not any(memories.get("*", memory_id) or memories.delete("*", memory_id) for memory_id in others)
+    assert memories.touch("*", others, NOW) == 0
+    assert turns.remove("*", ["t:user"]) == 1
+    assert memories.delete("%", own["%"])
+    assert summaries.remove("_", [one.summary_id for one in summaries.every()]) == 1
+    left = sum(len(turns.ids(chat)) + memories.count(chat) + len(summaries.list(chat, 9)) for chat in ODD_CHATS)
+    assert left == 3 * len(ODD_CHATS) - 3
+
+
+def test_a_row_of_another_chat_is_held_back_on_the_way_out(database: Database) -> None:
+    Turns(database).store([said("a", chat="1"), said("b", chat="2"), said("c", chat="1")])
+    with database.reading() as connection:
+        unscoped = connection.execute(text("SELECT chat_id, task_id FROM turns ORDER BY task_id"))
+        assert [row.task_id for row in own(unscoped, "1")] == ["a", "c"]
+
+
+@pytest.mark.parametrize("chat", ["", "a\x00b", "\ud800"])
+def test_a_chat_id_that_could_not_be_kept_is_refused(database: Database, chat: str) -> None:
+    with pytest.raises(InvalidInput, match="is not a chat id"):
+        Turns(database).ids(chat)
+    with pytest.raises(InvalidInput):
+        Memories(database).add(chat, fact("x", chat))
+    with pytest.raises(InvalidInput):
+        Actions(database).apply_once(chat, "t", 1, "fact", lambda _: "")
+
+
+def test_a_memory_is_added_to_its_own_chat_only(database: Database) -> None:
+    with pytest.raises(InvalidInput, match="of chat 2"):
+        Memories(database).add("1", fact("x", "2"))
+    with pytest.raises(InvalidInput, match="1 to 5"):
+        Memories(database).add("1", fact("x", importance=6))
+    assert Memories(database).count("1") == Memories(database).count("2") == 0

@@ -1,0 +1,169 @@
+"""Turns of the day store, on SQLite and on PostgreSQL."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Collection
+
+import pytest
+
+from dispatcher.memory.store.database import Database
+from dispatcher.memory.store.memories import Memories
+from dispatcher.memory.store.summaries import Summaries
+from dispatcher.memory.store.turns import Turns
+from tests.support.day.store_rows import DAY, NOW, contents, fact, said, summary
+
+
+def test_a_turn_comes_back_as_it_was_stored(database: Database) -> None:
+    turns = Turns(database)
+    whole = said(
+        "t1", "Hello Wörld", "-100123", 1.5, name="Ann", session="s1", extra={"x": [1, "\ud800"]}, user_id="7",
+        embedding=b"\0\1", embedding_model="m",
+    )  # fmt: skip
+    assert turns.store([whole]) == 1
+    (found,) = turns.get_recent("-100123", 1, 10, now=2)
+    assert found == whole
+    assert found.turn.extra == {"x": [1, "\ud800"]}
+
+
+def test_storing_again_replaces_and_counts_only_what_is_new(database: Database) -> None:
+    turns = Turns(database)
+    assert turns.store([said("a"), said("b"), said("a", role="asst")]) == 3
+    assert turns.store([said("a", "changed", session="later"), said("c")]) == 1
+    assert turns.store([]) == 0
+    assert sorted(contents(turns.get_recent("1", 1, 10, now=NOW))) == ["changed", "hello", "hello", "hello"]
+    assert turns.ids("1") == {"a:user": "later", "b:user": None, "a:asst": None, "c:user": None}
+
+
+def test_a_vector_stays_with_its_text_only(database: Database) -> None:
+    turns = Turns(database)
+    turns.store([said("a", embedding=b"v", embedding_model="m")])
+    turns.store([said("a", session="s")])
+    assert turns.get_recent("1", 1, 1, now=NOW)[0].embedding == b"v"
+    turns.store([said("a", "another text")])
+    assert turns.get_recent("1", 1, 1, now=NOW)[0].embedding is None
+    assert turns.get_recent("1", 1, 1, now=NOW)[0].embedding_model is None
+
+
+def test_the_same_task_id_in_two_chats_is_two_turns(database: Database) -> None:
+    turns = Turns(database)
+    assert turns.store([said("a", "one", "1"), said("a", "two", "2")]) == 2
+    assert contents(turns.get_recent("1", 1, 9, now=NOW)) == ["one"]
+
+
+def test_recent_turns_are_the_newest_in_the_order_of_time(database: Database) -> None:
+    turns = Turns(database)
+    turns.store([said(f"t{n}", str(n), at=NOW - n * DAY) for n in range(10)])
+    assert contents(turns.get_recent("1", 7, 3, now=NOW)) == ["2", "1", "0"]
+    assert contents(turns.get_recent("1", 7, 99, now=NOW)) == ["7", "6", "5", "4", "3", "2", "1", "0"]
+    assert turns.get_recent("1", 7, 0, now=NOW) == []
+    turns.store([said("q", "question", at=NOW + 5), said("r", "answer", at=NOW + 5)])  # one clock reading: as they came
+    assert contents(turns.get_recent("1", 1, 2, now=NOW)) == ["question", "answer"]
+
+
+@pytest.mark.parametrize("batch", [1, 2, 3, 500])
+def test_turns_are_read_back_from_the_newest(database: Database, batch: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dispatcher.memory.store.turns.BATCH", batch)
+    turns = Turns(database)
+    turns.store([said(f"t{n}", str(n), at=NOW + n) for n in range(5)])
+    turns.store(
+        [said("q", "question", at=NOW + 2), said("x", chat="2")]
+    )  # as they came: after the other one of that time
+    assert [one.content for one in turns.back("1")] == ["4", "3", "question", "2", "1", "0"]
+    assert [one.content for one in turns.back("1", NOW + 1, NOW + 3)] == ["question", "2", "1"]
+    assert list(turns.back("3")) == []
+
+
+def test_turns_of_a_session(database: Database) -> None:
+    turns = Turns(database)
+    turns.store([said("b", "2", at=NOW + 1, session="s"), said("a", "1", session="s"), said("c", "3", session="r")])
+    assert contents(turns.of_session("1", "s")) == ["1", "2"]
+    assert turns.of_session("2", "s") == []
+
+
+def test_very_long_and_very_odd_texts_are_stored_whole(database: Database) -> None:
+    turns = Turns(database)
+    long = " ".join(f"w{n}" for n in range(60_000)) + " " + "ß" * 5_000
+    turns.store([said("a", long), said("b", "日本語テキスト 😀 \u202e abc"), said("c", "x" * 1_000_000)])
+    found = {one.turn.turn_id: one.turn.content for one in turns.get_recent("1", 1, 9, now=NOW)}
+    assert found == {"a:user": long, "b:user": "日本語テキスト 😀 \u202e abc", "c:user": "x" * 1_000_000}
+
+
+def test_nul_and_lone_surrogates_become_the_replacement_character(database: Database) -> None:
+    turns = Turns(database)
+    turns.store([said("a", "nul\x00 half\ud83d", name="N\x00", session="s\ud800", extra={"k\x00": "\ud800"})])
+    (found,) = turns.of_session("1", "s\ud800")
+    assert (found.turn.content, found.turn.name) == ("nul\ufffd half\ufffd", "N\ufffd")
+    assert found.turn.extra == {"k\x00": "\ud800"}  # JSON writes them as escapes: they survive
+    memories = Memories(database)
+    kept = memories.add("1", fact("a\x00b\udfff", category="\x00"))
+    assert memories.get("1", kept.memory_id) == kept
+    assert (kept.text, kept.category) == ("a\ufffdb\ufffd", "\ufffd")
+    Summaries(database).store(dataclasses.replace(summary("t"), text="\x00"))
+    assert Summaries(database).list("1", 1)[0].text == "\ufffd"
+
+
+def test_the_revision_changes_with_the_turns_of_the_chat(database: Database) -> None:
+    turns = Turns(database)
+    seen = [turns.revision("1")]
+
+    def moved() -> bool:
+        seen.append(turns.revision("1"))
+        return seen[-1] not in seen[:-1]
+
+    turns.store([said("a"), said("b")])
+    assert moved()
+    turns.store([said("a", "changed")])
+    assert moved()
+    turns.update_embedding("1", "a:user", b"v", "m")
+    assert moved()
+    turns.remove("1", ["a:user"])
+    assert moved()
+    Summaries(database).store(summary("b:user"))
+    assert moved()
+    turns.store([said("a", chat="2")])
+    assert turns.revision("1") == seen[-1]
+    Summaries(database).remove("1", [one.summary_id for one in Summaries(database).list("1", 9)])
+    turns.remove("1", turns.ids("1"))
+    assert turns.revision("1") == "0"
+    turns.store([said("a"), said("b")])
+    assert moved()  # not the number it had the first time
+
+
+def test_embeddings_are_filled_in_later(database: Database) -> None:
+    turns = Turns(database)
+    turns.store([said("a", at=1), said("b", at=3, chat="2"), said("c", at=2, embedding=b"v", embedding_model="old")])
+    turns.store([said("d", embedding=b"v", embedding_model="new")])
+    assert [one.turn.turn_id for one in turns.needing_embedding("new", 9)] == ["b:user", "a:user", "c:user"]
+    assert len(turns.needing_embedding("new", 2)) == 2
+    assert turns.update_embedding("2", "b:user", b"vec", "new")
+    assert turns.update_embedding("1", "c:user", None, "new")  # the model cannot embed it
+    assert not turns.update_embedding("2", "a:user", b"vec", "new")  # another chat's
+    assert not turns.update_embedding("1", "a:user", b"vec", "new", content="what it was before")
+    assert [one.turn.turn_id for one in turns.needing_embedding("new", 9)] == ["a:user"]
+    assert turns.get_recent("2", 9e9, 9, now=NOW)[0].embedding == b"vec"
+
+
+def test_removal_by_id(database: Database) -> None:
+    turns = Turns(database)
+    for chat in ("1", "2"):
+        turns.store([said(f"t{n}", f"word{n}", chat, at=NOW + n) for n in range(1_200)])
+    assert turns.remove("1", [f"t{n}:user" for n in range(1_100)] + ["t0:user", "unknown:user"]) == 1_100
+    assert turns.remove("1", []) == 0
+    assert set(turns.ids("1")) == {f"t{n}:user" for n in range(1_100, 1_200)}
+    assert len(turns.ids("2")) == 1_200
+
+
+def test_prune_takes_what_is_old_and_released_and_nothing_else(database: Database) -> None:
+    turns = Turns(database)
+    turns.store([said(f"t{n}", at=NOW - n * DAY, chat=chat) for n in range(10) for chat in ("1", "2")])
+    asked: dict[str, set[str]] = {}
+
+    def released(chat: str, ids: Collection[str]) -> Collection[str]:
+        asked[chat] = set(ids)
+        return {"t9:user", "t0:user", "foreign:user"} if chat == "1" else ()
+
+    assert turns.prune(NOW - 7 * DAY, released) == 1
+    assert asked == {chat: {"t8:user", "t9:user"} for chat in ("1", "2")}
+    assert set(turns.ids("1")) == {f"t{n}:user" for n in range(9)}
+    assert len(turns.ids("2")) == 10

@@ -1,0 +1,187 @@
+"""Recall on the same day: the turns of the day and the release's, ranked together as if one release held them all."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from shared.ranking.scoring import Neighbours
+from shared.search.types import HiddenTurns
+from shared.turns.records import Turn
+from tests.support.day.day_recall import HOUR, NOON, QUESTIONS, Index, holding, ids, said, same, turn, vector_of
+
+words = st.lists(
+    st.sampled_from("boiler garage code harbour vet cat yesterday 4711 Noor paw the and ok".split()),
+    min_size=1,
+    max_size=9,
+)
+row = st.fixed_dictionaries(
+    {
+        "gap": st.sampled_from([0.0, 0.0, 60.0, 5 * HOUR, 30 * HOUR]),
+        "role": st.sampled_from(["user", "asst"]),
+        "name": st.sampled_from([None, "Noor", "Ben"]),
+        "words": words,
+        "asks": st.booleans(),
+        "day": st.booleans(),
+        "vector": st.one_of(st.none(), st.integers(0, 2**31)),
+    }
+)
+
+
+def talk_of(rows: Sequence[Mapping[str, Any]]) -> tuple[list[Turn], list[bool], dict[str, Any]]:
+    """Turns, which of them are of the day, and vectors by chunk id."""
+    turns, vectors, at = list[Turn](), dict[str, Any](), NOON - 40 * 24 * HOUR
+    for number, one in enumerate(rows):
+        at += one["gap"]
+        # Task numbers fall and rise again, so that the order of a second is not that of the list.
+        task, text = f"t{(number * 7) % 31}-{number // 31}", " ".join(one["words"]) + "?" * one["asks"]
+        turns.append(Turn(task, one["role"], "9912", text, at, one["name"]))
+        if one["vector"] is not None:
+            vectors[f"{turns[-1].turn_id}#1"] = vector_of(one["vector"])
+    return turns, [one["day"] for one in rows], vectors
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(st.lists(row, min_size=1, max_size=60), st.sampled_from(QUESTIONS), st.booleans())
+def test_release_and_day_are_ranked_as_one_release_that_holds_them_all(
+    rows: list[dict[str, Any]], query: str, with_vectors: bool
+) -> None:
+    turns, of_day, vectors = talk_of(rows)
+    index = Index(vectors, vector_of(5)) if with_vectors else None
+    today = [one for one, there in zip(turns, of_day, strict=True) if there]
+    before = [one for one, there in zip(turns, of_day, strict=True) if not there]
+    with holding(turns, index) as whole, holding(before, index) as part:
+        found, expected = part.ask(query, part.day(today, vectors)), whole.ask(query)
+        if not any(f"{one.turn_id}#1" in vectors for one in today):  # that none of the day has a vector is said
+            found = replace(found, degraded=expected.degraded)
+        if not before and not with_vectors:
+            found = replace(found, degraded=expected.degraded)
+        same(found, expected)
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(st.lists(row, min_size=2, max_size=40), st.data())
+def test_what_is_hidden_was_never_said(rows: list[dict[str, Any]], data: st.DataObject) -> None:
+    turns, of_day, vectors = talk_of(rows)
+    gone = data.draw(st.sets(st.sampled_from(turns).map(lambda one: one.turn_id)))
+    before = data.draw(st.none() | st.sampled_from(turns).map(lambda one: one.timestamp))
+    left = [one for one in turns if one.turn_id not in gone and (before is None or one.timestamp >= before)]
+    day = [one for one, there in zip(turns, of_day, strict=True) if there]
+    old = [one for one, there in zip(turns, of_day, strict=True) if not there]
+    index = Index(vectors, vector_of(5))
+    hidden = HiddenTurns(frozenset(gone), before)
+    with holding(old, index) as side, holding(left, index) as never:
+        for query in QUESTIONS:
+            same(
+                replace(side.ask(query, side.day(day, vectors), hidden=hidden), degraded=[]),
+                replace(never.ask(query), degraded=[]),
+            )
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    st.lists(st.tuples(st.integers(1, 200), st.sampled_from([0, 60, 60, 50_000])), min_size=12, max_size=60),
+    st.integers(0, 60),
+)
+def test_a_longer_kernel_is_the_kernel_of_all(items: list[tuple[int, int]], first: int) -> None:
+    lengths = np.array([length for length, _ in items], np.float32)
+    starts = np.cumsum([gap for _, gap in items], dtype=np.float64)
+    whole, longer = (
+        Neighbours(lengths, starts),
+        Neighbours(lengths[:first], starts[:first]).longer(lengths, starts),
+    )
+    values = np.arange(len(items), dtype=np.float32)
+    assert longer.spread(values) == pytest.approx(whole.spread(values), rel=1e-5)
+    assert longer.total == pytest.approx(whole.total, rel=1e-5)
+    assert longer.continues.tolist() == whole.continues.tolist()
+    assert (longer.n, longer.nbytes) == (whole.n, whole.nbytes)
+
+
+def test_without_a_day_nothing_changes() -> None:
+    with holding(said()) as side:
+        for query in QUESTIONS:
+            plain = side.hits(query)
+            assert side.hits(query, side.day([])) == plain
+            assert side.hits(query, side.day(said("b1", "d3"))) == plain, "the release holds them all"
+        assert side.hits("boiler")
+
+
+def test_a_turn_in_both_comes_once_and_as_the_release_has_it() -> None:
+    with holding(said()) as side:
+        other = turn("c1", "user", "Mishka: another version", -20.0)
+        found = side.hits("Mishka", side.day([other, turn("new", "user", "Mishka is back", 0.0)]))
+        assert sorted(hit.chunk.text for hit in found if "Mishka" in hit.chunk.text) == [
+            "Mishka is back",
+            "Mishka was at the vet today: her left paw is swollen.",
+            "Our cat Mishka sleeps on the piano all day.",
+        ]
+        assert len(ids(found)) == len(set(ids(found)))
+
+
+def test_an_answer_finds_its_question_on_the_other_side() -> None:
+    question, answer = said("d1")
+    for old, new in (([question], [answer]), ([answer], [question]), ([], [question, answer])):
+        with holding([*said("b1", "c1"), *old]) as side:
+            day = side.day(new)
+            (hit,) = [hit for hit in side.hits("4711", day) if hit.chunk.text == "4711."]
+            assert hit.question == question.content
+            for hidden in (HiddenTurns(frozenset({"d1:user"})), HiddenTurns(before=answer.timestamp)):
+                (hit,) = [hit for hit in side.hits("4711", day, hidden=hidden) if hit.chunk.text == "4711."]
+                assert hit.question is None
+
+
+def test_the_question_of_a_long_day_turn_is_its_first_passage() -> None:
+    long = " ".join(f"Sentence number {n} about the garage." for n in range(60))
+    with holding(said("b1")) as side:
+        day = side.day([turn("l", "user", long, -1.0), turn("l", "asst", "It is 4711.", -0.9)])
+        assert len(day) > 2
+        (hit,) = [hit for hit in side.hits("4711", day) if hit.chunk.role == "asst" and "4711" in hit.chunk.text]
+        assert hit.question
+        assert hit.question.startswith("Sentence number 0")
+
+
+def test_hidden_turns_are_in_no_hit_no_question_and_no_repetition() -> None:
+    twice = [turn("g1", "user", "Good morning!", -8.0), turn("g2", "user", "good morning", -1.0)]
+    for old, new in ((twice[:1], twice[1:]), ([], twice), (twice, [])):
+        with holding([*said("b1"), *old]) as side:
+            (both,) = [hit for hit in side.hits("morning", side.day(new)) if "ood morning" in hit.chunk.text]
+            assert {*both.chunk.turn_ids, *both.also} == {"g1:user", "g2:user"}
+            for gone, left in (("g1:user", "g2:user"), ("g2:user", "g1:user")):
+                found = side.hits("morning", side.day(new), hidden=HiddenTurns(frozenset({gone})))
+                (one,) = [hit for hit in found if "ood morning" in hit.chunk.text]
+                assert (one.chunk.turn_ids, one.also) == ((left,), ())
+
+
+@pytest.mark.parametrize("k", [1, 3, 50])
+def test_known_turns_do_not_come_and_the_rest_is_as_before(k: int) -> None:
+    with holding(said("b1", "c1", "h1")) as side:
+        day = side.day(said("d1", "d2", "d3"))
+        for query in (*QUESTIONS, "boiler Mishka code"):
+            whole = side.hits(query, day)
+            for known in (
+                {"d2:user", "b1:user"},
+                {"d3:user", "c1:user", "d1:user", "d1:asst"},
+                {*map(turn_id, said())},
+            ):
+                rest = [hit for hit in whole if known.isdisjoint(hit.chunk.turn_ids)]
+                assert side.hits(query, day, k=k, known=frozenset(known)) == rest[:k]
+
+
+def turn_id(one: Turn) -> str:
+    return one.turn_id
+
+
+def test_more_known_turns_than_are_read_at_first_leave_places_for_others() -> None:
+    session = [turn(f"s{n:03}", "user", f"the pills again, time {n} of many", -1.0 + n / HOUR) for n in range(300)]
+    with holding([turn("old", "user", "the pills are in the kitchen, and something else is there too", -50.0)]) as side:
+        found = side.hits("the pills", side.day(session), k=3, known=frozenset(map(turn_id, session)))
+        assert ids(found) == ["old:user#1"]
+        long = turn("long", "user", "\n\n".join(f"The pills, paragraph {n}: " + "pill " * 150 for n in range(80)), -0.5)
+        found = side.hits("the pills", side.day([long]), k=3, known=frozenset({"long:user"}))
+        assert ids(found) == ["old:user#1"], "a long turn has many passages"

@@ -1,0 +1,138 @@
+"""What goes into the context of a message: of which release, which hits and whether the summary; and how it is reported."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from dispatcher.prompt.assemble import PromptRequest, assemble
+from dispatcher.prompt.budget import (
+    compose,
+)
+from dispatcher.prompt.prompt_input import PromptInput
+from shared.config.settings import load_settings
+from shared.ranking.injection import Evidence, read_message
+from shared.search.types import Hit, Query, Recalled
+from tests.support.day.prompts import NOW, SUMMARY, UTC, composed, hit
+from tests.support.world import World
+
+
+def test_memory_switched_off_asks_no_release() -> None:
+    class Closed:
+        run = 7
+
+    context = assemble(PromptRequest("9912", "hello"), load_settings(memory_tokens=0), cast(Any, Closed()))
+    assert (context.text, context.degraded) == ("", ["MEMORY_TOKENS=0"])
+
+
+def test_a_chat_summary_is_left_out_when_it_is_not_wanted() -> None:
+    class Release:
+        run = 7
+        manifest = SimpleNamespace(embedding=None, chunks_per_chat={"9912": 1, "77": 1}, created_at="")
+
+        def recall(self, query: Query) -> Recalled:
+            return Recalled([hit(f"{query.chat_id} asked {query.text}")])
+
+        def summary(self, chat_id: str) -> str | None:
+            return f"\n- anna: summary of {chat_id}\n\n" if chat_id == "9912" else None
+
+    def names(chat: str, summary: bool) -> list[tuple[str, str]]:
+        context = assemble(PromptRequest(chat, "it"), load_settings(memory_summary=summary), cast(Any, Release()))
+        return [(part.name, part.text) for part in context.parts]
+
+    recalled = ("recalled", "9 February 2024\n- anna: 9912 asked it")
+    assert names("9912", summary=True) == [("summary", "- anna: summary of 9912"), recalled]
+    assert names("9912", summary=False) == [recalled]
+    assert [name for name, _ in names("77", summary=True)] == ["recalled"]
+
+
+def test_a_context_is_told_to_scripts_with_its_hits_and_reasons() -> None:
+    long = replace(
+        hit("x" * 9_000, NOW + 1, score=0.123456),
+        scores={"speaker": 0.25, "bm25": 2.0, "cosine": -0.1},
+        also=("t9:user",),
+        words=0.5,
+    )
+    record = json.loads(json.dumps(composed([hit("yes", question="why?"), long], "- anna: in short").to_json()))
+    assert (record["release"], record["degraded"], record["ms"]) == (7, ["why"], 1.5)
+    assert [part["name"] for part in record["parts"]] == ["summary", "recalled"]
+    assert record["tokens"] == -(-len(record["text"]) // 4)
+    (used,), (cut,) = record["hits"], record["cut"]
+    assert (used["text"], used["question"], used["speaker"], used["timestamp"]) == ("yes", "why?", "anna", NOW)
+    assert (cut["rank"], cut["score"]) == (0.1235, 0.275), "what it is ranked by, and what people are shown"
+    assert cut["scores"] == {"words": 0.5, "meaning": 0.0, "bm25": 2.0, "cosine": -0.1}
+    assert (cut["parts"], cut["also"]) == ({"speaker": 0.25}, ["t9:user"])
+    assert (used["date"], record["nothing_why"]) == ("2024-02-09T17:33:20+00:00", None)
+
+
+def test_nothing_recalled_is_injected_where_nothing_bears_on_the_message_and_the_rest_stays() -> None:
+    hits = [hit("a"), hit("b")]
+    context = compose(
+        PromptInput(Recalled(hits), SUMMARY, budget=1500, zone=UTC, run=7, no_recall_reason="nothing is like it")
+    )
+    assert context.text == composed([], SUMMARY).text
+    assert (context.used, context.cut, context.no_recall_reason) == ([], hits, "nothing is like it")
+    assert context.to_json()["nothing_why"] == "nothing is like it"
+
+
+@pytest.mark.parametrize(("cosine", "family", "injected"), [
+    (0.2, "all-MiniLM-L6-v2", False), (0.5, "all-MiniLM-L6-v2", True), (0.2, "nomic-embed-text", True), (None, None, True),
+])  # fmt: skip
+def test_the_release_says_whose_similarity_is_judged(
+    cosine: float | None, family: str | None, *, injected: bool
+) -> None:
+    class Release:
+        run = 7
+        manifest = SimpleNamespace(
+            embedding=SimpleNamespace(family=family) if family else None, chunks_per_chat={"9912": 1}, created_at=""
+        )
+
+        def recall(self, query: Query) -> Recalled:
+            found = replace(hit("the parrot"), scores={} if cosine is None else {"cosine": cosine})
+            return Recalled([found], evidence=Evidence(read_message(query.text, NOW, UTC), 1, cosine=cosine))
+
+        def summary(self, chat_id: str) -> str | None:
+            return None
+
+    context = assemble(PromptRequest("9912", "What is my bird called?"), load_settings(), cast(Any, Release()))
+    assert bool(context.used) == injected
+    assert (context.no_recall_reason is None) == injected
+
+
+def test_the_command_says_why_no_line_is_injected(world: World) -> None:
+    world.say("t1", "The boiler stopped, its display shows F28.")
+    world.night()
+    done = world.command("hmem", "context", "9912", "good morning")
+    assert "no hits used: it has no word that shows its topic" in done.stderr
+    assert "1 hits used" in world.command("hmem", "context", "9912", "what is wrong with the boiler?").stderr
+    stranger = json.loads(world.command("hmem", "context", "77", "what is wrong?", "--json").stdout)
+    assert stranger["nothing_why"] == "release 1 has no turns of this chat"
+
+
+def test_a_hit_that_is_there_only_since_nothing_better_is_takes_no_place() -> None:
+    """A long answer of many passages must not fill what the answer leaves free."""
+
+    def found(text: str, cosine: float, lexical: float, at: float) -> Hit:
+        return replace(hit(text, at), scores={"cosine": cosine}, lexical=lexical)
+
+    good, weak = found("the boiler shows F28", 0.6, 1.0, NOW), found("crate 17, blue", 0.08, 0.02, NOW + 1e6)
+    by_words = found("boiler", 0.08, 0.5, NOW + 2e6)
+
+    class Release:
+        run = 7
+        manifest = SimpleNamespace(
+            embedding=SimpleNamespace(family="all-MiniLM-L6-v2"), chunks_per_chat={"9912": 3}, created_at=""
+        )
+
+        def recall(self, query: Query) -> Recalled:
+            return Recalled([good, weak, by_words])
+
+        def summary(self, chat_id: str) -> str | None:
+            return None
+
+    context = assemble(PromptRequest("9912", "what is wrong with the boiler?"), load_settings(), cast(Any, Release()))
+    assert (context.used, context.cut) == ([good, by_words], [weak])

@@ -1,0 +1,45 @@
+"""The example settings: every setting with its default."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from shared.config.settings import Settings, load_settings, setting_names
+from tests.support.world import REPOSITORY
+
+DEPLOY = REPOSITORY / "deploy"
+
+
+def example_lines() -> dict[str, tuple[str, bool]]:
+    """Name -> (the line without its mark, whether it holds the default)."""
+    found = {}
+    for line in (DEPLOY / "hmem.toml").read_text(encoding="utf-8").splitlines():
+        if match := re.fullmatch(r"#(: )?(([A-Z_]+) = .+)", line):
+            found[match[3]] = (match[2], match[1] is None)
+        else:
+            assert not line or line.startswith("# "), line
+    return found
+
+
+def test_the_example_settings_load_as_they_are(bare: pytest.MonkeyPatch) -> None:
+    bare.setenv("HMEM_CONFIG", str(DEPLOY / "hmem.toml"))
+    assert load_settings() == Settings.model_construct(**{n: f.default for n, f in Settings.model_fields.items()})
+
+
+def test_the_example_settings_hold_every_setting_with_its_default(bare: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    lines = example_lines()
+    assert set(lines) == set(setting_names()) - {"HMEM_CRASH_AT"}
+    path = tmp_path / "hmem.toml"
+    bare.setenv("HMEM_CONFIG", str(path))
+    for name, (line, is_default) in lines.items():
+        path.write_text(line, encoding="utf-8")
+        value, default = getattr(load_settings(), name.lower()), Settings.model_fields[name.lower()].default
+        assert (value == default) == is_default, name
+        assert is_default == (default is not None), name
+    path.write_text("\n".join(line for line, _ in lines.values()), encoding="utf-8")
+    load_settings()
+    assert len(tomllib.loads(path.read_text(encoding="utf-8"))) == len(lines)

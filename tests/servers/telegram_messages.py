@@ -1,0 +1,73 @@
+"""Texts and entities as Telegram takes them, refuses them and hands them on."""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+from typing import Any
+
+LONGEST = 4096
+
+
+class ApiError(Exception):
+    def __init__(self, status: int, description: str, parameters: dict[str, Any] | None = None) -> None:
+        super().__init__(description)
+        self.status, self.description, self.parameters = status, description, parameters
+
+
+def command(text: str) -> dict[str, Any]:
+    """The entity of a command at the beginning of a text, as Telegram adds it."""
+    return {"type": "bot_command", "offset": 0, "length": utf16_units(text.split()[0])}
+
+
+def forwarded_from(source: str | dict[str, Any], date: int = 1_790_000_000) -> dict[str, Any]:
+    """The origin of a forward: a user, a channel, a group, or a name alone for one who hides the account."""
+    if isinstance(source, str):
+        return {"type": "hidden_user", "date": date, "sender_user_name": source}
+    if source.get("type") == "channel":
+        return {"type": "channel", "date": date, "chat": source, "message_id": 5}
+    if "type" in source:
+        return {"type": "chat", "date": date, "sender_chat": source}
+    return {"type": "user", "date": date, "sender_user": source}
+
+
+def mention(text: str, name: str = "@memory_bot") -> list[dict[str, Any]]:
+    """The entity of a name in a text, as Telegram adds it."""
+    return [{"type": "mention", "offset": utf16_units(text[: text.index(name)]), "length": utf16_units(name)}]
+
+
+def utf16_units(text: str) -> int:
+    return len(text.encode("utf-16-le", "surrogatepass")) // 2
+
+
+def text_and_entities(params: dict[str, Any]) -> tuple[str, list[dict[str, Any]]]:
+    """Text and entities as Telegram takes them, or its refusal."""
+    text, entities = str(params.get("text") or ""), json.loads(params.get("entities") or "[]")
+    if str(params.get("parse_mode") or "").upper() == "HTML":
+        text = _without_html(text)
+    if not text.strip():
+        raise ApiError(400, "Bad Request: message text is empty")
+    if utf16_units(text) > LONGEST:
+        raise ApiError(400, "Bad Request: message is too long")
+    for one in entities:
+        if one["offset"] < 0 or one["length"] <= 0 or one["offset"] + one["length"] > utf16_units(text):
+            raise ApiError(400, f"Bad Request: can't parse entities: {one['type']} ends outside the text")
+        if one["type"] == "text_link" and "://" not in one.get("url", ""):
+            raise ApiError(400, "Bad Request: can't parse entities: wrong URL")
+    return text, entities
+
+
+def _without_html(text: str) -> str:
+    """The text of HTML as Telegram takes it, without its formatting, or the refusal of tags that are not closed in order."""
+    open_tags: list[str] = []
+    for closing, name in re.findall(r"<(/?)([a-z]+)[^>]*>", text):
+        if not closing:
+            open_tags.append(name)
+        elif not open_tags or open_tags.pop() != name:
+            raise ApiError(400, f"Bad Request: can't parse entities: unexpected end tag {name}")
+    if open_tags:
+        raise ApiError(
+            400, f"Bad Request: can't parse entities: can't find end tag corresponding to start tag {open_tags[-1]}"
+        )
+    return html.unescape(re.sub(r"<[^>]+>", "", text))

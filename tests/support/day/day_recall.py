@@ -1,0 +1,146 @@
+"""A release and a day of one talk, searched together in this process."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import numpy as np
+import pytest
+
+from shared.search import lexical
+from shared.search.day_items import DayItems, day_turns
+from shared.search.lexical import LexicalIndex
+from shared.search.lookup import Sources, look_up
+from shared.search.merge import MergedCache
+from shared.search.types import Hit, Query, Recalled
+from shared.turns.chunking import chunks_of, indexed_text
+from shared.turns.records import Turn
+from shared.vectors.base import NullBackend
+
+UTC = ZoneInfo("UTC")
+NOON = 1_778_673_600.0  # 13 May 2026
+HOUR = 3600.0
+DIMENSIONS = 8
+Vectors = Mapping[str, Any]
+TALK = [
+    ("b1", "user", "The boiler broke again this morning.", -30.0),
+    ("b1", "asst", "Which error does the boiler show?", -29.99),
+    ("c1", "user", "Our cat Mishka sleeps on the piano all day.", -20.0),
+    ("h1", "user", "We rented a house near the harbour of Ostend for July.", -10.0),
+    ("h1", "asst", "Nice.", -9.99),
+    ("d1", "user", "What is the code of the garage door?", -3.0),
+    ("d1", "asst", "4711.", -2.99),
+    ("d2", "user", "The plumber comes on Friday about the boiler.", -2.0),
+    ("d3", "user", "Mishka was at the vet today: her left paw is swollen.", -1.0),
+]
+
+
+def turn(task: str, role: str, text: str, hours: float, chat: str = "9912", name: str | None = None) -> Turn:
+    return Turn(task, role, chat, text, NOON + hours * HOUR, name)
+
+
+def said(*tasks: str) -> list[Turn]:
+    """What these tasks said in TALK; all of it without any."""
+    return [turn(*row) for row in TALK if not tasks or row[0] in tasks]
+
+
+class Index:
+    """A vector index of a test: vectors by chunk id, and of each question the same one."""
+
+    why_not = None
+
+    def __init__(self, vectors: Vectors, asked: Any) -> None:
+        self.vectors, self.asked, self.embedded = vectors, asked, 0
+
+    def is_available(self) -> bool:
+        return True
+
+    def vector(self, query: str) -> Any:
+        self.embedded += 1
+        return self.asked
+
+    def similarities(self, query: str, chat_id: str, chunk_ids: Sequence[str]) -> Any:
+        none = np.full(len(self.asked), np.nan, np.float32)
+        return np.array([self.vectors.get(name, none) @ self.asked for name in chunk_ids], np.float32)
+
+
+@dataclass
+class Side:
+    """The `lexical/` of some turns, to be asked; and the day's items of others."""
+
+    sources: Sources
+    path: Path
+    tokeniser: Any
+
+    def day(self, turns: Sequence[Turn], vectors: Vectors | None = None, chat: str = "9912") -> DayItems:
+        entries = [
+            replace(one, vector=(vectors or {}).get(one.chunk.chunk_id))
+            for said in turns
+            for one in day_turns(said, UTC)
+        ]
+        return DayItems.of(chat, entries, self.tokeniser)
+
+    def ask(
+        self, query: str, day: DayItems | None = None, k: int = 50, embed_query: Any = None, **more: Any
+    ) -> Recalled:
+        sources = replace(self.sources, embed_query=embed_query)
+        return look_up(sources, Query("9912", query, k, now=NOON, day=day, **more))
+
+    def hits(self, query: str, day: DayItems | None = None, **more: Any) -> list[Hit]:
+        return self.ask(query, day, **more).hits
+
+
+@contextmanager
+def holding(turns: Sequence[Turn], index: Any = None) -> Iterator[Side]:
+    """A release of these turns, built as a night builds it."""
+    ordered = sorted(turns, key=lambda one: (one.chat_id, one.timestamp, one.task_id, one.role != "user"))
+    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(1) as pool:
+        path = Path(folder) / "lexical"
+        lexical.build(path, 1, ((chunk, indexed_text(chunk, UTC)) for one in ordered for chunk in chunks_of(one)))
+        opened = LexicalIndex(path)
+        sources = Sources(opened, opened.terms, index or NullBackend("none here"), MergedCache(), pool, UTC)
+        yield Side(sources, path, opened._ranking().tokeniser)
+        opened.close()
+
+
+def ids(hits: Sequence[Hit]) -> list[str]:
+    return [hit.chunk.chunk_id for hit in hits]
+
+
+def same(found: Recalled, expected: Recalled) -> None:
+    """The same hits with the same scores, each question and each repetition with them; equal ones in any order."""
+    told, wanted = ({hit.chunk.chunk_id: hit for hit in one.hits} for one in (found, expected))
+    assert told.keys() == wanted.keys()
+    assert [hit.rank for hit in found.hits] == pytest.approx([hit.rank for hit in expected.hits], abs=1e-5)
+    for name, hit in told.items():
+        other = wanted[name]
+        assert hit.scores == pytest.approx(other.scores, abs=1e-5)
+        assert (hit.chunk, hit.question, {*hit.also}) == (other.chunk, other.question, {*other.also})
+        assert (hit.lexical is None, hit.vector is None) == (other.lexical is None, other.vector is None)
+    assert found.degraded == expected.degraded
+
+
+QUESTIONS = [
+    "What about the boiler last week?",
+    "garage code",
+    "When was Noor at the harbour?",
+    "What did I say?",
+    "zebra",
+]
+
+
+def vector_of(seed: int) -> Any:
+    """A unit vector, rounded as an index stores it."""
+    drawn = np.random.default_rng(seed).normal(size=DIMENSIONS)
+    return (drawn / np.linalg.norm(drawn)).astype("<f2").astype(np.float32)
+
+
+def away(_: str) -> Any:
+    raise RuntimeError("Ollama is asleep")

@@ -1,0 +1,43 @@
+"""Prompts of a test's own hits, summary and conversation."""
+
+from __future__ import annotations
+
+import re
+from zoneinfo import ZoneInfo
+
+from hypothesis import settings
+from hypothesis import strategies as st
+
+from dispatcher.memory.conversation import HistoryEntry
+from dispatcher.prompt.budget import (
+    compose,
+)
+from dispatcher.prompt.context import Context
+from dispatcher.prompt.prompt_input import PromptInput
+from shared.search.types import Hit, Recalled
+from shared.turns.chunk import Chunk
+
+PROPERTY = settings(max_examples=60, deadline=None)
+UTC = ZoneInfo("UTC")
+NOW = 1_707_500_000.0
+SUMMARY = "\n".join(f"- anna: line {n} of the summary says something" for n in range(200))
+RECORD = re.compile(r'<record id="([0-9a-f]{16})">\n(.*?)\n</record id="\1">', re.DOTALL)
+
+
+def hit(text: str, at: float = NOW, speaker: str = "anna", question: str | None = None, score: float = 0.5) -> Hit:
+    name = f"t{at:g}:user"
+    return Hit(Chunk(f"{name}#1", "9912", "t", (name,), "user", speaker, text, at, at), score, score, None, question)
+
+
+def composed(hits: list[Hit], summary: str = "", budget: int = 1500, zone: ZoneInfo = UTC) -> Context:
+    return compose(PromptInput(Recalled(hits, ["why"], 1.5), summary, budget=budget, zone=zone, run=7))
+
+
+odd_text = st.text(max_size=300) | st.text("ab \n\r\u2028\x85\x0b# <>/-:`", max_size=300)
+
+
+def said(count: int) -> list[HistoryEntry]:
+    return [
+        HistoryEntry("user" if number % 2 == 0 else "assistant", f"turn {number}\nof the talk", NOW + number)
+        for number in range(count)
+    ]

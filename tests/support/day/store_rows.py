@@ -1,0 +1,32 @@
+"""Rows for the tests of the day store."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
+
+from dispatcher.memory.store.memories import Memory, MemoryType
+from dispatcher.memory.store.summaries import SessionSummary
+from dispatcher.memory.store.turns import StoredTurn
+from shared.turns.records import Turn
+
+NOW = 1_800_000_000.0
+DAY = 86_400.0
+FACT, GOAL, DONE, PREFERENCE = MemoryType.FACT, MemoryType.GOAL, MemoryType.COMPLETED_GOAL, MemoryType.PREFERENCE
+
+
+def said(task: str, content: str = "hello", chat: str = "1", at: float = NOW, **more: Any) -> StoredTurn:
+    own = {name: more.pop(name) for name in ("name", "session", "extra", "user_id") if name in more}
+    return StoredTurn(Turn(task, more.pop("role", "user"), chat, content, at, **own), **more)
+
+
+def fact(body: str, chat: str = "1", kind: MemoryType = FACT, **more: Any) -> Memory:
+    return Memory(chat, kind, body, more.pop("created", NOW), **more)
+
+
+def summary(*turn_ids: str, chat: str = "1", session: str = "s", at: float = NOW, **more: Any) -> SessionSummary:
+    return SessionSummary(chat, session, "in short", at - 60, at, at, turn_ids, **more)
+
+
+def contents(found: Collection[StoredTurn]) -> list[str]:
+    return [one.turn.content for one in found]
