@@ -83,7 +83,7 @@ def _rewrite(path: Path, change: Callable[[bytes], bytes]) -> None:
 
 REFUSED: dict[str, tuple[Callable[[Path], object], dict[str, Any], str]] = {
     "no record": (_without_record, {}, "cannot be read"),
-    "a changed record": (_changed_record, {}, "its own checksum"),
+    "a changed record": (_changed_record, {}, "does not match its checksum"),
     "an unreadable record": (lambda p: (p / "1" / "index.json").write_bytes(b"{"), {}, "cannot be read"),
     "a changed file": (
         lambda p: _rewrite(p / "1" / CHROMA / chroma.DATABASE, lambda c: c[:-1] + bytes([c[-1] ^ 1])), {}, "were changed"),

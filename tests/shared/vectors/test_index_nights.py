@@ -107,7 +107,7 @@ def test_without_the_server_the_night_waits_and_the_day_has_words(world: World, 
     assert (world.memory_dir / "current").resolve().name == "1"
     found = indexed.search("what is the code of the boiler?")
     assert [hit["turn_ids"] for hit in found["hits"]] == [["t1:user"]]
-    assert f"the {name} server does not answer" in found["degraded"][0]
+    assert f"the {name} server is not available" in found["degraded"][0]
     world.command("hmem-night", "run", NIGHT_INDEXES="sqlite")
     assert (world.memory_dir / "current").resolve().name != "1", "another index is one setting away"
 

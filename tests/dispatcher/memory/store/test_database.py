@@ -111,7 +111,7 @@ def test_postgresql_stopped_and_started_again(own_server: PostgreSQL, tmp_path: 
         for _ in range(2):
             with pytest.raises(StoreUnavailable, match="does not answer") as refused:
                 turns.ids("1")
-            assert "Check that it runs" in str(refused.value)
+            assert "Check that it is running" in str(refused.value)
         with pytest.raises(StoreUnavailable):
             Database(database._url.render_as_string(hide_password=False), tmp_path).begin().__enter__()
     finally:

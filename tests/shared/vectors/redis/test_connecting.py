@@ -44,6 +44,6 @@ def test_a_server_that_is_away_is_named_without_its_password(tmp_path: Path) -> 
     write_served(tmp_path / "1" / REDIS, Served("hmem-1-00000000", 3, DIMENSIONS))
     seal(tmp_path / "1", Manifest(1, None, {}, 1, 1, "UTC", ["redis"], IDENTITY, {}, {}, {}, {}))
     found = opened(settings, tmp_path / "1" / REDIS)
-    assert "the redis server does not answer" in cast(str, found.why_not)
+    assert "the redis server is not available" in cast(str, found.why_not)
     assert "sesame" not in f"{refused.value}{found.why_not}"
     found.close()
