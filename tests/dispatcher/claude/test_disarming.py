@@ -371,7 +371,7 @@ def test_the_doctor_says_what_to_do_about_a_version_that_was_not_tested(light: W
     newer.chmod(0o755)
     found = check_claude(Setup(light.settings(claude_bin=str(newer)), light.redis))
     assert found.state == "ok"
-    assert f"2.9.1 is installed, newer than {TESTED_CLAUDE}" in found.sentence
+    assert f"2.9.1 is installed, newer than the tested {TESTED_CLAUDE}" in found.sentence
     assert "scripts/setup --with-claude" in found.sentence
     found = check_claude(Setup(light.settings(claude_bin=str(CLAUDE)), light.redis))
     assert found.sentence == f"The Claude CLI {TESTED_CLAUDE} is installed, which is the version that was tested."

@@ -113,7 +113,7 @@ def test_every_word_occurs(talked: World, words: str, found: list[str]) -> None:
         (["9912", "--limit", "-3"], 2, "--limit"),
         (["9912", "--since", "when it suits"], InvalidInput.exit_code, 'I do not understand the date "when it suits"'),
         (["9912", "--contains", "?!"], InvalidInput.exit_code, "contains no searchable word"),
-        (["9912", "--contains", ""], InvalidInput.exit_code, "holds no word"),
+        (["9912", "--contains", ""], InvalidInput.exit_code, "contains no searchable word"),
         (["0"], InvalidInput.exit_code, "cannot be a chat id"),
         (["77"], InvalidInput.exit_code, "Neither today's memory nor release 1 has a chat 77. Check the id."),
     ],

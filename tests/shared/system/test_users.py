@@ -132,7 +132,7 @@ def test_forgetting_as_the_dispatchers_user_leaves_the_archive_to_the_night(here
             env=here.plain(HMEM_CREDENTIALS="fd:0"), stdin=secrets, cwd=REPOSITORY, capture_output=True, text=True, check=False,
         )  # fmt: skip
     assert done.returncode == 28, done.stdout + done.stderr
-    assert "the night would only hide it; run hmem forget --resume as the user who has that key" in done.stdout
+    assert "the night would only hide the turns; run hmem forget --resume as the user who has that key" in done.stdout
     assert "Traceback" not in done.stderr
 
 
