@@ -74,7 +74,7 @@ def test_days_and_nights(indexed: Indexed) -> None:
     world.command("hmem", "release", "unpin")
     receipt = world.command("hmem", "forget", "--turn", "t1:user", "--yes").stdout
     assert ": complete." in receipt
-    assert (f"backups of the {name} server" in receipt) == (name in SERVED), "what only its owner can do"
+    assert (f"backups of the vector server {name}" in receipt) == (name in SERVED), "what only its owner can do"
     assert [hit["turn_ids"] for hit in indexed.search("what is the code?")["hits"]] == [["t2:user"]]
     if name in SERVED:
         (newest,) = (world.memory_dir / "releases").iterdir()
