@@ -168,7 +168,7 @@ def plant(stage: Stage, task: str, junk: str) -> None:
 def test_junk_in_place_of_an_answer_is_waited_past(stage: Stage, chat: int, junk: str) -> None:
     task = stage.ask(chat, "x")
     plant(stage, task, junk)
-    wait_until(lambda: "not signed" in str(stage.api.texts(chat)), lambda: str(stage.api.texts(chat)))
+    wait_until(lambda: "does not have my signature" in str(stage.api.texts(chat)), lambda: str(stage.api.texts(chat)))
     assert stage.redis.exists(f"hcli:results:{task}")
     stage.redis.delete(f"hcli:results:{task}")
     stage.answer(task, "the true answer")

@@ -175,7 +175,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         "the chat's directory is closed", breaking.closed_chat, Doctor("state", 39, "chats/9912 cannot be written", "chown"),
-        chat=Answer(69, "this chat's directory cannot be used .Permission denied., and my owner has to look at it .*tell my owner"),
+        chat=Answer(69, "this chat's directory cannot be used .Permission denied., and my owner has to check it .*tell my owner"),
     ),
     Fault("no chat's directory can be made", breaking.no_chats, Doctor("state", 39, "chats cannot be written", "chown")),
     Fault(
