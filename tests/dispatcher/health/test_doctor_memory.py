@@ -104,7 +104,7 @@ def test_a_manifest_that_is_newer_or_broken(host: World) -> None:
     manifest = (host.memory_dir / "current").resolve() / "manifest.json"
     content = orjson.loads(manifest.read_bytes())
     manifest.write_bytes(orjson.dumps(content | {"format_version": 99}))
-    expect(host, "release", 16, "has format 99, this program knows", "Update hcli-memory")
+    expect(host, "release", 16, "has format 99, this program reads", "Update hcli-memory")
     manifest.write_text("{")
     found = looks(host, "release")
     assert found.code == 16
@@ -183,7 +183,7 @@ def test_an_index_that_cannot_be_searched(world: World) -> None:
         assert "its qdrant index answers" in ask(world, MEMORY_BACKEND="qdrant")[1]["vectors"].sentence
     found = ask(world, MEMORY_BACKEND="qdrant")[1]["vectors"]
     assert (found.state, found.code) == ("problem", IndexServerUnavailable.exit_code)
-    assert "The qdrant index of release 1 cannot be searched: the qdrant server does not answer" in found.sentence
+    assert "The qdrant index of release 1 cannot be searched: the qdrant server is not available" in found.sentence
     assert not list((world.root / "state" / "views").glob("*"))
 
 
@@ -202,4 +202,4 @@ def test_a_store_of_the_day_that_does_not_answer(host: World) -> None:
     assert ask(host, DAY_STORE_URL="none")[1]["store"].state == "ok"
     assert host.status(check=False, DAY_STORE_URL="foo://bar").returncode == 10
     (host.root / "state" / "forgotten.jsonl").write_text('{"half')
-    expect(host, "store", 15, "no tombstone", "nothing is recalled until then")
+    expect(host, "store", 15, "is not a tombstone", "nothing is recalled until then")

@@ -163,7 +163,7 @@ def test_doctor_names_secrets_in_the_environment(light: World) -> None:
         shown = light.command("hmem", "doctor", check=False, **more).stdout
         return next(line for line in shown.splitlines() if "isolation" in line)
 
-    assert "RESULT_HMAC_KEY in the environment" in isolation()
+    assert "RESULT_HMAC_KEY is in the environment" in isolation()
     held = light.root / "held.toml"
     held.write_text('RESULT_HMAC_KEY = "k"')
     assert "in the environment" not in isolation(RESULT_HMAC_KEY="", HMEM_CREDENTIALS=str(held))
