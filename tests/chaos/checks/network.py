@@ -118,7 +118,7 @@ def by_day(bench: Bench) -> Outcome:
 
 def _loaded(world: World, name: str) -> bytes:
     """The script is in Redis already (else the first try ends with NOSCRIPT, and nothing of interest is cut); what marks its calls."""
-    text = script_text(name).encode()
+    text = script_text(f"queue/{name}").encode()
     world.redis.script_load(text)
     return hashlib.sha1(text).hexdigest().encode()
 

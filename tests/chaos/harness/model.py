@@ -16,7 +16,6 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
 from nightly.pipeline import STEPS
-from tests.chaos.harness.report import Bench, Outcome, chaos
 
 Pairs = frozenset[tuple[str, int]]  # turn, version
 NOTHING: Pairs = frozenset()
@@ -297,19 +296,3 @@ def _stuck(state: State) -> Iterable[str]:
         yield "in Redis"
     if state.served() != dict(state.said):
         yield "not in the release"
-
-
-@chaos(
-    "model",
-    "every history of a night that dies up to twice while a turn is said or rewritten, in a model; wrong orders are found",
-)
-def run(bench: Bench) -> Outcome:
-    found = check(product_order())
-    outcome = Outcome(rounds=1)  # its histories would drown the rounds on real parts
-    outcome.notes.append(f"{found.histories:,} histories of a model, {found.moments:,} different moments")
-    for kind, what in sorted(found.violations):
-        outcome.found("lost", f"{kind} after {what}")
-    for name, order in broken_orders().items():
-        if not check(order).violations:
-            raise AssertionError(f"the model does not see what is wrong with: {name}")
-    return outcome

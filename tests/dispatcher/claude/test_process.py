@@ -6,6 +6,7 @@ import asyncio
 import os
 import signal
 from collections.abc import Callable, Coroutine, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -36,7 +37,11 @@ def nothing_left() -> Iterator[None]:
 
 def _children() -> set[str]:
     """Alive or dead, of any thread; those of fixtures among them."""
-    return {child for task in Path("/proc/self/task").iterdir() for child in (task / "children").read_text().split()}
+    found = set()
+    for task in Path("/proc/self/task").iterdir():
+        with suppress(FileNotFoundError):  # a thread that ended meanwhile
+            found.update((task / "children").read_text().split())
+    return found
 
 
 def _descriptors() -> int:

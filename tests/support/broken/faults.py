@@ -106,7 +106,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         "two nights at once: the second one is refused", breaking.another_night, Doctor("night", 0, "last good night was run 2", ""),
-        command=("hmem-night", "run"), said=Answer(75, "A night is running on .*Wait for it"),
+        command=("hmem-night", "run"), said=Answer(75, "A night is running on .*Wait until it ends"),
     ),
     Fault(
         "no good night for 40 hours", breaking.stale,
