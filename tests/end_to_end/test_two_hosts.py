@@ -38,6 +38,7 @@ def test_a_release_goes_over_ssh_and_is_served(day_host: DayHost) -> None:
     assert "nothing new to release" in empty.stdout
 
 
+@pytest.mark.slow
 def test_the_keys_can_do_nothing_else(day_host: DayHost) -> None:
     world = day_host.world
     marker = world.root / "marker"
@@ -78,6 +79,7 @@ def test_the_keys_can_do_nothing_else(day_host: DayHost) -> None:
     assert day_host.ask("stranger", "begin").returncode == 255
 
 
+@pytest.mark.slow
 def test_the_day_host_refuses_what_the_night_may_not(day_host: DayHost) -> None:
     world = day_host.world
     world.say("t1", "something")
@@ -108,6 +110,7 @@ def test_what_is_wrong_with_the_connection_is_one_sentence(light: World) -> None
     assert light.redis.exists("hcli:memory:t1:user")
 
 
+@pytest.mark.slow
 def test_a_transfer_cut_off_leaves_nothing_in_sight_and_the_next_night_succeeds(day_host: DayHost) -> None:
     world = day_host.world
     world.say("t1", "something")
@@ -143,6 +146,7 @@ def read_only(world: World) -> Iterator[Path]:
 NEEDS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="mounting needs root")
 
 
+@pytest.mark.slow
 @NEEDS_ROOT
 def test_a_release_that_came_over_ssh_is_served_from_a_read_only_mount(day_host: DayHost) -> None:
     world = day_host.world

@@ -213,6 +213,7 @@ def test_an_hour_ago_is_found_by_words_and_by_meaning_each_turn_once(talk: Talk)
     assert dispatcher.stop() == 0
 
 
+@pytest.mark.slow
 def test_a_long_session_is_summarised_and_ended(talk: Talk) -> None:
     talk.world.environment["SESSION_TOKENS"] = "150"
     dispatcher = talk.world.start_dispatcher()
@@ -276,6 +277,7 @@ def test_a_session_does_not_end_under_a_running_task(talk: Talk) -> None:
     assert dispatcher.stop() == 0
 
 
+@pytest.mark.slow
 def test_the_real_cli_is_told_nothing_that_was_forgotten(world: World) -> None:
     """The same with the installed Claude CLI: what reaches the model's server."""
     replies = {

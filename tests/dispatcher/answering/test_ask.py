@@ -6,6 +6,8 @@ import json
 import subprocess
 import time
 
+import pytest
+
 from shared.turns.records import RESULT_BYTES, Result
 from shared.wire import keys
 from tests.support.day.hcli_bot import Bot
@@ -13,6 +15,7 @@ from tests.support.machine import wait_for
 from tests.support.world import BINARIES, SECRET, Dispatcher, World
 
 
+@pytest.mark.slow
 def test_hmem_ask_is_the_bot_in_one_line(light: World, dispatcher: Dispatcher) -> None:
     done = light.command("hmem", "ask", "-100123", "hello", "--json")
     assert "stand-in" in json.loads(done.stdout)["output"]

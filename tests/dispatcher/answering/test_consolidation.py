@@ -91,6 +91,7 @@ def test_a_death_at_any_point_loses_and_doubles_nothing(talk: Talk, point: str) 
     assert world.redis.hgetall("hcli:mem:busy") == {}
 
 
+@pytest.mark.slow
 def test_killed_again_and_again_while_people_talk(talk: Talk) -> None:
     world, tasks = talk.world, []
     for number in range(5):
@@ -114,6 +115,7 @@ def test_killed_again_and_again_while_people_talk(talk: Talk) -> None:
     assert sorted(text for _, text in kept(world)) == [f"the locker of week {n} is {n}{n}7" for n in range(5)]
 
 
+@pytest.mark.slow
 def test_two_dispatchers_keep_off_one_chat(talk: Talk) -> None:
     world = talk.world
     world.redis.set(f"hcli:mem:dream:{CHAT}", "another:1", ex=60)
@@ -247,6 +249,7 @@ def test_what_was_said_a_moment_ago_is_forgotten_too(talk: Talk) -> None:
     assert not [path for path in release.rglob("*") if path.is_file() and b"4711" in path.read_bytes()]
 
 
+@pytest.mark.slow
 def test_without_a_store_there_are_no_tags_and_no_sql(talk: Talk) -> None:
     def loaded(running: Dispatcher) -> bool:
         return "sqlalchemy" in Path(f"/proc/{running.process.pid}/maps").read_text(encoding="utf-8")

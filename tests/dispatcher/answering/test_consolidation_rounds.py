@@ -39,6 +39,7 @@ def asked(day: DayMemory, question: str) -> Context:
     return assemble(PromptRequest(CHAT, question), day.settings, None, day)
 
 
+@pytest.mark.slow
 def test_an_embedder_that_is_down_costs_vectors_only(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(embedder, "RETRY_SECONDS", 0.0)
     port = free_port()

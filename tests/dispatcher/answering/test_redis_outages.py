@@ -85,6 +85,7 @@ def test_a_redis_that_is_killed_and_comes_back_loses_and_doubles_nothing(own: Wo
     assert running.stop() == 0
 
 
+@pytest.mark.slow
 def test_connections_that_are_cut_again_and_again_cost_nothing(own: World, server: OwnRedis) -> None:
     bot = Bot(server.client)
     running = own.start_dispatcher(CLAUDE_BIN=script(own, f"sleep 0.05; {SAY} ok"))
@@ -104,6 +105,7 @@ def test_connections_that_are_cut_again_and_again_cost_nothing(own: World, serve
     assert running.stop() == 0
 
 
+@pytest.mark.slow
 def test_a_redis_that_hangs_is_waited_for(own: World, server: OwnRedis) -> None:
     bot, gate = Bot(server.client), own.root / "gate"
     held = script(own, f"while [ ! -e {gate} ]; do sleep 0.05; done; {SAY} ok")

@@ -296,6 +296,7 @@ def test_an_event_loop_that_hangs_is_not_fed(light: World, monkeypatch: pytest.M
     assert max(after - before for before, after in pairwise(moments)) > 1.4
 
 
+@pytest.mark.slow
 def test_a_redis_that_hangs_is_no_hang_of_ours(
     light: World, monkeypatch: pytest.MonkeyPatch, systemd: Systemd, tmp_path: Path
 ) -> None:

@@ -81,6 +81,7 @@ def test_a_resumed_turn_gets_the_new_memory_and_not_the_old(
     assert "Alba" not in system(api.requests[-1])
 
 
+@pytest.mark.slow
 def test_another_model_counts_from_the_next_message_on_and_so_does_the_default(
     cli: World, dispatcher: Dispatcher, api: MessagesApi
 ) -> None:

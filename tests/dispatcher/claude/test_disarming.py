@@ -333,6 +333,7 @@ def test_a_subscription_that_is_used_up_says_until_when(host: Host) -> None:
     assert re.fullmatch(r"I am over my usage limit until \d+(:\d\d)?[ap]m \(\w+\)", answer.error or "")
 
 
+@pytest.mark.slow
 def test_a_session_outlives_a_limit_and_its_cost_adds_up(host: Host) -> None:
     first = host.question("My boat is blue.")
     total, costs = 0.0, []

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
+
 from tests.support.world import REPOSITORY, World
 
 SLOW_STORE = """
@@ -39,6 +41,7 @@ def test_no_fact_is_left_out_because_a_fresh_process_is_slow(world: World) -> No
     assert "waits at most 1 ms" in shown["notes"][0]
 
 
+@pytest.mark.slow
 def test_what_a_dispatcher_would_leave_out_is_said_where_it_was_tried(world: World) -> None:
     """A store that takes longer than the limit takes longer for everybody."""
     kept(world)

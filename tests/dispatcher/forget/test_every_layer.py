@@ -133,6 +133,7 @@ def _old_copies_bring_nothing_back(world: World) -> None:
     assert "we bought a kayak in Bergen" in texts(world).values()
 
 
+@pytest.mark.slow
 def test_a_forgetting_waits_for_a_night_that_has_the_words_in_hand(light: World) -> None:
     planted(light)
     light.say("a7", "the zanzibar ferry leaves at nine", chat_id=CHAT)
@@ -156,6 +157,7 @@ def test_a_forgetting_waits_for_a_night_that_has_the_words_in_hand(light: World)
     assert (left(light), in_redis(light, *WORDS)) == ([], [])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("point", ["forget:announced", "erase:segment-rewritten", "publish:switched", "flush:begun"])
 def test_a_death_in_the_middle_is_made_good_by_resume(light: World, point: str) -> None:
     planted(light)
@@ -167,6 +169,7 @@ def test_a_death_in_the_middle_is_made_good_by_resume(light: World, point: str) 
     assert not list((light.root / "state" / "forgetting").glob("*.json"))
 
 
+@pytest.mark.slow
 def test_words_alone_are_forgotten_in_whatever_chat_holds_them(light: World) -> None:
     planted(light)
     receipt = forget(light, "--matching", "ZANZIBAR  lighthouse", "--yes")

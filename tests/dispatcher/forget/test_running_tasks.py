@@ -36,6 +36,7 @@ def said_in_redis(world: World, text: str) -> list[bytes]:
     return [key for key in client.scan_iter() if text.encode() in client.dump(key)]
 
 
+@pytest.mark.slow
 def test_what_runs_is_ended_and_what_is_queued_is_answered(light: World) -> None:
     bot = Bot(light.redis)
     running = light.start_dispatcher(CLAUDE_BIN=slow(light), HOME=str(light.root))
@@ -77,6 +78,7 @@ def test_an_answer_that_comes_after_the_tombstone_is_covered(light: World) -> No
     assert Forgotten(light.root / "state").covers(Turn("late", "asst", CHAT, "", time.time() + 60))
 
 
+@pytest.mark.slow
 def test_a_task_that_does_not_end_is_named(light: World) -> None:
     light.environment["PUBLISH_WAIT"] = "0.1"  # that worker takes up no release
     light.redis.sadd("hcli:mem:workers", "w", "dead")
@@ -140,6 +142,7 @@ def test_a_hiding_tombstone_lets_the_other_tags_of_its_exchange_be_acted_on(ligh
     day.close()
 
 
+@pytest.mark.slow
 def test_what_the_real_cli_keeps(light: World) -> None:
     """Its transcript of this chat goes; that of another chat, filed beside it under the same name, stays; nothing is found after."""
     claude = BINARIES / "claude"

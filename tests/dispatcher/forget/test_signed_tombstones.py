@@ -114,6 +114,7 @@ def test_without_a_key_what_would_erase_only_hides_until_the_key_is_known(talked
     assert not night["refused_tombstones"], "what was obeyed once is not judged by a new key"
 
 
+@pytest.mark.slow
 def test_forget_makes_the_key_and_gives_the_night_its_public_half(talked: World) -> None:
     assert json.loads(hmem(talked, "forget", "--chat=7", "--json").stdout)["done"] is False
     assert not (talked.root / "owner.key").exists(), "a preview changes nothing"
@@ -125,6 +126,7 @@ def test_forget_makes_the_key_and_gives_the_night_its_public_half(talked: World)
     assert f'OWNER_PUBLIC_KEY = "{public}"' in hmem(talked, "owner-key").stdout
 
 
+@pytest.mark.slow
 def test_forget_without_the_key_hides_and_waits_for_it(talked: World) -> None:
     owner = key(talked.root / "owner.key")
     (talked.night_dir / TRUSTED).write_text(owner.public)
@@ -142,6 +144,7 @@ def test_forget_without_the_key_hides_and_waits_for_it(talked: World) -> None:
     assert not held(talked)
 
 
+@pytest.mark.slow
 def test_a_forgetting_that_somebody_else_has_put_there_is_not_signed(talked: World) -> None:
     """The directory is the dispatcher's: whoever takes that over must not erase by the owner's own command."""
     forged = Journal(Scope(ForgetRequest("chat", "7"), [ERASE]), Needles())
@@ -248,6 +251,7 @@ def test_each_way_in_which_a_key_is_wrong_names_the_way_on(talked: World) -> Non
     assert hmem(talked, "owner-key").returncode == 0, "the recipe works"
 
 
+@pytest.mark.slow
 def test_what_a_wish_in_a_chat_has_hidden_is_erased_by_the_owner(talked: World) -> None:
     hmem(talked, "memory", "add", "7", "the locker opens with pelican")
     assert hmem(talked, "memory", "forget", "7", "locker").returncode == 0
@@ -283,6 +287,7 @@ def test_an_import_takes_no_tombstone_unasked(talked: World) -> None:
     assert found(talked)
 
 
+@pytest.mark.slow
 def test_an_import_shows_what_its_tombstones_would_take_and_asks(talked: World) -> None:
     path = lines(talked, ERASE)
     command = ["hmem-night", "backfill", "jsonl", path, "--with-tombstones"]

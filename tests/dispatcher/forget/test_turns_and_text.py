@@ -74,6 +74,7 @@ def test_a_memory_that_no_turn_says(light: World) -> None:
     assert not light.redis.exists(f"hcli:session:{CHAT}")
 
 
+@pytest.mark.slow
 def test_a_turn_by_its_id(light: World) -> None:
     planted(light)
     record = forgotten(light, "--turn=old-9912-1:user", "--turn=new-9912-1")
@@ -137,6 +138,7 @@ def test_without_yes_nothing_is_done(light: World) -> None:
     assert "Nothing matches" in nothing.stderr
 
 
+@pytest.mark.slow
 def test_the_archives_part_may_be_left_to_the_next_night(light: World) -> None:
     planted(light)
     left = hmem(light, "forget", f"--chat={CHAT}", "--yes", "--later", "--json")
@@ -149,6 +151,7 @@ def test_the_archives_part_may_be_left_to_the_next_night(light: World) -> None:
     assert released(light) == set(OTHERS)
 
 
+@pytest.mark.slow
 def test_a_pin_is_lifted_and_that_is_said_before(light: World) -> None:
     for number, text in enumerate(CANARIES):
         light.say(f"t{number}", text, chat_id=CHAT)
@@ -189,6 +192,7 @@ def test_chats_whose_name_is_a_pattern(light: World) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_a_place_that_the_owner_has_looked_at_ends_it(light: World) -> None:
     planted(light)
     notes = light.root / "state" / "notes.txt"
@@ -206,6 +210,7 @@ def test_a_place_that_the_owner_has_looked_at_ends_it(light: World) -> None:
     assert not list((light.root / "state" / "forgetting").glob("*.json"))
 
 
+@pytest.mark.slow
 def test_other_forms_of_a_word_and_names_are_no_traces(light: World) -> None:
     """An index holds "striving" as "strive", and who spoke beside what was said."""
     light.say("a", "Theodora and I strive for a кукушку", chat_id=CHAT)

@@ -36,6 +36,7 @@ def found_places(world: World) -> set[str]:
     return {one.place.replace(str(world.root), "") for one in scanned.found}
 
 
+@pytest.mark.slow
 def test_a_whole_chat_goes_from_every_layer(light: World, at_home: None) -> None:
     others = planted(light)
     before = found_places(light)
@@ -71,6 +72,7 @@ def test_a_whole_chat_goes_from_every_layer(light: World, at_home: None) -> None
     left_alone(light, before=others)
 
 
+@pytest.mark.slow
 def test_the_preview_names_what_goes_whole_and_no_word_of_it(light: World, at_home: None) -> None:
     planted(light)
     light.command("hmem-night", "run")
@@ -115,6 +117,7 @@ def released(world: World) -> set[str]:
     return {chunk.text for chunk in released_chunks(world.settings())}
 
 
+@pytest.mark.slow
 def test_later_talk_is_remembered_again_and_what_was_forgotten_does_not_come_back(light: World) -> None:
     planted(light)
     hmem(light, "forget", f"--chat={CHAT}", "--yes")
@@ -124,6 +127,7 @@ def test_later_talk_is_remembered_again_and_what_was_forgotten_does_not_come_bac
     assert released(light) == {*OTHERS, "a new thing about walnuts"}
 
 
+@pytest.mark.slow
 def test_a_chat_up_to_a_time(light: World, at_home: None) -> None:
     planted(light)
     (record,) = json.loads(hmem(light, "forget", f"--chat={CHAT}", "--before=2025-01-01", "--yes", "--json").stdout)

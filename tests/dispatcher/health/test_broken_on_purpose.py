@@ -133,6 +133,7 @@ def test_a_dispatcher_at_work_is_no_queue_that_stands_still(host: Installation) 
     assert (status.code, "2 waiting, 1 in flight" in status.text) == (0, True), status.text
 
 
+@pytest.mark.slow
 def test_a_release_of_before_a_forgetting_leaves_the_archive_sound(host: Installation) -> None:
     """A segment that was rewritten is no damage."""
     assert host.says("hmem", "forget", "--matching", "4711", "--yes").code == 0

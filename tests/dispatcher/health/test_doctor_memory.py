@@ -8,6 +8,7 @@ import time
 from typing import Any
 
 import orjson
+import pytest
 from redis import Redis
 
 from dispatcher.health.findings import Fault, Finding
@@ -28,6 +29,7 @@ class OtherModel(OllamaApi):
         return answer | {"embeddings": [row[::-1] for row in answer["embeddings"]]}
 
 
+@pytest.mark.slow
 def test_ollama_faults(host: World) -> None:
     host.environment |= {"EMBEDDER": "ollama", "OLLAMA_URL": f"http://127.0.0.1:{free_port()}"}
     found = expect(host, "embedder", 13, "Ollama at http.* does not answer", "Start it")
@@ -173,6 +175,7 @@ def test_a_release_that_can_be_asked_by_words_alone(host: World) -> None:
     assert ask(host, EMBEDDER="local", MEMORY_BACKEND="none")[1]["vectors"].state == "ok"
 
 
+@pytest.mark.slow
 def test_an_index_that_cannot_be_searched(world: World) -> None:
     """The doctor opens it as a lookup does, and leaves no view of it behind."""
     world.say("t1", "the boiler code is 4711")

@@ -35,6 +35,7 @@ def test_without_redis_the_day_is_told(talked: World) -> None:
     served(talked, ask, redis_url=f"redis://127.0.0.1:{free_port()}/0")
 
 
+@pytest.mark.slow
 def test_without_a_store_the_release_is_told(talked: World) -> None:
     async def ask(server: Served) -> None:
         assert "4711" in await server.search("boiler")

@@ -97,6 +97,7 @@ def test_lines_that_are_no_request_are_survived(talked: World) -> None:
             pytest.fail("it ended")
 
 
+@pytest.mark.slow
 def test_no_private_view_of_an_index_stays_behind(world: World) -> None:
     world.environment = {"NIGHT_INDEXES": "chroma"}
     world.say("t1", "The heron came to the pond this morning.", timestamp=MAY)

@@ -6,6 +6,8 @@ import time
 from contextlib import closing
 from typing import Any
 
+import pytest
+
 from dispatcher.claude.memory_tools import (
     READING,
 )
@@ -217,6 +219,7 @@ def test_the_first_release_and_every_later_one_are_taken_up(light: World) -> Non
     served(light, ask)
 
 
+@pytest.mark.slow
 def test_meaning_finds_what_words_do_not(world: World) -> None:
     world.say("t1", "The heron came to the pond this morning.", timestamp=MAY)
     world.say("t2", "We bought new curtains for the bedroom.", timestamp=MAY + 9)
@@ -229,6 +232,7 @@ def test_meaning_finds_what_words_do_not(world: World) -> None:
     assert "no vector search" in by_words
 
 
+@pytest.mark.slow
 def test_a_result_is_bounded_and_says_so(light: World) -> None:
     for number in range(40):
         light.say(f"t{number}", f"boiler number {number} " + "is warm and well " * 60, timestamp=MAY + number)

@@ -15,6 +15,8 @@ from contextlib import ExitStack, closing
 from types import FrameType
 from typing import Any
 
+import pytest
+
 from dispatcher.mcp_server.tools import ChatMemory
 from dispatcher.memory.cache_dropping import CacheDropper
 from dispatcher.memory.day.memory import DayMemory
@@ -115,6 +117,7 @@ def asked(world: World, secret: Secret, memory: ServedRelease, day: DayMemory) -
     assert found.text.count(secret.word()) >= 3, found
 
 
+@pytest.mark.slow
 def test_nothing_that_was_read_is_kept_after_the_mark(world: World) -> None:
     """With the shipped model and its vectors, as an installation has it."""
     secret = Secret()
@@ -176,6 +179,7 @@ def lease(world: World) -> str:
     return keys.lease(name.decode())
 
 
+@pytest.mark.slow
 def test_the_receipt_says_who_has_dropped(light: World) -> None:
     light.say("t", "the gate code is 4711", chat_id=CHAT)
     light.night()
@@ -193,6 +197,7 @@ def test_the_receipt_says_who_has_dropped(light: World) -> None:
     assert [one.stop() for one in running] == [0, 0]
 
 
+@pytest.mark.slow
 def test_a_dispatcher_that_does_not_drop_is_named(light: World) -> None:
     running = light.start_dispatcher()
     Bot(light.redis).ask("hello", 9912)

@@ -174,6 +174,7 @@ def test_a_task_that_forgets_again_changes_nothing(day: DayMemory) -> None:
     assert len(day.forgotten.of(CHAT)) == 1
 
 
+@pytest.mark.slow
 def test_the_rest_of_a_released_message_is_found_and_the_forgotten_words_are_not(world: World) -> None:
     """The message is in the release alone; the night takes it out, and what is left of it stays in the day store."""
     world.say("t1", SCHOOL)

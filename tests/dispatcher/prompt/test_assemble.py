@@ -103,6 +103,7 @@ def test_the_release_says_whose_similarity_is_judged(
     assert (context.no_recall_reason is None) == injected
 
 
+@pytest.mark.slow
 def test_the_command_says_why_no_line_is_injected(world: World) -> None:
     world.say("t1", "The boiler stopped, its display shows F28.")
     world.night()

@@ -7,6 +7,8 @@ import re
 from typing import Any
 from zoneinfo import ZoneInfo
 
+import pytest
+
 from shared.ranking.extractive_summary import summarise
 from shared.turns.chunk import Chunk
 from shared.turns.chunking import PASSAGE_CHARACTERS, QUOTE_CHARACTERS, chunks_of, indexed_text
@@ -105,6 +107,7 @@ def test_two_replies_of_the_same_words_are_two_hits_by_day_and_by_night(light: W
     assert 'Ann (replying to Bob: "The ferry leaves at 9:15"): please remember this' in told
 
 
+@pytest.mark.slow
 def test_a_text_is_forgotten_where_it_is_quoted_too(light: World) -> None:
     light.say(
         "t1", "please remember this", name="Ann", extra={"quote": {"text": "the safe opens with 471199", "from": "Bob"}}

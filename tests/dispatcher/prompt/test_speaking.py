@@ -86,6 +86,7 @@ def without_fence(text: str) -> str:
 MOMENT = r"(Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)day \d{1,2} \w+ \d{4}, \d\d:\d\d \(Europe/Berlin\)"
 
 
+@pytest.mark.slow
 def test_a_day_in_a_group_of_three(group: Group) -> None:
     api = group.stage.api
     first = group.heard("@memory_bot I am vegetarian", ANN)
@@ -187,6 +188,7 @@ def test_a_forwarded_command_is_not_obeyed(group: Group) -> None:
     assert listed["memories"] == []
 
 
+@pytest.mark.slow
 def test_replayed_conversations_say_who_said_what(redis_url: str, tmp_path: Path) -> None:
     with staged(redis_url, tmp_path) as stage, MessagesApi() as model:
         group = Group(stage, model, SESSION_MODE="replay")

@@ -191,6 +191,7 @@ def test_a_cancel_that_comes_too_late_does_nothing(light: World, bot: Bot) -> No
     assert running.stop() == 0
 
 
+@pytest.mark.slow
 def test_nothing_is_asked_of_redis_for_cancels_while_nothing_runs(light: World, bot: Bot) -> None:
     running = light.start_dispatcher(CLAUDE_BIN=slow(light))
     bot.ask("hello", 9912)

@@ -6,6 +6,7 @@ import json
 import signal
 from pathlib import Path
 
+import pytest
 from redis import Redis
 
 from dispatcher.queue.tasks import NOT_YET, Claim, TaskQueue
@@ -149,6 +150,7 @@ def test_after_two_deaths_a_task_runs_alone(light: World) -> None:
     play(light, scenario)
 
 
+@pytest.mark.slow
 def test_neighbours_of_a_poisonous_task_are_answered(light: World, redis: Redis) -> None:
     """It kills its dispatcher three times, each time with others beside it as far as it may have any."""
     bot = Bot(redis)

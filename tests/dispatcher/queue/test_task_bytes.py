@@ -95,6 +95,7 @@ def test_a_task_over_the_limit_is_refused_in_a_sentence_and_one_within_is_answer
     assert running.stop() == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("waiting", [True, False], ids=["it-is-waited-for", "it-stands-there"])
 def test_a_giant_is_never_held_by_the_dispatcher_and_loses_nobody(light: World, bot: Bot, waiting: bool) -> None:
     giant, around = task("giant", GIANT), [task(f"small-{number}", 300, chat=number + 1) for number in range(20)]
@@ -117,6 +118,7 @@ def test_a_giant_is_never_held_by_the_dispatcher_and_loses_nobody(light: World, 
     assert running.stop() == 0
 
 
+@pytest.mark.slow
 def test_redis_does_not_stand_still_over_a_giant_at_the_head(light: World, bot: Bot, redis_url: str) -> None:
     push(bot.redis, task("giant", GIANT), task("next", 300))
     with slowest(redis_url) as took:
@@ -175,6 +177,7 @@ def test_characters_are_not_cut_in_two(light: World, bot: Bot) -> None:
     assert running.stop() == 0
 
 
+@pytest.mark.slow
 def test_a_wait_whose_target_is_removed_loses_no_task(light: World, bot: Bot) -> None:
     """Redis was emptied while a dispatcher waited: the next task is moved, and comes back."""
     running = light.start_installed_dispatcher()

@@ -31,6 +31,7 @@ def logged(running: Dispatcher, words: str) -> bool:
     return words in running.log.read_text()
 
 
+@pytest.mark.slow
 def test_a_release_that_ends_its_reader_is_served_without_vectors(
     world: World, bot: Bot, deadly: dict[str, str]
 ) -> None:

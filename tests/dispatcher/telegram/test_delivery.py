@@ -76,6 +76,7 @@ def test_who_waits_for_nobody_is_told_and_answered_later(stage: Stage, chat: int
     stage.quiet()
 
 
+@pytest.mark.slow
 def test_who_waits_for_an_answer_that_is_made_is_told_nothing(stage: Stage, chat: int) -> None:
     """Of another program's dispatcher nothing is seen but that it has taken the message."""
     task_id = stage.ask(chat, "Is anybody there?")

@@ -57,6 +57,7 @@ def test_lost_connections_and_broken_servers_are_tried_again(stage: Stage, chat:
     assert len(stage.api.called("editMessageText", chat)) == times + 1
 
 
+@pytest.mark.slow
 def test_a_conflict_is_named_and_polling_goes_on(stage: Stage, chat: int) -> None:
     stage.api.fail("getUpdates", 409, "Conflict: terminated by other getUpdates request")
     stage.confirmed(stage.api.say(chat, "wakes the poll that waits"))

@@ -66,6 +66,7 @@ def test_nothing_is_lost_of_anything_like_markdown(answer: str) -> None:
     check(answer)
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(st.lists(pieces | st.text(max_size=20), min_size=1, max_size=8).map("".join), st.integers(200, 3000))
 def test_nothing_is_lost_of_long_answers(block: str, times: int) -> None:

@@ -259,6 +259,7 @@ def test_repair_takes_the_copy_that_has_forgotten(light: World, how: str) -> Non
     assert places(light, "pelican7731", "кукушка4410") == []
 
 
+@pytest.mark.slow
 def test_a_lost_archive_restored_from_an_old_mirror_forgets_again(light: World) -> None:
     mirror, backup = mirrored(light), light.root / "backup"
     shutil.copytree(mirror, backup)
@@ -342,6 +343,7 @@ def test_a_segment_that_differs_is_refused_unless_it_was_erased(light: World) ->
         refuse_unless_descendant(third, now)
 
 
+@pytest.mark.slow
 def test_a_release_on_another_host_forgets_too(day_host: DayHost) -> None:
     world = day_host.world
     world.say("a1", SECRET)

@@ -155,6 +155,7 @@ def test_a_night_that_was_killed_while_it_erased_is_searched_all_the_same(light:
     assert places(light, "pelican7731") == []
 
 
+@pytest.mark.slow
 def test_a_night_that_was_killed_over_the_mirror_leaves_no_copy(light: World, monkeypatch: pytest.MonkeyPatch) -> None:
     (light.root / "mirror").mkdir()
     light.environment["ARCHIVE_MIRROR"] = str(light.root / "mirror")
@@ -170,6 +171,7 @@ def test_a_night_that_was_killed_over_the_mirror_leaves_no_copy(light: World, mo
     assert places(light, "pelican7731") == []
 
 
+@pytest.mark.slow
 def test_a_mirror_whose_key_may_not_delete_loses_the_words(light: World) -> None:
     mirror, rsh = light.root / "mirror", light.root / "rsh"
     mirror.mkdir()
@@ -203,6 +205,7 @@ def test_copies_are_compared_in_one_pass(tmp_path: Path) -> None:
     assert not erased_since(old, new)
 
 
+@pytest.mark.slow
 def test_a_release_that_cannot_be_read_does_not_stop_a_forgetting(light: World) -> None:
     talk(light)
     (light.memory_dir / "releases" / "1" / "lexical" / "1.sqlite").write_bytes(b"damaged")
@@ -214,6 +217,7 @@ def test_a_release_that_cannot_be_read_does_not_stop_a_forgetting(light: World) 
     assert [place for place in places(light, "pelican7731") if "/forgetting/" not in place] == ["state/left.txt"]
 
 
+@pytest.mark.slow
 def test_a_pin_is_named_where_it_cannot_be_lifted_now(light: World) -> None:
     talk(light)
     light.say("a9", "more of the pelican7731")
@@ -279,6 +283,7 @@ def test_ordinary_words_raise_no_alarm(light: World) -> None:
     assert light.night()[-1]["still_found"] == []
 
 
+@pytest.mark.slow
 def test_code_of_the_current_directory_is_not_run(light: World) -> None:
     """A night starts processes of its own: what they import is what is installed."""
     hostile = light.root / "elsewhere"

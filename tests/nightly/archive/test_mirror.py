@@ -76,6 +76,7 @@ def test_a_mirror_that_is_away_delays_the_flush_and_not_the_memory(light: World,
     assert files(mirror) == files(archive(light))
 
 
+@pytest.mark.slow
 def test_a_damaged_mirror_stops_the_night_and_is_mended(light: World, mirror: Path) -> None:
     two_nights(light)
     damage(mirror / "seg-1.jsonl")
@@ -164,6 +165,7 @@ def far_mirror(day_host: DayHost) -> Iterator[DayHost]:
     yield day_host
 
 
+@pytest.mark.slow
 def test_a_mirror_on_another_host_is_proven_and_mended(far_mirror: DayHost) -> None:
     world, place = far_mirror.world, far_mirror.world.root / "mirror"
     two_nights(world)
@@ -185,6 +187,7 @@ def test_a_mirror_on_another_host_is_proven_and_mended(far_mirror: DayHost) -> N
     assert sorted(texts(world)) == ["t1:user#1", "t2:user#1", "t3:user#1"]
 
 
+@pytest.mark.slow
 def test_a_mirror_on_a_host_that_is_away_delays_the_flush(far_mirror: DayHost) -> None:
     world = far_mirror.world
     world.say("t1", "something")

@@ -86,6 +86,7 @@ def test_a_newer_version_of_the_model_is_noticed(world: World, other: dict[str, 
     assert by_vector(ask(world, **night))
 
 
+@pytest.mark.slow
 def test_another_family_by_name(world: World, other: dict[str, Any], ollama: TwoModels) -> None:
     talk(world)
     world.night()
@@ -160,6 +161,7 @@ def test_an_embedder_that_is_away_changes_nothing(world: World, other: dict[str,
 # -------------------------------------------------------------------------------------------- interrupted, and meanwhile
 
 
+@pytest.mark.slow
 def test_killed_in_the_middle_and_gone_on_with(world: World, other: dict[str, Any], ollama: TwoModels) -> None:
     talk(world, 300)
     world.night()
@@ -182,6 +184,7 @@ def test_killed_in_the_middle_and_gone_on_with(world: World, other: dict[str, An
     assert by_vector(ask(world, **lower(other)))
 
 
+@pytest.mark.slow
 def test_a_night_of_the_old_settings_finishes_it_with_the_old_model(world: World, other: dict[str, Any]) -> None:
     """The owner's backfill died, the timer's night came first: no vectors of two models in a release, and no night that waits for one."""
     talk(world)
@@ -199,6 +202,7 @@ def test_a_night_of_the_old_settings_finishes_it_with_the_old_model(world: World
         assert world.redis.keys("hcli:memory:*") == []
 
 
+@pytest.mark.slow
 def test_one_that_is_switched_to_is_only_completed(world: World, other: dict[str, Any]) -> None:
     talk(world)
     world.night()
@@ -294,6 +298,7 @@ def test_a_dry_run_without_vectors(light: World) -> None:
 # ------------------------------------------------------------------------------------------------ undone, and identities
 
 
+@pytest.mark.slow
 def test_back_to_the_old_release(world: World, other: dict[str, Any]) -> None:
     talk(world)
     world.night()

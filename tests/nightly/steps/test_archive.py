@@ -86,6 +86,7 @@ def test_quarantined_bytes_are_not_flushed_unless_archived(light: World, monkeyp
     assert light.redis.exists("hcli:memory:bad:user", "hcli:memory:good:user") == 2
 
 
+@pytest.mark.slow
 def test_a_turn_of_a_megabyte_is_archived_and_chunked(light: World) -> None:
     sentence = "The quarterly report of section {} mentions the number {}. "
     long = "".join(sentence.format(i // 50, i) for i in range(19_000))

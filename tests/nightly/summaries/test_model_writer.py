@@ -88,6 +88,7 @@ def test_a_model_writes_the_summary_and_it_is_archived(written: World, ollama: O
     assert b"boiler" not in (written.night_dir / "cache.sqlite").read_bytes(), "the archive is the one place"
 
 
+@pytest.mark.slow
 def test_what_is_written_is_not_asked_for_again(written: World, ollama: OllamaApi) -> None:
     written.night()
     (second,) = written.night()
@@ -181,6 +182,7 @@ def test_a_chat_whose_text_fails_keeps_its_sentences(written: World, ollama: Oll
     assert LINES in summary(written, "77"), "the next build asks again"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("reply", "fault", "reason"),
     [

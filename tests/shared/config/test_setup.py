@@ -113,6 +113,7 @@ def runs(place: Path, code: str) -> str:
 WHERE = "import dispatcher, shared; print(dispatcher.__file__)"
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(400)
 def test_parts_stay_and_a_copy_in_the_place_of_the_checkout_is_noticed(tmp_path: Path) -> None:
     place = a_checkout(tmp_path / "checkout")
@@ -146,6 +147,7 @@ def test_parts_stay_and_a_copy_in_the_place_of_the_checkout_is_noticed(tmp_path:
 # ── a night without a library ────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
+@pytest.mark.slow
 def test_a_night_asks_for_all_it_needs_before_it_begins(world: World) -> None:
     key = world.say("t1", "The boiler code is 4711.")
     hide(world, "chromadb", "lancedb", "onnxruntime")

@@ -292,6 +292,7 @@ def test_what_is_here_is_not_fetched_again_though_the_hub_is_away(cache: Path, n
     assert fetch(MULTILINGUAL, cache, 0.5) == file.parent
 
 
+@pytest.mark.slow
 def test_the_command_fetches_what_the_settings_name(cache: Path) -> None:
     place(cache, MULTILINGUAL)
 
@@ -351,6 +352,7 @@ def test_the_settings_say_where_models_lie(cache: Path, monkeypatch: pytest.Monk
     assert cache_of(load_settings(fastembed_cache_path="~/models")) == Path("/somewhere/models")
 
 
+@pytest.mark.slow
 def test_a_night_and_a_day_with_it(world: World, cache: Path) -> None:
     """Through the settings: a night embeds with it, a Russian question finds an English turn by day, doctor names it, and says when it is gone."""
     place(cache, MULTILINGUAL)

@@ -153,6 +153,7 @@ def test_a_text_that_is_too_long_costs_only_itself(quick: OllamaEmbedder, ollama
     assert ollama.embedded()[6] == [CONTROL_TEXT]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("fault", "reason"),
     [("drop", "connection"), ("hang", "no answer within 0.5 s"), ("500", "runner"), ("nan", "NaN"), ("fewer", "0 vectors")],
@@ -309,6 +310,7 @@ def test_float32_and_int8_of_the_same_weights_agree_and_old_releases_have_no_pro
     assert "answers differently" in (difference(local, replace(local.identity, probes=((1.0, 0.0),))) or "")
 
 
+@pytest.mark.slow
 def test_pull_fetches_what_is_missing_and_shows_progress(world: World, ollama: OllamaApi) -> None:
     ollama.models.clear()
     world.say("t1", "the boiler code is 4711")

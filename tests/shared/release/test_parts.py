@@ -122,6 +122,7 @@ def lived(life: Sequence[Sequence[tuple[Any, ...]]]) -> Iterator[list[Chunk]]:
         yield ordered([turn for turn in turns.values() if turn.content])
 
 
+@pytest.mark.slow
 @settings(max_examples=12, deadline=None)
 @given(lives)
 def test_whatever_was_said_changed_or_forgotten_in_whichever_night(life: list[list[tuple[Any, ...]]]) -> None:
@@ -153,6 +154,7 @@ def recalling(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(searching, "open_embedder", lambda settings: MadeUp())
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("recalling")
 def test_forty_nights_recall_as_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Small parts become large ones on the way, one chat speaks every third night only, and each turn has several speakers' neighbours."""

@@ -222,6 +222,7 @@ def test_without_the_vector_index_words_remain(remembering: World) -> None:
     assert all(hit.vector is None for hit in context.used)
 
 
+@pytest.mark.slow
 def test_after_the_deadline_words_remain(remembering: World) -> None:
     end = threading.Event()
 

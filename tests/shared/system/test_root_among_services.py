@@ -168,6 +168,7 @@ def test_owner_key_leaves_a_file_of_the_nights_and_reads_no_link(here: Installat
     assert here.foreign_files() == []
 
 
+@pytest.mark.slow
 def test_a_night_behind_a_closed_directory_and_a_pin_are_reached_as_the_night(here: Installation) -> None:
     """What is found there was noted while the command was root's."""
     shutil.rmtree(here.root / "night")

@@ -93,6 +93,7 @@ def test_dispatcher_and_night_cannot_look_into_each_other(here: Installation) ->
             process.kill()
 
 
+@pytest.mark.slow
 def test_root_leaves_no_file_of_its_own_in_the_services_directories(here: Installation) -> None:
     hmem, hmem_night = str(BINARIES / "hmem"), str(BINARIES / "hmem-night")
     for number in (1, 2):
@@ -109,6 +110,7 @@ def test_root_leaves_no_file_of_its_own_in_the_services_directories(here: Instal
     assert {path.stat().st_uid for path in (here.root / "state").rglob("*")} == {DAY}
 
 
+@pytest.mark.slow
 def test_forgetting_as_root_runs_the_night_as_the_nights_user(here: Installation) -> None:
     here.say("t1", "The word for the boiler is quagga-lantern.")
     here.night_by_root()

@@ -49,6 +49,7 @@ def test_the_two_halves_of_a_character_become_it() -> None:
     assert well_formed("\ud83d\ude42 \ude42") == "🙂 \ufffd"
 
 
+@pytest.mark.slow
 def test_a_chat_with_half_a_character_is_archived_found_and_forgotten(light: World) -> None:
     key = light.say("bad", HALF, chat_id="7")
     raw = light.redis.get(key)

@@ -7,6 +7,8 @@ import re
 from datetime import datetime
 from zoneinfo import ZoneInfo
 
+import pytest
+
 from dispatcher.memory.dates.given import since, until
 from tests.support.world import World
 
@@ -15,6 +17,7 @@ SAID = 1_795_075_600.0
 ZONE = "Pacific/Kiritimati"
 
 
+@pytest.mark.slow
 def test_every_command_shows_the_chats_clock(light: World) -> None:
     light.environment["CHAT_TIMEZONE"] = ZONE
     day = datetime.fromtimestamp(SAID, ZoneInfo(ZONE))

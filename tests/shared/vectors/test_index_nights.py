@@ -93,6 +93,7 @@ def test_days_and_nights(indexed: Indexed) -> None:
         assert indexed.on_server() == [], "the night remembers the server that its settings do not name any more"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SERVED)
 def test_without_the_server_the_night_waits_and_the_day_has_words(world: World, name: str) -> None:
     with settings_for([name], world.root) as settings:
@@ -112,6 +113,7 @@ def test_without_the_server_the_night_waits_and_the_day_has_words(world: World, 
     assert (world.memory_dir / "current").resolve().name != "1", "another index is one setting away"
 
 
+@pytest.mark.slow
 def test_the_name_of_another_installation_is_refused(world: World) -> None:
     """Each would remove what the other reads."""
     with settings_for(["qdrant"], world.root) as settings:
@@ -127,6 +129,7 @@ def test_the_name_of_another_installation_is_refused(world: World) -> None:
         served_builder_of("qdrant", settings, 0).sweep([])
 
 
+@pytest.mark.slow
 def test_what_was_forgotten_goes_under_every_name_that_was_used(world: World) -> None:
     with settings_for(["redis"], world.root) as settings:
         indexed = Indexed(world, "redis", settings)

@@ -73,6 +73,7 @@ def test_doctor_says_that_the_administrator_is_no_user_for_the_day(installed: Wo
     assert "may touch no key" in found.sentence
 
 
+@pytest.mark.slow
 def test_forgetting_with_named_credentials_starts_its_night_with_those_beside_them(
     installed: World, guarded: Guarded
 ) -> None:

@@ -203,6 +203,7 @@ def opening(stores: Stores, migrations: Path | None = None) -> list[str]:
     return [sys.executable, "-c", OPEN, stores.url, str(stores.folder), *more]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("revision", [None, *REVISIONS])
 def test_processes_that_migrate_at_once(
     stores: Stores, engine: Engine, next_version: Path, revision: str | None
@@ -226,6 +227,7 @@ def test_processes_that_migrate_at_once(
     assert [one.number for one in Memories(stores.open()).list("x")] == [1, 2, 3, 4]
 
 
+@pytest.mark.slow
 def test_alembic_is_loaded_only_to_migrate(stores: Stores) -> None:
     """Not for a store that is as it should be."""
     for loaded in ("True", "False", "False"):

@@ -231,6 +231,7 @@ PIECES = st.sampled_from([
 ANSWERS = st.one_of(st.lists(PIECES, max_size=40).map("".join), st.text(max_size=60))
 
 
+@pytest.mark.slow
 @settings(max_examples=1500, deadline=None)
 @given(ANSWERS)
 @example("[REMEMBER [GOAL c0de: x] c0de: y]")

@@ -44,6 +44,7 @@ def test_another_installation_on_the_same_server_is_left_alone(
     assert served_builder_of(name, theirs, 1).sweep([]) == served_names(release)
 
 
+@pytest.mark.slow
 def test_a_server_that_is_away_costs_the_vectors_and_no_time(
     tmp_path: Path, server: tuple[str, Settings], embedder: MadeUp
 ) -> None:

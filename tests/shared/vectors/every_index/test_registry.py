@@ -60,6 +60,7 @@ def poisoned(world: World, request: pytest.FixtureRequest) -> World:
     return world
 
 
+@pytest.mark.slow
 def test_nobody_imports_the_library_of_an_index_that_the_settings_do_not_name(poisoned: World) -> None:
     poisoned.say("t1", "the boiler code is 4711")
     poisoned.command("hmem-night", "run")
