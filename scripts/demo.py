@@ -28,7 +28,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from dispatcher.answering.outcome import APOLOGY
+from dispatcher.answering.results import APOLOGY
 from dispatcher.prompt.budget import RECALLED_TITLE
 from scripts.demo_host import ANSWER_SECONDS, BIN, SAMPLE, STAND_IN, DemoFailed, Host, Message, temporary_host
 from shared.text.format import one_line, shorten

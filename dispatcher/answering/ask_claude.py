@@ -10,7 +10,7 @@ from uuid import uuid4
 import structlog
 
 from dispatcher.claude.client import ClaudeCli, ClaudeRequest
-from dispatcher.claude.memory_tools import MemoryServer, allowed_tools
+from dispatcher.claude.memory_server import MemoryServer, allowed_tools
 from dispatcher.claude.reply import Answer
 from dispatcher.health.metrics import Metrics
 from dispatcher.memory.typed import tags

@@ -20,14 +20,14 @@ import structlog
 
 from dispatcher.answering.ask_claude import ClaudeCaller
 from dispatcher.answering.explanation import why_record
-from dispatcher.answering.outcome import ResultBuilder, said_at
+from dispatcher.answering.results import ResultBuilder, said_at
 from dispatcher.answering.retry import keep_trying
 from dispatcher.answering.tag_actions import TagActions
 from dispatcher.claude.reply import Answer
 from dispatcher.health.metrics import Metrics
 from dispatcher.memory.cache_dropping import CacheDropper
-from dispatcher.memory.conversation import HistoryEntry
 from dispatcher.memory.day.memory import DayMemory
+from dispatcher.memory.session_history import HistoryEntry
 from dispatcher.memory.typed import tags
 from dispatcher.prompt.assemble import PromptRequest, assemble
 from dispatcher.prompt.context import Context

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import structlog
 
-from dispatcher.answering.outcome import ResultBuilder
+from dispatcher.answering.results import ResultBuilder
 from dispatcher.answering.retry import keep_trying
 from dispatcher.claude.reply import Answer
 from dispatcher.memory.day.memory import DayMemory

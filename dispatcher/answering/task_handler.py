@@ -21,7 +21,7 @@ from dispatcher.answering import memory_command
 from dispatcher.answering.ask_claude import ClaudeCaller
 from dispatcher.answering.conversation import ConversationAnswerer, MessageContexts
 from dispatcher.answering.memory_command import MemoryCommands
-from dispatcher.answering.outcome import ResultBuilder
+from dispatcher.answering.results import ResultBuilder
 from dispatcher.answering.retry import keep_trying
 from dispatcher.answering.tag_actions import TagActions
 from dispatcher.claude.client import ClaudeCli
@@ -30,7 +30,7 @@ from dispatcher.memory.cache_dropping import CacheDropper
 from dispatcher.memory.day.memory import DayMemory
 from dispatcher.memory.tombstones import FORGOTTEN, erases
 from dispatcher.queue.cancellation import Run
-from dispatcher.queue.existing import ANY, LOOKS, NO_TURNS, are_own, named, sha1
+from dispatcher.queue.existing_values import ANY, LOOKS, NO_TURNS, are_own, named, sha1
 from dispatcher.queue.refused import USED_ID, TooLarge
 from dispatcher.queue.rights import Rights
 from dispatcher.queue.tasks import MAX_ATTEMPTS, Begun, Claim, Finished, TaskQueue

@@ -18,9 +18,9 @@ from redis.asyncio import Redis
 from dispatcher.answering.task_handler import TaskHandler
 from dispatcher.answering.watchdog import Supervisor
 from dispatcher.health.stale_alarm import Alarm
+from dispatcher.queue.cancel_watch import look_at
 from dispatcher.queue.cancellation import Run
 from dispatcher.queue.tasks import NOT_YET, Claim
-from dispatcher.queue.wanted import look_at
 from shared.config.settings import Settings
 from shared.errors import RedisUnavailable
 from shared.wire.client import BACKGROUND, DISPATCHER, is_too_old, open_async_redis, open_redis

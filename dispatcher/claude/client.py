@@ -2,7 +2,7 @@
 
 The arguments are constant except for ids, model and paths, and never contain the message. Memory is passed in a file of mode 0600 (an argument is
 limited to 128 KiB, and arguments are readable in /proc). The child has a time limit (dispatcher/claude/process.py), works in an empty directory for
-each chat (the CLI files sessions by working directory), and cannot see our settings, processes and other files (walls.py).
+each chat (the CLI files sessions by working directory), and cannot see our settings, processes and other files (sandbox.py).
 
 What a message could make the CLI do is disarmed in several ways. `@path` sends a file's content: a word joiner after `@` hides it, a rule denies
 reading any file, and the CLI's own switches turn it off. A command (`/clear`, a prompt of an MCP server) is not recognised after a word joiner, and
@@ -26,7 +26,7 @@ import structlog
 from dispatcher.claude.model import default_model
 from dispatcher.claude.process import OutputTooLarge, run
 from dispatcher.claude.reply import SESSION_ID, TELL_OWNER, WORD_JOINER, Answer, cannot_start, failed, read_answer
-from dispatcher.claude.walls import Walls
+from dispatcher.claude.sandbox import Walls
 from shared.config.settings import Settings
 from shared.errors import ClaudeUnavailable
 

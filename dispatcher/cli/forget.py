@@ -132,9 +132,9 @@ def _moment(given: str, settings: Settings) -> float | None:
 
 
 def _begin(context: ForgetContext, asked: ForgetRequest, *, yes: bool, later: bool, json: bool) -> None:
+    from dispatcher.forget.archive_part import NightPart
     from dispatcher.forget.journal import Journal
     from dispatcher.forget.layers.redis_files import not_rewritten
-    from dispatcher.forget.night import NightPart
     from dispatcher.forget.places import places
     from dispatcher.forget.preview import preview, preview_text
     from dispatcher.forget.receipt import what_stays

@@ -51,8 +51,8 @@ def history(
     json: Json = False,
 ) -> None:
     """The turns of one chat in the order of time, from last night's release and from today; without forgotten ones."""
-    from dispatcher.memory.dates.given import since as since_when
-    from dispatcher.memory.dates.given import until as until_when
+    from dispatcher.memory.dates.user_dates import since as since_when
+    from dispatcher.memory.dates.user_dates import until as until_when
     from shared.search.history import HistoryQuery
 
     settings, chat_id, now = start(), given_chat(chat), time.time()
@@ -83,7 +83,7 @@ def history(
 def _look(settings: Settings, asked: HistoryQuery) -> tuple[DayAndRelease, int | None]:
     """The turns, and the release's run. InvalidInput for an unknown chat."""
     from dispatcher.memory.day.history import look_back
-    from dispatcher.memory.day.opened import open_memory
+    from dispatcher.memory.day.open_memory import open_memory
 
     with open_memory(settings) as memory:
         release = memory.release()

@@ -296,7 +296,7 @@ def _chosen(day: DayMemory, chat_id: str, which: str, what: str) -> Memory:
 
 
 def _deadline(settings: Settings, kind: Kind, text: str, now: float) -> float:
-    from dispatcher.memory.dates.given import deadline_of
+    from dispatcher.memory.dates.user_dates import deadline_of
 
     if kind is not Kind.GOAL:
         raise InvalidInput(f"A {kind.value} has no deadline. Add --type goal, or omit --deadline.")
@@ -316,7 +316,7 @@ def _report(memory: Memory, text: str, forgotten: list[str], *, json: bool) -> N
 @contextmanager
 def _day(settings: Settings, *, vectors: bool = False) -> Iterator[DayMemory]:
     """The day's memory; with `vectors`, the embedder and the release are open as well."""
-    from dispatcher.memory.day.opened import open_memory
+    from dispatcher.memory.day.open_memory import open_memory
 
     with open_memory(settings) as memory:
         if not memory.day.wanted:

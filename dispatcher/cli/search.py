@@ -13,9 +13,9 @@ import typer
 from redis import Redis, RedisError
 
 from dispatcher.cli.arguments import Json, given_chat
-from dispatcher.memory.conversation import HistoryEntry, conversation_of
 from dispatcher.memory.day.memory import DayMemory
-from dispatcher.memory.day.opened import open_memory
+from dispatcher.memory.day.open_memory import open_memory
+from dispatcher.memory.session_history import HistoryEntry, conversation_of
 from dispatcher.memory.tombstones import Forgotten, hidden_by
 from dispatcher.memory.typed.memories import SHOWN_COSINE
 from dispatcher.memory.typed.search import MemoryHit, among, found_memories, memory_json
@@ -169,8 +169,8 @@ def search(
     if batch:
         print_batch(settings, batch, k, [], texts_needed=True)
         return
-    from dispatcher.memory.dates.given import since as since_when
-    from dispatcher.memory.dates.given import until as until_when
+    from dispatcher.memory.dates.user_dates import since as since_when
+    from dispatcher.memory.dates.user_dates import until as until_when
 
     zone, clock = settings.timezone, time.time()
     wanted = Query(

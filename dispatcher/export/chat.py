@@ -100,7 +100,7 @@ def export_chat(settings: Settings, client: Redis, chat_id: str, out: Path) -> d
 
 
 def _collect(settings: Settings, client: Redis, chat_id: str, work: Path, stack: ExitStack) -> ExportedChat:
-    from dispatcher.memory.day.opened import open_memory
+    from dispatcher.memory.day.open_memory import open_memory
 
     memory = stack.enter_context(open_memory(settings))
     day = memory.day

@@ -7,9 +7,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from dispatcher.forget.archive_part import NightPart
 from dispatcher.forget.layers.claude import ClaudeLayer
 from dispatcher.forget.layers.files import found_files
-from dispatcher.forget.night import NightPart
 from dispatcher.forget.request import Scope
 from shared.config.settings import Settings
 from shared.errors import ReleaseRefused

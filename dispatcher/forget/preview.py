@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from dispatcher.forget.night import NightPart
+from dispatcher.forget.archive_part import NightPart
 from dispatcher.forget.places import places_lines
 from dispatcher.forget.select import Selection
 from shared.text.format import one_line, shorten, time_text, zoned_text

@@ -22,6 +22,7 @@ from typing import Any
 
 from redis import Redis
 
+from dispatcher.forget.archive_part import NightPart
 from dispatcher.forget.journal import Journal, Journals
 from dispatcher.forget.layers.caches import drop_caches
 from dispatcher.forget.layers.claude import ClaudeLayer
@@ -30,7 +31,6 @@ from dispatcher.forget.layers.redis import RedisLayer
 from dispatcher.forget.layers.redis_files import rewrite
 from dispatcher.forget.layers.store import StoreLayer, open_store
 from dispatcher.forget.layers.tasks import Running, TasksLayer
-from dispatcher.forget.night import NightPart
 from dispatcher.forget.receipt import receipt, what_stays, write_receipt
 from dispatcher.forget.scan import Proof
 from dispatcher.memory.tombstones import Forgotten, announce, end_conversation, raise_mark

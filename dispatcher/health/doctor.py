@@ -21,6 +21,7 @@ from dispatcher.health.checks.bot import check_bot, check_owners
 from dispatcher.health.checks.claude import check_claude, check_login
 from dispatcher.health.checks.hcli import check_expiry, check_outbox, check_patience
 from dispatcher.health.checks.host import check_directories, check_disk, check_secret, check_state
+from dispatcher.health.checks.isolation import check_isolation
 from dispatcher.health.checks.memory import (
     check_embedder,
     check_forgetting,
@@ -39,7 +40,6 @@ from dispatcher.health.checks.night import (
 )
 from dispatcher.health.checks.queue import check_dead, check_dispatcher
 from dispatcher.health.checks.redis import check_clock, check_eviction, check_persistence, check_redis, check_rights
-from dispatcher.health.checks.walls import check_isolation
 from dispatcher.health.findings import Finding, Setup, Usage, of_error, problem, skipped
 from shared.config.settings import Settings
 from shared.errors import SettingsError

@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from dispatcher.memory.cache_dropping import drop
-from dispatcher.memory.conversation import HistoryEntry, conversation_of, entry_of, history_lines
-from dispatcher.memory.day.opened import OpenedMemory
+from dispatcher.memory.day.open_memory import OpenedMemory
+from dispatcher.memory.session_history import HistoryEntry, conversation_of, entry_of, history_lines
 from dispatcher.memory.tombstones import hidden_by
 from dispatcher.queue.tasks import turns_of
 from shared.config.settings import Settings
@@ -153,7 +153,7 @@ class ChatMemory:
             raise SettingsError("Nothing is stored here: DAY_STORE_URL=none switches it off. Answer without it.")
 
     def _deadline(self, kind: str, text: str, now: float) -> float:
-        from dispatcher.memory.dates.given import deadline_of
+        from dispatcher.memory.dates.user_dates import deadline_of
 
         if kind != "goal":
             raise InvalidInput(f"A {kind} has no deadline. Omit it, or store it as a goal.")

@@ -20,8 +20,8 @@ from shared.search.recall import OpenRelease
 from shared.search.types import Hit, Query, Recalled
 
 if TYPE_CHECKING:
-    from dispatcher.memory.conversation import HistoryEntry
     from dispatcher.memory.day.memory import DayMemory
+    from dispatcher.memory.session_history import HistoryEntry
 
 
 @dataclass(frozen=True)

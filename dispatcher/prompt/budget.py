@@ -16,7 +16,7 @@ from functools import cache
 from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
-from dispatcher.memory.conversation import history_lines
+from dispatcher.memory.session_history import history_lines
 from dispatcher.prompt.context import Context
 from dispatcher.prompt.prompt_input import PromptInput
 from dispatcher.prompt.render import PromptPart, render

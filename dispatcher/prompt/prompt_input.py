@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from zoneinfo import ZoneInfo
 
-    from dispatcher.memory.conversation import HistoryEntry
+    from dispatcher.memory.session_history import HistoryEntry
     from shared.search.types import Hit, Recalled
     from shared.turns.speakers import Speaker
 

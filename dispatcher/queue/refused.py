@@ -20,7 +20,7 @@ _TASK_ID = re.compile(rb'\s*\{\s*"task_id"\s*:\s*"([A-Za-z0-9_-]{1,100})"')
 
 @dataclass(frozen=True)
 class TooLarge:
-    """A task as `cut.lua` leaves it in the queue, after a mark. `left`: lines with its beginning and end, empty if it was not read."""
+    """A task as `large_tasks.lua` leaves it in the queue, after a mark. `left`: lines with its beginning and end, empty if it was not read."""
 
     size: int  # bytes; a little more if it was not read
     left: bytes

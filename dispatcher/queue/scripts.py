@@ -6,11 +6,11 @@ from pathlib import Path
 
 _ROOT = Path(__file__).parent.parent
 AHEAD = {
-    "queue/claim": "queue/cut",
-    "queue/queued": "queue/cut",
-    "queue/finish": "queue/existing",
-    "queue/bury": "queue/existing",
-    "forget/layers/withdraw": "queue/existing",
+    "queue/claim": "queue/large_tasks",
+    "queue/queued": "queue/large_tasks",
+    "queue/finish": "queue/existing_result",
+    "queue/bury": "queue/existing_result",
+    "forget/layers/withdraw": "queue/existing_result",
 }
 
 

@@ -57,7 +57,7 @@ def read_queue(client: Redis, task_bytes: int, now: float | None = None) -> Queu
 def oldest_seconds(client: Redis, task_bytes: int, now: float) -> float | None:
     """Age of the head of the queue by its bot's clock; None if it has no time, or this user may not read it."""
     try:
-        head = client.register_script(script_text("queue/head"))(keys=[keys.TASKS], args=[task_bytes])
+        head = client.register_script(script_text("queue/peek_head"))(keys=[keys.TASKS], args=[task_bytes])
         at = Task.parse(head).submitted_at if isinstance(head, bytes) else None
     except (RecordRefused, RedisError):  # not every user may run scripts
         return None

@@ -19,8 +19,8 @@ from typing import Any, Literal, cast
 from redis import ResponseError
 from redis.asyncio import Redis
 
-from dispatcher.memory.conversation import HistoryEntry, conversation_of, history_entry
-from dispatcher.queue.existing import NO_TURNS, ExistingResult, Signed
+from dispatcher.memory.session_history import HistoryEntry, conversation_of, history_entry
+from dispatcher.queue.existing_values import NO_TURNS, ExistingResult, Signed
 from dispatcher.queue.refused import USED_ID, dead_letter
 from dispatcher.queue.scripts import script_text
 from shared.system.processes import died_here, host_of, process_name
@@ -68,7 +68,7 @@ class Begun:
     history: list[HistoryEntry]  # the conversation so far, if no session has it
     cost_before: float  # what the session has cost so far
     mark: str  # of the last forgetting (cache_dropping.py)
-    awaited: bool  # its bot has recorded that it waits for it (wanted.py)
+    awaited: bool  # its bot has recorded that it waits for it (cancel_watch.py)
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,15 @@ class TaskQueue:
         self._claims = 0
         self._scripts = {
             name: redis.register_script(script_text(f"queue/{name}"))
-            for name in ("claim", "ready", "begin", "finish", "bury", "recover", "forgotten")
+            for name in (
+                "claim",
+                "guard_wait_target",
+                "begin",
+                "finish",
+                "bury",
+                "recover",
+                "end_forgotten_conversation",
+            )
         }
 
     def next_token(self) -> str:
@@ -131,7 +139,7 @@ class TaskQueue:
     async def wait(self, seconds: int) -> bool:
         """Block until the queue has a task or the time is up. The target of the move is not a list, so nothing moves: as soon as there is a task,
         Redis answers with that error instead of the task, which may be large."""
-        await self._run("ready", [keys.UNMOVED, keys.TASKS], [])
+        await self._run("guard_wait_target", [keys.UNMOVED, keys.TASKS], [])
         try:
             moved = await cast(Awaitable[Any], self._redis.blmove(keys.TASKS, keys.UNMOVED, seconds, "LEFT", "LEFT"))
         except ResponseError as error:
@@ -143,7 +151,7 @@ class TaskQueue:
     async def end_if_forgotten(self, chat_id: str, tombstones: Sequence[Tombstone]) -> bool:
         """End a conversation with entries that were erased, and remove them: an old copy of Redis brought them back."""
         _, gone = conversation_of(await self._entries(chat_id), tombstones)
-        return bool(gone) and bool(await self._run("forgotten", keys.conversation(chat_id), gone))
+        return bool(gone) and bool(await self._run("end_forgotten_conversation", keys.conversation(chat_id), gone))
 
     async def begin(
         self,

@@ -88,7 +88,7 @@ class BotState:
 
     def __init__(self, settings: Settings, redis: Redis, secret: str) -> None:
         self._settings, self._redis, self._secret = settings, redis, secret
-        names = ("intake", "edit", "cancel", "delivered", "note", "tell", "outbox", "owner", "new")
+        names = ("intake", "edit", "cancel", "delivered", "update_waiting", "say_once", "outbox", "bot_lease", "new")
         self._scripts = {name: redis.register_script(script_text(f"telegram/{name}")) for name in names} | {
             "queued": redis.register_script(script_text("queue/queued"))
         }
@@ -138,7 +138,7 @@ class BotState:
 
     async def tell(self, field: str, record: Waiting, mark: str, seconds: int) -> bool:
         """One of the bot's own messages, once for as long as the mark lasts."""
-        return bool(await self._run("tell", [keys.BOT_WAITING, mark], [field, record.to_json(), seconds]))
+        return bool(await self._run("say_once", [keys.BOT_WAITING, mark], [field, record.to_json(), seconds]))
 
     async def mark(self, mark: str, seconds: int) -> None:
         """Set a mark: `tell` sends nothing under it for this many seconds."""
@@ -292,7 +292,7 @@ class BotState:
             log.error("a result is not signed by the dispatcher and is ignored", task=task_id, reason=reason)
 
     async def note(self, name: str, record: Waiting) -> None:
-        await self._run("note", [keys.BOT_WAITING], [name, record.to_json()])
+        await self._run("update_waiting", [keys.BOT_WAITING], [name, record.to_json()])
 
     async def delivered(self, name: str, record: Waiting, result: bytes = b"") -> None:
         self._taken_back.discard(name)
@@ -310,14 +310,14 @@ class BotState:
 
     async def own(self, process: str) -> bool:
         """Take or renew the lease of the bot; whether this process has it."""
-        return bool(await self._run("owner", [keys.BOT_OWNER], [process, keys.BOT_OWNER_TTL_SECONDS]))
+        return bool(await self._run("bot_lease", [keys.BOT_OWNER], [process, keys.BOT_OWNER_TTL_SECONDS]))
 
     async def owner(self) -> str:
         """The process that has the lease; "" if none has."""
         return (cast(bytes | None, await self._redis.get(keys.BOT_OWNER)) or b"").decode("utf-8", "replace")
 
     async def disown(self, process: str) -> None:
-        await self._run("owner", [keys.BOT_OWNER], [process, 0])
+        await self._run("bot_lease", [keys.BOT_OWNER], [process, 0])
 
     async def _run(self, script: str, names: list[str], arguments: list[Any]) -> Any:
         return await self._scripts[script](keys=names, args=arguments)

@@ -18,7 +18,7 @@ from redis import Redis
 from dispatcher.forget.layers.redis import quoted
 from dispatcher.forget.request import Scope, chat_in
 from dispatcher.memory.tombstones import FORGOTTEN
-from dispatcher.queue.existing import ExistingResult, is_signed
+from dispatcher.queue.existing_values import ExistingResult, is_signed
 from dispatcher.queue.scripts import script_text
 from shared.turns.records import ROLES, RecordRefused, Result, Task, Turn
 from shared.wire import keys

@@ -254,7 +254,7 @@ class Acting:
 
 def _deadline(tag: Tag, now: float, zone: ZoneInfo) -> tuple[float | None, str]:
     """(POSIX seconds of a goal's deadline, a sentence if it is not a date or has passed)."""
-    from dispatcher.memory.dates.given import deadline_of, undated_text
+    from dispatcher.memory.dates.user_dates import deadline_of, undated_text
 
     if not tag.deadline:
         return None, ""

@@ -1,7 +1,7 @@
 -- Move a task that cannot be processed to the dead letters, with the reason.
 -- KEYS  1 hcli:mem:inflight:<worker>  2 hcli:mem:busy  3 hcli:mem:dead  4 hcli:results:<task> (any key if there is no result)
 -- ARGV  1 claim token  2 chat (its lock)  3 dead letter JSON  4 length of the list  5 result JSON or ""  6 its expiry in seconds
---       7 8 9 of the existing result (existing.lua, ahead of this)
+--       7 8 9 of the existing result (existing_result.lua, ahead of this)
 -- Returns 1; 0 if it was buried before; a result that must be judged first: then nothing is written; -1 if the dead letters are a key of another type: then the task stays in flight, its chat is free.
 if redis.call('HEXISTS', KEYS[1], ARGV[1]) == 0 then return 0 end
 local unjudged, stays

@@ -5,7 +5,7 @@
 --       5 deaths from which a task runs alone   6 chats stored in hcli:mem:served   7 seconds of a lease   8 bytes of the largest task
 -- Returns {task, chat, "1" if it must run alone}; nil if there is none; 0 if the next one must run alone and the worker is not idle.
 -- Called again with the same token (the reply was lost), it returns the same task.
--- A task without a chat is taken without a lock: Python dead-letters it. The same applies to the rest of one that was too large (cut.lua, ahead of this).
+-- A task without a chat is taken without a lock: Python dead-letters it. The same applies to the rest of one that was too large (large_tasks.lua, ahead of this).
 
 -- How far a claim looks, so as not to block Redis: tasks further back wait until the queue is shorter.
 local DEEPEST, MOST_BYTES = 10000, 64 * 1024 * 1024

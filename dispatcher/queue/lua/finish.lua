@@ -8,7 +8,7 @@
 --       history_ttl, history_length, stats_ttl, done_ttl, unconsolidated_length, dead_length, result, result_ttl, chat, tokens,
 --       spent_ttl, tags, why, why_ttl, forget, session_cost, existing_turns}; "" = absent; forget: the conversation so far is not to be replayed;
 --       session_cost: what the session has cost so far; existing_turns: SHA-1 of each turn that existed when it was begun and is this task's
---       4 5 6 of the existing result (existing.lua, ahead of this)
+--       4 5 6 of the existing result (existing_result.lua, ahead of this)
 -- Returns 1 if this call finished it, 0 if it was finished before (by this worker or by one that took the task over); -1 if its id is
 --       another task's, or a result that must be judged first: then nothing is written, and the task stays in flight.
 local function leave()

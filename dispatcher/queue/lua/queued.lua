@@ -1,4 +1,4 @@
--- Tasks of the queue, for reading. One over the size limit is cut in place and returned that way (cut.lua, ahead of this).
+-- Tasks of the queue, for reading. One over the size limit is cut in place and returned that way (large_tasks.lua, ahead of this).
 -- KEYS  1 hcli:tasks
 -- ARGV  1 index of the first  2 of the last (-1: of the queue)  3 bytes of the largest task
 -- Returns them in order.

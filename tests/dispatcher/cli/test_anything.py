@@ -17,7 +17,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from dispatcher.answering import memory_command
-from dispatcher.answering.outcome import ResultBuilder
+from dispatcher.answering.results import ResultBuilder
 from dispatcher.answering.task_handler import TaskHandler
 from dispatcher.answering.worker import Worker, connect
 from dispatcher.claude.client import ClaudeCli, ClaudeRequest

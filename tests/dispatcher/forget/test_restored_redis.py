@@ -10,8 +10,8 @@ import pytest
 
 from dispatcher.forget.layers.store import StoreLayer
 from dispatcher.mcp_server.tools import ChatMemory
-from dispatcher.memory.conversation import conversation_of
 from dispatcher.memory.day.memory import DayMemory
+from dispatcher.memory.session_history import conversation_of
 from dispatcher.memory.tombstones import FORGOTTEN, Forgotten, erases
 from shared.turns.records import Task, Tombstone, dumps
 from tests.support.day.forgetting_world import CANARIES, CHAT, OTHERS, hmem, result_of

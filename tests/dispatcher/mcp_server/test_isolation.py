@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from dispatcher.claude.memory_tools import (
+from dispatcher.claude.memory_server import (
     READING,
 )
 from dispatcher.memory.tombstones import Forgotten

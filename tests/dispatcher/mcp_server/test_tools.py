@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from dispatcher.claude.memory_tools import (
+from dispatcher.claude.memory_server import (
     READING,
 )
 from dispatcher.mcp_server.tools import RESULT_CHARACTERS

@@ -7,7 +7,7 @@ import re
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from dispatcher.memory.conversation import HistoryEntry
+from dispatcher.memory.session_history import HistoryEntry
 from dispatcher.prompt.budget import (
     SHARES,
     compose,

@@ -20,7 +20,7 @@ import pytest
 from redis import Redis
 
 from dispatcher.answering.worker import connect
-from dispatcher.queue.existing import LOOKS, is_signed
+from dispatcher.queue.existing_values import LOOKS, is_signed
 from dispatcher.queue.tasks import Claim, TaskQueue
 from shared.system.processes import died_here, host_of, process_name
 from shared.turns.records import RecordRefused, Result, Task, Turn

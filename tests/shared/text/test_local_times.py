@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from dispatcher.memory.dates.given import since, until
+from dispatcher.memory.dates.user_dates import since, until
 from tests.support.world import World
 
 #: 2026-11-19 08:06:40 in UTC, when it is the next day there.

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from dispatcher.answering.explanation import why_record
 from dispatcher.mcp_server.tools import ToolAnswer, answer
 from dispatcher.memory import session_summary as summaries
-from dispatcher.memory.conversation import HistoryEntry
+from dispatcher.memory.session_history import HistoryEntry
 from dispatcher.prompt.budget import compose
 from dispatcher.prompt.context import Context
 from dispatcher.prompt.prompt_input import PromptInput

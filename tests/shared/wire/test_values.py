@@ -84,14 +84,14 @@ def test_who_stands_in_redis_as_a_dispatcher_can_fail_a_night_with_a_sentence_on
 
 
 def test_hmem_forget_waits_for_whoever_stands_there_and_goes_on(light: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    from dispatcher.forget import night as night_part
+    from dispatcher.forget import archive_part
 
     light.say("t1", "The boiler code is 4711.")
     light.night()
     stands_as_a_dispatcher(light.redis, "abc")
-    monkeypatch.setattr(night_part, "LEAVE_SECONDS", 0.3)
+    monkeypatch.setattr(archive_part, "LEAVE_SECONDS", 0.3)
     begun = time.monotonic()
-    night_part.NightPart(light.settings(), light.redis, [])._wait_for_readers()
+    archive_part.NightPart(light.settings(), light.redis, [])._wait_for_readers()
     assert time.monotonic() - begun < 5
 
 

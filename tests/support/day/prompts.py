@@ -8,7 +8,7 @@ from zoneinfo import ZoneInfo
 from hypothesis import settings
 from hypothesis import strategies as st
 
-from dispatcher.memory.conversation import HistoryEntry
+from dispatcher.memory.session_history import HistoryEntry
 from dispatcher.prompt.budget import (
     compose,
 )

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from dispatcher.answering.worker import connect
-from dispatcher.queue.existing import is_signed
+from dispatcher.queue.existing_values import is_signed
 from dispatcher.queue.tasks import Claim, Finished, TaskQueue
 from shared.turns.records import Result, Task, Turn
 from tests.support.world import World

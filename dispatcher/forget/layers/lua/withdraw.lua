@@ -1,7 +1,7 @@
 -- Remove a task from the queue, or from a dead worker, and answer it. Repeating it changes nothing.
 -- KEYS  1 hcli:tasks  2 hcli:mem:inflight:<worker>  3 hcli:mem:lease:<worker>  4 hcli:mem:busy  5 hcli:results:<task>  6 hcli:mem:done:<task>
 -- ARGV  1 the task's bytes  2 claim token ("" = it is queued)  3 chat (its lock)  4 signed result, "" for none  5 its expiry in seconds
---       6 digest of the task  7 how long it is remembered, in seconds  8 9 10 the existing result (existing.lua, included before this)
+--       6 digest of the task  7 how long it is remembered, in seconds  8 9 10 the existing result (existing_result.lua, included before this)
 -- Returns 1 if it was there; 0 if it was not, or its worker is alive; or a result that must be judged first, and then changes nothing.
 local unjudged, stays
 if ARGV[4] ~= '' then unjudged, stays = existing_result(KEYS[5], ARGV[8], ARGV[9], ARGV[10]) end

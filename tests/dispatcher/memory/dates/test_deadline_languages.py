@@ -8,7 +8,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from dispatcher.memory.dates.deadlines import resolve
-from dispatcher.memory.dates.given import deadline_of, since
+from dispatcher.memory.dates.user_dates import deadline_of, since
 from shared.errors import InvalidInput
 from tests.support.world import REPOSITORY
 

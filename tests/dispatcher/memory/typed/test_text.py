@@ -13,8 +13,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from dispatcher.memory.conversation import HistoryEntry
 from dispatcher.memory.day.memory import DayMemory
+from dispatcher.memory.session_history import HistoryEntry
 from dispatcher.memory.store.memories import Memory, MemoryType
 from dispatcher.memory.store.summaries import SessionSummary
 from dispatcher.memory.typed.text import (

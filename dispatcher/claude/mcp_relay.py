@@ -1,4 +1,4 @@
-"""What the Claude CLI starts as its memory server: it relays data between the CLI and the socket of the real server.   relay.py SOCKET
+"""What the Claude CLI starts as its memory server: it relays data between the CLI and the socket of the real server.   mcp_relay.py SOCKET
 
 Run as a file, by a Python without our packages. It has no settings and no secrets; the server it connects to is a child of the dispatcher.
 """

@@ -6,7 +6,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from dispatcher.claude.client import cli_environment, find_cli
-from dispatcher.claude.walls import Walls
+from dispatcher.claude.sandbox import Walls
 from dispatcher.health.findings import Finding, Setup, ok, warning
 from shared.config.credentials import variables_set
 from shared.config.settings import Settings

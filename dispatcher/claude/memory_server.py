@@ -1,6 +1,6 @@
 """The memory server of one chat for one call of Claude: a socket, a file for `--mcp-config` that points to it, and the names of its tools.
 
-The server is a child of the dispatcher, started when the CLI's child (relay.py) connects. It gets the dispatcher's current settings by name, and
+The server is a child of the dispatcher, started when the CLI's child (mcp_relay.py) connects. It gets the dispatcher's current settings by name, and
 reads no settings file: so it sees the same memory as the dispatcher, and neither RESULT_HMAC_KEY nor TELEGRAM_BOT_TOKEN. The addresses of Redis and
 store are passed through a pipe: the CLI sees neither them nor any file of memory. Socket and file are removed after the call.
 """
@@ -19,7 +19,7 @@ from uuid import uuid4
 
 import orjson
 
-from dispatcher.claude import relay
+from dispatcher.claude import mcp_relay
 from dispatcher.claude.client import cli_environment
 from shared.config.credentials import DESCRIPTOR, VARIABLE, by_pipe
 from shared.config.settings import Settings
@@ -77,7 +77,7 @@ class MemoryServer:
         self._settings, self._chat_id = settings, chat_id_of(chat_id)
         name = uuid4().hex
         self._path, self.config = directory / f"{name}.sock", directory / f"mcp-{name}.json"
-        command = [sys.executable, "-I", "-S", relay.__file__, str(self._path)]
+        command = [sys.executable, "-I", "-S", mcp_relay.__file__, str(self._path)]
         server = {"type": "stdio", "command": command[0], "args": command[1:]}
         content = orjson.dumps({"mcpServers": {SERVER: server}})
         if EXPANDED.encode() in content:

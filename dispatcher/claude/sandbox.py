@@ -1,4 +1,4 @@
-"""The sandbox of each call of the Claude CLI: it sees only its own processes, and only those of our files that this call needs (confine.py).
+"""The sandbox of each call of the Claude CLI: it sees only its own processes, and only those of our files that this call needs (landlock_exec.py).
 
 Hidden are our three directories, and the files with secrets: settings, credentials, the owner's key. `HOME` belongs to the CLI: if one of them is
 inside, the call can use what is in `HOME`, but cannot create new files in the directories above the hidden one.
@@ -13,7 +13,7 @@ import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from dispatcher.claude import confine
+from dispatcher.claude import landlock_exec
 from shared.config import credentials
 from shared.config.settings import Settings
 from shared.config.sources import settings_file
@@ -49,8 +49,12 @@ class Walls:
         )
         self._shown = [settings.claude_mcp_config] if settings.claude_mcp_config else []
         why = {path: _why_open(path, temporary.resolve(), self._needed) for path in _private(settings)}
-        self._hidden = [] if confine.version() < 2 else [path for path, open_because in why.items() if not open_because]
-        self.open_because = _NO_LANDLOCK if confine.version() < 2 else "; ".join(filter(None, why.values())) or None
+        self._hidden = (
+            [] if landlock_exec.version() < 2 else [path for path, open_because in why.items() if not open_because]
+        )
+        self.open_because = (
+            _NO_LANDLOCK if landlock_exec.version() < 2 else "; ".join(filter(None, why.values())) or None
+        )
 
     def around(self, shown: Iterable[Path]) -> list[str]:
         """The arguments before the command; inside the hidden directories it may use the paths in `shown`."""
@@ -58,7 +62,7 @@ class Walls:
             self._make_config()
         paths = {"hidden": self._hidden, "shown": [*self._shown, *shown], "needed": self._needed}
         names = {name: [str(path) for path in some] for name, some in paths.items()}
-        return [sys.executable, "-I", "-S", confine.__file__, json.dumps(names)]
+        return [sys.executable, "-I", "-S", landlock_exec.__file__, json.dumps(names)]
 
     def found_open(self) -> str | None:
         """Test the sandbox once: which hidden files can be opened inside it, or why it could not be tested; None if it works."""

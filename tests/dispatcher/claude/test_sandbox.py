@@ -14,15 +14,15 @@ from typing import Any
 
 import pytest
 
-from dispatcher.claude import confine
-from dispatcher.claude.walls import _PROBE, Walls
-from dispatcher.health.checks import walls as checks_apart
+from dispatcher.claude import landlock_exec
+from dispatcher.claude.sandbox import _PROBE, Walls
+from dispatcher.health.checks import isolation as checks_apart
 from dispatcher.health.findings import Setup
 from shared.config.settings import Settings, load_settings
 from tests.support.processes.as_user import command
 from tests.support.world import REPOSITORY, STAND_IN
 
-pytestmark = pytest.mark.skipif(confine.version() < 2, reason="this kernel has no Landlock")
+pytestmark = pytest.mark.skipif(landlock_exec.version() < 2, reason="this kernel has no Landlock")
 USER = 31_003
 
 
@@ -186,10 +186,10 @@ def test_a_fence_that_cannot_be_had_as_told_is_said_and_the_answer_comes(
     one: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A ruleset of a version that the kernel does not know stands for whatever may fail."""
-    source = Path(confine.__file__).read_text().replace("(1 << 13) - 1", "(1 << 40) - 1")
-    broken = one.root / "confine.py"
+    source = Path(landlock_exec.__file__).read_text().replace("(1 << 13) - 1", "(1 << 40) - 1")
+    broken = one.root / "landlock_exec.py"
     broken.write_text(source)
-    monkeypatch.setattr(confine, "__file__", str(broken))
+    monkeypatch.setattr(landlock_exec, "__file__", str(broken))
     done = subprocess.run(
         [*one.walls().around([]), "/bin/echo", "answered"], capture_output=True, text=True, check=True
     )

@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from dispatcher.claude.reply import TRY_AGAIN, Answer, spent
-from dispatcher.queue.existing import is_signed
+from dispatcher.queue.existing_values import is_signed
 from dispatcher.queue.tasks import Begun, Finished
 from shared.config.settings import Settings
 from shared.system.signing_key import signing_key

@@ -1,5 +1,5 @@
 """Runs a command inside Landlock, the kernel's sandbox for unprivileged processes:
-    confine.py '{"hidden": […], "shown": […], "needed": […]}' COMMAND …
+    landlock_exec.py '{"hidden": […], "shown": […], "needed": […]}' COMMAND …
 
 Run as a file, by a Python without our packages, which takes about 20 ms. From then on neither the command nor its children can inspect an outside
 process (/proc/<pid>/mem, environ, fd, root), trace it or, since Linux 6.12, send it a signal. `hidden` directories and files cannot be read or
