@@ -111,7 +111,8 @@ def test_each_unit_has_a_user_and_secrets_of_its_own_and_limits() -> None:
 def test_the_commands_around_claude_may_build_its_fence(analyze: str) -> None:
     fence = {"landlock_create_ruleset", "landlock_add_rule", "landlock_restrict_self"}
     assert fence <= allowed_calls(settings_of(SYSTEMD / "hmem-dispatcher.service"))
-    probe = "import sys; sys.path.insert(0, '.'); from dispatcher.claude import landlock_exec as made; made.confine([], [], []); print(made.version() > 0)"
+    confine = "from dispatcher.claude import landlock_exec as made; made.confine([], [], []); print(made.version() > 0)"
+    probe = f"import sys; sys.path.insert(0, '.'); {confine}"
     command = [sys.executable, "-c", probe]
     assert confined("hmem-dispatcher.service", command, {"PATH": "/usr/bin:/bin"}) == "True\n"
 
