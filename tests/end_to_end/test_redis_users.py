@@ -51,6 +51,7 @@ def installed(tmp_path: Path, admin: Redis, guarded: Guarded) -> Iterator[World]
         dispatcher.stop(9)
 
 
+@pytest.mark.slow
 def test_day_and_night_as_their_own_users(installed: World, guarded: Guarded, admin: Redis) -> None:
     night, owner = guarded.urls["night"], guarded.urls["owner"]
     bot = Bot(guarded.client("hcli-bot"))
@@ -91,6 +92,7 @@ def test_day_and_night_as_their_own_users(installed: World, guarded: Guarded, ad
     assert refusals(admin) == []
 
 
+@pytest.mark.slow
 def test_our_bot_as_the_user_bot(installed: World, guarded: Guarded, admin: Redis) -> None:
     running = installed.start_dispatcher()
     people = World(installed.root, admin, guarded.urls["bot"], dict(installed.environment))
@@ -156,6 +158,7 @@ def test_the_figures_for_prometheus_as_the_dispatcher(installed: World, admin: R
     assert refusals(admin) == []
 
 
+@pytest.mark.slow
 def test_the_owners_commands_as_the_owner(installed: World, guarded: Guarded, admin: Redis) -> None:
     """Those that look; `hmem ask`, `status` and `forget` have tests of their own."""
     people = World(installed.root, admin, guarded.urls["tester"], dict(installed.environment))

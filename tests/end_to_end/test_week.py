@@ -252,6 +252,7 @@ def test_claude_may_write_the_summary_of_a_session(talk: Talk) -> None:
     assert b"without the model" not in dispatcher.log.read_bytes()
 
 
+@pytest.mark.slow
 def test_a_session_does_not_end_under_a_running_task(talk: Talk) -> None:
     dispatcher = talk.world.start_dispatcher()
     first = talk.asked("The wedding of Paula and Jonas is on 12 June in the old mill.")

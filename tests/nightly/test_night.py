@@ -121,6 +121,7 @@ def test_nights_go_on_while_the_restart_command_fails(light: World) -> None:
     assert light.redis.keys("hcli:memory:*") == []
 
 
+@pytest.mark.slow
 def test_a_night_that_lost_its_lease_changes_nothing(light: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """Stopped for a while, it wakes up before the switch, and before the flush."""
     for step, released in (("publish", False), ("flush", True)):

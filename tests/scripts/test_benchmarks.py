@@ -97,6 +97,7 @@ def test_few_turns_are_sentences_and_a_larger_size_embeds_only_what_is_new(tmp_p
     assert maker.make(MOST_EMBEDDED, 1, 2).kind == "seeded"
 
 
+@pytest.mark.slow
 def test_ctrl_c_leaves_no_files_and_no_process(world: World) -> None:
     temporary = world.root / "temporary"
     with started(world, "--turns", "20000", "--backends", "sqlite", EMBEDDER="none") as process:
@@ -127,6 +128,7 @@ def redis_server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Redis]:
             yield client
 
 
+@pytest.mark.slow
 def test_a_server_is_left_as_it_was(redis_server: Redis) -> None:
     before = sorted(redis_server.keys())
     (row,) = bench(replace(SMALL, backends=("redis",))).run()

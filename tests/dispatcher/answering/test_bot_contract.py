@@ -71,6 +71,7 @@ def test_an_unknown_session_falls_back_once_to_a_fresh_one(light: World, dispatc
     assert sessions(light) == {session: 1}
 
 
+@pytest.mark.slow
 def test_new_during_an_answer_is_not_undone(light: World, bot: Bot) -> None:
     running = light.start_dispatcher(CLAUDE_BIN=script(light, f"sleep 0.6; {SAY} late"))
     for chat in (9912, 77):  # the first message of a chat, and a later one

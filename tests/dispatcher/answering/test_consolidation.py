@@ -149,6 +149,7 @@ def test_two_dispatchers_keep_off_one_chat(talk: Talk) -> None:
     assert len(outbox(world)) == 1
 
 
+@pytest.mark.slow
 def test_a_store_that_goes_and_comes_back(talk: Talk, server: PostgreSQL) -> None:
     world = talk.world
     world.environment["DAY_STORE_URL"] = server.database().replace("postgresql://", "postgresql+psycopg://")

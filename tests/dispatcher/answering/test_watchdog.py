@@ -131,6 +131,7 @@ def test_a_supervisor_that_is_gone_or_does_not_read_is_no_reason_to_fail(
         assert time.monotonic() - began < 2
 
 
+@pytest.mark.slow
 def test_a_dispatcher_is_ready_alive_and_stopping(light: World, systemd: Systemd) -> None:
     bot, seen = Bot(light.redis), light.root / "seen"
     claude = script(light, f"env > {seen}; sleep 1.2; {SAY} done")
@@ -265,6 +266,7 @@ async def until(condition: Any, what: str) -> None:
     await asyncio.to_thread(wait_for, condition, what)
 
 
+@pytest.mark.slow
 def test_a_claim_loop_that_hangs_is_not_fed(light: World, monkeypatch: pytest.MonkeyPatch, systemd: Systemd) -> None:
     monkeypatch.setattr(dispatcher.answering.worker, "TURN_SECONDS", 0.5)
 

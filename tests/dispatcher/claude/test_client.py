@@ -66,6 +66,7 @@ def test_what_was_said_reaches_the_model_next_morning(cli: World, dispatcher: Di
     assert "4711" not in json.dumps(api.requests[-1]), "another chat's memory"
 
 
+@pytest.mark.slow
 def test_a_resumed_turn_gets_the_new_memory_and_not_the_old(
     cli: World, dispatcher: Dispatcher, api: MessagesApi
 ) -> None:
@@ -198,6 +199,7 @@ def test_recalled_lines_ahead_of_the_message_leave_the_system_prompt_and_the_rec
     running.stop()
 
 
+@pytest.mark.slow
 def test_replay_starts_afresh_with_the_conversation_as_text(cli: World, api: MessagesApi) -> None:
     cli.redis.set("hcli:session:9912", "left-from-resume-mode", ex=100)
     running = cli.start_dispatcher(SESSION_MODE="replay")

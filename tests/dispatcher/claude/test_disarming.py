@@ -267,6 +267,7 @@ def test_a_working_directory_brings_nothing_and_the_owner_of_home_is_heeded(host
 # ---------------------------------------------------------------------------------------------------- tools and servers
 
 
+@pytest.mark.slow
 def test_servers_and_tools_are_those_that_are_named(host: Host) -> None:
     own, more = host.servers("own.json", "core"), host.servers("more.json", "memory", "other")
     question = host.question("hello", mcp_config_files=(more,), more_tools=("mcp__memory__look_up",))

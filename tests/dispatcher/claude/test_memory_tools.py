@@ -110,6 +110,7 @@ def running(world: World) -> list[Path]:
     return found
 
 
+@pytest.mark.slow
 def test_claude_asks_the_memory_of_this_chat_and_no_other(talked: World) -> None:
     servers_of_others(talked)
     search = "mcp__memory__memory_search"
@@ -134,6 +135,7 @@ def test_claude_asks_the_memory_of_this_chat_and_no_other(talked: World) -> None
     wait_for(lambda: not running(talked), "the server to end with the CLI")
 
 
+@pytest.mark.slow
 def test_without_strictness_the_servers_of_others_do_start(talked: World) -> None:
     """The test above would see them."""
     servers_of_others(talked)
@@ -152,6 +154,7 @@ def test_the_cli_replaces_variables_in_the_file(talked: World) -> None:
     assert (talked.root / "sign").read_text() == "--chat=test-key"
 
 
+@pytest.mark.slow
 def test_through_the_dispatcher(talked: World) -> None:
     """MEMORY_MCP=on: the file is there for the call alone, and the tools of the owner's own servers stay beside ours."""
     own = talked.root / "own.json"

@@ -24,6 +24,7 @@ def kept(world: World) -> World:
     return world
 
 
+@pytest.mark.slow
 def test_no_fact_is_left_out_because_a_fresh_process_is_slow(world: World) -> None:
     """1 ms is less than any first lookup takes, as 300 ms are on a busy machine."""
     kept(world)
@@ -59,6 +60,7 @@ def test_what_a_dispatcher_would_leave_out_is_said_where_it_was_tried(world: Wor
     assert json.loads(patient.stdout)["notes"] == []
 
 
+@pytest.mark.slow
 def test_it_shows_what_a_dispatcher_injects(world: World) -> None:
     """Byte for byte: the stand-in answers with the prompt that it was given."""
     kept(world)

@@ -46,6 +46,7 @@ def test_release_and_today_are_ranked_together(light: World) -> None:
     assert hits(find(light.settings(), Query("77", "boiler humming", 5))) == [], "another chat"
 
 
+@pytest.mark.slow
 def test_a_name_that_passes_for_the_assistant_is_said_to_be_a_users(light: World) -> None:
     light.say("t1", BOILER, name="\u0410ssistant")
     light.say("t2", HUMMING, name="Anna")

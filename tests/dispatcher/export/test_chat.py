@@ -204,6 +204,7 @@ def test_what_is_forgotten_stays_out_of_all_of_it(here: World, day: DayMemory, w
     assert contents(folder) == ["The heron flew over the lake."]
 
 
+@pytest.mark.slow
 def test_a_chat_sees_only_itself(here: World, day: DayMemory) -> None:
     beside = set(here.root.parent.iterdir())
     for number, chat_id in enumerate(ODD_CHATS):

@@ -116,6 +116,7 @@ def test_a_rewrite_that_takes_too_long_is_named_and_the_logs_are_emptied(spoken:
     client.close()
 
 
+@pytest.mark.slow
 def test_a_rewrite_that_was_under_way_is_not_taken_for_ours(spoken: World, guarded: Guarded) -> None:
     """It was begun before the words went, so it writes them."""
     spoken.redis.config_set("rdb-key-save-delay", 1_000_000)

@@ -117,6 +117,7 @@ def impatient(world: World, **more: str) -> subprocess.Popen[bytes]:
         return subprocess.Popen(command, env=world.variables(**more), stdout=stream, stderr=stream)
 
 
+@pytest.mark.slow
 def test_the_dispatcher_says_it_at_error_level_and_answers(light: World) -> None:
     good_night(light.redis, 40)
     running = impatient(light, LOG_JSON="1")
@@ -190,6 +191,7 @@ def test_status_shows_pin_and_failure(light: World) -> None:
     assert "last failure" not in light.status(check=False).stdout
 
 
+@pytest.mark.slow
 def test_a_real_failure_is_shown_until_a_night_succeeds(light: World) -> None:
     light.say("t1", "something", timestamp=time.time())
     light.command(

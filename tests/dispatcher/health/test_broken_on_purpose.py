@@ -96,6 +96,7 @@ def green(found: Outcome, *, but: tuple[str, ...] = ()) -> None:
     assert (found.status.code, found.chat.code, found.chat.text.strip()) == (0, 0, ANSWER), found
 
 
+@pytest.mark.slow
 def test_a_sound_installation_is_green_with_whichever_bot(host: Installation) -> None:
     """h-cli's bot sets no key of its own; ours holds a lease."""
     assert host.start()

@@ -64,6 +64,7 @@ def test_a_directory_that_leads_elsewhere_or_that_others_may_write_to(host: Worl
         )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("place", ["", "releases", "releases/1/lexical", "releases/1/lexical/1.sqlite"])
 def test_memory_that_may_not_be_read(host: World, place: str) -> None:
     with mode(host.memory_dir / place, 0) as locked:
@@ -73,6 +74,7 @@ def test_memory_that_may_not_be_read(host: World, place: str) -> None:
     assert "same user" in found.fix
 
 
+@pytest.mark.slow
 def test_a_state_directory_that_may_not_be_written(host: World) -> None:
     state = host.root / "state"
     (state / "views").mkdir()
@@ -87,6 +89,7 @@ def test_a_state_directory_that_may_not_be_written(host: World) -> None:
         assert f"{state / 'views'} cannot be written" in denied(host, "state")[1].sentence
 
 
+@pytest.mark.slow
 def test_directories_behind_a_locked_one(host: World) -> None:
     behind = host.root / "behind"
     behind.mkdir()

@@ -50,6 +50,7 @@ def test_ollama_faults(host: World) -> None:
         expect(host, "embedder", 13, "differently from all-MiniLM-L6-v2.*cosine", "ollama pull")
 
 
+@pytest.mark.slow
 def test_an_embedder_that_differs_from_the_release(host: World) -> None:
     with OllamaApi() as api:
         host.environment |= {"EMBEDDER": "ollama", "NIGHT_INDEXES": "sqlite", "OLLAMA_URL": api.url}
@@ -190,6 +191,7 @@ def test_an_index_that_cannot_be_searched(world: World) -> None:
     assert not list((world.root / "state" / "views").glob("*"))
 
 
+@pytest.mark.slow
 def test_a_store_of_the_day_that_does_not_answer(host: World) -> None:
     assert "yet" in ask(host)[1]["store"].sentence
     host.command("hmem", "memory", "add", "9912", "the cat is called Minka")

@@ -9,6 +9,7 @@ from tests.support.processes.memory_server import Served, served
 from tests.support.world import World
 
 
+@pytest.mark.slow
 def test_a_tombstone_file_that_cannot_be_read_ends_recall_and_not_the_server(talked: World) -> None:
     (talked.root / "state" / "forgotten.jsonl").write_text("broken\n")
 
@@ -23,6 +24,7 @@ def test_a_tombstone_file_that_cannot_be_read_ends_recall_and_not_the_server(tal
     served(talked, ask)
 
 
+@pytest.mark.slow
 def test_without_redis_the_day_is_told(talked: World) -> None:
     async def ask(server: Served) -> None:
         assert "4711" in await server.search("boiler")

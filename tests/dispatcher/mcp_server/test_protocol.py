@@ -61,6 +61,7 @@ def begin(process: subprocess.Popen[bytes]) -> None:
     process.stdin.write(INITIALIZED)
 
 
+@pytest.mark.slow
 def test_nothing_is_opened_before_it_is_needed(talked: World) -> None:
     elsewhere = talked.root / "elsewhere"
     with by_hand(talked, hmem_state_dir=elsewhere, log_level="debug") as process:

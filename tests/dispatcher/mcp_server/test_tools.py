@@ -45,6 +45,7 @@ def test_every_tool_answers_of_release_and_day(talked: World) -> None:
     served(talked, ask)
 
 
+@pytest.mark.slow
 def test_a_span_of_time_bounds_a_search(talked: World) -> None:
     async def ask(server: Served) -> None:
         early = await server.search("boiler", until="2026-05-08")
@@ -62,6 +63,7 @@ def test_a_span_of_time_bounds_a_search(talked: World) -> None:
     served(talked, ask)
 
 
+@pytest.mark.slow
 def test_what_was_said_is_told_of_a_time_and_by_words(talked: World) -> None:
     async def ask(server: Served) -> None:
         async def told(**asked: Any) -> list[str]:
@@ -145,6 +147,7 @@ def test_no_query_brings_it_down(talked: World) -> None:
     served(talked, ask)
 
 
+@pytest.mark.slow
 def test_what_is_added_is_kept_once(light: World) -> None:
     async def ask(server: Served) -> None:
         assert "memory_add" in {tool.name for tool in (await server.client.list_tools()).tools}
@@ -193,6 +196,7 @@ def test_what_waits_for_the_store_is_said_last(light: World) -> None:
     served(light, ask)
 
 
+@pytest.mark.slow
 def test_the_first_release_and_every_later_one_are_taken_up(light: World) -> None:
     async def ask(server: Served) -> None:
         nothing = await server.search("parrot")

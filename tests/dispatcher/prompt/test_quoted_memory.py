@@ -75,6 +75,7 @@ def test_an_export_for_people_says_it() -> None:
     assert "**22:13 Ann** (forwarded from Dora)" in text
 
 
+@pytest.mark.slow
 def test_two_replies_of_the_same_words_are_two_hits_by_day_and_by_night(light: World) -> None:
     talk = quick_talk(light)
     light.start_dispatcher()

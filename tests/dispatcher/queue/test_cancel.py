@@ -202,6 +202,7 @@ def test_nothing_is_asked_of_redis_for_cancels_while_nothing_runs(light: World, 
     assert running.stop() == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("begun", [False, True], ids=["a-new-session", "a-resumed-session"])
 def test_the_real_cli_goes_on_after_a_cancel(light: World, bot: Bot, begun: bool) -> None:
     """Killed while the model answers, its transcript holds the message without an answer. The next message is answered in any case."""

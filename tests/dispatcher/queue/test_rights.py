@@ -242,6 +242,7 @@ def test_only_an_owner_has_something_forgotten_in_a_group(running: World) -> Non
     assert "Forgotten." in private.say("/memory forget 1", 9912)
 
 
+@pytest.mark.slow
 def test_a_wish_to_forget_has_the_rights_of_who_asked(running: World) -> None:
     group = Group(running, -100124)
     group.say("/memory add the gate code is 4711", 7)

@@ -79,6 +79,7 @@ def push(redis: Redis, *raws: bytes) -> None:
         pipe.execute()
 
 
+@pytest.mark.slow
 def test_a_task_over_the_limit_is_refused_in_a_sentence_and_one_within_is_answered(light: World, bot: Bot) -> None:
     running = light.start_installed_dispatcher()
     for size in (LIMIT, LIMIT + 1):
@@ -128,6 +129,7 @@ def test_redis_does_not_stand_still_over_a_giant_at_the_head(light: World, bot: 
     assert running.stop() == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("many", [3, 600], ids=["few", "a-long-queue-of-small-ones"])
 def test_a_giant_further_back_is_cut_when_it_is_reached(light: World, bot: Bot, many: int) -> None:
     """Behind tasks of one chat, which is busy: the claim looks past them."""
@@ -159,6 +161,7 @@ def test_others_who_look_at_the_queue_get_what_is_left_of_a_giant(light: World, 
     assert redis.lrange(keys.TASKS, 0, -1) == [one.raw for one in tasks], "they can be withdrawn by their bytes"
 
 
+@pytest.mark.slow
 def test_what_is_left_of_a_giant_comes_back_from_a_dead_worker(light: World, bot: Bot) -> None:
     light.redis.sadd(keys.WORKERS, "dead-worker")
     light.redis.hset(keys.inflight("dead-worker"), "dead-worker:1", b'hmem-too-large 999999\n{"task_id":"back",')
@@ -167,6 +170,7 @@ def test_what_is_left_of_a_giant_comes_back_from_a_dead_worker(light: World, bot
     assert running.stop() == 0
 
 
+@pytest.mark.slow
 def test_characters_are_not_cut_in_two(light: World, bot: Bot) -> None:
     running = light.start_installed_dispatcher()
     raw = json.dumps({"task_id": "wide", "message": "жук " * LIMIT, "chat_id": 9912}, ensure_ascii=False).encode()

@@ -69,6 +69,7 @@ def vectors_missing(memory: ServedRelease) -> str | None:
         return release.vectors_missing
 
 
+@pytest.mark.slow
 def test_vectors_that_failed_their_trial_are_left_alone_until_a_restart(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -67,6 +67,7 @@ def test_verify_names_the_file_that_was_changed(light: World) -> None:
     assert light.command("hmem", "release", "verify", "7", check=False).returncode == 24
 
 
+@pytest.mark.slow
 def test_a_rollback_pins_and_nights_go_on_beside_it_until_it_is_lifted(light: World) -> None:
     nights(light, 2)
     said = light.command("hmem", "release", "rollback").stdout
@@ -92,6 +93,7 @@ def test_a_rollback_pins_and_nights_go_on_beside_it_until_it_is_lifted(light: Wo
     assert read_manifest((light.memory_dir / "current").resolve()).turns_per_chat == {"9912": 4}
 
 
+@pytest.mark.slow
 def test_a_dispatcher_serves_what_was_gone_back_to(light: World, bot: Bot) -> None:
     nights(light, 2)
     running = light.start_dispatcher()
@@ -121,6 +123,7 @@ def test_a_rollback_that_would_do_harm_changes_nothing(light: World, monkeypatch
     assert read_pin(light.memory_dir) is None
 
 
+@pytest.mark.slow
 def test_what_was_forgotten_does_not_come_back_by_a_rollback(light: World) -> None:
     nights(light, 2)
     light.redis.rpush("hcli:mem:tombstones", Tombstone("s1", "9912", 1.0, turn_ids=frozenset({"t1:user"})).to_json())

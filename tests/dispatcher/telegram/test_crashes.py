@@ -55,6 +55,7 @@ def test_an_update_is_neither_lost_nor_taken_twice(stage: Stage, chat: int, poin
     answered(stage, chat, update, "hello", "hello yourself")
 
 
+@pytest.mark.slow
 def test_the_points_of_a_delivery_and_what_each_leaves_twice(stage: Stage, chat: int) -> None:
     """One answer of three messages, and a death at every point on its way."""
     stage.api.say(chat, "tell me")

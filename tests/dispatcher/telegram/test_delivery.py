@@ -231,6 +231,7 @@ def test_in_a_group_the_answer_replies_and_stays_in_its_topic(stage: Stage, chat
     assert (answer.reply_to, answer.thread) == (asked.id, 5)
 
 
+@pytest.mark.slow
 def test_messages_of_the_outbox_are_delivered_and_bad_ones_removed(stage: Stage, chat: int) -> None:
     other = stage.new_chat()
     stage.api.flood("sendMessage", 2, chat=chat)

@@ -30,6 +30,7 @@ def log_of(stage: Stage) -> str:
     return "".join(path.read_text() for path in stage.world.root.glob("bot-*.log"))
 
 
+@pytest.mark.slow
 def test_a_chat_that_is_to_wait_holds_up_no_other(stage: Stage, chat: int) -> None:
     other = stage.new_chat()
     slow, quick = stage.ask(chat, "x"), stage.ask(other, "y")

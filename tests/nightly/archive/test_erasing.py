@@ -194,6 +194,7 @@ def mirrored(world: World) -> Path:
     return mirror
 
 
+@pytest.mark.slow
 def test_the_mirror_loses_it_as_well_and_nothing_else(light: World) -> None:
     mirror = mirrored(light)
     (mirror / "seg-1.jsonl.damaged-17").write_text(f"an old damage: {SECRET}")
@@ -209,6 +210,7 @@ def test_the_mirror_loses_it_as_well_and_nothing_else(light: World) -> None:
     assert verify.verify(light.settings(), Reporter(quiet=True))["mirrored"] == 2
 
 
+@pytest.mark.slow
 def test_a_mirror_that_was_away_loses_it_when_it_is_back(light: World) -> None:
     mirror, away = mirrored(light), light.root / "away"
     mirror.rename(away)

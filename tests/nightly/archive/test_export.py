@@ -367,6 +367,7 @@ def all_else(folder: Path) -> dict[str, list[bytes]]:
     return {path.name: sorted(path.read_bytes().splitlines()) for path in (folder / "_archive").iterdir()}
 
 
+@pytest.mark.slow
 def test_out_and_in_again_loses_nothing(light: World) -> None:
     talk(light)
     write_texts(light.night_dir / "archive", 3, [WrittenText("k", "m", "d", "9912", "a model's words")])

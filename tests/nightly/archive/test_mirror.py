@@ -119,6 +119,7 @@ def test_the_mirror_is_proven_again_before_anything_is_deleted(
     assert light.redis.keys("hcli:memory:*") == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("point", ["archive:segment-written", "archive:mirrored", "flush:batch-deleted"])
 def test_a_kill_around_the_mirroring_leaves_nothing_to_mend(light: World, mirror: Path, point: str) -> None:
     light.say("t1", "something")
@@ -128,6 +129,7 @@ def test_a_kill_around_the_mirroring_leaves_nothing_to_mend(light: World, mirror
     verify(light)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.geteuid() != 0, reason="mounting a small disk needs root")
 def test_a_full_mirror_delays_the_flush_and_keeps_what_it_has(light: World, mirror: Path) -> None:
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(mirror)], check=True)

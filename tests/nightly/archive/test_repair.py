@@ -17,6 +17,7 @@ from tests.support.night.mirrors import damage, files, repair, two_nights, verif
 from tests.support.world import World
 
 
+@pytest.mark.slow
 def test_a_damaged_segment_is_mended_from_the_mirror_and_kept(light: World, mirror: Path) -> None:
     two_nights(light)
     before = files(archive(light))
@@ -57,6 +58,7 @@ def test_a_lost_segment_stops_the_night_before_it_writes(light: World, mirror: P
     assert sorted(texts(light)) == ["t1:user#1", "t2:user#1", "t3:user#1"]
 
 
+@pytest.mark.slow
 def test_a_fresh_host_gets_its_whole_archive_back(light: World, mirror: Path) -> None:
     two_nights(light)
     os.utime(archive(light) / "seg-1.jsonl", (0, 0))  # times do not count

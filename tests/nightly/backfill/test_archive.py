@@ -56,6 +56,7 @@ def other(world: World, ollama: TwoModels) -> dict[str, Any]:
 # ---------------------------------------------------------------------------------------------------- switching the model
 
 
+@pytest.mark.slow
 def test_the_same_weights_at_another_provider(world: World, other: dict[str, Any], ollama: TwoModels) -> None:
     talk(world)
     world.night()
@@ -73,6 +74,7 @@ def test_the_same_weights_at_another_provider(world: World, other: dict[str, Any
     assert len(ollama.documents()) == asked
 
 
+@pytest.mark.slow
 def test_a_newer_version_of_the_model_is_noticed(world: World, other: dict[str, Any], ollama: TwoModels) -> None:
     """A night with nothing new asks no provider; whoever says --reembed wants to know."""
     talk(world)
@@ -216,6 +218,7 @@ def test_one_that_is_switched_to_is_only_completed(world: World, other: dict[str
     assert by_vector(ask(world))
 
 
+@pytest.mark.slow
 def test_the_day_goes_on_meanwhile(
     world: World, other: dict[str, Any], ollama: TwoModels, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -259,6 +262,7 @@ def everything(world: World) -> tuple[dict[str, bytes], dict[bytes, Any]]:
     return files, {key: world.redis.dump(key) for key in world.redis.scan_iter()}
 
 
+@pytest.mark.slow
 def test_a_dry_run_counts_and_writes_nothing(world: World, other: dict[str, Any], ollama: TwoModels) -> None:
     talk(world, 40)
     world.night()
@@ -278,6 +282,7 @@ def test_a_dry_run_counts_and_writes_nothing(world: World, other: dict[str, Any]
     assert everything(world) == before
 
 
+@pytest.mark.slow
 def test_a_dry_run_sees_what_a_killed_one_has_cached(world: World, other: dict[str, Any], ollama: TwoModels) -> None:
     talk(world, 300)
     world.command("hmem-night", "run", check=False, **other, HMEM_CRASH_AT="embed:batch-cached")

@@ -194,6 +194,7 @@ def test_an_embedder_that_is_not_installed_names_its_part(world: World, module: 
     assert (done.returncode, f"scripts/setup --with {part}" in done.stderr) == (10, True)
 
 
+@pytest.mark.slow
 def test_the_dispatcher_starts_without_importing_chroma(world: World) -> None:
     """It is installed with the day; only who chooses it loads its 50 MB."""
     world.say("t1", "The boiler code is 4711.")

@@ -91,6 +91,7 @@ def test_a_huge_manifest_is_refused_before_it_is_read(light: World, brought: Pat
         read_manifest(brought)
 
 
+@pytest.mark.slow
 def test_the_limit_of_a_manifest_leaves_room_for_a_hundred_thousand_chats(brought: Path) -> None:
     record = orjson.loads((brought / "manifest.json").read_bytes())
     chats = [str(1_000_000_000 + number) for number in range(100_000)]

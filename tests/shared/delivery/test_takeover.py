@@ -29,7 +29,6 @@ from tests.support.night.two_hosts import DayHost
 from tests.support.world import World
 
 
-@pytest.mark.slow
 def test_what_was_brought_can_be_written_to_and_what_is_served_does_not_change(
     light: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -116,7 +115,6 @@ class Attacker:
         self.brought.close()
 
 
-@pytest.mark.slow
 def test_a_transfer_that_outlasts_the_switch_changes_nothing(
     day_host: DayHost, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -270,6 +268,7 @@ def test_a_kill_while_it_is_taken_over_leaves_what_the_next_begin_removes(light:
     assert not brought.exists()
 
 
+@pytest.mark.slow
 def test_a_strange_thing_in_incoming_stops_no_night(light: World) -> None:
     """Whoever holds the transfer's key may leave a pipe, a socket or a broken link there."""
     incoming = light.memory_dir / "incoming"

@@ -276,6 +276,7 @@ def run_python(*arguments: str, **environment: str) -> subprocess.CompletedProce
     )  # fmt: skip
 
 
+@pytest.mark.slow
 def test_a_hub_that_is_silent_or_away_is_an_error_in_time(cache: Path, silent: str) -> None:
     code = (
         "import sys; from pathlib import Path; from shared.embedding.fastembed import fetch, known_model; "

@@ -98,6 +98,7 @@ def test_a_missing_model_says_what_to_run(open_at: Opener, ollama: OllamaApi) ->
         _ = open_at(ollama.url).identity
 
 
+@pytest.mark.slow
 def test_no_server_is_one_sentence_and_nothing_is_flushed(world: World) -> None:
     world.say("t1", "something")
     done = world.command(
@@ -247,6 +248,7 @@ def test_a_poison_text_stays_findable_by_keyword(world: World, ollama: OllamaApi
     assert sum(summary["not_embedded"].values()) == 1, "the others are tried again, and pass"
 
 
+@pytest.mark.slow
 def test_many_refused_texts_are_the_models_fault(world: World, ollama: OllamaApi, monkeypatch: Any) -> None:
     monkeypatch.setattr(embed, "BATCH_TEXTS", 8)
     for number in range(20):

@@ -108,6 +108,7 @@ def test_since_and_until_bound_a_search_and_nothing_else(light: World) -> None:
     assert refused.returncode == 24
 
 
+@pytest.mark.slow
 def test_a_part_of_a_word_finds_it_in_the_release_and_in_the_day(light: World) -> None:
     light.say("t1", "Mr Maillant repaired it")
     light.say("t2", "nothing of that kind here", timestamp=1_709_500_000.0)

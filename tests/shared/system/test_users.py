@@ -56,6 +56,7 @@ def test_the_spy_sees_what_is_not_closed() -> None:
     assert "s3cret" in found["environ"] or len(found["environ"]) == 200
 
 
+@pytest.mark.slow
 def test_the_cli_reads_nothing_of_its_parent_nor_of_memory(here: Installation) -> None:
     places = [here.secrets("dispatcher"), here.root / "secrets", here.root / "memory", here.root / "night"]
     places += [here.root / "state" / name for name in ("day-store.sqlite", "prompts", "chats", "")]
@@ -73,6 +74,7 @@ def test_the_cli_reads_nothing_of_its_parent_nor_of_memory(here: Installation) -
     assert set(told["open"]) <= {"0", "1", "2", "3"}, "its own three, and the one that lists them"
 
 
+@pytest.mark.slow
 def test_a_service_is_closed_to_others_of_its_user_too(here: Installation) -> None:
     """Without Landlock, and not only to children: PR_SET_DUMPABLE."""
     with here.dispatcher() as process:
@@ -124,6 +126,7 @@ def test_forgetting_as_root_runs_the_night_as_the_nights_user(here: Installation
     assert not [path for path in here.root.rglob("*") if path.is_file() and b"quagga-lantern" in path.read_bytes()]
 
 
+@pytest.mark.slow
 def test_forgetting_as_the_dispatchers_user_leaves_the_archive_to_the_night(here: Installation) -> None:
     here.say("t1", "The boiler code is 4711.")
     here.night_by_root()

@@ -144,6 +144,7 @@ def test_a_short_turn_is_one_chunk_that_says_where_it_comes_from() -> None:
     assert (chunk.started_at, chunk.ended_at, chunk.passage, chunk.passages) == (1_707_500_000.0, 1_707_500_000.0, 1, 1)
 
 
+@pytest.mark.slow
 @PROPERTY
 @given(st.lists(words, min_size=400, max_size=800))
 def test_the_chunks_of_a_long_turn_are_numbered_and_together_the_turn(found: list[str]) -> None:

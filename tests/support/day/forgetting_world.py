@@ -19,7 +19,7 @@ from shared.system.files import safe_name
 from shared.turns.records import Result, Turn, dumps, loads_object
 from tests.support.world import SECRET, World
 
-CHAT, OTHER = "9912", "77"
+CHAT, OTHER = "9912", "7700000077"  # no part of a random id
 CANARIES = ["the zanzibar lighthouse canary sleeps at noon", "фиолетовый жираф читает канареечный роман"]
 OTHERS = ["the neighbours keep a quiet tortoise in the attic", "соседи держат спокойную черепаху на чердаке"]
 OLD = 1_707_500_000.0

@@ -25,6 +25,7 @@ def opened(world: World) -> Iterator[OpenRelease]:
     release.close()
 
 
+@pytest.mark.slow
 def test_tonight_changes_nothing_in_what_is_recalled_today(world: World) -> None:
     embedder, zone = LocalEmbedder(), world.settings().timezone
     old, new = said("b1", "c1", "h1"), said("d1", "d2", "d3")
