@@ -12,8 +12,7 @@ from typing import Any
 
 from dispatcher.health.metrics import degraded_kind
 from dispatcher.prompt.context import Context, hit_date
-from shared.ranking.question import WEIGHTS
-from shared.search.types import Hit
+from shared.search.types import SHOWN_WORDS, Hit
 from shared.text.dates.calendar_words import ENGLISH
 from shared.text.format import one_line, shorten
 from shared.turns.records import RecordRefused, dumps, loads_object
@@ -73,7 +72,7 @@ def _hit(hit: Hit, context: Context) -> dict[str, Any]:
 
 def _because(words: float | None, meaning: float | None) -> str:
     """What the turn was found by, judged by the parts of the score that people see."""
-    adds = {"words": WEIGHTS.lexical * (words or 0.0), "meaning": (1 - WEIGHTS.lexical) * (meaning or 0.0)}
+    adds = {"words": SHOWN_WORDS * (words or 0.0), "meaning": (1 - SHOWN_WORDS) * (meaning or 0.0)}
     most = max(adds.values())
     return (
         " and ".join(name for name, share in adds.items() if most > 0 and share >= BOTH * most)

@@ -9,10 +9,11 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Hashable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from shared.text.caches import cached
 from shared.text.function_words import language_of, plain, sentence_words
+from shared.turns.speakers import is_named
 
 #: Words that form a question rather than say what it is about; asked for, they drown the others (measured on LoCoMo: +6.4 points
 #: of recall@10 without them, +4.5 and +3.1 on two other kinds of conversation).
@@ -81,28 +82,37 @@ class Match:
 
 @dataclass(frozen=True)
 class Weights:
-    """The ranking's parameters. The first three weigh signals of 0 to 1 over all items of the chat; the rest is added to that.
+    """The ranking's parameters, for talk between people; `ASSISTED` has those that differ for talk with an assistant. The first six weigh signals
+    of 0 to 1 over all items of the chat; the rest is added to that.
 
-    Rounded from weights fitted on five conversations of LoCoMo, each by the other four, and kept only where stand-ins for other kinds of talk did
-    not suffer: without names, short chats, long answers, short messages between long unrelated answers. docs/measurements.md has the experiments.
+    Fitted on development halves of LoCoMo, REALTALK (between people) and BEAM (with an assistant), and judged on each by weights that the others
+    gave. docs/measurements.md has the experiments.
     """
 
     #: BM25 of the item with its neighbours: words carry short chats.
-    lexical: float = 0.55
-    #: Cosine of the item: meaning carries long answers. Without both vector signals 2.9 points of recall@10 fewer [1.7, 4.0].
-    vector: float = 0.15
+    lexical: float = 0.50
+    #: BM25 of the item alone. Without it 2.4 points of recall@10 fewer where one side says several things in a row.
+    own_words: float = 0.10
+    #: Cosine of the item: meaning carries long answers.
+    vector: float = 0.25
     #: Cosine of the item with its neighbours: what a short reply is about stands beside it.
-    context_vector: float = 0.30
+    context_vector: float = 0.15
+    #: The best cosine among the passages of the answer: what an assistant makes of a message says what it is about.
+    answer_vector: float = 0.0
+    #: The best item of the session, by its own words and cosine.
+    session: float = 0.05
     #: The question names one speaker, or says "I" or "you", and this is theirs.
-    speaker: float = 0.25
+    speaker: float = 0.35
+    #: Taken off what an assistant said: of the evidence with a person and an assistant nine in ten pieces are the person's.
+    assistant: float = 0.0
     #: Times ln(1 + characters): "Wow, great!" says nothing. Up to `length_cap`, else long answers bury short messages
     #: (uncapped, 4.5 points of all@1000t less [1.5, 7.4] than plain fusion where unrelated long answers stand between).
-    length: float = 0.08
+    length: float = 0.10
     length_cap: float = 200.0
-    #: Taken off: who asks does not tell. Without it 0.9 points of recall@10 fewer [0.0, 2.2].
+    #: Taken off: who asks a person does not tell. Without it 0.9 points of recall@10 fewer [0.0, 2.2].
     asks: float = 0.08
-    #: The item before it in the session asks: this one may tell. +0.4 points; +1.0 [0.1, 1.7] without names.
-    answers: float = 0.04
+    #: The item before it in the session asks: this one may tell.
+    answers: float = 0.08
     #: The question is "when" or "how long", and the item tells a time: MRR .635 to .644.
     when: float = 0.15
     #: The question names a time ("last week", "in May") and the item was said then (shared/text/dates/past.py).
@@ -110,9 +120,10 @@ class Weights:
     #: The same for a time counted from the day of asking ("yesterday", "two weeks ago"): that is when it was said, so it outweighs a word.
     #: LoCoMo asks hardly so (no change there); .10 left yesterday's turns behind those of other days that share one word of the question.
     said_when_asked: float = 0.60
-    #: BM25's saturation and length normalisation; b is higher than usual since neighbours make all lengths alike.
+    #: BM25's saturation and length normalisation; b is higher than usual since neighbours make all lengths alike, and `own_b` is that without them.
     k1: float = 0.9
     b: float = 0.8
+    own_b: float = 0.4
     #: A neighbour counts exp(-characters between the centres / this). 200 and 400 differ by half a point.
     reach_characters: float = 300.0
     #: And at most so many items each way: beyond, the weight is under .02 even among short ones.
@@ -120,8 +131,30 @@ class Weights:
     #: A longer pause than this begins another session, and neighbours are of the same one. As SESSION_TTL.
     session_gap_seconds: float = 4 * 3600.0
 
+    def towards(self, other: Weights, share: float) -> Weights:
+        """These weights with a share (0 to 1) of the others'. What bounds neighbours and sessions stays: it is the chat's, not the question's."""
+        mixed = {name: (1 - share) * getattr(self, name) + share * getattr(other, name) for name in BLENDED}
+        return replace(self, **mixed)
 
+
+#: The weights that differ from one kind of talk to the other.
+BLENDED = (
+    "lexical",
+    "own_words",
+    "vector",
+    "context_vector",
+    "answer_vector",
+    "speaker",
+    "assistant",
+    "length",
+    "asks",
+    "answers",
+)
 WEIGHTS = Weights()
+#: Talk with an assistant that answers at length: neighbours of a short message are long answers, and a message that asks tells as well.
+ASSISTED = Weights(
+    lexical=0.0, own_words=0.45, vector=0.45, context_vector=0.0, answer_vector=0.20, speaker=0.25, assistant=0.35, length=0.08, asks=0.0, answers=0.0
+)  # fmt: skip
 
 
 def query_words(question: str) -> list[str]:
@@ -157,13 +190,13 @@ def asks(text: str) -> bool:
 
 
 def meant_speakers(words: Sequence[str], speakers: Sequence[tuple[str, str]]) -> list[int]:
-    """Whose words the question is about: indexes into `speakers`, (role, name) pairs where a name equal to the role is none.
+    """Whose words the question is about: indexes into `speakers`, (role, name) pairs.
 
     One speaker's name among the words means that speaker, two mean nobody. Where no speaker has a name, "I" means the user and "you" the
     assistant, both together nobody.
     """
     asked = set(words)
-    named = {name.lower() for role, name in speakers if name != role}
+    named = {name.lower() for role, name in speakers if is_named(role, name)}
     if named:
         meant = [name for name in named if name in asked]
         return [at for at, (_, name) in enumerate(speakers) if name.lower() == meant[0]] if len(meant) == 1 else []

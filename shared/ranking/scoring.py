@@ -4,7 +4,10 @@ An item is a chunk; items are in the order of time, n of them. An array is float
 
     tf'_i = Σ_j w_ij tf_j      w_ij = exp(-|c_i - c_j| / reach), c the centres in characters, j in the session of i, w_ii = 1
     bm25  = Σ_terms idf · tf' (k1 + 1) / (tf' + k1 (1 - b + b dl' / mean dl'))      idf = ln(1 + (n - df + .5) / (df + .5)), df = #(tf' > 0)
-    score = .55 unit(bm25) + .15 unit(cos) + .30 unit(Σ_j w_ij unit(cos)_j / Σ_j w_ij) + what shared/ranking/question.py adds
+    own   = the same with w_ij = 0 for other items, b = .4
+    score = .50 unit(bm25) + .10 unit(own) + .25 unit(cos) + .15 unit(Σ_j w_ij unit(cos)_j / Σ_j w_ij) + what shared/ranking/question.py adds
+
+These weights are for talk between people. The more of an assistant one side is (shared/ranking/sides.py), the more those of `ASSISTED` count.
 
 What people are shown is of another kind, comparable from one question to the next (`words_share`): it decides no order.
 
@@ -22,7 +25,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from shared.ranking.question import WEIGHTS, Weights
+from shared.ranking.question import ASSISTED, WEIGHTS, Weights
+from shared.ranking.sides import Sides
 
 Array = NDArray[np.float32]
 #: Two equal vectors' cosines differ by their places in a matrix product (1.5e-8); all that is scaled is of the order of 1 or above.
@@ -80,6 +84,13 @@ class Neighbours:
             out[:-distance] += near * values[distance:]
         return out
 
+    def best_of_session(self, values: Array) -> Array:
+        """The best value of each item's session."""
+        if not self.n:
+            return values
+        firsts = np.flatnonzero(~self.continues)
+        return np.repeat(np.maximum.reduceat(values, firsts), np.diff(firsts, append=self.n))
+
     def scatter(self, ordinals: Integers, values: Array) -> Array:
         """The same for values at few items, zero elsewhere: work by their number, not by that of the chat."""
         out = np.zeros(self.n, np.float32)
@@ -120,6 +131,7 @@ class Features:
     asks: Array  # 1: ends as a question
     timed: Array  # 1: names a time
     neighbours: Neighbours
+    sides: Sides
 
 
 @dataclass(frozen=True)
@@ -130,11 +142,16 @@ class Scored:
     parts: dict[str, Array]
     bm25: Array
     cosine: Array | None
+    lexical: Array  # bm25 as a share of the best
+    vector: Array | None  # cosine as a share of the best
     words: Array | None = None  # share of the question's words in each item; None of a question without any
 
     def explain(self, items: Integers) -> list[dict[str, float]]:
-        """Of each of these items the total, every part of it, the raw signals, and the share of the words; no `cosine` of one without a vector."""
-        named = {"total": self.total, **self.parts, "bm25": self.bm25}
+        """Of each of these items the total, every part of it, the raw signals, their shares of the best, and the share of the words; no `cosine` of
+        one without a vector."""
+        named = {"total": self.total, **self.parts, "bm25": self.bm25, "best_lexical": self.lexical}
+        if self.vector is not None:
+            named["best_vector"] = self.vector
         if self.cosine is not None:
             named["cosine"] = self.cosine
         if self.words is not None:
@@ -157,19 +174,35 @@ def unit(values: Array) -> Array:
 
 def bm25(postings: Iterable[Posting], features: Features, weights: Weights = WEIGHTS) -> Array:
     """Okapi BM25 over items with their neighbours; 0 where none of the terms is near."""
-    near, n = features.neighbours, features.neighbours.n
+    near = features.neighbours
+    lengths = near.spread(features.tokens) if near.n else features.tokens
+    found = (_near(ordinals, counts.astype(np.float32), near) for ordinals, counts in postings)
+    return _okapi(found, lengths, weights.k1, weights.b)
+
+
+def own_bm25(postings: Iterable[Posting], features: Features, weights: Weights = WEIGHTS) -> Array:
+    """Okapi BM25 over the items alone."""
+    found = ((ordinals, counts.astype(np.float32)) for ordinals, counts in postings)
+    return _okapi(found, features.tokens, weights.k1, weights.own_b)
+
+
+def _okapi(found: Iterable[tuple[Integers, Array]], lengths: Array, k1: float, b: float) -> Array:
+    """`found` has for each term the items where it occurs and its frequency there."""
+    n = len(lengths)
     out = np.zeros(n, np.float32)
     if not n:
         return out
-    lengths = near.spread(features.tokens)
-    norm = weights.k1 * (1 - weights.b + weights.b * lengths / (lengths.mean() or 1))
-    for ordinals, counts in postings:
-        tf = _counts(ordinals, counts.astype(np.float32), near)
-        found = np.flatnonzero(tf)
-        idf = rarity(n, len(found))
-        there = tf[found]
-        out[found] += idf * there * (weights.k1 + 1) / (there + norm[found])
+    norm = k1 * (1 - b + b * lengths / (lengths.mean() or 1))
+    for ordinals, there in found:
+        out[ordinals] += rarity(n, len(ordinals)) * there * (k1 + 1) / (there + norm[ordinals])
     return out
+
+
+def _near(ordinals: Integers, counts: Array, near: Neighbours) -> tuple[Integers, Array]:
+    """Where a term occurs or is near, and its weighted frequency there."""
+    tf = _counts(ordinals, counts, near)
+    found = np.flatnonzero(tf).astype(np.int32)
+    return found, tf[found]
 
 
 def rarity(n: int, df: int) -> np.float64:
@@ -182,12 +215,16 @@ def rarity(n: int, df: int) -> np.float64:
 PART, PART_BESIDE = 0.5, 0.1
 
 
-def by_words(question: Question, features: Features, weights: Weights = WEIGHTS) -> Array:
-    """BM25 of the question's terms; beside it, at most PART_BESIDE of the best, that of the words which hold a term that stands nowhere."""
-    whole = bm25(question.postings, features, weights)
+def by_words(question: Question, features: Features, weights: Weights = WEIGHTS, *, alone: bool = False) -> Array:
+    """BM25 of the question's terms; beside it, at most PART_BESIDE of the best, that of the words which hold a term that stands nowhere.
+
+    `alone`: without an item's neighbours.
+    """
+    of_terms = own_bm25 if alone else bm25
+    whole = of_terms(question.postings, features, weights)
     if not question.parts:
         return whole
-    within = bm25(question.parts, features, weights)
+    within = of_terms(question.parts, features, weights)
     best_whole, best_within = float(whole.max(initial=0)), float(within.max(initial=0))
     if not best_whole or not best_within:
         return whole + within  # one of them is zero everywhere
@@ -233,16 +270,20 @@ def known(similarities: Array) -> Array | None:
     return np.where(missing, np.nanmin(similarities), similarities).astype(np.float32)
 
 
-def score(question: Question, features: Features, similarities: Array | None, weights: Weights = WEIGHTS) -> Scored:
-    """Score every item; `similarities` are cosines (NaN: unknown), None where there are no vectors."""
+def score(question: Question, features: Features, similarities: Array | None, weights: Weights | None = None) -> Scored:
+    """Score every item; `similarities` are cosines (NaN: unknown), None where there are no vectors. Without `weights` those of the chat's kind."""
+    weights = weights or WEIGHTS.towards(ASSISTED, features.sides.share)
     near = features.neighbours
     words = by_words(question, features, weights)
-    parts = {"lexical": weights.lexical * unit(words)}
-    cosine = None if similarities is None else known(similarities)
+    lexical, own = unit(words), unit(by_words(question, features, weights, alone=True))
+    parts = {"lexical": weights.lexical * lexical, "own_words": weights.own_words * own}
+    cosine, meaning = None if similarities is None else known(similarities), None
     if similarities is not None and cosine is not None:
-        meaning = np.where(np.isnan(similarities), unit(words), unit(cosine))  # without a vector its words speak for it
+        meaning = np.where(np.isnan(similarities), lexical, unit(cosine))  # without a vector its words speak for it
         parts["vector"] = weights.vector * meaning
         parts["context_vector"] = weights.context_vector * unit(near.spread(meaning) / near.total)
+        parts["answer_vector"] = weights.answer_vector * features.sides.of_answer(meaning)
+    parts["session"] = weights.session * unit(near.best_of_session(own if meaning is None else own + meaning))
     parts |= _priors(features, weights)
     parts["speaker"] = weights.speaker * question.speaker
     if question.when:
@@ -254,7 +295,7 @@ def score(question: Question, features: Features, similarities: Array | None, we
     for part in parts.values():
         total += part
     share = words_share(question, near.n)
-    return Scored(total, parts, words, similarities if cosine is not None else None, share)
+    return Scored(total, parts, words, similarities if cosine is not None else None, lexical, meaning, share)
 
 
 def _priors(features: Features, weights: Weights) -> dict[str, Array]:
@@ -265,6 +306,7 @@ def _priors(features: Features, weights: Weights) -> dict[str, Array]:
         "length": weights.length * np.log1p(np.minimum(features.lengths, weights.length_cap)),
         "asks": -weights.asks * features.asks,
         "answers": weights.answers * after_question * features.neighbours.continues,
+        "assistant": -weights.assistant * features.sides.assistant.astype(np.float32),
     }
 
 

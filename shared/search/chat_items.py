@@ -17,7 +17,7 @@ import re
 import sqlite3
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from operator import itemgetter
@@ -30,10 +30,11 @@ from numpy.typing import NDArray
 
 from shared.ranking.question import asks, tells_time
 from shared.ranking.scoring import Array, Features, Neighbours, Posting
+from shared.ranking.sides import Sides
 from shared.text.dates.past import Span
 from shared.text.stemming import KEPT_WORDS, stemmed
 from shared.turns.chunk import turn_order
-from shared.turns.speakers import Speaker, namesakes
+from shared.turns.speakers import Speaker, is_named, namesakes
 
 SCHEMA = """
 CREATE TABLE items (
@@ -274,7 +275,7 @@ def chat_items(chat_id: str, parts: Sequence[ChatRows]) -> ChatItems:
     lengths = np.concatenate([part.lengths for part in parts])[order].astype(np.float32)
     flags = np.concatenate([part.flags for part in parts])[order]
     speakers: dict[Speaker, int] = {}
-    said_by = [_numbers(part, speakers)[part.said_by] for part in parts]
+    said_by = np.concatenate([_numbers(part, speakers)[part.said_by] for part in parts])[order]
     ends = np.cumsum([len(part.chunk_ids) for part in parts]).tolist()
     return ChatItems(
         chat_id=chat_id,
@@ -285,15 +286,22 @@ def chat_items(chat_id: str, parts: Sequence[ChatRows]) -> ChatItems:
         chunk_ids=tuple(ids[row] for row in order.tolist()),
         speakers=list(speakers),
         starts=starts[order],
-        said_by=np.concatenate(said_by)[order],
+        said_by=said_by,
         features=Features(
             tokens=np.concatenate([part.tokens for part in parts])[order].astype(np.float32),
             lengths=lengths,
             asks=(flags & ASKS > 0).astype(np.float32),
             timed=(flags & TIMED > 0).astype(np.float32),
             neighbours=Neighbours(lengths, starts[order]),
+            sides=sides_of(speakers, said_by, lengths),
         ),
     )
+
+
+def sides_of(speakers: Iterable[Speaker], said_by: NDArray[np.int32], lengths: Array) -> Sides:
+    """The sides of items, given who said each."""
+    unnamed = np.array([role != "user" and not is_named(role, name) for role, name, _ in speakers], bool)
+    return Sides(unnamed[said_by], lengths)
 
 
 def _order(ids: Sequence[str], starts: NDArray[np.float64]) -> NDArray[np.intp]:

@@ -18,13 +18,14 @@ from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
 
 from shared.ranking.injection import Evidence, may_be_foreign, read_message
-from shared.ranking.question import WEIGHTS, asks_when, groups, meant_speakers, query_words
+from shared.ranking.question import asks_when, groups, meant_speakers, query_words
 from shared.search.lexical import LexicalIndex
 from shared.search.types import EmbedQuery, Hit, Query, Recalled
 from shared.search.word_lookup import WordLookup
 from shared.text.function_words import SHOWN_BY
 from shared.turns.chunk import Chunk
 from shared.turns.message_origin import Origin
+from shared.turns.speakers import is_named
 from shared.vectors.base import MemoryBackend
 
 if TYPE_CHECKING:
@@ -159,7 +160,7 @@ class _Lookup:
         words = [[form for term in some for form in (term, *found.forms.get(term, ()))] for some in terms]
         then = int(merged.said_in(message.spans).sum()) if message.spans else 0
         words_asked = set(query_words(self._query.text))
-        named = any(name.lower() in words_asked for role, name, _ in merged.speakers if name != role)
+        named = any(name.lower() in words_asked for role, name, _ in merged.speakers if is_named(role, name))
         present = (any(form in found.postings for form in forms) for forms in words)
         names = {there for word, there in zip(message.telling, present, strict=True) if word in message.names}
         more = {"named": named or True in names, "unknown_name": False in names, "typical": middle(scored.total)}
@@ -269,15 +270,15 @@ def _whose(chunk: Chunk, marks: Mapping[Speaker, str]) -> tuple[str, str, str, O
 
 
 def _hit(chunk: Chunk, scores: dict[str, float], again: list[Chunk], questions: dict[str, str], mark: str = "") -> Hit:
-    words = scores.pop("words", None)
+    words, lexical, vector = scores.pop("words", None), scores.pop("best_lexical"), scores.pop("best_vector", None)
     also = (
         dict.fromkeys(turn for other in again for turn in other.turn_ids if turn not in chunk.turn_ids) if again else ()
     )
     return Hit(
         chunk,
         scores.pop("total"),
-        scores["lexical"] / WEIGHTS.lexical if scores["bm25"] else None,
-        scores["vector"] / WEIGHTS.vector if "cosine" in scores else None,
+        lexical if scores["bm25"] else None,
+        vector if "cosine" in scores else None,
         questions.get(chunk.exchange) if chunk.role == "asst" else None,
         scores,
         tuple(also),

@@ -16,7 +16,7 @@ from cachetools import LRUCache
 from numpy.typing import NDArray
 
 from shared.ranking.scoring import Array, Features, Integers, Neighbours, Posting
-from shared.search.chat_items import ChatItems, Items
+from shared.search.chat_items import ChatItems, Items, sides_of
 from shared.search.day_items import DayItems
 from shared.search.types import HiddenTurns
 from shared.turns.chunk import Chunk, turn_order
@@ -148,7 +148,7 @@ def merge(
         speakers=speakers,
         starts=starts,
         said_by=said_by,
-        features=_features(release, day, order, starts, appended=appended),
+        features=_features(release, day, order, starts, (speakers, said_by), appended=appended),
         release=release,
         day=day,
         hidden=hidden,
@@ -227,17 +227,30 @@ def _speakers(
 
 
 def _features(
-    release: ChatItems | None, day: DayItems | None, order: Integers, starts: NDArray[np.float64], *, appended: bool
+    release: ChatItems | None,
+    day: DayItems | None,
+    order: Integers,
+    starts: NDArray[np.float64],
+    said: tuple[list[Speaker], NDArray[np.int32]],
+    *,
+    appended: bool,
 ) -> Features:
     old = release.features if release else None
-    sides: list[Features | DayItems] = [side for side in (old, day) if side is not None]
+    both_sides: list[Features | DayItems] = [side for side in (old, day) if side is not None]
 
     def both(name: str) -> Array:
-        return np.concatenate([getattr(side, name) for side in sides])[order].astype(np.float32)
+        return np.concatenate([getattr(side, name) for side in both_sides])[order].astype(np.float32)
 
     lengths = both("lengths")
     near = old.neighbours.longer(lengths, starts) if old and appended else Neighbours(lengths, starts)
-    return Features(tokens=both("tokens"), lengths=lengths, asks=both("asks"), timed=both("timed"), neighbours=near)
+    return Features(
+        tokens=both("tokens"),
+        lengths=lengths,
+        asks=both("asks"),
+        timed=both("timed"),
+        neighbours=near,
+        sides=sides_of(*said, lengths),
+    )
 
 
 class MergedCache:

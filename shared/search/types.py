@@ -6,8 +6,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from shared.ranking.question import WEIGHTS
-
 if TYPE_CHECKING:
     from shared.ranking.injection import Evidence
     from shared.ranking.scoring import Array
@@ -91,11 +89,15 @@ class Hit:
         return shown_score(self.words, self.meaning)
 
 
+#: What words count for in the score that people are shown; meaning has the rest.
+SHOWN_WORDS = 0.55
+
+
 def shown_score(words: float | None, meaning: float | None) -> float:
-    """Words and meaning (0 to 1 each) with their weights in the ranking; one of them alone if the other is unknown."""
+    """Words and meaning (0 to 1 each), weighted; one of them alone if the other is unknown."""
     if words is None or meaning is None:
         return (words or 0.0) if meaning is None else meaning
-    return WEIGHTS.lexical * words + (1 - WEIGHTS.lexical) * meaning
+    return SHOWN_WORDS * words + (1 - SHOWN_WORDS) * meaning
 
 
 @dataclass(frozen=True)

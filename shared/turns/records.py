@@ -19,6 +19,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from shared.turns.message_origin import NOWHERE, Origin
+from shared.turns.speakers import UNNAMED
 from shared.wire import keys
 from shared.wire.json import RecordRefused, dumps, loads_object, well_formed
 from shared.wire.strings import CHAT_ID_LENGTH, TASK_ID, chat_id_of, moment_of, task_id_of, timestamp_of, user_id_of
@@ -150,7 +151,7 @@ class Turn:
     @property
     def speaker(self) -> str:
         """What the turn is labelled with where a person or the model reads it."""
-        return self.name or {"user": "user", "asst": "assistant"}[self.role]
+        return self.name or UNNAMED[self.role]
 
     @property
     def person(self) -> tuple[str, str, str | None]:

@@ -22,6 +22,8 @@ KEPT = 4_096
 
 #: (role, name, user id) of who said something.
 Speaker = tuple[str, str, str | None]
+#: What a speaker without a name is called, by role.
+UNNAMED = {"user": "user", "asst": "assistant"}
 #: What `hmem ask` writes for a user: the owner at the command line, nobody's number.
 COMMAND_LINE = "cli"
 #: Hex digits of a mark; more where two are the same.
@@ -57,6 +59,11 @@ def label(role: str, name: str, mark: str = "") -> str:
     if name not in ("", "user"):
         name = f'user "{name}"' if _misleads(name) else name
     return f"{name or 'user'} {mark}" if mark else name or "user"
+
+
+def is_named(role: str, name: str) -> bool:
+    """Whether a speaker has a name of their own."""
+    return name not in ("", role, UNNAMED.get(role))
 
 
 def namesakes(speakers: Iterable[Speaker]) -> dict[Speaker, str]:

@@ -9,6 +9,7 @@ import numpy as np
 
 from shared.embedding.local import MODEL_DIR
 from shared.ranking.scoring import Features, Neighbours, Posting
+from shared.ranking.sides import Sides
 from shared.turns.chunk import Chunk
 
 
@@ -16,7 +17,14 @@ def features(lengths: list[float], starts: list[float] | None = None) -> Feature
     n = len(lengths)
     zeros, size = np.zeros(n, np.float32), np.array(lengths, np.float32)
     near = Neighbours(size, np.array(starts or [60.0 * i for i in range(n)]))
-    return Features(tokens=(size / 5).astype(np.float32), lengths=size, asks=zeros, timed=zeros, neighbours=near)
+    return Features(
+        tokens=(size / 5).astype(np.float32),
+        lengths=size,
+        asks=zeros,
+        timed=zeros,
+        neighbours=near,
+        sides=Sides(np.zeros(n, bool), size),
+    )
 
 
 def posting(*counts: int) -> Posting:
