@@ -47,10 +47,11 @@ CLOSING_SECONDS = 2.0
 
 @dataclass
 class ToolAnswer:
-    """Lines of one answer, and notes on what is missing."""
+    """Lines of one answer, notes on what is missing, and whether there are more of the kind that was asked for."""
 
     lines: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    more: bool = False  # older messages
 
 
 class ChatMemory:
@@ -100,10 +101,8 @@ class ChatMemory:
             readable = None if release and release.text_missing else release
             result = look_back(self._day, readable, HistoryQuery(self._chat, n, since, until, contains))
         notes = [note or "", f"no memory of the day: {result.away}" if result.away else ""]
-        if result.found.more:
-            notes.append("there are older ones: use until to get them")
         lines = history_lines([entry_of(turn) for turn in result.found.turns], self._settings.timezone, TEXT_CHARACTERS)
-        found = ToolAnswer([line.removeprefix("- ") for line in lines], list(filter(None, notes)))
+        found = ToolAnswer([line.removeprefix("- ") for line in lines], list(filter(None, notes)), result.found.more)
         return answer("Messages, oldest first", found, "No message of this chat fits.", newest=True)
 
     def recent(self, n: int) -> str:
@@ -244,6 +243,8 @@ def answer(title: str, found: ToolAnswer, nothing: str, *, newest: bool = False)
     if len(lines) < len(found.lines):
         which = "newest" if newest else "first"
         parts.append(f"Cut: only the {which} {len(lines)} of {len(found.lines)} lines fit. Ask for fewer at a time.")
+    if found.more:
+        parts.append("There are older messages: use until to get them.")
     if notes:
         parts.append(f"Not everything could be searched: {harmless(notes)}.")
     return storable("\n\n".join(parts))
