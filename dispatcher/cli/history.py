@@ -61,7 +61,7 @@ def history(
     result, run = _look(settings, asked)
     turns, notes = result.found.turns, [f"no memory of the day: {result.away}"] if result.away else []
     notes += [no_release(settings.hmem_memory_dir)] if run is None else []
-    marks = namesakes({turn.person for turn in turns})
+    marks = namesakes(result.speakers)
     labels = [said_by(label(turn.role, turn.speaker, marks.get(turn.person, "")), turn.origin) for turn in turns]
     if json:
         rows = [_row(turn, who, zone) for turn, who in zip(turns, labels, strict=True)]

@@ -22,10 +22,10 @@ from dispatcher.queue.tasks import turns_of
 from shared.config.settings import Settings
 from shared.errors import HmemError, InvalidInput, SettingsError
 from shared.search.types import HiddenTurns, Query
-from shared.text.format import one_line, shorten, storable, time_text
+from shared.text.format import fitting, one_line, shorten, storable, time_text
 from shared.text.marks import harmless
 from shared.turns.origin_words import replying
-from shared.turns.records import Task, chat_id_of
+from shared.turns.records import Task, chat_id_of, time_order
 from shared.turns.speakers import answering
 from shared.wire import keys
 
@@ -101,7 +101,8 @@ class ChatMemory:
             readable = None if release and release.text_missing else release
             result = look_back(self._day, readable, HistoryQuery(self._chat, n, since, until, contains))
         notes = [note or "", f"no memory of the day: {result.away}" if result.away else ""]
-        lines = history_lines([entry_of(turn) for turn in result.found.turns], self._settings.timezone, TEXT_CHARACTERS)
+        entries = [entry_of(turn) for turn in result.found.turns]
+        lines = history_lines(entries, self._settings.timezone, TEXT_CHARACTERS, result.speakers)
         found = ToolAnswer([line.removeprefix("- ") for line in lines], list(filter(None, notes)), result.found.more)
         return answer("Messages, oldest first", found, "No message of this chat fits.", newest=True)
 
@@ -109,9 +110,9 @@ class ChatMemory:
         """The last `n` turns of the conversation so far, or else of the day, oldest first."""
         with self._up_to_date():
             tombstones, notes = self._day.forgotten.of(self._chat), list[str]()
-            entries = self._conversation(n, tombstones, notes)[-n:]
-        zone = self._settings.timezone
-        lines = [line.removeprefix("- ") for line in history_lines(entries, zone, TEXT_CHARACTERS)]
+            entries = self._conversation(n, tombstones, notes)
+        zone, speakers = self._settings.timezone, {entry.person for entry in entries}
+        lines = [line.removeprefix("- ") for line in history_lines(entries[-n:], zone, TEXT_CHARACTERS, speakers)]
         return answer(
             "Latest messages, oldest first", ToolAnswer(lines, notes), "There are no recent messages.", newest=True
         )
@@ -221,8 +222,7 @@ class ChatMemory:
         except HmemError as error:
             notes.append(f"no memory of the day: {error}")
         once = {turn.turn_id: turn for turn in turns if not any(tombstone.covers(turn) for tombstone in tombstones)}
-        in_time = sorted(once.values(), key=lambda turn: (turn.timestamp, turn.task_id, turn.role != "user"))
-        return [entry_of(turn) for turn in in_time]
+        return [entry_of(turn) for turn in sorted(once.values(), key=time_order)]
 
     def _redis(self) -> Any:
         if self._client is None:
@@ -238,7 +238,7 @@ def answer(title: str, found: ToolAnswer, nothing: str, *, newest: bool = False)
 
     notes = shorten("; ".join(one_line(note).rstrip(".") for note in found.notes), NOTE_CHARACTERS)
     room = RESULT_CHARACTERS - len(render([PromptPart("found", title, "")])) - NOTE_CHARACTERS
-    lines = _fitting([harmless(line) for line in found.lines], room, newest=newest)
+    lines = fitting([harmless(line) for line in found.lines], room, newest=newest)
     parts = [render([PromptPart("found", title, "\n".join(lines))])] if lines else [nothing]
     if len(lines) < len(found.lines):
         which = "newest" if newest else "first"
@@ -248,16 +248,6 @@ def answer(title: str, found: ToolAnswer, nothing: str, *, newest: bool = False)
     if notes:
         parts.append(f"Not everything could be searched: {harmless(notes)}.")
     return storable("\n\n".join(parts))
-
-
-def _fitting(lines: Sequence[str], room: int, *, newest: bool) -> list[str]:
-    fitting: list[str] = []
-    for line in reversed(lines) if newest else lines:
-        room -= len(line) + 1
-        if room < 0:
-            break
-        fitting.append(line)
-    return fitting[::-1] if newest else fitting
 
 
 def _short(text: str) -> str:

@@ -194,6 +194,11 @@ class Turn:
         )
 
 
+def time_order(turn: Turn) -> tuple[float, str, bool]:
+    """The sort key of a chat's turns: of the same instant, a question comes before its answer."""
+    return turn.timestamp, turn.task_id, turn.role != "user"
+
+
 def turn_key(key: bytes) -> tuple[str, str]:
     """(task id, role) of a key `hcli:memory:<task_id>:<role>`, or RecordRefused."""
     text = key.decode("utf-8", "replace")
