@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from contextlib import closing
+from contextlib import closing, nullcontext
 from pathlib import Path
 
 import pytest
@@ -23,7 +23,7 @@ BOILER, HUMMING, NOW = "the boiler broke down on Monday", "the boiler has been h
 
 
 def said_today(world: World, *texts: str, chat: str = "9912") -> None:
-    with closing(DayMemory(world.settings())) as day:
+    with closing(DayMemory(world.settings(), nullcontext)) as day:
         turns = [Turn(f"today{n}", "user", chat, text, NOW - 60 + n) for n, text in enumerate(texts)]
         day.upkeep.store_turns(turns)
 
@@ -72,7 +72,7 @@ def test_before_the_first_night_today_answers(light: World) -> None:
 
 
 def test_turns_of_today_are_found_by_meaning_too(world: World) -> None:
-    with closing(DayMemory(world.settings())) as day:
+    with closing(DayMemory(world.settings(), nullcontext)) as day:
         day.embedder.open()
         day.upkeep.store_turns(
             [Turn(f"t{n}", "user", "9912", text, NOW) for n, text in enumerate((HUMMING, "I like tea"))]
