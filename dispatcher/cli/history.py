@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dispatcher.cli.arguments import Chat, Json, given_chat
+from dispatcher.cli.arguments import Chat, Json, When, given_chat, say_notes, sides
 from shared.errors import InvalidInput
 from shared.release.manifest import no_release
 from shared.system.command import application, print_json, start
@@ -25,10 +25,6 @@ if TYPE_CHECKING:
     from shared.search.history import HistoryQuery
     from shared.turns.records import Turn
 
-When = Annotated[
-    str | None,
-    typer.Option(help="A time in words (last Friday, gestern) or ISO 8601, both in CHAT_TIMEZONE; or POSIX seconds."),
-]
 #: Characters that are shown of the message to which a turn replies.
 REPLIED = 160
 
@@ -72,12 +68,10 @@ def history(
         typer.echo(
             f"{time_text(turn.timestamp, zone)}  {_plain(who + replying(turn.origin, REPLIED))}: {_indented(turn)}"
         )
-    sides = [f"release {run}" if run is not None else "", "today" if result.today else ""]
     times = f"; times in {settings.chat_timezone}" if turns else ""
     more = "; older ones are left out (--limit)" if result.found.more else ""
-    typer.echo(f"{len(turns)} turns from {' and '.join(filter(None, sides))}{times}{more}", err=True)
-    for note in notes:
-        typer.echo(f"note: {note}", err=True)
+    typer.echo(f"{len(turns)} turns from {sides(run, today=result.today)}{times}{more}", err=True)
+    say_notes(notes)
 
 
 def _look(settings: Settings, asked: HistoryQuery) -> tuple[DayAndRelease, int | None]:
