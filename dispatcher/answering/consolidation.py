@@ -278,7 +278,9 @@ class Consolidator:
     @contextmanager
     def _lease(self, chat_id: str) -> Iterator[bool]:
         """Whether this dispatcher holds the lease on the chat."""
-        lock = self._redis.lock(keys.dream(chat_id), timeout=keys.DREAM_TTL_SECONDS, blocking=False, thread_local=False)
+        lock = self._redis.lock(
+            keys.consolidating(chat_id), timeout=keys.CONSOLIDATING_TTL_SECONDS, blocking=False, thread_local=False
+        )
         mine = bool(lock.acquire(token=f"{self._worker}:{uuid4().hex[:8]}"))
         try:
             yield mine
