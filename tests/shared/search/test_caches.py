@@ -181,18 +181,18 @@ def test_the_day_is_read_again_only_when_it_changed_and_made_again_only_what_is_
 
 
 def test_one_statement_tells_what_a_chat_is_at(day: DayMemory) -> None:
-    nothing = day.turns.revisions("1").turns
+    nothing = day.turns.revisions("1")
     assert (nothing.turns, nothing.memories, nothing.summarised) == ("0", "0", False)
     day.upkeep.store_turns([said("t1")])
     day.remembering.add("1", MemoryType.FACT, "the boiler is old", now=NOW)
-    at = day.turns.revisions("1").turns
+    at = day.turns.revisions("1")
     assert (at.turns, at.memories) == (day.turns.revisions("1").turns, day.memories.revision("1"))
     assert not at.summarised
     day.summaries.store(SessionSummary("1", "s", "They spoke of the boiler.", NOW, NOW, NOW, ("t1:user",), tier="long"))
-    later = day.turns.revisions("1").turns
+    later = day.turns.revisions("1")
     assert (later.memories, later.summarised) == (at.memories, True)
     assert later.turns != at.turns
-    assert not day.turns.revisions("2").turns.summarised
+    assert not day.turns.revisions("2").summarised
     assert [turn.chunk.role for turn in day._day_turns.today("1").items.turns] == ["user", "asst"]
     assert [summary.text for summary in day._day_turns.today("1").ended] == ["They spoke of the boiler."]
 
@@ -204,7 +204,7 @@ def test_memories_are_kept_up_to_a_number_of_all_chats(day: DayMemory, monkeypat
             day.remembering.add(chat, MemoryType.FACT, f"fact {number} of {chat}", now=NOW + number)
     assert [len(day.remembering.of_chat(chat).every) for chat in ("1", "2", "3")] == [3, 3, 3]
     assert list(day.remembering._loaded) == ["3"]
-    at = day.turns.revisions("3").turns
+    at = day.turns.revisions("3")
     assert day.remembering.of_chat("3", at.memories) is day.remembering.of_chat("3")
 
 
