@@ -32,10 +32,9 @@ from dispatcher.memory.tombstones import announce, end_conversation
 from dispatcher.queue.outbox import drop_unfetched
 from dispatcher.queue.refused import dead_letter
 from dispatcher.queue.scripts import script_text
-from dispatcher.queue.tasks import turns_of
 from shared.errors import HmemError, StorageError
 from shared.system.faults import crash_point
-from shared.turns.records import RecordRefused, Turn, dumps, loads_object
+from shared.turns.records import RecordRefused, Turn, dumps, loads_object, turns_of
 from shared.wire import keys
 from shared.wire.values import count_of, shown
 

@@ -18,14 +18,13 @@ from dispatcher.memory.cache_dropping import drop
 from dispatcher.memory.day.open_memory import OpenedMemory
 from dispatcher.memory.session_history import HistoryEntry, conversation_of, entry_of, history_lines
 from dispatcher.memory.tombstones import hidden_by
-from dispatcher.queue.tasks import turns_of
 from shared.config.settings import Settings
 from shared.errors import HmemError, InvalidInput, SettingsError
 from shared.search.types import HiddenTurns, Query
 from shared.text.format import fitting, one_line, shorten, storable, time_text
 from shared.text.marks import harmless
 from shared.turns.origin_words import replying
-from shared.turns.records import Task, chat_id_of, time_order
+from shared.turns.records import Task, chat_id_of, time_order, turns_of
 from shared.turns.speakers import answering
 from shared.wire import keys
 
