@@ -27,7 +27,7 @@ from shared.system.command import translate
 from shared.system.export_folder import bare_line
 from shared.system.files import safe_name
 from shared.turns.chunk import COLUMNS, chunk_of
-from shared.turns.records import RecordRefused, Tombstone, Turn, loads_object
+from shared.turns.records import RecordRefused, Tombstone, Turn, loads_object, time_order
 from shared.wire import keys
 
 if TYPE_CHECKING:
@@ -84,9 +84,7 @@ class Gathered:
             return False
 
     def in_order(self) -> list[ExportedTurn]:
-        return sorted(
-            self.turns.values(), key=lambda one: (one.turn.timestamp, one.turn.task_id, one.turn.role != "user")
-        )
+        return sorted(self.turns.values(), key=lambda one: time_order(one.turn))
 
 
 def gather(
@@ -116,6 +114,8 @@ def gather(
 
 
 def _archive_is_here(settings: Settings, found: Gathered) -> bool:
+    """Whether the archive is here and *this user* may read it, because the command that copies it runs as this user; the forgetting's
+    `archive_is_here` asks as the night's user instead."""
     try:
         return (settings.hmem_night_dir / "archive").is_dir()
     except PermissionError:

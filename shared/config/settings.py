@@ -249,6 +249,11 @@ class Settings(BaseModel):
     hmem_crash_at: str | None = Field(None, description="for tests: the point at which the process kills itself")
     log_json: bool = Field(False, description="log lines as JSON")
 
+    @property
+    def has_day_store(self) -> bool:
+        """Whether the day stores turns and memories: always, unless DAY_STORE_URL is none."""
+        return (self.day_store_url or "").strip().lower() != "none"
+
     @field_validator("chat_timezone")
     @classmethod
     def _known_zone(cls, value: str) -> str:

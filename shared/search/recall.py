@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from shared.search.chat_items import Tokeniser
     from shared.search.day_items import DayItems, DayTurn
     from shared.search.merge import MergedCache
+    from shared.turns.speakers import Speaker
 
 #: Turns that are read together by `turns_back`.
 TURNS_AT_ONCE = 100
@@ -154,6 +155,17 @@ class OpenRelease:
                 user_id=chunk.user_id,
             )
         return found
+
+    def speakers(self, chat_id: str) -> set[Speaker]:
+        """Everybody who spoke in the chat. ReleaseRefused if the file cannot be read."""
+        self.open_texts()
+        if self._lexical is None:
+            raise ReleaseRefused(str(self.text_missing))
+        try:
+            items = self._lexical.items(chat_id)
+        except sqlite3.Error as error:
+            raise self._unreadable(error) from error
+        return set(items.speakers) if items else set()
 
     def turns_back(
         self,

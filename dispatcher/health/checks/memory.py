@@ -176,7 +176,7 @@ def check_store(setup: Setup) -> Finding:
     """The tombstones can be read, and the day store answers."""
     settings = setup.settings
     Forgotten(settings.hmem_state_dir).all()
-    if (settings.day_store_url or "").strip().lower() == "none":
+    if not settings.has_day_store:
         return ok("DAY_STORE_URL=none: nothing is stored during the day.")
     from dispatcher.memory.store.database import Database
     from dispatcher.memory.store.memories import Memories

@@ -10,7 +10,7 @@ import subprocess
 import threading
 import time
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
@@ -245,7 +245,7 @@ def worker(light: World, monkeypatch: pytest.MonkeyPatch, systemd: Systemd, queu
     for name, value in systemd.variables.items():
         monkeypatch.setenv(name, value)
     client, still, given = open_async_redis(light.url), Still(), light.settings(day_store_url="none")
-    handler = TaskHandler(given, client, ClaudeCli(given), DayMemory(given), cast(Any, still), Metrics())
+    handler = TaskHandler(given, client, ClaudeCli(given), DayMemory(given, nullcontext), cast(Any, still), Metrics())
     if queue is not None:
         handler.queue = cast(Any, queue)
     return Worker(given, client, handler)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, cast
 
@@ -83,7 +84,7 @@ def test_what_cannot_be_done_says_why_and_changes_nothing(light: World) -> None:
 
 def test_forgetting_reaches_every_copy_of_the_day(light: World) -> None:
     """The turn it came from, turns that repeat it, the conversation under way, and the night's list; other chats keep theirs."""
-    day = DayMemory(light.settings())
+    day = DayMemory(light.settings(), nullcontext)
     said = [Turn("t1", "user", "9912", "Remember that the garage code is 7731", time.time() - 900),
             Turn("t1", "asst", "9912", "Noted.", time.time() - 899),
             Turn("t2", "user", "9912", "so the garage code is 7731, right?", time.time() - 60),

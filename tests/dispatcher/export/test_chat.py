@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -54,7 +54,7 @@ def everything(folder: Path) -> bytes:
 
 @pytest.fixture
 def day(here: World) -> Iterator[DayMemory]:
-    with closing(DayMemory(here.settings())) as opened:
+    with closing(DayMemory(here.settings(), nullcontext)) as opened:
         yield opened
 
 

@@ -11,7 +11,7 @@ import signal
 import time
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, nullcontext
 from types import FrameType
 from typing import Any
 
@@ -105,7 +105,7 @@ def said(world: World, secret: Secret) -> None:
     for number in range(12):  # the chat that an opened release is asked about first
         world.say(f"other-{number}", f"another chat about number {number}", chat_id="77")
     world.command("hmem-night", "run")
-    with closing(DayMemory(world.settings())) as day:
+    with closing(DayMemory(world.settings(), nullcontext)) as day:
         day.embedder.open()
         day.upkeep.store_turns([Turn("new", "user", CHAT, f"today the {word} was seen", time.time() - 60)])
         day.acting.add(Task("add", CHAT, ""), f"{word} is the name of the heron", time.time())

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from dispatcher.answering.explanation import why_record, why_text
 from dispatcher.memory.day.context import DayContext
+from dispatcher.memory.tombstones import Forgotten
 from dispatcher.prompt.assemble import PromptRequest, prompt_input
 from dispatcher.prompt.budget import compose, hits_for
 from dispatcher.prompt.context import Context
@@ -285,7 +286,8 @@ def talks(world: World) -> Iterator[OpenRelease]:
 def answered(world: World, release: OpenRelease, message: str, chat: str, now: float) -> Context:
     settings = world.settings()
     found = release.recall(Query(chat, message, hits_for(settings.memory_tokens), now=now))
-    return compose(prompt_input(PromptRequest(chat, message), settings, release, DayContext(), found))
+    forgotten = Forgotten(settings.hmem_state_dir)
+    return compose(prompt_input(PromptRequest(chat, message), settings, release, DayContext(), found, forgotten))
 
 
 def test_of_a_hundred_messages_those_are_told_something_that_need_it(world: World, talks: OpenRelease) -> None:

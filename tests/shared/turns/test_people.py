@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from contextlib import closing
+from contextlib import closing, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -91,7 +91,7 @@ def test_two_people_of_one_name_are_told_apart_wherever_they_are_read(light: Wor
     one, other = marks_of(ONE, OTHER)
     group_of_two(light)
     light.night()
-    with closing(DayMemory(light.settings())) as day:
+    with closing(DayMemory(light.settings(), nullcontext)) as day:
         day.upkeep.store_turns(
             [Turn("t4", "user", GROUP, "the boiler of mine is a Junkers", 1_707_600_000.0, "Alex", user_id="17")]
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager, closing
+from contextlib import asynccontextmanager, closing, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -92,12 +92,12 @@ def searched(world: World, queries: Sequence[str], chat_id: str = "9912", **sett
 
 def of_today(world: World, *turns: Turn) -> None:
     """Into the day store, as the consolidator does."""
-    with closing(DayMemory(world.settings())) as day:
+    with closing(DayMemory(world.settings(), nullcontext)) as day:
         day.upkeep.store_turns(turns)
 
 
 def keep(world: World, text: str, chat: str = "9912", kind: str = "fact") -> None:
-    with closing(DayMemory(world.settings())) as day:
+    with closing(DayMemory(world.settings(), nullcontext)) as day:
         day.acting.add(Task(f"keep-{len(text)}", chat, ""), text, time.time(), kind=kind)
 
 
