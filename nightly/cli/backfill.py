@@ -8,10 +8,11 @@ from typing import Annotated, Any
 
 import typer
 
+from nightly.cli.arguments import Json
 from shared.errors import InvalidInput
-from shared.system.command import print_json, start_night
+from shared.system.command import application, print_json, start_night
 
-app = typer.Typer(no_args_is_help=True, help="Bring old history into memory, or rebuild the release from the archive.")
+app = application("Bring old history into memory, or rebuild the release from the archive.")
 
 Files = Annotated[list[Path], typer.Argument(help="Files, or directories that contain them.")]
 DryRun = Annotated[
@@ -25,7 +26,6 @@ Until = Annotated[str | None, typer.Option("--until", help="Only turns before th
 Chat = Annotated[
     str | None, typer.Option("--chat", help="Only this chat; if the files name no chat, the chat that they belong to.")
 ]
-Json = Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")]
 
 
 @app.callback()
