@@ -105,7 +105,7 @@ def parameter_row(one: Any) -> tuple[str, str, str]:
         f" One of {', '.join(f'`{choice.value}`' for choice in choices)}." if choices else ""
     )
     if one.param_type_name == "argument":
-        return f"`{placeholder(one).strip('[]')}`", "" if one.required else "optional", meaning
+        return f"`{re.sub(r'[][]', '', placeholder(one))}`", "" if one.required else "optional", meaning
     names = ", ".join(f"`{name}`" for name in one.opts)
     if one.required:
         return names, "required", meaning
