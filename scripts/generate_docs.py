@@ -23,8 +23,8 @@ from dispatcher.cli.main import hmem
 from dispatcher.health.findings import Fault
 from nightly.cli.main import app as hmem_night
 from scripts import redis_users
-from shared.config.clock_time import ClockTime
 from shared.config.settings import Settings, setting_names
+from shared.config.values import ClockTime
 from shared.errors import exit_codes, explanations
 from shared.wire.keys import KEYS
 

@@ -10,10 +10,8 @@ they remain, and the next night finds everything known. An unreadable file never
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import itertools
-import os
 import shutil
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -29,7 +27,15 @@ from nightly.imports.candidates import Candidate
 from nightly.imports.import_filter import ImportCounts, ImportFilter, ImportVerdict
 from nightly.night.folder import Night, imports_dir
 from shared.errors import StorageError
-from shared.system.files import atomic_writer, fsync_dir, locked_dir, own_dir, remove_halves, write_atomic
+from shared.system.files import (
+    atomic_writer,
+    fsync_dir,
+    locked_dir,
+    own_dir,
+    remove_halves,
+    try_locked_dir,
+    write_atomic,
+)
 from shared.turns.records import RecordRefused, Tombstone
 from shared.wire import keys
 
@@ -181,15 +187,10 @@ def _drop_halves(directory: Path) -> None:
     """Remove what a killed command has left, unless one is running now: private words must not be left on the disk."""
     if not directory.is_dir():
         return
-    lock = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        remove_halves(directory)
-        (directory / _PART).unlink(missing_ok=True)
-    except BlockingIOError:
-        return
-    finally:
-        os.close(lock)
+    with try_locked_dir(directory) as abandoned:
+        if abandoned:
+            remove_halves(directory)
+            (directory / _PART).unlink(missing_ok=True)
 
 
 def _append(path: Path, records: Iterable[RawRecord]) -> None:

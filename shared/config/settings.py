@@ -14,8 +14,7 @@ from zoneinfo import ZoneInfo
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, ValidationInfo, field_validator
 
 from shared.config import sources, values
-from shared.config.clock_time import ClockTime
-from shared.config.listening import listen_address
+from shared.config.values import ClockTime, listen_address
 from shared.errors import SettingsError
 
 #: Vector indexes that this version knows, the preferred one first.
