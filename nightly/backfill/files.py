@@ -176,9 +176,9 @@ def _tally(settings: Settings, staged: Path, tally: ImportCounts) -> None:
         archive = read_archive(settings.hmem_night_dir / "archive")
         values = cast(list[bytes], client.lrange(keys.TOMBSTONES, 0, -1))
         tombstones = [*judge(values, settings, archive.tombstones).obeyed, *tombstones_of(imports)]
-        sieve = ImportFilter(archive, exported, tombstones)
+        known = ImportFilter(archive, exported, tombstones)
     for number, candidates in enumerate(imports, start=1):
-        for candidate, verdict in classify_by_unit(sieve, candidates):
+        for candidate, verdict in classify_by_unit(known, candidates):
             if number == len(imports):
                 tally.count(candidate, verdict)
 

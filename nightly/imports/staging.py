@@ -128,7 +128,7 @@ def take(night: Night, out: Path) -> dict[str, Any]:
         )
     if not imports:
         return {"files": {}, "bad": bad, "records": 0}
-    new, tallies, known = [], {}, _sieve(night, out, imports)
+    new, tallies, known = [], {}, _filter_of(night, out, imports)
     for name, candidates in imports.items():
         tallies[name] = ImportCounts()
         for candidate, verdict in classify_by_unit(known, candidates):
@@ -154,18 +154,18 @@ def clear(night: Night) -> None:
         (imports_dir(night.settings) / name).unlink(missing_ok=True)
 
 
-def classify_by_unit(sieve: ImportFilter, candidates: list[Candidate]) -> Iterator[tuple[Candidate, ImportVerdict]]:
+def classify_by_unit(known: ImportFilter, candidates: list[Candidate]) -> Iterator[tuple[Candidate, ImportVerdict]]:
     """Verdicts file by file; quarantined records come last, so that none takes the place of a turn."""
     ordered = sorted(candidates, key=lambda candidate: candidate.quarantined)
     for _, group in itertools.groupby(ordered, key=lambda candidate: (candidate.quarantined, candidate.unit)):
-        yield from sieve.classify(group)
+        yield from known.classify(group)
 
 
 def tombstones_of(imports: Iterable[list[Candidate]]) -> list[Tombstone]:
     return [candidate.tombstone for candidates in imports for candidate in candidates if candidate.tombstone]
 
 
-def _sieve(night: Night, out: Path, imports: dict[str, list[Candidate]]) -> ImportFilter:
+def _filter_of(night: Night, out: Path, imports: dict[str, list[Candidate]]) -> ImportFilter:
     archive = read_archive(night.archive_dir)
     judged = judge((record.value for record in stored_records(out / TOMBSTONES)), night.settings, archive.tombstones)
     return ImportFilter(archive, stored_records(out / RECORDS), [*judged.obeyed, *tombstones_of(imports.values())])

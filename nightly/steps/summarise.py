@@ -1,6 +1,6 @@
 """Summarise: one text file a chat, from the whole archive, with absolute dates, bounded.
 
-Sentences are picked word for word (extract.py). With SUMMARY_MODEL a model writes notes from them and from the newest turns, and what it
+Sentences are picked word for word (shared/ranking/extractive_summary.py). With SUMMARY_MODEL a model writes notes from them and from the newest turns, and what it
 left out is put back; where it fails, the picked sentences are the summary. A model never stops the night.
 """
 

@@ -59,10 +59,10 @@ from shared.vectors.aliases import named_in
 from shared.wire.client import RECEIVER, open_redis
 
 #: Seconds for the test process.
-TRYOUT_TIMEOUT_SECONDS = 300
-TRYOUT_MODULE = "shared.delivery.trial"
+TRIAL_TIMEOUT_SECONDS = 300
+TRIAL_MODULE = "shared.delivery.trial"
 #: The only credentials that it gets: those for an index on a server.
-TRYOUT_NEEDS = ("REDIS_URL", "REDIS_STACK_URL", "QDRANT_URL", "QDRANT_API_KEY")
+TRIAL_NEEDS = ("REDIS_URL", "REDIS_STACK_URL", "QDRANT_URL", "QDRANT_API_KEY")
 #: Bytes above which copying the current release would take longer than a verb may; and the free space that is needed, as a multiple of its
 #: size: for the copy and the incoming release, or for the incoming release and the files copied from it.
 BASE_LIMIT_BYTES, BASE_ROOM = 50_000_000_000, 2.2
@@ -177,7 +177,7 @@ class Receiver:
 
         try:
             take_over(brought, taken, modes_of(self._dir), allow, sealed)
-            record = try_out(
+            record = run_trial(
                 taken, current_release(self._dir), accept=accept
             )  # only a release that passed gets its name
             fsync_tree(taken)
@@ -225,18 +225,18 @@ class ReaderDied(ReleaseRefused):
     exit_code = ReleaseRefused.exit_code
 
 
-def try_out(release: Path, current: Path | None, *, accept: bool = False) -> dict[str, Any]:
+def run_trial(release: Path, current: Path | None, *, accept: bool = False) -> dict[str, Any]:
     """Open the release and search it in a separate process, which may crash (a damaged index can cause a segmentation fault).
 
     Returns the gate's record; ReleaseRefused if the test failed, ReaderDied if the process died or took too long.
     """
-    with tempfile.TemporaryDirectory(prefix="hmem-tryout-") as state:
-        command = module_command(TRYOUT_MODULE, str(release), state, *([str(current)] if current else []))
+    with tempfile.TemporaryDirectory(prefix="hmem-trial-") as state:
+        command = module_command(TRIAL_MODULE, str(release), state, *([str(current)] if current else []))
         try:
-            with for_child(only=TRYOUT_NEEDS) as (environment, descriptors):
-                done = run_bounded(command, TRYOUT_TIMEOUT_SECONDS, environment=environment, descriptors=descriptors)
+            with for_child(only=TRIAL_NEEDS) as (environment, descriptors):
+                done = run_bounded(command, TRIAL_TIMEOUT_SECONDS, environment=environment, descriptors=descriptors)
         except subprocess.TimeoutExpired as error:
-            raise ReaderDied(f"Release {release.name} did not answer within {TRYOUT_TIMEOUT_SECONDS} s.") from error
+            raise ReaderDied(f"Release {release.name} did not answer within {TRIAL_TIMEOUT_SECONDS} s.") from error
     tried = f"Release {release.name} failed its test on the day host"
     if done.returncode < 0:
         raise ReaderDied(f"{tried}: the process was killed by signal {-done.returncode}.")

@@ -30,7 +30,7 @@ PROBED_CHATS = 50
 PLAIN_WORDS = "first words"
 
 
-def try_out(path: Path, state_dir: Path, current: Path | None = None) -> dict[str, Any]:
+def run_trial(path: Path, state_dir: Path, current: Path | None = None) -> dict[str, Any]:
     """The gate's record, or {} without a current release; ReleaseRefused."""
     release = _open(path, state_dir)
     try:
@@ -120,7 +120,7 @@ def main() -> int:
     close_to_others()
     try:
         current = Path(sys.argv[3]) if len(sys.argv) > 3 else None
-        record = try_out(Path(sys.argv[1]), Path(sys.argv[2]), current)
+        record = run_trial(Path(sys.argv[1]), Path(sys.argv[2]), current)
     except HmemError as error:
         sys.stderr.write(f"{error}\n")
         return error.exit_code

@@ -146,7 +146,7 @@ def test_an_old_summary_is_found_until_the_release_has_its_turns(light: World) -
         assert found.used[0].chunk.turn_ids == ("w7:user",)
 
 
-def test_a_lease_is_one_dreamers_at_a_time_and_given_back_by_its_holder_only(light: World) -> None:
+def test_a_lease_is_one_consolidations_at_a_time_and_given_back_by_its_holder_only(light: World) -> None:
     key = f"hcli:mem:dream:{CHAT}"
     with closing(DayMemory(settings_of(light))) as day:
         one, other = (Consolidator(day, light.redis, name) for name in ("one", "other"))

@@ -105,7 +105,7 @@ def test_a_task_that_does_not_end_is_named(light: World) -> None:
     assert said_in_redis(light, "zanzibar") == []
 
 
-def test_the_dreamer_brings_nothing_back(light: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_consolidation_brings_nothing_back(light: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """A tombstone that comes while it embeds, sums up, or acts on a tag."""
     day = DayMemory(light.settings())
     turn = Turn("t", "user", CHAT, CANARIES[0], time.time() - 5, None, "s")

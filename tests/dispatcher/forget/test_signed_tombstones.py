@@ -144,7 +144,6 @@ def test_forget_without_the_key_hides_and_waits_for_it(talked: World) -> None:
     assert not held(talked)
 
 
-@pytest.mark.slow
 def test_a_forgetting_that_somebody_else_has_put_there_is_not_signed(talked: World) -> None:
     """The directory is the dispatcher's: whoever takes that over must not erase by the owner's own command."""
     forged = Journal(Scope(ForgetRequest("chat", "7"), [ERASE]), Needles())
@@ -287,7 +286,6 @@ def test_an_import_takes_no_tombstone_unasked(talked: World) -> None:
     assert found(talked)
 
 
-@pytest.mark.slow
 def test_an_import_shows_what_its_tombstones_would_take_and_asks(talked: World) -> None:
     path = lines(talked, ERASE)
     command = ["hmem-night", "backfill", "jsonl", path, "--with-tombstones"]

@@ -29,7 +29,6 @@ from tests.support.night.two_hosts import DayHost
 from tests.support.world import World
 
 
-@pytest.mark.slow
 def test_what_was_brought_can_be_written_to_and_what_is_served_does_not_change(
     light: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -116,7 +115,6 @@ class Attacker:
         self.brought.close()
 
 
-@pytest.mark.slow
 def test_a_transfer_that_outlasts_the_switch_changes_nothing(
     day_host: DayHost, monkeypatch: pytest.MonkeyPatch
 ) -> None:
