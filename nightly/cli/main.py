@@ -167,7 +167,7 @@ def verify(
     ] = False,
 ) -> None:
     """Hash the whole archive again, record by record, compare it with ARCHIVE_MIRROR, and list what is damaged."""
-    from nightly.cli import verify as verification
+    from nightly.archive import verification
     from nightly.night.progress import Reporter
 
     settings, report = start_night(), Reporter(quiet=json)

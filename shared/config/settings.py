@@ -153,7 +153,8 @@ class Settings(BaseModel):
 
     claude_bin: str = Field("claude", description="the Claude CLI: searched on PATH, then next to hmem")
     claude_mcp_config: Path | None = Field(
-        None, description="passed on as --mcp-config; no other MCP servers are started. Every call fails if the file is missing or is not JSON"
+        None,
+        description="passed on as --mcp-config; no other MCP servers are started. Every call fails if the file is missing or is not JSON",
     )
     claude_allowed_tools: str | None = Field(
         None,

@@ -27,7 +27,7 @@ import orjson
 
 from shared.embedding.models import EmbeddingIdentity
 from shared.errors import ReleaseRefused
-from shared.release.shape import MOST_BYTES, check
+from shared.release.manifest_schema import MOST_BYTES, check
 from shared.system.files import safe_name, sha256_bytes, sha256_file, write_atomic
 
 #: Raise it when a release, or its manifest, is laid out in another way. A release of another format is not read: the night rebuilds it.
@@ -125,7 +125,7 @@ _REPAIR = "Go back to another release (hmem release list, hmem release rollback 
 
 
 def parse_manifest(content: bytes, source: str) -> Manifest:
-    """A manifest from its bytes, or ReleaseRefused: every field has its type and bounds (shared/release/shape.py)."""
+    """A manifest from its bytes, or ReleaseRefused: every field has its type and bounds (shared.release.manifest_schema.py)."""
     if len(content) > MOST_BYTES:
         raise ReleaseRefused(
             f"The manifest {source} is larger than {MOST_BYTES // 1_000_000} MB, so it was not read. {_REPAIR}"

@@ -15,7 +15,7 @@ from shared.errors import PublishFailed
 from tests.support.night.receiving import older_manifest
 from tests.support.world import World
 
-CURRENT = {"current": None, "attempt": 7, "newest": 3, "base": False, "served": []}
+CURRENT: dict[str, Any] = {"current": None, "attempt": 7, "newest": 3, "base": False, "served": []}
 
 
 def target(light: World, answer: object) -> SshTarget:
