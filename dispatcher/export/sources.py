@@ -21,7 +21,7 @@ from dispatcher.releases.night_command import NightCommandFailed, read_json
 from shared.config.settings import Settings
 from shared.errors import InvalidInput, ReleaseRefused, StorageError
 from shared.release.integrity import open_closed
-from shared.release.manifest import LEXICAL, parts_of
+from shared.release.manifest import LEXICAL
 from shared.release.parts import part_files
 from shared.system.command import translate
 from shared.system.export_folder import bare_line
@@ -185,7 +185,7 @@ def _from_release(release: OpenRelease, found: Gathered, known: set[str]) -> boo
     if release.text_missing:
         raise ReleaseRefused(release.text_missing)
     sql = f"SELECT {COLUMNS} FROM chunks WHERE chat_id = ? ORDER BY exchange, role, passage"  # noqa: S608 - constants
-    for part in part_files(parts_of(release.path, LEXICAL)):  # all passages of a turn are in one
+    for part in part_files(release.path / LEXICAL):  # all passages of a turn are in one
         with closing(open_closed(part)) as connection:
             chunks = [chunk_of(row) for row in connection.execute(sql, (found.chat_id,))]
         for _, group in groupby(chunks, key=lambda chunk: chunk.turn_ids):

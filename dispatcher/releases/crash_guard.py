@@ -18,7 +18,7 @@ from pathlib import Path
 import structlog
 
 from shared.config.settings import Settings
-from shared.delivery.receiver import ReaderDied, try_out
+from shared.delivery.receiver import ReaderDied, run_trial
 from shared.delivery.trial import PLAIN_WORDS
 from shared.errors import ReleaseRefused, StorageError
 from shared.release.manifest import release_dir
@@ -107,7 +107,7 @@ def _trial(release: OpenRelease) -> str | None:
     """How the release crashed a separate process, or None. An unavailable embedder is not a crash."""
     log.warning("a process died while it opened this release; testing it in a separate process", release=release.run)
     try:
-        try_out(release.path, None)
+        run_trial(release.path, None)
     except ReaderDied as error:
         return str(error)
     except ReleaseRefused:

@@ -17,7 +17,7 @@ import orjson
 from shared.config.credentials import for_child
 from shared.config.settings import Settings
 from shared.system.privileges import as_owner_of
-from shared.system.processes import last_words, module_command, of_the_night
+from shared.system.processes import last_line, module_command, of_the_night
 
 #: How long in seconds we wait in all for the output of a command that only reads. A night has its own limits (STEP_TIMEOUT).
 READING_SECONDS = 3_600.0
@@ -97,7 +97,9 @@ def read_lines(settings: Settings, *arguments: str, as_ourselves: bool = False) 
             raise NightCommandTooSlow(arguments[0], night.returncode)
         if night.returncode:
             errors.seek(0)
-            raise NightCommandFailed(arguments[0], night.returncode, last_words(errors.read()))
+            said = errors.read().decode("utf-8", "replace")
+            failed = subprocess.CompletedProcess(arguments, night.returncode, stderr=said)
+            raise NightCommandFailed(arguments[0], night.returncode, last_line(failed))
 
 
 def _lines(output: IO[bytes]) -> Iterator[bytes]:

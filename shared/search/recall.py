@@ -19,10 +19,8 @@ from shared.config.settings import Settings
 from shared.errors import ReleaseRefused
 from shared.ranking.question import query_terms
 from shared.release.manifest import (
-    FORMAT_VERSION,
     LEXICAL,
     Manifest,
-    parts_of,
     prove_file,
     prove_folder,
     read_manifest,
@@ -58,11 +56,6 @@ class OpenRelease:
         with ExitStack() as stack:
             stack.enter_context(reading(path))
             self.manifest: Manifest = read_manifest(path)
-            if self.manifest.format_version != FORMAT_VERSION:
-                raise ReleaseRefused(
-                    f"Release {self.manifest.run} has format {self.manifest.format_version}; this program reads {FORMAT_VERSION}. "
-                    "Run the night (hmem-night run): it rebuilds the release from the archive."
-                )
             self._lexical: LexicalIndex | None = None
             self.text_missing: str | None = None
             self._opened, self._opening = False, threading.Lock()
@@ -288,7 +281,7 @@ def _open_lexical(path: Path, manifest: Manifest) -> tuple[LexicalIndex | None, 
     """The keywords and texts of a release, if the files are unmodified; or None and why."""
     try:
         prove_folder(path, manifest, LEXICAL)
-        return LexicalIndex(parts_of(path, LEXICAL)), None
+        return LexicalIndex(path / LEXICAL), None
     except ReleaseRefused as error:
         return None, str(error)
     except (OSError, sqlite3.Error) as error:

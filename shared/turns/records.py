@@ -22,8 +22,8 @@ from typing import Any
 
 from shared.turns.message_origin import NOWHERE, Origin
 from shared.wire import keys
+from shared.wire.ids import CHAT_ID_LENGTH, TASK_ID, chat_id_of, moment_of, task_id_of, timestamp_of, user_id_of
 from shared.wire.json import RecordRefused, dumps, loads_object, well_formed
-from shared.wire.strings import CHAT_ID_LENGTH, TASK_ID, chat_id_of, moment_of, task_id_of, timestamp_of, user_id_of
 
 __all__ = [
     "CHAT_ID_LENGTH", "MODELS", "RESULT_BYTES", "ROLES", "RecordRefused", "Result", "Task", "Tombstone", "Turn", "chat_id_of", "dumps",

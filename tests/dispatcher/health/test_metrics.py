@@ -25,7 +25,7 @@ from dispatcher.prompt.assemble import PromptRequest
 from dispatcher.prompt.budget import TITLES
 from dispatcher.prompt.context import Context
 from dispatcher.prompt.render import PromptPart
-from shared.config.listening import listen_address
+from shared.config.values import listen_address
 from shared.errors import SettingsError
 from tests.support.day.prompts import assembled
 from tests.support.machine import free_port

@@ -77,7 +77,7 @@ def test_vectors_that_failed_their_trial_are_left_alone_until_a_restart(
     nights(world, 1)
     left_behind(world)
     memory = ServedRelease(world.settings())
-    monkeypatch.setattr(receiver, "TRYOUT_MODULE", "tests.support.processes.dies")
+    monkeypatch.setattr(receiver, "TRIAL_MODULE", "tests.support.processes.dies")
     memory.refresh()
     assert "died while it opened release 1" in (vectors_missing(memory) or "")
     monkeypatch.undo()
@@ -121,7 +121,7 @@ def test_another_dispatcher_that_opens_the_same_release_is_not_a_dead_one(
 ) -> None:
     nights(world, 1)
     place = left_behind(world)
-    monkeypatch.setattr(receiver, "TRYOUT_MODULE", "tests.support.processes.dies")
+    monkeypatch.setattr(receiver, "TRIAL_MODULE", "tests.support.processes.dies")
     memory = ServedRelease(world.settings())
     with locked_dir(place / "dead"):  # it lives
         memory.refresh()

@@ -109,7 +109,7 @@ def test_a_rollback_that_would_do_harm_changes_nothing(light: World, monkeypatch
     newer = light.memory_dir / "releases" / "1" / "manifest.json"
     newer.write_text(json.dumps(json.loads(newer.read_bytes()) | {"format_version": 99}))
     for run, words in ((1, "has format 99"), (None, "killed by signal 11")):
-        monkeypatch.setattr(receiver, "TRYOUT_MODULE", "tests.support.processes.dies")
+        monkeypatch.setattr(receiver, "TRIAL_MODULE", "tests.support.processes.dies")
         with pytest.raises(ReleaseRefused, match=words):
             manage.roll_back(light.settings(), run, silent)
     monkeypatch.undo()

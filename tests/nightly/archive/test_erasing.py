@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
+from nightly.archive import verification
 from nightly.archive.mirror import MirrorDiffers
 from nightly.archive.segments import RawRecord, header_of, read_archive, read_segment, write_segment
-from nightly.cli import verify
 from nightly.night.progress import Reporter
 from nightly.night.target import LocalTarget
 from shared.delivery.switch import refuse_unless_descendant
@@ -111,7 +111,7 @@ def test_all_versions_go_and_what_cannot_be_read_as_a_turn(light: World) -> None
     light.night()
     assert places(light, "pelican7731", "кукушка4410") == []
     assert [place for place in places(light, "of another chat") if "seg-" in place] == ["night/archive/seg-2.jsonl"]
-    verify.verify(light.settings(), Reporter(quiet=True))
+    verification.verify(light.settings(), Reporter(quiet=True))
 
 
 def test_caches_texts_and_damaged_copies_go_too(world: World) -> None:
@@ -182,7 +182,7 @@ def test_a_kill_in_mid_erasing_ends_as_if_there_had_been_none(light: World, poin
     assert places(light, "pelican7731", "кукушка4410") == []
     assert [header_of(archive(light) / f"seg-{run}.jsonl").get("format") for run in (1, 2, 3)] == [2, 2, 1]
     assert set(texts(light)) == {"b1:user#1"}
-    verify.verify(light.settings(), Reporter(quiet=True))
+    verification.verify(light.settings(), Reporter(quiet=True))
 
 
 def mirrored(world: World) -> Path:
@@ -207,7 +207,7 @@ def test_the_mirror_loses_it_as_well_and_nothing_else(light: World) -> None:
         "seg-1.jsonl",
         "seg-2.jsonl",
     ]
-    assert verify.verify(light.settings(), Reporter(quiet=True))["mirrored"] == 2
+    assert verification.verify(light.settings(), Reporter(quiet=True))["mirrored"] == 2
 
 
 @pytest.mark.slow
@@ -250,13 +250,13 @@ def test_a_restored_copy_does_not_bring_it_back(light: World, how: str) -> None:
     light.night()
     assert places(light, "pelican7731", "кукушка4410") == []
     assert set(texts(light)) == {"b1:user#1"}
-    assert verify.verify(light.settings(), Reporter(quiet=True))["mirrored"] == 2
+    assert verification.verify(light.settings(), Reporter(quiet=True))["mirrored"] == 2
 
 
 @pytest.mark.parametrize("how", ["archive", "mirror"])
 def test_repair_takes_the_copy_that_has_forgotten(light: World, how: str) -> None:
     restored(light, how)
-    repaired = verify.repair(light.settings(), Reporter(quiet=True))["repaired"]
+    repaired = verification.repair(light.settings(), Reporter(quiet=True))["repaired"]
     assert len(repaired) == 1 and "erased" in repaired[0]
     assert places(light, "pelican7731", "кукушка4410") == []
 
@@ -273,7 +273,7 @@ def test_a_lost_archive_restored_from_an_old_mirror_forgets_again(light: World) 
     with pytest.raises(HmemError):
         light.night()
     with pytest.raises(ArchiveDamaged):  # what can be mended is mended; seg-2 is nowhere
-        verify.repair(light.settings(), Reporter(quiet=True))
+        verification.repair(light.settings(), Reporter(quiet=True))
     with pytest.raises(ReleaseRefused):  # and the day host keeps what it has
         light.night()
     assert set(texts(light)) == {"b1:user#1"}

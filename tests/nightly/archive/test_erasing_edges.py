@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -28,7 +29,7 @@ from nightly.imports.import_filter import ImportFilter, ImportVerdict
 from nightly.imports.staging import stage
 from nightly.night.folder import imports_dir
 from shared.system.files import sha256_file
-from shared.system.processes import last_words
+from shared.system.processes import last_line
 from shared.turns.records import Tombstone, Turn, dumps
 from tests.support.day.forgetting_world import hmem
 from tests.support.night.archives import LATER, SECRET, archive, places, stone, talk
@@ -303,5 +304,6 @@ def test_code_of_the_current_directory_is_not_run(light: World) -> None:
 
 
 def test_the_last_words_of_a_child_are_words() -> None:
-    assert last_words("╭── Traceback ──╮\n│ TypeError: no │\n╰───────────────╯\n".encode()) == "TypeError: no"
-    assert last_words(b"") == "no output"
+    framed = "╭── Traceback ──╮\n│ TypeError: no │\n╰───────────────╯\n"
+    assert last_line(subprocess.CompletedProcess([], 1, "said before", framed)) == "TypeError: no"
+    assert last_line(subprocess.CompletedProcess([], 1, "", " \n")) == "exit 1"

@@ -105,7 +105,7 @@ def test_a_dispatcher_that_does_not_follow_switches_back(light: World) -> None:
     light.say("t1", "something")
     light.redis.sadd("hcli:mem:workers", "deaf")
     light.redis.set("hcli:mem:lease:deaf", "1", ex=60)
-    with pytest.raises(PublishFailed, match="deaf did not take up release"):
+    with pytest.raises(PublishFailed, match="deaf did not switch to release"):
         light.night(publish_wait=0.3)
     assert not (light.memory_dir / "current").is_symlink()
     assert light.redis.exists("hcli:memory:t1:user")
@@ -146,7 +146,7 @@ def test_a_release_that_kills_its_reader_is_not_switched_to(light: World, monkey
     from shared.delivery import receiver
 
     light.say("t1", "one")
-    monkeypatch.setattr(receiver, "TRYOUT_MODULE", "tests.support.processes.dies")
+    monkeypatch.setattr(receiver, "TRIAL_MODULE", "tests.support.processes.dies")
     with pytest.raises(ReleaseRefused, match="killed by signal 11"):
         light.night()
     assert not (light.memory_dir / "current").exists()
@@ -173,7 +173,7 @@ def test_a_release_that_fails_its_trial_is_never_named(light: World, monkeypatch
     from shared.delivery import receiver
 
     light.say("t1", "one")
-    monkeypatch.setattr(receiver, "TRYOUT_MODULE", "tests.support.processes.dies")
+    monkeypatch.setattr(receiver, "TRIAL_MODULE", "tests.support.processes.dies")
     with pytest.raises(ReleaseRefused):
         light.night()
     assert list((light.memory_dir / "releases").iterdir()) == []

@@ -12,7 +12,7 @@ import pytest
 
 from shared.errors import ReleaseRefused
 from shared.release.manifest import CHECKSUM, parse_manifest, read_manifest
-from shared.release.shape import MOST_BYTES
+from shared.release.manifest_schema import MOST_BYTES
 from shared.system.files import sha256_bytes
 from tests.support.night.receiving import PART, nothing_was_taken, receive, reseal, sealed
 from tests.support.world import World

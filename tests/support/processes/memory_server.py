@@ -52,7 +52,9 @@ class Served:
 
 
 def command_of(world: World, chat_id: str, **settings: Any) -> tuple[list[str], dict[str, str]]:
-    """(command line, variables) of the server; what it gets by a pipe from the dispatcher (test_mcp_claude.py) stands among the variables here."""
+    """(command line, variables) of the server; what the dispatcher gives it by a pipe (tests/dispatcher/claude/test_memory_tools.py) is among
+    the variables here.
+    """
     made = world.settings(**settings)
     variables = environment(made) | written(made, BY_PIPE)
     return [str(BINARIES / "hmem"), "mcp", f"--chat={chat_id}"], variables

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from nightly.archive.segments import RawRecord, read_archive, segment_name, write_segment
-from nightly.backfill import files as intake
+from nightly.backfill import import_files
 from nightly.imports.staging import staged_files
 from nightly.night.folder import imports_dir
 from nightly.night.lease import night_lock
@@ -59,10 +59,12 @@ def report(world: World, *arguments: str) -> dict[str, Any]:
     """The same, in this process: its report."""
     source, path, *options = arguments
     given = dict(zip(options[::2], options[1::2], strict=True))
-    wanted = intake.wanted_of(
+    wanted = import_files.wanted_of(
         given.get("--since"), given.get("--until"), given.get("--chat"), world.settings().timezone
     )
-    return intake.bring_in(world.settings(), intake.Request(source, [Path(path)], wanted), Reporter(quiet=True))
+    return import_files.bring_in(
+        world.settings(), import_files.Request(source, [Path(path)], wanted), Reporter(quiet=True)
+    )
 
 
 def plan(world: World, *arguments: str) -> dict[str, Any]:
