@@ -13,7 +13,6 @@ from __future__ import annotations
 import hashlib
 import importlib.metadata
 import struct
-import sys
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -34,9 +33,6 @@ if TYPE_CHECKING:
     import chromadb
 
     from shared.embedding.models import Vectors
-
-if sys.modules.get("opentelemetry", sys) is None:
-    del sys.modules["opentelemetry"]  # hidden in shared/__init__.py; Chroma needs it
 
 DATABASE = "chroma.sqlite3"
 #: Where the header of a segment says how many vectors it holds, and the bytes of each (hnswlib's saveIndex, as Chroma has it).

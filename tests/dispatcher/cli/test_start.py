@@ -14,7 +14,7 @@ HEAVY = {
     "alembic", "apscheduler", "chromadb", "cryptography.hazmat", "dateparser", "fasttext", "lancedb", "numpy", "onnxruntime", "opentelemetry",
     "pydantic_settings", "redisvl", "snowballstemmer", "sqlalchemy", "sqlite3", "structlog", "tokenizers",
 }  # fmt: skip
-LOADED = "import sys; sys.argv[:] = sys.argv[1:]\ntry: main()\nfinally: print(*(name for name, it in sys.modules.items() if it), file=sys.stderr)"
+LOADED = "import sys; sys.argv[:] = sys.argv[1:]\ntry: main()\nfinally: print(*sys.modules, file=sys.stderr)"
 
 
 def loaded(world: World, *command: str) -> set[str]:
