@@ -103,7 +103,7 @@ def test_a_release_that_passes_its_trial_and_kills_all_the_same_is_not_opened_a_
 def test_a_command_obeys_the_same_marks(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     nights(world, 1)
     place = left_behind(world)
-    monkeypatch.setattr(receiver, "TRYOUT_MODULE", "tests.support.processes.dies")
+    monkeypatch.setattr(receiver, "TRIAL_MODULE", "tests.support.processes.dies")
     with open_memory(world.settings()) as memory:
         release = memory.required_release()
         memory.open_vectors()
