@@ -190,6 +190,7 @@ def test_a_store_that_goes_and_comes_back(talk: Talk, server: PostgreSQL) -> Non
     assert world.redis.llen("hcli:mem:dead") == 0
 
 
+@pytest.mark.slow
 def test_a_death_while_late_tags_are_acted_on(talk: Talk, server: PostgreSQL) -> None:
     world = talk.world
     world.environment["DAY_STORE_URL"] = server.database().replace("postgresql://", "postgresql+psycopg://")
@@ -231,6 +232,7 @@ def test_a_store_file_that_vanishes(talk: Talk) -> None:
     assert [name for name, _ in stored(world)][:2] == [f"{CHAT}-2:user", f"{CHAT}-2:asst"]
 
 
+@pytest.mark.slow
 def test_what_was_said_a_moment_ago_is_forgotten_too(talk: Talk) -> None:
     """An answer that told it again is not in the store yet when it is to be forgotten."""
     world = talk.world

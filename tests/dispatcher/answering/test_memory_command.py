@@ -122,6 +122,7 @@ def requests(world: World) -> list[dict[str, str]]:
     return [json.loads(line) for path in files for line in path.read_text(encoding="utf-8").splitlines()]
 
 
+@pytest.mark.slow
 def test_commands_are_answered_here_and_nothing_of_them_is_stored(light: World, dispatcher: Dispatcher) -> None:
     assert ask(light, "/memory") == "Facts:\n(none)\n\nActive Goals:\n(none)\n\nPreferences:\n(none)"
     assert "There is nothing to explain" in ask(light, "/memory why")

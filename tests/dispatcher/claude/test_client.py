@@ -125,6 +125,7 @@ def test_the_clis_default_is_read_as_the_cli_reads_it(tmp_path: Path, monkeypatc
     assert default_model(environment | {"ANTHROPIC_MODEL": "haiku"}) == "sonnet"
 
 
+@pytest.mark.slow
 def test_an_unknown_session_falls_back(cli: World, dispatcher: Dispatcher, api: MessagesApi) -> None:
     cli.redis.set("hcli:session:9912", str(uuid4()))
     assert cli.command("hmem", "ask", "9912", "hello").stdout.strip() == "All right."

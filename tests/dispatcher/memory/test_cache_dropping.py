@@ -144,6 +144,7 @@ def test_nothing_that_was_read_is_kept_after_the_mark(world: World) -> None:
         asked(world, secret, memory, day)
 
 
+@pytest.mark.slow
 def test_a_release_that_cannot_be_opened_again_is_let_go_of(light: World) -> None:
     light.say("t", "the gate code is 4711")
     light.night()

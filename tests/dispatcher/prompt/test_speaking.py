@@ -204,6 +204,7 @@ def test_replayed_conversations_say_who_said_what(redis_url: str, tmp_path: Path
             assert re.search(rf"^- \d{{4}}-\d\d-\d\d \d\d:\d\d {line}$", told, re.MULTILINE), line
 
 
+@pytest.mark.slow
 def test_the_base_prompt_may_be_replaced_or_left_out(redis_url: str, tmp_path: Path) -> None:
     rules = tmp_path / "rules.md"
     with staged(redis_url, tmp_path) as stage, MessagesApi() as model:

@@ -30,6 +30,7 @@ def test_a_failure_is_the_last_line_that_was_printed(monkeypatch: pytest.MonkeyP
         next(lines)
 
 
+@pytest.mark.slow
 def test_a_command_that_takes_too_long_is_stopped_and_the_limit_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(night_command, "READING_SECONDS", 3.0)
     printing(monkeypatch, "import time; print('one', flush=True); time.sleep(600)")
@@ -43,6 +44,7 @@ def test_a_command_that_takes_too_long_is_stopped_and_the_limit_is_named(monkeyp
     assert failed.value.code < 0
 
 
+@pytest.mark.slow
 def test_the_time_of_the_reader_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(night_command, "READING_SECONDS", 3.0)
     printing(

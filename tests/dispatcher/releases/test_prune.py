@@ -69,6 +69,7 @@ def test_nothing_is_pruned_while_nobody_can_tell_what_is_needed(light: World, wh
     assert release_runs(light.memory_dir) == [1, 2, 3, 4]
 
 
+@pytest.mark.slow
 def test_the_coming_release_counts_among_the_newest(light: World) -> None:
     nights(light, 4)
     assert retention.prune(light.memory_dir, 3, coming=5) == [1, 2]

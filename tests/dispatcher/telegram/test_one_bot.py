@@ -26,6 +26,7 @@ def stage(redis_url: str, tmp_path: Path) -> Iterator[Stage]:
         yield made
 
 
+@pytest.mark.slow
 def test_a_second_bot_waits_until_the_first_one_ends(stage: Stage) -> None:
     chat = stage.new_chat()
     first = stage.bot()

@@ -31,6 +31,7 @@ def lines(world: World, run: int = 1) -> list[dict[str, Any]]:
     return list(read_segment(archive(world) / f"seg-{run}.jsonl"))
 
 
+@pytest.mark.slow
 def test_a_forgotten_chat_is_in_no_file_any_more(world: World) -> None:
     talk(world)
     world.say("b2", "and of sails", chat_id="77")
@@ -73,6 +74,7 @@ def test_a_tombstone_that_does_not_erase_leaves_the_archive_alone(light: World) 
     assert set(texts(light)) == {"b1:user#1"}
 
 
+@pytest.mark.slow
 def test_later_talk_of_the_chat_is_remembered(light: World) -> None:
     talk(light)
     stone(light)
@@ -114,6 +116,7 @@ def test_all_versions_go_and_what_cannot_be_read_as_a_turn(light: World) -> None
     verification.verify(light.settings(), Reporter(quiet=True))
 
 
+@pytest.mark.slow
 def test_caches_texts_and_damaged_copies_go_too(world: World) -> None:
     world.say("a1", SECRET)
     world.say("b1", "the other chat talks of boats", chat_id="77")
@@ -152,6 +155,7 @@ def test_a_file_that_keeps_it_is_named_by_the_night(light: World) -> None:
     assert "still in" in light.command("hmem-night", "status").stdout
 
 
+@pytest.mark.slow
 def test_two_ways_of_erasing_lead_to_the_same_bytes(light: World) -> None:
     talk(light)
     copy = light.root / "copy"
@@ -253,6 +257,7 @@ def test_a_restored_copy_does_not_bring_it_back(light: World, how: str) -> None:
     assert verification.verify(light.settings(), Reporter(quiet=True))["mirrored"] == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["archive", "mirror"])
 def test_repair_takes_the_copy_that_has_forgotten(light: World, how: str) -> None:
     restored(light, how)

@@ -25,6 +25,7 @@ from tests.support.night.two_hosts import DayHost
 from tests.support.world import World
 
 
+@pytest.mark.slow
 def test_each_night_brings_the_mirror_up_to_date(light: World, mirror: Path) -> None:
     two_nights(light)
     assert files(mirror) == files(archive(light))

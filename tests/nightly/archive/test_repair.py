@@ -109,6 +109,7 @@ def test_a_sound_copy_that_no_night_saw_does_not_replace_a_damaged_one(light: Wo
     assert (files(archive(light)), files(mirror)) == before
 
 
+@pytest.mark.slow
 def test_what_has_no_sound_copy_is_named_and_the_rest_is_mended(light: World, mirror: Path) -> None:
     two_nights(light)
     light.say("t3", "third")
@@ -180,6 +181,7 @@ def test_verify_says_what_the_mirror_lacks_and_repair_sends_it(light: World, mir
     assert files(mirror) == files(archive(light))
 
 
+@pytest.mark.slow
 def test_repair_needs_a_mirror_and_the_lock(light: World, mirror: Path) -> None:
     two_nights(light)
     with (light.night_dir / "lock").open("w") as lock:

@@ -108,6 +108,7 @@ def test_each_kind_once(light: World, source: str) -> None:
     assert staged_files(imports_dir(light.settings())) == []
 
 
+@pytest.mark.slow
 def test_the_report_names_places_and_no_words(light: World) -> None:
     done = backfill(light, *file_of(light, "jsonl"))
     assert "3 turns found: 3 new, from 2026-02-09 to 2026-02-09" in done.stdout
@@ -294,6 +295,7 @@ def test_a_telegram_chat_is_searched_by_its_words(light: World) -> None:
     assert "погода" in json.dumps(hits[0], ensure_ascii=False)
 
 
+@pytest.mark.slow
 def test_standard_input(light: World) -> None:
     command = [str(BINARIES / "hmem-night"), "backfill", "jsonl", "-", "--json"]
     done = subprocess.run(command, env=light.variables(), input=LINES, capture_output=True, check=True, timeout=600)

@@ -68,6 +68,7 @@ def test_a_chat_with_half_a_character_is_archived_found_and_forgotten(light: Wor
     assert "hedgehog" in light.command("hmem", "search", "8", "hedgehog").stdout
 
 
+@pytest.mark.slow
 def test_a_turn_that_cannot_be_cut_is_set_aside_and_named(light: World, monkeypatch: pytest.MonkeyPatch) -> None:
     light.say("bad", "this one breaks the cutter", chat_id="7")
     light.say("good", "this one is cut", chat_id="7")

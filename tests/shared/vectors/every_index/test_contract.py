@@ -202,6 +202,7 @@ def test_a_damaged_manifest_is_refused(tmp_path: Path, settings: Settings, name:
     found.close()
 
 
+@pytest.mark.slow
 def test_readers_at_the_same_time_get_their_own_answers(backend: Callable[[Said], AskingBackend]) -> None:
     chats = [str(number) for number in range(20)]
     found = backend({chat: notes(chat, 40) for chat in chats})
