@@ -59,6 +59,7 @@ def reference() -> dict[str, Any]:
     return {}
 
 
+@pytest.mark.slow
 def test_a_release_built_twice_is_the_same(world: World, reference: dict[str, Any]) -> None:
     talk(world)
     world.night()
@@ -74,6 +75,7 @@ def test_a_release_built_twice_is_the_same(world: World, reference: dict[str, An
     reference.update(first)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("step", step_names())
 def test_a_kill_in_each_step_changes_nothing_in_the_release(world: World, reference: dict[str, Any], step: str) -> None:
     talk(world)
@@ -145,6 +147,7 @@ def test_a_kill_at_every_point_loses_and_doubles_nothing(passing: World, point: 
     assert not list(light.night_dir.rglob("*.tmp"))
 
 
+@pytest.mark.slow
 def test_a_night_killed_again_and_again_goes_on_where_it_was(light: World) -> None:
     light.say("t1", "something")
     for step in step_names():

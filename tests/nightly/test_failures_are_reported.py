@@ -64,6 +64,7 @@ def test_a_step_within_its_limit_leaves_nothing_behind() -> None:
     assert threading.active_count() == before
 
 
+@pytest.mark.slow
 def test_a_failed_night_is_recorded_for_the_owner_and_for_the_day(light: World) -> None:
     light.say("t1", "something")
     done = light.command(
@@ -96,6 +97,7 @@ def test_a_disk_error_without_a_number_has_a_code_too() -> None:
     assert "96000 requested" in str(ours)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("index", "file"), [("sqlite", "vectors/1.sqlite"), ("chroma", "chroma/chroma.sqlite3")])
 def test_an_index_that_changed_after_its_proof_is_not_sealed(world: World, index: str, file: str) -> None:
     world.environment["NIGHT_INDEXES"] = index
@@ -170,6 +172,7 @@ def test_a_pinned_release_stays_and_nothing_is_deleted(light: World) -> None:
     assert (light.memory_dir / "current").readlink().name == "3"
 
 
+@pytest.mark.slow
 def test_a_run_never_takes_the_place_of_a_release_beside_the_current_one(light: World) -> None:
     """After a rollback and on a new night host with a new Redis, only the day host knows of the higher runs."""
     for number in (1, 2, 3):

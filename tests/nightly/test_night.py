@@ -44,6 +44,7 @@ def test_a_night_archives_releases_and_flushes(world: World) -> None:
     assert answer["question"] == "the boiler code is 4711"
 
 
+@pytest.mark.slow
 def test_reading_a_release_leaves_it_as_it_was(world: World) -> None:
     for number in range(30):
         world.say(f"t{number}", f"note number {number} about the garden")
@@ -102,6 +103,7 @@ def test_a_second_night_is_told_to_wait(light: World) -> None:
         light.night()
 
 
+@pytest.mark.slow
 def test_a_failed_restart_is_an_alarm_and_not_undone(light: World) -> None:
     light.say("t1", "something")
     done = light.command("hmem-night", "run", check=False, RESTART_COMMAND="false")
@@ -113,6 +115,7 @@ def test_a_failed_restart_is_an_alarm_and_not_undone(light: World) -> None:
     assert marker.exists()
 
 
+@pytest.mark.slow
 def test_nights_go_on_while_the_restart_command_fails(light: World) -> None:
     for day in (1, 2):
         light.say(f"t{day}", "something")

@@ -211,6 +211,7 @@ def test_every_command_explains_itself(light: World, command: str) -> None:
     assert "--json" in memory(light, command, "--help")
 
 
+@pytest.mark.slow
 def test_what_is_forgotten_is_in_no_search_and_in_no_batch_until_the_night_too(light: World, tmp_path: Path) -> None:
     light.say("t1", "My alarm code is ALRM5150 and the panel is in the hall")
     light.say("t2", "The hall is painted green")

@@ -99,6 +99,7 @@ def test_a_forged_tombstone_is_refused_and_stops_nothing(talked: World) -> None:
     assert "forged" not in read_archive(talked.night_dir / "archive").tombstones
 
 
+@pytest.mark.slow
 def test_without_a_key_what_would_erase_only_hides_until_the_key_is_known(talked: World) -> None:
     owner = key(talked.root / "owner.key")
     talked.redis.rpush("hcli:mem:tombstones", owner.sign(ERASE).to_json())
@@ -168,6 +169,7 @@ def unfinished_file(world: World, name: str) -> Path:
     return world.root / "state" / FOLDER / f"{name}.json"
 
 
+@pytest.mark.slow
 def test_with_a_key_that_cannot_be_used_forgetting_hides_all_the_same(talked: World) -> None:
     key(talked.root / "owner.key")
     (talked.root / "owner.key").chmod(0o644)

@@ -112,6 +112,7 @@ def test_what_is_freshly_set_up_is_green_before_its_first_night(folder: Path) ->
         green(asked(host), but=("release", "night"))
 
 
+@pytest.mark.slow
 def test_the_day_host_of_two_is_green(host: Installation) -> None:
     """Night directory and archive are on the other one, and so is the mirror."""
     shutil.rmtree(host.night_dir)

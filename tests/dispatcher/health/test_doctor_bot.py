@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.support.day.health import expect, looks
 from tests.support.world import World
 
@@ -21,6 +23,7 @@ def test_a_bot_that_should_run_and_does_not_is_a_problem(host: World) -> None:
     assert "answers no one" in looks(host, "bot").sentence
 
 
+@pytest.mark.slow
 def test_a_group_without_an_owner_is_warned_of(host: World) -> None:
     assert looks(host, "owners").state == "ok"
     host.environment["ALLOWED_CHATS"] = "9912,-1001"
@@ -30,6 +33,7 @@ def test_a_group_without_an_owner_is_warned_of(host: World) -> None:
     assert looks(host, "owners").state == "ok"
 
 
+@pytest.mark.slow
 def test_a_settings_file_that_others_may_read_is_named(host: World) -> None:
     file = host.root / "hmem.toml"
     file.write_text(

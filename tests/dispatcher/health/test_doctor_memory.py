@@ -169,6 +169,7 @@ def test_a_release_that_is_not_as_it_was_built(host: World) -> None:
     expect(host, "release", 16, "current is missing though there are releases", "hmem release rollback RUN")
 
 
+@pytest.mark.slow
 def test_a_release_that_can_be_asked_by_words_alone(host: World) -> None:
     assert ask(host)[1]["vectors"].state == "ok", "EMBEDDER=none: it is meant so"
     found = ask(host, EMBEDDER="local")[1]["vectors"]

@@ -133,6 +133,7 @@ WRONG: list[tuple[str, dict[str, Any], str]] = [
 ]
 
 
+@pytest.mark.slow
 def test_what_cannot_be_used_is_a_sentence_and_the_server_goes_on(talked: World) -> None:
     async def ask(server: Served) -> None:
         for name, arguments, reason in WRONG:

@@ -211,6 +211,7 @@ def test_an_older_version_under_a_tombstone_is_no_shrinking(light: World) -> Non
     assert texts(light) == {}
 
 
+@pytest.mark.slow
 def test_old_releases_are_pruned_and_what_the_night_began_from_stays_with_its_parent(light: World) -> None:
     for number in range(5):
         light.say(f"t{number}", f"note {number}")

@@ -110,6 +110,7 @@ def test_what_is_written_is_not_asked_for_again(written: World, ollama: OllamaAp
     assert read_manifest(second_dir).summary_model == "llama3.2"
 
 
+@pytest.mark.slow
 def test_another_model_or_another_version_writes_anew(written: World, ollama: OllamaApi) -> None:
     written.night()
     ollama.models["llama3.2:latest"] = "0" * 64
@@ -167,6 +168,7 @@ def test_a_night_that_goes_on_with_another_model_adds_a_file(written: World, oll
     assert not empty["published"]
 
 
+@pytest.mark.slow
 def test_a_chat_whose_text_fails_keeps_its_sentences(written: World, ollama: OllamaApi) -> None:
     ollama.poison = {"heron": "500"}
     done = written.command("hmem-night", "run")
@@ -214,6 +216,7 @@ def test_a_model_that_is_away_has_its_chance_the_next_night(written: World, olla
     assert LINES in summary(written)
 
 
+@pytest.mark.slow
 def test_after_three_failures_in_a_row_the_rest_is_not_asked(written: World, ollama: OllamaApi) -> None:
     for chat in range(10):
         written.say(f"c{chat}", "The same thing is said in every chat of these.", chat_id=f"c{chat}")

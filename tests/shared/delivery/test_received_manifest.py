@@ -39,6 +39,7 @@ def test_a_file_that_no_reader_knows_is_refused_though_it_is_sealed(light: World
     assert nothing_was_taken(brought)
 
 
+@pytest.mark.slow
 def test_every_name_that_a_build_makes_is_taken(world: World) -> None:
     """All indexes that lie in files, over two nights (the second takes over), an odd chat id included."""
     for day in (1, 2):

@@ -82,6 +82,7 @@ def test_prefixes_are_put_on_here() -> None:
         embedder.close()
 
 
+@pytest.mark.slow
 def test_a_night_with_ollama_is_searched_by_day_with_the_local_model(world: World, ollama: OllamaApi) -> None:
     world.say("t1", "the boiler code is 4711")
     world.night(embedder="ollama", ollama_url=ollama.url)
@@ -283,6 +284,7 @@ def vectors_missing(world: World, **more: Any) -> str | None:
     return why
 
 
+@pytest.mark.slow
 def test_the_day_compares_its_model_with_the_nights(world: World, ollama: OllamaApi) -> None:
     world.say("t1", "the boiler code is 4711")
     world.night(embedder="ollama", ollama_url=ollama.url)

@@ -62,6 +62,7 @@ def turn(number: int, text: str, at: float, chat: str = "1") -> Turn:
 spoken = st.lists(st.tuples(st.lists(st.sampled_from(WORDS), min_size=1, max_size=3), st.integers(0, 9)), max_size=12)
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     said=spoken,

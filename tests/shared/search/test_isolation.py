@@ -207,6 +207,7 @@ def test_words_and_meaning_where_all_is_well(remembering: World) -> None:
     assert all(hit.vector is not None and hit.lexical is not None for hit in context.used)
 
 
+@pytest.mark.slow
 def test_without_an_embedder_words_remain(remembering: World) -> None:
     context = asked(remembering, embedder="ollama", ollama_url="http://127.0.0.1:1")
     assert names(context) == ["summary", "recalled"]
