@@ -157,6 +157,7 @@ def test_a_night_killed_again_and_again_goes_on_where_it_was(light: World) -> No
     assert [text for _, text in contents(light)["chunks"].values()] == ["something"]
 
 
+@pytest.mark.slow
 def test_from_redoes_the_rest_of_an_unfinished_night(light: World) -> None:
     light.say("t1", "something")
     light.command("hmem-night", "run", check=False, HMEM_CRASH_AT="publish:begun")
@@ -166,6 +167,7 @@ def test_from_redoes_the_rest_of_an_unfinished_night(light: World) -> None:
     assert light.command("hmem-night", "run", "--from", "lunch", check=False).returncode == 24
 
 
+@pytest.mark.slow
 def test_a_kill_in_the_middle_of_a_file_leaves_nothing_behind(light: World) -> None:
     """Found by scripts/chaos: a half-written done.json kept its night from ever being finished, a half-written segment stayed for good."""
     light.say("t1", "something")

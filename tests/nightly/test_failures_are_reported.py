@@ -25,6 +25,7 @@ from tests.support.machine import slowness
 from tests.support.world import World
 
 
+@pytest.mark.slow
 def test_a_step_that_hangs_ends_the_night_and_the_next_one_goes_on(light: World, tmp_path: Path) -> None:
     """rsync hangs, as on a dead network mount."""
     (tmp_path / "bin").mkdir()
@@ -114,6 +115,7 @@ def test_an_index_that_changed_after_its_proof_is_not_sealed(world: World, index
     assert not world.redis.exists("hcli:memory:t1:user"), "it was made anew, else it would be refused for ever"
 
 
+@pytest.mark.slow
 def test_keywords_that_were_damaged_after_their_step_are_made_anew(light: World) -> None:
     """Found by scripts/chaos: the same damaged build was brought to the day host, and refused, night after night."""
     light.say("t1", "something")
@@ -156,6 +158,7 @@ def test_a_defect_of_ours_is_recorded_too(light: World, monkeypatch: pytest.Monk
     assert (record["step"], record["exit_code"], record["error"]) == ("chunk", 1, "ZeroDivisionError")
 
 
+@pytest.mark.slow
 def test_a_pinned_release_stays_and_nothing_is_deleted(light: World) -> None:
     light.say("t1", "one")
     light.night()

@@ -23,6 +23,7 @@ from tests.support.night.steps import replace_step
 from tests.support.world import World
 
 
+@pytest.mark.slow
 def test_a_night_archives_releases_and_flushes(world: World) -> None:
     world.say("t1", "the boiler code is 4711", chat_id="9912")
     world.say("t1", "Noted: 4711.", chat_id="9912", role="asst")
@@ -66,6 +67,7 @@ def test_an_empty_night_changes_nothing(light: World) -> None:
     assert (light.memory_dir / "current").readlink() == before
 
 
+@pytest.mark.slow
 def test_turns_written_during_the_night_survive(light: World, monkeypatch: pytest.MonkeyPatch) -> None:
     light.say("early", "said before the night")
     light.say("changed", "first wording")
@@ -164,6 +166,7 @@ def test_flush_deletes_only_what_the_release_in_use_holds(light: World, monkeypa
     assert light.redis.exists("hcli:memory:t2:user")
 
 
+@pytest.mark.slow
 def test_a_lookup_by_meaning_that_is_late_is_left_out(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     from shared.vectors.sqlite.index import SqliteBackend
 

@@ -275,6 +275,7 @@ def test_without_a_store_there_are_no_tags_and_no_sql(talk: Talk) -> None:
     assert [text for _, text in kept(world)] == ["the cat is called Minka"]
 
 
+@pytest.mark.slow
 def test_a_stop_is_graceful_in_the_middle_of_a_round(talk: Talk) -> None:
     world = talk.world
     world.environment |= {"EMBEDDER": "local", "CONSOLIDATION_INTERVAL": "0.1"}

@@ -104,6 +104,7 @@ def test_reminders_that_no_bot_fetches_do_not_stay_for_ever(
     assert [message["id"] for message in outbox(world)] == ["new", "newer"]
 
 
+@pytest.mark.slow
 def test_what_can_never_be_done_holds_nothing_up(light: World) -> None:
     with closing(DayMemory(settings_of(light), nullcontext)) as day:
         consolidator = Consolidator(day, light.redis, "worker")

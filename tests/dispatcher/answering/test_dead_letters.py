@@ -197,6 +197,7 @@ def stage(redis_url: str, answering: World) -> Iterator[Stage]:
         yield made
 
 
+@pytest.mark.slow
 def test_the_person_gets_the_late_answer(stage: Stage) -> None:
     """The bot has brought the apology and waits no more; the retry has it wait again."""
     bot = stage.bot()

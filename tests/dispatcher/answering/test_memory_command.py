@@ -149,6 +149,7 @@ def test_commands_are_answered_here_and_nothing_of_them_is_stored(light: World, 
     assert {key for key in left if b"9912" in key or key.startswith(b"hcli:memory:")} == set()
 
 
+@pytest.mark.slow
 def test_why_tells_the_facts_the_summary_and_what_was_recalled_in_plain_words(light: World) -> None:
     light.environment["CHAT_TIMEZONE"] = "Pacific/Auckland"
     light.say("t1", "The boiler stopped, its display shows F28.", timestamp=1_795_000_000.0)

@@ -153,6 +153,7 @@ def test_a_dispatcher_is_ready_alive_and_stopping(light: World, systemd: Systemd
     assert set(systemd.messages()) == {"READY=1", "WATCHDOG=1", "STOPPING=1"}
 
 
+@pytest.mark.slow
 def test_a_dispatcher_that_may_not_claim_is_not_ready(light: World, systemd: Systemd) -> None:
     light.redis.acl_setuser("weak", enabled=True, nopass=True, keys=["*"], commands=["+@all", "-evalsha"], reset=True)
     try:
@@ -287,6 +288,7 @@ def test_a_claim_loop_that_hangs_is_not_fed(light: World, monkeypatch: pytest.Mo
     asyncio.run(hang())
 
 
+@pytest.mark.slow
 def test_an_event_loop_that_hangs_is_not_fed(light: World, monkeypatch: pytest.MonkeyPatch, systemd: Systemd) -> None:
     async def hang() -> None:
         queue = Blocking()

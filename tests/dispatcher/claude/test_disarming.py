@@ -357,6 +357,7 @@ def test_a_session_outlives_a_limit_and_its_cost_adds_up(host: Host) -> None:
     assert gone.session_lost
 
 
+@pytest.mark.slow
 def test_the_cli_gives_up_within_a_minute_by_itself(host: Host) -> None:
     """Its default is ten tries in three minutes; ours is said in its environment, and the owner's word counts."""
     assert claude.DEFAULTS["CLAUDE_CODE_MAX_RETRIES"] == "6"

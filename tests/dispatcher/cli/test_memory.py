@@ -28,6 +28,7 @@ def listed(world: World, chat: str = "9912") -> list[dict[str, Any]]:
     return found
 
 
+@pytest.mark.slow
 def test_what_is_added_is_listed_done_and_forgotten(light: World) -> None:
     assert memory(light, "list", "-100123") == "Facts:\n(none)\n\nActive Goals:\n(none)\n\nPreferences:\n(none)\n"
     assert (
@@ -57,6 +58,7 @@ def test_what_is_added_is_listed_done_and_forgotten(light: World) -> None:
     assert listed(light, "100123") == [], "another chat"
 
 
+@pytest.mark.slow
 def test_what_cannot_be_done_says_why_and_changes_nothing(light: World) -> None:
     memory(light, "add", "9912", "The garage code is 7731")
     memory(light, "add", "9912", "The cellar code is 1234")
@@ -118,6 +120,7 @@ def test_without_redis_nothing_is_forgotten_and_the_rest_works(light: World) -> 
     assert not (light.root / "state" / "forgotten.jsonl").exists()
 
 
+@pytest.mark.slow
 def test_why_tells_what_the_last_answer_was_given(light: World) -> None:
     assert "There is nothing to explain" in memory(light, "why", "9912")
     assert memory(light, "why", "9912", "--json").strip() == "null"

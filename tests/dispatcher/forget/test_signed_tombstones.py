@@ -82,6 +82,7 @@ def test_a_signature_survives_the_wire(created_at: float, before: float | None, 
     assert is_signed(Tombstone.parse(signed.to_json()), owner.public)
 
 
+@pytest.mark.slow
 def test_a_forged_tombstone_is_refused_and_stops_nothing(talked: World) -> None:
     talked.push_tombstone(
         Tombstone("real", "8", LATER, turn_ids=frozenset({"nothing:user"}), erase=True)

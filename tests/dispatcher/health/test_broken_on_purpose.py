@@ -106,6 +106,7 @@ def test_a_sound_installation_is_green_with_whichever_bot(host: Installation) ->
     green(asked(host))
 
 
+@pytest.mark.slow
 def test_what_is_freshly_set_up_is_green_before_its_first_night(folder: Path) -> None:
     with empty_installation(folder) as host:
         assert host.start()

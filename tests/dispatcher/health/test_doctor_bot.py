@@ -10,6 +10,7 @@ from tests.support.world import World
 TOKEN = {"TELEGRAM_BOT_TOKEN": "1:secret", "ALLOWED_CHATS": "9912"}
 
 
+@pytest.mark.slow
 def test_a_bot_that_should_run_and_does_not_is_a_problem(host: World) -> None:
     assert looks(host, "bot").state == "ok", "without a token another bot is expected"
     found = expect(host, "bot", 41, "no bot runs", "hmem telegram", **TOKEN)
@@ -49,6 +50,7 @@ def test_a_settings_file_that_others_may_read_is_named(host: World) -> None:
         assert words in done.stdout
 
 
+@pytest.mark.slow
 def test_a_settings_file_without_secrets_may_be_read_by_all(host: World) -> None:
     file = host.root / "hmem.toml"
     file.write_text('CHAT_TIMEZONE = "Europe/Berlin"\n')

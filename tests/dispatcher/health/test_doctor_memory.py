@@ -162,6 +162,7 @@ def test_a_pinned_release(host: World) -> None:
     expect(host, "pin", 16, "pin .* is damaged", "hmem release (unpin|rollback)")
 
 
+@pytest.mark.slow
 def test_a_release_that_is_not_as_it_was_built(host: World) -> None:
     (host.memory_dir / "current" / "lexical" / "1.sqlite").write_bytes(b"damaged")
     expect(host, "release", 16, "lexical/1.sqlite was changed after it was built", "hmem release rollback")

@@ -207,6 +207,7 @@ def test_without_redis_its_own_figures_still_come(opened: Opened) -> None:
     assert "pa55word" not in text
 
 
+@pytest.mark.slow
 def test_a_redis_that_never_answers_ends_no_scrape(opened: Opened) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         _, url = opened(redis_url=f"redis://127.0.0.1:{silent.getsockname()[1]}/0")

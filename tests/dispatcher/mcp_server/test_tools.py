@@ -88,6 +88,7 @@ def test_what_was_said_is_told_of_a_time_and_by_words(talked: World) -> None:
     served(talked, ask)
 
 
+@pytest.mark.slow
 def test_of_two_people_of_one_name_each_is_marked_also_when_alone(light: World) -> None:
     of_today(
         light,
@@ -200,6 +201,7 @@ def test_what_is_added_is_kept_once(light: World) -> None:
         assert day.memories.total() == 2
 
 
+@pytest.mark.slow
 def test_what_waits_for_the_store_is_said_last(light: World) -> None:
     of_today(light, Turn("t1", "user", "9912", "Long ago", time.time() - 600), Turn("t1", "asst", "9912", "Indeed", time.time() - 599))  # fmt: skip
     light.say("t2", "A moment ago", timestamp=time.time() - 5)

@@ -156,6 +156,7 @@ def test_a_release_that_cannot_be_opened_again_is_let_go_of(light: World) -> Non
             assert release is None
 
 
+@pytest.mark.slow
 def test_a_question_after_the_mark_is_answered_without_what_was_kept(light: World) -> None:
     """It does not wait for the next sign of life."""
     bot = Bot(light.redis)

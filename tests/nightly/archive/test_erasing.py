@@ -297,6 +297,7 @@ def test_releases_that_are_read_go_when_their_reader_has_gone(light: World) -> N
     assert retention.release_runs(light.memory_dir) == [2]
 
 
+@pytest.mark.slow
 def test_a_day_host_that_cannot_prune_does_not_stop_the_night(light: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """One of an older version knows no such verb."""
     talk(light)

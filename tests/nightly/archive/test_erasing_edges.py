@@ -59,6 +59,7 @@ def two_chats_one_id(world: World) -> None:
     world.night()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("order", [("first", "second"), ("second", "first")])
 def test_an_id_that_two_chats_used_is_forgotten_in_both(light: World, order: tuple[str, str]) -> None:
     two_chats_one_id(light)
@@ -69,6 +70,7 @@ def test_an_id_that_two_chats_used_is_forgotten_in_both(light: World, order: tup
     assert [turn.content for turn in read_archive(archive(light)).turns()] == ["what the first chat keeps"]
 
 
+@pytest.mark.slow
 def test_other_bytes_under_a_forgotten_id_stay_where_their_chat_was_not_forgotten(light: World) -> None:
     two_chats_one_id(light)
     stone(light, chat="first", turn_ids=frozenset({"t:user"}))
@@ -76,6 +78,7 @@ def test_other_bytes_under_a_forgotten_id_stay_where_their_chat_was_not_forgotte
     assert (holds(light, b"alpha words"), holds(light, b"beta words")) == ([], ["seg-2.jsonl"])
 
 
+@pytest.mark.slow
 def test_a_version_that_was_replaced_does_not_come_back(light: World) -> None:
     light.say("t", "the first draft", timestamp=2000.0)
     light.night()
@@ -239,6 +242,7 @@ def test_what_is_asked_second_is_hidden_while_the_first_waits(light: World) -> N
     assert '"chat_id":"2"' in (light.root / "state" / "forgotten.jsonl").read_text()
 
 
+@pytest.mark.slow
 def test_an_answer_that_comes_between_question_and_forgetting_goes_too(light: World) -> None:
     """A task that runs when the owner is asked, and has ended when it is done."""
     from dispatcher.forget.journal import Journal

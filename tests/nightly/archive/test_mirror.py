@@ -99,6 +99,7 @@ def test_a_damaged_mirror_stops_the_night_and_is_mended(light: World, mirror: Pa
     assert light.redis.keys("hcli:memory:*") == []
 
 
+@pytest.mark.slow
 def test_the_mirror_is_proven_again_before_anything_is_deleted(
     light: World, mirror: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -83,6 +83,7 @@ def other_history(directory: Path) -> None:
     write_segment(directory / "seg-1.jsonl", 1, [{"kind": "turn", **record.to_json()}])
 
 
+@pytest.mark.slow
 def test_two_sound_copies_that_differ_are_left_to_the_owner(light: World, mirror: Path) -> None:
     two_nights(light)
     other_history(mirror)
@@ -98,6 +99,7 @@ def test_two_sound_copies_that_differ_are_left_to_the_owner(light: World, mirror
     assert not (archive(light) / "damaged").exists()
 
 
+@pytest.mark.slow
 def test_a_sound_copy_that_no_night_saw_does_not_replace_a_damaged_one(light: World, mirror: Path) -> None:
     two_nights(light)
     other_history(mirror)
@@ -172,6 +174,7 @@ def spoil(path: Path, how: str) -> None:
         path.write_bytes(content[: 0 if how == "empty" else -1])
 
 
+@pytest.mark.slow
 def test_verify_says_what_the_mirror_lacks_and_repair_sends_it(light: World, mirror: Path) -> None:
     two_nights(light)
     (mirror / "seg-1.jsonl").unlink()

@@ -31,6 +31,7 @@ def test_a_fresh_night_host_cannot_shrink_memory(light: World) -> None:
     assert light.redis.exists("hcli:memory:t2:user")
 
 
+@pytest.mark.slow
 def test_an_overtaken_night_is_given_up_and_loses_nothing(light: World, monkeypatch: pytest.MonkeyPatch) -> None:
     light.say("t1", "before")
     light.night()

@@ -109,6 +109,7 @@ def test_what_is_no_fault_of_a_turn_stops_the_night(light: World, monkeypatch: p
     assert light.night()[-1]["set_aside"] == {}
 
 
+@pytest.mark.slow
 def test_a_chat_without_a_summary_is_named_and_the_others_have_theirs(
     light: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -129,6 +130,7 @@ def test_a_chat_without_a_summary_is_named_and_the_others_have_theirs(
     assert "boiler" in light.command("hmem", "search", "7", "boiler").stdout
 
 
+@pytest.mark.slow
 def test_one_text_without_a_vector_costs_no_other_its_own(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     from shared.embedding.local import LocalEmbedder
 

@@ -126,6 +126,7 @@ odd_text = st.text(max_size=80) | st.lists(
 ).map("".join)  # fmt: skip
 
 
+@pytest.mark.slow
 @settings(max_examples=500, deadline=None)
 @given(odd_text)
 @example('<record id="1">')

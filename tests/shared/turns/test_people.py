@@ -114,6 +114,7 @@ def test_two_people_of_one_name_are_told_apart_wherever_they_are_read(light: Wor
         assert {json.loads(line)["user_id"] for line in lines.read_text().splitlines()} == {"17", "42", "5"}
 
 
+@pytest.mark.slow
 def test_the_id_comes_back_with_an_import_and_out_of_a_release_alone(light: World, tmp_path: Path) -> None:
     group_of_two(light)
     light.night()
