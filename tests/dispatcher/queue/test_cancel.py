@@ -83,6 +83,8 @@ def test_an_answer_that_its_bot_no_longer_waits_for_is_ended(light: World, bot: 
     for message in ("a slow one", "a slow one, too late"):
         task = bot.send(message, 9912)
         wait_for((light.root / "child").exists, "the call")
+        looked = keys_looked_at(bot)  # the bot adds the id after the task, which may have begun by then
+        wait_for(lambda: keys_looked_at(bot) > looked + 6, "two looks")  # noqa: B023
         assert bot.redis.rpop(keys.pending("9912")) == task.encode()
         if "too late" not in message:
             own_result(bot, task, "Task cancelled.")
