@@ -44,6 +44,7 @@ def test_a_step_that_hangs_ends_the_night_and_the_next_one_goes_on(light: World,
     assert light.redis.keys("hcli:memory:*") == []
 
 
+@pytest.mark.slow
 def test_what_cannot_be_interrupted_is_ended_all_the_same(light: World) -> None:
     """A handler of Python's runs between two instructions; a library that hangs gives it no chance: blocked signals stand for that."""
     script = (

@@ -51,6 +51,7 @@ def test_hmem_ask_waits_past_junk_for_the_true_answer(light: World, bot: Bot) ->
     running.stop()
 
 
+@pytest.mark.slow
 def test_hmem_ask_refuses_what_is_too_long_before_it_is_queued(light: World) -> None:
     done = light.command("hmem", "ask", "9912", "x" * 5000, check=False, TASK_BYTES="4096")
     assert done.returncode == 24

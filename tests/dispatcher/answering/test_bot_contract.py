@@ -272,6 +272,7 @@ def test_a_task_that_kills_its_worker_three_times_is_set_aside(light: World, dis
     assert bot.ask("next", 9912)
 
 
+@pytest.mark.slow
 def test_a_graceful_stop_finishes_the_running_task(light: World, bot: Bot) -> None:
     running = light.start_dispatcher(CLAUDE_BIN=script(light, f"sleep 1; {SAY} finished"))
     first = bot.send("one", 9912)

@@ -210,6 +210,7 @@ def test_a_death_while_late_tags_are_acted_on(talk: Talk, server: PostgreSQL) ->
     assert kept(world) == [(MemoryType.GOAL, "call the bank")]
 
 
+@pytest.mark.slow
 def test_a_store_file_that_vanishes(talk: Talk) -> None:
     world = talk.world
     dispatcher = world.start_dispatcher()

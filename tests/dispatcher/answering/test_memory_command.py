@@ -177,6 +177,7 @@ def test_why_tells_the_facts_the_summary_and_what_was_recalled_in_plain_words(li
         assert not re.search(r"token|release|MEMORY_|strength|\b0\.\d", text)
 
 
+@pytest.mark.slow
 def test_forgetting_ends_the_conversation_that_knows_it(light: World, dispatcher: Dispatcher) -> None:
     ask(light, "/memory add The garage code is 7731")
     ask(light, "/memory add The user likes tea")

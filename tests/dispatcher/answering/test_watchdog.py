@@ -168,6 +168,7 @@ def test_a_dispatcher_that_may_not_claim_is_not_ready(light: World, systemd: Sys
         light.redis.acl_deluser("weak")
 
 
+@pytest.mark.slow
 def test_a_dispatcher_that_is_frozen_is_silent(light: World, systemd: Systemd) -> None:
     running = light.start_dispatcher(**systemd.variables)
     wait_for(lambda: systemd.count("WATCHDOG=1"), "a sign of life")

@@ -241,6 +241,7 @@ def test_any_bytes_are_a_task_or_a_dead_letter(quick: World) -> None:
     assert through(drawn(damaged([TASK]), SHARE), cycle) == SHARE
 
 
+@pytest.mark.slow
 def test_any_bytes_are_a_turn_or_quarantined(quick: World) -> None:
     def cycle(values: Sequence[bytes]) -> None:
         clean(quick)

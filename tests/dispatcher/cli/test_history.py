@@ -79,6 +79,7 @@ def test_json_is_one_document(talked: World) -> None:
     }
 
 
+@pytest.mark.slow
 def test_a_time_bounds_it(talked: World) -> None:
     assert texts(talked, "--since", "2026-05-08T14:06") == [ANSWER, "Error F28, says the display"]
     assert texts(talked, "--until", "2026-05-08T14:06") == [BOILER]

@@ -135,6 +135,7 @@ def test_why_tells_what_the_last_answer_was_given(light: World) -> None:
     assert dispatcher.stop() == 0
 
 
+@pytest.mark.slow
 def test_an_old_list_of_facts_is_taken_over_once(world: World) -> None:
     memory(world, "add", "9912", "The user has a cat called Mishka")
     file = world.root / "facts.jsonl"

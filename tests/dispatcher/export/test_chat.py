@@ -99,6 +99,7 @@ def test_each_turn_once_in_the_words_that_were_said(here: World, day: DayMemory)
     assert "first" not in text
 
 
+@pytest.mark.slow
 def test_what_the_archive_has_already_is_no_newer_version(here: World) -> None:
     for text in ("one", "two"):
         here.say("t1", text)

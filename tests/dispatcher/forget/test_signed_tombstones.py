@@ -191,6 +191,7 @@ def test_nothing_hidden_is_nothing_to_erase(talked: World) -> None:
         Tombstone("x", "7", 1.0, turn_ids=frozenset())
 
 
+@pytest.mark.slow
 def test_another_key_than_the_nights_erases_nothing(talked: World) -> None:
     (talked.night_dir / TRUSTED).write_text(key(talked.root / "first.key").public)
     key(talked.root / "owner.key")
@@ -280,6 +281,7 @@ def lines(world: World, *tombstones: Tombstone) -> str:
     return str(path)
 
 
+@pytest.mark.slow
 def test_an_import_takes_no_tombstone_unasked(talked: World) -> None:
     path = lines(talked, ERASE)
     done = talked.command("hmem-night", "backfill", "jsonl", path)

@@ -70,6 +70,7 @@ def looks_with(host: World, name: str, **more: str) -> Finding:
     return looks(host, name)
 
 
+@pytest.mark.slow
 def test_a_local_embedder_under_another_name(host: World) -> None:
     expect(host, "embedder", 10, "EMBEDDER=local embeds with all-minilm only", "EMBEDDER=ollama", EMBEDDER="local", EMBED_MODEL="bge-m3")  # fmt: skip
 

@@ -179,6 +179,7 @@ def test_no_name_quote_forward_or_caption_reads_a_file_or_runs_a_command(group: 
     assert "SECRET-NOTE" not in json.dumps(group.model.requests)
 
 
+@pytest.mark.slow
 def test_a_forwarded_command_is_not_obeyed(group: Group) -> None:
     """Also where another bot hands it on as the message."""
     forward = {"chat_type": "private", "user_id": 8, "name": "Ann", "forward": {"from": "Dora"}}

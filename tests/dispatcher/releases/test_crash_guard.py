@@ -100,6 +100,7 @@ def test_a_release_that_passes_its_trial_and_kills_all_the_same_is_not_opened_a_
     memory.close()
 
 
+@pytest.mark.slow
 def test_a_command_obeys_the_same_marks(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     nights(world, 1)
     place = left_behind(world)

@@ -119,6 +119,7 @@ def test_killed_at_any_moment_every_question_is_answered_once(stage: Stage, chat
     wait_until(lambda: not stage.redis.keys("hcli:results:*"), lambda: "no result to be left")
 
 
+@pytest.mark.slow
 def test_a_stop_ends_the_delivery_under_way_and_loses_nothing(stage: Stage, chat: int) -> None:
     bot = stage.bot()
     task = stage.ask(chat, "x")

@@ -43,6 +43,7 @@ def test_texts_that_a_model_wrote_are_mirrored_before_the_flush(light: World, mi
     assert files(mirror) == files(archive(light))
 
 
+@pytest.mark.slow
 def test_what_else_lies_in_the_mirror_is_left_alone(light: World, mirror: Path) -> None:
     (mirror / "notes of the owner.txt").write_text("mine")
     (mirror / "seg-old.jsonl").write_text("mine as well")

@@ -126,6 +126,7 @@ def test_what_has_no_sound_copy_is_named_and_the_rest_is_mended(light: World, mi
         assert files(archive(light))[name] == files(mirror)[name] == before[name]
 
 
+@pytest.mark.slow
 def test_segments_that_changed_places_are_found(light: World, mirror: Path) -> None:
     two_nights(light)
     shutil.copy(archive(light) / "seg-2.jsonl", archive(light) / "seg-1.jsonl")

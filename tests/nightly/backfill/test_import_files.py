@@ -171,6 +171,7 @@ def test_a_killed_backfill_is_finished_by_the_next_night(light: World) -> None:
     assert len(archived(light)) == 3
 
 
+@pytest.mark.slow
 def test_killed_while_it_stages(light: World) -> None:
     fifo = light.root / "slow.jsonl"
     os.mkfifo(fifo)
@@ -193,6 +194,7 @@ def test_killed_while_it_stages(light: World) -> None:
     assert [*imports_dir(light.settings()).iterdir()] == []
 
 
+@pytest.mark.slow
 def test_beside_a_running_night(light: World) -> None:
     arguments = file_of(light, "chunks")
     with night_lock(light.settings()):
@@ -207,6 +209,7 @@ def test_beside_a_running_night(light: World) -> None:
     assert fates(report(light, *arguments)) == (0, 3, 0, 0)
 
 
+@pytest.mark.slow
 def test_an_overlap_with_what_the_wire_recorded_gives_nothing_new(light: World) -> None:
     light.say("w1", "Какая погода сегодня", timestamp=NOON - 2, chat_id=str(ANN))
     light.say("w1", "**It is cold**, minus _five_ degrees.", role="asst", timestamp=NOON + 4, chat_id=str(ANN))
@@ -274,6 +277,7 @@ def test_what_was_erased_does_not_come_back(light: World) -> None:
     assert sorted(archived(light)) == ["j1:asst", "j2:user"]
 
 
+@pytest.mark.slow
 def test_tombstones_of_an_import_are_obeyed_at_once(light: World) -> None:
     folder = light.root / "export"
     (folder / "9912").mkdir(parents=True)

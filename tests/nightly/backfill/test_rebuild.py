@@ -112,6 +112,7 @@ def test_another_family_by_name(world: World, other: dict[str, Any], ollama: Two
     assert by_vector(ask(world))
 
 
+@pytest.mark.slow
 def test_everything_is_built_again_without_embedding_anything(light: World) -> None:
     light.say("t1", "something")
     light.night()
@@ -127,6 +128,7 @@ def test_an_empty_archive_has_nothing_to_build(light: World) -> None:
     assert summary["published"] is False
 
 
+@pytest.mark.slow
 def test_a_rebuild_that_was_killed_is_done_once(light: World) -> None:
     light.say("t1", "something")
     light.night()
@@ -323,6 +325,7 @@ def test_back_to_the_old_release(world: World, other: dict[str, Any]) -> None:
 FOREIGN = {"family": "another-model", "dimensions": 768, "document_prefix": "passage: ", "query_prefix": "query: "}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("index", ["sqlite", "chroma"])
 def test_a_release_of_another_identity_is_searched_by_words_alone(world: World, index: str) -> None:
     """Each part of the identity for itself, by the reader and by `hmem doctor`."""

@@ -80,6 +80,7 @@ def test_nobody_keeps_a_second_name_for_a_file_of_a_release(
     assert not list((light.memory_dir / "incoming").iterdir())
 
 
+@pytest.mark.slow
 def test_a_changed_release_is_refused_before_the_switch(light: World, monkeypatch: pytest.MonkeyPatch) -> None:
     light.say("t1", "something")
     real = target.transfer
@@ -112,6 +113,7 @@ def test_a_dispatcher_that_does_not_follow_switches_back(light: World) -> None:
     assert light.redis.exists("hcli:memory:t1:user")
 
 
+@pytest.mark.slow
 def test_the_highest_run_wins_past_the_ninth(light: World) -> None:
     light.say("t1", "version 1")
     light.night()
@@ -194,6 +196,7 @@ def test_a_rollback_to_a_release_that_is_gone_is_refused(light: World) -> None:
     assert (light.memory_dir / "current").readlink() == Path("releases/1")
 
 
+@pytest.mark.slow
 def test_a_kill_after_the_switch_and_other_settings_keep_the_release(light: World) -> None:
     light.say("t1", "something")
     light.command("hmem-night", "run", check=False, HMEM_CRASH_AT="publish:switched")

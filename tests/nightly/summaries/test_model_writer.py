@@ -130,6 +130,7 @@ def test_another_model_or_another_version_writes_anew(written: World, ollama: Ol
     ]
 
 
+@pytest.mark.slow
 def test_a_text_about_forgotten_turns_is_not_reused(written: World, ollama: OllamaApi) -> None:
     ollama.chat_reply = "Leila has the number 0170-555."
     written.night()
@@ -142,6 +143,7 @@ def test_a_text_about_forgotten_turns_is_not_reused(written: World, ollama: Olla
     assert (summarised(written)["asked"], summarised(written)["reused"]) == (1, 1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("point", ["summarise:text-cached", "summarise:texts-archived"])
 def test_a_killed_night_does_not_ask_again(written: World, ollama: OllamaApi, point: str) -> None:
     done = written.command("hmem-night", "run", check=False, HMEM_CRASH_AT=point)
@@ -156,6 +158,7 @@ def test_a_killed_night_does_not_ask_again(written: World, ollama: OllamaApi, po
     assert len(read_texts(written.night_dir / "archive").texts) == 2
 
 
+@pytest.mark.slow
 def test_a_night_that_goes_on_with_another_model_adds_a_file(written: World, ollama: OllamaApi) -> None:
     written.command("hmem-night", "run", check=False, HMEM_CRASH_AT="summarise:texts-archived")
     ollama.models["qwen3:latest"] = DIGEST

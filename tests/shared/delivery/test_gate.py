@@ -103,6 +103,7 @@ def test_a_night_that_finds_far_less_is_refused_until_the_owner_accepts(
     assert light.redis.keys("hcli:memory:*") == []
 
 
+@pytest.mark.slow
 def test_a_good_night_passes_the_gate_and_says_what_was_asked(world: World) -> None:
     talk(world, count=12)
     world.night()

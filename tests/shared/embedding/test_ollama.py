@@ -331,6 +331,7 @@ def test_pull_fetches_what_is_missing_and_shows_progress(world: World, ollama: O
     assert len([path for path, _ in ollama.requests if path == "/api/pull"]) == 2, "what is there is not fetched again"
 
 
+@pytest.mark.slow
 def test_a_pull_that_fails_is_said_and_the_night_goes_on(world: World, capsys: pytest.CaptureFixture[str]) -> None:
     gone = f"http://127.0.0.1:{free_port()}"
     pull_missing(world.settings(embedder="local", summary_model="llama3.2", ollama_url=gone), Reporter())

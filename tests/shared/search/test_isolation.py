@@ -267,6 +267,7 @@ def test_without_its_keywords_the_summary_remains_and_then_nothing(remembering: 
     release.close()
 
 
+@pytest.mark.slow
 def test_small_talk_is_given_no_recalled_lines_and_the_owner_is_told_why(remembering: World) -> None:
     context = asked(remembering)
     done = json.loads(remembering.command("hmem", "context", "9912", "thanks", "--json").stdout)

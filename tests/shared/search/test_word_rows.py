@@ -87,6 +87,7 @@ def test_a_question_in_the_chat_finds_a_memory_by_its_words_without_an_embedder(
         )
 
 
+@pytest.mark.slow
 def test_since_and_until_bound_a_search_and_nothing_else(light: World) -> None:
     for number in range(4):
         light.say(f"t{number}", f"the boiler broke, case {number}", timestamp=1_707_500_000.0 + number * DAY)

@@ -65,6 +65,7 @@ def test_what_is_shown_of_a_name_moves_no_cursor_and_ends() -> None:
     assert [count_of(raw) for raw in (None, b"12", b"abc", b"1e9", b"9" * 30)] == [0, 12, 0, 0, 0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("says", ["abc", "1e999", "1", "\x1b[2J", "9" * 5000])
 def test_who_stands_in_redis_as_a_dispatcher_can_fail_a_night_with_a_sentence_only(light: World, says: str) -> None:
     light.say("t1", "The boiler code is 4711.")

@@ -239,6 +239,7 @@ def test_a_release_that_is_removed_while_it_is_read_answers_until_it_is_closed(
     )
 
 
+@pytest.mark.slow
 def test_closed_while_it_is_asked_it_says_so_and_harms_nobody(backend: Callable[[Said], AskingBackend]) -> None:
     found = backend({str(chat): notes(str(chat), 30) for chat in range(60)})
 
