@@ -39,7 +39,9 @@ def overtaken(settings: Settings, run: int, current: Manifest | None) -> str | N
         return None
     now = current.run if current else None
     parent = orjson.loads((folder / STATE).read_bytes())["parent"]
-    return None if now in (parent, run) else f"release {now} became current after it had started"
+    if now in (parent, run):
+        return None
+    return f"release {now} became current after it had started" if now else "the release that it follows is not current"
 
 
 def abandon(settings: Settings, run: int, why: str) -> None:

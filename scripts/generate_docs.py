@@ -23,8 +23,8 @@ from dispatcher.cli.main import hmem
 from dispatcher.health.findings import Fault
 from nightly.cli.main import app as hmem_night
 from scripts import redis_users
-from shared.config.clock_time import ClockTime
 from shared.config.settings import Settings, setting_names
+from shared.config.values import ClockTime
 from shared.errors import exit_codes, explanations
 from shared.wire.keys import KEYS
 
@@ -105,7 +105,7 @@ def parameter_row(one: Any) -> tuple[str, str, str]:
         f" One of {', '.join(f'`{choice.value}`' for choice in choices)}." if choices else ""
     )
     if one.param_type_name == "argument":
-        return f"`{placeholder(one).strip('[]')}`", "" if one.required else "optional", meaning
+        return f"`{re.sub(r'[][]', '', placeholder(one))}`", "" if one.required else "optional", meaning
     names = ", ".join(f"`{name}`" for name in one.opts)
     if one.required:
         return names, "required", meaning
@@ -147,7 +147,8 @@ FROM_ENVIRONMENT = (
     ("`HMEM_CONFIG`", "path", "`/etc/hmem/hmem.toml` if it exists", "the settings file"),
     ("`HMEM_CREDENTIALS`", "path or `fd:0`", "systemd's `$CREDENTIALS_DIRECTORY/hmem.toml`, else `owner.toml` (`hmem`) or `night.toml` "
      "(`hmem-night`) in `/etc/hmem/secrets/`, where that can be read",
-     "a file of the same form for secrets; `fd:0` is an open descriptor, read once and closed"),
+     "a file of the same form for secrets; `fd:0` is an open descriptor, read once and closed. `hmem forget` takes the secrets of the night that "
+     "it starts from `night.toml` next to this file"),
 )  # fmt: skip
 
 

@@ -57,7 +57,7 @@ def redis(redis_url: str) -> Iterator[Redis]:
 
 
 @pytest.fixture(autouse=True)
-def _forked_tryouts(monkeypatch: pytest.MonkeyPatch) -> None:
+def _forked_trials(monkeypatch: pytest.MonkeyPatch) -> None:
     """A night in the test's own process tries its release out in a forked process, not in a Python started for it."""
     monkeypatch.setattr("shared.delivery.receiver.run_bounded", forked.run_module)
 

@@ -32,10 +32,9 @@ from dispatcher.memory.tombstones import announce, end_conversation
 from dispatcher.queue.outbox import drop_unfetched
 from dispatcher.queue.refused import dead_letter
 from dispatcher.queue.scripts import script_text
-from dispatcher.queue.tasks import turns_of
 from shared.errors import HmemError, StorageError
 from shared.system.faults import crash_point
-from shared.turns.records import RecordRefused, Turn, dumps, loads_object
+from shared.turns.records import RecordRefused, Turn, dumps, loads_object, turns_of
 from shared.wire import keys
 from shared.wire.values import count_of, shown
 
@@ -278,7 +277,9 @@ class Consolidator:
     @contextmanager
     def _lease(self, chat_id: str) -> Iterator[bool]:
         """Whether this dispatcher holds the lease on the chat."""
-        lock = self._redis.lock(keys.dream(chat_id), timeout=keys.DREAM_TTL_SECONDS, blocking=False, thread_local=False)
+        lock = self._redis.lock(
+            keys.consolidating(chat_id), timeout=keys.CONSOLIDATING_TTL_SECONDS, blocking=False, thread_local=False
+        )
         mine = bool(lock.acquire(token=f"{self._worker}:{uuid4().hex[:8]}"))
         try:
             yield mine

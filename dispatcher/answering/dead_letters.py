@@ -24,7 +24,7 @@ from dispatcher.queue.scripts import script_text
 from shared.errors import InvalidInput
 from shared.turns.records import RecordRefused, Task, dumps, loads_object
 from shared.wire import keys
-from shared.wire.strings import moment_of
+from shared.wire.ids import moment_of
 
 #: Hex digits of a letter's name, and how many of them are enough to select it.
 NAME_DIGITS, FEWEST_DIGITS = 12, 4

@@ -40,6 +40,8 @@ BLOCK_SECONDS = 5
 BUSY_SECONDS = 0.25
 #: Seconds that one claim may take. A Redis that accepts and never answers would block the client's own retries for over a minute.
 CLAIM_TIMEOUT_SECONDS = 20
+#: Seconds that a round of consolidation gets to end when the dispatcher stops.
+CONSOLIDATION_END_SECONDS = 20
 #: Seconds within which the claim loop makes a turn even then: two such calls and the longest pause, with slack.
 TURN_SECONDS = 90
 #: Seconds that a task may take in addition to its calls of Claude, of which there may be two (a lost session is replaced once).
@@ -115,7 +117,7 @@ class Worker:
         finally:
             consolidator.stop()
             scheduler.pause()
-            await asyncio.to_thread(consolidator.wait, CLAIM_TIMEOUT_SECONDS)
+            await asyncio.to_thread(consolidator.wait, CONSOLIDATION_END_SECONDS)
             scheduler.shutdown(wait=False)
             client.close()
 

@@ -1,13 +1,17 @@
-"""What the commands of `hmem` share: common arguments and the connection to Redis."""
+"""What the commands of `hmem` share: common arguments and notes, answers to a file of questions, and the connection to Redis."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+import orjson
 import typer
 
 from shared.config.settings import Settings
-from shared.errors import InvalidInput
+from shared.errors import InvalidInput, ReleaseRefused
+from shared.system.command import print_bytes
 from shared.turns.records import RecordRefused, chat_id_of
 from shared.wire.client import COMMAND, open_redis
 
@@ -16,6 +20,17 @@ if TYPE_CHECKING:
 
 Chat = Annotated[str, typer.Argument(help="Chat id, as the bot knows it (put -- before a negative one).")]
 Json = Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")]
+When = Annotated[
+    str | None,
+    typer.Option(help="A time in words (last Friday, gestern) or ISO 8601, both in CHAT_TIMEZONE; or POSIX seconds."),
+]
+Batch = Annotated[Path | None, typer.Option(help="Answer the questions of this JSONL file instead.")]
+
+
+def required(value: str, name: str) -> str:
+    if not value.strip():
+        raise InvalidInput(f"{name} is empty. Write what you want to ask.")
+    return value
 
 
 def given_chat(value: str) -> str:
@@ -27,3 +42,27 @@ def given_chat(value: str) -> str:
 
 def connect(settings: Settings) -> Redis:
     return open_redis(settings.redis_url, COMMAND)
+
+
+def sides(run: int | None, *, today: bool) -> str:
+    """Where a command looked, for people; `run` is the release's."""
+    return " and ".join(filter(None, (f"release {run}" if run is not None else "", "today" if today else "")))
+
+
+def say_notes(reasons: Sequence[str]) -> None:
+    for reason in reasons:
+        typer.echo(f"note: {reason}", err=True)
+
+
+def print_batch(settings: Settings, path: Path, k: int, budgets: list[int], *, texts_needed: bool = False) -> None:
+    """`texts_needed`: a release without its texts is an error."""
+    from dispatcher.memory.day.open_memory import open_memory
+    from dispatcher.prompt.batch import answer_batch
+
+    with open_memory(settings) as memory:
+        release = memory.required_release()
+        release.open_vectors()
+        if texts_needed and release.text_missing:
+            raise ReleaseRefused(release.text_missing)
+        for answer in answer_batch(settings, release, path, k, budgets):
+            print_bytes(orjson.dumps(answer))

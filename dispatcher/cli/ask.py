@@ -60,18 +60,18 @@ def answer_of(
     *,
     timeout_seconds: float,
     task_bytes: int,
-    name: str | None = None,
 ) -> Result:
     """The verified answer; AnswerTimeout if none came, ForgedResult if only unsigned results came, InvalidInput if the message is too long."""
     task_id = f"cli-{uuid4()}"
-    record = {
-        "task_id": task_id,
-        "message": message,
-        "chat_id": chat_id_of(chat_id),
-        "user_id": "cli",
-        "submitted_at": datetime.now(UTC).isoformat(),
-    }
-    task = dumps(record | ({"name": name} if name else {}))
+    task = dumps(
+        {
+            "task_id": task_id,
+            "message": message,
+            "chat_id": chat_id_of(chat_id),
+            "user_id": "cli",
+            "submitted_at": datetime.now(UTC).isoformat(),
+        }
+    )
     if len(task) > task_bytes:
         raise InvalidInput(
             f"The message is too long: {len(task)} bytes, and the limit is {task_bytes} (TASK_BYTES). Shorten it."

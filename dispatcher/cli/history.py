@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dispatcher.cli.arguments import Chat, Json, given_chat
+from dispatcher.cli.arguments import Chat, Json, When, given_chat, say_notes, sides
 from shared.errors import InvalidInput
 from shared.release.manifest import no_release
 from shared.system.command import application, print_json, start
@@ -25,10 +25,6 @@ if TYPE_CHECKING:
     from shared.search.history import HistoryQuery
     from shared.turns.records import Turn
 
-When = Annotated[
-    str | None,
-    typer.Option(help="A time in words (last Friday, gestern) or ISO 8601, both in CHAT_TIMEZONE; or POSIX seconds."),
-]
 #: Characters that are shown of the message to which a turn replies.
 REPLIED = 160
 
@@ -61,7 +57,7 @@ def history(
     result, run = _look(settings, asked)
     turns, notes = result.found.turns, [f"no memory of the day: {result.away}"] if result.away else []
     notes += [no_release(settings.hmem_memory_dir)] if run is None else []
-    marks = namesakes({turn.person for turn in turns})
+    marks = namesakes(result.speakers)
     labels = [said_by(label(turn.role, turn.speaker, marks.get(turn.person, "")), turn.origin) for turn in turns]
     if json:
         rows = [_row(turn, who, zone) for turn, who in zip(turns, labels, strict=True)]
@@ -72,12 +68,10 @@ def history(
         typer.echo(
             f"{time_text(turn.timestamp, zone)}  {_plain(who + replying(turn.origin, REPLIED))}: {_indented(turn)}"
         )
-    sides = [f"release {run}" if run is not None else "", "today" if result.today else ""]
     times = f"; times in {settings.chat_timezone}" if turns else ""
     more = "; older ones are left out (--limit)" if result.found.more else ""
-    typer.echo(f"{len(turns)} turns from {' and '.join(filter(None, sides))}{times}{more}", err=True)
-    for note in notes:
-        typer.echo(f"note: {note}", err=True)
+    typer.echo(f"{len(turns)} turns from {sides(run, today=result.today)}{times}{more}", err=True)
+    say_notes(notes)
 
 
 def _look(settings: Settings, asked: HistoryQuery) -> tuple[DayAndRelease, int | None]:

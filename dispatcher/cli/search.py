@@ -1,84 +1,36 @@
-"""`hmem search`, and what `hmem context` shares with it: memory opened as the dispatcher opens it, without counting as access."""
+"""`hmem search`: ranked hits of release, day and typed memories, without counting as access."""
 
 from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 from zoneinfo import ZoneInfo
 
-import orjson
 import typer
-from redis import Redis, RedisError
 
-from dispatcher.cli.arguments import Json, given_chat
+from dispatcher.cli.arguments import Batch, Json, When, given_chat, print_batch, required, say_notes, sides
 from dispatcher.memory.day.memory import DayMemory
 from dispatcher.memory.day.open_memory import open_memory
-from dispatcher.memory.session_history import HistoryEntry, conversation_of
-from dispatcher.memory.tombstones import Forgotten, hidden_by
+from dispatcher.memory.tombstones import hidden_by
 from dispatcher.memory.typed.memories import SHOWN_COSINE
 from dispatcher.memory.typed.search import MemoryHit, among, found_memories, memory_json
 from dispatcher.memory.typed.text import line
-from dispatcher.prompt.assemble import PromptRequest, assemble
-from dispatcher.prompt.context import Context, hit_json
+from dispatcher.prompt.context import hit_json
 from shared.config.settings import Settings
-from shared.errors import InvalidInput, ReleaseRefused, StorageError, StoreUnavailable
+from shared.errors import InvalidInput, ReleaseRefused, StoreUnavailable
 from shared.release.manifest import no_release
 from shared.search.types import HiddenTurns, Query
-from shared.system.command import application, print_bytes, print_json, start
+from shared.system.command import application, print_json, start
 from shared.text.format import one_line, shorten, time_text
 from shared.text.times import given_moment
 from shared.turns.origin_words import replying
-from shared.wire import keys
 
 if TYPE_CHECKING:
     from shared.search.day_items import DayItems
     from shared.search.types import Hit, Recalled
 
 app = application()
-
-When = Annotated[
-    str | None,
-    typer.Option(help="A time in words (last Friday, gestern) or ISO 8601, both in CHAT_TIMEZONE; or POSIX seconds."),
-]
-Batch = Annotated[Path | None, typer.Option(help="Answer the questions of this JSONL file instead.")]
-
-#: Milliseconds that a command gives memory instead of MEMORY_DEADLINE_MS: a fresh process first loads what a running dispatcher already has.
-COMMAND_DEADLINE_MS = 60_000
-
-
-def look(settings: Settings, client: Redis, chat_id: str, message: str) -> tuple[Context, list[str]]:
-    """The context of a message now, and notes about its time. Nothing is left out for being slow, since the person at the terminal can wait.
-
-    Without Redis: as if there were no conversation, with a note.
-    """
-    session, recent, note = _conversation(settings, client, chat_id)
-    request = PromptRequest(chat_id, message, recent, session, count_access=False)
-    patient = settings.model_copy(update={"memory_deadline_ms": max(settings.memory_deadline_ms, COMMAND_DEADLINE_MS)})
-    with open_memory(patient) as memory:
-        release, day = memory.release(), memory.day
-        if day.wanted:
-            day.open()
-        memory.open_vectors()
-        reason = None if release else no_release(settings.hmem_memory_dir)
-        started = time.perf_counter()
-        found = assemble(request, patient, release, day, reason)
-        took = 1000 * (time.perf_counter() - started)
-        slow = []
-        if took > settings.memory_deadline_ms:
-            # Once more, as a dispatcher would: everything is loaded, and the message's vector is cached.
-            again = assemble(request, settings, release, day, reason)
-            slow = _slow(took, settings, [one for one in again.degraded if one not in found.degraded])
-    found.degraded.extend(note)
-    return found, slow
-
-
-def _slow(took: float, settings: Settings, left_out: list[str]) -> list[str]:
-    """How a running dispatcher would have fared; what it would leave out, as far as that was tried."""
-    limit = f"{settings.memory_deadline_ms} ms (MEMORY_DEADLINE_MS)"
-    note = f"this took {took:.0f} ms in a process that had to load everything first; a running dispatcher waits at most {limit}"
-    return [note, *(f"a second try within that limit would have left out: {one}" for one in left_out)]
 
 
 @dataclass(frozen=True)
@@ -89,11 +41,6 @@ class SearchResult:
     run: int | None  # of the release
     today: bool
     rows: list[Hit | MemoryHit] = field(default_factory=list)  # turns and typed memories
-
-    @property
-    def asked(self) -> str:
-        sides = [f"release {self.run}" if self.run is not None else "", "today" if self.today else ""]
-        return " and ".join(side for side in sides if side)
 
 
 def find(settings: Settings, query: Query) -> SearchResult:
@@ -128,24 +75,6 @@ def _items(day: DayMemory, chat_id: str) -> tuple[DayItems | None, list[str]]:
         return day.items(chat_id) if day.wanted else None, []
     except StoreUnavailable as error:
         return None, [f"no memory of the day: {error}"]
-
-
-def _conversation(
-    settings: Settings, client: Any, chat_id: str
-) -> tuple[str | None, list[HistoryEntry] | None, list[str]]:
-    """(session that would be resumed, else the recent messages, notes). A session that contains something forgotten is not resumed."""
-    try:
-        tombstones = Forgotten(settings.hmem_state_dir).of(chat_id)
-        recent, gone = conversation_of(client.lrange(keys.history(chat_id), 0, -1), tombstones)
-        session = client.get(keys.session(chat_id))
-        if session is None and client.exists(keys.bot_new(chat_id)):  # ended by /new, and not asked since
-            return None, [], []
-        resumed = settings.session_mode == "resume" and not gone
-        return (session.decode("utf-8", "replace"), None, []) if session and resumed else (None, recent, [])
-    except StorageError:  # the tombstones cannot be read: then nothing is assembled, and a note there says why
-        return None, None, []
-    except RedisError as error:
-        return None, None, [f"no conversation so far: Redis does not answer ({error})"]
 
 
 @app.command(context_settings={"ignore_unknown_options": True})
@@ -190,7 +119,9 @@ def search(
     for number, row in enumerate(found.rows, start=1):
         _print_row(number, row, settings)
     times = f"; times in {settings.chat_timezone}" if found.rows else ""
-    typer.echo(f"{len(found.rows)} hits in {recalled.ms:.1f} ms from {found.asked}{times}", err=True)
+    typer.echo(
+        f"{len(found.rows)} hits in {recalled.ms:.1f} ms from {sides(found.run, today=found.today)}{times}", err=True
+    )
     say_notes(recalled.degraded)
 
 
@@ -213,29 +144,5 @@ def _print_row(number: int, hit: Hit | MemoryHit, settings: Settings) -> None:
         typer.echo(f"      repeated in: {', '.join(hit.also)}")
 
 
-def required(value: str, name: str) -> str:
-    if not value.strip():
-        raise InvalidInput(f"{name} is empty. Write what you want to ask.")
-    return value
-
-
-def print_batch(settings: Settings, path: Path, k: int, budgets: list[int], *, texts_needed: bool = False) -> None:
-    """`texts_needed`: a release without its texts is an error."""
-    from dispatcher.prompt.batch import answer_batch
-
-    with open_memory(settings) as memory:
-        release = memory.required_release()
-        release.open_vectors()
-        if texts_needed and release.text_missing:
-            raise ReleaseRefused(release.text_missing)
-        for answer in answer_batch(settings, release, path, k, budgets):
-            print_bytes(orjson.dumps(answer))
-
-
 def _score(value: float | None) -> str:
     return "-" if value is None else f"{value:.2f}"
-
-
-def say_notes(reasons: list[str]) -> None:
-    for reason in reasons:
-        typer.echo(f"note: {reason}", err=True)

@@ -21,13 +21,13 @@ from dispatcher.releases.night_command import NightCommandFailed, read_json
 from shared.config.settings import Settings
 from shared.errors import InvalidInput, ReleaseRefused, StorageError
 from shared.release.integrity import open_closed
-from shared.release.manifest import LEXICAL, parts_of
+from shared.release.manifest import LEXICAL
 from shared.release.parts import part_files
 from shared.system.command import translate
 from shared.system.export_folder import bare_line
 from shared.system.files import safe_name
 from shared.turns.chunk import COLUMNS, chunk_of
-from shared.turns.records import RecordRefused, Tombstone, Turn, loads_object
+from shared.turns.records import RecordRefused, Tombstone, Turn, loads_object, time_order
 from shared.wire import keys
 
 if TYPE_CHECKING:
@@ -84,9 +84,7 @@ class Gathered:
             return False
 
     def in_order(self) -> list[ExportedTurn]:
-        return sorted(
-            self.turns.values(), key=lambda one: (one.turn.timestamp, one.turn.task_id, one.turn.role != "user")
-        )
+        return sorted(self.turns.values(), key=lambda one: time_order(one.turn))
 
 
 def gather(
@@ -116,6 +114,8 @@ def gather(
 
 
 def _archive_is_here(settings: Settings, found: Gathered) -> bool:
+    """Whether the archive is here and *this user* may read it, because the command that copies it runs as this user; the forgetting's
+    `archive_is_here` asks as the night's user instead."""
     try:
         return (settings.hmem_night_dir / "archive").is_dir()
     except PermissionError:
@@ -185,7 +185,7 @@ def _from_release(release: OpenRelease, found: Gathered, known: set[str]) -> boo
     if release.text_missing:
         raise ReleaseRefused(release.text_missing)
     sql = f"SELECT {COLUMNS} FROM chunks WHERE chat_id = ? ORDER BY exchange, role, passage"  # noqa: S608 - constants
-    for part in part_files(parts_of(release.path, LEXICAL)):  # all passages of a turn are in one
+    for part in part_files(release.path / LEXICAL):  # all passages of a turn are in one
         with closing(open_closed(part)) as connection:
             chunks = [chunk_of(row) for row in connection.execute(sql, (found.chat_id,))]
         for _, group in groupby(chunks, key=lambda chunk: chunk.turn_ids):

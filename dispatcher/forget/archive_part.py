@@ -27,7 +27,7 @@ from shared.wire.users import NIGHT, USERS
 from shared.wire.values import run_of
 
 #: How long to wait for another night, the time between two tries, and between two messages about it. Seconds.
-PATIENCE_SECONDS, TRY_SECONDS, SAY_SECONDS = 3_600.0, 2.0, 60.0
+OTHER_NIGHT_SECONDS, TRY_SECONDS, SAY_SECONDS = 3_600.0, 2.0, 60.0
 #: How long running dispatchers may take to leave the old release. Seconds.
 LEAVE_SECONDS = 30.0
 
@@ -154,7 +154,7 @@ class NightPart:
 
     def _run(self, say: Say) -> str | None:
         """Run one night, after any that is already running; why it failed, or None."""
-        deadline, reported = time.monotonic() + PATIENCE_SECONDS, 0.0
+        deadline, reported = time.monotonic() + OTHER_NIGHT_SECONDS, 0.0
         while True:
             try:
                 run_night(self.settings)

@@ -25,7 +25,7 @@ from dispatcher.memory.store.memories import Memory
 from dispatcher.releases.night_command import NightCommandFailed, archive_is_here, read_lines
 from shared.config.settings import Settings
 from shared.errors import ArchiveDamaged, HmemError, InvalidInput
-from shared.release.manifest import LEXICAL, SUMMARIES, current_release, parts_of
+from shared.release.manifest import LEXICAL, SUMMARIES, current_release
 from shared.search.lexical import LexicalIndex
 from shared.turns.chunk import Chunk
 from shared.turns.records import ROLES, RecordRefused, Tombstone, Turn, loads_object
@@ -154,7 +154,7 @@ def released_chunks(settings: Settings) -> list[Chunk]:
     release = current_release(settings.hmem_memory_dir)
     if release is None:
         return []
-    with closing(LexicalIndex(parts_of(release, LEXICAL))) as index:
+    with closing(LexicalIndex(release / LEXICAL)) as index:
         return index.all_chunks()
 
 

@@ -11,7 +11,6 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 from redis import Redis
@@ -40,7 +39,7 @@ from dispatcher.health.checks.night import (
 )
 from dispatcher.health.checks.queue import check_dead, check_dispatcher
 from dispatcher.health.checks.redis import check_clock, check_eviction, check_persistence, check_redis, check_rights
-from dispatcher.health.findings import Finding, Setup, Usage, of_error, problem, skipped
+from dispatcher.health.findings import Finding, Setup, of_error, problem, skipped
 from shared.config.settings import Settings
 from shared.errors import SettingsError
 from shared.system.command import translate
@@ -93,14 +92,10 @@ CHECKS: tuple[Check, ...] = (
 )
 
 
-def examine(
-    settings: Settings,
-    now: Callable[[], float] = time.time,
-    disk_usage: Callable[[Path], Usage] = shutil.disk_usage,
-) -> Iterator[Finding]:
+def examine(settings: Settings) -> Iterator[Finding]:
     """The finding of each check, as soon as it has run."""
     with closing(connect(settings)) as client:
-        setup = Setup(settings, client, now, disk_usage)
+        setup = Setup(settings, client, time.time, shutil.disk_usage)
         found: dict[str, Finding] = {}
         for check in CHECKS:
             failed = [name for name in check.needs if found[name].state in ("problem", "skipped")]

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import structlog
 
-from shared.config.listening import listen_address
 from shared.config.settings import Settings
+from shared.config.values import listen_address
 from shared.errors import SettingsError
 
 if TYPE_CHECKING:

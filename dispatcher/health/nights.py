@@ -72,7 +72,7 @@ def _failure_since(raw: bytes | None, good: tuple[int, float] | None) -> Failure
 
 def since_then(settings: Settings) -> str:
     """What happens to turns that are not in a release yet, as part of a sentence."""
-    if (settings.day_store_url or "").strip().lower() == "none" or settings.memory_tokens <= 0:
+    if not settings.has_day_store or settings.memory_tokens <= 0:
         return "newer turns are not recalled"
     if settings.memory_backend == "summary":
         return "newer turns are not in a summary"

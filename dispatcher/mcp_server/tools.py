@@ -18,14 +18,13 @@ from dispatcher.memory.cache_dropping import drop
 from dispatcher.memory.day.open_memory import OpenedMemory
 from dispatcher.memory.session_history import HistoryEntry, conversation_of, entry_of, history_lines
 from dispatcher.memory.tombstones import hidden_by
-from dispatcher.queue.tasks import turns_of
 from shared.config.settings import Settings
 from shared.errors import HmemError, InvalidInput, SettingsError
 from shared.search.types import HiddenTurns, Query
-from shared.text.format import one_line, shorten, storable, time_text
+from shared.text.format import fitting, one_line, shorten, storable, time_text
 from shared.text.marks import harmless
 from shared.turns.origin_words import replying
-from shared.turns.records import Task, chat_id_of
+from shared.turns.records import Task, chat_id_of, time_order, turns_of
 from shared.turns.speakers import answering
 from shared.wire import keys
 
@@ -47,10 +46,11 @@ CLOSING_SECONDS = 2.0
 
 @dataclass
 class ToolAnswer:
-    """Lines of one answer, and notes on what is missing."""
+    """Lines of one answer, notes on what is missing, and whether there are more of the kind that was asked for."""
 
     lines: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    more: bool = False  # older messages
 
 
 class ChatMemory:
@@ -100,19 +100,18 @@ class ChatMemory:
             readable = None if release and release.text_missing else release
             result = look_back(self._day, readable, HistoryQuery(self._chat, n, since, until, contains))
         notes = [note or "", f"no memory of the day: {result.away}" if result.away else ""]
-        if result.found.more:
-            notes.append("there are older ones: use until to get them")
-        lines = history_lines([entry_of(turn) for turn in result.found.turns], self._settings.timezone, TEXT_CHARACTERS)
-        found = ToolAnswer([line.removeprefix("- ") for line in lines], list(filter(None, notes)))
+        entries = [entry_of(turn) for turn in result.found.turns]
+        lines = history_lines(entries, self._settings.timezone, TEXT_CHARACTERS, result.speakers)
+        found = ToolAnswer([line.removeprefix("- ") for line in lines], list(filter(None, notes)), result.found.more)
         return answer("Messages, oldest first", found, "No message of this chat fits.", newest=True)
 
     def recent(self, n: int) -> str:
         """The last `n` turns of the conversation so far, or else of the day, oldest first."""
         with self._up_to_date():
             tombstones, notes = self._day.forgotten.of(self._chat), list[str]()
-            entries = self._conversation(n, tombstones, notes)[-n:]
-        zone = self._settings.timezone
-        lines = [line.removeprefix("- ") for line in history_lines(entries, zone, TEXT_CHARACTERS)]
+            entries = self._conversation(n, tombstones, notes)
+        zone, speakers = self._settings.timezone, {entry.person for entry in entries}
+        lines = [line.removeprefix("- ") for line in history_lines(entries[-n:], zone, TEXT_CHARACTERS, speakers)]
         return answer(
             "Latest messages, oldest first", ToolAnswer(lines, notes), "There are no recent messages.", newest=True
         )
@@ -222,8 +221,7 @@ class ChatMemory:
         except HmemError as error:
             notes.append(f"no memory of the day: {error}")
         once = {turn.turn_id: turn for turn in turns if not any(tombstone.covers(turn) for tombstone in tombstones)}
-        in_time = sorted(once.values(), key=lambda turn: (turn.timestamp, turn.task_id, turn.role != "user"))
-        return [entry_of(turn) for turn in in_time]
+        return [entry_of(turn) for turn in sorted(once.values(), key=time_order)]
 
     def _redis(self) -> Any:
         if self._client is None:
@@ -239,24 +237,16 @@ def answer(title: str, found: ToolAnswer, nothing: str, *, newest: bool = False)
 
     notes = shorten("; ".join(one_line(note).rstrip(".") for note in found.notes), NOTE_CHARACTERS)
     room = RESULT_CHARACTERS - len(render([PromptPart("found", title, "")])) - NOTE_CHARACTERS
-    lines = _fitting([harmless(line) for line in found.lines], room, newest=newest)
+    lines = fitting([harmless(line) for line in found.lines], room, newest=newest)
     parts = [render([PromptPart("found", title, "\n".join(lines))])] if lines else [nothing]
     if len(lines) < len(found.lines):
         which = "newest" if newest else "first"
         parts.append(f"Cut: only the {which} {len(lines)} of {len(found.lines)} lines fit. Ask for fewer at a time.")
+    if found.more:
+        parts.append("There are older messages: use until to get them.")
     if notes:
         parts.append(f"Not everything could be searched: {harmless(notes)}.")
     return storable("\n\n".join(parts))
-
-
-def _fitting(lines: Sequence[str], room: int, *, newest: bool) -> list[str]:
-    fitting: list[str] = []
-    for line in reversed(lines) if newest else lines:
-        room -= len(line) + 1
-        if room < 0:
-            break
-        fitting.append(line)
-    return fitting[::-1] if newest else fitting
 
 
 def _short(text: str) -> str:

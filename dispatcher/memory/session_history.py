@@ -91,9 +91,14 @@ def history_entry(turn: Turn) -> str:
     return dumps(entry | {name: value for name, value in more.items() if value is not None}).decode("utf-8")
 
 
-def history_lines(recent: Sequence[HistoryEntry], zone: ZoneInfo, most: int = RECENT_CHARACTERS) -> list[str]:
-    """A line for each entry of a conversation, sanitised, with at most `most` characters of its text."""
-    marks = namesakes({entry.person for entry in recent})
+def history_lines(
+    recent: Sequence[HistoryEntry], zone: ZoneInfo, most: int = RECENT_CHARACTERS, speakers: Iterable[Speaker] = ()
+) -> list[str]:
+    """A line for each entry of a conversation, sanitised, with at most `most` characters of its text.
+
+    `speakers`: others who spoke in the chat; of two people of one name each has a mark.
+    """
+    marks = namesakes({*speakers, *(entry.person for entry in recent)})
     heads = [f"- {time_text(entry.timestamp, zone)} {entry.who(marks.get(entry.person, ''))}" for entry in recent]
     return [
         harmless(f"{head}: {shorten(one_line(entry.content), most)}") for head, entry in zip(heads, recent, strict=True)

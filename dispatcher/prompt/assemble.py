@@ -22,6 +22,7 @@ from shared.search.types import Hit, Query, Recalled
 if TYPE_CHECKING:
     from dispatcher.memory.day.memory import DayMemory
     from dispatcher.memory.session_history import HistoryEntry
+    from dispatcher.memory.tombstones import Forgotten
 
 
 @dataclass(frozen=True)
@@ -43,22 +44,21 @@ def assemble(
     request: PromptRequest,
     settings: Settings,
     release: OpenRelease | None,
-    day: DayMemory | None = None,
+    day: DayMemory,
     no_release_reason: str | None = None,
 ) -> Context:
-    """The context of one message within MEMORY_TOKENS. `day` is None if nothing of the day is wanted; `no_release_reason` is why there is no
-    release, None if none was built yet."""
+    """The context of one message within MEMORY_TOKENS. `no_release_reason` is why there is no release, None if none was built yet."""
     if settings.memory_tokens <= 0:
         return Context("", degraded=["MEMORY_TOKENS=0"])
-    if release and day and not settings.without_vectors:
+    if release and not settings.without_vectors:
         release.expect(request.message)  # in parallel with reading the day
-    today = day.context(day_request(request, settings)) if day else DayContext()
+    today = day.context(day_request(request, settings))
     if today.unproven:
         return Context("", degraded=[f"no memory at all: {today.unproven}"])
     recalled = _recalled(request, settings, release, day, today)
     if release is None:
         recalled = replace(recalled, degraded=[no_release_reason or "there is no release yet", *recalled.degraded])
-    return compose(prompt_input(request, settings, release, today, recalled))
+    return compose(prompt_input(request, settings, release, today, recalled, day.forgotten))
 
 
 def day_request(request: PromptRequest, settings: Settings) -> ContextRequest:
@@ -75,7 +75,7 @@ def day_request(request: PromptRequest, settings: Settings) -> ContextRequest:
 
 
 def _recalled(
-    request: PromptRequest, settings: Settings, release: OpenRelease | None, day: DayMemory | None, today: DayContext
+    request: PromptRequest, settings: Settings, release: OpenRelease | None, day: DayMemory, today: DayContext
 ) -> Recalled:
     """Hits of release and day, without the turns of the conversation so far."""
     if settings.memory_backend == "summary":
@@ -92,8 +92,6 @@ def _recalled(
         hidden=today.hidden,
         known=today.known | in_prompt,
     )
-    if day is None:
-        return release.recall(query) if release else Recalled()
     return day.search(release, query)
 
 
@@ -103,9 +101,10 @@ def prompt_input(
     release: OpenRelease | None,
     today: DayContext,
     recalled: Recalled,
+    forgotten: Forgotten,
 ) -> PromptInput:
     """Everything for the context of a message, with MEMORY_TOKENS as its budget; the chat's summary is read here."""
-    summary, failed = _summary(release, request.chat_id, settings, today)
+    summary, failed = _summary(release, request.chat_id, settings, forgotten)
     family = _family(release) if release else today.family
     hits, decision = _worth_injecting(recalled, request.message, family, settings)
     nothing_to_search = _nothing_to_search(release, request.chat_id, today, settings)
@@ -141,13 +140,17 @@ def _worth_injecting(
     return [hit for hit in hits if not faint(hit.scores.get("cosine"), hit.lexical, family)], decision
 
 
-def _summary(release: OpenRelease | None, chat_id: str, settings: Settings, today: DayContext) -> tuple[str, list[str]]:
-    """Last night's summary, or why there is none; a summary that is older than a request to forget is not used."""
+def _summary(
+    release: OpenRelease | None, chat_id: str, settings: Settings, forgotten: Forgotten
+) -> tuple[str, list[str]]:
+    """Last night's summary, or why there is none; a summary that is older than a request to forget is not used.
+
+    The tombstones are read again, since something may have been forgotten during the search.
+    """
     if release is None or not settings.memory_summary:
         return "", []
     try:
-        applied = release.manifest.tombstones if today.tombstones else {}
-        if any(tombstone.tombstone_id not in applied for tombstone in today.tombstones):
+        if forgotten.not_applied(chat_id, release.manifest.tombstones):
             return "", ["no summary until the next night: something was forgotten since it was written"]
         return release.summary(chat_id) or "", []
     except (HmemError, OSError, UnicodeDecodeError) as error:

@@ -75,6 +75,6 @@ def answer_batch(
         if recalled.degraded:
             answer["degraded"] = recalled.degraded
         if budgets:
-            given = prompt_input(request, settings, release, today, recalled)
+            given = prompt_input(request, settings, release, today, recalled, forgotten)
             answer["contexts"] = {str(budget): compose(replace(given, budget=budget)).text for budget in budgets}
         yield answer

@@ -22,7 +22,7 @@ from dispatcher.prompt.prompt_input import PromptInput
 from dispatcher.prompt.render import PromptPart, render
 from dispatcher.prompt.summary_part import cut_summary, places_in
 from shared.search.types import Hit
-from shared.text.format import CHARACTERS_PER_TOKEN, day_text, one_line, shorten
+from shared.text.format import CHARACTERS_PER_TOKEN, day_text, fitting, one_line, shorten
 from shared.text.marks import harmless
 from shared.turns.origin_words import replying
 from shared.turns.speakers import answering
@@ -39,7 +39,7 @@ TITLES: Mapping[str, str] = {
     "relevant": "Memories that may be relevant to the present message",
     "recalled": "Earlier turns that may be relevant to the present message",
 }
-SUMMARY_TITLE, RECALLED_TITLE = TITLES["summary"], TITLES["recalled"]
+RECALLED_TITLE = TITLES["recalled"]
 #: The budget determines how many hits are requested: one per TOKENS_PER_HIT tokens, but at least FEWEST_HITS. That is over twice what fits (of short
 #: turns 19 into 1,000 tokens, 37 into 2,000), since those that do not fit are skipped. A fixed 150: .2 more at 2,000 tokens, 50 % more time at 1,500.
 TOKENS_PER_HIT, FEWEST_HITS = 16, 30
@@ -201,20 +201,9 @@ def _recent(given: PromptInput, room: int, hits: Sequence[Hit]) -> list[PromptPa
     }
     share = shared_out(room, wishes, SHARES)["recent"] - frames["recent"]
     sums = _cut_lines(earlier, share // 2 if lines else share)
-    newest = _newest(lines, share - len(sums) - 1)
+    newest = "\n".join(fitting(lines, share - len(sums) - 1, newest=True))
     text = "\n".join(filter(None, (sums, newest)))
     return [PromptPart("recent", TITLES["recent"], text)] if text else []
-
-
-def _newest(lines: Sequence[str], characters: int) -> str:
-    """The newest of these lines that fit, in the order of time."""
-    fitting: list[str] = []
-    for line in reversed(lines):
-        characters -= len(line) + 1
-        if characters < 0:
-            break
-        fitting.append(line)
-    return "\n".join(reversed(fitting))
 
 
 def _cut_lines(text: str, characters: int) -> str:

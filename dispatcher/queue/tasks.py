@@ -10,8 +10,7 @@ All scripts may be repeated: a lost reply costs nothing.
 from __future__ import annotations
 
 import math
-from collections.abc import Awaitable, Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, tzinfo
 from typing import Any, Literal, cast
@@ -33,6 +32,7 @@ from shared.turns.records import (
     Tombstone,
     Turn,
     dumps,
+    turns_of,
 )
 from shared.wire import keys
 
@@ -329,16 +329,6 @@ class TaskQueue:
 
     async def _run(self, script: str, names: list[str], arguments: list[Any]) -> Any:
         return await self._scripts[script](keys=names, args=arguments)
-
-
-def turns_of(names: Iterable[str], raws: Iterable[bytes | None], chat_id: str) -> list[Turn]:
-    """The turns of this chat under these keys, without missing ones (the night has them) and unreadable ones (the night quarantines them)."""
-    turns: list[Turn] = []
-    for name, raw in zip(names, raws, strict=True):
-        with suppress(RecordRefused):
-            if raw is not None and (turn := Turn.parse(name.encode(), raw)).chat_id == chat_id:
-                turns.append(turn)
-    return turns
 
 
 def _cost(raw: bytes) -> float:

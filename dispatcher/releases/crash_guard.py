@@ -2,10 +2,10 @@
 
 An index can end its reader with a segmentation fault, which cannot be caught. So there is a mark in HMEM_STATE_DIR from before the vectors are
 opened until a first search has been answered: a private directory, whose lock shows whether its owner is alive. An abandoned mark means that a
-dispatcher died while it opened this release, possibly for another reason (SIGKILL, power failure). Then the release is first tried in a separate
-process. If that fails, or a dispatcher dies again although it passed, only keywords and summaries are served, and the vectors are not opened until
-`current` moves or the dispatcher is restarted. If a later search kills the process, that counts against its task, which becomes a dead letter after
-three deaths.
+dispatcher or a command died while it opened this release, possibly for another reason (SIGKILL, power failure). Then the release is first tried in
+a separate process. If that fails, or one dies again although it passed, only keywords and summaries are served, and a dispatcher does not open the
+vectors until `current` moves or it is restarted. If a later search kills the process, that counts against its task, which becomes a dead letter
+after three deaths. Memory servers open vectors without a mark: they are killed with their Claude process, which would look like a crash.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pathlib import Path
 import structlog
 
 from shared.config.settings import Settings
-from shared.delivery.receiver import ReaderDied, try_out
+from shared.delivery.receiver import ReaderDied, run_trial
 from shared.delivery.trial import PLAIN_WORDS
 from shared.errors import ReleaseRefused, StorageError
 from shared.release.manifest import release_dir
@@ -36,7 +36,7 @@ PASSED = "passed"
 
 
 class VectorCrashGuard:
-    """One for each dispatcher."""
+    """One for each dispatcher, or for a command."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
@@ -51,9 +51,9 @@ class VectorCrashGuard:
         except OSError as error:  # a mark that cannot be written
             why = str(error)
         if why:
-            release.without_vectors(f"a dispatcher died while it opened release {release.run}")
+            release.without_vectors(f"a process died while it opened release {release.run}")
             log.error(
-                "A dispatcher died while it opened this release, so it is served with keywords and summaries only. "
+                "A process died while it opened this release, so it is served with keywords and summaries only. "
                 "Roll back to another one (hmem release rollback), or run the night again; a restart tries this one again.",
                 release=release.run,
                 why=why,
@@ -96,7 +96,7 @@ def _suspicion(release: OpenRelease, place: Path) -> str | None:
     passed = place / PASSED
     if passed.exists():
         passed.unlink(missing_ok=True)
-        return "it passed its trial, but then another dispatcher died while it opened it"
+        return "it passed its trial, but then another process died while it opened it"
     why = _trial(release)
     if why is None:
         passed.touch()
@@ -105,9 +105,9 @@ def _suspicion(release: OpenRelease, place: Path) -> str | None:
 
 def _trial(release: OpenRelease) -> str | None:
     """How the release crashed a separate process, or None. An unavailable embedder is not a crash."""
-    log.warning("a dispatcher died while it opened this release; testing it in a separate process", release=release.run)
+    log.warning("a process died while it opened this release; testing it in a separate process", release=release.run)
     try:
-        try_out(release.path, None)
+        run_trial(release.path, None)
     except ReaderDied as error:
         return str(error)
     except ReleaseRefused:

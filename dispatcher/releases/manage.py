@@ -15,7 +15,7 @@ from typing import Any
 
 from shared.config.ownership import OURS
 from shared.config.settings import Settings
-from shared.delivery.receiver import ReaderDied, try_out
+from shared.delivery.receiver import ReaderDied, run_trial
 from shared.errors import InvalidInput, ReleaseRefused
 from shared.release import retention
 from shared.release.manifest import RELEASES, Manifest, current_release, read_manifest, release_dir, verify
@@ -111,7 +111,7 @@ def roll_back(settings: Settings, run: int | None, say: Say) -> tuple[int, int |
         manifest = verify(target)
         _refuse_if_forgotten_words_return(memory_dir, before, manifest)
         say(f"Trying release {target.name} in a separate process ...")
-        _try_out(target, say)
+        _run_trial(target, say)
         write_pin(memory_dir, manifest.run)
         switch_link(memory_dir / "current", f"{RELEASES}/{manifest.run}")
         if why := follow(settings, target):
@@ -119,10 +119,10 @@ def roll_back(settings: Settings, run: int | None, say: Say) -> tuple[int, int |
         return manifest.run, before.run if before else None
 
 
-def _try_out(target: Path, say: Say) -> None:
+def _run_trial(target: Path, say: Say) -> None:
     """Refuse a release that crashes its reader. Any other failure (an unavailable embedder) does not stop the owner's rollback."""
     try:
-        try_out(target, None)
+        run_trial(target, None)
     except ReaderDied:
         raise
     except ReleaseRefused as error:

@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+import os
+import select
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from threading import Timer
-from typing import IO, Any
+from typing import IO, Any, cast
 
 import orjson
 
 from shared.config.credentials import for_child
 from shared.config.settings import Settings
 from shared.system.privileges import as_owner_of
-from shared.system.processes import last_words, module_command, of_the_night
+from shared.system.processes import last_line, module_command, of_the_night
 
-#: Time limit in seconds of a command that only reads. A night has its own limits (STEP_TIMEOUT).
+#: How long in seconds we wait in all for the output of a command that only reads. A night has its own limits (STEP_TIMEOUT).
 READING_SECONDS = 3_600.0
+#: Bytes of output that are read at once.
+PIECE_BYTES = 65_536
 
 
 class NightCommandFailed(Exception):
@@ -27,6 +31,18 @@ class NightCommandFailed(Exception):
     def __init__(self, command: str, code: int, message: str) -> None:
         super().__init__(f"hmem-night {command} ended with exit code {code}: {message}")
         self.code, self.message = code, message
+
+
+class NightCommandTooSlow(NightCommandFailed):
+    """`hmem-night …` was stopped after READING_SECONDS."""
+
+    def __init__(self, command: str, code: int) -> None:
+        super().__init__(command, code, "")
+        why = f"hmem-night {command} was stopped, because it had not finished after {READING_SECONDS / 60:g} minutes"
+        self.message = f"{why}. Check the load of this host and the archive's disk, then try again."
+
+    def __str__(self) -> str:
+        return self.message
 
 
 def archive_is_here(settings: Settings) -> bool:
@@ -65,19 +81,45 @@ def read_json(settings: Settings, *arguments: str, as_ourselves: bool = False) -
 
 
 def read_lines(settings: Settings, *arguments: str, as_ourselves: bool = False) -> Iterator[bytes]:
-    """The lines that a command prints, as they come; NightCommandFailed at the end if it failed."""
+    """The lines that a command prints, as they come; NightCommandFailed at the end if it failed, or was too slow.
+
+    The time that the caller takes for the lines does not count.
+    """
     with tempfile.TemporaryFile() as errors:
+        too_slow = False
         with _started(settings, arguments, as_ourselves, stdout=subprocess.PIPE, stderr=errors) as night:
-            limit = Timer(READING_SECONDS, night.kill)
-            limit.daemon = True
-            limit.start()
             try:
-                yield from night.stdout or ()
-            finally:
-                limit.cancel()
+                yield from _lines(cast(IO[bytes], night.stdout))
+            except TimeoutError:
+                too_slow = True
+                night.kill()
+        if too_slow:
+            raise NightCommandTooSlow(arguments[0], night.returncode)
         if night.returncode:
             errors.seek(0)
-            raise NightCommandFailed(arguments[0], night.returncode, last_words(errors.read()))
+            said = errors.read().decode("utf-8", "replace")
+            failed = subprocess.CompletedProcess(arguments, night.returncode, stderr=said)
+            raise NightCommandFailed(arguments[0], night.returncode, last_line(failed))
+
+
+def _lines(output: IO[bytes]) -> Iterator[bytes]:
+    """The lines of a pipe; TimeoutError if we waited for more than READING_SECONDS in all."""
+    left, begun = READING_SECONDS, list[bytes]()  # the pieces of a line whose end has not been read yet
+    while True:
+        asked = time.monotonic()
+        if not select.select([output], [], [], left)[0]:
+            raise TimeoutError
+        piece = os.read(output.fileno(), PIECE_BYTES)
+        left = max(0.0, left - (time.monotonic() - asked))
+        *whole, rest = piece.split(b"\n")
+        for line in whole:
+            yield b"".join((*begun, line, b"\n"))
+            begun.clear()
+        begun.append(rest)
+        if not piece:
+            break
+    if last := b"".join(begun):
+        yield last
 
 
 @contextmanager

@@ -30,8 +30,8 @@ from nightly.archive.segments import (
     write_segment,
 )
 from nightly.index.previous import LAST
-from nightly.night.containment import reason_of
 from nightly.night.folder import CACHE, Night, imports_dir
+from nightly.night.record_failure import reason_of
 from shared.errors import ArchiveDamaged
 from shared.system.archive_folder import archive_files, run_of
 from shared.system.faults import crash_point

@@ -39,7 +39,7 @@ from shared.system.export_folder import README, bare_line, export_folder, privat
 from shared.system.files import make_dir, remove_tree, safe_name, sha256_file
 from shared.text.format import time_text
 from shared.turns.conversation import conversation
-from shared.turns.records import RecordRefused, Tombstone, Turn
+from shared.turns.records import RecordRefused, Tombstone, Turn, time_order
 from shared.turns.speakers import Speaker, namesakes
 
 FORMAT = 1
@@ -262,7 +262,7 @@ class _Export:
             for one in found.values()
             if not one[1] and one[0].turn_id in last and self._wanted.in_time(one[0].timestamp)
         ]
-        wanted.sort(key=lambda one: (one[0].timestamp, one[0].task_id, one[0].role != "user"))
+        wanted.sort(key=lambda one: time_order(one[0]))
         return [places for _, _, places in wanted], {turn.person for turn, _, _ in wanted}
 
     def _refuse_unknown(self, chats: dict[str, Chat]) -> None:

@@ -32,7 +32,7 @@ import orjson
 from shared.errors import ArchiveDamaged
 from shared.system.archive_folder import archive_files, is_proven, run_of
 from shared.system.files import atomic_writer, sha256_file
-from shared.turns.records import RecordRefused, Tombstone, Turn, chat_id_of, dumps, timestamp_of, turn_key
+from shared.turns.records import RecordRefused, Tombstone, Turn, chat_id_of, dumps, time_order, timestamp_of, turn_key
 
 FORMAT, ERASED_FORMAT = 1, 2
 #: Directory of the archive for damaged copies that were kept.
@@ -151,7 +151,7 @@ class Archive:
     def turns(self) -> list[Turn]:
         """What may be recalled: the last version of every turn that no tombstone covers, in order of chat and time."""
         turns = [v.turn for v in self.versions.values() if not self._is_forgotten(v.turn)]
-        return sorted(turns, key=lambda turn: (turn.chat_id, turn.timestamp, turn.task_id, turn.role != "user"))
+        return sorted(turns, key=lambda turn: (turn.chat_id, time_order(turn)))
 
     def turns_per_chat(self) -> dict[str, int]:
         """Number of turns by chat, erased ones included; each turn counts once, however many versions it has."""

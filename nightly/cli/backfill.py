@@ -8,10 +8,11 @@ from typing import Annotated, Any
 
 import typer
 
+from nightly.cli.arguments import Json
 from shared.errors import InvalidInput
-from shared.system.command import print_json, start_night
+from shared.system.command import application, print_json, start_night
 
-app = typer.Typer(no_args_is_help=True, help="Bring old history into memory, or rebuild the release from the archive.")
+app = application("Bring old history into memory, or rebuild the release from the archive.")
 
 Files = Annotated[list[Path], typer.Argument(help="Files, or directories that contain them.")]
 DryRun = Annotated[
@@ -25,7 +26,6 @@ Until = Annotated[str | None, typer.Option("--until", help="Only turns before th
 Chat = Annotated[
     str | None, typer.Option("--chat", help="Only this chat; if the files name no chat, the chat that they belong to.")
 ]
-Json = Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")]
 
 
 @app.callback()
@@ -53,7 +53,7 @@ def archive(
     json: Json = False,
 ) -> None:
     """Build a new release from the whole archive with the present program and settings; the current one serves until then."""
-    from nightly.backfill import archive as backfill
+    from nightly.backfill import rebuild
     from nightly.night.progress import Reporter
 
     settings = start_night()
@@ -61,14 +61,14 @@ def archive(
         if not reembed:
             raise InvalidInput("--model names the model to embed with, so it needs --reembed. Add --reembed.")
         if (settings.embedder, settings.embed_model) != ("ollama", model):
-            typer.echo(backfill.model_warning(model), err=True)
-            backfill.start_again_with(model, sys.argv[1:])
+            typer.echo(rebuild.model_warning(model), err=True)
+            rebuild.start_again_with(model, sys.argv[1:])
     report = Reporter(quiet=json or settings.log_json)
     if dry_run:
-        plan = backfill.plan(settings, report)
-        print_json(plan) if json else typer.echo(backfill.plan_sentence(plan, settings.step_timeout))
+        plan = rebuild.plan(settings, report)
+        print_json(plan) if json else typer.echo(rebuild.plan_sentence(plan, settings.step_timeout))
         return
-    summaries = backfill.rebuild_archive(settings, report, reembed=reembed, accept=accept)
+    summaries = rebuild.rebuild_archive(settings, report, reembed=reembed, accept=accept)
     if json:
         print_json(summaries)
     _print_nights(summaries, quiet=json)
@@ -149,30 +149,32 @@ def _from_files(
     with_tombstones: bool = False,
     yes: bool = False,
 ) -> None:
-    from nightly.backfill import files as intake
+    from nightly.backfill import import_files
     from nightly.night.progress import Reporter
 
     settings = start_night()
     if source != "jsonl" and Path("-") in files:
         raise InvalidInput(f"Only backfill jsonl reads standard input. Name a file for backfill {source}.")
-    wanted = intake.wanted_of(since, until, chat, settings.timezone)
-    request = intake.Request(source, files, wanted, bot, with_tombstones)
+    wanted = import_files.wanted_of(since, until, chat, settings.timezone)
+    request = import_files.Request(source, files, wanted, bot, with_tombstones)
     progress = Reporter(quiet=json or settings.log_json)
 
     def agreed(covered: list[dict[str, Any]]) -> bool:
         if yes:
             return True
-        typer.echo("\n".join(intake.covered_lines(covered)), err=True)
+        typer.echo("\n".join(import_files.covered_lines(covered)), err=True)
         return sys.stdin.isatty() and typer.confirm("Import these tombstones?", err=True)
 
     report = (
-        intake.plan(settings, request, progress) if dry_run else intake.bring_in(settings, request, progress, agreed)
+        import_files.plan(settings, request, progress)
+        if dry_run
+        else import_files.bring_in(settings, request, progress, agreed)
     )
     if json:
         print_json(report)
     else:
-        typer.echo("\n".join(intake.lines(report, settings.timezone, dry=dry_run)))
-    if error := intake.nothing_read(report):
+        typer.echo("\n".join(import_files.lines(report, settings.timezone, dry=dry_run)))
+    if error := import_files.nothing_read(report):
         raise error
     _print_nights(report.get("nights", []), quiet=json)
 

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from nightly.cli.arguments import Json
 from shared.errors import InvalidInput
 from shared.system.command import print_json, start_night
 
@@ -23,7 +24,7 @@ def export_archive(
     since: When = None,
     until: When = None,
     force: Annotated[bool, typer.Option("--force", help="Replace an earlier export of this name.")] = False,
-    json: Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")] = False,
+    json: Json = False,
 ) -> None:
     """Write the archive to files: per chat, JSONL that can be imported again and Markdown to read. Changes nothing in the archive."""
     from nightly.archive import export

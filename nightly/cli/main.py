@@ -8,19 +8,18 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from nightly.cli.arguments import Json
 from nightly.cli.backfill import app as backfill_app
 from nightly.cli.export import export_archive
 from shared.errors import InvalidInput, SettingsError
-from shared.system.command import end_with, print_json, run_command, start_night
+from shared.system.command import application, end_with, print_json, run_command, start_night
 
 if TYPE_CHECKING:
     from zoneinfo import ZoneInfo
 
-app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False, add_completion=False, help=__doc__)
+app = application(__doc__)
 app.add_typer(backfill_app, name="backfill")
 app.command("export-archive")(export_archive)
-
-Json = Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")]
 
 
 def main() -> None:
@@ -168,7 +167,7 @@ def verify(
     ] = False,
 ) -> None:
     """Hash the whole archive again, record by record, compare it with ARCHIVE_MIRROR, and list what is damaged."""
-    from nightly.cli import verify as verification
+    from nightly.archive import verification
     from nightly.night.progress import Reporter
 
     settings, report = start_night(), Reporter(quiet=json)

@@ -26,13 +26,13 @@ _COLUMNS = ("chat", "turns", "in chunks", "forgotten", "without text", "chunks",
 def read_nights(settings: Settings) -> list[dict[str, Any]]:
     """All nights of this host, ascending: `run`, `steps` (name → result), `summary` of a finished one, `failed`, `ledger`."""
     from nightly.night.failure import FAILED
-    from nightly.night.folder import DONE, RESULT, night_runs, nights_dir
+    from nightly.night.folder import DONE, night_runs, nights_dir, step_result
     from nightly.pipeline import step_names
 
     nights = []
     for number in night_runs(settings):
         folder = nights_dir(settings) / str(number)
-        results = {name: _read(folder / name / RESULT) for name in step_names()}
+        results = {name: step_result(settings, number, name) for name in step_names()}
         steps = {name: result for name, result in results.items() if result is not None}
         night = {"run": number, "steps": steps, "summary": _read(folder / DONE), "failed": _read(folder / FAILED)}
         nights.append(night | {"ledger": totals(steps)})

@@ -17,7 +17,6 @@ from nightly.imports.candidates import VERBATIM, Candidate, ReadCandidate, Wante
 from shared.turns.records import ROLES, RecordRefused, Tombstone, Turn, dumps, loads_object, task_id_of
 from shared.wire import keys
 
-PATTERN = "*.jsonl"
 #: First and last line of an archive's files.
 _FRAME = ("segment", "texts", "end")
 

@@ -10,10 +10,8 @@ they remain, and the next night finds everything known. An unreadable file never
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import itertools
-import os
 import shutil
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -29,7 +27,15 @@ from nightly.imports.candidates import Candidate
 from nightly.imports.import_filter import ImportCounts, ImportFilter, ImportVerdict
 from nightly.night.folder import Night, imports_dir
 from shared.errors import StorageError
-from shared.system.files import atomic_writer, fsync_dir, locked_dir, own_dir, remove_halves, write_atomic
+from shared.system.files import (
+    atomic_writer,
+    fsync_dir,
+    locked_dir,
+    own_dir,
+    remove_halves,
+    try_locked_dir,
+    write_atomic,
+)
 from shared.turns.records import RecordRefused, Tombstone
 from shared.wire import keys
 
@@ -122,7 +128,7 @@ def take(night: Night, out: Path) -> dict[str, Any]:
         )
     if not imports:
         return {"files": {}, "bad": bad, "records": 0}
-    new, tallies, known = [], {}, _sieve(night, out, imports)
+    new, tallies, known = [], {}, _filter_of(night, out, imports)
     for name, candidates in imports.items():
         tallies[name] = ImportCounts()
         for candidate, verdict in classify_by_unit(known, candidates):
@@ -148,18 +154,18 @@ def clear(night: Night) -> None:
         (imports_dir(night.settings) / name).unlink(missing_ok=True)
 
 
-def classify_by_unit(sieve: ImportFilter, candidates: list[Candidate]) -> Iterator[tuple[Candidate, ImportVerdict]]:
+def classify_by_unit(known: ImportFilter, candidates: list[Candidate]) -> Iterator[tuple[Candidate, ImportVerdict]]:
     """Verdicts file by file; quarantined records come last, so that none takes the place of a turn."""
     ordered = sorted(candidates, key=lambda candidate: candidate.quarantined)
     for _, group in itertools.groupby(ordered, key=lambda candidate: (candidate.quarantined, candidate.unit)):
-        yield from sieve.classify(group)
+        yield from known.classify(group)
 
 
 def tombstones_of(imports: Iterable[list[Candidate]]) -> list[Tombstone]:
     return [candidate.tombstone for candidates in imports for candidate in candidates if candidate.tombstone]
 
 
-def _sieve(night: Night, out: Path, imports: dict[str, list[Candidate]]) -> ImportFilter:
+def _filter_of(night: Night, out: Path, imports: dict[str, list[Candidate]]) -> ImportFilter:
     archive = read_archive(night.archive_dir)
     judged = judge((record.value for record in stored_records(out / TOMBSTONES)), night.settings, archive.tombstones)
     return ImportFilter(archive, stored_records(out / RECORDS), [*judged.obeyed, *tombstones_of(imports.values())])
@@ -181,15 +187,10 @@ def _drop_halves(directory: Path) -> None:
     """Remove what a killed command has left, unless one is running now: private words must not be left on the disk."""
     if not directory.is_dir():
         return
-    lock = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        remove_halves(directory)
-        (directory / _PART).unlink(missing_ok=True)
-    except BlockingIOError:
-        return
-    finally:
-        os.close(lock)
+    with try_locked_dir(directory) as abandoned:
+        if abandoned:
+            remove_halves(directory)
+            (directory / _PART).unlink(missing_ok=True)
 
 
 def _append(path: Path, records: Iterable[RawRecord]) -> None:

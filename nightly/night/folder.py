@@ -125,6 +125,15 @@ def night_runs(settings: Settings) -> list[int]:
     return sorted(int(path.name) for path in directory.iterdir() if path.name.isdigit()) if directory.is_dir() else []
 
 
+def step_result(settings: Settings, run: int, step: str) -> dict[str, Any] | None:
+    """The result of a step of a night; None if the step is not done."""
+    try:
+        result: dict[str, Any] = orjson.loads((nights_dir(settings) / str(run) / step / RESULT).read_bytes())
+    except FileNotFoundError:
+        return None
+    return result
+
+
 def unfinished_run(settings: Settings) -> int | None:
     """The newest night that was begun and not finished."""
     runs = night_runs(settings)

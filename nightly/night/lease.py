@@ -28,6 +28,8 @@ from shared.wire.client import NIGHT, is_wrong_value, open_redis
 from shared.wire.values import RUNS, shown
 
 RENEW_SECONDS = 20.0
+#: Seconds for a renewal that is in progress when the night ends.
+LAST_RENEWAL_SECONDS = 10.0
 
 _RENEW = "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('EXPIRE', KEYS[1], ARGV[2]) end return 0"
 _TAKE_OVER = "if redis.call('GET', KEYS[1]) == ARGV[1] then redis.call('SET', KEYS[1], ARGV[2], 'EX', ARGV[3]) return 1 end return 0"
@@ -103,7 +105,9 @@ class Lease:
     def give_back(self) -> None:
         self._stop.set()
         if self._thread.is_alive():
-            self._thread.join()  # its request may be in progress, and the caller closes the connection next
+            self._thread.join(
+                LAST_RENEWAL_SECONDS
+            )  # the caller closes its connection next; a hanging one must not hold the night
         try:
             self._redis.eval(_RELEASE, 1, keys.NIGHT_OWNER, self.value)
         except redis.RedisError:

@@ -21,7 +21,7 @@ from shared.config.settings import Settings
 from shared.delivery.receiver import Receiver
 from shared.delivery.transfer import copy_command, moved_bytes
 from shared.errors import HmemError, PublishFailed, ReleaseRefused, SettingsError
-from shared.release.manifest import MANIFEST, Manifest, parse_manifest
+from shared.release.manifest import MANIFEST, Manifest, OlderFormat, parse_manifest
 from shared.system.files import sha256_file
 from shared.system.processes import last_line, run_bounded
 
@@ -42,7 +42,7 @@ class ConnectionBroken(PublishFailed):
 
 class Target(Protocol):
     def current(self) -> Manifest | None:
-        """Manifest of the current release."""
+        """Manifest of the current release; None before the first, and if it has an older format."""
         ...
 
     def standing(self) -> tuple[Manifest | None, int]:
@@ -128,10 +128,8 @@ class SshTarget:
         return self.standing()[0]
 
     def standing(self) -> tuple[Manifest | None, int]:
-        answer = self._ask("begin")
-        record = answer["current"]
-        current = parse_manifest(orjson.dumps(record), "of the current release on the day host") if record else None
-        return current, int(answer["newest"])
+        answer = self._ask("begin", fields=("current", "newest"))
+        return _manifest_of(answer["current"]), int(answer["newest"])
 
     def check(self, run: int) -> None:
         self._ask("verify", run, 0)
@@ -143,7 +141,7 @@ class SshTarget:
         reraise=True,
     )
     def bring(self, stage: Path, run: int, *, accept: bool) -> Brought:
-        answer = self._ask("begin", run)
+        answer = self._ask("begin", run, fields=("attempt", "base"))
         attempt = answer["attempt"]
         base = f"{self._beside}{run}.{attempt}.base" if answer["base"] else None
         moved = transfer(stage, f"{self._incoming}{run}.{attempt}/", self._rsh, base)
@@ -151,18 +149,18 @@ class SshTarget:
         return Brought(self._ask("verify", run, attempt, sealed, *(["accept"] if accept else [])), moved)
 
     def switch(self, run: int, token: int) -> tuple[int | None, str | None]:
-        answer = self._ask("switch", run, token)
+        answer = self._ask("switch", run, token, fields=("pinned", "alias"))
         return answer["pinned"], answer["alias"]
 
     def rollback(self, run: int) -> None:
         self._ask("rollback", run)
 
     def prune(self) -> list[int]:
-        in_use: list[int] = self._ask("prune")["held"]
+        in_use: list[int] = self._ask("prune", fields=("held",))["held"]
         return in_use
 
     def served(self) -> list[str]:
-        answer = self._ask("begin")
+        answer = self._ask("begin", fields=("served",))
         if answer["served"] is None:
             raise ReleaseRefused(
                 "The day host cannot determine which indexes its releases use: a release there is damaged. Check hmem release list there."
@@ -170,8 +168,11 @@ class SshTarget:
         served: list[str] = answer["served"]
         return served
 
-    def _ask(self, verb: str, *words: int | str) -> dict[str, Any]:
-        """Send one verb over ssh; an error there becomes the same error here, with the same exit code."""
+    def _ask(self, verb: str, *words: int | str, fields: tuple[str, ...] = ()) -> dict[str, Any]:
+        """Send one verb over ssh; an error there becomes the same error here, with the same exit code.
+
+        PublishFailed if the answer lacks one of `fields`: that host has an older version of this program.
+        """
         try:
             done = run_bounded([*self._command, " ".join([verb, *map(str, words)])], VERB_TIMEOUT_SECONDS)
         except subprocess.TimeoutExpired as error:
@@ -188,13 +189,31 @@ class SshTarget:
             )
         if done.returncode != 0:
             raise _error_of(done.returncode)(f"The day host refused {verb!r}: {last_line(done)}")
-        try:
-            answer: dict[str, Any] = orjson.loads(done.stdout)
-        except orjson.JSONDecodeError as error:
-            raise PublishFailed(
-                f"The day host gave an unexpected answer to {verb!r}. Check that the key's forced command runs deploy/hmem-receive."
-            ) from error
-        return answer
+        return _parsed(done.stdout, verb, fields)
+
+
+def _parsed(answer: str, verb: str, fields: tuple[str, ...]) -> dict[str, Any]:
+    try:
+        record = orjson.loads(answer)
+    except orjson.JSONDecodeError:
+        record = None
+    if not isinstance(record, dict):
+        raise PublishFailed(
+            f"The day host gave an unexpected answer to {verb!r}. Check that the key's forced command runs deploy/hmem-receive."
+        )
+    if missing := [name for name in fields if name not in record]:
+        raise PublishFailed(
+            f"The day host's answer to {verb!r} has no {missing[0]!r}: it runs an older version. Update hcli-memory on the day host."
+        )
+    return record
+
+
+def _manifest_of(record: dict[str, Any] | None) -> Manifest | None:
+    """None also for an older format, as on the day host itself (shared/release/manifest.py)."""
+    try:
+        return parse_manifest(orjson.dumps(record), "of the current release on the day host") if record else None
+    except OlderFormat:
+        return None
 
 
 def _incoming(place: str) -> tuple[str, str]:

@@ -16,8 +16,8 @@ import orjson
 from nightly.archive.segments import read_archive
 from nightly.index.chunk_file import CHUNKS, Columns, write_columns
 from nightly.ledger import chunk_accounts
-from nightly.night.containment import reason_of
 from nightly.night.folder import Night
+from nightly.night.record_failure import reason_of
 from shared.system.files import atomic_writer
 from shared.turns.chunk import Chunk
 from shared.turns.chunking import chunks_of, indexed_text

@@ -120,10 +120,10 @@ def _wait_until_served(night: Night) -> None:
         if time.monotonic() > deadline:
             name, run = next(iter(late.items()))
             raise PublishFailed(
-                f"Dispatcher {shown(name)} did not take up release {night.run} within {night.settings.publish_wait:g} s; switched back. "
-                + ("" if run is not None else f"What {keys.RELEASE} holds for it is no run. ")
-                + "Look at its log, and that its HMEM_MEMORY_DIR is the night's PUBLISH_TARGET. If there is no such dispatcher, somebody else has "
-                f"written its name: redis-cli SREM {keys.WORKERS} NAME, and DEL {keys.lease('NAME')}."
+                f"Dispatcher {shown(name)} did not switch to release {night.run} within {night.settings.publish_wait:g} s; switched back. "
+                + ("" if run is not None else f"Its value in {keys.RELEASE} is not a run number. ")
+                + "Check its log, and that its HMEM_MEMORY_DIR is the night's PUBLISH_TARGET. If there is no such dispatcher, another program wrote "
+                f"its name: redis-cli SREM {keys.WORKERS} NAME, and DEL {keys.lease('NAME')}."
             )
         time.sleep(SERVED_POLL_SECONDS)
 

@@ -1,7 +1,7 @@
 """Summarise: one text file a chat, from the whole archive, with absolute dates, bounded.
 
-Sentences are picked word for word (extract.py). With SUMMARY_MODEL a model writes notes from them and from the newest turns, and what it
-left out is put back; where it fails, the picked sentences are the summary. A model never stops the night.
+Sentences are picked word for word (shared/ranking/extractive_summary.py). With SUMMARY_MODEL a model writes notes from them and from the
+newest turns, and what it left out is put back; where it fails, the picked sentences are the summary. A model never stops the night.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from nightly.index.chunk_file import read_chunks
-from nightly.night.containment import reason_of
 from nightly.night.folder import Night
+from nightly.night.record_failure import reason_of
 from nightly.summaries.missing_facts import put_back
 from nightly.summaries.model_writer import WRITTEN_CHARACTERS, ModelWriter
 from shared.ranking.extractive_summary import KINDS, Sentence, summarise

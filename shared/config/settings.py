@@ -14,8 +14,7 @@ from zoneinfo import ZoneInfo
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, ValidationInfo, field_validator
 
 from shared.config import sources, values
-from shared.config.clock_time import ClockTime
-from shared.config.listening import listen_address
+from shared.config.values import ClockTime, listen_address
 from shared.errors import SettingsError
 
 #: Vector indexes that this version knows, the preferred one first.
@@ -154,7 +153,8 @@ class Settings(BaseModel):
 
     claude_bin: str = Field("claude", description="the Claude CLI: searched on PATH, then next to hmem")
     claude_mcp_config: Path | None = Field(
-        None, description="passed on as --mcp-config; no other MCP servers are started"
+        None,
+        description="passed on as --mcp-config; no other MCP servers are started. Every call fails if the file is missing or is not JSON",
     )
     claude_allowed_tools: str | None = Field(
         None,
@@ -248,6 +248,11 @@ class Settings(BaseModel):
     log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="lowest level that is logged")
     hmem_crash_at: str | None = Field(None, description="for tests: the point at which the process kills itself")
     log_json: bool = Field(False, description="log lines as JSON")
+
+    @property
+    def has_day_store(self) -> bool:
+        """Whether the day stores turns and memories: always, unless DAY_STORE_URL is none."""
+        return (self.day_store_url or "").strip().lower() != "none"
 
     @field_validator("chat_timezone")
     @classmethod

@@ -64,7 +64,7 @@ def _of_toml(place: str, content: bytes, known: dict[str, str]) -> dict[str, Any
         raise SettingsError(f"{place} cannot be read: {error}. Correct or remove it.") from error
     if unknown := sorted(set(values) - set(known)):
         raise SettingsError(
-            f"{place}: unknown setting {', '.join(unknown)}. docs/settings.md lists the names (in capitals)."
+            f"{place}: unknown setting {', '.join(unknown)}. Names are in capitals; README.md links to the list of all settings."
         )
     return {known[name]: value for name, value in values.items()}
 

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import re
+from typing import Annotated
 from urllib.parse import urlsplit
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
+from pydantic import AfterValidator
+
 #: Telegram accounts that many people share: anonymous administrators, channels, Telegram's own notices.
 SHARED_ACCOUNTS = frozenset({"1087968824", "136817688", "777000"})
+#: Where an endpoint listens if its address names a port alone: only connections from this host.
+LOOPBACK = "127.0.0.1"
+_WRITTEN = re.compile(r"(?:(?:\[(?P<six>[0-9A-Fa-f:.%]+)\]|(?P<host>[^\s:\[\]/@]*)):)?(?P<port>[0-9]{1,5})")
 
 
 def known_zone(value: str) -> str:
@@ -75,3 +81,21 @@ def is_person(user: str) -> bool:
 def names_a_host(place: str) -> bool:
     """Whether a place is `[user@]host:path`, as rsync reads it: a colon before the first slash."""
     return ":" in place.split("/")[0]
+
+
+def listen_address(written: str) -> tuple[str, int]:
+    """(host, port) of `127.0.0.1:9464`, `[::1]:9464` or `9464`; ValueError with a sentence for anything else."""
+    match = _WRITTEN.fullmatch(written.strip())
+    if match is None or not 1 <= int(match["port"]) <= 65_535:
+        raise ValueError(f"{written!r} is not an address to listen on; write it like 127.0.0.1:9464 or [::1]:9464")
+    return match["six"] or match["host"] or LOOPBACK, int(match["port"])
+
+
+def clock_time(value: str) -> str:
+    """`18:00`, unchanged; ValueError unless it is a time from 00:00 to 23:59."""
+    if not re.fullmatch(r"(?:[01][0-9]|2[0-3]):[0-5][0-9]", value):
+        raise ValueError(f"{value!r} is not a time of day; write one like 18:00")
+    return value
+
+
+ClockTime = Annotated[str, AfterValidator(clock_time)]

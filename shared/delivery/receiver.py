@@ -3,10 +3,10 @@
     begin [RUN]                    reports which release is current, which run is the highest, and which server indexes are in use; with a run,
                                    creates an empty incoming/<run>.<attempt>, and next to it a copy of the current release: files in both
                                    need not be sent
-    verify RUN ATTEMPT [SHA256] [accept]    copies it into files of our own and hashes them (takeover.py), refuses a release that may not follow
+    verify RUN 0                   hashes releases/<run> in place
+    verify RUN ATTEMPT SHA256 [accept]    copies it into files of our own and hashes them (takeover.py), refuses a release that may not follow
                                    the current one, tests it, compares its recall with the current release's (shared/delivery/gate.py),
-                                   renames it into releases/; the hash is that of the manifest that the night has sealed;
-                                   attempt 0, without a hash, verifies releases/<run> in place
+                                   renames it into releases/; the hash is that of the manifest that the night has sealed
     switch RUN TOKEN               points `current` at it, if the calling night still holds the lease and the owner has not pinned another
     rollback RUN                   points `current` back at that release's parent, if it is current
     prune                          removes every release, and every incoming copy, from before something was forgotten permanently
@@ -39,7 +39,7 @@ from shared.delivery.switch import refuse_unless_descendant, switch, undo_switch
 from shared.delivery.takeover import take_over
 from shared.errors import InvalidInput, ReleaseRefused
 from shared.release import retention
-from shared.release.manifest import MANIFEST, RELEASES, Manifest, current_release, read_manifest, release_dir, verify
+from shared.release.manifest import MANIFEST, RELEASES, Manifest, current_manifest, current_release, release_dir, verify
 from shared.system.command import translate
 from shared.system.files import (
     fresh_dir,
@@ -59,10 +59,10 @@ from shared.vectors.aliases import named_in
 from shared.wire.client import RECEIVER, open_redis
 
 #: Seconds for the test process.
-TRYOUT_TIMEOUT_SECONDS = 300
-TRYOUT_MODULE = "shared.delivery.trial"
+TRIAL_TIMEOUT_SECONDS = 300
+TRIAL_MODULE = "shared.delivery.trial"
 #: The only credentials that it gets: those for an index on a server.
-TRYOUT_NEEDS = ("REDIS_URL", "REDIS_STACK_URL", "QDRANT_URL", "QDRANT_API_KEY")
+TRIAL_NEEDS = ("REDIS_URL", "REDIS_STACK_URL", "QDRANT_URL", "QDRANT_API_KEY")
 #: Bytes above which copying the current release would take longer than a verb may; and the free space that is needed, as a multiple of its
 #: size: for the copy and the incoming release, or for the incoming release and the files copied from it.
 BASE_LIMIT_BYTES, BASE_ROOM = 50_000_000_000, 2.2
@@ -99,8 +99,7 @@ class Receiver:
         return self._dir
 
     def current(self) -> Manifest | None:
-        path = current_release(self._dir)
-        return read_manifest(path) if path else None
+        return current_manifest(self._dir)
 
     @_one_at_a_time
     def begin(self, run: int, *, base: bool = False) -> int:
@@ -108,12 +107,13 @@ class Receiver:
 
         `base`: put a copy of the current release next to it. Not links: the holder of the transfer key could write through them.
         """
-        current = self.current()
-        if current is not None and run <= current.run:
-            raise ReleaseRefused(f"Run {run} is not above the current release's {current.run}. Run the night again.")
+        current, served = self.current(), current_release(self._dir)
+        if (current is not None and run <= current.run) or served == release_dir(self._dir, run).resolve():
+            newest = current.run if current else run
+            raise ReleaseRefused(f"Run {run} is not above the current release's {newest}. Run the night again.")
         modes_of(self._dir).apply_to_dir(own_dir(self._dir, RELEASES))
         remove_halves(self._dir)
-        retention.unpublish(release_dir(self._dir, run))  # never current, by the line above
+        retention.unpublish(release_dir(self._dir, run))  # never current, by the lines above
         retention.prune(self._dir, self._settings.releases_kept, coming=run)
         parent = own_dir(self._dir, INCOMING)
         parent.chmod(0o700)  # even if the group may read the other directories
@@ -133,10 +133,10 @@ class Receiver:
 
     def _lay_base(self, path: Path) -> None:
         """Does nothing without a current release, or without enough space: then the transfer sends every file."""
-        release = current_release(self._dir)
-        if release is None:
+        release, current = current_release(self._dir), self.current()
+        if release is None or current is None:
             return
-        size = sum(int(file["size"]) for file in read_manifest(release).files.values())
+        size = sum(int(file["size"]) for file in current.files.values())
         if size > BASE_LIMIT_BYTES or shutil.disk_usage(self._dir).free < BASE_ROOM * size:
             return
         making = own_dir(self._dir, VERIFYING) / path.name  # where no other user can put a link in its place
@@ -177,7 +177,7 @@ class Receiver:
 
         try:
             take_over(brought, taken, modes_of(self._dir), allow, sealed)
-            record = try_out(
+            record = run_trial(
                 taken, current_release(self._dir), accept=accept
             )  # only a release that passed gets its name
             fsync_tree(taken)
@@ -225,18 +225,18 @@ class ReaderDied(ReleaseRefused):
     exit_code = ReleaseRefused.exit_code
 
 
-def try_out(release: Path, current: Path | None, *, accept: bool = False) -> dict[str, Any]:
+def run_trial(release: Path, current: Path | None, *, accept: bool = False) -> dict[str, Any]:
     """Open the release and search it in a separate process, which may crash (a damaged index can cause a segmentation fault).
 
     Returns the gate's record; ReleaseRefused if the test failed, ReaderDied if the process died or took too long.
     """
-    with tempfile.TemporaryDirectory(prefix="hmem-tryout-") as state:
-        command = module_command(TRYOUT_MODULE, str(release), state, *([str(current)] if current else []))
+    with tempfile.TemporaryDirectory(prefix="hmem-trial-") as state:
+        command = module_command(TRIAL_MODULE, str(release), state, *([str(current)] if current else []))
         try:
-            with for_child(only=TRYOUT_NEEDS) as (environment, descriptors):
-                done = run_bounded(command, TRYOUT_TIMEOUT_SECONDS, environment=environment, descriptors=descriptors)
+            with for_child(only=TRIAL_NEEDS) as (environment, descriptors):
+                done = run_bounded(command, TRIAL_TIMEOUT_SECONDS, environment=environment, descriptors=descriptors)
         except subprocess.TimeoutExpired as error:
-            raise ReaderDied(f"Release {release.name} did not answer within {TRYOUT_TIMEOUT_SECONDS} s.") from error
+            raise ReaderDied(f"Release {release.name} did not answer within {TRIAL_TIMEOUT_SECONDS} s.") from error
     tried = f"Release {release.name} failed its test on the day host"
     if done.returncode < 0:
         raise ReaderDied(f"{tried}: the process was killed by signal {-done.returncode}.")
@@ -253,7 +253,7 @@ def handle(settings: Settings, request: str) -> dict[str, Any]:
     match = _REQUEST.fullmatch(request)
     if match is None:
         raise InvalidInput(
-            "This key allows only: begin [RUN], verify RUN ATTEMPT [SHA256] [accept], switch RUN TOKEN, rollback RUN, prune."
+            "This key allows only: begin [RUN], verify RUN 0, verify RUN ATTEMPT SHA256 [accept], switch RUN TOKEN, rollback RUN, prune."
         )
     verb, *words = [group.strip() for group in match.groups() if group is not None]
     accept = words[-1:] == ["accept"]

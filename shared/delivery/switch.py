@@ -14,7 +14,7 @@ from redis import Redis
 from shared.config.settings import Settings
 from shared.errors import LeaseLost, ReleaseRefused
 from shared.release import retention
-from shared.release.manifest import Manifest, current_release, read_manifest, release_dir
+from shared.release.manifest import Manifest, current_manifest, current_release, read_manifest, release_dir
 from shared.system.files import fsync_dir, switch_link
 from shared.vectors.aliases import follow
 from shared.wire import keys
@@ -26,8 +26,8 @@ def switch(settings: Settings, memory_dir: Path, run: int, token: int, client: R
     Returns (None, or the run that the owner has pinned: then nothing is switched; why an alias of an index server did not follow).
     ReleaseRefused if the release may not follow the current one, LeaseLost if the night with this token is not the night any more.
     """
-    release, current = release_dir(memory_dir, run), current_release(memory_dir)
-    refuse_unless_descendant(read_manifest(release), read_manifest(current) if current else None)
+    release = release_dir(memory_dir, run)
+    refuse_unless_descendant(read_manifest(release), current_manifest(memory_dir))
     owner = cast(bytes | None, client.get(keys.NIGHT_OWNER)) or b""
     if owner.split(b" ")[0] != str(token).encode():
         raise LeaseLost(

@@ -22,7 +22,7 @@ from typing import Any
 
 from shared.errors import ReleaseRefused, StorageError
 from shared.release.manifest import MANIFEST, PLACES, SUMMARIES, Manifest, written_manifest
-from shared.release.shape import MOST_BYTES
+from shared.release.manifest_schema import MOST_BYTES
 from shared.system.files import Modes, sha256_bytes
 
 _AGAIN = "Run the night again."

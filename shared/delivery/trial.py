@@ -17,7 +17,7 @@ import orjson
 from shared.config.settings import load_settings
 from shared.delivery import gate
 from shared.errors import HmemError, ReleaseRefused
-from shared.release.manifest import LEXICAL, parts_of, read_manifest
+from shared.release.manifest import LEXICAL, read_manifest
 from shared.search.lexical import LexicalIndex
 from shared.search.recall import OpenRelease
 from shared.search.types import Query
@@ -30,7 +30,7 @@ PROBED_CHATS = 50
 PLAIN_WORDS = "first words"
 
 
-def try_out(path: Path, state_dir: Path, current: Path | None = None) -> dict[str, Any]:
+def run_trial(path: Path, state_dir: Path, current: Path | None = None) -> dict[str, Any]:
     """The gate's record, or {} without a current release; ReleaseRefused."""
     release = _open(path, state_dir)
     try:
@@ -71,7 +71,7 @@ def _ask_for_own_words(release: OpenRelease, chat_id: str, text: str) -> None:
 
 def _probes(path: Path, not_embedded: dict[str, str]) -> list[tuple[str, str]]:
     """The question for each chat; chats whose first text has no vector are checked here, by keyword."""
-    index = LexicalIndex(parts_of(path, LEXICAL))
+    index = LexicalIndex(path / LEXICAL)
     try:
         texts = index.first_texts(PROBED_CHATS)
         refused = {c.text for c in index.all_chunks() if c.chunk_id in not_embedded} if not_embedded else set()
@@ -100,7 +100,7 @@ def _compare(release: OpenRelease, current: Path, state_dir: Path) -> dict[str, 
 
 
 def _chunks(path: Path) -> list[Chunk]:
-    index = LexicalIndex(parts_of(path, LEXICAL))
+    index = LexicalIndex(path / LEXICAL)
     try:
         return list(index.all_chunks())
     finally:
@@ -120,7 +120,7 @@ def main() -> int:
     close_to_others()
     try:
         current = Path(sys.argv[3]) if len(sys.argv) > 3 else None
-        record = try_out(Path(sys.argv[1]), Path(sys.argv[2]), current)
+        record = run_trial(Path(sys.argv[1]), Path(sys.argv[2]), current)
     except HmemError as error:
         sys.stderr.write(f"{error}\n")
         return error.exit_code

@@ -68,10 +68,7 @@ class FastembedEmbedder:
 
     @cached_property
     def identity(self) -> EmbeddingIdentity:
-        model, digest = self._model, sha256_file(self._file)
-        return EmbeddingIdentity(
-            model.family, model.dimensions, model.document_prefix, model.query_prefix, "fastembed", digest
-        )
+        return self._model.identity("fastembed", sha256_file(self._file))
 
     def embed_documents(self, texts: Sequence[str]) -> DocumentVectors:
         done = DocumentVectors(np.zeros((len(texts), self._model.dimensions), dtype=np.float32))

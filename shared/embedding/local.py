@@ -78,7 +78,7 @@ class LocalEmbedder:
         digest = sha256_file(MODEL_DIR / MODEL)
         if digest != MODEL_DIGEST:
             raise _not_whole(f"was changed: {MODEL_DIR / MODEL}")
-        return EmbeddingIdentity(LOCAL_MODEL.family, LOCAL_MODEL.dimensions, "", "", "local", digest)
+        return LOCAL_MODEL.identity("local", digest)
 
     def embed_documents(self, texts: Sequence[str]) -> DocumentVectors:
         done = DocumentVectors(np.zeros((len(texts), LOCAL_MODEL.dimensions), dtype=np.float32))

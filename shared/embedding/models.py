@@ -47,6 +47,12 @@ class KnownModel:
             return in_ollama
         return self.fastembed is not None and (in_ollama or name == self.fastembed)
 
+    def identity(self, provider: str, digest: str) -> EmbeddingIdentity:
+        """What a release records of vectors that a provider made with the weights of this digest."""
+        return EmbeddingIdentity(
+            self.family, self.dimensions, self.document_prefix, self.query_prefix, provider, digest
+        )
+
 
 KNOWN_MODELS: tuple[KnownModel, ...] = (
     KnownModel(

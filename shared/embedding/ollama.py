@@ -40,10 +40,7 @@ class OllamaEmbedder:
 
     @cached_property
     def identity(self) -> EmbeddingIdentity:
-        model, digest = self._model, self._server.digest(self._name)
-        return EmbeddingIdentity(
-            model.family, model.dimensions, model.document_prefix, model.query_prefix, "ollama", digest
-        )
+        return self._model.identity("ollama", self._server.digest(self._name))
 
     def embed_documents(self, texts: Sequence[str]) -> DocumentVectors:
         prefixed = [_plain(self._model.document_prefix + text) for text in texts]

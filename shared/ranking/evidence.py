@@ -39,20 +39,18 @@ def coverage(words: Sequence[Sequence[str]], postings: Mapping[str, Posting], n:
     return most / weight if weight else 0.0, most / math.log(2 + 2 * many), found
 
 
-def lead(cosines: Array | None) -> tuple[float | None, float]:
-    """(the best cosine, its distance from the mean in standard deviations); None where there are none, or not for nearly all items.
+def best_cosine(cosines: Array | None) -> float | None:
+    """The highest cosine; None where there are none, or not for nearly all items.
 
     A few may wait for their vector: up to two items and a quarter of a small chat, of a large one a tenth.
     """
     if cosines is None or not len(cosines):
-        return None, 0.0
+        return None
     known = cosines[~np.isnan(cosines)]
     missing = len(cosines) - len(known)
     if 4 * missing > len(cosines) or missing > max(2, len(cosines) // 10):
-        return None, 0.0
-    cosines = known
-    best, spread = float(cosines.max()), float(cosines.std())
-    return best, (best - float(cosines.mean())) / spread if spread > 0 else 0.0
+        return None
+    return float(known.max())
 
 
 def standing(postings: Mapping[str, Posting], n: int) -> Array:
@@ -79,5 +77,4 @@ def weigh(
 ) -> Evidence:
     """`words` are the terms of each telling word, `then` how many items were said in the times that are named, `more` fields as they are."""
     share, rarity, found = coverage(words, postings, n)
-    best, above = lead(cosines)
-    return Evidence(message, n, share, rarity, found, best, above, then, **more)
+    return Evidence(message, n, share, rarity, found, best_cosine(cosines), then, **more)

@@ -84,7 +84,7 @@ class Evidence:
     """What a lookup found for a message; shares are 0 to 1.
 
     `coverage`: share of its telling words, weighted by rarity, that occur in one turn or next to it; `found` of them occur anywhere. `cosine` is the
-    best (None: not compared), `lead` how many standard deviations it is above the chat's mean. `then`: number of turns in the times that it names.
+    best (None: not compared). `then`: number of turns in the times that it names.
     `rarity`: weight of `coverage`, in words that occur nowhere else. `foreign`: share of the chat's turns in other languages than the message's.
     """
 
@@ -94,7 +94,6 @@ class Evidence:
     rarity: float = 0.0
     found: int = 0
     cosine: float | None = None
-    lead: float = 0.0
     then: int = 0
     named: bool = False  # it contains the name of a speaker in this chat, or a name that occurs in its turns
     unknown_name: bool = False  # it contains a name that does not occur in this chat

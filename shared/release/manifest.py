@@ -11,7 +11,7 @@
 
 A release is a function of (archive, tombstones, model, parameters): the manifest names all of these, so that two releases can be
 compared without opening them. Files that two releases share (a reused part) may be one file on the disk.
-`created_at` is for people; nothing is ordered by it. A manifest newer than this code is refused, and so is
+`created_at` is for people; nothing is ordered by it. A manifest of another format is refused, and so is
 a modified one: like PostgreSQL's backup manifest it contains its own checksum.
 """
 
@@ -27,12 +27,11 @@ import orjson
 
 from shared.embedding.models import EmbeddingIdentity
 from shared.errors import ReleaseRefused
-from shared.release.shape import MOST_BYTES, check
+from shared.release.manifest_schema import MOST_BYTES, check
 from shared.system.files import safe_name, sha256_bytes, sha256_file, write_atomic
 
-#: Raise it when a release is laid out in another way. Manifests of earlier formats are still read, so that a night can follow them; the rest of
-#: such a release is not.
-FORMAT_VERSION = 4
+#: Raise it when a release, or its manifest, is laid out in another way. A release of another format is not read: the night rebuilds it.
+FORMAT_VERSION = 5
 CHECKSUM = "checksum"
 MANIFEST = "manifest.json"
 LEXICAL = "lexical"
@@ -42,6 +41,12 @@ QDRANT, REDIS = "qdrant.json", "redis.json"
 PLACES = {"sqlite": VECTORS, "chroma": CHROMA, "lancedb": LANCEDB, "qdrant": QDRANT, "redis": REDIS}
 SUMMARIES = "summaries"
 RELEASES = "releases"
+
+
+class OlderFormat(ReleaseRefused):
+    """The manifest is intact, but of a format before this one: the next night builds a release without it."""
+
+    exit_code = ReleaseRefused.exit_code
 
 
 @dataclass(frozen=True)
@@ -120,7 +125,7 @@ _REPAIR = "Go back to another release (hmem release list, hmem release rollback 
 
 
 def parse_manifest(content: bytes, source: str) -> Manifest:
-    """A manifest from its bytes, or ReleaseRefused: every field has its type and bounds (shared/release/shape.py)."""
+    """A manifest from its bytes, or ReleaseRefused: every field has its type and bounds (shared.release.manifest_schema.py)."""
     if len(content) > MOST_BYTES:
         raise ReleaseRefused(
             f"The manifest {source} is larger than {MOST_BYTES // 1_000_000} MB, so it was not read. {_REPAIR}"
@@ -130,10 +135,15 @@ def parse_manifest(content: bytes, source: str) -> Manifest:
         version, checksum = record["format_version"], record.pop(CHECKSUM)
         if isinstance(version, int) and version > FORMAT_VERSION:
             raise ReleaseRefused(
-                f"{source} has format {version}, this program reads up to {FORMAT_VERSION}. Update hcli-memory on this host."
+                f"{source} has format {version}, this program reads {FORMAT_VERSION}. Update hcli-memory on this host."
             )
         if checksum != sha256_bytes(_canonical(record)):
             raise ValueError("it does not match its checksum")
+        if type(version) is int and 1 <= version < FORMAT_VERSION:
+            raise OlderFormat(
+                f"{source} has format {version}; this program reads {FORMAT_VERSION}. "
+                "Run the night (hmem-night run): it rebuilds the release from the archive."
+            )
         _refuse_odd_fields(record, source)
         embedding = record["embedding"]
         record["embedding"] = EmbeddingIdentity.from_json(embedding) if embedding else None
@@ -221,9 +231,6 @@ def prove_file(release: Path, manifest: Manifest, name: str) -> None:
 
 def prove_folder(release: Path, manifest: Manifest, folder: str) -> None:
     """Re-hash all files in a directory of a release, and check that it contains nothing else; ReleaseRefused."""
-    if manifest.format_version < FORMAT_VERSION:
-        prove_file(release, manifest, f"{folder}.sqlite")
-        return
     named = {name for name in manifest.files if name.startswith(f"{folder}/")}
     present = {path.relative_to(release).as_posix() for path in (release / folder).rglob("*")}
     for name in sorted(named | present) or [folder]:
@@ -234,12 +241,6 @@ def _compare(release: Path, name: str, expected: dict[str, Any]) -> None:
     path = release / name
     if path.stat().st_size != expected["size"] or sha256_file(path) != expected["sha256"]:
         raise ReleaseRefused(f"Release {release.name}: {name} was changed after it was built. {_REPAIR}")
-
-
-def parts_of(release: Path, place: str) -> Path:
-    """The path of an index in parts: its directory, or the single file of formats before 4."""
-    old = release / f"{place}.sqlite"
-    return old if old.is_file() else release / place
 
 
 def current_release(memory_dir: Path) -> Path | None:
@@ -256,6 +257,15 @@ def current_release(memory_dir: Path) -> Path | None:
             f"{link} points to {link.readlink()}, which does not exist. "
             "Point it at a release again: hmem release list, hmem release rollback RUN."
         ) from error
+
+
+def current_manifest(memory_dir: Path) -> Manifest | None:
+    """Manifest of the current release; None before the first, and if it has an older format: then there is none to continue. ReleaseRefused."""
+    path = current_release(memory_dir)
+    try:
+        return read_manifest(path) if path else None
+    except OlderFormat:
+        return None
 
 
 def no_release(memory_dir: Path) -> str:

@@ -16,7 +16,7 @@ import re
 import time
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -24,7 +24,7 @@ import orjson
 
 from shared.errors import ReleaseRefused
 from shared.release.manifest import RELEASES, Manifest, current_release, read_manifest, release_dir
-from shared.system.files import fsync_dir, modes_of, remove_tree, write_atomic
+from shared.system.files import fsync_dir, modes_of, remove_tree, try_locked_dir, write_atomic
 
 PIN = "pinned"
 _RUN = re.compile(r"0|[1-9][0-9]*")
@@ -89,7 +89,8 @@ def reading(release: Path) -> Iterator[None]:
         yield
         return
     try:
-        _lock(lock, fcntl.LOCK_SH)
+        with suppress(OSError):
+            fcntl.flock(lock, fcntl.LOCK_SH)
         yield
     finally:
         os.close(lock)
@@ -98,24 +99,12 @@ def reading(release: Path) -> Iterator[None]:
 def in_use(release: Path) -> bool:
     """Whether a process reads it now, or this cannot be determined."""
     try:
-        lock = os.open(release, os.O_RDONLY | os.O_DIRECTORY)
+        with try_locked_dir(release) as free:
+            return not free
     except FileNotFoundError:
         return False
     except OSError:
         return True
-    try:
-        return not _lock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    finally:
-        os.close(lock)
-
-
-def _lock(descriptor: int, how: int) -> bool:
-    """Whether the lock was acquired; False on a file system without locks."""
-    try:
-        fcntl.flock(descriptor, how)
-    except OSError:
-        return False
-    return True
 
 
 def reasons(memory_dir: Path, keep: int, coming: int | None = None) -> dict[int, list[str]]:
@@ -204,14 +193,10 @@ def prune(memory_dir: Path, keep: int, coming: int | None = None) -> list[int]:
 
 def remove_release(release: Path) -> bool:
     """Remove a release unless it is being read; whether it was removed."""
-    lock = os.open(release, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        if not _lock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB):
-            return False
-        unpublish(release)  # a reader that comes now finds no release; one that was quicker holds the lock
-    finally:
-        os.close(lock)
-    return True
+    with try_locked_dir(release) as free:
+        if free:
+            unpublish(release)  # a reader that comes now finds no release; one that was quicker holds the lock
+    return free
 
 
 def unpublish(release: Path) -> None:

@@ -11,6 +11,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from shared.errors import InvalidInput
+from shared.turns.records import time_order
 
 if TYPE_CHECKING:
     from shared.search.recall import OpenRelease
@@ -60,14 +61,9 @@ def history(
             release.turns_back(asked.chat_id, words.terms, asked.since, asked.until, leave_out) if release else ()
         )
         todays = (turn for turn in day if turn.turn_id not in hidden)
-        both = heapq.merge(words.holding(todays), words.holding(released), key=in_time, reverse=True)
+        both = heapq.merge(words.holding(todays), words.holding(released), key=time_order, reverse=True)
         found = list(islice(both, asked.limit + 1))
-    return TurnHistory(sorted(found[: asked.limit], key=in_time), len(found) > asked.limit)
-
-
-def in_time(turn: Turn) -> tuple[float, str, bool]:
-    """What turns are ordered by: of the same instant the question comes ahead of its answer."""
-    return turn.timestamp, turn.task_id, turn.role != "user"
+    return TurnHistory(sorted(found[: asked.limit], key=time_order), len(found) > asked.limit)
 
 
 class _Words:

@@ -72,12 +72,12 @@ def build(place: Path, run: int, rows: Iterable[tuple[Chunk, str]], earlier: Ear
 
 def _write_part(path: Path, rows: Iterable[tuple[Chunk, str]]) -> int:
     """How many chunks the new file holds."""
-    from shared.search import chat_items as chat_index
+    from shared.search import chat_items
 
     number = 0
     with closing(sqlite3.connect(path)) as connection, closing(sqlite3.connect("")) as indexed:
         connection.execute("PRAGMA journal_mode=DELETE")
-        connection.executescript(SCHEMA + chat_index.SCHEMA)
+        connection.executescript(SCHEMA + chat_items.SCHEMA)
         indexed.execute("CREATE TABLE texts (chunk_no INTEGER PRIMARY KEY, body TEXT)")
         chats: dict[str, int] = {}
         for number, (chunk, text) in enumerate(rows, start=1):

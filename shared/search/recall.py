@@ -19,10 +19,8 @@ from shared.config.settings import Settings
 from shared.errors import ReleaseRefused
 from shared.ranking.question import query_terms
 from shared.release.manifest import (
-    FORMAT_VERSION,
     LEXICAL,
     Manifest,
-    parts_of,
     prove_file,
     prove_folder,
     read_manifest,
@@ -40,6 +38,7 @@ if TYPE_CHECKING:
     from shared.search.chat_items import Tokeniser
     from shared.search.day_items import DayItems, DayTurn
     from shared.search.merge import MergedCache
+    from shared.turns.speakers import Speaker
 
 #: Turns that are read together by `turns_back`.
 TURNS_AT_ONCE = 100
@@ -57,11 +56,6 @@ class OpenRelease:
         with ExitStack() as stack:
             stack.enter_context(reading(path))
             self.manifest: Manifest = read_manifest(path)
-            if self.manifest.format_version != FORMAT_VERSION:
-                raise ReleaseRefused(
-                    f"Release {self.manifest.run} has format {self.manifest.format_version}; this program reads {FORMAT_VERSION}. "
-                    "Run the night (hmem-night run): it rebuilds the release from the archive."
-                )
             self._lexical: LexicalIndex | None = None
             self.text_missing: str | None = None
             self._opened, self._opening = False, threading.Lock()
@@ -154,6 +148,17 @@ class OpenRelease:
                 user_id=chunk.user_id,
             )
         return found
+
+    def speakers(self, chat_id: str) -> set[Speaker]:
+        """Everybody who spoke in the chat. ReleaseRefused if the file cannot be read."""
+        self.open_texts()
+        if self._lexical is None:
+            raise ReleaseRefused(str(self.text_missing))
+        try:
+            items = self._lexical.items(chat_id)
+        except sqlite3.Error as error:
+            raise self._unreadable(error) from error
+        return set(items.speakers) if items else set()
 
     def turns_back(
         self,
@@ -276,7 +281,7 @@ def _open_lexical(path: Path, manifest: Manifest) -> tuple[LexicalIndex | None, 
     """The keywords and texts of a release, if the files are unmodified; or None and why."""
     try:
         prove_folder(path, manifest, LEXICAL)
-        return LexicalIndex(parts_of(path, LEXICAL)), None
+        return LexicalIndex(path / LEXICAL), None
     except ReleaseRefused as error:
         return None, str(error)
     except (OSError, sqlite3.Error) as error:

@@ -65,8 +65,8 @@ class CommandGroup(TyperGroup):
 
 
 def application(help: str | None = None) -> typer.Typer:  # noqa: A002 - the library's word
-    """What a module registers its commands with."""
-    return typer.Typer(no_args_is_help=True, add_completion=False, help=help)
+    """What a module registers its commands with. A bug ends in Python's own traceback, which shows no values of variables."""
+    return typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, help=help)
 
 
 def translate(error: BaseException) -> HmemError | None:

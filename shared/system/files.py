@@ -16,7 +16,7 @@ import shutil
 import stat
 import uuid
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
@@ -233,18 +233,31 @@ def locked_dir(directory: Path) -> Iterator[None]:
         os.close(lock)
 
 
-def _remove_if_abandoned(directory: Path) -> None:
+@contextmanager
+def try_locked_dir(directory: Path) -> Iterator[bool]:
+    """Hold the lock of a directory if no other process does; whether it is held (False also on a file system without locks).
+
+    OSError if the directory cannot be opened.
+    """
+    lock = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        lock = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
-    except FileNotFoundError:  # another process was quicker
-        return
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        remove_tree(directory)
-    except BlockingIOError:
-        pass
+        yield _acquired(lock)
     finally:
         os.close(lock)
+
+
+def _acquired(lock: int) -> bool:
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
+
+
+def _remove_if_abandoned(directory: Path) -> None:
+    with suppress(FileNotFoundError), try_locked_dir(directory) as abandoned:  # another process was quicker
+        if abandoned:
+            remove_tree(directory)
 
 
 def remove_halves(directory: Path) -> None:

@@ -127,12 +127,6 @@ def of_the_night(settings: Settings) -> Iterator[dict[str, Any]]:
 
 
 def last_line(done: subprocess.CompletedProcess[str]) -> str:
-    """What a failed child said last."""
-    lines = (done.stderr or done.stdout or "").strip().splitlines()
-    return lines[-1] if lines else f"exit {done.returncode}"
-
-
-def last_words(output: bytes) -> str:
-    """The last line of an output that has letters: the frame of a traceback says nothing."""
-    lines = [line.strip(" │╭╰╮╯─") for line in output.decode("utf-8", "replace").splitlines()]
-    return next((line for line in reversed(lines) if line), "no output")
+    """The last line that a failed child printed; not the frame that typer draws around a usage error."""
+    lines = [line.strip(" │╭╰╮╯─") for line in (done.stderr or done.stdout or "").splitlines()]
+    return next((line for line in reversed(lines) if line), f"exit {done.returncode}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Sequence
 from datetime import datetime
 from zoneinfo import ZoneInfo
 
@@ -68,3 +69,14 @@ def size_text(count: int) -> str:
             break
         amount /= 1024
     return f"{amount:.0f} {unit}" if unit == "B" else f"{amount:.1f} {unit}"
+
+
+def fitting(lines: Sequence[str], characters: int, *, newest: bool) -> list[str]:
+    """The first of these lines (or the last, if `newest`) that fit into so many characters with a line break each, in their order."""
+    found: list[str] = []
+    for line in reversed(lines) if newest else lines:
+        characters -= len(line) + 1
+        if characters < 0:
+            break
+        found.append(line)
+    return found[::-1] if newest else found

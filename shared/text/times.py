@@ -20,7 +20,7 @@ def moment(said: object, zone: ZoneInfo) -> float | None:
     try:
         datetime.fromtimestamp(seconds, zone)
     except (OverflowError, OSError) as error:
-        raise ValueError(f"{said} is no time") from error
+        raise ValueError(f"{said} is not a time") from error
     return seconds
 
 
@@ -30,5 +30,5 @@ def given_moment(option: str, said: str | None, zone: ZoneInfo) -> float | None:
         return moment(said, zone)
     except ValueError as error:
         raise InvalidInput(
-            f"{option} {said} is no time: write 2026-05-08, 2026-05-08T14:00 or POSIX seconds."
+            f"{option} {said} is not a time: write 2026-05-08, 2026-05-08T14:00 or POSIX seconds."
         ) from error

@@ -16,8 +16,8 @@ from dataclasses import dataclass, fields, replace
 from typing import Any, Self
 
 from shared.text.format import shorten
+from shared.wire.ids import timestamp_of, user_id_of
 from shared.wire.json import RecordRefused, well_formed
-from shared.wire.strings import timestamp_of, user_id_of
 
 #: The longest of each, in characters. Telegram's longest message has 4,096.
 QUOTE_CHARACTERS, NAME_CHARACTERS, FILE_NAME_CHARACTERS = 1_000, 128, 200

@@ -15,14 +15,16 @@ import hashlib
 import hmac
 import json
 import re
+from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from shared.turns.message_origin import NOWHERE, Origin
 from shared.turns.speakers import UNNAMED
 from shared.wire import keys
+from shared.wire.ids import CHAT_ID_LENGTH, TASK_ID, chat_id_of, moment_of, task_id_of, timestamp_of, user_id_of
 from shared.wire.json import RecordRefused, dumps, loads_object, well_formed
-from shared.wire.strings import CHAT_ID_LENGTH, TASK_ID, chat_id_of, moment_of, task_id_of, timestamp_of, user_id_of
 
 __all__ = [
     "CHAT_ID_LENGTH", "MODELS", "RESULT_BYTES", "ROLES", "RecordRefused", "Result", "Task", "Tombstone", "Turn", "chat_id_of", "dumps",
@@ -193,6 +195,21 @@ class Turn:
             extra={k: v for k, v in record.items() if k not in known},
             user_id=user,
         )
+
+
+def turns_of(names: Iterable[str], raws: Iterable[bytes | None], chat_id: str) -> list[Turn]:
+    """The turns of this chat under these keys, without missing ones (the night has them) and unreadable ones (the night quarantines them)."""
+    turns: list[Turn] = []
+    for name, raw in zip(names, raws, strict=True):
+        with suppress(RecordRefused):
+            if raw is not None and (turn := Turn.parse(name.encode(), raw)).chat_id == chat_id:
+                turns.append(turn)
+    return turns
+
+
+def time_order(turn: Turn) -> tuple[float, str, bool]:
+    """The sort key of a chat's turns: of the same instant, a question comes before its answer."""
+    return turn.timestamp, turn.task_id, turn.role != "user"
 
 
 def turn_key(key: bytes) -> tuple[str, str]:

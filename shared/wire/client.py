@@ -20,7 +20,8 @@ from shared.wire.values import shown
 def _without_telemetry() -> Iterator[None]:
     """redis-py imports the SDK of OpenTelemetry where it is installed (Chroma brings it), for metrics that we do not use.
 
-    That is a third of what importing redis-py takes, so it does not find it.
+    That is a third of what importing redis-py takes, so it does not find it where this module is the first to import it: in `hmem status`, not in
+    a dispatcher.
     """
     hidden = "opentelemetry" not in sys.modules and "redis" not in sys.modules
     if hidden:

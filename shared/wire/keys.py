@@ -53,7 +53,7 @@ KEYS: tuple[Key, ...] = (
     Key("hcli:mem:chats", "set", "chats with unconsolidated turns, or with a session to be ended", "dispatcher", "dispatcher", "none"),
     Key("hcli:mem:spent:{chat_id}", "hash",
         "session → Claude session id; tokens (estimated) and cost so far", "dispatcher, owner", "dispatcher", "7 days"),
-    Key("hcli:mem:dream:{chat_id}", "string", "the dispatcher that consolidates this chat now", "dispatcher", "dispatcher", "60 s"),
+    Key("hcli:mem:consolidating:{chat_id}", "string", "the dispatcher that consolidates this chat now", "dispatcher", "dispatcher", "60 s"),
     Key("hcli:mem:tags", "list",
         "tags in answers that could not be applied yet: JSON {task_id, chat_id, session, said_at, tags}", "dispatcher, owner", "dispatcher", "none"),
     Key("hcli:mem:why:{chat_id}", "string", "JSON of what was injected for the last answer", "dispatcher, owner", "dispatcher", "24 h"),
@@ -129,7 +129,7 @@ DONE_TTL_SECONDS = 7 * 86_400
 ATTEMPTS_TTL_SECONDS = 86_400
 LEASE_TTL_SECONDS = 30
 SPENT_TTL_SECONDS = 7 * 86_400
-DREAM_TTL_SECONDS = 60
+CONSOLIDATING_TTL_SECONDS = 60
 WHY_TTL_SECONDS = 86_400
 REMINDED_TTL_SECONDS = 30 * 86_400
 NIGHT_LEASE_TTL_SECONDS = 90
@@ -204,8 +204,8 @@ def spent(chat_id: str) -> str:
     return f"hcli:mem:spent:{chat_id}"
 
 
-def dream(chat_id: str) -> str:
-    return f"hcli:mem:dream:{chat_id}"
+def consolidating(chat_id: str) -> str:
+    return f"hcli:mem:consolidating:{chat_id}"
 
 
 def why(chat_id: str) -> str:

@@ -24,7 +24,7 @@ SESSION, HISTORY, SIZE, SPENT, WHY = (
 )
 CONVERSATION = tuple(keys.conversation("*"))
 INFLIGHT, LEASE, ATTEMPTS, DONE = keys.inflight("*"), keys.lease("*"), keys.attempts("*"), keys.done("*")
-UNCONSOLIDATED, DREAM, REMINDED = keys.unconsolidated("*"), keys.dream("*"), keys.reminded("*")
+UNCONSOLIDATED, CONSOLIDATING, REMINDED = keys.unconsolidated("*"), keys.consolidating("*"), keys.reminded("*")
 SEEN, TOLD, MODEL, NEW = keys.bot_seen("*"), keys.bot_told("*"), keys.bot_model("*"), keys.bot_new("*")
 TEACH = keys.teach("*")
 VECTORS, CHAT_STATS = keys.vectors("") + "*", keys.CHAT_STATS_PREFIX + "*"
@@ -246,7 +246,7 @@ DISPATCHER = User(
             why="turns to be copied to the day store; metrics",
         ),
         both("SADD SREM SRANDMEMBER", keys.CHATS, why="chats that have such turns"),
-        both("GET SET DEL", DREAM, why="one dispatcher consolidates a chat"),
+        both("GET SET DEL", CONSOLIDATING, why="one dispatcher consolidates a chat"),
         both("RPUSH LINDEX LREM", keys.TAGS, why="tags in answers that could not be applied yet"),
         reads("LPOS", keys.TOMBSTONES, why="checks whether one of its tombstones is there"),
         writes("RPUSH", keys.TOMBSTONES, why="`[FORGET: …]` and `/memory forget` in a chat: a tombstone that hides"),

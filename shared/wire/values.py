@@ -11,7 +11,7 @@ from shared.wire import keys
 if TYPE_CHECKING:
     from redis import Redis
 
-#: Runs are numbers below this (manifest_shape.py); a run as a dispatcher writes it.
+#: Runs are numbers below this (shared/release/manifest_schema.py); a run as a dispatcher writes it.
 RUNS = 10**9
 _RUN = re.compile(rb"[0-9]{1,9}")
 _COUNT = re.compile(rb"[0-9]{1,18}")

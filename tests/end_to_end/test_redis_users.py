@@ -174,6 +174,7 @@ def test_the_owners_commands_as_the_owner(installed: World, guarded: Guarded, ad
     assert refusals(admin) == []
 
 
+@pytest.mark.slow
 def test_forgetting_as_the_owner(installed: World, guarded: Guarded, admin: Redis, tmp_path: Path) -> None:
     """Every layer of Redis, and the night with the rights of the night's user would be another host's."""
     people = World(tmp_path, admin, guarded.urls["tester"], dict(installed.environment))

@@ -159,6 +159,7 @@ def test_a_release_that_came_over_ssh_is_served_from_a_read_only_mount(day_host:
     verify((world.memory_dir / "current").resolve())
 
 
+@pytest.mark.slow
 @NEEDS_ROOT
 def test_vectors_are_served_from_a_read_only_mount(world: World) -> None:
     world.say("t1", "the boiler code is 4711")

@@ -59,6 +59,7 @@ def reference() -> dict[str, Any]:
     return {}
 
 
+@pytest.mark.slow
 def test_a_release_built_twice_is_the_same(world: World, reference: dict[str, Any]) -> None:
     talk(world)
     world.night()
@@ -74,6 +75,7 @@ def test_a_release_built_twice_is_the_same(world: World, reference: dict[str, An
     reference.update(first)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("step", step_names())
 def test_a_kill_in_each_step_changes_nothing_in_the_release(world: World, reference: dict[str, Any], step: str) -> None:
     talk(world)
@@ -145,6 +147,7 @@ def test_a_kill_at_every_point_loses_and_doubles_nothing(passing: World, point: 
     assert not list(light.night_dir.rglob("*.tmp"))
 
 
+@pytest.mark.slow
 def test_a_night_killed_again_and_again_goes_on_where_it_was(light: World) -> None:
     light.say("t1", "something")
     for step in step_names():
@@ -154,6 +157,7 @@ def test_a_night_killed_again_and_again_goes_on_where_it_was(light: World) -> No
     assert [text for _, text in contents(light)["chunks"].values()] == ["something"]
 
 
+@pytest.mark.slow
 def test_from_redoes_the_rest_of_an_unfinished_night(light: World) -> None:
     light.say("t1", "something")
     light.command("hmem-night", "run", check=False, HMEM_CRASH_AT="publish:begun")
@@ -163,6 +167,7 @@ def test_from_redoes_the_rest_of_an_unfinished_night(light: World) -> None:
     assert light.command("hmem-night", "run", "--from", "lunch", check=False).returncode == 24
 
 
+@pytest.mark.slow
 def test_a_kill_in_the_middle_of_a_file_leaves_nothing_behind(light: World) -> None:
     """Found by scripts/chaos: a half-written done.json kept its night from ever being finished, a half-written segment stayed for good."""
     light.say("t1", "something")

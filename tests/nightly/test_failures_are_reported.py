@@ -25,6 +25,7 @@ from tests.support.machine import slowness
 from tests.support.world import World
 
 
+@pytest.mark.slow
 def test_a_step_that_hangs_ends_the_night_and_the_next_one_goes_on(light: World, tmp_path: Path) -> None:
     """rsync hangs, as on a dead network mount."""
     (tmp_path / "bin").mkdir()
@@ -43,6 +44,7 @@ def test_a_step_that_hangs_ends_the_night_and_the_next_one_goes_on(light: World,
     assert light.redis.keys("hcli:memory:*") == []
 
 
+@pytest.mark.slow
 def test_what_cannot_be_interrupted_is_ended_all_the_same(light: World) -> None:
     """A handler of Python's runs between two instructions; a library that hangs gives it no chance: blocked signals stand for that."""
     script = (
@@ -64,6 +66,7 @@ def test_a_step_within_its_limit_leaves_nothing_behind() -> None:
     assert threading.active_count() == before
 
 
+@pytest.mark.slow
 def test_a_failed_night_is_recorded_for_the_owner_and_for_the_day(light: World) -> None:
     light.say("t1", "something")
     done = light.command(
@@ -96,6 +99,7 @@ def test_a_disk_error_without_a_number_has_a_code_too() -> None:
     assert "96000 requested" in str(ours)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("index", "file"), [("sqlite", "vectors/1.sqlite"), ("chroma", "chroma/chroma.sqlite3")])
 def test_an_index_that_changed_after_its_proof_is_not_sealed(world: World, index: str, file: str) -> None:
     world.environment["NIGHT_INDEXES"] = index
@@ -112,6 +116,7 @@ def test_an_index_that_changed_after_its_proof_is_not_sealed(world: World, index
     assert not world.redis.exists("hcli:memory:t1:user"), "it was made anew, else it would be refused for ever"
 
 
+@pytest.mark.slow
 def test_keywords_that_were_damaged_after_their_step_are_made_anew(light: World) -> None:
     """Found by scripts/chaos: the same damaged build was brought to the day host, and refused, night after night."""
     light.say("t1", "something")
@@ -154,6 +159,7 @@ def test_a_defect_of_ours_is_recorded_too(light: World, monkeypatch: pytest.Monk
     assert (record["step"], record["exit_code"], record["error"]) == ("chunk", 1, "ZeroDivisionError")
 
 
+@pytest.mark.slow
 def test_a_pinned_release_stays_and_nothing_is_deleted(light: World) -> None:
     light.say("t1", "one")
     light.night()
@@ -170,6 +176,7 @@ def test_a_pinned_release_stays_and_nothing_is_deleted(light: World) -> None:
     assert (light.memory_dir / "current").readlink().name == "3"
 
 
+@pytest.mark.slow
 def test_a_run_never_takes_the_place_of_a_release_beside_the_current_one(light: World) -> None:
     """After a rollback and on a new night host with a new Redis, only the day host knows of the higher runs."""
     for number in (1, 2, 3):

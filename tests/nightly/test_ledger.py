@@ -216,6 +216,7 @@ def a_mixed_night(world: World) -> None:
     world.night()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("vectors", [False, True])
 def test_a_night_of_every_kind_adds_up_in_manifest_and_status(world: World, vectors: bool) -> None:
     if not vectors:
@@ -290,6 +291,7 @@ FAILED = {
 }
 
 
+@pytest.mark.slow
 def test_status_says_where_a_night_stopped_and_that_it_was_finished(light: World) -> None:
     light.environment["CHAT_TIMEZONE"] = "Asia/Tokyo"
     light.say("t1", "something")

@@ -23,6 +23,7 @@ from tests.support.night.steps import replace_step
 from tests.support.world import World
 
 
+@pytest.mark.slow
 def test_a_night_archives_releases_and_flushes(world: World) -> None:
     world.say("t1", "the boiler code is 4711", chat_id="9912")
     world.say("t1", "Noted: 4711.", chat_id="9912", role="asst")
@@ -44,6 +45,7 @@ def test_a_night_archives_releases_and_flushes(world: World) -> None:
     assert answer["question"] == "the boiler code is 4711"
 
 
+@pytest.mark.slow
 def test_reading_a_release_leaves_it_as_it_was(world: World) -> None:
     for number in range(30):
         world.say(f"t{number}", f"note number {number} about the garden")
@@ -65,6 +67,7 @@ def test_an_empty_night_changes_nothing(light: World) -> None:
     assert (light.memory_dir / "current").readlink() == before
 
 
+@pytest.mark.slow
 def test_turns_written_during_the_night_survive(light: World, monkeypatch: pytest.MonkeyPatch) -> None:
     light.say("early", "said before the night")
     light.say("changed", "first wording")
@@ -102,6 +105,7 @@ def test_a_second_night_is_told_to_wait(light: World) -> None:
         light.night()
 
 
+@pytest.mark.slow
 def test_a_failed_restart_is_an_alarm_and_not_undone(light: World) -> None:
     light.say("t1", "something")
     done = light.command("hmem-night", "run", check=False, RESTART_COMMAND="false")
@@ -113,6 +117,7 @@ def test_a_failed_restart_is_an_alarm_and_not_undone(light: World) -> None:
     assert marker.exists()
 
 
+@pytest.mark.slow
 def test_nights_go_on_while_the_restart_command_fails(light: World) -> None:
     for day in (1, 2):
         light.say(f"t{day}", "something")
@@ -161,6 +166,7 @@ def test_flush_deletes_only_what_the_release_in_use_holds(light: World, monkeypa
     assert light.redis.exists("hcli:memory:t2:user")
 
 
+@pytest.mark.slow
 def test_a_lookup_by_meaning_that_is_late_is_left_out(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     from shared.vectors.sqlite.index import SqliteBackend
 

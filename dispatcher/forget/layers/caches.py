@@ -17,17 +17,17 @@ from shared.system.processes import died_here
 from shared.wire import keys
 
 #: How long to wait for the dispatchers (three heartbeats), between two checks, and before a message about it. Seconds.
-PATIENCE_SECONDS, LOOK_SECONDS, QUIET_SECONDS = 30.0, 0.2, 2.0
+DROPPING_SECONDS, LOOK_SECONDS, QUIET_SECONDS = 30.0, 0.2, 2.0
 
 
 def drop_caches(client: Redis, say: Any) -> tuple[list[str], list[str]]:
-    """Names of the dispatchers that have dropped their caches, and of those that have not within PATIENCE_SECONDS."""
+    """Names of the dispatchers that have dropped their caches, and of those that have not within DROPPING_SECONDS."""
     raise_mark(client)
     waited, begun, reported = _alive(client), time.monotonic(), False
     while True:
         left = [name for name in waited if not (_dropped(client, name) or died_here(name))]
         waiting = time.monotonic() - begun
-        if not left or waiting > PATIENCE_SECONDS:
+        if not left or waiting > DROPPING_SECONDS:
             return [name for name in waited if _dropped(client, name)], left
         if not reported and waiting > QUIET_SECONDS:
             say(f"Waiting for {len(left)} dispatcher(s) to drop their caches.")

@@ -92,7 +92,7 @@ class StoreLayer:
 
 def open_store(settings: Settings) -> StoreLayer | None:
     """None if DAY_STORE_URL is `none`."""
-    return None if (settings.day_store_url or "").strip().lower() == "none" else StoreLayer(settings)
+    return StoreLayer(settings) if settings.has_day_store else None
 
 
 def _covers_memory(scope: Scope, memory: Memory) -> bool:

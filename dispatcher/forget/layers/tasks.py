@@ -24,7 +24,7 @@ from shared.turns.records import ROLES, RecordRefused, Result, Task, Turn
 from shared.wire import keys
 
 #: How long to wait for running tasks to end, and between two checks. Seconds.
-PATIENCE_SECONDS, LOOK_SECONDS = 30.0, 0.2
+TASK_END_SECONDS, LOOK_SECONDS = 30.0, 0.2
 #: Worker and token of a task that is queued.
 NOBODY = ""
 
@@ -80,7 +80,7 @@ class TasksLayer:
                 self._redis.set(keys.cancel(one.task.task_id), "1", ex=keys.CANCEL_TTL_SECONDS)
         return running
 
-    def wait(self, scope: Scope, seconds: float = PATIENCE_SECONDS) -> list[Running]:
+    def wait(self, scope: Scope, seconds: float = TASK_END_SECONDS) -> list[Running]:
         """Wait until none of the chats' current tasks is in flight; returns those that still are after `seconds`."""
         waited = {one.token for one in self.cancel(scope)}
         deadline = time.monotonic() + seconds

@@ -22,7 +22,6 @@ from shared.release.manifest import (
     Manifest,
     current_release,
     no_release,
-    parts_of,
     read_manifest,
     verify,
 )
@@ -61,7 +60,7 @@ def _look_at(memory: Path) -> Finding:
         sentence, _, fix = no_release(memory).partition(". ")
         made = any((memory / RELEASES).glob("[0-9]*"))
         return problem(ReleaseRefused.exit_code, f"{sentence}.", fix) if made else warning(f"{sentence}.", fix)
-    texts = parts_of(release, LEXICAL)
+    texts = release / LEXICAL
     if locked := _locked(release, release / MANIFEST, texts) or _locked(*part_files(texts)):
         return _unreadable(locked)
     manifest = verify(release)
@@ -176,7 +175,7 @@ def check_store(setup: Setup) -> Finding:
     """The tombstones can be read, and the day store answers."""
     settings = setup.settings
     Forgotten(settings.hmem_state_dir).all()
-    if (settings.day_store_url or "").strip().lower() == "none":
+    if not settings.has_day_store:
         return ok("DAY_STORE_URL=none: nothing is stored during the day.")
     from dispatcher.memory.store.database import Database
     from dispatcher.memory.store.memories import Memories

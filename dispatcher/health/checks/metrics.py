@@ -6,7 +6,7 @@ import http.client
 from contextlib import closing
 
 from dispatcher.health.findings import Fault, Finding, Setup, ok, problem, skipped
-from shared.config.listening import listen_address
+from shared.config.values import listen_address
 from shared.wire.values import living
 
 #: Seconds for the whole answer, and bytes of it that are read: our names come first or not at all.

@@ -10,16 +10,19 @@ from dispatcher.memory.tombstones import hidden_by
 from shared.errors import StoreUnavailable
 from shared.search.history import HistoryQuery, TurnHistory, history
 from shared.search.recall import OpenRelease
+from shared.turns.speakers import Speaker
 
 
 @dataclass(frozen=True)
 class DayAndRelease:
-    """The turns; `today`: whether the day was read; `known`: whether any turn of the chat exists; `away`: why the day could not be read."""
+    """The turns; `today`: whether the day was read; `known`: whether any turn of the chat exists; `away`: why the day could not be read;
+    `speakers`: everybody who spoke in the chat, because two of one name are told apart wherever only one of them is shown, too."""
 
     found: TurnHistory
     today: bool
     known: bool
     away: StoreUnavailable | None
+    speakers: frozenset[Speaker]
 
 
 def look_back(day: DayMemory, release: OpenRelease | None, asked: HistoryQuery) -> DayAndRelease:
@@ -39,4 +42,7 @@ def look_back(day: DayMemory, release: OpenRelease | None, asked: HistoryQuery) 
     turns = day.turns.back(chat_id, asked.since, asked.until) if of_day else ()
     found = history(asked, release, turns, of_day, hidden)
     known = bool(of_day) or (release is not None and chat_id in release.manifest.chunks_per_chat)
-    return DayAndRelease(found, day.wanted and away is None, known, away)
+    speakers = day.turns.speakers(chat_id) if of_day else set[Speaker]()
+    if release is not None:
+        speakers |= release.speakers(chat_id)
+    return DayAndRelease(found, day.wanted and away is None, known, away, frozenset(speakers))

@@ -7,7 +7,6 @@ release is searched.
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import nullcontext
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -51,9 +50,7 @@ REPETITIONS = 200
 class DayMemory:
     """Thread-safe. `read_release` returns the release to read together with the day, `writer` writes session summaries."""
 
-    def __init__(
-        self, settings: Settings, read_release: ReadRelease = nullcontext, writer: SummaryWriter | None = None
-    ) -> None:
+    def __init__(self, settings: Settings, read_release: ReadRelease, writer: SummaryWriter | None = None) -> None:
         self.settings = settings
         self.embedder = DayEmbedder(settings)
         self.forgotten = Forgotten(settings.hmem_state_dir)
@@ -65,7 +62,7 @@ class DayMemory:
 
     @property
     def wanted(self) -> bool:
-        return (self.settings.day_store_url or "").strip().lower() != "none"
+        return self.settings.has_day_store
 
     # The tables.
 

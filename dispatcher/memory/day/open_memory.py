@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 
 from dispatcher.memory.day.memory import DayMemory
+from dispatcher.releases.crash_guard import VectorCrashGuard
 from dispatcher.releases.served import Identity, identity_of
 from shared.config.settings import Settings
 from shared.errors import HmemError, InvalidInput
@@ -55,11 +56,11 @@ class OpenedMemory:
             return self._release, f"{failed}: {error}"
 
     def open_vectors(self) -> None:
-        """Open the day's embedder, and the vectors of the release if that is open. Slow."""
+        """Open the day's embedder, and the vectors of the release if that is open; an index that ends its reader does so once. Slow."""
         if self.day.wanted:
             self.day.embedder.open()
         if self._release is not None:
-            self._release.open_vectors()
+            VectorCrashGuard(self._settings).open_vectors(self._release)
 
     def _reading(self) -> AbstractContextManager[OpenRelease | None]:
         """The release that is open now: a command that only writes needs none."""

@@ -118,10 +118,6 @@ class Memories:
             statement = sa.insert(memories).values(values).returning(memories.c.memory_id)
             return replace(stored, memory_id=own_connection.execute(statement).scalar_one())
 
-    def get(self, chat_id: str, memory_id: int, *, connection: Connection | None = None) -> Memory | None:
-        """One memory, with its embedding."""
-        return self._one(chat_id, memories.c.memory_id == memory_id, connection)
-
     def by_number(self, chat_id: str, number: int, *, connection: Connection | None = None) -> Memory | None:
         """The memory with this number in the chat, with its embedding."""
         return self._one(chat_id, memories.c.number == number, connection)
@@ -164,13 +160,13 @@ class Memories:
             yield from found
             last = found[-1].memory_id
 
-    def touch(self, chat_id: str, ids: Iterable[int], now: float, *, connection: Connection | None = None) -> int:
+    def touch(self, chat_id: str, ids: Iterable[int], now: float) -> int:
         """Record that these were used; returns how many exist."""
         values = {"last_accessed": now, "access_count": memories.c.access_count + 1}
-        with self._database.joined(connection) as own_connection:
-            hold(own_connection, chat_id)
+        with self._database.begin() as connection:
+            hold(connection, chat_id)
             return sum(
-                self._update(own_connection, chat_id, [memories.c.memory_id.in_(some)], values) for some in batches(ids)
+                self._update(connection, chat_id, [memories.c.memory_id.in_(some)], values) for some in batches(ids)
             )
 
     def reinforce(
@@ -285,11 +281,11 @@ class Memories:
         with self._database.reading() as connection:
             return [_memory(row) for row in connection.execute(query)]
 
-    def mark_reminded(self, chat_id: str, memory_id: int, at: float, *, connection: Connection | None = None) -> bool:
+    def mark_reminded(self, chat_id: str, memory_id: int, at: float) -> bool:
         """Claim the reminder of an open goal: True for the first caller only."""
-        with self._database.joined(connection) as own_connection:
+        with self._database.begin() as connection:
             where = [memories.c.memory_id == memory_id, *_OPEN]
-            return self._update(own_connection, chat_id, where, {"reminded_at": at}) > 0
+            return self._update(connection, chat_id, where, {"reminded_at": at}) > 0
 
     def _select(self, chat_id: str, where: Sequence[ColumnElement[bool]], limit: int | None) -> Found:
         query = sa.select(*_WHOLE).where(memories.c.chat_id == checked_chat(chat_id), *where)

@@ -11,9 +11,10 @@ from typing import Any
 import orjson
 import sqlalchemy as sa
 import structlog
-from sqlalchemy import Column, Connection, Row, Table
+from sqlalchemy import Column, ColumnElement, Connection, Row, Table
 from sqlalchemy.dialects import postgresql, sqlite
 
+from dispatcher.memory.store.database import Database
 from dispatcher.memory.store.tables import BATCH, chats, memories, summaries, turns
 from shared.errors import InvalidInput
 from shared.text.format import storable
@@ -151,6 +152,17 @@ def forget_if_empty(connection: Connection, chat_id: str) -> None:
     connection.execute(
         sa.delete(chats).where(chats.c.chat_id == chat_id, chats.c.last_memory == 0, *(~found for found in left))
     )
+
+
+def remove_rows(
+    database: Database, table: Table, chat_id: str, where: Sequence[ColumnElement[bool]], counter: str
+) -> int:
+    """Remove rows of the chat in one transaction, and count the change; returns how many."""
+    with database.begin() as connection:
+        change(connection, chat_id, counter)
+        removed = connection.execute(sa.delete(table).where(table.c.chat_id == chat_id, *where)).rowcount
+        forget_if_empty(connection, chat_id)
+        return removed
 
 
 def without_vector(

@@ -16,11 +16,11 @@ from dispatcher.memory.store.rows import (
     change,
     checked_chat,
     enter,
-    forget_if_empty,
     insert,
     json_list,
     json_text,
     own,
+    remove_rows,
     without_vector,
 )
 from dispatcher.memory.store.tables import BATCH, summaries
@@ -146,11 +146,7 @@ class Summaries:
             return [_summary(row) for row in own(rows, chat_id)]
 
     def _delete(self, chat_id: str, where: Sequence[ColumnElement[bool]]) -> int:
-        with self._database.begin() as connection:
-            change(connection, chat_id, _CHANGES)
-            removed = connection.execute(sa.delete(summaries).where(summaries.c.chat_id == chat_id, *where)).rowcount
-            forget_if_empty(connection, chat_id)
-            return removed
+        return remove_rows(self._database, summaries, chat_id, where, _CHANGES)
 
 
 def _values(summary: SessionSummary) -> dict[str, Any]:

@@ -18,17 +18,18 @@ from dispatcher.memory.store.rows import (
     checked_chat,
     clean,
     enter,
-    forget_if_empty,
     inserting,
     json_object,
     json_text,
     own,
+    remove_rows,
     revisions_of,
     without_vector,
 )
 from dispatcher.memory.store.tables import BATCH, turns
 from shared.text.format import storable
 from shared.turns.records import Turn
+from shared.turns.speakers import Speaker
 
 _DAY_SECONDS = 86_400.0
 _CHANGES = "turns_changed"
@@ -114,9 +115,13 @@ class Turns:
         with self._database.reading() as connection:
             return {row.turn_id: row.session for row in own(connection.execute(query), chat_id)}
 
-    def revision(self, chat_id: str) -> str:
-        """Differs whenever a turn of the chat was added, replaced, removed or given a vector."""
-        return self.revisions(chat_id).turns
+    def speakers(self, chat_id: str) -> set[Speaker]:
+        """Everybody who spoke in the chat's turns."""
+        columns = (turns.c.chat_id, turns.c.role, turns.c.name, turns.c.user_id)
+        query = sa.select(*columns).where(turns.c.chat_id == checked_chat(chat_id)).distinct()
+        with self._database.reading() as connection:
+            rows = own(connection.execute(query), chat_id)
+            return {Turn("", row.role, chat_id, "", 0.0, row.name, user_id=row.user_id).person for row in rows}
 
     def revisions(self, chat_id: str) -> Revisions:
         """The revisions of turns and memories together, which caches check with each message."""
@@ -188,11 +193,7 @@ class Turns:
             return [_stored(row) for row in own(rows, chat_id)]
 
     def _delete(self, chat_id: str, where: Sequence[ColumnElement[bool]]) -> int:
-        with self._database.begin() as connection:
-            change(connection, chat_id, _CHANGES)
-            removed = connection.execute(sa.delete(turns).where(turns.c.chat_id == chat_id, *where)).rowcount
-            forget_if_empty(connection, chat_id)
-            return removed
+        return remove_rows(self._database, turns, chat_id, where, _CHANGES)
 
 
 def _store_chat(connection: Connection, chat_id: str, by_id: Mapping[str, StoredTurn]) -> int:

@@ -1,1 +1,1 @@
-"""Facts, goals, decisions and their actions: read from tags, judged, searched, written for the prompt."""
+"""Facts, goals, preferences and their actions: read from tags, judged, searched, written for the prompt."""

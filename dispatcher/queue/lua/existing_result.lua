@@ -1,4 +1,4 @@
--- An existing result at the key that a script will write. This text is prepended to finish.lua, bury.lua and forget/layers/withdraw.lua.
+-- An existing result at the key that a script will write. This text is prepended to finish.lua, bury.lua and forget/layers/lua/withdraw.lua.
 -- Only Python can verify a signature: `judged` is the SHA-1 of the bytes that it has judged ("" = none yet, "*" = any existing result counts as
 -- unsigned), `stays` is "1" if they were signed. A value of more than `most` bytes, or of another type, counts as unsigned.
 -- Returns the bytes if they are still to be judged, else nil; and whether the existing result stays.

@@ -1,4 +1,4 @@
-"""Redis with the search module (Redis 8, Redis Stack): an index of its own for each release (redis_index.py), in place of a file.
+"""Redis with the search module (Redis 8, Redis Stack): an index of its own for each release (server.py), in place of a file.
 
 The index is made before its hashes: Redis indexes each as it comes in, and removes with an index (FT.DROPINDEX DD) what is indexed there.
 By day nothing is retried, for the lookup has a deadline; by night every request is one that may be made twice.

@@ -19,7 +19,7 @@ from shared.embedding.models import EmbeddingIdentity
 from shared.errors import ReleaseRefused
 from shared.ranking.question import Match
 from shared.release.integrity import check_database, damage_named
-from shared.release.manifest import VECTORS, parts_of, verify
+from shared.release.manifest import VECTORS, verify
 from shared.release.parts import Earlier, begin, new_part, part_files
 from shared.vectors.base import Checked, Corpus
 from shared.vectors.searching import AskingBackend
@@ -143,13 +143,11 @@ class SqliteBackend(AskingBackend):
         return file.chat(chat_id) if file and self._why is None else None
 
     def _has_index(self) -> bool:
-        return bool(part_files(parts_of(self._release, VECTORS)))
+        return bool(part_files(self._release / VECTORS))
 
     def _open_index(self) -> None:
         verify(self._release)
-        self._file = VectorFile(
-            parts_of(self._release, VECTORS), self._indexed_with.dimensions if self._indexed_with else 0
-        )
+        self._file = VectorFile(self._release / VECTORS, self._indexed_with.dimensions if self._indexed_with else 0)
 
     def _close_index(self) -> None:
         if self._file is not None:

@@ -26,6 +26,7 @@ def test_hmem_ask_is_the_bot_in_one_line(light: World, dispatcher: Dispatcher) -
     assert "Set the same RESULT_HMAC_KEY on both sides" in done.stderr
 
 
+@pytest.mark.slow
 def test_hmem_ask_waits_past_junk_for_the_true_answer(light: World, bot: Bot) -> None:
     asking = subprocess.Popen(
         [str(BINARIES / "hmem"), "ask", "9912", "hello", "--timeout", "60"],
@@ -50,6 +51,7 @@ def test_hmem_ask_waits_past_junk_for_the_true_answer(light: World, bot: Bot) ->
     running.stop()
 
 
+@pytest.mark.slow
 def test_hmem_ask_refuses_what_is_too_long_before_it_is_queued(light: World) -> None:
     done = light.command("hmem", "ask", "9912", "x" * 5000, check=False, TASK_BYTES="4096")
     assert done.returncode == 24

@@ -80,6 +80,7 @@ def test_odd_task_ids_are_set_aside_and_write_nothing(dispatcher: Dispatcher, bo
     assert set(bot.redis.keys("hcli:memory:*")) | set(bot.redis.keys("hcli:results:*")) == before
 
 
+@pytest.mark.slow
 def test_chat_ids_are_themselves_or_refused(dispatcher: Dispatcher, bot: Bot) -> None:
     good: list[int | str] = ["*", "?", "hcli:tasks", "../../etc", "a:b", "-100123", -100123, (1 << 63) - 1, "٧٧", "7 7"]
     bad: list[Any] = [

@@ -272,6 +272,7 @@ def test_a_task_that_kills_its_worker_three_times_is_set_aside(light: World, dis
     assert bot.ask("next", 9912)
 
 
+@pytest.mark.slow
 def test_a_graceful_stop_finishes_the_running_task(light: World, bot: Bot) -> None:
     running = light.start_dispatcher(CLAUDE_BIN=script(light, f"sleep 1; {SAY} finished"))
     first = bot.send("one", 9912)
@@ -295,6 +296,7 @@ def test_a_second_signal_puts_the_running_task_back(light: World, bot: Bot) -> N
     assert not bot.redis.keys("hcli:mem:inflight:*")
 
 
+@pytest.mark.slow
 def test_the_morning_after_the_dispatcher_gives_what_was_said(light: World, bot: Bot) -> None:
     running = light.start_dispatcher()
     bot.ask("The boiler code is 4711.", 9912)
@@ -320,6 +322,7 @@ def test_a_broken_release_does_not_stop_the_answers(light: World, bot: Bot) -> N
     running.stop()
 
 
+@pytest.mark.slow
 def test_the_dispatcher_says_what_is_missing(light: World) -> None:
     assert light.command("hmem", "run", check=False, CLAUDE_BIN="/no/claude").returncode == 12
     assert light.command("hmem", "run", check=False, RESULT_HMAC_KEY="").returncode == 10

@@ -50,7 +50,7 @@ def dies(dispatcher: Dispatcher) -> None:
 
 def leases_run_out(world: World) -> None:
     """What passes after 30 and 60 seconds."""
-    for key in (*world.redis.keys("hcli:mem:lease:*"), *world.redis.keys("hcli:mem:dream:*")):
+    for key in (*world.redis.keys("hcli:mem:lease:*"), *world.redis.keys("hcli:mem:consolidating:*")):
         world.redis.delete(key)
 
 
@@ -118,7 +118,7 @@ def test_killed_again_and_again_while_people_talk(talk: Talk) -> None:
 @pytest.mark.slow
 def test_two_dispatchers_keep_off_one_chat(talk: Talk) -> None:
     world = talk.world
-    world.redis.set(f"hcli:mem:dream:{CHAT}", "another:1", ex=60)
+    world.redis.set(f"hcli:mem:consolidating:{CHAT}", "another:1", ex=60)
     running = [world.start_dispatcher(SESSION_TOKENS="30") for _ in range(2)]
     others = [Talk(world, f"77{number}") for number in range(4)]
     for number in range(6):
@@ -131,7 +131,7 @@ def test_two_dispatchers_keep_off_one_chat(talk: Talk) -> None:
     assert world.redis.lrange(f"hcli:mem:unconsolidated:{CHAT}", 0, -1) == [
         f"{CHAT}-1:{r}".encode() for r in ("user", "asst")
     ]
-    assert world.redis.get(f"hcli:mem:dream:{CHAT}") == b"another:1", "the lease is its holder's"
+    assert world.redis.get(f"hcli:mem:consolidating:{CHAT}") == b"another:1", "the lease is its holder's"
     assert stored(world) == []
     leases_run_out(world)
     talk.consolidated()
@@ -190,6 +190,7 @@ def test_a_store_that_goes_and_comes_back(talk: Talk, server: PostgreSQL) -> Non
     assert world.redis.llen("hcli:mem:dead") == 0
 
 
+@pytest.mark.slow
 def test_a_death_while_late_tags_are_acted_on(talk: Talk, server: PostgreSQL) -> None:
     world = talk.world
     world.environment["DAY_STORE_URL"] = server.database().replace("postgresql://", "postgresql+psycopg://")
@@ -209,6 +210,7 @@ def test_a_death_while_late_tags_are_acted_on(talk: Talk, server: PostgreSQL) ->
     assert kept(world) == [(MemoryType.GOAL, "call the bank")]
 
 
+@pytest.mark.slow
 def test_a_store_file_that_vanishes(talk: Talk) -> None:
     world = talk.world
     dispatcher = world.start_dispatcher()
@@ -231,11 +233,12 @@ def test_a_store_file_that_vanishes(talk: Talk) -> None:
     assert [name for name, _ in stored(world)][:2] == [f"{CHAT}-2:user", f"{CHAT}-2:asst"]
 
 
+@pytest.mark.slow
 def test_what_was_said_a_moment_ago_is_forgotten_too(talk: Talk) -> None:
     """An answer that told it again is not in the store yet when it is to be forgotten."""
     world = talk.world
     dispatcher = world.start_dispatcher(CONSOLIDATION_INTERVAL="3600")
-    wait_for(lambda: not world.redis.exists(f"hcli:mem:dream:{CHAT}"), "the first round")
+    wait_for(lambda: not world.redis.exists(f"hcli:mem:consolidating:{CHAT}"), "the first round")
     talk.say("My safe opens with 4711.", "Kept.\n[REMEMBER CODE: the safe opens with 4711]")
     talk.say("Tell me again.", "The safe opens with 4711.")
     assert "Forgotten." in talk.say("Forget it.", "Yes.\n[FORGET CODE: the safe opens with 4711]")
@@ -273,6 +276,7 @@ def test_without_a_store_there_are_no_tags_and_no_sql(talk: Talk) -> None:
     assert [text for _, text in kept(world)] == ["the cat is called Minka"]
 
 
+@pytest.mark.slow
 def test_a_stop_is_graceful_in_the_middle_of_a_round(talk: Talk) -> None:
     world = talk.world
     world.environment |= {"EMBEDDER": "local", "CONSOLIDATION_INTERVAL": "0.1"}
@@ -289,7 +293,7 @@ def test_a_stop_is_graceful_in_the_middle_of_a_round(talk: Talk) -> None:
     left = sum(world.redis.llen(f"hcli:mem:unconsolidated:c{number}") for number in range(8))
     assert done < 400, "it was in the middle"
     assert done + left == 400
-    assert world.redis.keys("hcli:mem:dream:*") == [], "no lease stays behind"
+    assert world.redis.keys("hcli:mem:consolidating:*") == [], "no lease stays behind"
     dispatcher = world.start_dispatcher(EMBEDDER="none")
     wait_for(lambda: not world.redis.smembers("hcli:mem:chats"), "the rest")
     sound(dispatcher)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, nullcontext
 from typing import Any
 
 import pytest
@@ -27,7 +27,7 @@ from tests.support.world import World
 @pytest.fixture
 def consolidating(world: World) -> Iterator[tuple[DayMemory, Consolidator]]:
     """Consolidation in this process, a round at a time."""
-    with closing(DayMemory(settings_of(world))) as day:
+    with closing(DayMemory(settings_of(world), nullcontext)) as day:
         yield day, Consolidator(day, world.redis, "worker")
 
 
@@ -44,7 +44,7 @@ def test_an_embedder_that_is_down_costs_vectors_only(world: World, monkeypatch: 
     monkeypatch.setattr(embedder, "RETRY_SECONDS", 0.0)
     port = free_port()
     world.environment |= {"EMBEDDER": "ollama", "OLLAMA_URL": f"http://127.0.0.1:{port}", "OLLAMA_TIMEOUT": "5"}
-    with closing(DayMemory(settings_of(world))) as day:
+    with closing(DayMemory(settings_of(world), nullcontext)) as day:
         consolidator = Consolidator(day, world.redis, "worker")
         waiting(world, "t1", "My daughter's recital is in the Saint Cecilia chapel.")
         consolidator.round()
@@ -104,8 +104,9 @@ def test_reminders_that_no_bot_fetches_do_not_stay_for_ever(
     assert [message["id"] for message in outbox(world)] == ["new", "newer"]
 
 
+@pytest.mark.slow
 def test_what_can_never_be_done_holds_nothing_up(light: World) -> None:
-    with closing(DayMemory(settings_of(light))) as day:
+    with closing(DayMemory(settings_of(light), nullcontext)) as day:
         consolidator = Consolidator(day, light.redis, "worker")
         good = {"task_id": "t1", "chat_id": CHAT, "session": "s", "said_at": 1.0}
         tag = {"number": 1, "kind": "REMEMBER", "text": "the dog is called Alba", "deadline": None}
@@ -125,7 +126,7 @@ def test_what_can_never_be_done_holds_nothing_up(light: World) -> None:
 
 
 def test_an_old_summary_is_found_until_the_release_has_its_turns(light: World) -> None:
-    with closing(DayMemory(settings_of(light))) as day:
+    with closing(DayMemory(settings_of(light), nullcontext)) as day:
         consolidator = Consolidator(day, light.redis, "worker")
         ago = time.time() - 2 * 86_400
         for number in range(12):
@@ -146,9 +147,9 @@ def test_an_old_summary_is_found_until_the_release_has_its_turns(light: World) -
         assert found.used[0].chunk.turn_ids == ("w7:user",)
 
 
-def test_a_lease_is_one_dreamers_at_a_time_and_given_back_by_its_holder_only(light: World) -> None:
-    key = f"hcli:mem:dream:{CHAT}"
-    with closing(DayMemory(settings_of(light))) as day:
+def test_a_lease_is_one_consolidators_at_a_time_and_given_back_by_its_holder_only(light: World) -> None:
+    key = f"hcli:mem:consolidating:{CHAT}"
+    with closing(DayMemory(settings_of(light), nullcontext)) as day:
         one, other = (Consolidator(day, light.redis, name) for name in ("one", "other"))
         with one._lease(CHAT) as mine:
             with other._lease(CHAT) as theirs, other._lease("77") as elsewhere:

@@ -197,6 +197,7 @@ def stage(redis_url: str, answering: World) -> Iterator[Stage]:
         yield made
 
 
+@pytest.mark.slow
 def test_the_person_gets_the_late_answer(stage: Stage) -> None:
     """The bot has brought the apology and waits no more; the retry has it wait again."""
     bot = stage.bot()
@@ -240,6 +241,7 @@ def test_nothing_is_dropped_without_a_yes(light: World) -> None:
     assert listed(light) == []
 
 
+@pytest.mark.slow
 def test_a_forgetting_finds_them_in_the_list_and_in_the_queue(light: World) -> None:
     content = b'{"task_id": "t1", "chat_id": "9912", "message": "The safe code is 4711"}'
     raw_letter(light, content, "its worker died 3 times")

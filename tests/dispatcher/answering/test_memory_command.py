@@ -122,6 +122,7 @@ def requests(world: World) -> list[dict[str, str]]:
     return [json.loads(line) for path in files for line in path.read_text(encoding="utf-8").splitlines()]
 
 
+@pytest.mark.slow
 def test_commands_are_answered_here_and_nothing_of_them_is_stored(light: World, dispatcher: Dispatcher) -> None:
     assert ask(light, "/memory") == "Facts:\n(none)\n\nActive Goals:\n(none)\n\nPreferences:\n(none)"
     assert "There is nothing to explain" in ask(light, "/memory why")
@@ -148,6 +149,7 @@ def test_commands_are_answered_here_and_nothing_of_them_is_stored(light: World, 
     assert {key for key in left if b"9912" in key or key.startswith(b"hcli:memory:")} == set()
 
 
+@pytest.mark.slow
 def test_why_tells_the_facts_the_summary_and_what_was_recalled_in_plain_words(light: World) -> None:
     light.environment["CHAT_TIMEZONE"] = "Pacific/Auckland"
     light.say("t1", "The boiler stopped, its display shows F28.", timestamp=1_795_000_000.0)
@@ -175,6 +177,7 @@ def test_why_tells_the_facts_the_summary_and_what_was_recalled_in_plain_words(li
         assert not re.search(r"token|release|MEMORY_|strength|\b0\.\d", text)
 
 
+@pytest.mark.slow
 def test_forgetting_ends_the_conversation_that_knows_it(light: World, dispatcher: Dispatcher) -> None:
     ask(light, "/memory add The garage code is 7731")
     ask(light, "/memory add The user likes tea")

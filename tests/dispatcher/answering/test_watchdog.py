@@ -10,7 +10,7 @@ import subprocess
 import threading
 import time
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
@@ -153,6 +153,7 @@ def test_a_dispatcher_is_ready_alive_and_stopping(light: World, systemd: Systemd
     assert set(systemd.messages()) == {"READY=1", "WATCHDOG=1", "STOPPING=1"}
 
 
+@pytest.mark.slow
 def test_a_dispatcher_that_may_not_claim_is_not_ready(light: World, systemd: Systemd) -> None:
     light.redis.acl_setuser("weak", enabled=True, nopass=True, keys=["*"], commands=["+@all", "-evalsha"], reset=True)
     try:
@@ -167,6 +168,7 @@ def test_a_dispatcher_that_may_not_claim_is_not_ready(light: World, systemd: Sys
         light.redis.acl_deluser("weak")
 
 
+@pytest.mark.slow
 def test_a_dispatcher_that_is_frozen_is_silent(light: World, systemd: Systemd) -> None:
     running = light.start_dispatcher(**systemd.variables)
     wait_for(lambda: systemd.count("WATCHDOG=1"), "a sign of life")
@@ -245,7 +247,7 @@ def worker(light: World, monkeypatch: pytest.MonkeyPatch, systemd: Systemd, queu
     for name, value in systemd.variables.items():
         monkeypatch.setenv(name, value)
     client, still, given = open_async_redis(light.url), Still(), light.settings(day_store_url="none")
-    handler = TaskHandler(given, client, ClaudeCli(given), DayMemory(given), cast(Any, still), Metrics())
+    handler = TaskHandler(given, client, ClaudeCli(given), DayMemory(given, nullcontext), cast(Any, still), Metrics())
     if queue is not None:
         handler.queue = cast(Any, queue)
     return Worker(given, client, handler)
@@ -287,6 +289,7 @@ def test_a_claim_loop_that_hangs_is_not_fed(light: World, monkeypatch: pytest.Mo
     asyncio.run(hang())
 
 
+@pytest.mark.slow
 def test_an_event_loop_that_hangs_is_not_fed(light: World, monkeypatch: pytest.MonkeyPatch, systemd: Systemd) -> None:
     async def hang() -> None:
         queue = Blocking()

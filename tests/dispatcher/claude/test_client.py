@@ -125,6 +125,7 @@ def test_the_clis_default_is_read_as_the_cli_reads_it(tmp_path: Path, monkeypatc
     assert default_model(environment | {"ANTHROPIC_MODEL": "haiku"}) == "sonnet"
 
 
+@pytest.mark.slow
 def test_an_unknown_session_falls_back(cli: World, dispatcher: Dispatcher, api: MessagesApi) -> None:
     cli.redis.set("hcli:session:9912", str(uuid4()))
     assert cli.command("hmem", "ask", "9912", "hello").stdout.strip() == "All right."
@@ -170,6 +171,7 @@ def test_a_cli_that_is_not_logged_in_says_so(cli: World) -> None:
     running.stop()
 
 
+@pytest.mark.slow
 def test_memory_of_any_size_goes_in_by_a_file(cli: World, api: MessagesApi) -> None:
     cli.say("t1", "Über die Brücke, " * 40 + "the heron", chat_id="9912")
     cli.night()
@@ -182,6 +184,7 @@ def test_memory_of_any_size_goes_in_by_a_file(cli: World, api: MessagesApi) -> N
     running.stop()
 
 
+@pytest.mark.slow
 def test_recalled_lines_ahead_of_the_message_leave_the_system_prompt_and_the_record_alone(
     cli: World, api: MessagesApi
 ) -> None:

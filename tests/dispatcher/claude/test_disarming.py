@@ -193,6 +193,7 @@ def test_each_layer_alone_keeps_it_in_and_without_any_it_leaks(
     assert leaks(), "the test would see it"
 
 
+@pytest.mark.slow
 def test_the_switches_are_not_the_owners_to_forget_and_take_nothing_from_servers_and_skills(
     host: Host, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -245,6 +246,7 @@ def plant(folder: Path, mark: str, home: Path) -> None:
         path.write_text(f"TEXT-{mark}\n")
 
 
+@pytest.mark.slow
 def test_a_working_directory_brings_nothing_and_the_owner_of_home_is_heeded(host: Host) -> None:
     plant(host.chat, "chat", host.home)
     plant(host.chat.parent, "parent", host.home)
@@ -277,6 +279,7 @@ def test_servers_and_tools_are_those_that_are_named(host: Host) -> None:
     assert tools(host.api.requests[-1]) == {f"mcp__{name}__look_up" for name in ("core", "memory", "other")}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("allowed", "offered"),
     [(None, set()), ("mcp__core__*", set()), ("WebFetch, mcp__core__*", {"WebFetch"}), ("Bash(git log *)", {"Bash"})],
@@ -357,6 +360,7 @@ def test_a_session_outlives_a_limit_and_its_cost_adds_up(host: Host) -> None:
     assert gone.session_lost
 
 
+@pytest.mark.slow
 def test_the_cli_gives_up_within_a_minute_by_itself(host: Host) -> None:
     """Its default is ten tries in three minutes; ours is said in its environment, and the owner's word counts."""
     assert claude.DEFAULTS["CLAUDE_CODE_MAX_RETRIES"] == "6"

@@ -146,8 +146,9 @@ def test_without_strictness_the_servers_of_others_do_start(talked: World) -> Non
     assert (talked.root / "project").exists()
 
 
+@pytest.mark.slow
 def test_the_cli_replaces_variables_in_the_file(talked: World) -> None:
-    """So a chat id that holds one gets no file (test_mcp.py)."""
+    """So a chat id that holds one gets no file (test_memory_server.py)."""
     config = talked.root / "config.json"
     config.write_text(json.dumps({"mcpServers": {"sign": marker(talked, "sign")}}))
     claude(talked, Model([]), "--mcp-config", str(config), "--strict-mcp-config", "--tools", "")

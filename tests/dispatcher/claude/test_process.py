@@ -130,6 +130,7 @@ def test_too_much_output_is_cut_off_while_it_is_still_written(tmp_path: Path) ->
         until_gone(process)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("nothing_left")
 def test_out_of_time_ends_all_of_it_whether_it_heeds_term_or_not(tmp_path: Path) -> None:
     with pytest.raises(TimeoutError):

@@ -28,7 +28,7 @@ from dispatcher.memory.session_summary import SummaryWriter, in_thread
 from dispatcher.releases.served import ServedRelease
 from nightly.archive import export
 from nightly.archive.segments import RawRecord, WrittenText, read_archive, read_segment, segment_name, write_segment
-from nightly.backfill import files as intake
+from nightly.backfill import import_files
 from nightly.imports.candidates import Wanted
 from nightly.night.progress import Reporter
 from shared.errors import ArchiveDamaged, ReleaseRefused
@@ -217,8 +217,8 @@ def carried(world: World, before: dict[str, bytes]) -> None:
     out = other.root / "export"
     export.export_archive(world.settings(), out, export.ExportScope(), QUIET)
     if before:
-        request = intake.Request("jsonl", [out], Wanted())
-        intake.bring_in(other.settings(), request, QUIET)
+        request = import_files.Request("jsonl", [out], Wanted())
+        import_files.bring_in(other.settings(), request, QUIET)
         assert versions(other) == before
 
 
@@ -241,6 +241,7 @@ def test_any_bytes_are_a_task_or_a_dead_letter(quick: World) -> None:
     assert through(drawn(damaged([TASK]), SHARE), cycle) == SHARE
 
 
+@pytest.mark.slow
 def test_any_bytes_are_a_turn_or_quarantined(quick: World) -> None:
     def cycle(values: Sequence[bytes]) -> None:
         clean(quick)
@@ -286,9 +287,9 @@ def test_any_bytes_are_an_import_or_refused(quick: World) -> None:
         clean(quick)
         path = quick.root / "import.jsonl"
         path.write_bytes(b"\n".join(raw.replace(b"\n", b" ") for raw in values) + b"\n")
-        request = intake.Request("jsonl", [path], Wanted(), with_tombstones=True)
-        plan = intake.plan(quick.settings(), request, QUIET)
-        report = intake.bring_in(quick.settings(), request, QUIET, lambda covered: True)
+        request = import_files.Request("jsonl", [path], Wanted(), with_tombstones=True)
+        plan = import_files.plan(quick.settings(), request, QUIET)
+        report = import_files.bring_in(quick.settings(), request, QUIET, lambda covered: True)
         assert [report[name] for name in ("new", "known", "differs", "forgotten")] == [
             plan[name] for name in ("new", "known", "differs", "forgotten")
         ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from contextlib import closing
+from contextlib import closing, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,7 @@ BOILER, ANSWER = "The boiler broke down\non Monday", "Which error does the boile
 
 
 def said_today(world: World, *turns: Turn) -> None:
-    with closing(DayMemory(world.settings())) as day:
+    with closing(DayMemory(world.settings(), nullcontext)) as day:
         day.upkeep.store_turns(turns)
 
 
@@ -79,6 +79,7 @@ def test_json_is_one_document(talked: World) -> None:
     }
 
 
+@pytest.mark.slow
 def test_a_time_bounds_it(talked: World) -> None:
     assert texts(talked, "--since", "2026-05-08T14:06") == [ANSWER, "Error F28, says the display"]
     assert texts(talked, "--until", "2026-05-08T14:06") == [BOILER]
@@ -192,3 +193,16 @@ def test_two_of_one_name_are_told_apart(light: World) -> None:
     labels = [turn["label"] for turn in told(light, "9912")["turns"]]
     assert len(set(labels)) == 2
     assert all(label.startswith("Alex #") for label in labels)
+    assert [turn["label"] for turn in told(light, "9912", "--limit", "1")["turns"]] == labels[1:], "also when alone"
+
+
+def test_a_namesake_of_the_release_is_one_too(light: World) -> None:
+    light.say("t1", "hello", name="Alex", timestamp=MAY, user_id="1")
+    light.night()
+    said_today(light, Turn("t2", "user", "9912", "hi", MAY + 60, "Alex", user_id="2"))
+    first, second = (turn["label"] for turn in told(light, "9912")["turns"])
+    (last,) = told(light, "9912", "--limit", "1")["turns"]
+    (earlier,) = told(light, "9912", "--until", "2026-05-08T12:05:30")["turns"]
+    assert (earlier["label"], last["label"]) == (first, second)
+    assert first != second
+    assert all(label.startswith("Alex #") for label in (first, second))

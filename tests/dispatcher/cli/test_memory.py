@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, cast
 
@@ -27,6 +28,7 @@ def listed(world: World, chat: str = "9912") -> list[dict[str, Any]]:
     return found
 
 
+@pytest.mark.slow
 def test_what_is_added_is_listed_done_and_forgotten(light: World) -> None:
     assert memory(light, "list", "-100123") == "Facts:\n(none)\n\nActive Goals:\n(none)\n\nPreferences:\n(none)\n"
     assert (
@@ -56,6 +58,7 @@ def test_what_is_added_is_listed_done_and_forgotten(light: World) -> None:
     assert listed(light, "100123") == [], "another chat"
 
 
+@pytest.mark.slow
 def test_what_cannot_be_done_says_why_and_changes_nothing(light: World) -> None:
     memory(light, "add", "9912", "The garage code is 7731")
     memory(light, "add", "9912", "The cellar code is 1234")
@@ -83,7 +86,7 @@ def test_what_cannot_be_done_says_why_and_changes_nothing(light: World) -> None:
 
 def test_forgetting_reaches_every_copy_of_the_day(light: World) -> None:
     """The turn it came from, turns that repeat it, the conversation under way, and the night's list; other chats keep theirs."""
-    day = DayMemory(light.settings())
+    day = DayMemory(light.settings(), nullcontext)
     said = [Turn("t1", "user", "9912", "Remember that the garage code is 7731", time.time() - 900),
             Turn("t1", "asst", "9912", "Noted.", time.time() - 899),
             Turn("t2", "user", "9912", "so the garage code is 7731, right?", time.time() - 60),
@@ -117,6 +120,7 @@ def test_without_redis_nothing_is_forgotten_and_the_rest_works(light: World) -> 
     assert not (light.root / "state" / "forgotten.jsonl").exists()
 
 
+@pytest.mark.slow
 def test_why_tells_what_the_last_answer_was_given(light: World) -> None:
     assert "There is nothing to explain" in memory(light, "why", "9912")
     assert memory(light, "why", "9912", "--json").strip() == "null"
@@ -131,6 +135,7 @@ def test_why_tells_what_the_last_answer_was_given(light: World) -> None:
     assert dispatcher.stop() == 0
 
 
+@pytest.mark.slow
 def test_an_old_list_of_facts_is_taken_over_once(world: World) -> None:
     memory(world, "add", "9912", "The user has a cat called Mishka")
     file = world.root / "facts.jsonl"
@@ -210,6 +215,7 @@ def test_every_command_explains_itself(light: World, command: str) -> None:
     assert "--json" in memory(light, command, "--help")
 
 
+@pytest.mark.slow
 def test_what_is_forgotten_is_in_no_search_and_in_no_batch_until_the_night_too(light: World, tmp_path: Path) -> None:
     light.say("t1", "My alarm code is ALRM5150 and the panel is in the hall")
     light.say("t2", "The hall is painted green")

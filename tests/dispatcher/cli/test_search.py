@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import time
-from contextlib import closing
+from contextlib import closing, nullcontext
 from pathlib import Path
 
 import pytest
 
+from dispatcher.cli.arguments import sides
 from dispatcher.cli.search import SearchResult, find
 from dispatcher.memory.day.memory import DayMemory
 from dispatcher.memory.tombstones import Forgotten
@@ -23,7 +24,7 @@ BOILER, HUMMING, NOW = "the boiler broke down on Monday", "the boiler has been h
 
 
 def said_today(world: World, *texts: str, chat: str = "9912") -> None:
-    with closing(DayMemory(world.settings())) as day:
+    with closing(DayMemory(world.settings(), nullcontext)) as day:
         turns = [Turn(f"today{n}", "user", chat, text, NOW - 60 + n) for n, text in enumerate(texts)]
         day.upkeep.store_turns(turns)
 
@@ -64,7 +65,7 @@ def test_before_the_first_night_today_answers(light: World) -> None:
         find(light.settings(), Query("9912", "boiler", 5))
     said_today(light, HUMMING)
     found = find(light.settings(), Query("9912", "boiler", 5))
-    assert (hits(found), found.run, found.asked) == (["today0:user"], None, "today")
+    assert (hits(found), found.run, sides(found.run, today=found.today)) == (["today0:user"], None, "today")
     assert found.recalled.degraded[-1].startswith("There is no release")
     done = light.command("hmem", "search", "9912", "boiler")
     assert "from today" in done.stderr
@@ -73,7 +74,7 @@ def test_before_the_first_night_today_answers(light: World) -> None:
 
 
 def test_turns_of_today_are_found_by_meaning_too(world: World) -> None:
-    with closing(DayMemory(world.settings())) as day:
+    with closing(DayMemory(world.settings(), nullcontext)) as day:
         day.embedder.open()
         day.upkeep.store_turns(
             [Turn(f"t{n}", "user", "9912", text, NOW) for n, text in enumerate((HUMMING, "I like tea"))]
@@ -97,11 +98,11 @@ def test_a_store_that_is_away_leaves_the_release_and_is_named(light: World) -> N
     light.night()
     away = f"postgresql://hmem:pa55word@127.0.0.1:{free_port()}/hmem"
     found = find(light.settings(day_store_url=away), Query("9912", "boiler", 5))
-    assert (hits(found), found.asked) == (["t1:user"], "release 1")
+    assert (hits(found), sides(found.run, today=found.today)) == (["t1:user"], "release 1")
     assert found.recalled.degraded[-1].startswith("no memory of the day: The day store at ")
     assert "pa55word" not in str(found.recalled.degraded)
     switched_off = find(light.settings(day_store_url="none"), Query("9912", "boiler", 5))
-    assert (hits(switched_off), switched_off.asked) == (["t1:user"], "release 1")
+    assert (hits(switched_off), sides(switched_off.run, today=switched_off.today)) == (["t1:user"], "release 1")
     assert not [why for why in switched_off.recalled.degraded if "memory of the day" in why]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -54,7 +54,7 @@ def everything(folder: Path) -> bytes:
 
 @pytest.fixture
 def day(here: World) -> Iterator[DayMemory]:
-    with closing(DayMemory(here.settings())) as opened:
+    with closing(DayMemory(here.settings(), nullcontext)) as opened:
         yield opened
 
 
@@ -99,6 +99,7 @@ def test_each_turn_once_in_the_words_that_were_said(here: World, day: DayMemory)
     assert "first" not in text
 
 
+@pytest.mark.slow
 def test_what_the_archive_has_already_is_no_newer_version(here: World) -> None:
     for text in ("one", "two"):
         here.say("t1", text)

@@ -6,6 +6,7 @@ import json
 import subprocess
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -43,8 +44,13 @@ def spoken(tmp_path: Path, guarded: Guarded) -> World:
 
 def places(guarded: Guarded) -> set[str]:
     """Names of the files of Redis' directory that hold one of the words."""
-    files = [path for path in guarded.folder.rglob("*") if path.is_file()]
-    return {path.name for path in files if any(word.encode() in path.read_bytes() for word in WORDS)}
+    found = set()
+    for path in guarded.folder.rglob("*"):
+        with suppress(FileNotFoundError, IsADirectoryError):  # Redis replaces its files meanwhile
+            content = path.read_bytes()
+            if any(word.encode() in content for word in WORDS):
+                found.add(path.name)
+    return found
 
 
 def forget(world: World, **more: str) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
@@ -169,6 +170,6 @@ def test_an_import_takes_back_no_memory_that_is_forgotten(light: World) -> None:
     assert (second["added"], second["known"], second["forgotten"]) == (0, 3, 2)
     said = hmem(light, "memory", "import", CHAT, str(light.root / "memories.jsonl")).stdout.splitlines()[-1]
     assert said == "0 memories are new, 3 were already known. 2 were forgotten before and are not imported."
-    day = DayMemory(light.settings())
+    day = DayMemory(light.settings(), nullcontext)
     assert {memory.text for memory in day.memories.every()} == {*OTHERS, "a flat list has no times"}
     day.close()

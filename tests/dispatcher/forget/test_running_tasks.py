@@ -6,6 +6,7 @@ import json
 import threading
 import time
 from collections.abc import Sequence
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
@@ -105,9 +106,9 @@ def test_a_task_that_does_not_end_is_named(light: World) -> None:
     assert said_in_redis(light, "zanzibar") == []
 
 
-def test_the_dreamer_brings_nothing_back(light: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_consolidation_brings_nothing_back(light: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """A tombstone that comes while it embeds, sums up, or acts on a tag."""
-    day = DayMemory(light.settings())
+    day = DayMemory(light.settings(), nullcontext)
     turn = Turn("t", "user", CHAT, CANARIES[0], time.time() - 5, None, "s")
 
     def stone() -> None:
@@ -135,7 +136,7 @@ def test_the_dreamer_brings_nothing_back(light: World, monkeypatch: pytest.Monke
 
 
 def test_a_hiding_tombstone_lets_the_other_tags_of_its_exchange_be_acted_on(light: World) -> None:
-    day = DayMemory(light.settings())
+    day = DayMemory(light.settings(), nullcontext)
     day.forgotten.add(Tombstone("f-1", CHAT, time.time(), turn_ids=frozenset({"t:user", "t:asst"})))
     day.requests.act(Task("t", CHAT, "x"), "s", [Tag(1, TagKind.REMEMBER, "likes walnuts")], time.time())
     assert [memory.text for memory in day.memories.every()] == ["likes walnuts"]

@@ -82,6 +82,7 @@ def test_a_signature_survives_the_wire(created_at: float, before: float | None, 
     assert is_signed(Tombstone.parse(signed.to_json()), owner.public)
 
 
+@pytest.mark.slow
 def test_a_forged_tombstone_is_refused_and_stops_nothing(talked: World) -> None:
     talked.push_tombstone(
         Tombstone("real", "8", LATER, turn_ids=frozenset({"nothing:user"}), erase=True)
@@ -99,6 +100,7 @@ def test_a_forged_tombstone_is_refused_and_stops_nothing(talked: World) -> None:
     assert "forged" not in read_archive(talked.night_dir / "archive").tombstones
 
 
+@pytest.mark.slow
 def test_without_a_key_what_would_erase_only_hides_until_the_key_is_known(talked: World) -> None:
     owner = key(talked.root / "owner.key")
     talked.redis.rpush("hcli:mem:tombstones", owner.sign(ERASE).to_json())
@@ -168,6 +170,7 @@ def unfinished_file(world: World, name: str) -> Path:
     return world.root / "state" / FOLDER / f"{name}.json"
 
 
+@pytest.mark.slow
 def test_with_a_key_that_cannot_be_used_forgetting_hides_all_the_same(talked: World) -> None:
     key(talked.root / "owner.key")
     (talked.root / "owner.key").chmod(0o644)
@@ -188,6 +191,7 @@ def test_nothing_hidden_is_nothing_to_erase(talked: World) -> None:
         Tombstone("x", "7", 1.0, turn_ids=frozenset())
 
 
+@pytest.mark.slow
 def test_another_key_than_the_nights_erases_nothing(talked: World) -> None:
     (talked.night_dir / TRUSTED).write_text(key(talked.root / "first.key").public)
     key(talked.root / "owner.key")
@@ -277,6 +281,7 @@ def lines(world: World, *tombstones: Tombstone) -> str:
     return str(path)
 
 
+@pytest.mark.slow
 def test_an_import_takes_no_tombstone_unasked(talked: World) -> None:
     path = lines(talked, ERASE)
     done = talked.command("hmem-night", "backfill", "jsonl", path)

@@ -113,7 +113,7 @@ def test_turns_of_a_clock_that_was_ahead_are_named(light: World) -> None:
         ([], 24, "Select what to forget"),
         (["--chat=9912", "--resume"], 24, "--resume or --list alone"),
         (["--turn=a:b"], 24, "not the id of a turn"),
-        (["--chat=9912", "--before=someday"], 24, "is no time"),
+        (["--chat=9912", "--before=someday"], 24, "is not a time"),
     ],
 )
 def test_what_is_asked_wrongly_is_refused(light: World, arguments: list[str], code: int, why: str) -> None:

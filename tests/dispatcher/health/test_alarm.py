@@ -135,6 +135,7 @@ def test_the_dispatcher_says_it_at_error_level_and_answers(light: World) -> None
     assert "the last good night (run 7) is 40 hours old" in said[0]["event"]
 
 
+@pytest.mark.slow
 def test_a_redis_that_is_away_or_hangs_ends_neither_the_alarm_nor_the_dispatcher(
     light: World, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

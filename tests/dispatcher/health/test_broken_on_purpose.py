@@ -106,12 +106,14 @@ def test_a_sound_installation_is_green_with_whichever_bot(host: Installation) ->
     green(asked(host))
 
 
+@pytest.mark.slow
 def test_what_is_freshly_set_up_is_green_before_its_first_night(folder: Path) -> None:
     with empty_installation(folder) as host:
         assert host.start()
         green(asked(host), but=("release", "night"))
 
 
+@pytest.mark.slow
 def test_the_day_host_of_two_is_green(host: Installation) -> None:
     """Night directory and archive are on the other one, and so is the mirror."""
     shutil.rmtree(host.night_dir)

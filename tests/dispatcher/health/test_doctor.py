@@ -14,6 +14,7 @@ from shared.errors import exit_codes
 from tests.support.world import REPOSITORY, World, sign_of_life
 
 
+@pytest.mark.slow
 def test_a_sound_installation_has_no_problem_and_stays_as_it_was(host: World, durable: Redis) -> None:
     host.environment |= {"EMBEDDER": "local", "NIGHT_INDEXES": "sqlite"}
     host.night()
@@ -39,6 +40,7 @@ def test_a_sound_installation_has_no_problem_and_stays_as_it_was(host: World, du
     )
 
 
+@pytest.mark.slow
 def test_the_text_names_mark_fix_and_code(host: World) -> None:
     done = host.command("hmem", "doctor", check=False, RESULT_HMAC_KEY="")
     assert done.returncode == 10

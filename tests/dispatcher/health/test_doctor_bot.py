@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.support.day.health import expect, looks
 from tests.support.world import World
 
 TOKEN = {"TELEGRAM_BOT_TOKEN": "1:secret", "ALLOWED_CHATS": "9912"}
 
 
+@pytest.mark.slow
 def test_a_bot_that_should_run_and_does_not_is_a_problem(host: World) -> None:
     assert looks(host, "bot").state == "ok", "without a token another bot is expected"
     found = expect(host, "bot", 41, "no bot runs", "hmem telegram", **TOKEN)
@@ -21,6 +24,7 @@ def test_a_bot_that_should_run_and_does_not_is_a_problem(host: World) -> None:
     assert "answers no one" in looks(host, "bot").sentence
 
 
+@pytest.mark.slow
 def test_a_group_without_an_owner_is_warned_of(host: World) -> None:
     assert looks(host, "owners").state == "ok"
     host.environment["ALLOWED_CHATS"] = "9912,-1001"
@@ -30,6 +34,7 @@ def test_a_group_without_an_owner_is_warned_of(host: World) -> None:
     assert looks(host, "owners").state == "ok"
 
 
+@pytest.mark.slow
 def test_a_settings_file_that_others_may_read_is_named(host: World) -> None:
     file = host.root / "hmem.toml"
     file.write_text(
@@ -45,6 +50,7 @@ def test_a_settings_file_that_others_may_read_is_named(host: World) -> None:
         assert words in done.stdout
 
 
+@pytest.mark.slow
 def test_a_settings_file_without_secrets_may_be_read_by_all(host: World) -> None:
     file = host.root / "hmem.toml"
     file.write_text('CHAT_TIMEZONE = "Europe/Berlin"\n')

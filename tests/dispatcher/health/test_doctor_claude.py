@@ -51,6 +51,7 @@ def test_the_tested_claude_is_the_one_that_is_installed() -> None:
     assert f"claude_version={TESTED_CLAUDE}\n" in (REPOSITORY / "scripts" / "setup").read_text()
 
 
+@pytest.mark.slow
 def test_a_claude_that_nobody_logged_in_and_that_calls_nobody(host: World, tmp_path: Path) -> None:
     """The real CLI with an empty HOME. At its start it would open connections to the API, or to a proxy, unasked."""
     home = tmp_path / "home"

@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 import time
 
+import pytest
+
 from shared.wire import keys
 from tests.support.day.health import expect, looks
 from tests.support.world import World
 
 
+@pytest.mark.slow
 def test_turns_that_expire_are_a_problem(host: World) -> None:
     """As h-cli's dispatcher stores them."""
     host.say("ours", "hello")

@@ -48,6 +48,7 @@ def mode(path: Path, bits: int) -> Iterator[Path]:
     path.chmod(before)
 
 
+@pytest.mark.slow
 def test_a_directory_that_leads_elsewhere_or_that_others_may_write_to(host: World) -> None:
     assert looks(host, "directories").state == "ok"
     link = host.night_dir / "imports"

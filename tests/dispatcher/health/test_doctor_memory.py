@@ -70,6 +70,7 @@ def looks_with(host: World, name: str, **more: str) -> Finding:
     return looks(host, name)
 
 
+@pytest.mark.slow
 def test_a_local_embedder_under_another_name(host: World) -> None:
     expect(host, "embedder", 10, "EMBEDDER=local embeds with all-minilm only", "EMBEDDER=ollama", EMBEDDER="local", EMBED_MODEL="bge-m3")  # fmt: skip
 
@@ -162,6 +163,7 @@ def test_a_pinned_release(host: World) -> None:
     expect(host, "pin", 16, "pin .* is damaged", "hmem release (unpin|rollback)")
 
 
+@pytest.mark.slow
 def test_a_release_that_is_not_as_it_was_built(host: World) -> None:
     (host.memory_dir / "current" / "lexical" / "1.sqlite").write_bytes(b"damaged")
     expect(host, "release", 16, "lexical/1.sqlite was changed after it was built", "hmem release rollback")
@@ -169,6 +171,7 @@ def test_a_release_that_is_not_as_it_was_built(host: World) -> None:
     expect(host, "release", 16, "current is missing though there are releases", "hmem release rollback RUN")
 
 
+@pytest.mark.slow
 def test_a_release_that_can_be_asked_by_words_alone(host: World) -> None:
     assert ask(host)[1]["vectors"].state == "ok", "EMBEDDER=none: it is meant so"
     found = ask(host, EMBEDDER="local")[1]["vectors"]

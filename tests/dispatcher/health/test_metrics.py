@@ -21,12 +21,13 @@ from structlog.testing import capture_logs
 
 from dispatcher.health.gauges import GAUGES
 from dispatcher.health.metrics import OUTCOMES, Metrics, degraded_kind, open_metrics
-from dispatcher.prompt.assemble import PromptRequest, assemble
+from dispatcher.prompt.assemble import PromptRequest
 from dispatcher.prompt.budget import TITLES
 from dispatcher.prompt.context import Context
 from dispatcher.prompt.render import PromptPart
-from shared.config.listening import listen_address
+from shared.config.values import listen_address
 from shared.errors import SettingsError
+from tests.support.day.prompts import assembled
 from tests.support.machine import free_port
 from tests.support.world import REPOSITORY, SECRET, World
 
@@ -186,7 +187,7 @@ def test_a_real_context_is_counted_by_its_parts(light: World, opened: Opened) ->
     assert path is not None
     metrics, url = opened()
     with closing(OpenRelease(light.settings(), path)) as release:
-        context = assemble(PromptRequest(CHAT, "what is the code of the boiler?"), light.settings(), release)
+        context = assembled(PromptRequest(CHAT, "what is the code of the boiler?"), light.settings(), release)
     assert {part.name for part in context.parts} <= set(TITLES)
     metrics.context(context)
     _, found = scraped(url)
@@ -206,6 +207,7 @@ def test_without_redis_its_own_figures_still_come(opened: Opened) -> None:
     assert "pa55word" not in text
 
 
+@pytest.mark.slow
 def test_a_redis_that_never_answers_ends_no_scrape(opened: Opened) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         _, url = opened(redis_url=f"redis://127.0.0.1:{silent.getsockname()[1]}/0")

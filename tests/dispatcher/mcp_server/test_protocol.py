@@ -78,6 +78,7 @@ def test_nothing_is_opened_before_it_is_needed(talked: World) -> None:
     assert "Traceback" not in (talked.root / "server.log").read_text()
 
 
+@pytest.mark.slow
 def test_lines_that_are_no_request_are_survived(talked: World) -> None:
     with by_hand(talked) as process:
         begin(process)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from contextlib import closing
+from contextlib import closing, nullcontext
 from typing import Any
 
 import pytest
@@ -80,10 +80,27 @@ def test_what_was_said_is_told_of_a_time_and_by_words(talked: World) -> None:
         last = await server.call("memory_history", n=1)
         assert "Mr Ott" in last.text
         assert "4711" not in last.text
-        assert "there are older ones" in last.text
+        assert last.text.endswith("\n\nThere are older messages: use until to get them.")
+        assert "could be searched" not in last.text, "nothing is missing"
+        assert "older messages" not in (await server.call("memory_history")).text
         assert (await server.call("memory_history", contains="violin")).text == "No message of this chat fits."
 
     served(talked, ask)
+
+
+@pytest.mark.slow
+def test_of_two_people_of_one_name_each_is_marked_also_when_alone(light: World) -> None:
+    of_today(
+        light,
+        *(Turn(f"t{n}", "user", "9912", f"hello {n}", time.time() - 60 + n, "Alex", user_id=f"{n}") for n in (1, 2)),
+    )
+
+    async def ask(server: Served) -> None:
+        last = (await server.call("memory_history", n=1)).text
+        assert "hello 1" not in last
+        assert " Alex #" in last
+
+    served(light, ask)
 
 
 WRONG: list[tuple[str, dict[str, Any], str]] = [
@@ -117,6 +134,7 @@ WRONG: list[tuple[str, dict[str, Any], str]] = [
 ]
 
 
+@pytest.mark.slow
 def test_what_cannot_be_used_is_a_sentence_and_the_server_goes_on(talked: World) -> None:
     async def ask(server: Served) -> None:
         for name, arguments, reason in WRONG:
@@ -155,7 +173,7 @@ def test_what_is_added_is_kept_once(light: World) -> None:
         for _ in range(2):
             assert (await server.call("memory_add", text=" The boiler code is 4711 ")).text.startswith("Saved as number 1")  # fmt: skip
             assert (await server.call("memory_add", **goal)).text == "Saved as number 2: paint the kitchen"
-        with closing(DayMemory(light.settings())) as day:
+        with closing(DayMemory(light.settings(), nullcontext)) as day:
             kept = day.memories.list("9912")
             assert [(one.type, one.text, one.importance) for one in kept] == [
                 ("fact", "The boiler code is 4711", 3),
@@ -178,11 +196,12 @@ def test_what_is_added_is_kept_once(light: World) -> None:
             assert reason in told.text
 
     served(light, ask, memory_mcp_add=True)
-    with closing(DayMemory(light.settings())) as day:
+    with closing(DayMemory(light.settings(), nullcontext)) as day:
         assert len(day.memories.list("9912")) == 2
         assert day.memories.total() == 2
 
 
+@pytest.mark.slow
 def test_what_waits_for_the_store_is_said_last(light: World) -> None:
     of_today(light, Turn("t1", "user", "9912", "Long ago", time.time() - 600), Turn("t1", "asst", "9912", "Indeed", time.time() - 599))  # fmt: skip
     light.say("t2", "A moment ago", timestamp=time.time() - 5)

@@ -11,7 +11,7 @@ import signal
 import time
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, nullcontext
 from types import FrameType
 from typing import Any
 
@@ -105,7 +105,7 @@ def said(world: World, secret: Secret) -> None:
     for number in range(12):  # the chat that an opened release is asked about first
         world.say(f"other-{number}", f"another chat about number {number}", chat_id="77")
     world.command("hmem-night", "run")
-    with closing(DayMemory(world.settings())) as day:
+    with closing(DayMemory(world.settings(), nullcontext)) as day:
         day.embedder.open()
         day.upkeep.store_turns([Turn("new", "user", CHAT, f"today the {word} was seen", time.time() - 60)])
         day.acting.add(Task("add", CHAT, ""), f"{word} is the name of the heron", time.time())
@@ -144,6 +144,7 @@ def test_nothing_that_was_read_is_kept_after_the_mark(world: World) -> None:
         asked(world, secret, memory, day)
 
 
+@pytest.mark.slow
 def test_a_release_that_cannot_be_opened_again_is_let_go_of(light: World) -> None:
     light.say("t", "the gate code is 4711")
     light.night()
@@ -155,6 +156,7 @@ def test_a_release_that_cannot_be_opened_again_is_let_go_of(light: World) -> Non
             assert release is None
 
 
+@pytest.mark.slow
 def test_a_question_after_the_mark_is_answered_without_what_was_kept(light: World) -> None:
     """It does not wait for the next sign of life."""
     bot = Bot(light.redis)

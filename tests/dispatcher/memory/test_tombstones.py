@@ -6,7 +6,7 @@ import stat
 import subprocess
 import sys
 import time
-from contextlib import closing
+from contextlib import closing, nullcontext
 from pathlib import Path
 from typing import cast
 
@@ -97,7 +97,7 @@ REQUEST = PromptRequest("9912", "what is the garage code?", count_access=False)
 )
 def test_with_a_damaged_file_nothing_is_recalled_and_it_says_so(light: World, damage: bytes) -> None:
     settings = light.settings(memory_deadline_ms=20_000)  # the machine may be busy
-    with closing(DayMemory(settings)) as day:
+    with closing(DayMemory(settings, nullcontext)) as day:
         day.upkeep.store_turns([turn("t1", at=time.time() - 60)])
 
         def asked() -> Context:
@@ -120,7 +120,7 @@ def test_with_a_damaged_file_nothing_is_recalled_and_it_says_so(light: World, da
 
 def test_a_forgotten_turn_is_out_of_the_next_context(light: World) -> None:
     settings = light.settings(memory_deadline_ms=20_000)  # the machine may be busy
-    with closing(DayMemory(settings)) as day:
+    with closing(DayMemory(settings, nullcontext)) as day:
         day.upkeep.store_turns([turn("t1", at=time.time() - 60)])
         day.forgotten.add(stone("f1", "9912", "t1:user"))
         assert "7731" not in assemble(REQUEST, settings, None, day).text

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from contextlib import closing
+from contextlib import closing, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -78,7 +78,7 @@ def day(tmp_path: Path) -> Any:
     some = load_settings(
         hmem_state_dir=tmp_path, hmem_memory_dir=tmp_path / "memory", embedder="local", memory_deadline_ms=20_000
     )
-    with closing(DayMemory(some)) as made:
+    with closing(DayMemory(some, nullcontext)) as made:
         made.open()
         now = time.time()
         store = made.upkeep.store_turns
@@ -179,7 +179,7 @@ def test_the_rest_of_a_released_message_is_found_and_the_forgotten_words_are_not
     """The message is in the release alone; the night takes it out, and what is left of it stays in the day store."""
     world.say("t1", SCHOOL)
     world.night()
-    with closing(DayMemory(world.settings())) as day:
+    with closing(DayMemory(world.settings(), nullcontext)) as day:
         day.turns.remove(CHAT, ["t1:user", "t1:asst"])
         day.remembering.add(CHAT, MemoryType.FACT, TEACHER_FACT, now=time.time(), source_turn="t1:user")
     gone = json.loads(world.command("hmem", "memory", "forget", CHAT, "1", "--json").stdout)

@@ -4,50 +4,91 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
-from dispatcher.prompt.assemble import PromptRequest, assemble
+from dispatcher.memory.tombstones import Forgotten
+from dispatcher.prompt.assemble import PromptRequest
 from dispatcher.prompt.budget import (
     compose,
 )
+from dispatcher.prompt.context import Context
 from dispatcher.prompt.prompt_input import PromptInput
-from shared.config.settings import load_settings
+from shared.config.settings import Settings, load_settings
 from shared.ranking.injection import Evidence, read_message
 from shared.search.types import Hit, Query, Recalled
-from tests.support.day.prompts import NOW, SUMMARY, UTC, composed, hit
+from shared.turns.records import Tombstone
+from tests.support.day.prompts import NOW, SUMMARY, UTC, assembled, composed, hit
 from tests.support.world import World
 
 
-def test_memory_switched_off_asks_no_release() -> None:
-    class Closed:
-        run = 7
+class FakeRelease:
+    """What a prompt reads of a release; a test adds the rest."""
 
-    context = assemble(PromptRequest("9912", "hello"), load_settings(memory_tokens=0), cast(Any, Closed()))
+    run = 7
+
+    def expect(self, query: str) -> None:
+        pass
+
+
+def settings_of(tmp_path: Path, **more: Any) -> Settings:
+    return load_settings(hmem_state_dir=tmp_path, **more)
+
+
+def test_memory_switched_off_asks_no_release(tmp_path: Path) -> None:
+    context = assembled(
+        PromptRequest("9912", "hello"), settings_of(tmp_path, memory_tokens=0), cast(Any, FakeRelease())
+    )
     assert (context.text, context.degraded) == ("", ["MEMORY_TOKENS=0"])
 
 
-def test_a_chat_summary_is_left_out_when_it_is_not_wanted() -> None:
-    class Release:
-        run = 7
-        manifest = SimpleNamespace(embedding=None, chunks_per_chat={"9912": 1, "77": 1}, created_at="")
+def test_a_chat_summary_is_left_out_when_it_is_not_wanted(tmp_path: Path) -> None:
+    class Release(FakeRelease):
+        manifest = SimpleNamespace(embedding=None, chunks_per_chat={"9912": 1, "77": 1}, created_at="", tombstones={})
 
-        def recall(self, query: Query) -> Recalled:
+        def recall(self, query: Query, _: object) -> Recalled:
             return Recalled([hit(f"{query.chat_id} asked {query.text}")])
 
         def summary(self, chat_id: str) -> str | None:
             return f"\n- anna: summary of {chat_id}\n\n" if chat_id == "9912" else None
 
     def names(chat: str, summary: bool) -> list[tuple[str, str]]:
-        context = assemble(PromptRequest(chat, "it"), load_settings(memory_summary=summary), cast(Any, Release()))
+        context = assembled(
+            PromptRequest(chat, "it"), settings_of(tmp_path, memory_summary=summary), cast(Any, Release())
+        )
         return [(part.name, part.text) for part in context.parts]
 
     recalled = ("recalled", "9 February 2024\n- anna: 9912 asked it")
     assert names("9912", summary=True) == [("summary", "- anna: summary of 9912"), recalled]
     assert names("9912", summary=False) == [recalled]
     assert [name for name, _ in names("77", summary=True)] == ["recalled"]
+
+
+def test_what_is_forgotten_during_the_search_withholds_the_summary(tmp_path: Path) -> None:
+    class Release(FakeRelease):
+        manifest = SimpleNamespace(
+            embedding=None, chunks_per_chat={"9912": 1}, created_at="", tombstones={"f1": "9912"}
+        )
+
+        def recall(self, query: Query, _: object) -> Recalled:
+            Forgotten(tmp_path).add(Tombstone(forgotten, "9912", NOW, turn_ids=frozenset({"t1:user"})))
+            return Recalled()
+
+        def summary(self, chat_id: str) -> str | None:
+            return "- anna: the garage code is 7731"
+
+    def context() -> Context:
+        return assembled(PromptRequest("9912", "what is the code?"), settings_of(tmp_path), cast(Any, Release()))
+
+    forgotten = "f1"
+    assert [part.name for part in context().parts] == ["summary"], "the release was built after that"
+    forgotten = "f2"
+    withheld = context()
+    assert withheld.parts == []
+    assert "no summary until the next night: something was forgotten since it was written" in withheld.degraded
 
 
 def test_a_context_is_told_to_scripts_with_its_hits_and_reasons() -> None:
@@ -83,22 +124,24 @@ def test_nothing_recalled_is_injected_where_nothing_bears_on_the_message_and_the
     (0.2, "all-MiniLM-L6-v2", False), (0.5, "all-MiniLM-L6-v2", True), (0.2, "nomic-embed-text", True), (None, None, True),
 ])  # fmt: skip
 def test_the_release_says_whose_similarity_is_judged(
-    cosine: float | None, family: str | None, *, injected: bool
+    tmp_path: Path, cosine: float | None, family: str | None, *, injected: bool
 ) -> None:
-    class Release:
-        run = 7
+    class Release(FakeRelease):
         manifest = SimpleNamespace(
-            embedding=SimpleNamespace(family=family) if family else None, chunks_per_chat={"9912": 1}, created_at=""
+            embedding=SimpleNamespace(family=family) if family else None,
+            chunks_per_chat={"9912": 1},
+            created_at="",
+            tombstones={},
         )
 
-        def recall(self, query: Query) -> Recalled:
+        def recall(self, query: Query, _: object) -> Recalled:
             found = replace(hit("the parrot"), scores={} if cosine is None else {"cosine": cosine})
             return Recalled([found], evidence=Evidence(read_message(query.text, NOW, UTC), 1, cosine=cosine))
 
         def summary(self, chat_id: str) -> str | None:
             return None
 
-    context = assemble(PromptRequest("9912", "What is my bird called?"), load_settings(), cast(Any, Release()))
+    context = assembled(PromptRequest("9912", "What is my bird called?"), settings_of(tmp_path), cast(Any, Release()))
     assert bool(context.used) == injected
     assert (context.no_recall_reason is None) == injected
 
@@ -114,7 +157,7 @@ def test_the_command_says_why_no_line_is_injected(world: World) -> None:
     assert stranger["nothing_why"] == "release 1 has no turns of this chat"
 
 
-def test_a_hit_that_is_there_only_since_nothing_better_is_takes_no_place() -> None:
+def test_a_hit_that_is_there_only_since_nothing_better_is_takes_no_place(tmp_path: Path) -> None:
     """A long answer of many passages must not fill what the answer leaves free."""
 
     def found(text: str, cosine: float, lexical: float, at: float) -> Hit:
@@ -123,17 +166,21 @@ def test_a_hit_that_is_there_only_since_nothing_better_is_takes_no_place() -> No
     good, weak = found("the boiler shows F28", 0.6, 1.0, NOW), found("crate 17, blue", 0.08, 0.02, NOW + 1e6)
     by_words = found("boiler", 0.08, 0.5, NOW + 2e6)
 
-    class Release:
-        run = 7
+    class Release(FakeRelease):
         manifest = SimpleNamespace(
-            embedding=SimpleNamespace(family="all-MiniLM-L6-v2"), chunks_per_chat={"9912": 3}, created_at=""
+            embedding=SimpleNamespace(family="all-MiniLM-L6-v2"),
+            chunks_per_chat={"9912": 3},
+            created_at="",
+            tombstones={},
         )
 
-        def recall(self, query: Query) -> Recalled:
+        def recall(self, query: Query, _: object) -> Recalled:
             return Recalled([good, weak, by_words])
 
         def summary(self, chat_id: str) -> str | None:
             return None
 
-    context = assemble(PromptRequest("9912", "what is wrong with the boiler?"), load_settings(), cast(Any, Release()))
+    context = assembled(
+        PromptRequest("9912", "what is wrong with the boiler?"), settings_of(tmp_path), cast(Any, Release())
+    )
     assert (context.used, context.cut) == ([good, by_words], [weak])

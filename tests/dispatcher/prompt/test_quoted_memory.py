@@ -125,6 +125,7 @@ def test_a_text_is_forgotten_where_it_is_quoted_too(light: World) -> None:
         assert held == []
 
 
+@pytest.mark.slow
 def test_a_wish_to_forget_hides_what_only_a_quote_says(light: World) -> None:
     talk = quick_talk(light)
     light.start_dispatcher()

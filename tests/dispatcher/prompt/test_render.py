@@ -14,7 +14,7 @@ from dispatcher.prompt.budget import (
     QUESTION_CHARACTERS,
     RECALLED_TITLE,
     SHORT_ANSWER_CHARACTERS,
-    SUMMARY_TITLE,
+    TITLES,
     compose,
 )
 from dispatcher.prompt.context import Context
@@ -82,7 +82,7 @@ def test_the_rendered_text_is_exactly_this() -> None:
     assert head.startswith("# Memory of this chat\n")
     assert "not instructions" in head
     assert body == [
-        f'{SUMMARY_TITLE}\n<record id="{ids[0]}">\n- anna: in short\n</record id="{ids[0]}">\n',
+        f'{TITLES["summary"]}\n<record id="{ids[0]}">\n- anna: in short\n</record id="{ids[0]}">\n',
         f'{RECALLED_TITLE}\n<record id="{ids[1]}">\n'
         f'9 February 2024\n- anna (answering "what is it?"): the code is 4711\n</record id="{ids[1]}">',
     ]

@@ -179,6 +179,7 @@ def test_no_name_quote_forward_or_caption_reads_a_file_or_runs_a_command(group: 
     assert "SECRET-NOTE" not in json.dumps(group.model.requests)
 
 
+@pytest.mark.slow
 def test_a_forwarded_command_is_not_obeyed(group: Group) -> None:
     """Also where another bot hands it on as the message."""
     forward = {"chat_type": "private", "user_id": 8, "name": "Ann", "forward": {"from": "Dora"}}
@@ -204,6 +205,7 @@ def test_replayed_conversations_say_who_said_what(redis_url: str, tmp_path: Path
             assert re.search(rf"^- \d{{4}}-\d\d-\d\d \d\d:\d\d {line}$", told, re.MULTILINE), line
 
 
+@pytest.mark.slow
 def test_the_base_prompt_may_be_replaced_or_left_out(redis_url: str, tmp_path: Path) -> None:
     rules = tmp_path / "rules.md"
     with staged(redis_url, tmp_path) as stage, MessagesApi() as model:

@@ -38,6 +38,7 @@ def gone(pid_file: Path) -> bool:
     return not status.exists() or "State:\tZ" in status.read_text()
 
 
+@pytest.mark.slow
 def test_a_running_task_is_ended_with_its_children_and_nothing_else(light: World, bot: Bot) -> None:
     running = light.start_dispatcher(CLAUDE_BIN=slow(light))
     bot.ask("before", 9912)
@@ -65,6 +66,7 @@ def test_a_running_task_is_ended_with_its_children_and_nothing_else(light: World
     assert running.stop() == 0
 
 
+@pytest.mark.slow
 def test_the_bots_own_result_ends_the_running_task(light: World, bot: Bot) -> None:
     running = light.start_dispatcher(CLAUDE_BIN=slow(light))
     task = bot.send("a slow one", 9912)
@@ -77,12 +79,15 @@ def test_the_bots_own_result_ends_the_running_task(light: World, bot: Bot) -> No
     assert running.stop() == 0
 
 
+@pytest.mark.slow
 def test_an_answer_that_its_bot_no_longer_waits_for_is_ended(light: World, bot: Bot) -> None:
     """h-cli's bot at /cancel (its result comes and goes between two looks), and when its time is up: its id leaves the list in both."""
     running = light.start_dispatcher(CLAUDE_BIN=slow(light))
     for message in ("a slow one", "a slow one, too late"):
         task = bot.send(message, 9912)
         wait_for((light.root / "child").exists, "the call")
+        looked = keys_looked_at(bot)  # the bot adds the id after the task, which may have begun by then
+        wait_for(lambda: keys_looked_at(bot) > looked + 6, "two looks")  # noqa: B023
         assert bot.redis.rpop(keys.pending("9912")) == task.encode()
         if "too late" not in message:
             own_result(bot, task, "Task cancelled.")
@@ -97,6 +102,7 @@ def test_an_answer_that_its_bot_no_longer_waits_for_is_ended(light: World, bot: 
     assert running.log.read_text().count("the bot no longer waits for this answer") == 2
 
 
+@pytest.mark.slow
 def test_whoever_notes_no_waiting_is_answered_all_the_same(light: World, bot: Bot) -> None:
     """`hmem ask`, and bots without such a list, or with a key of another type in its place."""
     gate = light.root / "gate"

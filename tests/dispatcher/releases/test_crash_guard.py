@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from dispatcher.memory.day.open_memory import open_memory
 from dispatcher.releases.crash_guard import MARKS
 from dispatcher.releases.served import ServedRelease
 from shared.delivery import receiver
@@ -42,8 +43,8 @@ def test_a_release_that_ends_its_reader_is_served_without_vectors(
     wait_for(lambda: logged(second, "serving release"), "the release to be served")
     assert logged(second, "hmem release rollback")
     assert logged(second, "killed by signal 11")
-    assert logged(second, "vectors=a dispatcher died while it opened release 1") or logged(
-        second, "vectors='a dispatcher died"
+    assert logged(second, "vectors=a process died while it opened release 1") or logged(
+        second, "vectors='a process died"
     )
     assert bot.ask("what about the boiler?", 9912)
     assert b"1" in world.redis.hvals("hcli:mem:release")
@@ -76,7 +77,7 @@ def test_vectors_that_failed_their_trial_are_left_alone_until_a_restart(
     nights(world, 1)
     left_behind(world)
     memory = ServedRelease(world.settings())
-    monkeypatch.setattr(receiver, "TRYOUT_MODULE", "tests.support.processes.dies")
+    monkeypatch.setattr(receiver, "TRIAL_MODULE", "tests.support.processes.dies")
     memory.refresh()
     assert "died while it opened release 1" in (vectors_missing(memory) or "")
     monkeypatch.undo()
@@ -99,12 +100,29 @@ def test_a_release_that_passes_its_trial_and_kills_all_the_same_is_not_opened_a_
     memory.close()
 
 
+@pytest.mark.slow
+def test_a_command_obeys_the_same_marks(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    nights(world, 1)
+    place = left_behind(world)
+    monkeypatch.setattr(receiver, "TRIAL_MODULE", "tests.support.processes.dies")
+    with open_memory(world.settings()) as memory:
+        release = memory.required_release()
+        memory.open_vectors()
+        assert "died while it opened release 1" in (release.vectors_missing or "")
+    monkeypatch.undo()
+    with open_memory(world.settings()) as memory:
+        release = memory.required_release()
+        memory.open_vectors()
+        assert release.vectors_missing is None
+    assert not place.exists(), "it has passed its trial"
+
+
 def test_another_dispatcher_that_opens_the_same_release_is_not_a_dead_one(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     nights(world, 1)
     place = left_behind(world)
-    monkeypatch.setattr(receiver, "TRYOUT_MODULE", "tests.support.processes.dies")
+    monkeypatch.setattr(receiver, "TRIAL_MODULE", "tests.support.processes.dies")
     memory = ServedRelease(world.settings())
     with locked_dir(place / "dead"):  # it lives
         memory.refresh()

@@ -22,6 +22,7 @@ from tests.support.machine import wait_for
 from tests.support.world import World
 
 
+@pytest.mark.slow
 def test_the_list_says_what_each_release_is(light: World) -> None:
     assert "no release yet" in light.command("hmem", "release", "list").stdout
     nights(light, 3)
@@ -42,6 +43,7 @@ def test_the_list_says_what_each_release_is(light: World) -> None:
     assert lines[2].endswith("current")
 
 
+@pytest.mark.slow
 def test_the_list_shows_what_is_wrong_with_current(light: World) -> None:
     nights(light, 2)
     shutil.move(light.memory_dir / "releases" / "2", light.root / "away")
@@ -50,6 +52,7 @@ def test_the_list_shows_what_is_wrong_with_current(light: World) -> None:
     assert "points to releases/2, which does not exist" in done.stderr
 
 
+@pytest.mark.slow
 def test_verify_names_the_file_that_was_changed(light: World) -> None:
     nights(light, 3)
     assert "Release 3 is intact" in light.command("hmem", "release", "verify").stdout
@@ -104,12 +107,13 @@ def test_a_dispatcher_serves_what_was_gone_back_to(light: World, bot: Bot) -> No
     running.stop()
 
 
+@pytest.mark.slow
 def test_a_rollback_that_would_do_harm_changes_nothing(light: World, monkeypatch: pytest.MonkeyPatch) -> None:
     nights(light, 3)
     newer = light.memory_dir / "releases" / "1" / "manifest.json"
     newer.write_text(json.dumps(json.loads(newer.read_bytes()) | {"format_version": 99}))
     for run, words in ((1, "has format 99"), (None, "killed by signal 11")):
-        monkeypatch.setattr(receiver, "TRYOUT_MODULE", "tests.support.processes.dies")
+        monkeypatch.setattr(receiver, "TRIAL_MODULE", "tests.support.processes.dies")
         with pytest.raises(ReleaseRefused, match=words):
             manage.roll_back(light.settings(), run, silent)
     monkeypatch.undo()
@@ -143,6 +147,7 @@ def test_what_was_forgotten_does_not_come_back_by_a_rollback(light: World) -> No
     assert current(light) == applied
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["dangling", "damaged", "missing"])
 def test_a_rollback_repairs_a_current_that_cannot_be_read(light: World, how: str) -> None:
     nights(light, 2)
@@ -161,6 +166,7 @@ def test_a_rollback_repairs_a_current_that_cannot_be_read(light: World, how: str
     assert light.command("hmem", "release", "verify").returncode == 0
 
 
+@pytest.mark.slow
 def test_the_pin_stands_before_the_switch(light: World, monkeypatch: pytest.MonkeyPatch) -> None:
     nights(light, 2)
 

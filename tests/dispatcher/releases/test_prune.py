@@ -17,6 +17,7 @@ from tests.support.machine import wait_for
 from tests.support.world import World
 
 
+@pytest.mark.slow
 def test_prune_keeps_what_is_needed_and_says_why(light: World) -> None:
     nights(light, 5)
     retention.write_pin(light.memory_dir, 1)
@@ -47,6 +48,7 @@ def test_the_release_that_a_dispatcher_serves_is_not_pruned(light: World) -> Non
     assert not retention.in_use(light.memory_dir / "releases" / "1"), "the kernel frees it"
 
 
+@pytest.mark.slow
 def test_a_night_prunes_nothing_that_is_read(light: World) -> None:
     nights(light, 1)
     opened = OpenRelease(light.settings(), light.memory_dir / "releases" / "1")
@@ -57,6 +59,7 @@ def test_a_night_prunes_nothing_that_is_read(light: World) -> None:
     opened.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", ["current", "manifest", "pin"])
 def test_nothing_is_pruned_while_nobody_can_tell_what_is_needed(light: World, what: str) -> None:
     nights(light, 4)
@@ -69,6 +72,7 @@ def test_nothing_is_pruned_while_nobody_can_tell_what_is_needed(light: World, wh
     assert release_runs(light.memory_dir) == [1, 2, 3, 4]
 
 
+@pytest.mark.slow
 def test_the_coming_release_counts_among_the_newest(light: World) -> None:
     nights(light, 4)
     assert retention.prune(light.memory_dir, 3, coming=5) == [1, 2]

@@ -91,6 +91,7 @@ def test_a_message_of_the_outbox_is_there_at_most_twice(stage: Stage, chat: int)
     assert stage.api.texts(chat) == ["Reminder", "Reminder"]
 
 
+@pytest.mark.slow
 def test_killed_at_any_moment_every_question_is_answered_once(stage: Stage, chat: int) -> None:
     """Eight bots are killed while questions and answers go through; the dispatcher here answers whatever comes."""
     choice, asked, answers = random.Random(7), 0, 0
@@ -118,6 +119,7 @@ def test_killed_at_any_moment_every_question_is_answered_once(stage: Stage, chat
     wait_until(lambda: not stage.redis.keys("hcli:results:*"), lambda: "no result to be left")
 
 
+@pytest.mark.slow
 def test_a_stop_ends_the_delivery_under_way_and_loses_nothing(stage: Stage, chat: int) -> None:
     bot = stage.bot()
     task = stage.ask(chat, "x")

@@ -26,6 +26,7 @@ def stage(redis_url: str, tmp_path: Path) -> Iterator[Stage]:
         yield made
 
 
+@pytest.mark.slow
 def test_a_second_bot_waits_until_the_first_one_ends(stage: Stage) -> None:
     chat = stage.new_chat()
     first = stage.bot()
@@ -56,6 +57,7 @@ def test_a_wrong_setting_ends_the_bot_with_a_sentence(stage: Stage, more: dict[s
     assert not bot.said("Traceback")
 
 
+@pytest.mark.slow
 def test_a_bot_at_another_telegram_waits_too(stage: Stage) -> None:
     """Whatever its token: both would bring answers from one queue."""
     chat, first = stage.new_chat(), stage.bot()
@@ -144,6 +146,7 @@ class OwnRedis:
         self.process.wait()
 
 
+@pytest.mark.slow
 def test_while_redis_is_away_nothing_is_confirmed_and_nothing_lost(tmp_path: Path) -> None:
     server = OwnRedis(tmp_path)
     world = World(tmp_path, server.client, server.url)

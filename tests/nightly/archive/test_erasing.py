@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
+from nightly.archive import verification
 from nightly.archive.mirror import MirrorDiffers
 from nightly.archive.segments import RawRecord, header_of, read_archive, read_segment, write_segment
-from nightly.cli import verify
 from nightly.night.progress import Reporter
 from nightly.night.target import LocalTarget
 from shared.delivery.switch import refuse_unless_descendant
@@ -31,6 +31,7 @@ def lines(world: World, run: int = 1) -> list[dict[str, Any]]:
     return list(read_segment(archive(world) / f"seg-{run}.jsonl"))
 
 
+@pytest.mark.slow
 def test_a_forgotten_chat_is_in_no_file_any_more(world: World) -> None:
     talk(world)
     world.say("b2", "and of sails", chat_id="77")
@@ -73,6 +74,7 @@ def test_a_tombstone_that_does_not_erase_leaves_the_archive_alone(light: World) 
     assert set(texts(light)) == {"b1:user#1"}
 
 
+@pytest.mark.slow
 def test_later_talk_of_the_chat_is_remembered(light: World) -> None:
     talk(light)
     stone(light)
@@ -111,9 +113,10 @@ def test_all_versions_go_and_what_cannot_be_read_as_a_turn(light: World) -> None
     light.night()
     assert places(light, "pelican7731", "кукушка4410") == []
     assert [place for place in places(light, "of another chat") if "seg-" in place] == ["night/archive/seg-2.jsonl"]
-    verify.verify(light.settings(), Reporter(quiet=True))
+    verification.verify(light.settings(), Reporter(quiet=True))
 
 
+@pytest.mark.slow
 def test_caches_texts_and_damaged_copies_go_too(world: World) -> None:
     world.say("a1", SECRET)
     world.say("b1", "the other chat talks of boats", chat_id="77")
@@ -152,6 +155,7 @@ def test_a_file_that_keeps_it_is_named_by_the_night(light: World) -> None:
     assert "still in" in light.command("hmem-night", "status").stdout
 
 
+@pytest.mark.slow
 def test_two_ways_of_erasing_lead_to_the_same_bytes(light: World) -> None:
     talk(light)
     copy = light.root / "copy"
@@ -182,7 +186,7 @@ def test_a_kill_in_mid_erasing_ends_as_if_there_had_been_none(light: World, poin
     assert places(light, "pelican7731", "кукушка4410") == []
     assert [header_of(archive(light) / f"seg-{run}.jsonl").get("format") for run in (1, 2, 3)] == [2, 2, 1]
     assert set(texts(light)) == {"b1:user#1"}
-    verify.verify(light.settings(), Reporter(quiet=True))
+    verification.verify(light.settings(), Reporter(quiet=True))
 
 
 def mirrored(world: World) -> Path:
@@ -207,7 +211,7 @@ def test_the_mirror_loses_it_as_well_and_nothing_else(light: World) -> None:
         "seg-1.jsonl",
         "seg-2.jsonl",
     ]
-    assert verify.verify(light.settings(), Reporter(quiet=True))["mirrored"] == 2
+    assert verification.verify(light.settings(), Reporter(quiet=True))["mirrored"] == 2
 
 
 @pytest.mark.slow
@@ -250,13 +254,14 @@ def test_a_restored_copy_does_not_bring_it_back(light: World, how: str) -> None:
     light.night()
     assert places(light, "pelican7731", "кукушка4410") == []
     assert set(texts(light)) == {"b1:user#1"}
-    assert verify.verify(light.settings(), Reporter(quiet=True))["mirrored"] == 2
+    assert verification.verify(light.settings(), Reporter(quiet=True))["mirrored"] == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["archive", "mirror"])
 def test_repair_takes_the_copy_that_has_forgotten(light: World, how: str) -> None:
     restored(light, how)
-    repaired = verify.repair(light.settings(), Reporter(quiet=True))["repaired"]
+    repaired = verification.repair(light.settings(), Reporter(quiet=True))["repaired"]
     assert len(repaired) == 1 and "erased" in repaired[0]
     assert places(light, "pelican7731", "кукушка4410") == []
 
@@ -273,7 +278,7 @@ def test_a_lost_archive_restored_from_an_old_mirror_forgets_again(light: World) 
     with pytest.raises(HmemError):
         light.night()
     with pytest.raises(ArchiveDamaged):  # what can be mended is mended; seg-2 is nowhere
-        verify.repair(light.settings(), Reporter(quiet=True))
+        verification.repair(light.settings(), Reporter(quiet=True))
     with pytest.raises(ReleaseRefused):  # and the day host keeps what it has
         light.night()
     assert set(texts(light)) == {"b1:user#1"}
@@ -292,6 +297,7 @@ def test_releases_that_are_read_go_when_their_reader_has_gone(light: World) -> N
     assert retention.release_runs(light.memory_dir) == [2]
 
 
+@pytest.mark.slow
 def test_a_day_host_that_cannot_prune_does_not_stop_the_night(light: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """One of an older version knows no such verb."""
     talk(light)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -28,7 +29,7 @@ from nightly.imports.import_filter import ImportFilter, ImportVerdict
 from nightly.imports.staging import stage
 from nightly.night.folder import imports_dir
 from shared.system.files import sha256_file
-from shared.system.processes import last_words
+from shared.system.processes import last_line
 from shared.turns.records import Tombstone, Turn, dumps
 from tests.support.day.forgetting_world import hmem
 from tests.support.night.archives import LATER, SECRET, archive, places, stone, talk
@@ -58,6 +59,7 @@ def two_chats_one_id(world: World) -> None:
     world.night()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("order", [("first", "second"), ("second", "first")])
 def test_an_id_that_two_chats_used_is_forgotten_in_both(light: World, order: tuple[str, str]) -> None:
     two_chats_one_id(light)
@@ -68,6 +70,7 @@ def test_an_id_that_two_chats_used_is_forgotten_in_both(light: World, order: tup
     assert [turn.content for turn in read_archive(archive(light)).turns()] == ["what the first chat keeps"]
 
 
+@pytest.mark.slow
 def test_other_bytes_under_a_forgotten_id_stay_where_their_chat_was_not_forgotten(light: World) -> None:
     two_chats_one_id(light)
     stone(light, chat="first", turn_ids=frozenset({"t:user"}))
@@ -75,6 +78,7 @@ def test_other_bytes_under_a_forgotten_id_stay_where_their_chat_was_not_forgotte
     assert (holds(light, b"alpha words"), holds(light, b"beta words")) == ([], ["seg-2.jsonl"])
 
 
+@pytest.mark.slow
 def test_a_version_that_was_replaced_does_not_come_back(light: World) -> None:
     light.say("t", "the first draft", timestamp=2000.0)
     light.night()
@@ -238,6 +242,7 @@ def test_what_is_asked_second_is_hidden_while_the_first_waits(light: World) -> N
     assert '"chat_id":"2"' in (light.root / "state" / "forgotten.jsonl").read_text()
 
 
+@pytest.mark.slow
 def test_an_answer_that_comes_between_question_and_forgetting_goes_too(light: World) -> None:
     """A task that runs when the owner is asked, and has ended when it is done."""
     from dispatcher.forget.journal import Journal
@@ -303,5 +308,6 @@ def test_code_of_the_current_directory_is_not_run(light: World) -> None:
 
 
 def test_the_last_words_of_a_child_are_words() -> None:
-    assert last_words("╭── Traceback ──╮\n│ TypeError: no │\n╰───────────────╯\n".encode()) == "TypeError: no"
-    assert last_words(b"") == "no output"
+    framed = "╭── Traceback ──╮\n│ TypeError: no │\n╰───────────────╯\n"
+    assert last_line(subprocess.CompletedProcess([], 1, "said before", framed)) == "TypeError: no"
+    assert last_line(subprocess.CompletedProcess([], 1, "", " \n")) == "exit 1"

@@ -101,6 +101,7 @@ def talk(world: World) -> dict[str, bytes]:
 # ------------------------------------------------------------------------------------------------------------ what is written
 
 
+@pytest.mark.slow
 def test_the_values_stand_as_they_were_where_they_can(light: World) -> None:
     values = talk(light)
     out = export(light)
@@ -120,6 +121,7 @@ def test_the_values_stand_as_they_were_where_they_can(light: World) -> None:
     assert b"walrus" not in b"".join(lines)
 
 
+@pytest.mark.slow
 def test_the_index_the_rest_and_the_readme(light: World) -> None:
     talk(light)
     out = export(light)

@@ -25,6 +25,7 @@ from tests.support.night.two_hosts import DayHost
 from tests.support.world import World
 
 
+@pytest.mark.slow
 def test_each_night_brings_the_mirror_up_to_date(light: World, mirror: Path) -> None:
     two_nights(light)
     assert files(mirror) == files(archive(light))
@@ -42,6 +43,7 @@ def test_texts_that_a_model_wrote_are_mirrored_before_the_flush(light: World, mi
     assert files(mirror) == files(archive(light))
 
 
+@pytest.mark.slow
 def test_what_else_lies_in_the_mirror_is_left_alone(light: World, mirror: Path) -> None:
     (mirror / "notes of the owner.txt").write_text("mine")
     (mirror / "seg-old.jsonl").write_text("mine as well")
@@ -98,6 +100,7 @@ def test_a_damaged_mirror_stops_the_night_and_is_mended(light: World, mirror: Pa
     assert light.redis.keys("hcli:memory:*") == []
 
 
+@pytest.mark.slow
 def test_the_mirror_is_proven_again_before_anything_is_deleted(
     light: World, mirror: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -83,6 +83,7 @@ def other_history(directory: Path) -> None:
     write_segment(directory / "seg-1.jsonl", 1, [{"kind": "turn", **record.to_json()}])
 
 
+@pytest.mark.slow
 def test_two_sound_copies_that_differ_are_left_to_the_owner(light: World, mirror: Path) -> None:
     two_nights(light)
     other_history(mirror)
@@ -98,6 +99,7 @@ def test_two_sound_copies_that_differ_are_left_to_the_owner(light: World, mirror
     assert not (archive(light) / "damaged").exists()
 
 
+@pytest.mark.slow
 def test_a_sound_copy_that_no_night_saw_does_not_replace_a_damaged_one(light: World, mirror: Path) -> None:
     two_nights(light)
     other_history(mirror)
@@ -109,6 +111,7 @@ def test_a_sound_copy_that_no_night_saw_does_not_replace_a_damaged_one(light: Wo
     assert (files(archive(light)), files(mirror)) == before
 
 
+@pytest.mark.slow
 def test_what_has_no_sound_copy_is_named_and_the_rest_is_mended(light: World, mirror: Path) -> None:
     two_nights(light)
     light.say("t3", "third")
@@ -123,6 +126,7 @@ def test_what_has_no_sound_copy_is_named_and_the_rest_is_mended(light: World, mi
         assert files(archive(light))[name] == files(mirror)[name] == before[name]
 
 
+@pytest.mark.slow
 def test_segments_that_changed_places_are_found(light: World, mirror: Path) -> None:
     two_nights(light)
     shutil.copy(archive(light) / "seg-2.jsonl", archive(light) / "seg-1.jsonl")
@@ -171,6 +175,7 @@ def spoil(path: Path, how: str) -> None:
         path.write_bytes(content[: 0 if how == "empty" else -1])
 
 
+@pytest.mark.slow
 def test_verify_says_what_the_mirror_lacks_and_repair_sends_it(light: World, mirror: Path) -> None:
     two_nights(light)
     (mirror / "seg-1.jsonl").unlink()
@@ -180,6 +185,7 @@ def test_verify_says_what_the_mirror_lacks_and_repair_sends_it(light: World, mir
     assert files(mirror) == files(archive(light))
 
 
+@pytest.mark.slow
 def test_repair_needs_a_mirror_and_the_lock(light: World, mirror: Path) -> None:
     two_nights(light)
     with (light.night_dir / "lock").open("w") as lock:

@@ -78,8 +78,8 @@ def test_all_versions_of_one_file_are_taken_in_order() -> None:
 
 def test_what_was_quarantined_takes_no_turns_place() -> None:
     moved = replace(exact(turn("a", "moved", chat="5")), quarantined=True)
-    sieve = ImportFilter(archive(), (), ())
-    judged = [*classify_by_unit(sieve, [moved, exact(turn("a", "said"), 1)])]
+    known = ImportFilter(archive(), (), ())
+    judged = [*classify_by_unit(known, [moved, exact(turn("a", "said"), 1)])]
     assert [(one.quarantined, str(verdict)) for one, verdict in judged] == [(False, "new"), (True, "new")]
     assert verdicts(archive(turn("a", "said")), moved, moved) == ["new", "known"]
     assert verdicts(archive(), moved) == ["new"], "a later program may read what an earlier one could not"

@@ -302,6 +302,7 @@ def test_a_disk_that_fails_while_keeping_does_not_fail_the_night(
     assert [path.name for path in nights.last.iterdir()] == ["2"]
 
 
+@pytest.mark.slow
 def test_the_second_night_adds_to_the_first_ones_index(world: World) -> None:
     for number in range(4):
         world.say(f"t{number}", f"note number {number} about the garden")

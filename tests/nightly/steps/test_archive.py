@@ -135,6 +135,7 @@ def test_chat_ids_that_are_none_are_refused(light: World, chat: str) -> None:
         assert light.command("hmem", "search", "--", chat, "x", check=False).returncode == 24
 
 
+@pytest.mark.slow
 def test_tombstones_are_applied_for_ever(light: World) -> None:
     light.say("t1", "keep the cat", timestamp=100.0)
     light.say("t2", "forget the dog", timestamp=200.0)

@@ -31,6 +31,7 @@ def test_a_fresh_night_host_cannot_shrink_memory(light: World) -> None:
     assert light.redis.exists("hcli:memory:t2:user")
 
 
+@pytest.mark.slow
 def test_an_overtaken_night_is_given_up_and_loses_nothing(light: World, monkeypatch: pytest.MonkeyPatch) -> None:
     light.say("t1", "before")
     light.night()
@@ -79,6 +80,7 @@ def test_nobody_keeps_a_second_name_for_a_file_of_a_release(
     assert not list((light.memory_dir / "incoming").iterdir())
 
 
+@pytest.mark.slow
 def test_a_changed_release_is_refused_before_the_switch(light: World, monkeypatch: pytest.MonkeyPatch) -> None:
     light.say("t1", "something")
     real = target.transfer
@@ -105,12 +107,13 @@ def test_a_dispatcher_that_does_not_follow_switches_back(light: World) -> None:
     light.say("t1", "something")
     light.redis.sadd("hcli:mem:workers", "deaf")
     light.redis.set("hcli:mem:lease:deaf", "1", ex=60)
-    with pytest.raises(PublishFailed, match="deaf did not take up release"):
+    with pytest.raises(PublishFailed, match="deaf did not switch to release"):
         light.night(publish_wait=0.3)
     assert not (light.memory_dir / "current").is_symlink()
     assert light.redis.exists("hcli:memory:t1:user")
 
 
+@pytest.mark.slow
 def test_the_highest_run_wins_past_the_ninth(light: World) -> None:
     light.say("t1", "version 1")
     light.night()
@@ -146,7 +149,7 @@ def test_a_release_that_kills_its_reader_is_not_switched_to(light: World, monkey
     from shared.delivery import receiver
 
     light.say("t1", "one")
-    monkeypatch.setattr(receiver, "TRYOUT_MODULE", "tests.support.processes.dies")
+    monkeypatch.setattr(receiver, "TRIAL_MODULE", "tests.support.processes.dies")
     with pytest.raises(ReleaseRefused, match="killed by signal 11"):
         light.night()
     assert not (light.memory_dir / "current").exists()
@@ -173,7 +176,7 @@ def test_a_release_that_fails_its_trial_is_never_named(light: World, monkeypatch
     from shared.delivery import receiver
 
     light.say("t1", "one")
-    monkeypatch.setattr(receiver, "TRYOUT_MODULE", "tests.support.processes.dies")
+    monkeypatch.setattr(receiver, "TRIAL_MODULE", "tests.support.processes.dies")
     with pytest.raises(ReleaseRefused):
         light.night()
     assert list((light.memory_dir / "releases").iterdir()) == []
@@ -193,6 +196,7 @@ def test_a_rollback_to_a_release_that_is_gone_is_refused(light: World) -> None:
     assert (light.memory_dir / "current").readlink() == Path("releases/1")
 
 
+@pytest.mark.slow
 def test_a_kill_after_the_switch_and_other_settings_keep_the_release(light: World) -> None:
     light.say("t1", "something")
     light.command("hmem-night", "run", check=False, HMEM_CRASH_AT="publish:switched")
@@ -211,6 +215,7 @@ def test_an_older_version_under_a_tombstone_is_no_shrinking(light: World) -> Non
     assert texts(light) == {}
 
 
+@pytest.mark.slow
 def test_old_releases_are_pruned_and_what_the_night_began_from_stays_with_its_parent(light: World) -> None:
     for number in range(5):
         light.say(f"t{number}", f"note {number}")

@@ -110,6 +110,7 @@ def test_what_is_written_is_not_asked_for_again(written: World, ollama: OllamaAp
     assert read_manifest(second_dir).summary_model == "llama3.2"
 
 
+@pytest.mark.slow
 def test_another_model_or_another_version_writes_anew(written: World, ollama: OllamaApi) -> None:
     written.night()
     ollama.models["llama3.2:latest"] = "0" * 64
@@ -129,6 +130,7 @@ def test_another_model_or_another_version_writes_anew(written: World, ollama: Ol
     ]
 
 
+@pytest.mark.slow
 def test_a_text_about_forgotten_turns_is_not_reused(written: World, ollama: OllamaApi) -> None:
     ollama.chat_reply = "Leila has the number 0170-555."
     written.night()
@@ -141,6 +143,7 @@ def test_a_text_about_forgotten_turns_is_not_reused(written: World, ollama: Olla
     assert (summarised(written)["asked"], summarised(written)["reused"]) == (1, 1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("point", ["summarise:text-cached", "summarise:texts-archived"])
 def test_a_killed_night_does_not_ask_again(written: World, ollama: OllamaApi, point: str) -> None:
     done = written.command("hmem-night", "run", check=False, HMEM_CRASH_AT=point)
@@ -155,6 +158,7 @@ def test_a_killed_night_does_not_ask_again(written: World, ollama: OllamaApi, po
     assert len(read_texts(written.night_dir / "archive").texts) == 2
 
 
+@pytest.mark.slow
 def test_a_night_that_goes_on_with_another_model_adds_a_file(written: World, ollama: OllamaApi) -> None:
     written.command("hmem-night", "run", check=False, HMEM_CRASH_AT="summarise:texts-archived")
     ollama.models["qwen3:latest"] = DIGEST
@@ -167,6 +171,7 @@ def test_a_night_that_goes_on_with_another_model_adds_a_file(written: World, oll
     assert not empty["published"]
 
 
+@pytest.mark.slow
 def test_a_chat_whose_text_fails_keeps_its_sentences(written: World, ollama: OllamaApi) -> None:
     ollama.poison = {"heron": "500"}
     done = written.command("hmem-night", "run")
@@ -214,6 +219,7 @@ def test_a_model_that_is_away_has_its_chance_the_next_night(written: World, olla
     assert LINES in summary(written)
 
 
+@pytest.mark.slow
 def test_after_three_failures_in_a_row_the_rest_is_not_asked(written: World, ollama: OllamaApi) -> None:
     for chat in range(10):
         written.say(f"c{chat}", "The same thing is said in every chat of these.", chat_id=f"c{chat}")

@@ -180,6 +180,7 @@ def test_a_night_asks_for_all_it_needs_before_it_begins(world: World) -> None:
     assert "last failure" not in world.status().stdout
 
 
+@pytest.mark.slow
 def test_who_embeds_nothing_lacks_nothing(world: World) -> None:
     hide(world, "chromadb", "onnxruntime", "tokenizers")
     world.say("t1", "The boiler code is 4711.")

@@ -92,7 +92,7 @@ def test_a_night_that_finds_far_less_is_refused_until_the_owner_accepts(
     light.night()
     with monkeypatch.context() as patch:
         spoil(patch)
-        patch.setattr(receiver, "TRYOUT_MODULE", "tests.support.processes.gate_alone")
+        patch.setattr(receiver, "TRIAL_MODULE", "tests.support.processes.gate_alone")
         light.say("t99", "one more")
         with pytest.raises(ReleaseRefused, match=r"finds far less.*--accept"):
             light.night()
@@ -103,6 +103,7 @@ def test_a_night_that_finds_far_less_is_refused_until_the_owner_accepts(
     assert light.redis.keys("hcli:memory:*") == []
 
 
+@pytest.mark.slow
 def test_a_good_night_passes_the_gate_and_says_what_was_asked(world: World) -> None:
     talk(world, count=12)
     world.night()
@@ -126,7 +127,7 @@ def test_another_chats_row_is_refused_whatever_was_accepted(light: World, monkey
     talk(light, count=5)
     light.night()
     light.say("t99", "one more")
-    monkeypatch.setattr(receiver, "TRYOUT_MODULE", "tests.support.processes.foreign_row")
+    monkeypatch.setattr(receiver, "TRIAL_MODULE", "tests.support.processes.foreign_row")
     with pytest.raises(ReleaseRefused, match="a row of another chat was returned"):
         light.night(accept=True)
 

@@ -12,7 +12,7 @@ import pytest
 
 from shared.errors import ReleaseRefused
 from shared.release.manifest import CHECKSUM, parse_manifest, read_manifest
-from shared.release.shape import MOST_BYTES
+from shared.release.manifest_schema import MOST_BYTES
 from shared.system.files import sha256_bytes
 from tests.support.night.receiving import PART, nothing_was_taken, receive, reseal, sealed
 from tests.support.world import World
@@ -39,6 +39,7 @@ def test_a_file_that_no_reader_knows_is_refused_though_it_is_sealed(light: World
     assert nothing_was_taken(brought)
 
 
+@pytest.mark.slow
 def test_every_name_that_a_build_makes_is_taken(world: World) -> None:
     """All indexes that lie in files, over two nights (the second takes over), an odd chat id included."""
     for day in (1, 2):

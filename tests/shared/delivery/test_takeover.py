@@ -249,6 +249,7 @@ def test_without_room_for_the_copy_nothing_is_begun(
     assert nothing_was_taken(brought)
 
 
+@pytest.mark.slow
 def test_a_kill_while_it_is_taken_over_leaves_what_the_next_begin_removes(light: World, brought: Path) -> None:
     large = os.urandom(1 << 20) * 200
     (brought / PART).write_bytes(large)

@@ -66,6 +66,7 @@ def test_no_documents_are_no_vectors(embedder: LocalEmbedder) -> None:
     assert embedder.embed_documents([]).vectors.shape == (0, 384)
 
 
+@pytest.mark.slow
 def test_what_is_beyond_256_tokens_is_cut(embedder: LocalEmbedder) -> None:
     full = "puppy " * 254  # with [CLS] and [SEP]: 256
     cut = embedder.embed_query(full)

@@ -82,6 +82,7 @@ def test_prefixes_are_put_on_here() -> None:
         embedder.close()
 
 
+@pytest.mark.slow
 def test_a_night_with_ollama_is_searched_by_day_with_the_local_model(world: World, ollama: OllamaApi) -> None:
     world.say("t1", "the boiler code is 4711")
     world.night(embedder="ollama", ollama_url=ollama.url)
@@ -283,6 +284,7 @@ def vectors_missing(world: World, **more: Any) -> str | None:
     return why
 
 
+@pytest.mark.slow
 def test_the_day_compares_its_model_with_the_nights(world: World, ollama: OllamaApi) -> None:
     world.say("t1", "the boiler code is 4711")
     world.night(embedder="ollama", ollama_url=ollama.url)
@@ -329,6 +331,7 @@ def test_pull_fetches_what_is_missing_and_shows_progress(world: World, ollama: O
     assert len([path for path, _ in ollama.requests if path == "/api/pull"]) == 2, "what is there is not fetched again"
 
 
+@pytest.mark.slow
 def test_a_pull_that_fails_is_said_and_the_night_goes_on(world: World, capsys: pytest.CaptureFixture[str]) -> None:
     gone = f"http://127.0.0.1:{free_port()}"
     pull_missing(world.settings(embedder="local", summary_model="llama3.2", ollama_url=gone), Reporter())

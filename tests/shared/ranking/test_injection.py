@@ -17,10 +17,11 @@ from hypothesis import strategies as st
 
 from dispatcher.answering.explanation import why_record, why_text
 from dispatcher.memory.day.context import DayContext
+from dispatcher.memory.tombstones import Forgotten
 from dispatcher.prompt.assemble import PromptRequest, prompt_input
 from dispatcher.prompt.budget import compose, hits_for
 from dispatcher.prompt.context import Context
-from shared.ranking.evidence import coverage, lead, middle, standing
+from shared.ranking.evidence import best_cosine, coverage, middle, standing
 from shared.ranking.injection import Decision, Evidence, decide, may_be_foreign, read_message
 from shared.ranking.question import query_words
 from shared.release.manifest import current_release
@@ -230,9 +231,9 @@ def test_of_a_day_statements_come_first_and_nothing_twice() -> None:
 
 def test_a_turn_that_waits_for_its_vector_takes_the_others_no_evidence() -> None:
     cosines = np.array([0.1, 0.5, 0.2, 0.3, np.nan], np.float32)
-    assert lead(cosines)[0] == 0.5
-    assert lead(np.concatenate([cosines, [np.nan]]))[0] is None, "too many"
-    assert lead(np.full(3, np.nan))[0] is None
+    assert best_cosine(cosines) == 0.5
+    assert best_cosine(np.concatenate([cosines, [np.nan]])) is None, "too many"
+    assert best_cosine(np.full(3, np.nan)) is None
 
 
 def test_words_count_by_their_rarity_in_one_turn_or_beside_it() -> None:
@@ -249,8 +250,8 @@ def test_words_count_by_their_rarity_in_one_turn_or_beside_it() -> None:
     assert coverage([["rare"], ["far"]], postings, 40)[0] == pytest.approx(0.5)
     assert coverage([], postings, 40) == (0.0, 0.0, 0)
     assert standing(postings, 40)[[3, 5, 30]].tolist() == [1, 0, 2]
-    assert lead(None) == lead(np.array([0.1, np.nan], np.float32)) == (None, 0.0)
-    assert lead(np.array([0.5, 0.5], np.float32)) == (0.5, 0.0)
+    assert best_cosine(None) is best_cosine(np.array([0.1, np.nan], np.float32)) is None
+    assert best_cosine(np.array([0.5, 0.5], np.float32)) == 0.5
     assert middle(np.array([3, 1, 2], np.float32)) == 2
     assert middle(np.zeros(0, np.float32)) == 0
 
@@ -285,7 +286,8 @@ def talks(world: World) -> Iterator[OpenRelease]:
 def answered(world: World, release: OpenRelease, message: str, chat: str, now: float) -> Context:
     settings = world.settings()
     found = release.recall(Query(chat, message, hits_for(settings.memory_tokens), now=now))
-    return compose(prompt_input(PromptRequest(chat, message), settings, release, DayContext(), found))
+    forgotten = Forgotten(settings.hmem_state_dir)
+    return compose(prompt_input(PromptRequest(chat, message), settings, release, DayContext(), found, forgotten))
 
 
 def test_of_a_hundred_messages_those_are_told_something_that_need_it(world: World, talks: OpenRelease) -> None:

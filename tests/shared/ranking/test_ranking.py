@@ -157,6 +157,7 @@ def test_a_number_that_differs_and_another_speaker_are_news() -> None:
     assert groups([("noor", "yes"), ("ben", "yes")]) == [[0], [1]]
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(
     st.lists(

@@ -6,7 +6,7 @@ import sqlite3
 import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import closing, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -147,7 +147,7 @@ def test_an_embedder_that_was_away_is_asked_again() -> None:
 @pytest.fixture
 def day(tmp_path: Path) -> Iterator[DayMemory]:
     made = load_settings(hmem_state_dir=tmp_path, hmem_memory_dir=tmp_path / "memory", embedder="none")
-    with closing(DayMemory(made)) as opened:
+    with closing(DayMemory(made, nullcontext)) as opened:
         yield opened
 
 
@@ -186,7 +186,7 @@ def test_one_statement_tells_what_a_chat_is_at(day: DayMemory) -> None:
     day.upkeep.store_turns([said("t1")])
     day.remembering.add("1", MemoryType.FACT, "the boiler is old", now=NOW)
     at = day.turns.revisions("1")
-    assert (at.turns, at.memories) == (day.turns.revision("1"), day.memories.revision("1"))
+    assert (at.turns, at.memories) == (day.turns.revisions("1").turns, day.memories.revision("1"))
     assert not at.summarised
     day.summaries.store(SessionSummary("1", "s", "They spoke of the boiler.", NOW, NOW, NOW, ("t1:user",), tier="long"))
     later = day.turns.revisions("1")

@@ -11,11 +11,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from shared.search.chat_items import Tokeniser
-from shared.search.history import HistoryQuery, TurnHistory, history, in_time
+from shared.search.history import HistoryQuery, TurnHistory, history
 from shared.search.lexical import LexicalIndex, build
 from shared.search.recall import OpenRelease
 from shared.turns.chunking import chunks_of, indexed_text
-from shared.turns.records import Turn
+from shared.turns.records import Turn, time_order
 
 NOON = 1_778_673_600.0
 UTC = ZoneInfo("UTC")
@@ -46,7 +46,7 @@ def ask(
     since, until = asked.since, asked.until
     todays = [
         turn
-        for turn in sorted(day, key=in_time, reverse=True)
+        for turn in sorted(day, key=time_order, reverse=True)
         if (since is None or turn.timestamp >= since) and (until is None or turn.timestamp < until)
     ]
     try:
@@ -62,6 +62,7 @@ def turn(number: int, text: str, at: float, chat: str = "1") -> Turn:
 spoken = st.lists(st.tuples(st.lists(st.sampled_from(WORDS), min_size=1, max_size=3), st.integers(0, 9)), max_size=12)
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     said=spoken,
@@ -97,7 +98,7 @@ def test_it_is_what_a_walk_through_everything_finds(
     )
     fitting = [
         one
-        for one in sorted(turns, key=in_time)
+        for one in sorted(turns, key=time_order)
         if one.turn_id not in gone
         and (since is None or one.timestamp >= since)
         and (until is None or one.timestamp < until)

@@ -15,7 +15,7 @@ import orjson
 import pytest
 from redis import Redis
 
-from dispatcher.prompt.assemble import PromptRequest, assemble
+from dispatcher.prompt.assemble import PromptRequest
 from dispatcher.prompt.context import Context
 from shared.config.settings import Settings
 from shared.release.manifest import current_release, summary_file
@@ -25,6 +25,7 @@ from shared.search.recall import OpenRelease
 from shared.search.types import Query
 from shared.turns.records import Tombstone
 from shared.wire import keys
+from tests.support.day.prompts import assembled
 from tests.support.machine import slowness
 from tests.support.world import World
 
@@ -111,7 +112,7 @@ def test_no_chat_is_told_the_canary_of_another(served: tuple[World, OpenRelease]
             # Every chat is asked for every canary, each time in two of the ways: all ways meet all chats.
             ways = queries(CANARY[other], other)
             for query in (ways[0], ways[(number + turn) % len(ways)]):
-                found = assemble(PromptRequest(chat, query), settings, release)
+                found = assembled(PromptRequest(chat, query), settings, release)
                 told = orjson.dumps(found.to_json()).decode().replace(own, "")
                 assert not [word for word in CANARY.values() if word in told], (chat, other, query)
                 assert all(hit.chunk.chat_id == chat for hit in [*found.used, *found.cut])
@@ -120,7 +121,7 @@ def test_no_chat_is_told_the_canary_of_another(served: tuple[World, OpenRelease]
 def test_each_chat_is_told_its_own(served: tuple[World, OpenRelease]) -> None:
     world, release = served
     for chat, canary in CANARY.items():
-        found = assemble(PromptRequest(chat, f"What about {canary}?"), world.settings(), release)
+        found = assembled(PromptRequest(chat, f"What about {canary}?"), world.settings(), release)
         assert any(canary in hit.chunk.text for hit in found.used), chat
         assert canary in found.text
 
@@ -138,7 +139,7 @@ def test_the_commands_tell_no_chat_of_another(served: tuple[World, OpenRelease],
 @pytest.mark.parametrize("chat", ["99", "nobody", "9912\n", "", "' OR 1=1 --", "?"])
 def test_a_chat_that_said_nothing_is_told_nothing(served: tuple[World, OpenRelease], chat: str) -> None:
     world, release = served
-    found = assemble(PromptRequest(chat, "secret word harbour"), world.settings(), release)
+    found = assembled(PromptRequest(chat, "secret word harbour"), world.settings(), release)
     assert (found.text, found.used, found.cut) == ("", [], [])
 
 
@@ -156,7 +157,7 @@ def test_deleting_a_chat_changes_nothing_that_another_recalls(world: World, envi
     for chat in ("9912", "*", "-100123"):
         for query in ("secret word", CANARY["77"], "Where did we meet?", CANARY[chat]):
             one, two = (
-                told(assemble(PromptRequest(chat, query), world.settings(), release)) for release in (before, after)
+                told(assembled(PromptRequest(chat, query), world.settings(), release)) for release in (before, after)
             )
             assert one == two, (chat, query)
     before.close()
@@ -194,7 +195,7 @@ def asked(world: World, change: Callable[[OpenRelease], object] = lambda _: None
     release = opened(world, world.settings(**more))
     try:
         change(release)
-        return assemble(PromptRequest("9912", "When did the heron come to the pond?"), world.settings(**more), release)
+        return assembled(PromptRequest("9912", "When did the heron come to the pond?"), world.settings(**more), release)
     finally:
         release.close()
 
@@ -206,6 +207,7 @@ def test_words_and_meaning_where_all_is_well(remembering: World) -> None:
     assert all(hit.vector is not None and hit.lexical is not None for hit in context.used)
 
 
+@pytest.mark.slow
 def test_without_an_embedder_words_remain(remembering: World) -> None:
     context = asked(remembering, embedder="ollama", ollama_url="http://127.0.0.1:1")
     assert names(context) == ["summary", "recalled"]
@@ -259,12 +261,13 @@ def test_without_its_keywords_the_summary_remains_and_then_nothing(remembering: 
     assert current is not None
     summary_file(current, "9912").unlink()
     release = OpenRelease(remembering.settings(), current)
-    nothing = assemble(PromptRequest("9912", "When did the heron come?"), remembering.settings(), release)
+    nothing = assembled(PromptRequest("9912", "When did the heron come?"), remembering.settings(), release)
     assert (nothing.text, names(nothing)) == ("", [])
     assert nothing.degraded
     release.close()
 
 
+@pytest.mark.slow
 def test_small_talk_is_given_no_recalled_lines_and_the_owner_is_told_why(remembering: World) -> None:
     context = asked(remembering)
     done = json.loads(remembering.command("hmem", "context", "9912", "thanks", "--json").stdout)

@@ -17,12 +17,14 @@ import numpy as np
 import orjson
 import pytest
 
+from shared.delivery.receiver import Receiver
 from shared.errors import ReleaseRefused
-from shared.release.manifest import FORMAT_VERSION, LEXICAL, MANIFEST, parse_manifest, summary_file
+from shared.release.manifest import FORMAT_VERSION, LEXICAL, MANIFEST, summary_file
 from shared.search.recall import OpenRelease
 from shared.search.types import Query
 from shared.text.dates.past import read_times
 from shared.turns.records import Tombstone
+from tests.support.night.receiving import older_manifest
 from tests.support.world import World
 
 UTC = ZoneInfo("UTC")
@@ -175,10 +177,13 @@ def test_a_time_in_the_question_raises_what_was_said_then(light: World, opened: 
 def test_a_release_of_an_older_format_is_refused_and_the_night_makes_a_new_one(light: World, opened: Any) -> None:
     talk(light, a="the boiler broke")
     path = light.memory_dir / "current" / MANIFEST
-    old = parse_manifest(path.read_bytes(), "it")
-    path.write_bytes(type(old)(**(vars(old) | {"format_version": 2})).to_json())
-    with pytest.raises(ReleaseRefused, match=r"has format 2.*hmem-night run"):
+    path.write_bytes(older_manifest(path.parent))
+    with pytest.raises(ReleaseRefused, match=r"has format 4.*hmem-night run"):
         opened()
+    with pytest.raises(ReleaseRefused, match="Run 1 is not above the current release's 1"):
+        Receiver(light.settings(), light.memory_dir).begin(1)
+    Receiver(light.settings(), light.memory_dir).begin(2, base=True)
+    assert path.exists(), "a request for a copy of it removes nothing"
     (summary,) = light.night()
     assert "could not be searched" in summary["gate"]["warn"]
     assert ids(opened(), "boiler") == ["a"]

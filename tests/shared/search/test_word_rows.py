@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Sequence
-from contextlib import closing
+from contextlib import closing, nullcontext
 from typing import Any
 
 import numpy as np
@@ -28,13 +28,13 @@ DAY = 86_400.0
 
 
 def keep(world: World, text: str, kind: str = "fact", chat: str = "9912") -> None:
-    with closing(DayMemory(world.settings())) as day:
+    with closing(DayMemory(world.settings(), nullcontext)) as day:
         day.open()
         day.acting.add(Task(f"k{hash(text)}", chat, ""), text, NOW, kind=kind)
 
 
 def today(world: World, *texts: str, chat: str = "9912") -> None:
-    with closing(DayMemory(world.settings())) as day:
+    with closing(DayMemory(world.settings(), nullcontext)) as day:
         day.upkeep.store_turns([Turn(f"today{n}", "user", chat, text, NOW - 60 + n) for n, text in enumerate(texts)])
 
 
@@ -77,7 +77,7 @@ def test_memories_are_found_by_meaning(world: World) -> None:
 
 
 def test_a_question_in_the_chat_finds_a_memory_by_its_words_without_an_embedder(light: World) -> None:
-    with closing(DayMemory(light.settings(memory_tokens=200))) as day:
+    with closing(DayMemory(light.settings(memory_tokens=200), nullcontext)) as day:
         day.open()
         for number in range(60):
             day.acting.add(Task(f"k{number}", "9912", ""), f"Fact number {number} of word{number} is kept here", NOW)
@@ -87,6 +87,7 @@ def test_a_question_in_the_chat_finds_a_memory_by_its_words_without_an_embedder(
         )
 
 
+@pytest.mark.slow
 def test_since_and_until_bound_a_search_and_nothing_else(light: World) -> None:
     for number in range(4):
         light.say(f"t{number}", f"the boiler broke, case {number}", timestamp=1_707_500_000.0 + number * DAY)

@@ -154,6 +154,7 @@ def test_the_owners_key_gives_no_file_of_roots_to_the_night(
     assert given_away or (stat.S_IMODE(found.st_mode), target.read_text()) == (0o600, "precious")
 
 
+@pytest.mark.slow
 def test_owner_key_leaves_a_file_of_the_nights_and_reads_no_link(here: Installation) -> None:
     night, hmem = here.root / "night", str(BINARIES / "hmem")
     target = roots_file(here)

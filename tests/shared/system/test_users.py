@@ -141,6 +141,7 @@ def test_forgetting_as_the_dispatchers_user_leaves_the_archive_to_the_night(here
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.slow
 def test_a_backfill_by_root_reads_the_standard_input_that_only_root_may_open(here: Installation) -> None:
     turns = here.root / "roots-home" / "turns.jsonl"
     key = here.say("t1", "The boiler code is 4711.")

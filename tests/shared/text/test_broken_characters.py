@@ -68,6 +68,7 @@ def test_a_chat_with_half_a_character_is_archived_found_and_forgotten(light: Wor
     assert "hedgehog" in light.command("hmem", "search", "8", "hedgehog").stdout
 
 
+@pytest.mark.slow
 def test_a_turn_that_cannot_be_cut_is_set_aside_and_named(light: World, monkeypatch: pytest.MonkeyPatch) -> None:
     light.say("bad", "this one breaks the cutter", chat_id="7")
     light.say("good", "this one is cut", chat_id="7")
@@ -108,6 +109,7 @@ def test_what_is_no_fault_of_a_turn_stops_the_night(light: World, monkeypatch: p
     assert light.night()[-1]["set_aside"] == {}
 
 
+@pytest.mark.slow
 def test_a_chat_without_a_summary_is_named_and_the_others_have_theirs(
     light: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -128,6 +130,7 @@ def test_a_chat_without_a_summary_is_named_and_the_others_have_theirs(
     assert "boiler" in light.command("hmem", "search", "7", "boiler").stdout
 
 
+@pytest.mark.slow
 def test_one_text_without_a_vector_costs_no_other_its_own(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     from shared.embedding.local import LocalEmbedder
 

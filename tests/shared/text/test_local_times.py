@@ -55,6 +55,7 @@ def test_every_command_shows_the_chats_clock(light: World) -> None:
     assert f"from 2026-11-19 22:06 to 2026-11-19 22:07 ({ZONE})" in told
 
 
+@pytest.mark.slow
 def test_search_takes_times_in_words(light: World) -> None:
     light.environment["CHAT_TIMEZONE"] = "Europe/Berlin"
     light.say("t1", "The boiler stopped.", timestamp=SAID)

@@ -126,6 +126,7 @@ odd_text = st.text(max_size=80) | st.lists(
 ).map("".join)  # fmt: skip
 
 
+@pytest.mark.slow
 @settings(max_examples=500, deadline=None)
 @given(odd_text)
 @example('<record id="1">')
@@ -287,6 +288,7 @@ def test_who_has_no_name_is_the_user_or_the_assistant() -> None:
     assert said("x", None).speaker == "user"
 
 
+@pytest.mark.slow
 @settings(max_examples=500, deadline=None)
 @given(
     st.text(max_size=200)

@@ -102,6 +102,7 @@ def test_a_text_within_the_limit_is_one_passage_and_an_empty_one_none(text: str)
     assert passages(text, len(text)) == ([text] if text else [])
 
 
+@pytest.mark.slow
 @PROPERTY
 @given(
     st.lists(st.lists(words, min_size=1, max_size=4).map(lambda found: " ".join(found) + "."), min_size=1, max_size=12)

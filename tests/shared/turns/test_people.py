@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from contextlib import closing
+from contextlib import closing, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -91,7 +91,7 @@ def test_two_people_of_one_name_are_told_apart_wherever_they_are_read(light: Wor
     one, other = marks_of(ONE, OTHER)
     group_of_two(light)
     light.night()
-    with closing(DayMemory(light.settings())) as day:
+    with closing(DayMemory(light.settings(), nullcontext)) as day:
         day.upkeep.store_turns(
             [Turn("t4", "user", GROUP, "the boiler of mine is a Junkers", 1_707_600_000.0, "Alex", user_id="17")]
         )
@@ -114,6 +114,7 @@ def test_two_people_of_one_name_are_told_apart_wherever_they_are_read(light: Wor
         assert {json.loads(line)["user_id"] for line in lines.read_text().splitlines()} == {"17", "42", "5"}
 
 
+@pytest.mark.slow
 def test_the_id_comes_back_with_an_import_and_out_of_a_release_alone(light: World, tmp_path: Path) -> None:
     group_of_two(light)
     light.night()

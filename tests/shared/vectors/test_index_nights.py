@@ -57,6 +57,7 @@ def indexed(request: pytest.FixtureRequest, world: World) -> Iterator[Indexed]:
         yield Indexed(world, request.param, settings)
 
 
+@pytest.mark.slow
 def test_days_and_nights(indexed: Indexed) -> None:
     world, name = indexed.world, indexed.name
     world.say("t1", "the boiler code is 4711")

@@ -73,6 +73,7 @@ def found_in(place: Path, said: dict[str, dict[str, str]]) -> bool:
 # ------------------------------------------------------------------------------------------------------ night after night
 
 
+@pytest.mark.slow
 def test_a_night_adds_a_file_to_those_of_the_last_one_which_stay_as_they_are(tmp_path: Path) -> None:
     first = build(tmp_path / "1", corpus_of(SAID))
     before = files(first)

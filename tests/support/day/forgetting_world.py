@@ -134,7 +134,7 @@ _IMPATIENT = """
 from dispatcher.cli.main import main
 from dispatcher.forget.layers import caches, tasks
 tasks.TasksLayer.wait.__defaults__ = ({0},)
-caches.PATIENCE_SECONDS = {0}
+caches.DROPPING_SECONDS = {0}
 main()
 """
 

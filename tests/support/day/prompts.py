@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import re
+from contextlib import closing, nullcontext
 from zoneinfo import ZoneInfo
 
 from hypothesis import settings
 from hypothesis import strategies as st
 
+from dispatcher.memory.day.memory import DayMemory
 from dispatcher.memory.session_history import HistoryEntry
+from dispatcher.prompt.assemble import PromptRequest, assemble
 from dispatcher.prompt.budget import (
     compose,
 )
 from dispatcher.prompt.context import Context
 from dispatcher.prompt.prompt_input import PromptInput
+from shared.config.settings import Settings
+from shared.search.recall import OpenRelease
 from shared.search.types import Hit, Recalled
 from shared.turns.chunk import Chunk
 
@@ -31,6 +36,13 @@ def hit(text: str, at: float = NOW, speaker: str = "anna", question: str | None 
 
 def composed(hits: list[Hit], summary: str = "", budget: int = 1500, zone: ZoneInfo = UTC) -> Context:
     return compose(PromptInput(Recalled(hits, ["why"], 1.5), summary, budget=budget, zone=zone, run=7))
+
+
+def assembled(request: PromptRequest, settings: Settings, release: OpenRelease | None) -> Context:
+    """The context of a message from the release alone: a dispatcher's with DAY_STORE_URL=none."""
+    settings = settings.model_copy(update={"day_store_url": "none"})
+    with closing(DayMemory(settings, lambda: nullcontext(release))) as day:
+        return assemble(request, settings, release, day)
 
 
 odd_text = st.text(max_size=300) | st.text("ab \n\r\u2028\x85\x0b# <>/-:`", max_size=300)

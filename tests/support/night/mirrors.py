@@ -6,7 +6,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-from nightly.cli import verify as verification
+from nightly.archive import verification
 from nightly.night.progress import Reporter
 from tests.support.world import World
 

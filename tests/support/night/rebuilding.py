@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from nightly.backfill.archive import rebuild_archive
+from nightly.backfill.rebuild import rebuild_archive
 from nightly.night.progress import Reporter
 from shared.embedding.models import EmbeddingIdentity, known_model
 from shared.embedding.probes import PROBE_TEXTS

@@ -38,3 +38,9 @@ def sealed(record: dict[str, Any]) -> bytes:
 def nothing_was_taken(brought: Path) -> bool:
     memory = brought.parent.parent
     return not list((memory / "releases").iterdir()) and not list((memory / "verifying").glob("*"))
+
+
+def older_manifest(release: Path) -> bytes:
+    """The manifest of this release as the program wrote it in format 4: without what format 5 has added."""
+    record = orjson.loads((release / "manifest.json").read_bytes()) | {"format_version": 4}
+    return sealed({name: value for name, value in record.items() if name not in ("originals", "erasing")})

@@ -83,7 +83,7 @@ def serving(light: World, folder: Path) -> Iterator[DayHost]:
 
 
 def _authorized_keys(world: World, folder: Path) -> str:
-    """The two lines of deploy/two-hosts.md, with the settings of the day host given by a file instead of /etc."""
+    """The two lines of docs/two-hosts.md, with the settings of the day host given by a file instead of /etc."""
     config = folder / "hmem.toml"
     state = world.root / "day-state"
     config.write_text(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager, closing
+from contextlib import asynccontextmanager, closing, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -52,7 +52,9 @@ class Served:
 
 
 def command_of(world: World, chat_id: str, **settings: Any) -> tuple[list[str], dict[str, str]]:
-    """(command line, variables) of the server; what it gets by a pipe from the dispatcher (test_mcp_claude.py) stands among the variables here."""
+    """(command line, variables) of the server; what the dispatcher gives it by a pipe (tests/dispatcher/claude/test_memory_tools.py) is among
+    the variables here.
+    """
     made = world.settings(**settings)
     variables = environment(made) | written(made, BY_PIPE)
     return [str(BINARIES / "hmem"), "mcp", f"--chat={chat_id}"], variables
@@ -92,12 +94,12 @@ def searched(world: World, queries: Sequence[str], chat_id: str = "9912", **sett
 
 def of_today(world: World, *turns: Turn) -> None:
     """Into the day store, as the consolidator does."""
-    with closing(DayMemory(world.settings())) as day:
+    with closing(DayMemory(world.settings(), nullcontext)) as day:
         day.upkeep.store_turns(turns)
 
 
 def keep(world: World, text: str, chat: str = "9912", kind: str = "fact") -> None:
-    with closing(DayMemory(world.settings())) as day:
+    with closing(DayMemory(world.settings(), nullcontext)) as day:
         day.acting.add(Task(f"keep-{len(text)}", chat, ""), text, time.time(), kind=kind)
 
 

@@ -52,7 +52,7 @@ ALWAYS = frozenset(
 )
 
 
-class TryOutStarted(Exception):
+class TrialStarted(Exception):
     """In place of the throw-away process: that is where a damaged release must never get."""
 
 
@@ -149,11 +149,11 @@ def _brought(world: World, case: Case) -> str | None:
     ):  # files of its own, as rsync makes them
         return None
     try:
-        with mock.patch.object(receiver, "run_bounded", side_effect=TryOutStarted):
+        with mock.patch.object(receiver, "run_bounded", side_effect=TrialStarted):
             Receiver(world.settings(), memory).verify(RUN, 1)
     except ReleaseRefused as error:
         return f"refused it: {error}"
-    except TryOutStarted:
+    except TrialStarted:
         return "tried it out"
     except Exception as error:  # noqa: BLE001 - any other error is a finding, and is shown as one
         return f"stumbled: {error!r}"

@@ -308,6 +308,7 @@ def test_on_any_day_a_text_means_something_near(now: float, zone: ZoneInfo, text
 WORDS = "next last this Friday May 2026 1 31 12/ . : - at in by the end of month через в конец года 5pm утром 99999999999 zzz UTC ago +03:00 q4"
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=400)
 @given(
     st.one_of(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time as clock
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, nullcontext
 from datetime import datetime, time, timedelta
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -138,7 +138,9 @@ def test_the_language_is_that_of_the_chat_else_of_the_goal(text: str, recent: li
 
 @pytest.fixture
 def berlin(world: World) -> Iterator[DayMemory]:
-    with closing(DayMemory(world.settings(chat_timezone="Europe/Berlin", memory_deadline_ms=10_000))) as day:
+    with closing(
+        DayMemory(world.settings(chat_timezone="Europe/Berlin", memory_deadline_ms=10_000), nullcontext)
+    ) as day:
         yield day
 
 

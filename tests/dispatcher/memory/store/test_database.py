@@ -99,6 +99,7 @@ def own_server() -> Iterator[PostgreSQL]:
         yield running
 
 
+@pytest.mark.slow
 def test_postgresql_stopped_and_started_again(own_server: PostgreSQL, tmp_path: Path) -> None:
     server = own_server
     database = Database(server.database(), tmp_path)

@@ -109,7 +109,7 @@ def check_all_there(database: Database) -> None:
         assert [(one.turn.content, one.turn.turn_id) for one in found] == [(f"Привет {n} of {chat}", f"t{n}:user") for n in range(5)]  # fmt: skip
         assert {(one.embedding, one.turn.name, one.turn.extra["x"]) for one in found} == {(bytes(range(256)), "Ann", 1)}
         assert {one.turn.user_id for one in found} == {"7"}
-    assert turns.revision("-1") == "e.7"
+    assert turns.revisions("-1").turns == "e.7"
     goals = [(f"goal {number}", number, MemoryType.GOAL, 3) for number in (1, 2)]
     assert [(one.text, one.number, one.type, one.importance) for one in memories.list("-1")] == goals
     (summary,) = Summaries(database).list("-1", 9)

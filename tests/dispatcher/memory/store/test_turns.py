@@ -97,7 +97,7 @@ def test_nul_and_lone_surrogates_become_the_replacement_character(database: Data
     assert found.turn.extra == {"k\x00": "\ud800"}  # JSON writes them as escapes: they survive
     memories = Memories(database)
     kept = memories.add("1", fact("a\x00b\udfff", category="\x00"))
-    assert memories.get("1", kept.memory_id) == kept
+    assert memories.by_number("1", kept.number) == kept
     assert (kept.text, kept.category) == ("a\ufffdb\ufffd", "\ufffd")
     Summaries(database).store(dataclasses.replace(summary("t"), text="\x00"))
     assert Summaries(database).list("1", 1)[0].text == "\ufffd"
@@ -105,10 +105,10 @@ def test_nul_and_lone_surrogates_become_the_replacement_character(database: Data
 
 def test_the_revision_changes_with_the_turns_of_the_chat(database: Database) -> None:
     turns = Turns(database)
-    seen = [turns.revision("1")]
+    seen = [turns.revisions("1").turns]
 
     def moved() -> bool:
-        seen.append(turns.revision("1"))
+        seen.append(turns.revisions("1").turns)
         return seen[-1] not in seen[:-1]
 
     turns.store([said("a"), said("b")])
@@ -122,10 +122,10 @@ def test_the_revision_changes_with_the_turns_of_the_chat(database: Database) -> 
     Summaries(database).store(summary("b:user"))
     assert moved()
     turns.store([said("a", chat="2")])
-    assert turns.revision("1") == seen[-1]
+    assert turns.revisions("1").turns == seen[-1]
     Summaries(database).remove("1", [one.summary_id for one in Summaries(database).list("1", 9)])
     turns.remove("1", turns.ids("1"))
-    assert turns.revision("1") == "0"
+    assert turns.revisions("1").turns == "0"
     turns.store([said("a"), said("b")])
     assert moved()  # not the number it had the first time
 

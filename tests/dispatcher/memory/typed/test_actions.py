@@ -48,7 +48,7 @@ def test_every_kind_of_tag_does_what_it_says(host: Host) -> None:
     assert tax.deadline == NOW + 7 * DAY + 15 * 3600 - 1, "the end of Friday 22 January, in the chat's zone"
     assert kitchen.deadline is None
     assert host.answer("[DONE CODE: taxes]", "t2", now=NOW + DAY) == ["Done: finish the tax return"]
-    done = host.memories.get(SAID, tax.memory_id)
+    done = host.memories.by_number(SAID, tax.number)
     assert done is not None
     assert (done.type, done.completed_at) == ("completed_goal", NOW + DAY)
     assert host.answer("[FORGET CODE: the cat]", "t3") == ["Forgotten. I will not mention it again."]

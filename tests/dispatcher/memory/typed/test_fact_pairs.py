@@ -43,6 +43,7 @@ def test_the_table_has_twenty_of_each() -> None:
     assert Counter(pair["by"] for pair in PAIRS) == {"developer": 30, "held-out": 30}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("imported", [False, True])
 def test_facts_that_repeat_correct_or_add(store: Memories, embedder: DayEmbedder, *, imported: bool) -> None:
     """Through the store, as a tag and as a list that is imported: what is valid afterwards, and what of it is still known."""

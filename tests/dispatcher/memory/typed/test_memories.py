@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -148,7 +148,7 @@ def test_what_is_shown_is_counted_beside_the_answer_and_before_the_end(tmp_path:
     def counted(day: DayMemory) -> dict[str, int]:
         return {one.text: one.access_count for one in day.memories.list("1") if one.access_count}
 
-    with closing(DayMemory(some)) as day:
+    with closing(DayMemory(some, nullcontext)) as day:
         day.embedder.open()
         add(day.remembering, "The wifi password at the cottage is heron-4711", now=NOW)
         add(day.remembering, *(f"The user once saw {n} herons at the harbour" for n in range(20)), now=NOW + 1)
@@ -158,7 +158,7 @@ def test_what_is_shown_is_counted_beside_the_answer_and_before_the_end(tmp_path:
             assert counted(day) == {}
             look = day.context(day_request(replace(request, count_access=False), day.settings))
             assert look.relevant == shown.relevant
-    with closing(DayMemory(some)) as day:
+    with closing(DayMemory(some, nullcontext)) as day:
         assert counted(day)["The wifi password at the cottage is heron-4711"] == 1
     with closing(DayEmbedder(some)) as closed:
         closed.open()

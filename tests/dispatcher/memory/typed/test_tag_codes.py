@@ -72,6 +72,7 @@ def test_a_tag_that_the_model_repeats_is_no_order(talk: Talk, dispatcher: Dispat
     assert kept(talk.world) == []
 
 
+@pytest.mark.slow
 def test_memory_brings_a_tag_back_broken_and_it_is_no_order(talk: Talk, dispatcher: Dispatcher) -> None:
     first = talk.asked("My safe opens with 4711.", f"Kept.\n[REMEMBER CODE: {KEPT}]")
     old = ECHO.replace("CODED", code_of(first))
@@ -98,6 +99,7 @@ def test_a_code_is_new_each_time_and_ends_the_prompt(talk: Talk, dispatcher: Dis
     assert KEPT in stable.pop()
 
 
+@pytest.mark.slow
 def test_with_recalled_lines_ahead_of_the_message_the_system_prompt_stays_the_same(talk: Talk) -> None:
     running = talk.world.start_dispatcher(RECALL_PLACEMENT="message")
     talk.say("My safe opens with 4711.", f"Kept.\n[REMEMBER CODE: {KEPT}]")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, nullcontext
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
@@ -154,7 +154,7 @@ def test_what_a_budget_cuts_is_facts_first_then_goals() -> None:
 @pytest.fixture
 def day(tmp_path: Path) -> Iterator[DayMemory]:
     with closing(DayMemory(load_settings(hmem_state_dir=tmp_path, hmem_memory_dir=tmp_path / "memory", embedder="local", memory_tokens=600,
-                                   memory_deadline_ms=20_000))) as made:  # fmt: skip
+                                   memory_deadline_ms=20_000), nullcontext)) as made:  # fmt: skip
         made.open()
         yield made
 

@@ -202,6 +202,7 @@ def test_a_damaged_manifest_is_refused(tmp_path: Path, settings: Settings, name:
     found.close()
 
 
+@pytest.mark.slow
 def test_readers_at_the_same_time_get_their_own_answers(backend: Callable[[Said], AskingBackend]) -> None:
     chats = [str(number) for number in range(20)]
     found = backend({chat: notes(chat, 40) for chat in chats})
@@ -238,6 +239,7 @@ def test_a_release_that_is_removed_while_it_is_read_answers_until_it_is_closed(
     )
 
 
+@pytest.mark.slow
 def test_closed_while_it_is_asked_it_says_so_and_harms_nobody(backend: Callable[[Said], AskingBackend]) -> None:
     found = backend({str(chat): notes(str(chat), 30) for chat in range(60)})
 

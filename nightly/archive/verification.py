@@ -14,8 +14,7 @@ from typing import Any
 
 from nightly.archive.mirror import Comparison, Mirror, open_mirror
 from nightly.archive.segments import DAMAGED, Archive, add_segment, erased_since
-from nightly.cli.status import read_nights
-from nightly.night.folder import REPAIRING
+from nightly.night.folder import REPAIRING, night_runs, step_result
 from nightly.night.lease import night_lock
 from nightly.night.progress import Reporter
 from shared.config.settings import Settings
@@ -92,10 +91,10 @@ def _seen_before(settings: Settings) -> tuple[dict[str, str], dict[str, str]]:
     """What each night recorded of the archive, and the earlier hashes of rewritten files: a missing file leaves no other trace."""
     seen: dict[str, str] = {}
     originals: dict[str, str] = {}
-    for night in read_nights(settings):
-        steps = night["steps"]
-        seen |= steps.get("archive", {}).get("segments", {}) | steps.get("summarise", {}).get("texts", {})
-        originals |= steps.get("archive", {}).get("originals", {})
+    for run in night_runs(settings):
+        archived, summarised = (step_result(settings, run, step) or {} for step in ("archive", "summarise"))
+        seen |= archived.get("segments", {}) | summarised.get("texts", {})
+        originals |= archived.get("originals", {})
     return seen, originals
 
 

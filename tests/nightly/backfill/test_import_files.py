@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from nightly.archive.segments import RawRecord, read_archive, segment_name, write_segment
-from nightly.backfill import files as intake
+from nightly.backfill import import_files
 from nightly.imports.staging import staged_files
 from nightly.night.folder import imports_dir
 from nightly.night.lease import night_lock
@@ -59,10 +59,12 @@ def report(world: World, *arguments: str) -> dict[str, Any]:
     """The same, in this process: its report."""
     source, path, *options = arguments
     given = dict(zip(options[::2], options[1::2], strict=True))
-    wanted = intake.wanted_of(
+    wanted = import_files.wanted_of(
         given.get("--since"), given.get("--until"), given.get("--chat"), world.settings().timezone
     )
-    return intake.bring_in(world.settings(), intake.Request(source, [Path(path)], wanted), Reporter(quiet=True))
+    return import_files.bring_in(
+        world.settings(), import_files.Request(source, [Path(path)], wanted), Reporter(quiet=True)
+    )
 
 
 def plan(world: World, *arguments: str) -> dict[str, Any]:
@@ -106,6 +108,7 @@ def test_each_kind_once(light: World, source: str) -> None:
     assert staged_files(imports_dir(light.settings())) == []
 
 
+@pytest.mark.slow
 def test_the_report_names_places_and_no_words(light: World) -> None:
     done = backfill(light, *file_of(light, "jsonl"))
     assert "3 turns found: 3 new, from 2026-02-09 to 2026-02-09" in done.stdout
@@ -168,6 +171,7 @@ def test_a_killed_backfill_is_finished_by_the_next_night(light: World) -> None:
     assert len(archived(light)) == 3
 
 
+@pytest.mark.slow
 def test_killed_while_it_stages(light: World) -> None:
     fifo = light.root / "slow.jsonl"
     os.mkfifo(fifo)
@@ -190,6 +194,7 @@ def test_killed_while_it_stages(light: World) -> None:
     assert [*imports_dir(light.settings()).iterdir()] == []
 
 
+@pytest.mark.slow
 def test_beside_a_running_night(light: World) -> None:
     arguments = file_of(light, "chunks")
     with night_lock(light.settings()):
@@ -204,6 +209,7 @@ def test_beside_a_running_night(light: World) -> None:
     assert fates(report(light, *arguments)) == (0, 3, 0, 0)
 
 
+@pytest.mark.slow
 def test_an_overlap_with_what_the_wire_recorded_gives_nothing_new(light: World) -> None:
     light.say("w1", "Какая погода сегодня", timestamp=NOON - 2, chat_id=str(ANN))
     light.say("w1", "**It is cold**, minus _five_ degrees.", role="asst", timestamp=NOON + 4, chat_id=str(ANN))
@@ -271,6 +277,7 @@ def test_what_was_erased_does_not_come_back(light: World) -> None:
     assert sorted(archived(light)) == ["j1:asst", "j2:user"]
 
 
+@pytest.mark.slow
 def test_tombstones_of_an_import_are_obeyed_at_once(light: World) -> None:
     folder = light.root / "export"
     (folder / "9912").mkdir(parents=True)
@@ -292,6 +299,7 @@ def test_a_telegram_chat_is_searched_by_its_words(light: World) -> None:
     assert "погода" in json.dumps(hits[0], ensure_ascii=False)
 
 
+@pytest.mark.slow
 def test_standard_input(light: World) -> None:
     command = [str(BINARIES / "hmem-night"), "backfill", "jsonl", "-", "--json"]
     done = subprocess.run(command, env=light.variables(), input=LINES, capture_output=True, check=True, timeout=600)

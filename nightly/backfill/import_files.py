@@ -16,8 +16,8 @@ import orjson
 from nightly import pipeline
 from nightly.archive.segments import parse_turn, read_archive
 from nightly.archive.tombstones import imported, judge
-from nightly.imports import audit, chunks, jsonl, telegram
 from nightly.imports.candidates import ReadCandidate, Wanted, files_of
+from nightly.imports.formats import FORMATS, Source
 from nightly.imports.import_filter import ImportCounts, ImportFilter
 from nightly.imports.staging import Staging, adopt, classify_by_unit, read_staged, stage, staged_files, tombstones_of
 from nightly.night.folder import RESULT, imports_dir, nights_dir
@@ -41,7 +41,6 @@ WITHOUT_TOMBSTONES = "a tombstone, which would remove turns (--with-tombstones i
 
 #: Whether the owner agrees to tombstones, given the result of `covered_by`.
 Agreed = Callable[[list[dict[str, Any]]], bool]
-Reader = Callable[[Path, int], Iterator[ReadCandidate]]
 
 
 @dataclass(frozen=True)
@@ -176,9 +175,9 @@ def _tally(settings: Settings, staged: Path, tally: ImportCounts) -> None:
         archive = read_archive(settings.hmem_night_dir / "archive")
         values = cast(list[bytes], client.lrange(keys.TOMBSTONES, 0, -1))
         tombstones = [*judge(values, settings, archive.tombstones).obeyed, *tombstones_of(imports)]
-        sieve = ImportFilter(archive, exported, tombstones)
+        known = ImportFilter(archive, exported, tombstones)
     for number, candidates in enumerate(imports, start=1):
-        for candidate, verdict in classify_by_unit(sieve, candidates):
+        for candidate, verdict in classify_by_unit(known, candidates):
             if number == len(imports):
                 tally.count(candidate, verdict)
 
@@ -196,8 +195,9 @@ def _reading(
     settings: Settings, request: Request, staging: Staging, findings: ImportFindings
 ) -> Iterator[tuple[str, int, int]]:
     """Stage everything in the files, in order; yields (what is read, bytes read, total bytes)."""
-    read = _reader(settings, request)
-    files = files_of(request.paths, _patterns()[request.source])
+    pattern, reader = FORMATS[request.source]
+    files = files_of(request.paths, pattern)
+    read = reader(Source(files, request.wanted, settings, request.bot))
     sizes = [path.stat().st_size if path.is_file() else 0 for path in files]
     what = f"{len(files)} files" if len(files) > 1 else files[0].name
     for unit, path in enumerate(files):
@@ -217,22 +217,6 @@ def _as_agreed(read: ReadCandidate, settings: Settings, request: Request) -> Rea
     if not request.with_tombstones:
         return replace(read, candidate=None, left_out=WITHOUT_TOMBSTONES)
     return replace(read, candidate=replace(candidate, tombstone=imported(candidate.tombstone, settings)))
-
-
-def _patterns() -> dict[str, str]:
-    return {"jsonl": jsonl.PATTERN, "chunks": chunks.PATTERN, "audit": audit.PATTERN, "telegram": "result.json"}
-
-
-def _reader(settings: Settings, request: Request) -> Reader:
-    wanted = request.wanted
-    if request.source == audit.SOURCE:
-        return audit.Log(files_of(request.paths, audit.PATTERN), wanted).read
-    if request.source == telegram.SOURCE:
-        secret = settings.telegram_bot_token
-        token = secret.get_secret_value().partition(":")[0] if secret else None
-        return lambda path, unit: telegram.read(path, unit, wanted, settings.timezone, request.bot, token)
-    reader = jsonl.read if request.source == "jsonl" else chunks.read
-    return lambda path, unit: reader(path, unit, wanted)
 
 
 def _fate(settings: Settings, name: str, nights: list[dict[str, Any]]) -> dict[str, Any]:

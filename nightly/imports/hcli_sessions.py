@@ -23,7 +23,6 @@ from shared.errors import InvalidInput
 from shared.turns.records import RecordRefused, Turn, chat_id_of
 
 SOURCE = "chunks"
-PATTERN = "chunk_*.txt"
 
 _HEAD = re.compile(rb"\[(\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d)(?: ?(?:UTC|Z))?\] +(\w+):[ \t]*\Z")
 _CHAT = re.compile(rb"[\s#]*chat(?:[ _-]?id)?\s*[:=]\s*(\S+)\s*\Z", re.IGNORECASE)

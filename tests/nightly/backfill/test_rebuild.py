@@ -15,8 +15,8 @@ import pytest
 from dispatcher.health import doctor
 from dispatcher.health.findings import Fault, Finding, Setup
 from nightly import pipeline
-from nightly.backfill import archive
-from nightly.backfill.archive import rebuild_archive
+from nightly.backfill import rebuild
+from nightly.backfill.rebuild import rebuild_archive
 from nightly.night.folder import unfinished_run
 from nightly.night.lease import only_night
 from nightly.night.progress import Reporter
@@ -112,6 +112,7 @@ def test_another_family_by_name(world: World, other: dict[str, Any], ollama: Two
     assert by_vector(ask(world))
 
 
+@pytest.mark.slow
 def test_everything_is_built_again_without_embedding_anything(light: World) -> None:
     light.say("t1", "something")
     light.night()
@@ -127,6 +128,7 @@ def test_an_empty_archive_has_nothing_to_build(light: World) -> None:
     assert summary["published"] is False
 
 
+@pytest.mark.slow
 def test_a_rebuild_that_was_killed_is_done_once(light: World) -> None:
     light.say("t1", "something")
     light.night()
@@ -274,7 +276,7 @@ def test_a_dry_run_counts_and_writes_nothing(world: World, other: dict[str, Any]
     assert (plan["cached"], plan["to_embed"]) == (0, 40)
     assert plan["seconds"] == pytest.approx(40 / plan["texts_per_second"], abs=0.06), "both are rounded"
     assert (plan["current"]["family"], plan["wanted"]["family"]) == ("all-MiniLM-L6-v2", "nomic-embed-text-v1.5")
-    assert 0 < len(ollama.documents()) <= archive.SAMPLE_TEXTS
+    assert 0 < len(ollama.documents()) <= rebuild.SAMPLE_TEXTS
     assert everything(world) == before
     told = world.command("hmem-night", "backfill", "archive", "--dry-run").stdout
     assert "0 texts to embed, 40 are cached." in told
@@ -286,10 +288,10 @@ def test_a_dry_run_counts_and_writes_nothing(world: World, other: dict[str, Any]
 def test_a_dry_run_sees_what_a_killed_one_has_cached(world: World, other: dict[str, Any], ollama: TwoModels) -> None:
     talk(world, 300)
     world.command("hmem-night", "run", check=False, **other, HMEM_CRASH_AT="embed:batch-cached")
-    plan = archive.plan(world.settings(**lower(other)), Reporter(quiet=True))
+    plan = rebuild.plan(world.settings(**lower(other)), Reporter(quiet=True))
     assert (plan["cached"], plan["to_embed"], plan["current"]) == (256, 44, None)
-    assert "no vectors" in archive.plan_sentence(plan, 60.0)
-    assert "longer than STEP_TIMEOUT" in archive.plan_sentence(plan | {"seconds": 61.0}, 60.0)
+    assert "no vectors" in rebuild.plan_sentence(plan, 60.0)
+    assert "longer than STEP_TIMEOUT" in rebuild.plan_sentence(plan | {"seconds": 61.0}, 60.0)
 
 
 def test_a_dry_run_without_vectors(light: World) -> None:
@@ -323,6 +325,7 @@ def test_back_to_the_old_release(world: World, other: dict[str, Any]) -> None:
 FOREIGN = {"family": "another-model", "dimensions": 768, "document_prefix": "passage: ", "query_prefix": "query: "}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("index", ["sqlite", "chroma"])
 def test_a_release_of_another_identity_is_searched_by_words_alone(world: World, index: str) -> None:
     """Each part of the identity for itself, by the reader and by `hmem doctor`."""

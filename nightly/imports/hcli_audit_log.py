@@ -20,7 +20,6 @@ from shared.text.times import moment
 from shared.turns.records import RecordRefused, Turn, chat_id_of, loads_object, task_id_of, timestamp_of, user_id_of
 
 SOURCE = "audit"
-PATTERN = "*.jsonl"
 
 _ASKED = ("task_queued", "task_started")
 _DONE = "task_completed"

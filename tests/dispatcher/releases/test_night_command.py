@@ -1,0 +1,57 @@
+"""How the day reads what the night's commands print: whole lines, and no longer than the limit."""
+
+from __future__ import annotations
+
+import sys
+import time
+
+import pytest
+
+from dispatcher.releases import night_command
+from dispatcher.releases.night_command import NightCommandFailed, read_lines
+from shared.config.settings import load_settings
+
+
+def printing(monkeypatch: pytest.MonkeyPatch, body: str) -> None:
+    """From now on the night's command is this Python code."""
+    monkeypatch.setattr(night_command, "module_command", lambda *_: [sys.executable, "-c", body])
+
+
+def test_lines_come_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    printing(monkeypatch, "import sys; sys.stdout.write('x' * 200_000 + '\\n\\n' + 'last')")
+    assert list(read_lines(load_settings(), "turns", as_ourselves=True)) == [b"x" * 200_000 + b"\n", b"\n", b"last"]
+
+
+def test_a_failure_is_the_last_line_that_was_printed(monkeypatch: pytest.MonkeyPatch) -> None:
+    printing(monkeypatch, "print('one', flush=True); raise SystemExit('the archive is damaged')")
+    lines = read_lines(load_settings(), "turns", as_ourselves=True)
+    assert next(lines) == b"one\n"
+    with pytest.raises(NightCommandFailed, match="hmem-night turns ended with exit code 1: the archive is damaged"):
+        next(lines)
+
+
+@pytest.mark.slow
+def test_a_command_that_takes_too_long_is_stopped_and_the_limit_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(night_command, "READING_SECONDS", 3.0)
+    printing(monkeypatch, "import time; print('one', flush=True); time.sleep(600)")
+    lines = read_lines(load_settings(), "turns", as_ourselves=True)
+    assert next(lines) == b"one\n"
+    with pytest.raises(NightCommandFailed) as failed:
+        next(lines)
+    sentence = str(failed.value)
+    assert sentence.startswith("hmem-night turns was stopped, because it had not finished after 0.05 minutes. Check ")
+    assert failed.value.message == sentence
+    assert failed.value.code < 0
+
+
+@pytest.mark.slow
+def test_the_time_of_the_reader_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(night_command, "READING_SECONDS", 3.0)
+    printing(
+        monkeypatch, "import time; print('one', flush=True); time.sleep(2.5); print('two', flush=True); time.sleep(1.5)"
+    )
+    found = []
+    for line in read_lines(load_settings(), "turns", as_ourselves=True):
+        found.append(line)
+        time.sleep(2.0)
+    assert found == [b"one\n", b"two\n"]
