@@ -1,6 +1,7 @@
 """Which hits are injected, once it is decided that some are, and in which order they fill the budget: pure functions over hits.
 
-An earlier question of the person that nearly repeats the message is left out. The list ends where the score drops to that of any turn of the chat. For a requested day, the most informative turns come first, without repetitions.
+An earlier question of the person that nearly repeats the message is left out, and their other questions come after statements. The list ends where
+the score drops to that of any turn of the chat. For a requested day, the most informative turns come first, without repetitions.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 
 #: Share of common content words from which on a question is the same as the message, and how many times its length it may have.
 REPEATED, LONGER = 0.7, 2
+#: Taken off a person's question that states nothing.
+OWN_QUESTION = 0.15
 #: A hit is told if its score is above the typical one of the chat by this share of the best one's lead. Of the evidence inside 2,000 tokens (250
 #: questions a set: 335, 435, 143 turns of locomo-dev, realtalk-dev, beam-dev) .15 loses none, .20 one, .25 four, .30 ten; in chats cut down to 60
 #: turns .15 loses 4, 16, 1 of 245, 223, 136 and keeps 16, 18, 35 of the first 40 hits, .25 loses 6, 25, 4 and keeps 11, 14, 26.
@@ -44,13 +47,19 @@ def chosen(message: str, hits: Sequence[Hit], evidence: Evidence, decision: Deci
     if decision.spans:
         then = [hit for hit in left if any(first <= hit.chunk.started_at < end for first, end in decision.spans)]
         return most_telling(then)
+    among_people = any(_is_person(hit) for hit in left if hit.chunk.role != "user")
+    standing = {hit.chunk.chunk_id: hit.rank if among_people else _standing(hit) for hit in left}
     if decision.blind:
-        return sorted(left, key=lambda hit: -hit.rank - (STATED if hit.chunk.role == "user" else 0.0))
-    least = evidence.typical + FALL_OFF * (max((hit.rank for hit in left), default=0.0) - evidence.typical)
+        stated = {hit.chunk.chunk_id: STATED if hit.chunk.role == "user" else 0.0 for hit in left}
+        return sorted(left, key=lambda hit: -standing[hit.chunk.chunk_id] - stated[hit.chunk.chunk_id])
+    least = evidence.typical + FALL_OFF * (max(standing.values(), default=0.0) - evidence.typical)
     if evidence.items < FEWEST:
         least = float("-inf")
-    ranked = sorted((hit for hit in left if _is_person(hit) or not beside(evidence, hit)), key=lambda hit: -hit.rank)
-    return [hit for hit in ranked if hit.rank >= least]
+    ranked = sorted(
+        (hit for hit in left if _is_person(hit) or not beside(evidence, hit)),
+        key=lambda hit: -standing[hit.chunk.chunk_id],
+    )
+    return [hit for hit in ranked if standing[hit.chunk.chunk_id] >= least]
 
 
 def beside(evidence: Evidence, hit: Hit) -> bool:
@@ -64,6 +73,11 @@ def beside(evidence: Evidence, hit: Hit) -> bool:
 def _is_person(hit: Hit) -> bool:
     """Whether the speaker is a person, not an assistant."""
     return hit.chunk.role == "user" or is_named(hit.chunk.role, hit.chunk.speaker)
+
+
+def _standing(hit: Hit) -> float:
+    """The score, less what a bare question of the person loses: between people a question tells as much as the rest."""
+    return hit.rank - (OWN_QUESTION if hit.chunk.role == "user" and only_asks(hit.chunk.text) else 0.0)
 
 
 def only_asks(text: str) -> bool:

@@ -1,0 +1,79 @@
+"""Who tells and who answers: how much of an assistant one side of a chat is, and what that changes in the ranking."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from shared.ranking.question import ASSISTED, WEIGHTS
+from shared.ranking.scoring import Question, score
+from shared.ranking.sides import Sides
+from shared.search.chat_items import sides_of
+from shared.turns.speakers import Speaker
+from tests.support.samples import features, posting
+
+USER, BOT, BEN = ("user", "user", None), ("asst", "assistant", None), ("asst", "Ben", None)
+
+
+def sides(answers: list[int], lengths: list[float]) -> Sides:
+    return Sides(np.array(answers, bool), np.array(lengths, np.float32))
+
+
+@pytest.mark.parametrize(
+    ("times", "share"), [(0.5, 0.0), (1.0, 0.0), (2.0, 0.0), (2.0**1.5, 0.5), (4.0, 1.0), (50.0, 1.0)]
+)
+def test_the_longer_the_answers_the_more_of_an_assistant(times: float, share: float) -> None:
+    assert sides([0, 1] * 5, [200, 200 * times] * 5).share == pytest.approx(share, abs=1e-6)
+
+
+def test_an_answer_in_passages_is_one_answer() -> None:
+    assert sides([0, 1, 1, 1, 1] * 3, [200] * 15).share == pytest.approx(1.0)
+
+
+def test_a_chat_of_one_side_or_of_nobody_has_no_assistant() -> None:
+    assert [sides(answers, [100.0] * len(answers)).share for answers in ([], [0, 0], [1, 1])] == [0, 0, 0]
+
+
+def test_who_has_a_name_is_no_assistant() -> None:
+    said_by, lengths = np.array([0, 1] * 4, np.int32), np.array([100, 900] * 4, np.float32)
+    shares = [sides_of(speakers, said_by, lengths).share for speakers in ([USER, BOT], [USER, BEN])]
+    assert shares == [1.0, 0.0]
+
+
+def test_a_message_has_the_best_of_the_answer_to_it() -> None:
+    values = np.array([0.1, 0.4, 0.9, 0.2, 0.3, 0.5], np.float32)
+    of_answer = sides([0, 1, 1, 0, 0, 1], [1.0] * 6).of_answer(values)
+    assert of_answer == pytest.approx([0.9, 0, 0, 0.5, 0.5, 0])
+    assert sides([0, 0], [1, 1]).of_answer(values[:2]).tolist() == [0, 0]
+    assert sides([0, 1, 0], [1, 1, 1]).of_answer(values[:3]) == pytest.approx([0.4, 0, 0])
+
+
+@given(st.lists(st.tuples(st.booleans(), st.integers(1, 3000).map(float)), max_size=30))
+def test_any_chat_has_a_share_and_arrays_of_its_size(items: list[tuple[bool, float]]) -> None:
+    made = sides([int(answer) for answer, _ in items], [length for _, length in items])
+    assert 0 <= made.share <= 1
+    assert made.of_answer(np.ones(len(items), np.float32)).shape == (len(items),)
+
+
+def test_what_a_person_told_an_assistant_comes_before_the_answer_that_repeats_it() -> None:
+    """Both hold the question's word, the answer twice and with a better vector; between two people it comes first."""
+    it = features([60, 800, 60, 800], [0, 60, 1e6, 1e6 + 60])
+    question = Question([posting(1, 2, 0, 0)], np.zeros(4, np.float32), when=False)
+    cosine = np.array([0.6, 0.7, 0.1, 0.2], np.float32)
+    speakers: dict[str, list[Speaker]] = {"assistant": [USER, BOT], "people": [USER, BEN]}
+    first = {
+        kind: int(score(question, replace(it, sides=sides_of(some, np.array([0, 1, 0, 1], np.int32), it.lengths)), cosine).total.argmax())
+        for kind, some in speakers.items()
+    }  # fmt: skip
+    assert first == {"assistant": 0, "people": 1}
+
+
+def test_weights_are_blended_by_the_share() -> None:
+    half = WEIGHTS.towards(ASSISTED, 0.5)
+    assert half.lexical == pytest.approx((WEIGHTS.lexical + ASSISTED.lexical) / 2)
+    assert (half.k1, half.said_when_asked) == (WEIGHTS.k1, WEIGHTS.said_when_asked)
+    assert WEIGHTS.towards(ASSISTED, 0.0) == WEIGHTS
