@@ -117,9 +117,9 @@ class Weights:
     when: float = 0.15
     #: The question names a time ("last week", "in May") and the item was said then (shared/text/dates/past.py).
     said_then: float = 0.10
-    #: The same for a time counted from the day of asking ("yesterday", "two weeks ago"): that is when it was said, so it outweighs a word.
+    #: The same for a time counted from the day of asking ("yesterday", "two weeks ago"): that is when it was said, so it outweighs the words.
     #: LoCoMo asks hardly so (no change there); .10 left yesterday's turns behind those of other days that share one word of the question.
-    said_when_asked: float = 0.60
+    said_when_asked: float = 0.75
     #: BM25's saturation and length normalisation; b is higher than usual since neighbours make all lengths alike, and `own_b` is that without them.
     k1: float = 0.9
     b: float = 0.8
