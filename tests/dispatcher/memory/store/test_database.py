@@ -15,6 +15,7 @@ import pytest
 from sqlalchemy import text
 from structlog.testing import capture_logs
 
+from dispatcher.memory.store import database
 from dispatcher.memory.store.database import Database, reason, store_url
 from dispatcher.memory.store.memories import Memories
 from dispatcher.memory.store.turns import Turns
@@ -25,6 +26,13 @@ from tests.support.stores import PostgreSQL, Stores, at_once, postgresql_server
 from tests.support.world import REPOSITORY
 
 
+@pytest.fixture
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A writer waits for the others however slow the machine is."""
+    monkeypatch.setattr(database, "_BUSY_SECONDS", 300.0)
+
+
+@pytest.mark.usefixtures("patient")
 def test_writers_wait_for_each_other(stores: Stores) -> None:
     connections = [stores.open() for _ in range(6)]
 
@@ -40,6 +48,7 @@ def test_writers_wait_for_each_other(stores: Stores) -> None:
     assert [one.number for one in Memories(connections[0]).list("1")] == list(range(1, 91))
 
 
+@pytest.mark.usefixtures("patient")
 def test_a_transaction_that_reads_first_may_still_write(stores: Stores) -> None:
     connections = [stores.open() for _ in range(3)]
     for one in connections:
@@ -69,6 +78,7 @@ def test_a_reader_does_not_wait_for_a_writer(stores: Stores) -> None:
 HALF = """
 import sys, time
 from pathlib import Path
+from dispatcher.memory.store import database
 from dispatcher.memory.store.database import Database, reason, store_url
 from dispatcher.memory.store.memories import *
 database = Database(sys.argv[1], Path(sys.argv[2]))
