@@ -69,9 +69,10 @@ def test_a_text_cannot_close_the_fence_of_any_part(summary: str) -> None:
 
 @PROPERTY
 @given(st.text(), st.text())
+@example("\x1e", "\x85")  # both are shown as the end of a line
 def test_a_fence_belongs_to_one_text(one: str, two: str) -> None:
-    fences = {PromptPart("name", "title", text).fence for text in (one, two)}
-    assert len(fences) == len({one, two})
+    parts = [PromptPart("name", "title", text) for text in (one, two)]
+    assert len({part.fence for part in parts}) == len({part.body for part in parts})
     assert PromptPart("other name", "other title", one).fence == PromptPart("name", "title", one).fence
 
 
