@@ -281,8 +281,10 @@ def score(question: Question, features: Features, similarities: Array | None, we
     if similarities is not None and cosine is not None:
         meaning = np.where(np.isnan(similarities), lexical, unit(cosine))  # without a vector its words speak for it
         parts["vector"] = weights.vector * meaning
-        parts["context_vector"] = weights.context_vector * unit(near.spread(meaning) / near.total)
-        parts["answer_vector"] = weights.answer_vector * features.sides.of_answer(meaning)
+        if weights.context_vector:
+            parts["context_vector"] = weights.context_vector * unit(near.spread(meaning) / near.total)
+        if weights.answer_vector:
+            parts["answer_vector"] = weights.answer_vector * features.sides.of_answer(meaning)
     parts["session"] = weights.session * unit(near.best_of_session(own if meaning is None else own + meaning))
     parts |= _priors(features, weights)
     parts["speaker"] = weights.speaker * question.speaker
@@ -302,12 +304,14 @@ def _priors(features: Features, weights: Weights) -> dict[str, Array]:
     """What speaks for an item whatever is asked."""
     after_question = np.zeros_like(features.asks)
     after_question[1:] = features.asks[:-1]
-    return {
+    parts = {
         "length": weights.length * np.log1p(np.minimum(features.lengths, weights.length_cap)),
         "asks": -weights.asks * features.asks,
         "answers": weights.answers * after_question * features.neighbours.continues,
-        "assistant": -weights.assistant * features.sides.assistant.astype(np.float32),
     }
+    if weights.assistant:
+        parts["assistant"] = -weights.assistant * features.sides.assistant.astype(np.float32)
+    return parts
 
 
 def best(scored: Scored, k: int, *, only_found: bool, inside: NDArray[np.bool_] | None = None) -> Integers:

@@ -9,7 +9,6 @@ from typing import cast
 import pytest
 
 from shared.config.settings import INDEXES, Settings
-from shared.vectors import searching
 from shared.vectors.registry import SERVED
 from shared.vectors.searching import AskingBackend
 from tests.support.night.index_world import MadeUp, Said, make_release, opened, settings_for
@@ -24,13 +23,6 @@ def name(request: pytest.FixtureRequest) -> str:
 def settings(tmp_path: Path, name: str) -> Iterator[Settings]:
     with settings_for([name], tmp_path) as made:
         yield made
-
-
-@pytest.fixture
-def embedder(monkeypatch: pytest.MonkeyPatch) -> MadeUp:
-    made = MadeUp()
-    monkeypatch.setattr(searching, "open_embedder", lambda settings: made)
-    return made
 
 
 @pytest.fixture

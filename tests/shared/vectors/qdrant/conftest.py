@@ -8,12 +8,11 @@ from pathlib import Path
 import pytest
 
 from shared.config.settings import Settings, load_settings
-from shared.vectors import on_server, searching
+from shared.vectors import on_server
 from shared.vectors.qdrant import index as qdrant
 from shared.vectors.qdrant import server as qdrant_server
 from tests.servers.qdrant_api import QdrantApi, qdrant_settings
 from tests.support.machine import slowness
-from tests.support.night.index_world import MadeUp
 from tests.support.night.indexes.on_qdrant import KEY
 
 
@@ -24,13 +23,6 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(on_server, "NIGHT_SECONDS", slowness())
     monkeypatch.setattr(qdrant_server, "PAUSE_SECONDS", 0.001)
     monkeypatch.setattr(qdrant, "LOOK_SECONDS", 0.001)
-
-
-@pytest.fixture
-def embedder(monkeypatch: pytest.MonkeyPatch) -> MadeUp:
-    made = MadeUp()
-    monkeypatch.setattr(searching, "open_embedder", lambda settings: made)
-    return made
 
 
 @pytest.fixture
