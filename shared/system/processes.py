@@ -104,9 +104,17 @@ def run_bounded(
             process.wait(timeout_seconds)
         finally:
             if process.returncode is None:  # too slow, or we are being stopped: nothing of it may write on
-                os.killpg(process.pid, signal.SIGKILL)
-                process.wait()
+                _kill(process)
         return subprocess.CompletedProcess(command, process.returncode, _text(output), _text(errors))
+
+
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    """End its group. Popen.wait() would need a lock, which a wait that a signal interrupted may hold for ever."""
+    with suppress(ProcessLookupError):  # it had ended when the signal came
+        os.killpg(process.pid, signal.SIGKILL)
+    with suppress(ChildProcessError):
+        os.waitpid(process.pid, 0)
+    process.returncode = -signal.SIGKILL
 
 
 def _text(file: IO[bytes]) -> str:
