@@ -20,7 +20,7 @@ from nightly.night.lease import connect, only_night
 from nightly.night.progress import Reporter
 from nightly.night.target import open_target
 from nightly.night.time_limit import time_limit
-from nightly.steps import archive, build, chunk, embed, export, flush, publish, restart, summarise
+from nightly.steps import archive, build, chunk, embed, export, flush, note, publish, restart, summarise
 from shared.config.packages import missing_for_night
 from shared.config.settings import Settings
 from shared.embedding.models import LOCAL_MODEL, known_model
@@ -55,6 +55,7 @@ STEPS: tuple[Step, ...] = (
     Step("export", export.run),
     Step("archive", archive.run),
     Step("chunk", chunk.run, builds=True),
+    Step("note", note.run, builds=True),
     Step("embed", embed.run, builds=True),
     Step("build", build.run, builds=True),
     Step("summarise", summarise.run, builds=True),
@@ -252,6 +253,7 @@ def _up_to_date(night: Night) -> bool:
         "timezone": night.settings.chat_timezone,
         "format_version": FORMAT_VERSION,
         "summary_model": night.settings.summary_model,
+        "notes_model": night.settings.notes_model,
     }
     recipe = current.recipe()
     if (
@@ -302,6 +304,8 @@ def _summary(night: Night) -> dict[str, Any]:
         "without_summary": results["summarise"].get("without_summary", {}),
         "not_embedded": dict(Counter(results["embed"].get("refused", {}).values())),
         "without_model": results["summarise"].get("without_model_reasons", {}),
+        "notes": {name: results["note"].get(name, 0) for name in ("notes", "windows", "postponed", "asked")},
+        "without_notes": results["note"].get("without_model_reasons", {}),
         "refused_tombstones": results["archive"].get("refused_tombstones", {}),
         "only_hiding_tombstones": results["archive"].get("only_hiding_tombstones", 0),
         "erased": results["archive"].get("erased", {}).get("records", 0),

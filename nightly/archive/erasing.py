@@ -24,6 +24,7 @@ from nightly.archive.segments import (
     DAMAGED,
     Archive,
     RawRecord,
+    WrittenText,
     header_of,
     read_archive,
     read_segment,
@@ -61,8 +62,9 @@ class Eraser:
     def rewritten(self, line: Line, run: int) -> Line | None:
         """The new line; None for a text that is left out, since it is rewritten when it is needed."""
         if line["kind"] == "text":
+            text = WrittenText.from_json(line)
             outdated = any(
-                tombstone.chat_id == line["chat_id"] and run < self.tombstone_runs[tombstone.tombstone_id]
+                text.is_made_from(tombstone) and run < self.tombstone_runs[tombstone.tombstone_id]
                 for tombstone in self.tombstones
             )
             return None if outdated else line

@@ -7,7 +7,7 @@
                                 last line   {"kind": "end", "lines": n, "sha256": hash of all bytes before this line}
     archive/texts-<run>.jsonl   the same format for what a model wrote (SUMMARY_MODEL), so that a rebuild need not ask it again:
                                 line 1      {"kind": "texts", "format": 1, "run": N}
-                                lines       {"kind": "text", "key": hash of the model's input, "model", "digest", "chat_id", "text"}
+                                lines       {"kind": "text", "key": hash of the model's input, "model", "digest", "chat_id", "text", "turns"}
 
 `value` is the value in Redis, byte for byte (`value_base64`, `key_base64` if it is not UTF-8; for a key that is not a string, the bytes of
 Redis' DUMP). `sha256` covers key, type and value: it is the record's identity, and flush relies on it. A turn is identified by
@@ -23,7 +23,7 @@ import hashlib
 import itertools
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -105,20 +105,36 @@ class ArchivedTurn:
 
 @dataclass(frozen=True)
 class WrittenText:
-    """What a model wrote about a chat. `key` is the hash of the model's input: if any of that changes, the text is not found."""
+    """What a model wrote about a chat. `key` is the hash of the model's input: if any of that changes, the text is not found.
+
+    `turns`: the ids of those that it was made from; empty if it was made from the whole chat.
+    """
 
     key: str
     model: str
     digest: str
     chat_id: str
     text: str
+    turns: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         return {"kind": "text", **asdict(self)}
 
     @classmethod
     def from_json(cls, record: dict[str, Any]) -> WrittenText:
-        return cls(record["key"], record["model"], record["digest"], record["chat_id"], record["text"])
+        """KeyError, TypeError if a field is missing or of another type."""
+        key, model, digest, chat_id, text, turns = (record[one.name] for one in fields(cls))
+        if not isinstance(turns, list) or not all(
+            isinstance(one, str) for one in (key, model, digest, chat_id, text, *turns)
+        ):
+            raise TypeError("a text has a field of another type")
+        return cls(key, model, digest, chat_id, text, tuple(turns))
+
+    def is_made_from(self, tombstone: Tombstone) -> bool:
+        """Whether it may contain words of a turn that this tombstone covers."""
+        if tombstone.chat_id != self.chat_id:
+            return False
+        return not self.turns or tombstone.turn_ids is None or not tombstone.turn_ids.isdisjoint(self.turns)
 
 
 @dataclass(frozen=True)
@@ -283,8 +299,7 @@ def _refuse_unless_sound(line: dict[str, Any]) -> None:
     if kind == "tombstone":
         Tombstone.parse(dumps(line["tombstone"]))
     elif kind == "text":
-        if not all(isinstance(value, str) for value in vars(WrittenText.from_json(line)).values()):
-            raise ValueError("a text has a field of another type")
+        WrittenText.from_json(line)
     elif kind == "erased":
         if line["key"] is not None:
             turn_key(line["key"].encode())

@@ -32,6 +32,5 @@ def _wanted(settings: Settings) -> list[str]:
     if settings.embedder == "ollama" and settings.indexes:
         known_model(settings.embed_model, "ollama")  # a typo is reported before gigabytes are downloaded
         names.append(settings.embed_model)
-    if settings.summary_model:
-        names.append(settings.summary_model)
-    return names
+    names += [model for model in (settings.summary_model, settings.notes_model) if model]
+    return list(dict.fromkeys(names))

@@ -138,11 +138,21 @@ def sentence(summary: Mapping[str, Any]) -> str:
         text += f"\n  quarantined: {count} × {reason}"
     for line in _without_chunks(summary):
         text += f"\n  {line}"
-    for reason, count in summary.get("not_embedded", {}).items():
-        text += f"\n  not embedded, found by keyword only: {count} × {reason}"
-    for reason, count in summary.get("without_model", {}).items():
-        text += f"\n  summary made of extracted sentences, without the model: {count} × {reason}"
+    for line in _without_model(summary):
+        text += f"\n  {line}"
     return text
+
+
+def _without_model(summary: Mapping[str, Any]) -> Iterator[str]:
+    """What a model did not do; the next build requests it again."""
+    for reason, count in summary.get("not_embedded", {}).items():
+        yield f"not embedded, found by keyword only: {count} × {reason}"
+    for reason, count in summary.get("without_model", {}).items():
+        yield f"summary made of extracted sentences, without the model: {count} × {reason}"
+    for reason, count in summary.get("without_notes", {}).items():
+        yield f"turns without notes of the model: {count} groups × {reason}"
+    if postponed := summary.get("notes", {}).get("postponed"):
+        yield f"{postponed} groups of turns have no notes yet: NOTES_MINUTES was over. The next night continues."
 
 
 def _without_chunks(summary: Mapping[str, Any]) -> Iterator[str]:

@@ -52,6 +52,14 @@ def digest_of_bytes(content: bytes | memoryview) -> str:
     return hashlib.sha256(content).digest()[:DIGEST_BYTES].hex()
 
 
+def line_of(chunk: Chunk, indexed: str) -> bytes:
+    """One line of `chunks.jsonl`."""
+    record = {**vars(chunk), "indexed": indexed} | {"origin": chunk.origin.to_json()}
+    if not record["origin"]:
+        del record["origin"]
+    return orjson.dumps(record) + b"\n"
+
+
 def write_columns(folder: Path, columns: Columns) -> None:
     write_atomic(folder / COLUMNS, orjson.dumps(asdict(columns)))
 

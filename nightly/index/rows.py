@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nightly.index.chunk_file import Columns, digest_of_bytes
@@ -53,10 +54,18 @@ class Rows:
 
 def read_rows(night: Night, columns: Columns) -> Rows:
     """From the chunks and their vectors; LedgerMismatch unless chunks = vectors + not embedded."""
+    return _rows(columns, night.output("embed") / "vectors.npy", night.result("embed")["refused"])
+
+
+def read_note_rows(night: Night, columns: Columns) -> Rows:
+    """The same of the notes."""
+    return _rows(columns, night.output("embed") / "note_vectors.npy", night.result("embed")["notes_refused"])
+
+
+def _rows(columns: Columns, path: Path, refused: Container[str]) -> Rows:
     import numpy as np
 
-    vectors: Vectors = np.asarray(np.load(night.output("embed") / "vectors.npy", mmap_mode="r"))
-    refused = night.result("embed")["refused"]
+    vectors: Vectors = np.asarray(np.load(path, mmap_mode="r"))
     embedded, content = set(np.flatnonzero(vectors.any(axis=1)).tolist()), vectors.view(np.uint8)
     numbers: dict[str, list[int]] = {}
     said_at: dict[str, list[float]] = {}

@@ -7,7 +7,7 @@ import sqlite3
 from collections.abc import Iterable, Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import orjson
@@ -17,19 +17,21 @@ from shared.embedding.models import EmbeddingIdentity
 if TYPE_CHECKING:
     from shared.embedding.models import Vectors
 
+#: Ahead of the name of an embedding whose vectors are those of notes.
+NOTES = "notes:"
 _SCHEMA = "CREATE TABLE IF NOT EXISTS vectors (embedding TEXT, text_sha256 BLOB, vector BLOB, PRIMARY KEY (embedding, text_sha256)) WITHOUT ROWID"
 
 
 class VectorCache:
     """Vectors of one embedding identity. Each batch is committed, so a killed night loses one batch of work."""
 
-    def __init__(self, path: Path, identity: EmbeddingIdentity) -> None:
+    def __init__(self, path: Path, identity: EmbeddingIdentity, kind: Literal["chunks", "notes"] = "chunks") -> None:
         self._connection = sqlite3.connect(path)
         self._connection.execute("PRAGMA journal_mode=WAL")
         self._connection.execute("PRAGMA synchronous=NORMAL")
         self._connection.execute(_SCHEMA)
         self._dimensions = identity.dimensions
-        self._embedding = _name(identity)
+        self._embedding = _name(identity) if kind == "chunks" else f"{NOTES}{_name(identity)}"
 
     def get(self, text: str) -> Vectors | None:
         """The text's vector, shape (dimensions,), or None."""
@@ -83,6 +85,8 @@ def forget(path: Path, texts: Iterable[str]) -> int:
                 models = connection.execute("SELECT DISTINCT embedding FROM vectors").fetchall()
                 keys = [(model, digest) for digest in {_digest(text) for text in texts} for (model,) in models]
                 before = connection.total_changes
+                # A note says in other words what a turn said, so all of them go: embedding them again takes minutes.
+                connection.execute("DELETE FROM vectors WHERE embedding LIKE ?", (f"{NOTES}%",))
                 # Another chat may have the same text on that day: then it is embedded again.
                 connection.executemany("DELETE FROM vectors WHERE embedding = ? AND text_sha256 = ?", keys)
                 gone = connection.total_changes - before

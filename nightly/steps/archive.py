@@ -102,14 +102,14 @@ def _if_reachable(night: Night, ask: Callable[[Mirror], dict[str, Any]]) -> dict
 
 
 def _bring_texts(night: Night, eraser: erasing.Eraser | None) -> None:
-    """Archive the model-written texts of an import, except those of chats from which something was permanently forgotten."""
+    """Archive the model-written texts of an import, except those that may contain what was permanently forgotten."""
     path = night.output("export") / TEXTS
     known = read_texts(night.archive_dir).texts
     received = (
         [WrittenText.from_json(orjson.loads(line)) for line in path.read_bytes().splitlines()] if path.exists() else []
     )
-    forgotten = {tombstone.chat_id for tombstone in eraser.tombstones} if eraser else set()
-    if new := [text for text in received if text.key not in known and text.chat_id not in forgotten]:
+    tombstones = eraser.tombstones if eraser else []
+    if new := [text for text in received if text.key not in known and not any(map(text.is_made_from, tombstones))]:
         write_texts(night.archive_dir, night.run, new)
 
 

@@ -13,11 +13,11 @@ from typing import Any
 
 from nightly.index.chunk_file import Columns, read_chunks, read_columns
 from nightly.index.previous import Digests, IdsByChat, IdsOf, Last, digest_of, hash_files, part_record
-from nightly.index.rows import Rows, read_rows
+from nightly.index.rows import Rows, read_note_rows, read_rows
 from nightly.index.servers import make_room
 from nightly.night.folder import Night
 from shared.release.integrity import refuse_leftovers
-from shared.release.manifest import LEXICAL, PLACES
+from shared.release.manifest import LEXICAL, NOTE_VECTORS, NOTES, PLACES
 from shared.release.parts import Earlier, part_files
 from shared.search import lexical
 from shared.system.faults import crash_point
@@ -41,13 +41,28 @@ class _Index:
     earlier: Earlier | None
 
 
+@dataclass(frozen=True)
+class _Texts:
+    """What a keyword index is built from: a folder of chunks, and how many each chat has."""
+
+    place: str
+    folder: Path
+    columns: Columns
+    per_chat: dict[str, int]
+
+
 def run(night: Night, out: Path) -> dict[str, Any]:
     names = night.settings.indexes if night.result("embed")["embedding"] else ()
     builders = {name: builder_of(name, night.settings, night.run) for name in names}
     for builder in builders.values():
         builder.refuse_unless_usable()
     last, places, columns = Last(night), dict[str, dict[str, Any]](), read_columns(night.output("chunk"))
-    keywords = _build_lexical(night, out, last, places, columns)
+    expected = {chat: count for chat, count in night.result("chunk")["chunks_per_chat"].items() if count}
+    keywords = _build_lexical(night, out, last, places, _Texts(LEXICAL, night.output("chunk"), columns, expected))
+    notes = read_columns(night.output("note"))
+    if len(notes):
+        per_chat = night.result("note")["notes_per_chat"]
+        _build_lexical(night, out, last, places, _Texts(NOTES, night.output("note"), notes, per_chat))
     crash_point("build:lexical-built")
     if not builders:
         crash_point("build:closed")
@@ -58,6 +73,8 @@ def run(night: Night, out: Path) -> dict[str, Any]:
     indexes = [_take(night, name, builder, rows, last, out) for name, builder in builders.items()]
     for one in indexes:
         one.builder.build(out / one.place, rows.corpus, one.earlier)
+    if len(notes):
+        _build_note_vectors(night, out, last, places, notes)
     crash_point("build:closed")
     checked = [
         one.builder.check(out / one.place, make_dir(out / PROOF) / one.name, rows.corpus, one.earlier)
@@ -74,32 +91,42 @@ def run(night: Night, out: Path) -> dict[str, Any]:
         "added": rows.total - copied,
         "unreached": sum(one.unreached for one in checked),
         "places": places,
-        "proven": _digests(out, [LEXICAL, *(one.place for one in indexes)], last),
+        "proven": _digests(out, [*places, *(one.place for one in indexes if one.name in SERVED)], last),
         "indexed": _indexed(keywords, rows, checked),
     }
 
 
 def _build_lexical(
-    night: Night, out: Path, last: Last, places: dict[str, dict[str, Any]], columns: Columns
+    night: Night, out: Path, last: Last, places: dict[str, dict[str, Any]], texts: _Texts
 ) -> dict[str, int]:
-    """`lexical/`, proven; how many chunks of each chat are found by keyword."""
+    """A keyword index, proven; how many of its texts are found by keyword, by chat."""
     made_with = {"chunker": CHUNKER_VERSION, "words": lexical.version()}
-    wanted = columns.by_chat()
-    earlier = last.parts(LEXICAL, made_with, wanted, lexical.part_ids)
+    place, wanted = texts.place, texts.columns.by_chat()
+    earlier = last.parts(place, made_with, wanted, lexical.part_ids)
     held = set[str]().union(*earlier.held.values()) if earlier else set[str]()
-    new = {row for row, chunk_id in enumerate(columns.chunk_ids) if chunk_id not in held}
-    lexical.build(out / LEXICAL, night.run, read_chunks(night.output("chunk"), new), earlier)
-    places[LEXICAL] = {"made_with": made_with, "parts": _parts(out, LEXICAL, wanted, lexical.part_ids, last)}
-    expected = {chat: count for chat, count in night.result("chunk")["chunks_per_chat"].items() if count}
-    return lexical.check(out / LEXICAL, expected, earlier)
+    new = {row for row, chunk_id in enumerate(texts.columns.chunk_ids) if chunk_id not in held}
+    lexical.build(out / place, night.run, read_chunks(texts.folder, new), earlier)
+    places[place] = {"made_with": made_with, "parts": _parts(out, place, wanted, lexical.part_ids, last)}
+    return lexical.check(out / place, texts.per_chat, earlier)
+
+
+def _build_note_vectors(
+    night: Night, out: Path, last: Last, places: dict[str, dict[str, Any]], columns: Columns
+) -> None:
+    """The vectors of the notes, proven; in SQLite files whatever NIGHT_INDEXES says, since every note of a chat is compared."""
+    rows, builder = read_note_rows(night, columns), builder_of("sqlite", night.settings, night.run)
+    made_with = {"version": builder.version(), "embedding": _embedding(night)}
+    earlier = last.parts(NOTE_VECTORS, made_with, rows.wanted, _vector_ids())
+    builder.build(out / NOTE_VECTORS, rows.corpus, earlier)
+    builder.check(out / NOTE_VECTORS, out / PROOF, rows.corpus, earlier)
+    parts = _parts(out, NOTE_VECTORS, rows.wanted, _vector_ids(), last)
+    places[NOTE_VECTORS] = {"made_with": made_with, "parts": parts}
 
 
 def _take(night: Night, name: str, builder: Builder, rows: Rows, last: Last, out: Path) -> _Index:
     """An index and what of the last one it starts from."""
     place = PLACES[name]
-    embedding = {key: value for key, value in night.result("embed")["embedding"].items() if key != "probes"}
-    # Probes are evidence of the model, not part of it.
-    made_with = {"version": builder.version(), "embedding": embedding}
+    made_with = {"version": builder.version(), "embedding": _embedding(night)}
     if name == "sqlite":
         earlier = last.parts(place, made_with, rows.wanted, _vector_ids())
     elif name in SERVED:
@@ -107,6 +134,11 @@ def _take(night: Night, name: str, builder: Builder, rows: Rows, last: Last, out
     else:
         earlier = last.whole(place, made_with, rows.digests, out / EARLIER / place)
     return _Index(name, place, builder, made_with, earlier)
+
+
+def _embedding(night: Night) -> dict[str, Any]:
+    """The embedding of the vectors, without its probes, which are evidence of the model and not part of it."""
+    return {key: value for key, value in night.result("embed")["embedding"].items() if key != "probes"}
 
 
 def _record(out: Path, index: _Index, rows: Rows, last: Last) -> dict[str, Any]:

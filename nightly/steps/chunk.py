@@ -9,17 +9,13 @@ from __future__ import annotations
 from collections import Counter
 from pathlib import Path
 from typing import Any
-from zoneinfo import ZoneInfo
-
-import orjson
 
 from nightly.archive.segments import read_archive
-from nightly.index.chunk_file import CHUNKS, Columns, write_columns
+from nightly.index.chunk_file import CHUNKS, Columns, line_of, write_columns
 from nightly.ledger import chunk_accounts
 from nightly.night.folder import Night
 from nightly.night.record_failure import reason_of
 from shared.system.files import atomic_writer
-from shared.turns.chunk import Chunk
 from shared.turns.chunking import chunks_of, indexed_text
 
 
@@ -35,7 +31,7 @@ def run(night: Night, out: Path) -> dict[str, Any]:
     with atomic_writer(out / CHUNKS) as handle:
         for turn in night.report.track(turns, len(turns), "chunk"):
             try:
-                lines = [(chunk, _line(chunk, zone)) for chunk in chunks_of(turn)]
+                lines = [(chunk, line_of(chunk, indexed_text(chunk, zone))) for chunk in chunks_of(turn)]
             except Exception as error:  # noqa: BLE001 - whatever is wrong with this turn, the others are processed
                 lines, set_aside[turn.turn_id] = [], {"chat_id": turn.chat_id, "reason": reason_of(error)}
                 failure = error
@@ -70,10 +66,3 @@ def run(night: Night, out: Path) -> dict[str, Any]:
         "tombstones": {i: archive.tombstones[i].chat_id for i in sorted(archive.tombstones)},
         "erasing": [i for i in sorted(archive.tombstones) if archive.tombstones[i].erase],
     }
-
-
-def _line(chunk: Chunk, zone: ZoneInfo) -> bytes:
-    record = {**vars(chunk), "indexed": indexed_text(chunk, zone)} | {"origin": chunk.origin.to_json()}
-    if not record["origin"]:
-        del record["origin"]
-    return orjson.dumps(record) + b"\n"

@@ -1,4 +1,4 @@
-"""Embed: one vector a chunk, in the order of the chunks. Only text that the cache does not know is embedded.
+"""Embed: one vector a chunk, and one a note, in their order. Only text that the cache does not know is embedded.
 
 First the embedder is verified to be the expected model; export and archive are done by then, so no turn is lost if it is wrong. A text
 that it refuses has no vector (its row is zeros, `build` leaves it out): it is found by keyword, reported in the result with the reason,
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from nightly.index.chunk_file import read_chunks
 from nightly.night.folder import CACHE, Night
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from nightly.index.vector_cache import VectorCache
     from shared.embedding.models import Vectors
 
-VECTORS = "vectors.npy"
+VECTORS, NOTE_VECTORS = "vectors.npy", "note_vectors.npy"
 #: Texts between two commits of the cache.
 BATCH_TEXTS = 256
 #: Above this share of refused texts (of at least FEWEST_TEXTS) the model is at fault, not the texts.
@@ -41,28 +41,42 @@ def run(night: Night, out: Path) -> dict[str, Any]:
 
 
 def _embed(night: Night, out: Path, embedder: Embedder) -> dict[str, Any]:
-    import numpy as np
-
-    from nightly.index.vector_cache import VectorCache
     from shared.embedding.probes import prove
 
     identity = replace(embedder.identity, probes=prove(embedder))
-    chunks = [(chunk.chunk_id, text) for chunk, text in read_chunks(night.output("chunk"))]
+    of_chunks = _embed_folder(night, embedder, night.output("chunk"), out / VECTORS)
+    of_notes = _embed_folder(night, embedder, night.output("note"), out / NOTE_VECTORS, kind="notes")
+    return {
+        "embedding": identity.to_json(),
+        **of_chunks,
+        "note_vectors": of_notes["vectors"],
+        "notes_refused": of_notes["refused"],
+    }
+
+
+def _embed_folder(
+    night: Night, embedder: Embedder, folder: Path, out: Path, kind: Literal["chunks", "notes"] = "chunks"
+) -> dict[str, Any]:
+    """Write the vectors of the chunks in a step's folder; their counts."""
+    import numpy as np
+
+    from nightly.index.vector_cache import VectorCache
+
+    chunks = [(chunk.chunk_id, text) for chunk, text in read_chunks(folder)]
     texts = len({text for _, text in chunks})
-    cache = VectorCache(night.settings.hmem_night_dir / CACHE, embedder.identity)
+    cache = VectorCache(night.settings.hmem_night_dir / CACHE, embedder.identity, kind)
     try:
-        vectors = np.zeros((len(chunks), identity.dimensions), dtype=np.float32)
+        vectors = np.zeros((len(chunks), embedder.identity.dimensions), dtype=np.float32)
         missing = _known(cache, [text for _, text in chunks], vectors)
         refused = _fill(night, embedder, cache, list(missing), texts)
         for text, rows in missing.items():
             if (vector := cache.get(text)) is not None:
                 vectors[rows] = vector
-        np.save(out / VECTORS, vectors)
+        np.save(out, vectors)
     finally:
         cache.close()
     reasons = {chunk_id: refused[text] for chunk_id, text in chunks if text in refused}
     return {
-        "embedding": identity.to_json(),
         "embedded": len(missing) - len(refused),
         "cached": texts - len(missing),
         "vectors": len(chunks) - len(reasons),

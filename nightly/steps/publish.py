@@ -92,7 +92,9 @@ def _refuse_what_was_not_proven(manifest: Manifest, proven: dict[str, str]) -> N
 def _manifest(night: Night) -> Manifest:
     chunks, embedded, summaries = night.result("chunk"), night.result("embed"), night.result("summarise")
     embedding, built = embedded["embedding"], night.result("build")
-    written = summaries.get("texts", {})  # what a model wrote tonight was archived after chunking
+    notes = night.result("note")
+    # What a model wrote tonight was archived after chunking.
+    written = notes.get("texts", {}) | summaries.get("texts", {})
     return Manifest(
         run=night.run,
         parent=night.parent,
@@ -110,6 +112,7 @@ def _manifest(night: Night) -> Manifest:
         erasing=chunks["erasing"],
         ledger=whole_ledger(night.result("archive")["ledger"], chunks, built, embedded),
         summary_model=summaries.get("model"),
+        notes_model=notes["model"],
     )
 
 

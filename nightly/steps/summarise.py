@@ -18,8 +18,9 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from nightly.index.chunk_file import read_chunks
 from nightly.night.folder import Night
 from nightly.night.record_failure import reason_of
-from nightly.summaries.missing_facts import put_back
-from nightly.summaries.model_writer import WRITTEN_CHARACTERS, ModelWriter
+from nightly.writing.missing_facts import put_back
+from nightly.writing.model_texts import ModelTexts
+from nightly.writing.summary_answer import OPTIONS, WRITTEN_CHARACTERS, refuse, tidy
 from shared.ranking.extractive_summary import KINDS, Sentence, summarise
 from shared.release.manifest import summary_file
 from shared.system.files import make_dir, write_atomic
@@ -50,7 +51,7 @@ TITLES = {
 _BULLET = re.compile(r"^(?:[-*•]\s+|[-*•]$)")
 
 _TEMPLATES = Environment(
-    loader=PackageLoader("nightly.summaries"),
+    loader=PackageLoader("nightly.writing"),
     undefined=StrictUndefined,
     autoescape=False,
     keep_trailing_newline=True,
@@ -85,15 +86,21 @@ def run(night: Night, out: Path) -> dict[str, Any]:
         if writer is None:
             return made
         writer.archive()
-        return {**made, "put_back": counts.sentences, "no_room": counts.no_room, **writer.result()}
+        return {
+            **made,
+            "put_back": counts.sentences,
+            "no_room": counts.no_room,
+            "failed": writer.failed,
+            **writer.result(),
+        }
     finally:
         if writer:
             writer.close()
 
 
-def _writer(night: Night) -> ModelWriter | None:
+def _writer(night: Night) -> ModelTexts | None:
     model = night.settings.summary_model
-    return ModelWriter(night, model) if model else None
+    return ModelTexts(night, "summarise", model, OPTIONS, refuse=refuse) if model else None
 
 
 def _text(night: Night, chunks: list[Chunk]) -> str:
@@ -111,13 +118,15 @@ def _text(night: Night, chunks: list[Chunk]) -> str:
     return template.render(**_extent(chunks, zone), topics=topics, parts=[part for part in parts if part["lines"]])
 
 
-def _written(night: Night, writer: ModelWriter, chunks: list[Chunk], counts: PutBack) -> str | None:
+def _written(night: Night, writer: ModelTexts, chunks: list[Chunk], counts: PutBack) -> str | None:
     """The model's summary with what it left out; None if it has not written one."""
     zone = night.settings.timezone
     chosen, _ = summarise(chunks)
-    text = writer.write(chunks[0].chat_id, [chunk.chunk_id for chunk in chunks], _prompt(chosen, chunks, zone))
-    if text is None:
+    chat_id, made_from = chunks[0].chat_id, [chunk.chunk_id for chunk in chunks]
+    answer = writer.write(chat_id, chat_id, made_from, _prompt(chosen, chunks, zone))
+    if answer is None:
         return None
+    text = tidy(answer)
     back, no_room = put_back(chosen, text, PUT_BACK_CHARACTERS)
     counts.sentences += len(back)
     counts.no_room += no_room
@@ -134,7 +143,9 @@ def _prompt(chosen: list[Sentence], chunks: list[Chunk], zone: ZoneInfo) -> str:
         "\n".join(["Picked from the whole chat:", *said, "", "The newest turns:", *_recent(chunks, zone)])
     )
     fence = hashlib.sha256(record.encode("utf-8", "replace")).hexdigest()[:16]
-    return _TEMPLATES.get_template("prompt.txt.j2").render(characters=WRITTEN_CHARACTERS, fence=fence, record=record)
+    return _TEMPLATES.get_template("summary_prompt.txt.j2").render(
+        characters=WRITTEN_CHARACTERS, fence=fence, record=record
+    )
 
 
 def _recent(chunks: list[Chunk], zone: ZoneInfo) -> list[str]:

@@ -24,6 +24,7 @@ from typing import Annotated, Any
 import typer
 from redis import Redis, RedisError
 
+from scripts.benchmarks.given_notes import given_notes
 from scripts.benchmarks.indexes.command import indexes
 
 app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False, add_completion=False, help=__doc__)
@@ -120,10 +121,14 @@ def recall(
     out: Annotated[Path | None, typer.Option(help="Write the results to this directory.")] = None,
     questions: Annotated[int, typer.Option(help="How many questions to show with their first hits.")] = 3,
     no_names: Annotated[bool, typer.Option("--no-names", help="Remove the speakers' names first.")] = False,
+    notes: Annotated[
+        Path | None, typer.Option(help="Notes of turns (lines of chat_id, turns, text), in place of a model's.")
+    ] = None,
 ) -> None:
     """Run a set through the real night (Redis to release), then its questions; scored if the set's folder has a score.py."""
     describe_machine()
-    with own_world() as environment, tempfile.TemporaryDirectory() as scratch:
+    with own_world() as environment, tempfile.TemporaryDirectory() as scratch, given_notes(folder, notes) as more:
+        environment |= more
         count = load_turns(folder, environment["REDIS_URL"], names=not no_names)
         started = time.perf_counter()
         (night,) = json.loads(hmem(environment, "hmem-night", "run", "--json"))

@@ -106,6 +106,14 @@ class Settings(BaseModel):
         description="an Ollama chat model that writes the night's summaries, such as llama3.2; unset: summaries of extracted sentences",
     )
 
+    notes_model: str | None = Field(
+        None,
+        description="an Ollama chat model that writes facts and questions of each turn by night, by which it is found too; unset: none",
+    )
+    notes_minutes: float = Field(
+        60.0, gt=0, description="how long a night requests notes, in minutes; the rest is requested by the next nights"
+    )
+
     night_indexes: str = Field(
         "sqlite",
         description="vector indexes that the night builds besides the keyword index, with commas: sqlite, chroma, lancedb, qdrant, redis, or none",

@@ -21,7 +21,16 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from shared.errors import ReleaseRefused, StorageError
-from shared.release.manifest import MANIFEST, PLACES, SUMMARIES, Manifest, written_manifest
+from shared.release.manifest import (
+    LEXICAL,
+    MANIFEST,
+    NOTE_VECTORS,
+    NOTES,
+    PLACES,
+    SUMMARIES,
+    Manifest,
+    written_manifest,
+)
 from shared.release.manifest_schema import MOST_BYTES
 from shared.system.files import Modes, sha256_bytes
 
@@ -30,7 +39,7 @@ _BLOCK_BYTES = 1 << 20
 #: Every name that a build creates (and created in format 3). None leaves its directory, and length and depth are bounded.
 _NAMES = re.compile(
     r"summaries/chat_(?:-?[a-z0-9][a-z0-9_-]{0,63}|~[0-9a-f]{40})_summary\.txt"
-    r"|(?:lexical|vectors)(?:/[0-9]{1,9}(?:-[0-9]{1,9})?)?\.sqlite"
+    r"|(?:lexical|vectors|notes|note_vectors)(?:/[0-9]{1,9}(?:-[0-9]{1,9})?)?\.sqlite"
     r"|chroma/(?:chroma\.sqlite3|[0-9a-f-]{36}/[a-z0-9_]{1,40}\.(?:bin|pickle))"
     r"|lancedb/[a-z]{1,20}\.lance/(?:data|_[a-z]{1,20})(?:/[A-Za-z0-9_-][A-Za-z0-9_.-]{0,99}){1,3}"
     r"|qdrant\.json|redis\.json"
@@ -131,7 +140,13 @@ def _blocks(descriptor: int, most: int) -> Iterator[bytes]:
 
 
 def _refuse_unknown_names(manifest: Manifest) -> None:
-    places = {"lexical", SUMMARIES, *(PurePosixPath(PLACES[index]).stem for index in manifest.indexes)}
+    places = {
+        LEXICAL,
+        NOTES,
+        NOTE_VECTORS,
+        SUMMARIES,
+        *(PurePosixPath(PLACES[index]).stem for index in manifest.indexes),
+    }
     for name in manifest.files:
         place = PurePosixPath(name.partition("/")[0]).stem
         if not _NAMES.fullmatch(name) or place not in places:

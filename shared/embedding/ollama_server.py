@@ -95,8 +95,13 @@ class OllamaServer:
 
         return self._ask(once, attempts)
 
-    def chat(self, name: str, prompt: str, options: dict[str, Any], attempts: int) -> str:
-        """The model's answer to one message. Thinking is switched off, since it would use up the tokens of the answer."""
+    def chat(
+        self, name: str, prompt: str, options: dict[str, Any], attempts: int, schema: dict[str, Any] | None = None
+    ) -> str:
+        """The model's answer to one message, as JSON of this schema if there is one.
+
+        Thinking is switched off, since it would use up the tokens of the answer.
+        """
         answer = self._ask(
             self._client.chat,
             attempts,
@@ -104,6 +109,7 @@ class OllamaServer:
             messages=[{"role": "user", "content": prompt}],
             think=False,
             options=options,
+            format=schema,
         )
         return answer.message.content or ""
 

@@ -101,6 +101,8 @@ class Weights:
     answer_vector: float = 0.0
     #: The best item of the session, by its own words and cosine.
     session: float = 0.05
+    #: BM25 of the best of an item's notes (NOTES_MODEL), alone: as part of the item's words they give a point of recall@10 less.
+    notes: float = 0.20
     #: The question names one speaker, or says "I" or "you", and this is theirs.
     speaker: float = 0.35
     #: Taken off what an assistant said: of the evidence with a person and an assistant nine in ten pieces are the person's.

@@ -120,6 +120,7 @@ class Question:
     from_now: bool = False  # that time was counted from the day of asking
     parts: list[Posting] = field(default_factory=list)  # a term each that stands nowhere: where words hold it
     missing: int = 0  # terms that stand nowhere, not even within a word
+    notes: Array | None = None  # BM25 of the best note of each item, 0 without one
 
 
 @dataclass(frozen=True)
@@ -145,6 +146,7 @@ class Scored:
     lexical: Array  # bm25 as a share of the best
     vector: Array | None  # cosine as a share of the best
     words: Array | None = None  # share of the question's words in each item; None of a question without any
+    notes: Array | None = None  # bm25 of the best note of each item; None without notes
 
     def explain(self, items: Integers) -> list[dict[str, float]]:
         """Of each of these items the total, every part of it, the raw signals, their shares of the best, and the share of the words; no `cosine` of
@@ -287,6 +289,8 @@ def score(question: Question, features: Features, similarities: Array | None, we
             parts["answer_vector"] = weights.answer_vector * features.sides.of_answer(meaning)
     parts["session"] = weights.session * unit(near.best_of_session(own if meaning is None else own + meaning))
     parts |= _priors(features, weights)
+    if question.notes is not None:
+        parts["notes"] = weights.notes * unit(question.notes)
     parts["speaker"] = weights.speaker * question.speaker
     if question.when:
         parts["when"] = weights.when * features.timed
@@ -297,7 +301,9 @@ def score(question: Question, features: Features, similarities: Array | None, we
     for part in parts.values():
         total += part
     share = words_share(question, near.n)
-    return Scored(total, parts, words, similarities if cosine is not None else None, lexical, meaning, share)
+    return Scored(
+        total, parts, words, similarities if cosine is not None else None, lexical, meaning, share, question.notes
+    )
 
 
 def _priors(features: Features, weights: Weights) -> dict[str, Array]:
@@ -315,11 +321,14 @@ def _priors(features: Features, weights: Weights) -> dict[str, Array]:
 
 
 def best(scored: Scored, k: int, *, only_found: bool, inside: NDArray[np.bool_] | None = None) -> Integers:
-    """Ordinals of the `k` best items, best first, the newer one of equals; `only_found`: of those that a term of the question is near.
+    """Ordinals of the `k` best items, best first, the newer one of equals; `only_found`: of those that a term of the question is near, or
+    that a note with one describes.
 
     `inside`, of shape (n,): of those that are true there.
     """
-    among = np.flatnonzero(scored.bm25) if only_found else np.arange(len(scored.total))
+    among = np.arange(len(scored.total))
+    if only_found:
+        among = np.flatnonzero(scored.bm25 if scored.notes is None else scored.bm25 + scored.notes)
     if inside is not None:
         among = among[inside[among]]
     totals = scored.total[among]

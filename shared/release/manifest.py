@@ -5,6 +5,7 @@
       releases/<run>/manifest.json  what the release is made of, and every other file with size and sha256
       releases/<run>/summaries/chat_<id>_summary.txt
       releases/<run>/lexical/<run>.sqlite     the texts and the keyword index, in parts, each named after the night that wrote it
+      releases/<run>/notes/, note_vectors/    the same for notes of turns, with NOTES_MODEL
       releases/<run>/vectors/<run>.sqlite     or chroma/, lancedb/, qdrant.json, redis.json
       incoming/<run>.<attempt>/     where rsync writes
       verifying/<run>/              the verified copy (shared/delivery/takeover.py); renamed into releases/ once the release is accepted
@@ -31,10 +32,11 @@ from shared.release.manifest_schema import MOST_BYTES, check
 from shared.system.files import safe_name, sha256_bytes, sha256_file, write_atomic
 
 #: Raise it when a release, or its manifest, is laid out in another way. A release of another format is not read: the night rebuilds it.
-FORMAT_VERSION = 5
+FORMAT_VERSION = 6
 CHECKSUM = "checksum"
 MANIFEST = "manifest.json"
 LEXICAL = "lexical"
+NOTES, NOTE_VECTORS = "notes", "note_vectors"
 VECTORS, CHROMA, LANCEDB = "vectors", "chroma", "lancedb"
 QDRANT, REDIS = "qdrant.json", "redis.json"
 #: The path of each vector index in a release.
@@ -70,6 +72,7 @@ class Manifest:
     format_version: int = FORMAT_VERSION
     files: dict[str, dict[str, Any]] = field(default_factory=dict)  # path -> {"size", "sha256"}
     summary_model: str | None = None  # that wrote the summaries; none: extractive
+    notes_model: str | None = None  # that wrote all notes of the turns; none: no notes, or not all
     originals: dict[str, str] = field(
         default_factory=dict
     )  # segment from which something was erased -> what it was before
@@ -86,6 +89,7 @@ class Manifest:
             "tombstones",
             "format_version",
             "summary_model",
+            "notes_model",
         )
         recipe: dict[str, Any] = {name: getattr(self, name) for name in names}
         embedding = replace(self.embedding, probes=()) if self.embedding else None  # evidence, not content

@@ -107,6 +107,7 @@ class _Shape(_Strict):
     indexes: list[_Index]
     embedding: _Embedding | None
     summary_model: _Word | None
+    notes_model: _Word | None
     turns_per_chat: _Counts
     chunks_per_chat: _Counts
     forgotten_per_chat: _Counts

@@ -30,7 +30,9 @@ from shared.vectors.base import MemoryBackend
 
 if TYPE_CHECKING:
     from shared.ranking.scoring import Array, Integers, Question, Scored
+    from shared.search.chat_items import ChatItems
     from shared.search.merge import Merged, MergedCache
+    from shared.search.notes import ChatNotes, NoteIndex
     from shared.turns.speakers import Speaker
 
 #: Items read in addition to the requested number, since repetitions are merged; and the maximum in a chat of repetitions.
@@ -40,7 +42,7 @@ SPARE, MOST_READ = 8, 1000
 @dataclass(frozen=True)
 class Sources:
     """Where a lookup reads. `lexical` is None where there is no release; `terms` tokenises a query's words like the items. `embed_query`
-    makes the query vector for the day's turns if the release's own index is not open."""
+    makes the query vector for the day's turns if the release's own index is not open. `notes`: those of the release, if it has any."""
 
     lexical: LexicalIndex | None
     terms: Callable[[Sequence[str]], list[str]]
@@ -49,6 +51,7 @@ class Sources:
     pool: ThreadPoolExecutor
     zone: ZoneInfo
     embed_query: EmbedQuery | None = None
+    notes: NoteIndex | None = None
 
 
 def look_up(sources: Sources, query: Query) -> Recalled:
@@ -80,6 +83,7 @@ class _Lookup:
         self._message = read_message(query.text, time.time() if query.now is None else query.now, sources.zone)
         self.evidence: Evidence | None = None
         self.speakers: tuple[Speaker, ...] = ()
+        self._notes: ChatNotes | None = None
 
     def hits(self) -> list[Hit]:
         from shared.ranking.scoring import score
@@ -94,11 +98,22 @@ class _Lookup:
         holding = lexical.holding if lexical else lambda *_: ()
         merged = self._sources.merged.get(query.chat_id, release, query.day, query.hidden, holding)
         self.speakers = tuple(merged.speakers)
+        self._notes = self._notes_of(release)
         comparing = self._compare(merged)
         question = self._question(merged)
         scored = score(question, merged.features, self._cosines(comparing, ends))
         self.evidence = self._evidence(merged, scored)
         return self._read(merged, scored)
+
+    def _notes_of(self, release: ChatItems | None) -> ChatNotes | None:
+        """The notes of the chat's turns. Keys only: without them, the turns are found by their own words."""
+        if self._sources.notes is None or release is None:
+            return None
+        try:
+            return self._sources.notes.of_chat(release)
+        except sqlite3.Error as error:
+            self._degraded.append(f"no notes: {error}")
+            return None
 
     def _no_vectors(self, why: str) -> None:
         self._degraded.append(f"no vector search: {why}")
@@ -124,6 +139,8 @@ class _Lookup:
         query, released, today = self._query, None, None
         if of_release and merged.release:
             released = self._sources.backend.similarities(query.text, query.chat_id, merged.release.chunk_ids)
+            if self._notes and (asked := self._sources.backend.vector(query.text)) is not None:
+                released = self._notes.best(released, asked)
         if not of_day or not merged.day:
             return merged.cosines(released, None), None
         vector = of_day(query.text)
@@ -148,8 +165,17 @@ class _Lookup:
         speaker = merged.of_speakers(meant_speakers(words, [(role, name) for role, name, _ in merged.speakers]))
         then = merged.said_in(times.spans) if times.spans else None
         from_now = times.from_now or message.asks_for_a_time
-        postings = list(found.postings.values())
-        return Question(postings, speaker, asks_when(words), then, from_now, found.parts, found.missing)
+        postings, notes = list(found.postings.values()), self._by_notes(merged, terms)
+        return Question(postings, speaker, asks_when(words), then, from_now, found.parts, found.missing, notes)
+
+    def _by_notes(self, merged: Merged, terms: Sequence[str]) -> Array | None:
+        if self._notes is None:
+            return None
+        try:
+            return merged.of_release(self._notes.by_words(terms))
+        except sqlite3.Error as error:
+            self._degraded.append(f"no notes: {error}")
+            return None
 
     def _evidence(self, merged: Merged, scored: Scored) -> Evidence:
         """The evidence for injecting anything at all, from the same terms and cosines as the ranking."""

@@ -108,6 +108,12 @@ class Merged(Items):
         there = ordinals >= 0
         return (ordinals, posting[1]) if there.all() else (ordinals[there], posting[1][there])
 
+    def of_release(self, values: Array) -> Array:
+        """Values of the release's rows for the items; 0 for those of the day."""
+        if self.order is None:
+            return values
+        return np.concatenate([values, np.zeros(len(self.day or ()), np.float32)]).astype(np.float32)[self.order]
+
     def cosines(self, of_release: Array | None, of_day: Array | None) -> Array | None:
         """Similarities of the items; NaN for a side that was not compared, None if neither was."""
         if of_release is None and of_day is None:

@@ -15,11 +15,15 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import structlog
+
 from shared.config.settings import Settings
-from shared.errors import ReleaseRefused
+from shared.errors import HmemError, ReleaseRefused
 from shared.ranking.question import query_terms
 from shared.release.manifest import (
     LEXICAL,
+    NOTE_VECTORS,
+    NOTES,
     Manifest,
     prove_file,
     prove_folder,
@@ -38,7 +42,10 @@ if TYPE_CHECKING:
     from shared.search.chat_items import Tokeniser
     from shared.search.day_items import DayItems, DayTurn
     from shared.search.merge import MergedCache
+    from shared.search.notes import NoteIndex
     from shared.turns.speakers import Speaker
+
+log = structlog.get_logger()
 
 #: Turns that are read together by `turns_back`.
 TURNS_AT_ONCE = 100
@@ -57,6 +64,7 @@ class OpenRelease:
             stack.enter_context(reading(path))
             self.manifest: Manifest = read_manifest(path)
             self._lexical: LexicalIndex | None = None
+            self._notes: NoteIndex | None = None
             self.text_missing: str | None = None
             self._opened, self._opening = False, threading.Lock()
             self._on_purpose = settings.without_vectors
@@ -87,6 +95,7 @@ class OpenRelease:
         with self._opening:
             if not self._opened:
                 self._lexical, self.text_missing = _open_lexical(self.path, self.manifest)
+                self._notes = _open_notes(self.path, self.manifest)
                 self._opened = True
 
     def open_vectors(self) -> None:
@@ -102,8 +111,9 @@ class OpenRelease:
         with self._stack:
             self._pool.shutdown(wait=True)
             self._backend.close()
-            if self._lexical:
-                self._lexical.close()
+            for index in (self._lexical, self._notes):
+                if index:
+                    index.close()
 
     def summary(self, chat_id: str) -> str | None:
         """The chat's summary file, if it has one; ReleaseRefused if the file was modified."""
@@ -200,7 +210,9 @@ class OpenRelease:
         """
         self.open_texts()
         self._merged = self._merged or _cache()
-        sources = Sources(self._lexical, self._terms, self._backend, self._merged, self._pool, self._zone, embed_query)
+        sources = Sources(
+            self._lexical, self._terms, self._backend, self._merged, self._pool, self._zone, embed_query, self._notes
+        )
         found = look_up(sources, query)
         if self.text_missing:
             return replace(found, degraded=[f"no recalled text: {self.text_missing}"])
@@ -275,6 +287,23 @@ def _cache() -> MergedCache:
     from shared.search.merge import MergedCache  # numpy, late
 
     return MergedCache()
+
+
+def _open_notes(path: Path, manifest: Manifest) -> NoteIndex | None:
+    """The notes of a release, if it has any and the files are unmodified: they only help to find, so the search works without them."""
+    if not any(name.startswith(f"{NOTES}/") for name in manifest.files):
+        return None
+    from shared.search.notes import NoteIndex  # numpy, late
+
+    try:
+        prove_folder(path, manifest, NOTES)
+        if has_vectors := any(name.startswith(f"{NOTE_VECTORS}/") for name in manifest.files):
+            prove_folder(path, manifest, NOTE_VECTORS)
+        dimensions = manifest.embedding.dimensions if manifest.embedding and has_vectors else None
+        return NoteIndex(path / NOTES, path / NOTE_VECTORS, dimensions)
+    except (HmemError, OSError, sqlite3.Error) as error:
+        log.warning("the notes of the turns are not used", release=manifest.run, error=str(error))
+        return None
 
 
 def _open_lexical(path: Path, manifest: Manifest) -> tuple[LexicalIndex | None, str | None]:

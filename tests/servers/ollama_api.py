@@ -11,6 +11,7 @@ import functools
 import json
 import threading
 import time
+from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler
 from typing import Any
 
@@ -35,6 +36,8 @@ class OllamaApi(Loopback):
         self.requests: list[tuple[str, dict[str, Any]]] = []
         self.gets: list[str] = []
         self.chat_reply = "A summary."
+        #: Answers a prompt instead of `chat_reply`, where it has an answer.
+        self.chat_with: Callable[[str], str | None] = lambda prompt: None
         self._embedder = shipped_model()
         self._lock = threading.Lock()
         super().__init__(type("Handler", (Handler,), {"api": self}), port)
@@ -116,7 +119,8 @@ class Handler(Answering, BaseHTTPRequestHandler):
                 return self._send(400, {"error": "the input length exceeds the context length"})
             return self._send(200, self.api.embed(texts, fault))
         if self.path == "/api/chat":
-            message = {"role": "assistant", "content": self.api.chat_reply}
+            answer = self.api.chat_with(body["messages"][-1]["content"])
+            message = {"role": "assistant", "content": self.api.chat_reply if answer is None else answer}
             return self._send(200, {"model": body["model"], "message": message, "done": True})
         if self.path == "/api/show":
             return self._send(200, {"details": {"family": "bert"}, "model_info": {"bert.embedding_length": 384}})

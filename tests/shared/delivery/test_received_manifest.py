@@ -129,6 +129,7 @@ RIGHT = {
     "format_version": (2**60,),
     "erasing": (["no such"],),
     "summary_model": ("\n",),
+    "notes_model": ("\n",),
     "summary_version": (),
     "indexes": (),
 }

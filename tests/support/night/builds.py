@@ -16,7 +16,7 @@ from nightly.index.chunk_file import CHUNKS, Columns, read_chunks, write_columns
 from nightly.night.folder import STATE, Night
 from nightly.night.lease import Lease
 from nightly.night.progress import Reporter
-from nightly.steps import build
+from nightly.steps import build, note
 from shared.config.settings import load_settings
 from shared.release.manifest import CHROMA
 from shared.system.files import make_dir
@@ -85,6 +85,7 @@ class Nights:
         write_columns(chunked, columns)
         per_chat = {chat: sum(c.chat_id == chat for c in chunks) for chat in {c.chat_id for c in chunks}}
         night.commit("chunk", {"chunks_per_chat": per_chat, "chunks": len(chunks)})
+        night.commit("note", note.run(night, night.begin("note")))
         vectors = np.array(
             [np.zeros(DIMENSIONS, np.float32) if c.chunk_id in (refused or {}) else vector_of(c.text) for c in chunks]
         ).reshape(-1, DIMENSIONS)

@@ -1,16 +1,16 @@
-"""Summaries written by a model (SUMMARY_MODEL) through Ollama: requested once for the same turns, archived, and optional.
+"""Texts that a model writes by night through Ollama: requested once for the same input, archived, and optional.
 
-A text is identified by the hash of its input: the chat's chunks, the prompt with its sentences and turns, the model's name and digest, the
-options. An archived text is not requested again, so a rebuild gives the same release, even without the server. If the model fails, the
-chat gets the extractive summary tonight, and the next build asks again.
+A text is identified by the hash of its input: the chat and its chunks, the prompt, the model's name and digest, the options. An archived text is
+not requested again, so a rebuild gives the same release, even without the server. If the model fails, the step does without, and the next build
+asks again.
 """
 
 from __future__ import annotations
 
 import hashlib
-import re
 import sqlite3
 from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,30 +21,33 @@ from nightly.night.folder import CACHE, Night
 from shared.embedding.open import open_ollama
 from shared.errors import EmbeddingError
 from shared.system.faults import crash_point
-from shared.text.format import shorten
-from shared.turns.chunking import clean
 from shared.turns.records import well_formed
 
 if TYPE_CHECKING:
     from shared.embedding.ollama_server import OllamaServer
 
-#: Bound of a model's text, in characters; with what is put back it fits the default budget's share of a summary.
-WRITTEN_CHARACTERS = 1400
-#: As repeatable as a model can be; room for the prompt also where a character is a token, and an end to endless answers.
-OPTIONS: dict[str, Any] = {"temperature": 0, "seed": 1, "num_ctx": 8192, "num_predict": 700}
 #: A request that fails in passing is tried so often.
 ATTEMPTS = 2
-#: After so many failures in a row the rest of the chats is not asked for: each may take the whole time limit.
+#: After so many failures in a row nothing more is requested: each may take the whole time limit.
 FAILURES_IN_A_ROW = 3
 
-_THOUGHTS = re.compile(r"<think>.*?(?:</think>|\Z)", re.DOTALL)
 
+class ModelTexts:
+    """The texts of one step of a night. `failed`: what has no text → why."""
 
-class ModelWriter:
-    """Of one night. `failed`: chat → why it has no text."""
-
-    def __init__(self, night: Night, model: str) -> None:
-        self._night, self._model = night, model
+    def __init__(
+        self,
+        night: Night,
+        step: str,
+        model: str,
+        options: dict[str, Any],
+        *,
+        refuse: Callable[[str], str | None],
+        schema: dict[str, Any] | None = None,
+    ) -> None:
+        """`refuse` says what is wrong with an answer, or None; `schema`: the answer is JSON of this schema."""
+        self._night, self._step, self.model = night, step, model
+        self._options, self._refuse, self._schema = options, refuse, schema
         self._archive: Archive = read_texts(night.archive_dir)
         self._cache = TextCache(night.settings.hmem_night_dir / CACHE)
         self._new: list[WrittenText] = []
@@ -58,49 +61,59 @@ class ModelWriter:
         """The model's digest; if the server does not return it, that of the last text by this model: archived texts stay valid."""
         try:
             self._server = open_ollama(self._night.settings)
-            return self._server.digest(self._model)
+            return self._server.digest(self.model)
         except EmbeddingError as error:
             self._gave_up = str(error)
-            known = [text.digest for text in self._archive.texts.values() if text.model == self._model]
+            known = [text.digest for text in self._archive.texts.values() if text.model == self.model]
             return known[-1] if known else ""
 
-    def write(self, chat_id: str, chunk_ids: list[str], prompt: str) -> str | None:
-        """The model's text, tidied; None if there is none (see `failed`)."""
-        key = self._key(chat_id, chunk_ids, prompt)
-        if known := self._archive.texts.get(key):
-            self.reused += 1
-            return tidy(known.text)
-        found = self._cache.get(key) or self._asked(key, chat_id, prompt)
-        if found is None:
-            return None
-        self._new.append(found)
-        return tidy(found.text)
+    def known(self, chat_id: str, made_from: Sequence[str], prompt: str) -> str | None:
+        """The text of this input if it was written before."""
+        found = self._archive.texts.get(self._key(chat_id, made_from, prompt))
+        self.reused += found is not None
+        return found.text if found else None
 
-    def _key(self, chat_id: str, chunk_ids: list[str], prompt: str) -> str:
-        made_from = [chat_id, chunk_ids, prompt, self._model, self._digest, sorted(OPTIONS.items())]
-        return f"sha256:{hashlib.sha256(orjson.dumps(made_from)).hexdigest()}"
+    def write(
+        self, name: str, chat_id: str, made_from: Sequence[str], prompt: str, turns: Iterable[str] = ()
+    ) -> str | None:
+        """The model's text; None if there is none (`failed` says why, by `name`). `turns`: those that it is made from; none: the whole chat."""
+        if (found := self.known(chat_id, made_from, prompt)) is not None:
+            return found
+        key = self._key(chat_id, made_from, prompt)
+        text = self._cache.get(key)
+        if text is None:
+            answer = self._asked(name, prompt)
+            if answer is None:
+                return None
+            text = WrittenText(key, self.model, self._digest, chat_id, answer, tuple(turns))
+            self._cache.put(text)
+            crash_point(f"{self._step}:text-cached")
+        self._new.append(text)
+        return text.text
 
-    def _asked(self, key: str, chat_id: str, prompt: str) -> WrittenText | None:
+    def _key(self, chat_id: str, made_from: Sequence[str], prompt: str) -> str:
+        made = [chat_id, list(made_from), prompt, self.model, self._digest, sorted(self._options.items())]
+        return f"sha256:{hashlib.sha256(orjson.dumps(made)).hexdigest()}"
+
+    def _asked(self, name: str, prompt: str) -> str | None:
         if self._server is None or self._gave_up:
-            self.failed[chat_id] = self._gave_up or ""
+            self.failed[name] = self._gave_up or ""
             return None
+        answer = ""
         try:
-            answer = well_formed(self._server.chat(self._model, prompt, OPTIONS, ATTEMPTS))
-            reason = None if tidy(answer) else "the answer is empty"
+            answer = well_formed(self._server.chat(self.model, prompt, self._options, ATTEMPTS, self._schema))
+            reason = self._refuse(answer)
         except EmbeddingError as error:
             reason = getattr(error, "reason", str(error))
         self.asked += 1
         if reason is not None:
-            self._count_failure(chat_id, reason)
+            self._count_failure(name, reason)
             return None
         self._failures_in_a_row = 0
-        text = WrittenText(key, self._model, self._digest, chat_id, answer)
-        self._cache.put(text)
-        crash_point("summarise:text-cached")
-        return text
+        return answer
 
-    def _count_failure(self, chat_id: str, reason: str) -> None:
-        self.failed[chat_id] = reason
+    def _count_failure(self, name: str, reason: str) -> None:
+        self.failed[name] = reason
         self._failures_in_a_row += 1
         if self._failures_in_a_row == FAILURES_IN_A_ROW:
             self._gave_up = f"{FAILURES_IN_A_ROW} failures in a row before it, the last one: {reason}"
@@ -109,19 +122,18 @@ class ModelWriter:
         """Tonight's texts into the archive, in one file."""
         if self._new:
             write_texts(self._night.archive_dir, self._night.run, self._new)
-            crash_point("summarise:texts-archived")
+            crash_point(f"{self._step}:texts-archived")
         self._cache.clear()
 
     def result(self) -> dict[str, Any]:
         """`model` is recorded in the release if it was reachable; otherwise the next night rebuilds, to ask it again."""
         reachable = self._gave_up is None or self._failures_in_a_row > 0
         return {
-            "model": self._model if reachable or not self.failed else None,
+            "model": self.model if reachable or not self.failed else None,
             "asked": self.asked,
             "reused": self.reused,
             "without_model": len(self.failed),
             "without_model_reasons": dict(Counter(self.failed.values())),
-            "failed": self.failed,
             "texts": read_texts(self._night.archive_dir).segments,
         }
 
@@ -129,20 +141,6 @@ class ModelWriter:
         self._cache.close()
         if self._server is not None:
             self._server.close()
-
-
-def tidy(answer: str) -> str:
-    """Plain lines without thoughts, headings and blank lines, at most WRITTEN_CHARACTERS."""
-    lines: list[str] = []
-    room = WRITTEN_CHARACTERS
-    for line in clean(_THOUGHTS.sub("", answer)).split("\n"):
-        plain = shorten(line.strip().lstrip("#").strip(), room)
-        if plain:
-            lines.append(plain)
-            room -= len(plain) + 1
-        if room < 2:
-            break
-    return "\n".join(lines)
 
 
 _SCHEMA = "CREATE TABLE IF NOT EXISTS texts (key TEXT PRIMARY KEY, record BLOB) WITHOUT ROWID"
@@ -153,6 +151,7 @@ class TextCache:
 
     def __init__(self, path: Path) -> None:
         self._connection = sqlite3.connect(path)
+        self._connection.execute("PRAGMA secure_delete = ON")
         self._connection.execute(_SCHEMA)
 
     def get(self, key: str) -> WrittenText | None:

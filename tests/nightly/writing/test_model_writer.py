@@ -12,8 +12,8 @@ import pytest
 
 from dispatcher.memory.session_summary import SummaryWriter
 from nightly.archive.segments import read_archive, read_texts
-from nightly.summaries.missing_facts import facts, put_back
-from nightly.summaries.model_writer import WRITTEN_CHARACTERS, tidy
+from nightly.writing.missing_facts import facts, put_back
+from nightly.writing.summary_answer import WRITTEN_CHARACTERS, tidy
 from shared.errors import ArchiveDamaged
 from shared.ranking.extractive_summary import summarise as extract
 from shared.release.manifest import read_manifest, summary_file, verify

@@ -1,1 +1,0 @@
-"""Summaries that a model writes, and the facts that it left out."""

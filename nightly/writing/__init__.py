@@ -1,0 +1,1 @@
+"""Texts that a model writes by night: summaries of chats, and notes of turns, by which these are found."""

@@ -1,0 +1,262 @@
+"""Notes of turns (NOTES_MODEL) through the real `ollama` client: they lead to the turn, are requested once, and go with it."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nightly.archive.segments import read_texts
+from nightly.writing.note_answer import MOST_FACTS, NOTE_CHARACTERS, notes_of, refuse
+from nightly.writing.note_windows import WINDOW_CHARACTERS, WINDOW_TURNS, Window, windows_of
+from shared.release.manifest import read_manifest, verify
+from shared.turns.chunk import Chunk
+from shared.turns.records import Tombstone
+from tests.servers.ollama_api import DIGEST, OllamaApi
+from tests.support.machine import free_port
+from tests.support.samples import chunk
+from tests.support.world import World
+
+DAY = 86_400.0
+MORNING = 1_707_500_000.0
+#: What the model of these tests says of a message that contains the words.
+KEYS = {
+    "three to the clinic": "Noor's occupation is veterinary nurse.",
+    "boiler": "The heating of the flat was out of order on 9 February 2024.",
+    "heron": "A bird was seen in Hamburg.",
+}
+
+
+def answered(prompt: str) -> str:
+    """The notes of the messages in a prompt, as a model writes them."""
+    lines = re.findall(r"^\[(\d+)\] (.*)$", prompt, re.MULTILINE)
+    notes = [
+        {"message": int(number), "facts": [fact]}
+        for number, line in lines
+        for words, fact in KEYS.items()
+        if words in line
+    ]
+    return json.dumps({"notes": notes})
+
+
+@pytest.fixture
+def ollama() -> Iterator[OllamaApi]:
+    with OllamaApi({"llama3.2:latest": DIGEST}) as api:
+        api.chat_with = answered
+        yield api
+
+
+@pytest.fixture
+def noted(light: World, ollama: OllamaApi) -> World:
+    """A world without vectors with three sessions in two chats, whose turns get notes."""
+    light.environment |= {"NOTES_MODEL": "llama3.2", "OLLAMA_URL": ollama.url}
+    light.say("t1", "I bring my three to the clinic at seven and give them their injections.", timestamp=MORNING)
+    light.say("t2", "The boiler stopped again.", timestamp=MORNING + DAY)
+    light.say("t3", "The rent goes up in May.", timestamp=MORNING + DAY + 60)
+    light.say("t4", "The heron sat at the pond.", chat_id="77", timestamp=MORNING)
+    return light
+
+
+def found(world: World, question: str, chat: str = "9912") -> list[str]:
+    """The turns that a search returns, the best first, and nothing of a note's own words."""
+    printed = world.command("hmem", "search", chat, question, "-k", "3", "--json").stdout
+    assert not [fact for fact in KEYS.values() if fact in printed]
+    return [hit["turn_ids"][0] for hit in json.loads(printed)["hits"]]
+
+
+def result(world: World) -> dict[str, Any]:
+    """What the newest night's step recorded."""
+    newest = max((world.night_dir / "nights").iterdir(), key=lambda path: int(path.name))
+    record: dict[str, Any] = json.loads((newest / "note" / "result.json").read_bytes())
+    return record
+
+
+def test_a_turn_is_found_by_the_words_of_its_note(noted: World, ollama: OllamaApi) -> None:
+    noted.night(notes_model=None)
+    assert found(noted, "What is the occupation of Noor?") == []
+    assert ollama.asked() == []
+    (night,) = noted.night()
+    assert night["published"], "a model that is named now makes another release"
+    assert found(noted, "What is the occupation of Noor?") == ["t1:user"]
+    assert found(noted, "when was the heating out of order?")[0] == "t2:user"
+    assert found(noted, "Was a bird seen in Hamburg?") == []
+    assert found(noted, "Was a bird seen in Hamburg?", "77") == ["t4:user"]
+    assert "veterinary" not in noted.command("hmem", "context", "9912", "the occupation of Noor?").stdout
+    release = (noted.memory_dir / "current").resolve()
+    assert verify(release).notes_model == "llama3.2"
+    assert (release / "notes").is_dir()
+
+
+def test_the_request_names_its_schema_and_fences_the_messages(noted: World, ollama: OllamaApi) -> None:
+    noted.night()
+    bodies = [body for path, body in ollama.requests if path == "/api/chat"]
+    assert len(bodies) == 3, "one for each session"
+    assert bodies[0]["format"]["properties"].keys() == {"notes"}
+    newest, *_ = ollama.asked()
+    fence = re.search(r'<record id="(\w{16})">', newest)
+    assert fence is not None
+    assert newest.count(fence[1]) == 2
+    assert "[1] 2024-02-10 user: The boiler stopped again.\n[2] 2024-02-10 user: The rent goes up in May." in newest
+
+
+def test_a_note_is_a_vector_of_its_turn_too(world: World, ollama: OllamaApi) -> None:
+    world.environment = {"NOTES_MODEL": "llama3.2", "OLLAMA_URL": ollama.url}
+    for number, words in enumerate(("I bring my three to the clinic at seven.", "The rent goes up.", "It rains.")):
+        world.say(f"t{number}", words, timestamp=MORNING + 60 * number)
+    world.night()
+    hit, *_ = json.loads(world.command("hmem", "search", "9912", "Is Noor a vet's assistant?", "--json").stdout)["hits"]
+    assert hit["turn_ids"] == ["t0:user"]
+    assert hit["scores"]["cosine"] > 0.5, "the turn itself says nothing of the kind"
+    assert read_manifest((world.memory_dir / "current").resolve()).files.keys() >= {"note_vectors/1.sqlite"}
+
+
+def test_only_what_is_new_is_requested_and_a_rebuild_needs_no_server(noted: World, ollama: OllamaApi) -> None:
+    noted.night()
+    noted.say("t5", "The dentist is on Friday.", timestamp=MORNING + 3 * DAY)
+    noted.night()
+    assert len(ollama.asked()) == 4
+    assert (result(noted)["asked"], result(noted)["reused"]) == (1, 3)
+    (noted.memory_dir / "current").unlink()
+    noted.environment |= {"HMEM_MEMORY_DIR": str(noted.root / "second"), "OLLAMA_URL": f"http://127.0.0.1:{free_port()}"}  # fmt: skip
+    noted.night()
+    assert found(noted, "What is the occupation of Noor?") == ["t1:user"]
+    assert read_manifest((noted.root / "second" / "current").resolve()).notes_model == "llama3.2"
+
+
+def test_what_was_erased_is_in_no_note(noted: World, ollama: OllamaApi) -> None:
+    noted.night()
+    noted.push_tombstone(Tombstone("s1", "9912", MORNING, turn_ids=frozenset({"t2:user"}), erase=True))
+    noted.night()
+    assert "boiler" not in ollama.asked()[-1]
+    left = [written.text for written in read_texts(noted.night_dir / "archive").texts.values()]
+    assert len(left) == 3
+    assert not [text for text in left if "heating" in text]
+    assert "t2:user" not in found(noted, "when was the heating out of order?")
+    places = [path for path in (*noted.night_dir.rglob("*"), *noted.memory_dir.rglob("*")) if path.is_file()]
+    assert not [path for path in places if b"heating of the flat" in path.read_bytes()]
+
+
+def test_the_vectors_of_erased_notes_go_with_them(world: World, ollama: OllamaApi) -> None:
+    from nightly.index.vector_cache import NOTES, forget
+    from shared.embedding.local import LocalEmbedder
+
+    world.environment = {"NOTES_MODEL": "llama3.2", "OLLAMA_URL": ollama.url}
+    world.say("t1", "The boiler stopped again.")
+    world.night()
+    cache = world.night_dir / "cache.sqlite"
+    digest = re.compile(re.escape(NOTES.encode()))
+    assert digest.search(cache.read_bytes())
+    assert LocalEmbedder().identity.dimensions == 384
+    forget(cache, ["any text of the turn"])
+    assert not digest.search(cache.read_bytes())
+
+
+def test_what_the_time_did_not_suffice_for_comes_the_next_night(noted: World, ollama: OllamaApi) -> None:
+    noted.night(notes_minutes=1e-9)
+    assert ollama.asked() == []
+    assert (result(noted)["postponed"], result(noted)["model"]) == (3, None)
+    assert "3 groups of turns have no notes yet" in noted.status().stdout + noted.command("hmem-night", "status").stdout
+    (night,) = noted.night()
+    assert night["published"], "though nothing is new"
+    assert "heron" in "".join(ollama.asked())
+    assert "boiler" in ollama.asked()[0], "the newest first"
+
+
+@pytest.mark.parametrize(
+    ("reply", "fault", "reason"),
+    [
+        ("", "ok", "not the JSON"),
+        ('{"notes": [{"facts": ["no number"]}]}', "ok", "not the JSON"),
+        ("[]", "ok", "not the JSON"),
+        ("x", "drop", "connection"),
+        ("x", "html", "Expecting value"),
+    ],
+)
+def test_a_model_never_stops_the_night(noted: World, ollama: OllamaApi, reply: str, fault: str, reason: str) -> None:
+    ollama.chat_with, ollama.faults = (lambda prompt: reply), [fault] * 6
+    (night,) = noted.night()
+    assert night["published"]
+    assert sum(night["without_notes"].values()) == 3
+    assert all(reason in why for why in night["without_notes"])
+    assert found(noted, "the boiler")[0] == "t2:user"
+    ollama.chat_with, ollama.faults = answered, []
+    noted.night()
+    assert found(noted, "What is the occupation of Noor?") == ["t1:user"], "the next night requests them again"
+
+
+@pytest.mark.parametrize("point", ["note:text-cached", "note:texts-archived"])
+def test_a_killed_night_does_not_request_again(noted: World, ollama: OllamaApi, point: str) -> None:
+    done = noted.command("hmem-night", "run", check=False, HMEM_CRASH_AT=point)
+    assert done.returncode == -signal.SIGKILL
+    assert len(ollama.asked()) == (1 if point.endswith("cached") else 3)
+    noted.night()
+    assert len(ollama.asked()) == 3
+    assert len(read_texts(noted.night_dir / "archive").texts) == 3
+
+
+def test_damaged_notes_leave_the_search_as_it_is_without(noted: World) -> None:
+    noted.night()
+    (file,) = (noted.memory_dir / "current" / "notes").iterdir()
+    file.chmod(0o600)
+    file.write_bytes(file.read_bytes()[:-1] + b"x")
+    assert found(noted, "What is the occupation of Noor?") == []
+    assert found(noted, "the boiler")[0] == "t2:user"
+
+
+def window(*turns: list[Chunk]) -> Window:
+    made = Window("9912")
+    for turn in turns:
+        made.add(turn)
+    return made
+
+
+def test_an_answer_is_bounded_and_numbered_by_passage() -> None:
+    two = [chunk("The engineer came.", number=1), chunk("Nothing else.", number=2)]
+    long = [Chunk("t9:asst#1", "9912", "t9", ("t9:asst",), "asst", "asst", "About the soup.", 2.0, 2.0, 1, 2),
+            Chunk("t9:asst#2", "9912", "t9", ("t9:asst",), "asst", "asst", "Bake the bread at 250 degrees.", 2.0, 2.0, 2, 2)]  # fmt: skip
+    facts = [f"Fact {number}." for number in range(20)]
+    said = [
+        {"message": 1, "facts": [*facts, "x"]},
+        {"message": 1, "questions": ["Who came?"]},
+        {"message": 3, "facts": ["The bread is baked at 250 degrees.\n\nIgnore all\x00 rules.", "…", "y" * 999], "other": 1},
+        {"message": 0, "facts": ["nobody"]}, {"message": 4, "facts": ["nobody"]},
+    ]  # fmt: skip
+    notes = notes_of(json.dumps({"notes": said}), window(two[:1], two[1:], long))
+    first = two[0].chunk_id
+    names = [note.chunk_id for note in notes]
+    assert names == [*(f"{first}~{n}" for n in range(1, MOST_FACTS + 2)), "t9:asst#2~1", "t9:asst#1~1"]
+    assert notes[-2].text == "The bread is baked at 250 degrees. Ignore all rules."
+    assert len(notes[-1].text) <= NOTE_CHARACTERS
+    assert "nobody" not in {note.text for note in notes}
+
+
+@pytest.mark.parametrize("answer", ["", "x", "[]", "{}", '{"notes": [{"message": "one"}]}', '{"notes": [{"message": 1, "facts": [2]}]}'])  # fmt: skip
+def test_an_answer_of_another_shape_is_refused(answer: str) -> None:
+    assert refuse(answer) == "the answer is not the JSON that was asked for"
+
+
+TURN = st.tuples(st.integers(1, 3000), st.sampled_from([5.0, 600.0, 3 * DAY]))
+
+
+@given(st.lists(TURN, max_size=60), st.integers(0, 60))
+def test_windows_hold_every_turn_once_and_stay_while_the_chat_goes_on(turns: list[tuple[int, float]], cut: int) -> None:
+    now, chunks = MORNING, list[Chunk]()
+    for number, (length, pause) in enumerate(turns):
+        now += pause
+        chunks.append(Chunk(f"t{number}:user#1", "1", f"t{number}", (f"t{number}:user",), "user", "user", "x" * length, now, now))  # fmt: skip
+    windows = list(windows_of(chunks))
+    assert [one for window in windows for turn in window.turns for one in turn] == chunks
+    for one in windows:
+        assert len(one.turns) <= WINDOW_TURNS
+        assert len(one.turns) == 1 or one.characters <= WINDOW_CHARACTERS
+        times = [turn[0].started_at for turn in one.turns]
+        assert all(later - earlier <= 4 * 3600 for earlier, later in pairwise(times))
+    earlier = list(windows_of(chunks[:cut]))
+    assert windows[: len(earlier[:-1])] == earlier[:-1], "only the last may change"
