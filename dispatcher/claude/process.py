@@ -37,7 +37,7 @@ class Ended:
 
 
 def watch_by_descriptor() -> None:
-    """Let this thread's event loop see a program's end by a pidfd, as later versions of Python do: 3.11 starts a thread for each program, which is
+    """Let the running event loop see a program's end by a pidfd, as later versions of Python do: 3.11 starts a thread for each program, which is
     .4 ms of CPU time and a wait for that thread in every answer."""
     if sys.version_info >= (3, 12):
         return
@@ -45,7 +45,9 @@ def watch_by_descriptor() -> None:
         os.close(os.pidfd_open(os.getpid()))
     except OSError:  # an old kernel, or a sandbox that forbids it: then the threads remain
         return
-    asyncio.set_child_watcher(asyncio.PidfdChildWatcher())
+    watcher = asyncio.PidfdChildWatcher()
+    watcher.attach_loop(asyncio.get_running_loop())
+    asyncio.set_child_watcher(watcher)
 
 
 async def run(

@@ -17,19 +17,42 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Annotated
 
 import typer
 from redis import Redis
 
 from scripts.benchmarks.memory import WORDS, Environment, make_release, megabytes
-from scripts.benchmarks.overhead import OFF, STAND_IN, ask, cpu_seconds
+from scripts.benchmarks.overhead import OFF, STAND_IN, alone, ask, cpu_seconds
 
 #: Seconds between two rounds of consolidation while it is measured, and between two spaced tasks.
 INTERVAL, PAUSE = 2.0, 0.4
 #: Seconds after which turns without a vector are no longer waited for.
 PATIENCE = 60.0
-RUN = [sys.executable, "-c", "from dispatcher.cli.main import main; main()", "run"]
+RUN = [sys.executable, "-P", "-c", "from dispatcher.cli.main import main; main()", "run"]
 _MISSING = "SELECT count(*) FROM turns WHERE embedding_model IS NULL"
+
+
+def answer(
+    turns: Annotated[str, typer.Option(help="Turns of a chat in the release.")] = "600,100000",
+    today: Annotated[int, typer.Option(help="Turns of today in each chat at the beginning.")] = 40,
+    rounds: int = 6,
+    tasks: Annotated[int, typer.Option(help="Tasks that follow closely, in each block; half as many are spaced.")] = 20,
+    against: Annotated[Path | None, typer.Option(help="Checkout of another version, measured beside this one.")] = None,
+) -> None:
+    """What memory adds to one answer: latency and CPU time with memory on and off, by itself or beside another version."""
+    from scripts.benchmarks.main import describe_machine, own_world
+
+    describe_machine()
+    versions = {"": None, **({" (other version)": against.absolute()} if against else {})}
+    with ExitStack() as stack:
+        measured = []
+        for size in (0, *map(int, turns.split(","))):
+            for version, code in versions.items():
+                world, chats = stack.enter_context(own_world()), max(1, min(rounds, 6000 // max(1, size)))
+                label = f"memory on, {size} turns in a chat" if size else "memory off"
+                measured.append(dispatcher(stack, world, label + version, chats, size, today, code))
+        _measure(measured, alone(Path(world["HOME"]) / "claude", 5 * tasks), rounds, tasks)
 
 
 @dataclass
@@ -68,6 +91,8 @@ def dispatcher(
     with Redis.from_url(environment["REDIS_URL"]) as client:
         for number in range(max(1, today // 2) * chats):
             ask(client, f"chat-{number % chats}", f"{WORDS[number % len(WORDS)]} today {number}")
+        if b"All right, noted." not in client.lrange("hcli:session_history:chat-0", -1, -1)[0]:
+            raise SystemExit(f"bench: {label}: the answers are not those of the stand-in")
     _until_embedded(made)
     return made
 
@@ -84,7 +109,7 @@ def _started(environment: Environment) -> Iterator[subprocess.Popen[bytes]]:
             process.terminate()
 
 
-def measure(dispatchers: list[Dispatcher], own: float, rounds: int, tasks: int) -> None:
+def _measure(dispatchers: list[Dispatcher], own: float, rounds: int, tasks: int) -> None:
     """Print the figures of each; `own`: milliseconds that the script alone takes."""
     chance = random.Random(3)
     for round_ in range(rounds):

@@ -17,17 +17,19 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from redis import Redis, RedisError
 
+from scripts.benchmarks.answer import answer
 from scripts.benchmarks.indexes.command import indexes
 
 app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False, add_completion=False, help=__doc__)
 app.command()(indexes)
+app.command()(answer)
 BINARIES = Path(sys.executable).parent
 STAND_IN = Path(__file__).parent.parent / "stand_in_claude.py"
 
@@ -358,31 +360,6 @@ def overhead(tasks: int = 600, chats: int = 60, turns: int = 200, single: int = 
     describe_machine()
     with own_world() as environment:
         measure(environment, tasks, chats, turns, single, concurrent)
-
-
-@app.command()
-def answer(
-    turns: Annotated[str, typer.Option(help="Turns of a chat in the release.")] = "600,100000",
-    today: Annotated[int, typer.Option(help="Turns of today in each chat at the beginning.")] = 40,
-    rounds: int = 6,
-    tasks: Annotated[int, typer.Option(help="Tasks that follow closely, in each block; half as many are spaced.")] = 20,
-    against: Annotated[Path | None, typer.Option(help="Checkout of another version, measured beside this one.")] = None,
-) -> None:
-    """What memory adds to one answer: latency and CPU time with memory on and off, by itself or beside another version."""
-    from scripts.benchmarks.answer import dispatcher, measure
-    from scripts.benchmarks.overhead import alone
-
-    describe_machine()
-    versions = {"": None, **({" (other version)": against.absolute()} if against else {})}
-    sizes = [0, *map(int, turns.split(","))]
-    with ExitStack() as stack:
-        measured = []
-        for size in sizes:
-            for version, code in versions.items():
-                world, chats = stack.enter_context(own_world()), max(1, min(rounds, 6000 // max(1, size)))
-                label = f"memory on, {size} turns in a chat" if size else "memory off"
-                measured.append(dispatcher(stack, world, label + version, chats, size, today, code))
-        measure(measured, alone(Path(world["HOME"]) / "claude", 5 * tasks), rounds, tasks)
 
 
 @app.command()
