@@ -71,7 +71,7 @@ async def settled(call: Coroutine[Any, Any, Value]) -> Value:
         while _descriptors() > before:
             await asyncio.sleep(0.02)
         if sys.version_info < (3, 12):
-            asyncio.set_child_watcher(None)  # it belongs to this loop
+            asyncio.set_child_watcher(None)  # type: ignore[arg-type] # it belongs to this loop
 
 
 def test_no_thread_is_started_for_a_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
