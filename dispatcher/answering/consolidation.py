@@ -1,10 +1,11 @@
 """Consolidation: during the day, in the background, it moves turns into the day store and ends sessions that have grown too long.
 
-    unconsolidated turns ─ stored with their vectors ─ removed from the list, by value
+    unconsolidated turns ─ stored ─ removed from the list, by value
     a session over SESSION_TOKENS ─ its summary stored ─ the session ended (rotate.lua), unless a task is using it
-    ten summaries of a chat, or one a day old ─ embedded, long tier: found like turns until the night has them
-    missing vectors · tags that could not be carried out · tombstones not in Redis · reminders ─ brought up to date
+    ten summaries of a chat, or one a day old ─ long tier: found like turns until the night has them
+    tags that could not be carried out · tombstones not in Redis · reminders ─ brought up to date
     turns older than DAY_STORE_DAYS that are in the release ─ removed
+    missing vectors ─ made while nobody asks
 
 Every step may be repeated, and the order makes a crash harmless: stored before removed from a list, summarised before a session ends. A lease
 keeps two dispatchers off one chat. It never blocks an answer and never stops: a step that fails is logged and tried again in the next round.
@@ -49,6 +50,8 @@ log = structlog.get_logger()
 
 #: Turns of a chat in one transaction, chats and vectors in one round; the rest waits for the next round.
 TURNS_PER_BATCH, CHATS_PER_ROUND, VECTORS_PER_ROUND = 200, 200, 256
+#: Seconds of a round for vectors, with the wait for a time when nobody asks; what is left then waits for the next round.
+EMBED_SECONDS = 10.0
 #: Summaries of a chat from which the oldest become searchable, or their age in seconds.
 SUMMARIES_LEFT, SUMMARY_SECONDS = 10, 86_400.0
 #: Goals that are checked in one round.
@@ -94,11 +97,11 @@ class Consolidator:
             self._announce,
             self._consolidate,
             self._act_on_tags,
-            self._embed,
             self._promote,
             self._remind,
             self._drop_unfetched,
             self._prune,
+            self._embed,
         ):
             if self._stopping:
                 return
@@ -169,7 +172,14 @@ class Consolidator:
         )
 
     def _embed(self) -> None:
-        self._day.upkeep.embed_missing(VECTORS_PER_ROUND)
+        """Between the questions, never ahead of one: what has no vector yet is found by its words. Last, because it may have to wait."""
+        ends = time.monotonic() + EMBED_SECONDS
+
+        def may_go_on() -> bool:
+            left = ends - time.monotonic()
+            return not self._stopping and left > 0 and self._day.questions.wait_until_quiet(left)
+
+        self._day.upkeep.embed_missing(VECTORS_PER_ROUND, may_go_on)
 
     def _end_long_session(self, chat_id: str) -> None:
         """Summarise and end the chat's session if it has grown too long; all of its turns are in the store."""

@@ -73,6 +73,10 @@ class MessageContexts:
         request = PromptRequest(task.chat_id, task.message, history, session)
         if self._settings.memory_tokens <= 0:  # nothing is looked up: no thread is needed
             return self._assemble(request)
+        with self._day.questions.reading():
+            return await self._read(request)
+
+    async def _read(self, request: PromptRequest) -> Context:
         if self._cache_dropper.due:
             await _for_a_while(self._cache_dropper.drop_if_due)
         if self._served.moved() and not self._served.refreshing:

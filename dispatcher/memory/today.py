@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -14,6 +14,8 @@ from shared.config.settings import Settings
 from shared.turns.records import Turn
 
 if TYPE_CHECKING:
+    from sqlalchemy import Connection
+
     from dispatcher.memory.embedder import DayEmbedder
     from dispatcher.memory.store.rows import Revisions
     from dispatcher.memory.store.summaries import SessionSummary, Summaries
@@ -24,6 +26,8 @@ if TYPE_CHECKING:
 
 #: Chats in the cache; the newest turns of one chat's day that are ranked; long summaries that are searched.
 CHATS_KEPT, TURNS_RANKED, LONG_SUMMARIES = 64, 5_000, 200
+#: Turns that are embedded before it is looked whether somebody asks, and that get their vectors in one transaction.
+TURNS_AT_ONCE, TURNS_PER_COMMIT = 4, 32
 #: How many summaries of earlier sessions a prompt gets.
 EARLIER_SUMMARIES = 2
 #: The end of time, for queries (POSIX seconds).
@@ -55,21 +59,23 @@ class DayTurns:
         self._kept: LRUCache[str, Today] = LRUCache(CHATS_KEPT)
         self._lock = threading.Lock()
 
-    def today(self, chat_id: str, at: Revisions | None = None) -> Today:
-        """The chat's day; the same object until something changes. `at`: the store's revisions, if they were just read."""
+    def today(self, chat_id: str, at: Revisions | None = None, connection: Connection | None = None) -> Today:
+        """The chat's day; the same object until something changes. `at`: the store's revisions, if they were just read in this transaction."""
         at = at or self._turns.revisions(chat_id)
         key = f"{at.turns} {self._embedder.model}"
         with self._lock:
             kept = self._kept.get(chat_id)
         if kept and kept.key == key:
             return kept
-        made = self._read(chat_id, key, kept, summarised=at.summarised)
+        made = self._read(chat_id, key, kept, connection, summarised=at.summarised)
         with self._lock:
             self._kept[chat_id] = made
         return made
 
-    def _read(self, chat_id: str, key: str, earlier: Today | None, *, summarised: bool) -> Today:
-        stored = self._turns.get_recent(chat_id, FOREVER, TURNS_RANKED, now=0.0)
+    def _read(
+        self, chat_id: str, key: str, earlier: Today | None, connection: Connection | None, *, summarised: bool
+    ) -> Today:
+        stored = self._turns.get_recent(chat_id, FOREVER, TURNS_RANKED, now=0.0, connection=connection)
         model = key.partition(" ")[2]
         known = earlier.made if earlier and earlier.key.partition(" ")[2] == model else {}
         made: dict[str, tuple[StoredTurn, list[DayTurn]]] = {}
@@ -77,17 +83,19 @@ class DayTurns:
             was = known.get(one.turn.turn_id)
             made[one.turn.turn_id] = was if was and was[0] == one else (one, self._day_turns(one))
         chunks = [chunk for _, some in made.values() for chunk in some]
-        ended = self._summaries.list(chat_id, EARLIER_SUMMARIES) if summarised else []
+        ended = self._summaries.list(chat_id, EARLIER_SUMMARIES, connection=connection) if summarised else []
         if summarised:
-            chunks += self._long_summaries(chat_id)
+            chunks += self._long_summaries(chat_id, connection)
         items = self._recall.items(chat_id, chunks, earlier.items if earlier else None)
-        return Today(key, items, self._sessions(chat_id, stored), ended, made)
+        return Today(key, items, self._sessions(chat_id, stored, connection), ended, made)
 
-    def _sessions(self, chat_id: str, stored: Sequence[StoredTurn]) -> dict[str | None, frozenset[str]]:
+    def _sessions(
+        self, chat_id: str, stored: Sequence[StoredTurn], connection: Connection | None
+    ) -> dict[str | None, frozenset[str]]:
         """All of the chat's turns, including those beyond TURNS_RANKED."""
         its = {one.turn.turn_id: one.turn.session for one in stored}
         if len(stored) >= TURNS_RANKED:
-            its = self._turns.ids(chat_id)
+            its = self._turns.ids(chat_id, connection)
         found: dict[str | None, set[str]] = {}
         for turn_id, session in its.items():
             found.setdefault(session, set()).add(turn_id)
@@ -100,7 +108,7 @@ class DayTurns:
         embedding = stored.embedding if model and stored.embedding_model == model else None
         return day_turns(stored.turn, self._settings.timezone, embedding, self._embedder.dimensions)
 
-    def _long_summaries(self, chat_id: str) -> list[DayTurn]:
+    def _long_summaries(self, chat_id: str, connection: Connection | None) -> list[DayTurn]:
         """Summaries that became searchable. Each represents its turns: it is left out once the release, or a tombstone, has one of them."""
         from shared.search.day_items import DayTurn
         from shared.turns.chunk import Chunk
@@ -121,45 +129,52 @@ class DayTurns:
                 summary.text,
                 self._vector(summary.embedding, summary.embedding_model),
             )
-            for summary in self._summaries.list(chat_id, LONG_SUMMARIES, "long")
+            for summary in self._summaries.list(chat_id, LONG_SUMMARIES, "long", connection)
         ]
 
     def _vector(self, embedding: bytes | None, model: str | None) -> Vectors | None:
         return unpacked(embedding) if embedding and model == self._embedder.model else None
 
     def store(self, turns: Sequence[Turn]) -> None:
-        """Store turns in the day store, with vectors if there is an embedder."""
+        """Store turns in the day store. They get their vectors by `embed_missing`; until then they are found by their words."""
         from dispatcher.memory.store.turns import StoredTurn
 
-        embeddings = self._embedded(turns) or [None] * len(turns)
-        stored = [
-            StoredTurn(
-                turn,
-                embedding=embedding,
-                embedding_model=self._embedder.model if embedding else None,
-            )
-            for turn, embedding in zip(turns, embeddings, strict=True)
-        ]
-        if stored:
-            self._turns.store(stored)
+        if turns:
+            self._turns.store([StoredTurn(turn) for turn in turns])
 
-    def embed_missing(self, limit: int) -> None:
-        """Embed turns and summaries that have no vector of the current model. A text that the model refuses is not tried again; after a failure of
-        the embedder it is."""
+    def embed_missing(self, limit: int, may_go_on: Callable[[], bool]) -> None:
+        """Embed turns and summaries that have no vector of the current model, some at a time while `may_go_on`. A text that the model refuses is not
+        tried again; after a failure of the embedder it is."""
         model = self._embedder.model
         if model is None:
             return
         for summary in self._summaries.needing_embedding(model, limit):
-            vectors = self._embedder.embedded([summary.text])
+            vectors = self._embedder.embedded([summary.text]) if may_go_on() else None
             if vectors is None:
                 return
             made = None if vectors[0] is None else packed(vectors[0])
             self._summaries.update_embedding(summary.chat_id, summary.summary_id, made, model)
-        missing = self._turns.needing_embedding(model, limit)
-        embeddings = self._embedded([one.turn for one in missing])
-        for stored, embedding in zip(missing, embeddings or (), strict=embeddings is not None):
-            turn = stored.turn
-            self._turns.update_embedding(turn.chat_id, turn.turn_id, embedding, model, content=turn.content)
+        missing = [stored.turn for stored in self._turns.needing_embedding(model, limit)]
+        while missing and self._embed_turns(missing[:TURNS_PER_COMMIT], model, may_go_on):
+            missing = missing[TURNS_PER_COMMIT:]
+
+    def _embed_turns(self, turns: Sequence[Turn], model: str, may_go_on: Callable[[], bool]) -> bool:
+        """Embed these turns and store the vectors in one transaction, because each costs the chat's next question a reading of its day. False if
+        the embedder is unavailable, or it may not go on: then those that were made are stored."""
+        made: list[tuple[Turn, bytes | None]] = []
+        for first in range(0, len(turns), TURNS_AT_ONCE):
+            some = turns[first : first + TURNS_AT_ONCE]
+            embeddings = self._embedded(some) if may_go_on() else None
+            if embeddings is None:
+                break
+            made += zip(some, embeddings, strict=True)
+        if made:
+            with self._turns.transaction() as connection:
+                for turn, one in sorted(made, key=lambda pair: pair[0].chat_id):
+                    self._turns.update_embedding(
+                        turn.chat_id, turn.turn_id, one, model, content=turn.content, connection=connection
+                    )
+        return len(made) == len(turns)
 
     def _embedded(self, turns: Sequence[Turn]) -> list[bytes | None] | None:
         """Each turn's vectors in the store's format, None for a turn without any; None instead of the list if the embedder is unavailable."""

@@ -14,6 +14,10 @@ if TYPE_CHECKING:
     from shared.search.types import Hit
 
 
+#: Characters of a line's dash and date.
+HEAD = len("- 2026-11-23")
+
+
 def cut_summary(text: str, characters: int) -> str:
     """The text, or as many whole lines of it as fit; "" if no line fits after the first, which only says what the summary covers.
 
@@ -51,10 +55,12 @@ def cut_summary(text: str, characters: int) -> str:
 def places_in(summary: str, hits: Sequence[Hit], zone: ZoneInfo) -> set[int]:
     """Indexes of the hits whose whole text is in the summary: they are not recalled again."""
     lines = set(summary.split("\n"))
-    return {place for place, hit in enumerate(hits) if hit.chunk.passages == 1 and _summary_line(hit, zone) in lines}
+    heads = {line[:HEAD] for line in lines}
+    return {place for place, hit in enumerate(hits) if hit.chunk.passages == 1 and _in(hit, heads, lines, zone)}
 
 
-def _summary_line(hit: Hit, zone: ZoneInfo) -> str:
-    """The line as the night writes it."""
+def _in(hit: Hit, heads: set[str], lines: set[str], zone: ZoneInfo) -> bool:
+    """Whether its line, as the night writes it, is among the lines; most hits are of another day than all of them."""
     chunk = hit.chunk
-    return harmless(f"- {date_text(chunk.started_at, zone)} {chunk.who()}: {one_line(chunk.text)}")
+    head = f"- {date_text(chunk.started_at, zone)}"
+    return head[:HEAD] in heads and harmless(f"{head} {chunk.who()}: {one_line(chunk.text)}") in lines

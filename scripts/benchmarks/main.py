@@ -24,11 +24,13 @@ from typing import Annotated, Any
 import typer
 from redis import Redis, RedisError
 
+from scripts.benchmarks.answer import answer
 from scripts.benchmarks.given_notes import given_notes
 from scripts.benchmarks.indexes.command import indexes
 
 app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False, add_completion=False, help=__doc__)
 app.command()(indexes)
+app.command()(answer)
 BINARIES = Path(sys.executable).parent
 STAND_IN = Path(__file__).parent.parent / "stand_in_claude.py"
 

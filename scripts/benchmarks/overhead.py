@@ -46,7 +46,7 @@ def measure(environment: Environment, tasks: int, chats: int, turns: int, single
         "MAX_CONCURRENT_TASKS": str(concurrent),
         "LOG_LEVEL": "info",
     }
-    own = _alone(stand_in, single)
+    own = alone(stand_in, single)
     typer.echo(
         f"stand-in alone: p50 {own:.2f} ms; {tasks} tasks of {chats} chats, {concurrent} at once, then {single} one at a time"
     )
@@ -62,7 +62,7 @@ def measure(environment: Environment, tasks: int, chats: int, turns: int, single
         _report(environment, f"memory on, {count} dispatcher(s)", [hmem] * count, tasks, chats, single, own, base)
 
 
-def _alone(stand_in: Path, rounds: int) -> float:
+def alone(stand_in: Path, rounds: int) -> float:
     """Milliseconds that starting and reading the script takes, by Python's shortest way."""
     times = []
     for _ in range(rounds):
@@ -79,15 +79,15 @@ def _report(
     """Print one line; tasks a second."""
     with Redis.from_url(environment["REDIS_URL"]) as client, _running(environment, commands) as processes:
         began = time.perf_counter()
-        _ask(client, "chat-0", "start")
+        ask(client, "chat-0", "start")
         started = time.perf_counter() - began
         for number in range(WARM_UP * len(processes)):
-            _ask(client, f"chat-{number % chats}", "warm up")
+            ask(client, f"chat-{number % chats}", "warm up")
         time.sleep(3)  # vectors are loaded in the background
-        used = [_cpu_seconds(process.pid) for process in processes]
+        used = [cpu_seconds(process.pid) for process in processes]
         rate = _rate(client, tasks, chats)
-        used = [_cpu_seconds(process.pid) - before for process, before in zip(processes, used, strict=True)]
-        times = sorted(_ask(client, f"chat-{number % chats}", f"question {number}") for number in range(single))
+        used = [cpu_seconds(process.pid) - before for process, before in zip(processes, used, strict=True)]
+        times = sorted(ask(client, f"chat-{number % chats}", f"question {number}") for number in range(single))
         p50, p99 = statistics.median(times), times[int(0.99 * len(times))]
         megabytes = " + ".join(f"{_megabytes(process.pid):.0f}" for process in processes)
     ratio = f" ({rate / base:.2f} times h-cli's way)" if base else ""
@@ -119,7 +119,7 @@ def _task(chat: str, message: str) -> tuple[str, bytes]:
     return task_id, json.dumps(task).encode()
 
 
-def _ask(client: Redis, chat: str, message: str) -> float:
+def ask(client: Redis, chat: str, message: str) -> float:
     """Milliseconds from the push to the result."""
     task_id, raw = _task(chat, message)
     began, key = time.perf_counter(), f"hcli:results:{task_id}"
@@ -151,7 +151,7 @@ def _megabytes(process: int) -> float:
     return int(Path(f"/proc/{process}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 1e6
 
 
-def _cpu_seconds(process: int) -> float:
+def cpu_seconds(process: int) -> float:
     """Of the process itself, without its children."""
     fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")

@@ -21,6 +21,7 @@ import math
 from collections.abc import Iterable, Sequence
 from copy import copy
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,11 +47,13 @@ class Neighbours:
         # Running sums of a long chat need more than float32's 24 bits.
         ends = np.cumsum(lengths.astype(np.float64) + 1)
         centres = ends - (lengths + 1) / 2
+        #: By distance: the weight of item i for item i + distance at i + distance, with `distance` zeros at either end, so that `scatter` needs
+        #: no look at the borders.
         self._rows: list[tuple[int, Array]] = []
         for distance in range(1, min(weights.reach_items, self.n - 1) + 1):
             near = np.exp((centres[:-distance] - centres[distance:]) / weights.reach_characters)
             same = session[distance:] == session[:-distance]
-            self._rows.append((distance, np.where(same, near, 0).astype(np.float32)))
+            self._rows.append((distance, np.pad(np.where(same, near, 0).astype(np.float32), distance)))
         self.total = self.spread(np.ones(self.n, np.float32))
         self.continues = np.concatenate([[False], session[1:] == session[:-1]])[: self.n]
 
@@ -64,7 +67,7 @@ class Neighbours:
         out = copy(self)
         out.n = len(lengths)
         out._rows = [
-            (distance, np.concatenate([near, beyond[2 * reach - distance :]]))
+            (distance, np.concatenate([near[:-distance], beyond[2 * reach :]]))
             for (distance, near), (_, beyond) in zip(self._rows, border._rows, strict=True)
         ]
         # The last `reach` items of before have neighbours among the new ones.
@@ -78,10 +81,11 @@ class Neighbours:
 
     def spread(self, values: Array) -> Array:
         """Each item's value and its neighbours', weighted."""
-        out = values.astype(np.float32)
+        out, product = values.astype(np.float32), np.empty(self.n, np.float32)
         for distance, near in self._rows:
-            out[distance:] += near * values[:-distance]
-            out[:-distance] += near * values[distance:]
+            within, some = near[distance:-distance], product[distance:]
+            out[distance:] += np.multiply(within, values[:-distance], out=some)
+            out[:-distance] += np.multiply(within, values[distance:], out=some)
         return out
 
     def best_of_session(self, values: Array) -> Array:
@@ -93,16 +97,14 @@ class Neighbours:
 
     def scatter(self, ordinals: Integers, values: Array) -> Array:
         """The same for values at few items, zero elsewhere: work by their number, not by that of the chat."""
-        out = np.zeros(self.n, np.float32)
-        out[ordinals] = values
+        reach = self._rows[-1][0] if self._rows else 0
+        out = np.zeros(self.n + 2 * reach, np.float32)
+        at = ordinals.astype(np.intp)  # once, not at each use
+        out[at + reach] = values
         for distance, near in self._rows:
-            after = ordinals < self.n - distance
-            to = ordinals[after]
-            out[to + distance] += near[to] * values[after]
-            before = ordinals >= distance
-            to = ordinals[before] - distance
-            out[to] += near[to] * values[before]
-        return out
+            out[at + (reach + distance)] += near[at + distance] * values
+            out[at + (reach - distance)] += near[at] * values
+        return out[reach : reach + self.n]
 
 
 #: A term in fewer than one of so many items is scattered: there both ways take the same time at 100,000 items.
@@ -133,6 +135,25 @@ class Features:
     timed: Array  # 1: names a time
     neighbours: Neighbours
     sides: Sides
+
+    @cached_property
+    def tokens_near(self) -> Array:
+        """The tokens of an item and its neighbours."""
+        return self.neighbours.spread(self.tokens)
+
+    @cached_property
+    def information(self) -> Array:
+        """ln(1 + characters)."""
+        return np.log1p(self.lengths)
+
+    @property
+    def nbytes(self) -> int:
+        """With what will be computed when somebody asks."""
+        return (
+            self.neighbours.nbytes
+            + sum(one.nbytes for one in (self.lengths, self.asks, self.timed))
+            + 3 * self.tokens.nbytes
+        )
 
 
 @dataclass(frozen=True)
@@ -177,34 +198,38 @@ def unit(values: Array) -> Array:
 def bm25(postings: Iterable[Posting], features: Features, weights: Weights = WEIGHTS) -> Array:
     """Okapi BM25 over items with their neighbours; 0 where none of the terms is near."""
     near = features.neighbours
-    lengths = near.spread(features.tokens) if near.n else features.tokens
-    found = (_near(ordinals, counts.astype(np.float32), near) for ordinals, counts in postings)
-    return _okapi(found, lengths, weights.k1, weights.b)
+    out = np.zeros(near.n, np.float32)
+    if not near.n:
+        return out
+    norm = _norm(features.tokens_near, weights.k1, weights.b)
+    for ordinals, counts in postings:
+        there = _counts(ordinals, counts.astype(np.float32), near)
+        # A term is near many items: all of them at once takes less time than picking those out.
+        out += _gain(near.n, int(np.count_nonzero(there > 0)), weights.k1) * (there / (there + norm))
+    return out
 
 
 def own_bm25(postings: Iterable[Posting], features: Features, weights: Weights = WEIGHTS) -> Array:
     """Okapi BM25 over the items alone."""
-    found = ((ordinals, counts.astype(np.float32)) for ordinals, counts in postings)
-    return _okapi(found, features.tokens, weights.k1, weights.own_b)
-
-
-def _okapi(found: Iterable[tuple[Integers, Array]], lengths: Array, k1: float, b: float) -> Array:
-    """`found` has for each term the items where it occurs and its frequency there."""
-    n = len(lengths)
+    n = features.neighbours.n
     out = np.zeros(n, np.float32)
     if not n:
         return out
-    norm = k1 * (1 - b + b * lengths / (lengths.mean() or 1))
-    for ordinals, there in found:
-        out[ordinals] += rarity(n, len(ordinals)) * there * (k1 + 1) / (there + norm[ordinals])
+    norm = _norm(features.tokens, weights.k1, weights.own_b)
+    for ordinals, counts in postings:
+        at, there = ordinals.astype(np.intp), counts.astype(np.float32)
+        out[at] += _gain(n, len(at), weights.k1) * (there / (there + norm[at]))
     return out
 
 
-def _near(ordinals: Integers, counts: Array, near: Neighbours) -> tuple[Integers, Array]:
-    """Where a term occurs or is near, and its weighted frequency there."""
-    tf = _counts(ordinals, counts, near)
-    found = np.flatnonzero(tf).astype(np.int32)
-    return found, tf[found]
+def _norm(lengths: Array, k1: float, b: float) -> Array:
+    """What a term's frequency is measured against, by the item's length."""
+    return np.float32(k1 * b / (float(lengths.mean()) or 1)) * lengths + np.float32(k1 * (1 - b))
+
+
+def _gain(n: int, df: int, k1: float) -> np.float32:
+    """The most that a term which `df` of `n` items have can add to one."""
+    return np.float32(rarity(n, df) * (k1 + 1))
 
 
 def rarity(n: int, df: int) -> np.float64:
@@ -245,7 +270,7 @@ def words_share(question: Question, n: int) -> Array | None:
         return None
     out = np.zeros(n, np.float32)
     for weight, ordinals, share in known:
-        out[ordinals] += weight * share / whole
+        out[ordinals] += np.float32(weight * share / whole)
     return np.minimum(out, 1.0)
 
 
@@ -267,6 +292,8 @@ def joined(postings: Sequence[Posting]) -> Posting:
 def known(similarities: Array) -> Array | None:
     """Similarities without holes: an item that has none (NaN) does not widen their range; None if there is none at all."""
     missing = np.isnan(similarities)
+    if not missing.any():
+        return similarities.astype(np.float32, copy=False) if len(similarities) else None
     if missing.all():
         return None
     return np.where(missing, np.nanmin(similarities), similarities).astype(np.float32)
@@ -281,7 +308,9 @@ def score(question: Question, features: Features, similarities: Array | None, we
     parts = {"lexical": weights.lexical * lexical, "own_words": weights.own_words * own}
     cosine, meaning = None if similarities is None else known(similarities), None
     if similarities is not None and cosine is not None:
-        meaning = np.where(np.isnan(similarities), lexical, unit(cosine))  # without a vector its words speak for it
+        meaning = unit(cosine)
+        if cosine is not similarities:
+            meaning = np.where(np.isnan(similarities), lexical, meaning)  # without a vector its words speak for it
         parts["vector"] = weights.vector * meaning
         if weights.context_vector:
             parts["context_vector"] = weights.context_vector * unit(near.spread(meaning) / near.total)
@@ -311,7 +340,7 @@ def _priors(features: Features, weights: Weights) -> dict[str, Array]:
     after_question = np.zeros_like(features.asks)
     after_question[1:] = features.asks[:-1]
     parts = {
-        "length": weights.length * np.log1p(np.minimum(features.lengths, weights.length_cap)),
+        "length": weights.length * np.minimum(features.information, np.float32(math.log1p(weights.length_cap))),
         "asks": -weights.asks * features.asks,
         "answers": weights.answers * after_question * features.neighbours.continues,
     }
@@ -320,19 +349,34 @@ def _priors(features: Features, weights: Weights) -> dict[str, Array]:
     return parts
 
 
+#: Items whose best stands for them all in the search for the k best of many.
+BLOCK = 64
+
+
 def best(scored: Scored, k: int, *, only_found: bool, inside: NDArray[np.bool_] | None = None) -> Integers:
     """Ordinals of the `k` best items, best first, the newer one of equals; `only_found`: of those that a term of the question is near, or
     that a note with one describes.
 
     `inside`, of shape (n,): of those that are true there.
     """
-    among = np.arange(len(scored.total))
-    if only_found:
-        among = np.flatnonzero(scored.bm25 if scored.notes is None else scored.bm25 + scored.notes)
-    if inside is not None:
-        among = among[inside[among]]
+    if not only_found and inside is None:
+        among = np.flatnonzero(scored.total >= _at_most(scored.total, k))
+    else:
+        among = np.arange(len(scored.total))
+        if only_found:
+            among = np.flatnonzero(scored.bm25 if scored.notes is None else scored.bm25 + scored.notes)
+        among = among if inside is None else among[inside[among]]
     totals = scored.total[among]
     if k < len(among):
         border = np.partition(totals, len(totals) - k)[len(totals) - k]
         among, totals = among[totals >= border], totals[totals >= border]
     return among[np.lexsort((-among, -totals))][:k].astype(np.int32)
+
+
+def _at_most(totals: Array, k: int) -> float:
+    """A number that at least `k` of these are not below, and few more: the k-th best of the bests of blocks. It saves sorting all."""
+    blocks = len(totals) // BLOCK
+    if not 0 < k <= blocks:
+        return -np.inf
+    bests = totals[: blocks * BLOCK].reshape(blocks, BLOCK).max(axis=1)
+    return float(np.partition(bests, blocks - k)[blocks - k])

@@ -48,7 +48,7 @@ def day_text(timestamp: float, zone: ZoneInfo) -> str:
 
 def date_text(timestamp: float, zone: ZoneInfo) -> str:
     """`2026-11-20`, in the zone."""
-    return datetime.fromtimestamp(timestamp, zone).strftime("%Y-%m-%d")
+    return datetime.fromtimestamp(timestamp, zone).date().isoformat()
 
 
 def time_text(timestamp: float, zone: ZoneInfo) -> str:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from dispatcher.memory.day.stores import DayStores
     from dispatcher.memory.store.summaries import SessionSummary
     from dispatcher.memory.today import DayTurns
-    from dispatcher.memory.typed.memories import Remembering
+    from dispatcher.memory.typed.memories import ChatMemories, Remembering
     from shared.search.day_items import DayItems
     from shared.turns.records import Tombstone
 
@@ -101,20 +101,22 @@ class ContextReader:
         self._zone, self._counting = zone, counting
 
     def read(self, request: ContextRequest, empty: DayContext) -> DayContext:
-        """`empty` with what the day adds."""
-        at = self._stores.turns.revisions(request.chat_id)
-        facts, relevant = self._memories(request, at.memories)
-        today = self._day_turns.today(request.chat_id, at)
+        """`empty` with what the day adds; the store is read once, in one transaction, which has ended before anything is embedded."""
+        chat_id = request.chat_id
+        with self._stores.reading() as connection:
+            at = self._stores.turns.revisions(chat_id, connection)
+            memories = self._remembering.of_chat(chat_id, at.memories, connection)
+            today = self._day_turns.today(chat_id, at, connection)
+        facts, relevant = self._memories(request, memories)
         known = today.sessions.get(request.session, frozenset()) if request.session else frozenset()
         earlier = _earlier(today.ended, time.time() - EARLIER_SECONDS)
         return replace(empty, facts=facts, earlier=earlier, relevant=relevant, items=today.items, known=known)
 
-    def _memories(self, request: ContextRequest, revision: str) -> tuple[str, str]:
+    def _memories(self, request: ContextRequest, known: ChatMemories) -> tuple[str, str]:
         """(facts of every prompt of the chat, memories that are relevant to this message)."""
         from dispatcher.memory.typed.text import first_lines, prompt_order, prompt_text, relevant_text, shown
 
         chat_id, now, room = request.chat_id, time.time(), request.facts_room
-        known = self._remembering.of_chat(chat_id, revision)
         facts = first_lines(prompt_text(known.memories, now, self._zone), request.budget * CHARACTERS_PER_TOKEN)
         if len(facts) <= room:  # all of them are shown anyway
             return facts, ""

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import structlog
 
 from dispatcher.memory.day.context import ContextReader, ContextRequest, DayContext, in_time
+from dispatcher.memory.day.questions import Questions
 from dispatcher.memory.day.requests import MemoryRequests
 from dispatcher.memory.day.stores import DayStores
 from dispatcher.memory.day.upkeep import DayUpkeep
@@ -54,6 +55,7 @@ class DayMemory:
         self.settings = settings
         self.embedder = DayEmbedder(settings)
         self.forgotten = Forgotten(settings.hmem_state_dir)
+        self.questions = Questions()
         self.opened = False  # or tried to
         self._stores = DayStores(settings)
         self._read_release, self._writer = read_release, writer

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from contextlib import AbstractContextManager
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from shared.config.settings import Settings
 
 if TYPE_CHECKING:
+    from sqlalchemy import Connection
+
     from dispatcher.memory.store.actions import Actions
     from dispatcher.memory.store.memories import Memories
     from dispatcher.memory.store.summaries import Summaries
@@ -50,6 +53,11 @@ class DayStores:
         from dispatcher.memory.store.actions import Actions
 
         return Actions(self._database)
+
+    def reading(self) -> AbstractContextManager[Connection]:
+        """A transaction for several reads that belong together."""
+        reading: AbstractContextManager[Connection] = self._database.reading()
+        return reading
 
     def forget_copies(self, chat_id: str, turn_ids: Collection[str]) -> None:
         """Remove forgotten turns from the store, with the summaries made of them."""

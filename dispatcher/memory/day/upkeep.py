@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from dispatcher.memory.day.stores import DayStores
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 #: How long the record of an action is stored: as long as its task may be repeated. Seconds.
 ACTIONS_KEPT_SECONDS = 8 * 86_400.0
+#: Memories that are embedded before it is looked whether somebody asks.
+MEMORIES_AT_ONCE = 8
 
 
 class DayUpkeep:
@@ -27,17 +29,21 @@ class DayUpkeep:
         self._stores, self._day_turns, self._remembering, self._forgotten = stores, day_turns, remembering, forgotten
 
     def store_turns(self, turns: Sequence[Turn]) -> None:
-        """Store turns in the day store, with vectors if there is an embedder, without those that are forgotten, even meanwhile."""
+        """Store turns in the day store, without those that are forgotten, even meanwhile; their vectors come later, by `embed_missing`."""
         remaining = [turn for turn in turns if not self._forgotten.covers(turn)]
         self._day_turns.store(remaining)
         for turn in remaining:
             if self._forgotten.covers(turn):
                 self._stores.forget_copies(turn.chat_id, [turn.turn_id])
 
-    def embed_missing(self, limit: int) -> None:
-        """Embed what has no vector of the current model."""
-        self._remembering.embed_missing(limit)
-        self._day_turns.embed_missing(limit)
+    def embed_missing(self, limit: int, may_go_on: Callable[[], bool] = lambda: True) -> None:
+        """Embed what has no vector of the current model, some at a time, as long as `may_go_on`."""
+        for _ in range(0, limit, MEMORIES_AT_ONCE):
+            if not may_go_on():
+                return
+            if not self._remembering.embed_missing(MEMORIES_AT_ONCE):
+                break
+        self._day_turns.embed_missing(limit, may_go_on)
 
     def summarise_session(self, chat_id: str, session: str, turns: Sequence[Turn], writer: SummaryWriter) -> None:
         """Store the session's summary, once; it replaces one that was made while the session was still going on."""

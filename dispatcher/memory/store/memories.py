@@ -122,9 +122,15 @@ class Memories:
         """The memory with this number in the chat, with its embedding."""
         return self._one(chat_id, memories.c.number == number, connection)
 
-    def list(self, chat_id: str, types: Collection[MemoryType] | None = None, limit: int | None = None) -> Found:
+    def list(
+        self,
+        chat_id: str,
+        types: Collection[MemoryType] | None = None,
+        limit: int | None = None,
+        connection: Connection | None = None,
+    ) -> Found:
         """The newest `limit` memories in the order they were created, with their embeddings."""
-        return self._select(chat_id, _typed(types), limit)
+        return self._select(chat_id, _typed(types), limit, connection)
 
     def count(self, chat_id: str, types: Collection[MemoryType] | None = None) -> int:
         query = sa.select(sa.func.count()).where(memories.c.chat_id == checked_chat(chat_id), *_typed(types))
@@ -287,11 +293,17 @@ class Memories:
             where = [memories.c.memory_id == memory_id, *_OPEN]
             return self._update(connection, chat_id, where, {"reminded_at": at}) > 0
 
-    def _select(self, chat_id: str, where: Sequence[ColumnElement[bool]], limit: int | None) -> Found:
+    def _select(
+        self,
+        chat_id: str,
+        where: Sequence[ColumnElement[bool]],
+        limit: int | None,
+        connection: Connection | None = None,
+    ) -> Found:
         query = sa.select(*_WHOLE).where(memories.c.chat_id == checked_chat(chat_id), *where)
         query = query.order_by(memories.c.number.desc())
-        with self._database.reading() as connection:
-            rows = connection.execute(query if limit is None else query.limit(max(0, limit)))
+        with self._database.joined(connection, writes=False) as reading:
+            rows = reading.execute(query if limit is None else query.limit(max(0, limit)))
             return [_memory(row) for row in own(rows, chat_id)][::-1]
 
     def _one(self, chat_id: str, where: ColumnElement[bool], connection: Connection | None) -> Memory | None:

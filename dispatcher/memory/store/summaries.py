@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import sqlalchemy as sa
-from sqlalchemy import ColumnElement, Row
+from sqlalchemy import ColumnElement, Connection, Row
 
 from dispatcher.memory.store.database import Database
 from dispatcher.memory.store.rows import (
@@ -71,10 +71,10 @@ class Summaries:
             statement = insert(connection, summaries).values(_values(summary)).on_conflict_do_nothing()
             return connection.execute(statement.returning(summaries.c.summary_id)).first() is not None
 
-    def list(self, chat_id: str, limit: int, tier: Tier | None = None) -> Found:
+    def list(self, chat_id: str, limit: int, tier: Tier | None = None, connection: Connection | None = None) -> Found:
         """The newest `limit` summaries, oldest first."""
         where = [] if tier is None else [summaries.c.tier == tier]
-        return self._select(chat_id, where, limit)[::-1]
+        return self._select(chat_id, where, limit, connection)[::-1]
 
     def containing(self, chat_id: str, turn_ids: Collection[str]) -> Found:
         """Summaries made from one of these turns, oldest first."""
@@ -137,12 +137,18 @@ class Summaries:
         checked_chat(chat_id)
         return sum(self._delete(chat_id, [summaries.c.summary_id.in_(some)]) for some in batches(summary_ids))
 
-    def _select(self, chat_id: str, where: Sequence[ColumnElement[bool]], limit: int | None) -> Found:
+    def _select(
+        self,
+        chat_id: str,
+        where: Sequence[ColumnElement[bool]],
+        limit: int | None,
+        connection: Connection | None = None,
+    ) -> Found:
         """Newest first."""
         query = sa.select(summaries).where(summaries.c.chat_id == checked_chat(chat_id), *where)
         query = query.order_by(summaries.c.ended_at.desc(), summaries.c.created_at.desc(), summaries.c.summary_id)
-        with self._database.reading() as connection:
-            rows = connection.execute(query if limit is None else query.limit(max(0, limit)))
+        with self._database.joined(connection, writes=False) as reading:
+            rows = reading.execute(query if limit is None else query.limit(max(0, limit)))
             return [_summary(row) for row in own(rows, chat_id)]
 
     def _delete(self, chat_id: str, where: Sequence[ColumnElement[bool]]) -> int:

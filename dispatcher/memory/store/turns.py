@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -61,6 +62,10 @@ class Turns:
     def __init__(self, database: Database) -> None:
         self._database = database
 
+    def transaction(self) -> AbstractContextManager[Connection]:
+        """A transaction for several changes; those of several chats in the order of their ids."""
+        return self._database.begin()
+
     def store(self, stored: Sequence[StoredTurn], *, connection: Connection | None = None) -> int:
         """Add turns, or replace those with the same id in the same chat; returns how many are new.
 
@@ -75,11 +80,13 @@ class Turns:
             # One order for every writer: two that lock the same chats never wait for each other.
             return sum(_store_chat(own_connection, chat_id, by_chat[chat_id]) for chat_id in sorted(by_chat))
 
-    def get_recent(self, chat_id: str, days: float, limit: int, *, now: float) -> list[StoredTurn]:
+    def get_recent(
+        self, chat_id: str, days: float, limit: int, *, now: float, connection: Connection | None = None
+    ) -> list[StoredTurn]:
         """The newest `limit` turns of the last `days` days (also those dated in the future), oldest first."""
         asked = {"chat": checked_chat(chat_id), "since": now - days * _DAY_SECONDS, "most": max(0, limit)}
-        with self._database.reading() as connection:
-            return [_stored(row) for row in own(connection.execute(_RECENT, asked), chat_id)][::-1]
+        with self._database.joined(connection, writes=False) as reading:
+            return [_stored(row) for row in own(reading.execute(_RECENT, asked), chat_id)][::-1]
 
     def back(self, chat_id: str, since: float | None = None, until: float | None = None) -> Iterator[Turn]:
         """The chat's turns with since <= time < until (POSIX seconds; None is no bound), the newest first, some at a time."""
@@ -108,12 +115,12 @@ class Turns:
         """All turns of one session, oldest first."""
         return self._select(chat_id, [turns.c.session == storable(session)], _IN_TIME, None)
 
-    def ids(self, chat_id: str) -> dict[str, str | None]:
+    def ids(self, chat_id: str, connection: Connection | None = None) -> dict[str, str | None]:
         """Turn id → session, of all turns of the chat."""
         checked_chat(chat_id)
         query = sa.select(turns.c.chat_id, turns.c.turn_id, turns.c.session).where(turns.c.chat_id == chat_id)
-        with self._database.reading() as connection:
-            return {row.turn_id: row.session for row in own(connection.execute(query), chat_id)}
+        with self._database.joined(connection, writes=False) as reading:
+            return {row.turn_id: row.session for row in own(reading.execute(query), chat_id)}
 
     def speakers(self, chat_id: str) -> set[Speaker]:
         """Everybody who spoke in the chat's turns."""
@@ -123,10 +130,10 @@ class Turns:
             rows = own(connection.execute(query), chat_id)
             return {Turn("", row.role, chat_id, "", 0.0, row.name, user_id=row.user_id).person for row in rows}
 
-    def revisions(self, chat_id: str) -> Revisions:
+    def revisions(self, chat_id: str, connection: Connection | None = None) -> Revisions:
         """The revisions of turns and memories together, which caches check with each message."""
-        with self._database.reading() as connection:
-            return revisions_of(connection, checked_chat(chat_id))
+        with self._database.joined(connection, writes=False) as reading:
+            return revisions_of(reading, checked_chat(chat_id))
 
     def needing_embedding(self, model: str, limit: int) -> list[StoredTurn]:
         """Turns of any chat that `model` has not embedded, those without any vector first. Only for consolidation."""
@@ -135,7 +142,14 @@ class Turns:
             return [_stored(row) for row in rows]
 
     def update_embedding(
-        self, chat_id: str, turn_id: str, embedding: bytes | None, model: str, *, content: str | None = None
+        self,
+        chat_id: str,
+        turn_id: str,
+        embedding: bytes | None,
+        model: str,
+        *,
+        content: str | None = None,
+        connection: Connection | None = None,
     ) -> bool:
         """Set a turn's vector; None means that this model cannot embed it (it is not tried again).
 
@@ -144,10 +158,10 @@ class Turns:
         where = [turns.c.chat_id == checked_chat(chat_id), turns.c.turn_id == turn_id]
         if content is not None:
             where.append(turns.c.content == storable(content))
-        with self._database.begin() as connection:
-            change(connection, chat_id, _CHANGES)
+        with self._database.joined(connection) as writing:
+            change(writing, chat_id, _CHANGES)
             values = {"embedding": embedding, "embedding_model": model}
-            return connection.execute(sa.update(turns).where(*where).values(values)).rowcount > 0
+            return writing.execute(sa.update(turns).where(*where).values(values)).rowcount > 0
 
     def every(self, chat_id: str | None = None) -> Iterator[StoredTurn]:
         """All turns, of one chat or of all, in the order they were stored; for `hmem forget` and its scan."""

@@ -236,15 +236,15 @@ class Remembering:
             **more,
         )
 
-    def of_chat(self, chat_id: str, stored: str | None = None) -> ChatMemories:
-        """The chat's memories, cached until one of them changes; `stored` is the store's revision, if it was just read."""
+    def of_chat(self, chat_id: str, stored: str | None = None, connection: Connection | None = None) -> ChatMemories:
+        """The chat's memories, cached until one of them changes; `stored` is the store's revision, if it was just read in this transaction."""
         model = self._embedder.model
         marks = _marks(self._forgotten.of(chat_id)) if self._forgotten else frozenset()
         stored = stored or self._store.revision(chat_id)
         key = f"{stored} {model} {len(marks)}"
         with self._lock:
             known = self._loaded.get(chat_id)
-        return known if known and known.revision == key else self._read(chat_id, key, stored, model, marks)
+        return known if known and known.revision == key else self._read(chat_id, key, stored, model, marks, connection)
 
     def relevant(
         self,
@@ -357,11 +357,17 @@ class Remembering:
         return among, None if known.vectors is None else known.vectors[among]
 
     def _read(
-        self, chat_id: str, revision: str, stored: str, model: str | None, marks: Collection[tuple[int, int]]
+        self,
+        chat_id: str,
+        revision: str,
+        stored: str,
+        model: str | None,
+        marks: Collection[tuple[int, int]],
+        connection: Connection | None,
     ) -> ChatMemories:
         import numpy as np
 
-        memories = self._store.list(chat_id, limit=MOST_READ)
+        memories = self._store.list(chat_id, limit=MOST_READ, connection=connection)
         vectors = None
         if model is not None:
             vectors = np.full((len(memories), self._embedder.dimensions), np.nan, np.float32)

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from dispatcher.answering import consolidation
 from dispatcher.answering.consolidation import MOST_TRIES, Consolidator
 from dispatcher.memory import embedder
 from dispatcher.memory.day.memory import DayMemory
@@ -164,3 +165,30 @@ def test_a_lease_is_one_consolidators_at_a_time_and_given_back_by_its_holder_onl
                 assert theirs
                 light.redis.set(key, raw := b"other:2")
         assert light.redis.get(key) == raw
+
+
+def test_turns_get_their_vectors_when_nobody_asks_and_are_found_by_words_until_then(
+    world: World, consolidating: tuple[DayMemory, Consolidator], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(consolidation, "EMBED_SECONDS", 0.2)
+    day, consolidator = consolidating
+
+    def vectors() -> dict[str, bool]:
+        return {one.turn.task_id: one.embedding is not None for one in day.turns.get_recent(CHAT, 1e12, 10, now=0.0)}
+
+    waiting(world, "t1", "My daughter's recital is in the Saint Cecilia chapel.")
+    with day.questions.reading():
+        consolidator.round()
+        assert vectors() == {"t1": False}, "somebody asks"
+        assert "Saint Cecilia" in asked(day, "When is the recital in the chapel?").text
+        assert not day.questions.wait_until_quiet(0.01)
+    monkeypatch.setattr(consolidation, "EMBED_SECONDS", 60.0)
+    consolidator.round()
+    assert vectors() == {"t1": True}
+    assert "Saint Cecilia" in asked(day, "Where does my kid play her concert?").text
+    monkeypatch.setattr(consolidation, "EMBED_SECONDS", 0.2)
+    waiting(world, "t2", "The plumber fixed the leaking tap.")
+    with day.questions.reading():
+        consolidator.round()
+        assert vectors() == {"t1": True, "t2": False}
+        assert "plumber" in asked(day, "What did the plumber fix?").text, "beside a turn that has a vector"

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import sys
+import threading
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -13,7 +15,7 @@ from typing import Any, TypeVar
 import pytest
 
 from dispatcher.claude import process as claude_process
-from dispatcher.claude.process import Ended, OutputTooLarge, run
+from dispatcher.claude.process import Ended, OutputTooLarge, run, watch_by_descriptor
 from tests.support.machine import slowness, wait_for
 
 MEGABYTE = 1 << 20
@@ -62,11 +64,22 @@ def ran(folder: Path, body: str, message: bytes = b"", seconds: float = 20.0, mo
 async def settled(call: Coroutine[Any, Any, Value]) -> Value:
     """Its value, when the loop has closed all that it opened: one that ends first, as no dispatcher's does, could not see a child's end any more."""
     before = _descriptors()
+    watch_by_descriptor()  # as a dispatcher does
     try:
         return await call
     finally:
         while _descriptors() > before:
             await asyncio.sleep(0.02)
+        if sys.version_info < (3, 12):
+            asyncio.set_child_watcher(None)  # type: ignore[arg-type] # it belongs to this loop
+
+
+def test_no_thread_is_started_for_a_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(thread: threading.Thread) -> None:
+        raise AssertionError(f"{thread.name} was started")
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    assert ran(tmp_path, "echo answered").output == b"answered\n"
 
 
 async def started(

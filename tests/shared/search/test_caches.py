@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from sqlalchemy import event
 
 from dispatcher.answering.explanation import why_record
 from dispatcher.memory.day.context import DayContext
@@ -178,6 +179,25 @@ def test_the_day_is_read_again_only_when_it_changed_and_made_again_only_what_is_
     assert [turn.chunk.exchange for turn in day._day_turns.today("1").items.turns] == ["t2", "t3"]
     assert context_of(day, "s").known == {"t3:user"}
     assert context_of(day, None).known == frozenset()
+
+
+def test_a_context_reads_the_store_once(day: DayMemory) -> None:
+    """One transaction for all that a prompt needs, and a single statement where nothing has changed."""
+    statements: list[str] = []
+
+    def note(_connection: object, _cursor: object, statement: str, *_: object) -> None:
+        statements.append(statement.split()[0])
+
+    day.upkeep.store_turns([said("t1")])
+    day.remembering.add("1", MemoryType.FACT, "the boiler is old", now=NOW)
+    day.summaries.store(SessionSummary("1", "s", "They spoke of it.", NOW, NOW, NOW, ("t1:user",), tier="long"))
+    event.listen(day._stores._database._ready(), "before_cursor_execute", note)
+    assert "boiler is old" in context_of(day, "s").facts
+    assert statements.count("BEGIN") == 1
+    assert statements.count("SELECT") == len(statements) - 1 == 5, "revisions, memories, turns, summaries by both tiers"
+    statements.clear()
+    assert context_of(day, "s").items is not None
+    assert statements == ["BEGIN", "SELECT"]
 
 
 def test_one_statement_tells_what_a_chat_is_at(day: DayMemory) -> None:
