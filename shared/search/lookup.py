@@ -137,19 +137,18 @@ class _Lookup:
         query, message, lexical = self._query, self._message, self._sources.lexical
         words, times = query_words(query.text), message.times
         # A question about a time only ("what did we talk about yesterday?") has no word to search for.
-        terms = [] if message.asks_for_a_time else self._sources.terms(query_words(times.rest))
+        asked = [] if message.asks_for_a_time else query_words(times.rest)
         other_forms = message.language != "en"
         try:
-            found = WordLookup(lexical, merged, terms, other_forms=other_forms)
+            found = WordLookup(lexical, merged, asked, self._sources.terms, other_forms=other_forms)
         except sqlite3.Error as error:
             self._degraded.append(f"no keyword search: {error}")
-            found = WordLookup(None, merged, terms, other_forms=other_forms)
+            found = WordLookup(None, merged, asked, self._sources.terms, other_forms=other_forms)
         self._words = found
         speaker = merged.of_speakers(meant_speakers(words, [(role, name) for role, name, _ in merged.speakers]))
         then = merged.said_in(times.spans) if times.spans else None
         from_now = times.from_now or message.asks_for_a_time
-        postings = list(found.postings.values())
-        return Question(postings, speaker, asks_when(words), then, from_now, found.parts, found.missing)
+        return Question(found.whole, speaker, asks_when(words), then, from_now, found.parts, found.missing)
 
     def _evidence(self, merged: Merged, scored: Scored) -> Evidence:
         """The evidence for injecting anything at all, from the same terms and cosines as the ranking."""
