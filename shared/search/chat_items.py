@@ -46,9 +46,7 @@ CREATE TABLE postings (
   chat_no INTEGER NOT NULL, term TEXT NOT NULL, ordinals BLOB NOT NULL, counts BLOB NOT NULL, PRIMARY KEY (chat_no, term)
 ) WITHOUT ROWID;
 """
-_TOKENISE = (
-    f"CREATE VIRTUAL TABLE texts USING fts5(body, content='', tokenize=\"porter unicode61 remove_diacritics 2 tokenchars '{MARKS}'\")"
-)
+_TOKENISE = f"CREATE VIRTUAL TABLE texts USING fts5(body, content='', tokenize=\"porter unicode61 remove_diacritics 2 tokenchars '{MARKS}'\")"
 #: What parts tokens for unicode61: all that is no letter, no digit and no mark on one.
 _NO_TOKEN = re.compile(rf"[^\w\u0300-\u036f{MARKS}]|_")
 _COLUMNS = "chunk_ids, speakers, starts, lengths, tokens, said_by, flags, users"

@@ -172,14 +172,21 @@ class _Lookup:
 
         try:
             shown = {
-                language: standing(self._words.standing(self._sources.terms(words)), len(merged))
-                for language, words in SHOWN_BY.items()
+                language: standing(self._words.standing(terms), len(merged))
+                for language, terms in self._shown_by().items()
             }
         except sqlite3.Error:
             return 0.0
         own, others = shown.pop(self._message.language), sum(shown.values())
         has_language = own + others > 0
         return float((others > own).sum() / has_language.sum()) if has_language.any() else 0.0
+
+    def _shown_by(self) -> dict[str, list[str]]:
+        """By language; each word by itself, since together they would be sentence words of a message."""
+        return {
+            language: [term for word in words for term in self._sources.terms([word])]
+            for language, words in SHOWN_BY.items()
+        }
 
     def _cosines(self, comparing: Future[tuple[Array | None, str | None]] | None, ends: float | None) -> Array | None:
         if comparing is None:

@@ -111,7 +111,9 @@ def stems(word: str, language: str) -> frozenset[str]:
 def same_stem(vocabulary: Sequence[ChatWords], word: str, language: str) -> set[str]:
     """The words of the chat that have the stem of this one."""
     own = stems(word, language)
-    begins = {plain[: max(SHORTEST_REST, len(plain) - CHANGING)] for plain in (*own, folded(word), folded(_spelled(word)))}
+    begins = {
+        plain[: max(SHORTEST_REST, len(plain) - CHANGING)] for plain in (*own, folded(word), folded(_spelled(word)))
+    }
     lines = (line for words in vocabulary for begin in begins for line in _holding(words.lines, "\n" + begin))
     return {one for one in lines if not own.isdisjoint(stems(one, language))}
 
@@ -123,7 +125,9 @@ def compounds(vocabulary: Sequence[ChatWords], word: str, language: str) -> set[
         if len(stem) < SHORTEST_PART:
             continue
         held = (line for words in vocabulary for line in _holding(words.lines, stem))
-        found |= {one for one in held if any(_is_part(vocabulary, stem, whole, language) for whole in stems(one, language))}
+        found |= {
+            one for one in held if any(_is_part(vocabulary, stem, whole, language) for whole in stems(one, language))
+        }
     return found
 
 
@@ -132,7 +136,8 @@ def _is_part(vocabulary: Sequence[ChatWords], stem: str, whole: str, language: s
         return True
     rest = whole.removeprefix(stem)
     return rest != whole and any(
-        len(one) >= SHORTEST_PART and same_stem(vocabulary, one, language) for one in _without_joint(rest, str.removeprefix)
+        len(one) >= SHORTEST_PART and same_stem(vocabulary, one, language)
+        for one in _without_joint(rest, str.removeprefix)
     )
 
 

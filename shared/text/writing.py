@@ -13,6 +13,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterator
+from itertools import pairwise
 
 from shared.text.caches import cached
 from shared.text.stemming import KEPT_WORDS, stem_of_script, stemmed
@@ -44,7 +45,9 @@ _ONE_CHARACTER = re.compile(f"[{UNSPACED}][{MARKS}]*")
 #: Full-width and half-width forms, ligatures.
 _COMPATIBLE = re.compile("[\uff01-\uffee\ufb00-\ufb06\u3300-\u33ff]+")
 #: Points, vowel signs and lengthening strokes that hardly anybody types: Hebrew, Arabic.
-_POINTS = re.compile("[\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7\u0610-\u061a\u0640\u064b-\u065f\u0670\u06d6-\u06dc\u06df-\u06e8\u06ea-\u06ed]")
+_POINTS = re.compile(
+    "[\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7\u0610-\u061a\u0640\u064b-\u065f\u0670\u06d6-\u06dc\u06df-\u06e8\u06ea-\u06ed]"
+)
 #: Letters that no decomposition folds.
 _FOLDED = str.maketrans(
     {"ß": "ss", "ẞ": "ss", "ı": "i", "æ": "ae", "Æ": "Ae", "œ": "oe", "Œ": "Oe", "ø": "o", "Ø": "O", "đ": "d", "Đ": "D",
@@ -79,7 +82,7 @@ def pairs(run: str) -> Iterator[str]:
     characters = _CHARACTER.findall(run)
     if len(characters) == 1:
         yield run
-    for one, other in zip(characters, characters[1:], strict=False):
+    for one, other in pairwise(characters):
         yield one + other
 
 
