@@ -31,7 +31,7 @@ from shared.release.manifest_schema import MOST_BYTES, check
 from shared.system.files import safe_name, sha256_bytes, sha256_file, write_atomic
 
 #: Raise it when a release, or its manifest, is laid out in another way. A release of another format is not read: the night rebuilds it.
-FORMAT_VERSION = 5
+FORMAT_VERSION = 6
 CHECKSUM = "checksum"
 MANIFEST = "manifest.json"
 LEXICAL = "lexical"

@@ -24,6 +24,7 @@ from shared.errors import LedgerMismatch
 from shared.ranking.question import Match, query_terms, query_words
 from shared.release.integrity import check_database, damage_named, open_closed
 from shared.release.parts import begin, new_part, part_files
+from shared.text.writing import is_one_character
 from shared.turns.chunk import COLUMNS, Chunk, chunk_of, turn_order, values_of
 
 if TYPE_CHECKING:
@@ -286,6 +287,7 @@ class LexicalIndex:
             return
         ids, wanted = items.chunk_ids, set(terms)
         postings = self.postings(items, sorted(wanted)) if wanted else {}
+        postings |= self._of_characters(items, filter(is_one_character, wanted))
         if len(postings) < len(wanted):
             return
         holding: set[str] | None = None  # turns, since each passage of a long one may hold another word
@@ -298,6 +300,13 @@ class LexicalIndex:
             turn_id, _, passage = ids[at].rpartition("#")
             if passage == "1" and (holding is None or turn_id in holding):
                 yield turn_id
+
+    def _of_characters(self, items: ChatItems, characters: Iterable[str]) -> dict[str, Posting]:
+        """Where single characters of what is written without blanks stand: in pairs of them."""
+        from shared.ranking.scoring import joined
+
+        found = {one: self.postings(items, self.containing(items, [one])) for one in characters}
+        return {one: joined(list(postings.values())) for one, postings in found.items() if postings}
 
     def _ranking(self) -> Ranked:
         """What ranking needs beside the file; made when somebody asks, since numpy is slow to load."""

@@ -193,7 +193,10 @@ _MARKS: Mapping[str, str] = {
     "it": MORE["it"].letters,
     "pt": MORE["pt"].letters,
 }
-_ACCENTED = frozenset("qué está él sé después también".split())
+_ACCENTED: Mapping[str, frozenset[str]] = {
+    "es": frozenset("qué está él sé después también".split()),
+    "pt": frozenset("está é você não são já também só até há à".split()),
+}
 _TIMES: Mapping[str, frozenset[str]] = {
     "de": frozenset("gestern vorgestern heute".split()),
     "fr": frozenset("aujourd avant".split()),
@@ -288,7 +291,8 @@ def _language(said: str) -> str:
     if not said.isascii():
         for language, letters in _LETTERS.items():
             counts[language] += sum(letters.search(word) is not None for word in words)
-        counts["es"] += sum(word in _ACCENTED for word in words)
+        for language, accented in _ACCENTED.items():
+            counts[language] += sum(word in accented for word in words)
     return max(counts, key=counts.__getitem__)  # the first of equals
 
 

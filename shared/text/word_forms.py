@@ -53,7 +53,7 @@ SENTENCE_WORDS: Mapping[str, frozenset[str]] = {
     }.items()
 }
 #: Those words by which a chat has a language: at least so many, and at least this share of as many as of its first language.
-LEAST_SHOWN, LEAST_SHARE = 3, 0.5
+LEAST_SHOWN, LEAST_SHARE = 3, 0.4
 
 _SHOWING = frozenset().union(*SENTENCE_WORDS.values())
 #: What no text in English alone holds, or hardly.
@@ -120,19 +120,22 @@ def same_stem(vocabulary: Sequence[ChatWords], word: str, language: str) -> set[
 
 def compounds(vocabulary: Sequence[ChatWords], word: str, language: str) -> set[str]:
     """The words of the chat that end with this one, and those that begin with it and go on with another word of the chat."""
-    found = set[str]()
-    for stem in stems(word, language):
-        if len(stem) < SHORTEST_PART:
-            continue
-        held = (line for words in vocabulary for line in _holding(words.lines, stem))
-        found |= {
-            one for one in held if any(_is_part(vocabulary, stem, whole, language) for whole in stems(one, language))
-        }
-    return found
+    own = stems(word, language)
+    held = {
+        (stem, one)
+        for stem in own
+        if len(stem) >= SHORTEST_PART
+        for words in vocabulary
+        for one in _holding(words.lines, stem)
+    }
+    return {one for stem, one in held if _is_part(vocabulary, (stem, own), folded(one), language)}
 
 
-def _is_part(vocabulary: Sequence[ChatWords], stem: str, whole: str, language: str) -> bool:
-    if whole.endswith(stem) and len(whole) >= len(stem) + SHORTEST_REST:
+def _is_part(vocabulary: Sequence[ChatWords], part: tuple[str, frozenset[str]], whole: str, language: str) -> bool:
+    """Whether a word ends with another, given as where it begins there and its stems, or begins with it and goes on with a word of the chat."""
+    stem, own = part
+    at = whole.rfind(stem)
+    if at >= SHORTEST_REST and not own.isdisjoint(stems(whole[at:], language)):
         return True
     rest = whole.removeprefix(stem)
     return rest != whole and any(
@@ -143,13 +146,12 @@ def _is_part(vocabulary: Sequence[ChatWords], stem: str, whole: str, language: s
 
 def split(vocabulary: Sequence[ChatWords], word: str, language: str) -> tuple[set[str], set[str]] | None:
     """The words of the chat that the two parts of a compound are, cut where the shorter part is longest; None if they are none."""
-    whole = max(stems(word, language), key=len)
-    cuts = sorted(range(SHORTEST_PART, len(whole) - SHORTEST_PART + 1), key=lambda cut: abs(2 * cut - len(whole)))
-    for cut in cuts:
-        second = same_stem(vocabulary, whole[cut:], language)
+    cuts = range(SHORTEST_PART, len(word) - SHORTEST_PART + 1)
+    for cut in sorted(cuts, key=lambda cut: abs(2 * cut - len(word))):
+        second = same_stem(vocabulary, word[cut:], language)
         if not second:
             continue
-        for first in _without_joint(whole[:cut], str.removesuffix):
+        for first in _without_joint(word[:cut], str.removesuffix):
             if len(first) >= SHORTEST_PART and (there := same_stem(vocabulary, first, language)):
                 return there, second
     return None

@@ -1,7 +1,7 @@
 """The turns and questions of tests/data/languages.toml, and where each question's turn is found by words alone.
 
 `python -m tests.support.languages` prints a row for each language: how many turns are found first for questions, of the release and of the day,
-and for words alone.
+for words alone, and for the questions that were held out.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ class Talk:
     turns: Sequence[Turn]
     questions: Sequence[tuple[int, str]]
     words: Sequence[tuple[int, str]] = ()
+    held_out: Sequence[tuple[int, str]] = ()
 
 
 @cache
@@ -38,13 +39,14 @@ def talks(name: str = "languages.toml") -> dict[str, Talk]:
     return {language: _talk(**texts) for language, texts in read.items()}
 
 
-def _talk(turns: str, questions: str, words: str = "") -> Talk:
+def _talk(turns: str, questions: str, words: str = "", held_out: str = "") -> Talk:
     said = turns.strip().splitlines()
     first = NOON - (len(said) + 30) * DAY
     return Talk(
         [Turn(f"t{number}", "user", "9912", text, first + number * DAY) for number, text in enumerate(said)],
         _numbered(questions),
         _numbered(words),
+        _numbered(held_out),
     )
 
 
@@ -67,5 +69,6 @@ def _place(found: Sequence[str], number: int) -> int:
 if __name__ == "__main__":
     for language, talk in talks(*sys.argv[1:]).items():
         released, today = ranks(talk), ranks(talk, by_day=True)
-        words = ranks(talk, talk.words) if talk.words else []
-        print(language, released.count(1), today.count(1), len(released), words.count(1), len(words), released, words)
+        words, later = (ranks(talk, asked) if asked else [] for asked in (talk.words, talk.held_out))
+        counts = [f"{found.count(1)} of {len(found)}" for found in (released, today, words, later)]
+        print(language, *counts, released, words, later, sep=" | ")
