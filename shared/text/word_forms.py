@@ -24,10 +24,10 @@ STEMMERS: Mapping[str, str] = {
 COMPOUNDING = frozenset("da de fi hu nl no sv".split())
 #: What joins the parts of a compound, the longest first.
 _JOINTS = ("ens", "en", "es", "er", "s", "n", "e")
-#: Shortest part of a compound, its stem; shortest rest of a word that ends with another; the letters of a stem's end that may change.
-SHORTEST_PART, SHORTEST_REST, CHANGING = 4, 3, 2
-#: Words of a chat that one word is met by, the shortest: they hold little else.
-MOST_FORMS = 32
+#: Shortest part of a compound, its stem; shortest beginning of a word that ends with another.
+SHORTEST_PART, SHORTEST_REST = 4, 3
+#: Letters by which a form is longer than its word, at most; so many words of a chat are looked at for one, the shortest; and it is met by so many.
+MOST_LONGER, MOST_NEAR, MOST_FORMS = 7, 128, 32
 
 #: Frequent sentence words of each language, without accents, few of them words of another.
 SENTENCE_WORDS: Mapping[str, frozenset[str]] = {
@@ -70,6 +70,29 @@ class ChatWords:
     lines: str
     shown: frozenset[str]
 
+    def beginning(self, letters: str) -> Iterator[str]:
+        """The words, as they are written, whose folded form begins so; the lines are in order."""
+        low, high = 0, len(self.lines) - 1
+        while low < high:  # `low` is the break ahead of a line
+            middle = self.lines.rindex("\n", 0, (low + high) // 2 + 1)
+            end = self.lines.index("\n", middle + 1)
+            if self.lines[middle + 1 : end] < letters:
+                low = end
+            else:
+                high = middle
+        while self.lines.startswith(letters, low + 1):
+            end = self.lines.index("\n", low + 1)
+            yield self.lines[low + 1 : end].rpartition("\t")[2]
+            low = end
+
+    def holding(self, part: str) -> Iterator[str]:
+        """The words, as they are written, that hold this."""
+        at = self.lines.find(part)
+        while at >= 0:
+            end = self.lines.index("\n", at)
+            yield self.lines[self.lines.rindex("\n", 0, at) + 1 : end].rpartition("\t")[2]
+            at = self.lines.find(part, end)
+
     @classmethod
     def of(cls, lines: str) -> ChatWords:
         return cls(lines, frozenset(line.partition("\t")[0] for line in lines.split("\n")) & _SHOWING)
@@ -111,24 +134,23 @@ def stems(word: str, language: str) -> frozenset[str]:
 def same_stem(vocabulary: Sequence[ChatWords], word: str, language: str) -> set[str]:
     """The words of the chat that have the stem of this one."""
     own = stems(word, language)
+    # The last letter of a stem may be another one in its forms.
     begins = {
-        plain[: max(SHORTEST_REST, len(plain) - CHANGING)] for plain in (*own, folded(word), folded(_spelled(word)))
+        plain[: max(2, len(plain) - 1)]
+        for plain in (*own, *(stem for one in _spelled(word) for stem in stems(one, language)))
     }
-    lines = (line for words in vocabulary for begin in begins for line in _holding(words.lines, "\n" + begin))
-    return {one for one in lines if not own.isdisjoint(stems(one, language))}
+    near = {line for words in vocabulary for begin in begins for line in words.beginning(begin)}
+    possible = sorted((one for one in near if len(one) <= len(word) + MOST_LONGER), key=len)[:MOST_NEAR]
+    return {one for one in possible if not own.isdisjoint(stems(one, language))}
 
 
 def compounds(vocabulary: Sequence[ChatWords], word: str, language: str) -> set[str]:
     """The words of the chat that end with this one, and those that begin with it and go on with another word of the chat."""
     own = stems(word, language)
-    held = {
-        (stem, one)
-        for stem in own
-        if len(stem) >= SHORTEST_PART
-        for words in vocabulary
-        for one in _holding(words.lines, stem)
-    }
-    return {one for stem, one in held if _is_part(vocabulary, (stem, own), folded(one), language)}
+    parts = [stem for stem in own if len(stem) >= SHORTEST_PART]
+    held = {(stem, one) for stem in parts for words in vocabulary for one in words.holding(stem)}
+    nearest = sorted(held, key=lambda found: len(found[1]))[:MOST_NEAR]
+    return {one for stem, one in nearest if _is_part(vocabulary, (stem, own), folded(one), language)}
 
 
 def _is_part(vocabulary: Sequence[ChatWords], part: tuple[str, frozenset[str]], whole: str, language: str) -> bool:
@@ -162,16 +184,10 @@ def _without_joint(part: str, remove: Callable[[str, str], str]) -> Iterator[str
     yield from (shorter for joint in _JOINTS if (shorter := remove(part, joint)) != part)
 
 
-def _spelled(word: str) -> str:
-    """With ä, ö and ü as two letters, as where a keyboard has none."""
-    return word.replace("ä", "ae").replace("ö", "oe").replace("ü", "ue")
-
-
-def _holding(lines: str, part: str) -> Iterator[str]:
-    """The words, as they are written, of the lines that hold this; a line break at its beginning is that of the line."""
-    at = lines.find(part)
-    while at >= 0:
-        end = lines.index("\n", at + 1)
-        start = at + 1 if part.startswith("\n") else lines.rindex("\n", 0, at) + 1
-        yield lines[start:end].rpartition("\t")[2]
-        at = lines.find(part, end)
+def _spelled(word: str) -> list[str]:
+    """A word with ä, ö and ü as two letters, where a keyboard has none, and the other way round."""
+    forms = (
+        word.replace("ä", "ae").replace("ö", "oe").replace("ü", "ue"),
+        word.replace("ae", "ä").replace("oe", "ö").replace("ue", "ü"),
+    )
+    return [one for one in forms if one != word]
