@@ -33,7 +33,7 @@ from shared.ranking.scoring import Array, Features, Neighbours, Posting
 from shared.ranking.sides import Sides
 from shared.text.dates.past import Span
 from shared.text.stemming import KEPT_WORDS
-from shared.text.writing import MARKS, indexable, spaced
+from shared.text.writing import MARKS, SIGNS, indexable, spaced
 from shared.turns.chunk import turn_order
 from shared.turns.speakers import Speaker, is_named, namesakes
 
@@ -46,7 +46,7 @@ CREATE TABLE postings (
   chat_no INTEGER NOT NULL, term TEXT NOT NULL, ordinals BLOB NOT NULL, counts BLOB NOT NULL, PRIMARY KEY (chat_no, term)
 ) WITHOUT ROWID;
 """
-_TOKENISE = f"CREATE VIRTUAL TABLE texts USING fts5(body, content='', tokenize=\"porter unicode61 remove_diacritics 2 tokenchars '{MARKS}'\")"
+_TOKENISE = f"CREATE VIRTUAL TABLE texts USING fts5(body, content='', tokenize=\"porter unicode61 remove_diacritics 2 tokenchars '{SIGNS}'\")"
 #: What parts tokens for unicode61: all that is no letter, no digit and no mark on one.
 _NO_TOKEN = re.compile(rf"[^\w\u0300-\u036f{MARKS}]|_")
 _COLUMNS = "chunk_ids, speakers, starts, lengths, tokens, said_by, flags, users"
