@@ -72,14 +72,7 @@ class ChatWords:
 
     def beginning(self, letters: str) -> Iterator[str]:
         """The words, as they are written, whose folded form begins so; the lines are in order."""
-        low, high = 0, len(self.lines) - 1
-        while low < high:  # `low` is the break ahead of a line
-            middle = self.lines.rindex("\n", 0, (low + high) // 2 + 1)
-            end = self.lines.index("\n", middle + 1)
-            if self.lines[middle + 1 : end] < letters:
-                low = end
-            else:
-                high = middle
+        low = _place(self.lines, letters)
         while self.lines.startswith(letters, low + 1):
             end = self.lines.index("\n", low + 1)
             yield self.lines[low + 1 : end].rpartition("\t")[2]
@@ -95,7 +88,8 @@ class ChatWords:
 
     @classmethod
     def of(cls, lines: str) -> ChatWords:
-        return cls(lines, frozenset(line.partition("\t")[0] for line in lines.split("\n")) & _SHOWING)
+        places = ((word, _place(lines, word) + 1) for word in _SHOWING)
+        return cls(lines, frozenset(word for word, at in places if lines.startswith((f"{word}\n", f"{word}\t"), at)))
 
     @classmethod
     def of_texts(cls, texts: Iterable[str]) -> ChatWords | None:
@@ -105,6 +99,19 @@ class ChatWords:
         lines = sorted(word if word.isascii() else f"{folded(word)}\t{word}" for word in words)
         found = cls.of("\n".join(["", *lines, ""]))
         return found if languages_of_chat(found.shown, 1, LEAST_SHARE / 2) else None
+
+
+def _place(lines: str, letters: str) -> int:
+    """The line break ahead of the first line, in their order, that does not come before these letters."""
+    low, high = 0, len(lines) - 1
+    while low < high:
+        middle = lines.rindex("\n", 0, (low + high) // 2 + 1)
+        end = lines.index("\n", middle + 1)
+        if lines[middle + 1 : end] < letters:
+            low = end
+        else:
+            high = middle
+    return low
 
 
 def languages_of_chat(shown: Collection[str], least: int = LEAST_SHOWN, share: float = LEAST_SHARE) -> list[str]:

@@ -15,8 +15,8 @@ from shared.search.chat_items import FEW_TEXTS, Tokeniser
 from shared.search.history import HistoryQuery, history
 from shared.search.recall import OpenRelease
 from shared.text.function_words import SHOWN_BY, language_of
-from shared.text.word_forms import ChatWords, languages_of_chat, languages_of_question
-from shared.text.writing import indexable, spaced
+from shared.text.word_forms import ChatWords, languages_of_chat, languages_of_question, same_stem
+from shared.text.writing import folded, indexable, spaced
 from shared.turns.records import Turn
 from tests.support.day.day_recall import NOON, holding, ids
 from tests.support.languages import DAY, ranks, talks
@@ -170,6 +170,25 @@ def test_which_languages_a_chat_and_a_question_have() -> None:
     assert languages_of_question(["where", "is", "the", "boiler"], ["de"]) == []
     assert languages_of_question(["wo", "ist", "der", "kessel"], ["de", "fr"]) == ["de"]
     assert languages_of_question(["kessel"], ["de", "fr"]) == ["de", "fr"]
+
+
+@PROPERTY
+@given(st.sets(st.text("abcäé", min_size=1, max_size=4), max_size=30), st.text("abc", min_size=1, max_size=3))
+def test_the_words_of_a_chat_are_found_by_their_beginning_and_by_what_they_hold(words: set[str], part: str) -> None:
+    lines = sorted(word if word.isascii() else f"{folded(word)}\t{word}" for word in words)
+    vocabulary = ChatWords.of("\n".join(["", *lines, ""]))
+    assert set(vocabulary.beginning(part)) == {word for word in words if folded(word).startswith(part)}
+    assert set(vocabulary.holding(part)) == {word for word in words if part in folded(word) or part in word}
+
+
+def test_forms_of_a_word_are_those_of_its_stem() -> None:
+    words = ChatWords.of_texts(["ich und der die das: Zähne Zahn zahm Häuser Haeuser Haus hausen Kater Nüsse Nuss"])
+    assert words
+    assert same_stem([words], "zahn", "de") == {"zähne", "zahn"}
+    assert same_stem([words], "haus", "de") == {"häuser", "haus", "hausen"}
+    assert same_stem([words], "häuser", "de") == {"häuser", "haeuser", "haus", "hausen"}
+    assert same_stem([words], "haeuser", "de") == {"häuser", "haeuser", "haus", "hausen"}
+    assert same_stem([words], "nuesse", "de") == {"nüsse", "nuss"}
 
 
 @pytest.mark.parametrize(
