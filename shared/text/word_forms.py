@@ -142,10 +142,8 @@ def same_stem(vocabulary: Sequence[ChatWords], word: str, language: str) -> set[
     """The words of the chat that have the stem of this one."""
     own = stems(word, language)
     # The last letter of a stem may be another one in its forms.
-    begins = {
-        plain[: max(2, len(plain) - 1)]
-        for plain in (*own, *(stem for one in _spelled(word) for stem in stems(one, language)))
-    }
+    length = max(2, max(map(len, own)) - 1)
+    begins = {plain[:length] for plain in (*own, folded(word), *(folded(one) for one in _spelled(word)))}
     near = {line for words in vocabulary for begin in begins for line in words.beginning(begin)}
     possible = sorted((one for one in near if len(one) <= len(word) + MOST_LONGER), key=len)[:MOST_NEAR]
     return {one for one in possible if not own.isdisjoint(stems(one, language))}
