@@ -126,10 +126,9 @@ class Proof:
 def _terms(texts: list[str]) -> set[str]:
     """The words of these texts in the form of an index: "striving" is indexed as "strive"."""
     from shared.search.chat_items import Tokeniser
-    from shared.text.stemming import stemmed
 
     with closing(Tokeniser()) as tokeniser:
-        return {term for term, _ in tokeniser.postings([stemmed(text) for text in texts])}
+        return {term for term, _ in tokeniser.postings(texts)}
 
 
 def _parts(client: Any, key: bytes) -> list[bytes]:

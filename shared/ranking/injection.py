@@ -64,7 +64,7 @@ def read_message(text: str, now: float, zone: ZoneInfo) -> Message:
     return Message(
         language,
         tuple(dict.fromkeys(telling)),
-        "?" in text or asking,
+        "?" in text or "？" in text or "؟" in text or asking,
         said,
         not folded.isdisjoint(ASKER[language])
         or (asking and not folded.isdisjoint(TO_ASKER[language]))

@@ -1,18 +1,21 @@
 """What a question asks for, and the weights of the ranking: pure functions over words. The arithmetic over a chat's items is scoring.py.
 
-Sentence words are known of English, Russian, German, French and Spanish, pronouns and what tells a time of the first two; in another language
-no word is dropped, and the rest works as it is.
+Sentence words, pronouns and what tells a time are known of English, Russian and the languages of function_words.py; in another language no word
+is dropped, and the rest works as it is.
 """
 
 from __future__ import annotations
 
 import math
 import re
+import string
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from shared.text.caches import cached
-from shared.text.function_words import language_of, plain, sentence_words
+from shared.text.function_words import is_idle_pair, language_of, plain, sentence_words
+from shared.text.more_function_words import PERSONS, UNSPACED_LANGUAGES
+from shared.text.writing import MARKS, is_unspaced, spaced
 from shared.turns.speakers import is_named
 
 #: Words that form a question rather than say what it is about; asked for, they drown the others (measured on LoCoMo: +6.4 points
@@ -51,11 +54,6 @@ ASKED = frozenset(
     """.split()
 )
 
-#: Words that, standing together in a question, ask for a time.
-_WHEN = tuple(
-    map(frozenset, (["when"], ["how", "long"], ["когда"], ["как", "долго"], ["как", "давно"], ["сколько", "времени"]))
-)
-
 #: What tells a time, so that it may answer "when" or "how long".
 _TIME = re.compile(
     r"\b(?:yesterday|today|tomorrow|tonight|ago|last|next|since|recently|week|weekend|month|year"
@@ -68,8 +66,30 @@ _TIME = re.compile(
     r"|\d{4}|\d+(?:st|nd|rd|th))\b",
     re.IGNORECASE,
 )
-#: With the marks that may stand on a letter, as FTS5 takes them: a stress mark divides no word.
-_WORD = re.compile(r"[\w\u0300-\u036f]+")
+#: The same in other languages, plain: words that no English text has ("mars", "mayo" and "marco" are left out).
+_OTHER_TIMES = frozenset(
+    """
+    vorgestern gestern heute morgen ubermorgen uebermorgen neulich kurzlich letzte letzten letzter nachste nachsten nachster woche wochen
+    wochenende monat monate monaten jahr jahre jahren montag dienstag mittwoch donnerstag freitag samstag sonnabend sonntag montags dienstags
+    mittwochs donnerstags freitags samstags sonntags januar februar marz maerz juni juli oktober dezember
+    aujourd demain recemment semaine semaines mois annee annees dernier derniere prochain prochaine lundi mardi mercredi jeudi vendredi
+    samedi dimanche janvier fevrier juin juillet aout septembre octobre novembre decembre
+    ayer anteayer anoche hoy manana pasado pasada proximo proxima semana semanas lunes martes miercoles jueves viernes sabado enero febrero
+    marzo abril junio agosto septiembre setiembre octubre noviembre diciembre anos
+    ieri oggi domani dopodomani stamattina stasera scorso scorsa prossimo prossima settimana settimane anni lunedi martedi mercoledi giovedi
+    venerdi sabato domenica gennaio febbraio aprile maggio giugno luglio settembre ottobre dicembre
+    ontem anteontem hoje amanha passado passada janeiro fevereiro maio junho julho setembro outubro novembro dezembro
+    """.split()
+)
+#: Punctuation as blanks.
+_BLANKS = str.maketrans(dict.fromkeys(string.punctuation, " "))
+_UNSPACED_TIME = re.compile(
+    r"[\d〇一二三四五六七八九十]+\s*(?:年|月|日|号|點|点|時|时)|昨|今[天日晚早]|明[天日年]|前天|后天|後天|[上下本这來来先今]个?[周週月]|去年|今年|来年"
+    r"|星期|周[一二三四五六日末]|週末|曜日|今週|어제|오늘|내일|지난|다음|요일|\d+\s*(?:년|월|일)|เมื่อวาน|วันนี้|พรุ่งนี้|สัปดาห์|อาทิตย์|เดือน|ปีที่แล้ว|ปีหน้า|ปีนี้|วันจันทร์|วันพ|วันศุกร์|วันเสาร์"
+)
+#: With the marks that may stand on a letter, as FTS5 takes them: a stress mark divides no word, nor does a vowel sign of Thai.
+_WORD = re.compile(rf"[\w\u0300-\u036f{MARKS}]+")
+_ASCII_WORD = re.compile(r"\w+", re.ASCII)
 
 
 @dataclass(frozen=True)
@@ -160,8 +180,46 @@ ASSISTED = Weights(
 
 
 def query_words(question: str) -> list[str]:
-    """The words of a question, in lower case (not casefolded: the index keeps letters such as ß)."""
-    return _WORD.findall(question.lower())
+    """The words of a question, in lower case (not casefolded: ß shows German); what is written without blanks as pairs of characters."""
+    lower = question.lower()
+    return _ASCII_WORD.findall(lower) if lower.isascii() else _WORD.findall(spaced(lower))
+
+
+#: Words that, standing together in a question, ask for a time.
+_WHEN = tuple(
+    frozenset(query_words(words))
+    for words in (
+        *(
+            "when",
+            "how long",
+            "когда",
+            "как долго",
+            "как давно",
+            "сколько времени",
+            "wann",
+            "wie lange",
+            "combien de temps",
+            "cuándo",
+            "cuando",
+        ),
+        *(
+            "cuánto tiempo",
+            "cuanto tiempo",
+            "quando",
+            "quanto tempo",
+            "da quanto",
+            "什么时候",
+            "多久",
+            "哪天",
+            "几点",
+            "几号",
+            "いつ",
+            "何時",
+            "何日",
+        ),
+        *("언제", "เมื่อไหร่", "เมื่อไร", "กี่โมง", "วันไหน"),
+    )
+)
 
 
 def query_terms(words: Iterable[str]) -> list[str]:
@@ -172,23 +230,30 @@ def query_terms(words: Iterable[str]) -> list[str]:
 
 def content_words(words: Sequence[str], language: str | None = None) -> list[str]:
     """Those that do not only form the sentence, in the language that they show, if it is not given."""
-    idle = sentence_words(language or language_of(words))
-    return [word for word in words if word not in QUESTION_WORDS and not (idle and plain(word) in idle)]
+    language = language or language_of(words)
+    idle = sentence_words(language)
+    left = [word for word in words if word not in QUESTION_WORDS and not (idle and plain(word) in idle)]
+    return [word for word in left if not is_idle_pair(word, language)] if language in UNSPACED_LANGUAGES else left
 
 
 def asks_when(words: Sequence[str]) -> bool:
-    """Whether the answer is a time: "when …", "how long …", "когда …", "сколько времени …"."""
+    """Whether the answer is a time: "when …", "how long …", "когда …", "wie lange …"."""
     return any(together.issubset(words) for together in _WHEN)
 
 
 def tells_time(text: str) -> bool:
     """Whether a text names a time."""
-    return _TIME.search(text) is not None
+    if _TIME.search(text):
+        return True
+    if text.isascii():
+        return not _OTHER_TIMES.isdisjoint(text.lower().translate(_BLANKS).split())
+    words = map(plain, _WORD.findall(text.lower()))
+    return not _OTHER_TIMES.isdisjoint(words) or _UNSPACED_TIME.search(text) is not None
 
 
 def asks(text: str) -> bool:
-    """Whether a text ends as a question."""
-    return text.rstrip().endswith("?")
+    """Whether a text ends as a question, also with the mark of Chinese and Japanese, or of Arabic."""
+    return text.rstrip().endswith(("?", "？", "؟"))
 
 
 def meant_speakers(words: Sequence[str], speakers: Sequence[tuple[str, str]]) -> list[int]:
@@ -200,12 +265,30 @@ def meant_speakers(words: Sequence[str], speakers: Sequence[tuple[str, str]]) ->
     asked = set(words)
     named = {name.lower() for role, name in speakers if is_named(role, name)}
     if named:
-        meant = [name for name in named if name in asked]
+        meant = [name for name in named if _names(name, asked)]
         return [at for at, (_, name) in enumerate(speakers) if name.lower() == meant[0]] if len(meant) == 1 else []
-    of_asker, of_asked = bool(ASKER & asked), bool(ASKED & asked)
+    of_asker, of_asked = _persons(asked, language_of(words))
     if of_asker == of_asked:
         return []
     return [at for at, (role, _) in enumerate(speakers) if (role == "user") == of_asker]
+
+
+def _names(name: str, words: set[str]) -> bool:
+    """Whether a name in lower case is among these words; one that is written without blanks is its pairs of characters."""
+    return name in words or (is_unspaced(name) and words.issuperset(query_words(name)))
+
+
+def _persons(words: set[str], language: str) -> tuple[bool, bool]:
+    """Whether there are words of the one who asks, and of the one who is asked."""
+    persons = PERSONS.get(language)
+    if persons is None:
+        return not ASKER.isdisjoint(words), not ASKED.isdisjoint(words)
+    folded, letters = {plain(word) for word in words} | words, set("".join(words))
+    asker, asked = persons.characters
+    return (
+        not persons.asker.isdisjoint(folded) or not letters.isdisjoint(asker),
+        not persons.asked.isdisjoint(folded) or not letters.isdisjoint(asked),
+    )
 
 
 #: Share of common words above which one text repeats another, and the fewest words for which less than all will do.

@@ -4,8 +4,8 @@
     postings   a row for each chat and term: in which of the chat's items the term stands, and how often
 
 The chat's number leads both keys: what another chat said is in other rows, and its terms count in no statistic of this one. Terms are FTS5's
-own tokens (porter over unicode61, case and accents folded) of items and questions alike; an FTS5 table in memory makes them, of texts whose
-Cyrillic words have been replaced by their Russian stems (shared/text/stemming.py): porter stems English only.
+own tokens (porter over unicode61, case and accents folded) of items and questions alike; an FTS5 table in memory makes them, of texts as
+shared/text/writing.py prepares them (pairs of characters where words have no blanks, stems of other scripts): porter stems English only.
 
 A chat may have rows in several parts. They are ranked as one: put in the order of time again, each posting counted among all of them.
 """
@@ -32,7 +32,8 @@ from shared.ranking.question import asks, tells_time
 from shared.ranking.scoring import Array, Features, Neighbours, Posting
 from shared.ranking.sides import Sides
 from shared.text.dates.past import Span
-from shared.text.stemming import KEPT_WORDS, stemmed
+from shared.text.stemming import KEPT_WORDS
+from shared.text.writing import MARKS, SIGNS, indexable, spaced
 from shared.turns.chunk import turn_order
 from shared.turns.speakers import Speaker, is_named, namesakes
 
@@ -45,9 +46,9 @@ CREATE TABLE postings (
   chat_no INTEGER NOT NULL, term TEXT NOT NULL, ordinals BLOB NOT NULL, counts BLOB NOT NULL, PRIMARY KEY (chat_no, term)
 ) WITHOUT ROWID;
 """
-_TOKENISE = "CREATE VIRTUAL TABLE texts USING fts5(body, content='', tokenize='porter unicode61 remove_diacritics 2')"
+_TOKENISE = f"CREATE VIRTUAL TABLE texts USING fts5(body, content='', tokenize=\"porter unicode61 remove_diacritics 2 tokenchars '{SIGNS}'\")"
 #: What parts tokens for unicode61: all that is no letter, no digit and no mark on one.
-_NO_TOKEN = re.compile(r"[^\w\u0300-\u036f]|_")
+_NO_TOKEN = re.compile(rf"[^\w\u0300-\u036f{MARKS}]|_")
 _COLUMNS = "chunk_ids, speakers, starts, lengths, tokens, said_by, flags, users"
 
 ASKS, TIMED = 1, 2
@@ -81,7 +82,7 @@ class Tokeniser:
     def in_order(self, texts: Sequence[str]) -> list[list[str]]:
         """The tokens of each text, in the order in which they stand there."""
         with self._lock:
-            told = self._pieces([_NO_TOKEN.sub(" ", text) for text in texts])
+            told = self._pieces([_NO_TOKEN.sub(" ", spaced(text)) for text in texts])
             return [list(itertools.chain.from_iterable(pieces)) for pieces in told]
 
     def postings(self, texts: Sequence[str]) -> Iterator[tuple[str, Posting]]:
@@ -120,7 +121,7 @@ class Tokeniser:
         """(token, place) for each token of each text; equal tokens follow each other."""
         self._connection.execute("INSERT INTO texts (texts) VALUES ('delete-all')")
         self._connection.execute("BEGIN")
-        self._connection.executemany("INSERT INTO texts (rowid, body) VALUES (?,?)", enumerate(map(stemmed, texts)))
+        self._connection.executemany("INSERT INTO texts (rowid, body) VALUES (?,?)", enumerate(map(indexable, texts)))
         self._connection.execute("COMMIT")
         return self._connection.execute("SELECT term, doc FROM tokens")
 

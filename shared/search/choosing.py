@@ -14,6 +14,7 @@ from shared.ranking.question import asks, content_words, query_words, spoken
 from shared.text.caches import cached
 from shared.text.function_words import ANY_ASKING, KEPT_MESSAGES, plain
 from shared.text.stemming import stemmed
+from shared.text.writing import is_unspaced
 from shared.turns.speakers import is_named
 
 if TYPE_CHECKING:
@@ -109,7 +110,10 @@ def most_telling(hits: Sequence[Hit]) -> list[Hit]:
     """The same, ordered by what each adds to those before it: statements of people first, and nothing that is said already."""
     said: set[str] = set()
     order: list[Hit] = []
-    left = [(hit, {word for word in query_words(hit.chunk.text) if len(word) > 3 or word.isdigit()}) for hit in hits]
+    left = [
+        (hit, {word for word in query_words(hit.chunk.text) if len(word) > 3 or word.isdigit() or is_unspaced(word)})
+        for hit in hits
+    ]
     while left:
         best = max(range(len(left)), key=lambda at: _adds(*left[at], said))
         hit, words = left.pop(best)

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from shared.ranking.question import asks, tells_time
 from shared.ranking.scoring import Array, Integers, Posting
 from shared.search.chat_items import Tokeniser
+from shared.text.word_forms import FOREIGN, ChatWords
 from shared.turns.chunk import Chunk, turn_order
 from shared.turns.chunking import chunks_of, indexed_text
 from shared.turns.records import Turn
@@ -130,7 +131,14 @@ class DayItems:
 
     @cached_property
     def _terms(self) -> frozenset[str]:
-        return frozenset(term for text in self.texts for term in text.counts)
+        return frozenset().union(*(text.counts for text in self.texts))
+
+    @cached_property
+    def words(self) -> ChatWords | None:
+        """The words as they are written; None if the texts show no language but English."""
+        if not self._terms.isdisjoint(FOREIGN):
+            return ChatWords.of_texts(turn.indexed for turn in self.turns)
+        return None
 
     def containing(self, parts: Sequence[str]) -> list[str]:
         """The terms that one of these parts of words stands in."""

@@ -11,6 +11,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from shared.errors import InvalidInput
+from shared.text.writing import is_one_character
 from shared.turns.records import time_order
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ class HistoryQuery:
     """The newest `limit` turns of a chat, said from `since` on and before `until` (POSIX seconds).
 
     Each holds every word of `contains`, as the index has words: case and accents folded, English and Russian stemmed, a phrase in quotation marks.
+    A Chinese or Thai word is a phrase of its pairs of characters, so it stands wherever it stands in the text.
     """
 
     chat_id: str
@@ -97,11 +99,18 @@ class _Words:
     def _in(self, terms: Sequence[str]) -> bool:
         there = set(terms)
         return all(
-            there.issuperset(phrase) and (len(phrase) == 1 or _stands(phrase, terms)) for phrase in self._phrases
+            (len(phrase) == 1 and _within_pairs(phrase[0], there))
+            or (there.issuperset(phrase) and (len(phrase) == 1 or _stands(phrase, terms)))
+            for phrase in self._phrases
         )
 
     def close(self) -> None:
         self._tokeniser.close()
+
+
+def _within_pairs(term: str, there: set[str]) -> bool:
+    """Whether a single character of what is written without blanks is within a pair of them."""
+    return is_one_character(term) and any(term in other for other in there)
 
 
 def _stands(phrase: tuple[str, ...], terms: Sequence[str]) -> bool:

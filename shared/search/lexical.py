@@ -24,15 +24,17 @@ from shared.errors import LedgerMismatch
 from shared.ranking.question import Match, query_terms, query_words
 from shared.release.integrity import check_database, damage_named, open_closed
 from shared.release.parts import begin, new_part, part_files
+from shared.text.writing import is_one_character
 from shared.turns.chunk import COLUMNS, Chunk, chunk_of, turn_order, values_of
 
 if TYPE_CHECKING:
     from shared.ranking.scoring import Posting
     from shared.release.parts import Earlier
     from shared.search.chat_items import ChatCache, ChatItems, Stretch, Tokeniser
+    from shared.text.word_forms import ChatWords
 
 #: Raise it when a part is laid out in another way, or would hold other rows of the same chunks.
-LAYOUT = 3
+LAYOUT = 4
 SCHEMA = """
 CREATE TABLE chats (chat_no INTEGER PRIMARY KEY, chat_id TEXT NOT NULL UNIQUE);
 CREATE TABLE chunks (
@@ -72,12 +74,12 @@ def build(place: Path, run: int, rows: Iterable[tuple[Chunk, str]], earlier: Ear
 
 def _write_part(path: Path, rows: Iterable[tuple[Chunk, str]]) -> int:
     """How many chunks the new file holds."""
-    from shared.search import chat_items
+    from shared.search import chat_items, chat_words
 
     number = 0
     with closing(sqlite3.connect(path)) as connection, closing(sqlite3.connect("")) as indexed:
         connection.execute("PRAGMA journal_mode=DELETE")
-        connection.executescript(SCHEMA + chat_items.SCHEMA)
+        connection.executescript(SCHEMA + chat_items.SCHEMA + chat_words.SCHEMA)
         indexed.execute("CREATE TABLE texts (chunk_no INTEGER PRIMARY KEY, body TEXT)")
         chats: dict[str, int] = {}
         for number, (chunk, text) in enumerate(rows, start=1):
@@ -103,6 +105,7 @@ def part_ids(path: Path) -> dict[str, list[str]]:
 def _write_items(connection: sqlite3.Connection, indexed: sqlite3.Connection, chats: Mapping[str, int]) -> None:
     """What each chat is ranked by; `indexed` holds the text that is searched, by chunk number."""
     from shared.search.chat_items import Tokeniser, write_chat
+    from shared.search.chat_words import write_words
 
     sql = "SELECT chunk_no, chunk_id, role, speaker, user_id, text, started_at FROM chunks WHERE chat_id = ? ORDER BY started_at, chunk_no"
     with closing(Tokeniser()) as tokeniser:
@@ -112,6 +115,7 @@ def _write_items(connection: sqlite3.Connection, indexed: sqlite3.Connection, ch
                 for number, *entry in connection.execute(sql, (chat_id,))
             ]
             write_chat(connection, chat_no, entries, tokeniser)
+            write_words(connection, chat_no, (entry[6] for entry in entries))
 
 
 def check(place: Path, chunks_per_chat: Mapping[str, int], earlier: Earlier | None = None) -> dict[str, int]:
@@ -190,12 +194,14 @@ class LexicalIndex:
         self._kept: LRUCache[str, Chunk] = LRUCache(CHUNKS_KEPT)
         self._keeping = threading.Lock()
         self._vocabularies: LRUCache[tuple[int, int], str] = LRUCache(VOCABULARIES_KEPT)
+        self._words: LRUCache[tuple[int, int], ChatWords | None] = LRUCache(VOCABULARIES_KEPT)
 
     def close(self) -> None:
         with self._keeping:
             self._kept.clear()
         with self._lock:
             self._vocabularies.clear()
+            self._words.clear()
             for connection in self._connections:
                 connection.close()
             if self._ranked:
@@ -234,6 +240,18 @@ class LexicalIndex:
                 self._vocabularies[key] = terms = read_vocabulary(self._connections[stretch.part], stretch)
         return terms
 
+    def words(self, items: ChatItems) -> list[ChatWords]:
+        """The words of a chat as they are written, of each part where it shows another language than English."""
+        from shared.search.chat_words import read_words
+
+        with self._lock:
+            for one in items.stretches:
+                key = one.part, one.chat_no
+                if key not in self._words:
+                    self._words[key] = read_words(self._connections[one.part], one.chat_no)
+            told = [self._words.get((one.part, one.chat_no)) for one in items.stretches]
+        return [words for words in told if words]
+
     def beginning(self, items: ChatItems, letters: str) -> set[str]:
         """The terms of a chat that begin so."""
         from shared.search.chat_items import read_terms
@@ -269,6 +287,7 @@ class LexicalIndex:
             return
         ids, wanted = items.chunk_ids, set(terms)
         postings = self.postings(items, sorted(wanted)) if wanted else {}
+        postings |= self._of_characters(items, filter(is_one_character, wanted))
         if len(postings) < len(wanted):
             return
         holding: set[str] | None = None  # turns, since each passage of a long one may hold another word
@@ -281,6 +300,13 @@ class LexicalIndex:
             turn_id, _, passage = ids[at].rpartition("#")
             if passage == "1" and (holding is None or turn_id in holding):
                 yield turn_id
+
+    def _of_characters(self, items: ChatItems, characters: Iterable[str]) -> dict[str, Posting]:
+        """Where single characters of what is written without blanks stand: in pairs of them."""
+        from shared.ranking.scoring import joined
+
+        found = {one: self.postings(items, self.containing(items, [one])) for one in characters}
+        return {one: joined(list(postings.values())) for one, postings in found.items() if postings}
 
     def _ranking(self) -> Ranked:
         """What ranking needs beside the file; made when somebody asks, since numpy is slow to load."""

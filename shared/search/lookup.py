@@ -154,19 +154,19 @@ class _Lookup:
         query, message, lexical = self._query, self._message, self._sources.lexical
         words, times = query_words(query.text), message.times
         # A question about a time only ("what did we talk about yesterday?") has no word to search for.
-        terms = [] if message.asks_for_a_time else self._sources.terms(query_words(times.rest))
+        asked = [] if message.asks_for_a_time else query_words(times.rest)
         other_forms = message.language != "en"
         try:
-            found = WordLookup(lexical, merged, terms, other_forms=other_forms)
+            found = WordLookup(lexical, merged, asked, self._sources.terms, other_forms=other_forms)
         except sqlite3.Error as error:
             self._degraded.append(f"no keyword search: {error}")
-            found = WordLookup(None, merged, terms, other_forms=other_forms)
+            found = WordLookup(None, merged, asked, self._sources.terms, other_forms=other_forms)
         self._words = found
         speaker = merged.of_speakers(meant_speakers(words, [(role, name) for role, name, _ in merged.speakers]))
         then = merged.said_in(times.spans) if times.spans else None
         from_now = times.from_now or message.asks_for_a_time
-        postings, notes = list(found.postings.values()), self._by_notes(merged, terms)
-        return Question(postings, speaker, asks_when(words), then, from_now, found.parts, found.missing, notes)
+        notes = self._by_notes(merged, terms)
+        return Question(found.whole, speaker, asks_when(words), then, from_now, found.parts, found.missing, notes)
 
     def _by_notes(self, merged: Merged, terms: Sequence[str]) -> Array | None:
         if self._notes is None:
@@ -199,14 +199,21 @@ class _Lookup:
 
         try:
             shown = {
-                language: standing(self._words.standing(self._sources.terms(words)), len(merged))
-                for language, words in SHOWN_BY.items()
+                language: standing(self._words.standing(terms), len(merged))
+                for language, terms in self._shown_by().items()
             }
         except sqlite3.Error:
             return 0.0
         own, others = shown.pop(self._message.language), sum(shown.values())
         has_language = own + others > 0
         return float((others > own).sum() / has_language.sum()) if has_language.any() else 0.0
+
+    def _shown_by(self) -> dict[str, list[str]]:
+        """By language; each word by itself, since together they would be sentence words of a message."""
+        return {
+            language: [term for word in words for term in self._sources.terms([word])]
+            for language, words in SHOWN_BY.items()
+        }
 
     def _cosines(self, comparing: Future[tuple[Array | None, str | None]] | None, ends: float | None) -> Array | None:
         if comparing is None:

@@ -1,8 +1,9 @@
-"""Words that carry no content, in five languages, and the language that they show. Pure functions over words in lower case.
+"""Words that carry no content, and the language that they show. Pure functions over words in lower case.
 
 Three kinds. Words that form a sentence ("what", "der", "avons") are not searched for. Words of courtesy ("hello", "merci") and words that ask
 for what was said ("tell", "gesprochen") are searched for, but are no evidence that a message bears on anything. English and Russian sentence
 words are dropped always (question.py); the others only from a message of their language, since "die", "car" and "son" are English words too.
+Italian, Portuguese, Chinese, Japanese, Korean and Thai are in more_function_words.py.
 """
 
 from __future__ import annotations
@@ -12,7 +13,22 @@ import unicodedata
 from collections.abc import Collection, Iterable, Mapping
 
 from shared.text.caches import cached
+from shared.text.more_function_words import MORE
 from shared.text.stemming import KEPT_WORDS
+from shared.text.writing import is_unspaced
+
+
+@cached(KEPT_WORDS)
+def plain(word: str) -> str:
+    """Without accents, in lower case; ё is е, and й stays a letter of its own."""
+    kept = unicodedata.normalize("NFKD", word.lower().replace("й", "\ue000"))
+    return "".join(one for one in kept if not unicodedata.combining(one)).replace("\ue000", "й")
+
+
+def _with_more(kind: str, known: Mapping[str, frozenset[str]]) -> Mapping[str, frozenset[str]]:
+    """These words of a kind, by language, and those of the further languages."""
+    return {**known, **{language: frozenset(map(plain, words.of(kind))) for language, words in MORE.items()}}
+
 
 #: Kept without accents, as people type them with and without.
 GERMAN = frozenset(
@@ -55,118 +71,138 @@ ENGLISH_MARKS = frozenset(
 )
 #: What an apostrophe leaves of English words; single letters are never telling.
 CUT_OFF = frozenset("ll ve re don didn doesn isn wasn won couldn shouldn".split())
-OTHERS: Mapping[str, frozenset[str]] = {"de": GERMAN, "fr": FRENCH, "es": SPANISH}
+OTHERS = _with_more("sentence", {"de": GERMAN, "fr": FRENCH, "es": SPANISH})
 
 #: Words of courtesy, of greeting and of agreement, by language: what small talk is made of. Without accents.
-COURTESY: Mapping[str, frozenset[str]] = {
-    language: frozenset(words.split())
-    for language, words in {
-        "en": """
+COURTESY = _with_more(
+    "courtesy",
+    {
+        language: frozenset(words.split())
+        for language, words in {
+            "en": """
             hello hi hey hiya greetings welcome bye goodbye thanks thank thx cheers please sorry ok okay yes yeah yep no nope sure fine
             good great nice
             cool best perfect awesome wonderful lovely amazing super well morning afternoon evening night luck sleep later see soon haha
             hahaha lol wow
             oh ah hm hmm going funny everything alright right really very so just all
         """,
-        "de": """
+            "de": """
             hallo servus moin guten gute guter gutes morgen abend nacht tschuss danke dank dankeschon bitte vielen herzlichen ok okay klar
             gut prima toll
             schon schlaf geht gehts bis spater bald nett witzig lustig wunderbar genau stimmt los tag super perfekt hey hi haha
         """,
-        "fr": """
+            "fr": """
             bonjour bonsoir salut coucou adieu merci beaucoup bonne bon bien nuit soiree journee matin plaisir svp plait vraiment genial
             parfait super
             drole accord bientot demain oui non allez ok haha
         """,
-        "es": """
+            "es": """
             hola buenos buenas buen dias tardes noches adios gracias muchas muchisimas favor vale bien genial perfecto tal estupendo luego
             hasta gusto
             claro gracioso si encantado manana ok jaja jajaja
         """,
-        "ru": """
+            "ru": """
             привет здравствуй здравствуйте доброе добрый доброй утро утра день дня вечер вечера ночи пока спасибо большое огромное
             пожалуйста ладно
             хорошо отлично супер класс дела нормально понятно ясно ага угу смешно ха хаха круто прекрасно замечательно спокойной свидания
             удачи да нет
             поживаешь
         """,
-    }.items()
-}
+        }.items()
+    },
+)
 #: Words that ask for what was said or done, whatever it was, or stand beside a time ("lundi dernier").
-TALKING: Mapping[str, frozenset[str]] = {
-    language: frozenset(words.split())
-    for language, words in {
-        "en": """
+TALKING = _with_more(
+    "talking",
+    {
+        language: frozenset(words.split())
+        for language, words in {
+            "en": """
             talk talked talking speak spoke spoken discuss discussed discussing say said saying tell told telling mention mentioned chat
             chatted
             conversation remember recall remind topic topics happen happened happening doing done anything something everything day last
             past this ago
         """,
-        "de": """
+            "de": """
             reden redeten geredet sprachen sprechen gesprochen besprochen erzahlt erzahlte erzahlen gesagt sagte sagen erwahnt unterhalten
             gemacht
             passiert getan geschehen thema themen weisst erinnerst etwas letzten letzte letzter vergangenen
         """,
-        "fr": """
+            "fr": """
             parle parler parlions dit dis disais raconte racontais discute discuter mentionne evoque fait passe sujet sujets souviens
             rappelle
             quelque chose dernier derniere passee
         """,
-        "es": """
+            "es": """
             hablamos hablar hablado hablabamos hablaste hable dije dijiste dijo dicho conte contado contaste contamos comente comentado
             comentamos
             mencione paso hice hicimos hiciste tema temas recuerdas acuerdas pasado pasada
         """,
-        "ru": """
+            "ru": """
             говорили говорил говорила говорить сказал сказала сказали рассказывал рассказывала рассказал рассказала рассказывали обсуждали
             обсуждал
             обсуждала упоминал упоминала разговаривали беседовали болтали делал делала делали сделал сделала случилось происходило
             произошло помнишь
             тема темы речь шла шел прошлый прошлую прошлое
         """,
-    }.items()
-}
+        }.items()
+    },
+)
 #: Words that nearly every chat holds and that say little of what is meant. As evidence only: they are searched for.
-LIGHT: Mapping[str, frozenset[str]] = {
-    language: frozenset(words.split())
-    for language, words in {
-        "en": """
+LIGHT = _with_more(
+    "light",
+    {
+        language: frozenset(words.split())
+        for language, words in {
+            "en": """
             again also another back come do each else even ever every get give go got help here it's kind know let like little long lot
             make many maybe
             mean mind more most much need new now one ones only other out own put show some still such take than thing things think time
             try up use want way
         """,
-        "de": """
+            "de": """
             anderen andere bisschen brauche danach eben eigentlich einfach etwa ganz gar geben gehen gerade gern heisst hilf hilfe immer
             jemand kennst
             kommen kommt leicht lieber mach mache machen mehr neu neue nie niemand nochmal oft sag schreib sonst uhr vielleicht weiter
             wieviel zeig zeit
         """,
-        "fr": """
+            "fr": """
             aide aider aller apres assez aussi autre autres besoin chaque chose choses encore faire heure jamais juste mieux moins nouveau
             nouvelle parce
             petit peu pouvez rien savoir sais temps tout toute toutes tous trop veux voudrais
         """,
-        "es": """
+            "es": """
             algun alguna alguno ayuda ayudar cada cosa cosas debo entonces gran hacer hora ir mejor menos mismo mucha nada nuevo nueva
             nunca otra otro
             poco podrias puedo quiero saber se siempre solo todo todos vez voy llama
         """,
-        "ru": """
+            "ru": """
             больше будет быстро весь время всё все вообще всегда где-то давай даже другой ещё если знаешь можешь можно может мочь надо
             нужно немного
             никогда новый новая очень поможешь помоги просто раз сделай снова совсем тогда только хочу хотел час часов лишь скажи расскажи
             напомни
         """,
-    }.items()
-}
+        }.items()
+    },
+)
 #: Letters and words that one of the languages has alone.
-_MARKS: Mapping[str, str] = {"de": "äöüß", "fr": "àâçèêëîïôùûœ", "es": "áíñóú"}
-_ACCENTED = frozenset("qué está él sé después también".split())
+_MARKS: Mapping[str, str] = {
+    "de": "äöüß",
+    "fr": "àâçèêëîïôùûœ",
+    "es": "áíñóú",
+    "it": MORE["it"].letters,
+    "pt": MORE["pt"].letters,
+}
+_ACCENTED: Mapping[str, frozenset[str]] = {
+    "es": frozenset("qué está él sé después también".split()),
+    "pt": frozenset("está é você não são já também só até há à".split()),
+}
 _TIMES: Mapping[str, frozenset[str]] = {
     "de": frozenset("gestern vorgestern heute".split()),
     "fr": frozenset("aujourd avant".split()),
     "es": frozenset("ayer anteayer anoche hoy hace".split()),
+    "it": frozenset("ieri stamattina stasera oggi fa".split()),
+    "pt": frozenset("ontem anteontem hoje ha atras".split()),
 }
 #: By which a chat's turns show their language: frequent sentence words that the other four do not have.
 SHOWN_BY: Mapping[str, list[str]] = {
@@ -175,93 +211,116 @@ SHOWN_BY: Mapping[str, list[str]] = {
     "fr": "le les je est une et pour du au pas".split(),
     "es": "el los y por una con del mi lo para".split(),
     "ru": "и в не на я что с за у по".split(),
+    **{language: words.shown_by.split() for language, words in MORE.items()},
 }
 #: Words that ask: a message that holds one, or a question mark, is a question. And those of who asks; not "me", to whom anything may be told.
-ASKING: Mapping[str, frozenset[str]] = {
-    "en": frozenset("what when where who whom whose which why how".split()),
-    "de": frozenset(
-        """
+ASKING = _with_more(
+    "asking",
+    {
+        "en": frozenset("what when where who whom whose which why how".split()),
+        "de": frozenset(
+            """
         wann warum was welche welchem welchen welcher welches wem wen wer weshalb wessen wie wieso wo wofur wohin woher womit woran woruber
         worum wovon
         """.split()
-    ),
-    "fr": frozenset(
-        "combien comment laquelle lequel lesquels pourquoi quand quel quelle quelles quels qui quoi qu".split()
-    ),
-    "es": frozenset("cual cuales cuando cuanta cuantas cuanto cuantos donde que quien quienes como".split()),
-    "ru": frozenset(
-        """
+        ),
+        "fr": frozenset(
+            "combien comment laquelle lequel lesquels pourquoi quand quel quelle quelles quels qui quoi qu".split()
+        ),
+        "es": frozenset("cual cuales cuando cuanta cuantas cuanto cuantos donde que quien quienes como".split()),
+        "ru": frozenset(
+            """
         где зачем как какая какие каким каких какого какое какой каком какую когда кого кому кто куда откуда отчего почему сколько чего чей
         чем чему что
         """.split()
-    ),
-}
-ASKER: Mapping[str, frozenset[str]] = {
-    "en": frozenset("i my mine we our ours".split()),
-    "de": frozenset("ich mein meine meinem meinen meiner meines wir unser unsere unserem unseren unserer".split()),
-    "fr": frozenset("je j mon ma mes nous notre nos ai avons suis".split()),
-    "es": frozenset(
-        """
+        ),
+    },
+)
+ASKER = _with_more(
+    "asker",
+    {
+        "en": frozenset("i my mine we our ours".split()),
+        "de": frozenset("ich mein meine meinem meinen meiner meines wir unser unsere unserem unseren unserer".split()),
+        "fr": frozenset("je j mon ma mes nous notre nos ai avons suis".split()),
+        "es": frozenset(
+            """
         yo mi mis mia mio nos nosotros nuestra nuestro tengo soy estoy he hemos hablamos dije hice hicimos conte puedo debo quiero necesito
         puse vivo trabajo peso llamo
         """.split()
-    ),
-    "ru": frozenset(
-        """
+        ),
+        "ru": frozenset(
+            """
         я меня мной мой моя мое моего моей моему моим моем моею мои моих моими мою мы нас наш наша наше наши нашу нашей нашего нашем нашим
         наших
         """.split()
-    ),
-}
+        ),
+    },
+)
 
 
 #: To whom something is said or happens: of who asks beside a word that asks ("What did the doctor give me?"), not in a request ("Tell me a joke").
-TO_ASKER: Mapping[str, frozenset[str]] = {
-    "en": frozenset("me us".split()),
-    "de": frozenset("mich mir uns".split()),
-    "fr": frozenset("m me moi".split()),
-    "es": frozenset("me nos".split()),
-    "ru": frozenset("мне нас нам".split()),
-}
+TO_ASKER = _with_more(
+    "to_asker",
+    {
+        "en": frozenset("me us".split()),
+        "de": frozenset("mich mir uns".split()),
+        "fr": frozenset("m me moi".split()),
+        "es": frozenset("me nos".split()),
+        "ru": frozenset("мне нас нам".split()),
+    },
+)
 
 
 #: Messages whose language is kept: it is asked for several times while one is answered.
 KEPT_MESSAGES = 256
 
 
-@cached(KEPT_WORDS)
-def plain(word: str) -> str:
-    """Without accents, in lower case; ё is е, and й stays a letter of its own."""
-    kept = unicodedata.normalize("NFKD", word.lower().replace("й", "\ue000"))
-    return "".join(one for one in kept if not unicodedata.combining(one)).replace("\ue000", "й")
-
-
 def language_of(words: Iterable[str]) -> str:
-    """The language that the words of a message show: de, fr or es where most are of it, ru if there is Cyrillic, else en."""
+    """The language that the words of a message show: de, fr, es, it or pt where most are of it, ru if there is Cyrillic, zh, ja, ko or th where most
+    is in their script, else en."""
     return _language(" ".join(words))
 
 
 @cached(KEPT_MESSAGES)
 def _language(said: str) -> str:
+    words = said.split(" ")
+    if not said.isascii() and (language := _language_of_script(said, words)):
+        return language
+    told = [plain(word) for word in words]
+    counts = {language: sum(word in known for word in told) for language, known in _KNOWN.items()}
+    if not said.isascii():
+        for language, letters in _LETTERS.items():
+            counts[language] += sum(letters.search(word) is not None for word in words)
+        for language, accented in _ACCENTED.items():
+            counts[language] += sum(word in accented for word in words)
+    return max(counts, key=counts.__getitem__)  # the first of equals
+
+
+#: By script; kana comes first, since Japanese has Chinese characters too.
+_SCRIPTS = {
+    "ja": re.compile("[\u3041-\u30ff]"),
+    "ko": re.compile("[\uac00-\ud7a3]"),
+    "th": re.compile("[\u0e01-\u0e4e]"),
+    "zh": re.compile("[\u3400-\u9fff]"),
+}
+
+
+def _language_of_script(said: str, words: list[str]) -> str | None:
+    """Russian if there is Cyrillic; the language of pairs of characters, if most words are that."""
     if _CYRILLIC.search(said):
         return "ru"
-    words = said.split(" ")
-    told = [plain(word) for word in words]
-    best, most = "en", sum(word in _KNOWN["en"] for word in told)
-    for language, letters in _LETTERS.items():
-        count = sum(word in _KNOWN[language] for word in told)
-        count += sum(letters.search(word) is not None for word in words)
-        count += sum(word in _ACCENTED for word in words) if language == "es" else 0
-        if count > most:
-            best, most = language, count
-    return best
+    unspaced = [word for word in words if is_unspaced(word)]
+    if 2 * len(unspaced) <= len(words):
+        return None
+    told = "".join(unspaced)
+    return next((language for language, script in _SCRIPTS.items() if script.search(told)), None)
 
 
 _CYRILLIC = re.compile(r"[\u0400-\u04ff]")
 _LETTERS = {language: re.compile(f"[{letters}]") for language, letters in _MARKS.items()}
 #: All words that speak for a language.
 _KNOWN: Mapping[str, frozenset[str]] = {"en": ENGLISH_MARKS | TALKING["en"] | COURTESY["en"]} | {
-    language: known | TALKING[language] | COURTESY[language] | _TIMES[language] for language, known in OTHERS.items()
+    language: OTHERS[language] | TALKING[language] | COURTESY[language] | times for language, times in _TIMES.items()
 }
 #: What begins a question in any of the languages.
 ANY_ASKING = frozenset().union(*ASKING.values())
@@ -270,3 +329,8 @@ ANY_ASKING = frozenset().union(*ASKING.values())
 def sentence_words(language: str) -> Collection[str]:
     """What is not searched for in a message of this language, beside the English and Russian ones."""
     return OTHERS.get(language, frozenset())
+
+
+def is_idle_pair(word: str, language: str) -> bool:
+    """Whether a pair of characters holds a particle of its language (one of UNSPACED_LANGUAGES), which makes it no word."""
+    return not set(MORE[language].particles).isdisjoint(word)

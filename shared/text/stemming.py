@@ -1,14 +1,17 @@
-"""Russian words to their stems, ahead of FTS5, whose own stemmer (porter) knows English only. Pure functions.
+"""Words to their stems, by Snowball (Porter, 2001). FTS5's own stemmer (porter) knows English only. Pure functions.
 
-Items and questions go through the same function. A text without Cyrillic letters comes back as it is, so that nothing changes for English.
-Words of other languages in Cyrillic (Ukrainian, Bulgarian) lose the same endings on both sides: that finds more than whole words would.
-The stems are those of Snowball (Porter, 2001); they hold for one major version of the library, and a release is built by one.
+Where the script shows the language (Cyrillic: Russian, Greek, Arabic, Devanagari: Hindi, Armenian, Tamil), items and questions are stemmed ahead
+of FTS5, by the same functions; words of other languages in these scripts (Ukrainian, Persian) lose the same endings on both sides, which finds
+more than whole words would. These stems are in a release: they hold for one major version of the library. In Latin letters the same word may be
+of several languages, so the index has the English form, and a question's word is met by the chat's words that have its stem in the question's
+language (shared/search/word_lookup.py).
 """
 
 from __future__ import annotations
 
 import re
 import unicodedata
+from importlib import import_module
 
 from shared.text.caches import cached
 
@@ -36,7 +39,27 @@ def stem(word: str) -> str:
     return found or plain
 
 
-#: Letters that two words must begin with to pass for forms of one word where only English and Russian are stemmed, and their share of the shorter:
+#: A run of letters of a script, with the name of its stemmer: the name of the module and its class, as snowballstemmer has them.
+_OF_SCRIPT = re.compile(
+    "(?P<greek>[\u0370-\u03ff\u1f00-\u1fff]+)|(?P<arabic>[\u0620-\u064a\u066e-\u06d3\u06fa-\u06ff]+)|(?P<hindi>[\u0900-\u0963\u0971-\u097f]+)"
+    "|(?P<armenian>[\u0531-\u0587]+)|(?P<tamil>[\u0b80-\u0be3]+)"
+)
+
+
+def stem_of_script(text: str) -> str:
+    """The text with each word of another script whose language it shows as its stem; other characters stay as they are."""
+    return _OF_SCRIPT.sub(lambda word: stem_in(str(word.lastgroup), word[0].lower()), text)
+
+
+@cached(KEPT_WORDS)
+def stem_in(language: str, word: str) -> str:
+    """The stem of a word in lower case, in a language as snowballstemmer names it ("german"); the word if nothing would be left of it."""
+    module = import_module(f"snowballstemmer.{language}_stemmer")
+    found: str = getattr(module, f"{language.title()}Stemmer")().stemWord(word)
+    return found or word
+
+
+#: Letters that two words must begin with to pass for forms of one word where no stem meets them, and their share of the shorter:
 #: "alergia" and "alergico", "Zahnarzt" and "Zahnarzttermin", not "Gewicht" and "Gewinn".
 COMMON_LETTERS, COMMON_SHARE, LONG_BEGINNING = 5, 0.7, 7
 

@@ -1,4 +1,4 @@
-"""What five languages call days, months, numbers and units of time. Every other table of such words is made from these.
+"""What seven languages call days, months, numbers and units of time. Every other table of such words is made from these.
 
 Names are as they are written. Forms are regular expressions over lower case; `either` joins them, and lets a word with an accent match without it,
 and ä, ö and ü as ae, oe and ue.
@@ -226,5 +226,68 @@ RUSSIAN = CalendarWords(
     this=r"эт(?:ой|ом|ого|от|[аоуи]|их)|текущ\w{2,3}",
     following=r"(?:следующ|будущ)\w{2,3}",
 )
+ITALIAN = CalendarWords(
+    weekdays="lunedì martedì mercoledì giovedì venerdì sabato domenica".split(),
+    months="gennaio febbraio marzo aprile maggio giugno luglio agosto settembre ottobre novembre dicembre".split(),
+    weekday_forms="lunedì martedì mercoledì giovedì venerdì sabato domenica".split(),
+    month_forms="gennaio febbraio marzo aprile maggio giugno luglio agosto settembre ottobre novembre dicembre".split(),
+    month_short="gen feb mar apr mag giu lug ago sett? ott nov dic".split(),
+    numbers=[
+        *("un[oa]?", "due", "tre"),
+        *"quattro cinque sei sette otto nove dieci undici dodici tredici quattordici quindici".split(),
+    ],
+    roughly={2: "un paio di", 3: "qualche|alcun[ie]"},
+    units={
+        "minute": "minut[oi]",
+        "hour": "or[ae]",
+        "day": "giorn[oi]",
+        "week": "settiman[ae]",
+        "weekend": "fine settimana|week-?end",
+        "month": "mes[ei]",
+        "quarter": "trimestr[ei]",
+        "year": "ann[oi]",
+    },
+    days={-2: "l['’]altro ?ieri|avantieri", -1: "ieri", 0: "oggi", 1: "domani", 2: "dopodomani"},
+    last="scors[oa]|passat[oa]",
+    this="quest[oa]",
+    following="prossim[oaie]|che viene",
+)
+PORTUGUESE = CalendarWords(
+    weekdays="segunda-feira terça-feira quarta-feira quinta-feira sexta-feira sábado domingo".split(),
+    months="janeiro fevereiro março abril maio junho julho agosto setembro outubro novembro dezembro".split(),
+    weekday_forms=[
+        *("segunda(?:-feira)?", "terça(?:-feira)?", "quarta(?:-feira)?", "quinta(?:-feira)?", "sexta(?:-feira)?"),
+        *("sábado", "domingo"),
+    ],
+    month_forms="janeiro fevereiro março abril maio junho julho agosto setembro outubro novembro dezembro".split(),
+    month_short="jan fev mar abr mai jun jul ago set out nov dez".split(),
+    numbers=[
+        *("uma?", "dois|duas", "três"),
+        *"quatro cinco seis sete oito nove dez onze doze treze (?:c|qu)atorze quinze".split(),
+    ],
+    roughly={2: "um par de", 3: "alguns|algumas|uns|umas"},
+    units={
+        "minute": "minutos?",
+        "hour": "horas?",
+        "day": "dias?",
+        "week": "semanas?",
+        "weekend": "fi(?:m|ns) de semana",
+        "month": "m(?:ês|eses)",
+        "quarter": "trimestres?",
+        "year": "anos?",
+    },
+    days={-2: "anteontem", -1: "ontem", 0: "hoje", 1: "amanhã", 2: "depois de amanhã"},
+    last="passad[oa]|anterior",
+    this="(?:n?est|n?ess)[ea]",
+    following="próxim[oa]s?|seguinte|que vem",
+)
 #: By language (ISO 639-1).
-WORDS: Mapping[str, CalendarWords] = {"en": ENGLISH, "de": GERMAN, "fr": FRENCH, "es": SPANISH, "ru": RUSSIAN}
+WORDS: Mapping[str, CalendarWords] = {
+    "en": ENGLISH,
+    "de": GERMAN,
+    "fr": FRENCH,
+    "es": SPANISH,
+    "it": ITALIAN,
+    "pt": PORTUGUESE,
+    "ru": RUSSIAN,
+}

@@ -210,6 +210,8 @@ def _phrases(language: str) -> Iterator[tuple[Sequence[str], Reader, bool]]:
 @cache
 def _rules(language: str) -> Sequence[_Rule]:
     """The rules for a message of this language, and those of English: "hier" is a time in French and a place in German."""
+    if language not in PHRASES:
+        return _rules("en")
     own = _rules("en") if language != "en" else ()
     rules = [_Rule(_whole(pattern), read, WORDS["en"], False) for pattern, read in _FIGURES] if not own else []
     placeholders = _placeholders(language)

@@ -1,4 +1,4 @@
-"""How five languages name times past: patterns over a question in lower case, in which the braces stand for calendar_words.py's words.
+"""How seven languages name times past: patterns over a question in lower case, in which the braces stand for calendar_words.py's words.
 
 {day} and {year} are figures; {count} is one too, or a number in words; {month} has abbreviations too, {full_month} has none.
 """
@@ -115,5 +115,47 @@ RUSSIAN = PastPhrases(
     ahead=[r"(?:{following}|кажд\w{2}) {weekday}"],
     weekday="(?:{last} )?{weekday}",
 )
+ITALIAN = PastPhrases(
+    in_year=",? (?:del? )?{year}",
+    dates=["{day}[°º]? {month}(?:{in_year})?"],
+    months=["(?:ad?|in|da|nel mese d[i'’]) ?{full_month}(?:{in_year})?", "{full_month}{in_year}"],
+    years=["(?:nel|dal) {year}"],
+    ago=["{count} {unit} fa"],
+    recent=["(?:nell[ei] |negli |gli |le |i )?ultim[ie] {count} {unit}"],
+    days_back={
+        2: "{before_yesterday}",
+        1: "{yesterday}(?: (?:sera|mattina|pomeriggio|notte))?|stanotte|la notte scorsa",
+        0: "{today}|stamattina|stasera|questa (?:mattina|sera)|questo pomeriggio",
+    },
+    last=["(?:(?:il|la|lo|l['’]) ?)?{period} {last}", "nel {weekend}(?! {following})"],
+    this=["{this} {period}"],
+    ahead=["{weekday} {following}", "(?:{following}|ogni) {weekday}"],
+    weekday="{weekday}(?: {last})?",
+)
+PORTUGUESE = PastPhrases(
+    in_year=",? (?:de )?{year}",
+    dates=["{day}[°º]? de {month}(?:{in_year})?"],
+    months=["em (?:o mês de )?{full_month}(?:{in_year})?", "desde {full_month}(?:{in_year})?", "{full_month}{in_year}"],
+    years=["(?:em|desde) {year}"],
+    ago=["há {count} {unit}(?: atrás)?", "{count} {unit} atrás", "faz {count} {unit}"],
+    recent=["(?:n?[oa]s )?últim[oa]s {count} {unit}"],
+    days_back={
+        2: "{before_yesterday}",
+        1: "{yesterday}(?: (?:à|de|a) (?:noite|tarde|manhã))?|noite passada",
+        0: "{today}|esta (?:manhã|tarde|noite)|hoje (?:de manhã|à tarde|à noite)",
+    },
+    last=["(?:n?[oa] )?{period} {last}", "n?o {weekend}(?! {following})"],
+    this=["{this} {period}"],
+    ahead=["{weekday} {following}", "(?:{following}|toda|todo|cada) {weekday}"],
+    weekday="{weekday}(?: {last})?",
+)
 #: By language (ISO 639-1).
-PHRASES: Mapping[str, PastPhrases] = {"en": ENGLISH, "de": GERMAN, "fr": FRENCH, "es": SPANISH, "ru": RUSSIAN}
+PHRASES: Mapping[str, PastPhrases] = {
+    "en": ENGLISH,
+    "de": GERMAN,
+    "fr": FRENCH,
+    "es": SPANISH,
+    "it": ITALIAN,
+    "pt": PORTUGUESE,
+    "ru": RUSSIAN,
+}

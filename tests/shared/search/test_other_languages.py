@@ -1,0 +1,299 @@
+"""Ten languages by words alone: other forms, compounds joined and split, words without blanks; and that English stays as it was."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from contextlib import closing
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from shared.ranking.question import asks, asks_when, meant_speakers, query_terms, query_words, tells_time
+from shared.search.chat_items import FEW_TEXTS, Tokeniser
+from shared.search.history import HistoryQuery, history
+from shared.search.recall import OpenRelease
+from shared.text.function_words import SHOWN_BY, language_of
+from shared.text.word_forms import ChatWords, languages_of_chat, languages_of_question, same_stem
+from shared.text.writing import folded, indexable, spaced
+from shared.turns.records import Turn
+from tests.support.day.day_recall import NOON, holding, ids
+from tests.support.languages import DAY, ranks, talks
+from tests.support.world import World
+
+PROPERTY = settings(max_examples=100, deadline=None)
+TALKS = talks()
+
+
+@pytest.mark.parametrize("language", TALKS)
+def test_ten_of_twelve_questions_find_their_turn_first_by_words_alone(language: str) -> None:
+    released = ranks(TALKS[language])
+    assert len(released) == 12
+    assert released.count(1) >= 10
+    assert ranks(TALKS[language], by_day=True) == released, "by day as by night"
+
+
+@pytest.mark.parametrize("language", TALKS)
+def test_ten_of_twelve_words_in_another_form_find_their_turn_first(language: str) -> None:
+    assert ranks(TALKS[language], TALKS[language].words).count(1) >= 10
+
+
+def test_one_chat_of_ten_languages_finds_them_too() -> None:
+    """200 turns: a question's own language counts, whatever else is said in the chat."""
+    turns = [
+        Turn(f"{language}-{turn.task_id}", "user", "9912", turn.content, turn.timestamp - 20 * place * DAY)
+        for place, (language, talk) in enumerate(TALKS.items())
+        for turn in talk.turns
+    ]
+    with holding(turns) as side:
+        for language, talk in TALKS.items():
+            firsts = [next(iter(ids(side.hits(question))), None) for _, question in talk.questions]
+            wanted = [f"{language}-t{number}:user#1" for number, _ in talk.questions]
+            assert sum(map(str.__eq__, map(str, firsts), wanted)) >= 10, language
+
+
+def told(texts: Sequence[str], question: str) -> list[int]:
+    """The places of the texts that a question finds, best first; each is said a day after the one before."""
+    with holding(
+        [Turn(f"t{at}", "user", "9912", text, NOON - (40 - at) * DAY) for at, text in enumerate(texts)]
+    ) as side:
+        return [int(name.partition(":")[0][1:]) for name in ids(side.hits(question))]
+
+
+GERMAN = [
+    "Ich habe mit der Werkstatt telefoniert und wir fahren morgen hin",
+    "Der Termin bei dem Zahnarzt ist am Montag um neun",
+    "Meine Schwester hat einen neuen Hund und der ist sehr lieb",
+    "Das Auto ist in der Werkstatt und die Rechnung kommt noch",
+]
+
+
+def test_a_compound_finds_its_parts_and_a_part_the_compound() -> None:
+    assert told(GERMAN, "Wann ist mein Zahnarzttermin?")[0] == 1
+    assert told(GERMAN, "Wie hoch ist die Werkstattrechnung?")[0] == 3
+    joined = [*GERMAN[:1], "Ich habe einen Zahnarzttermin am Montag", *GERMAN[2:], "Der Arzt ist nett"]
+    assert told(joined, "Wann ist der Termin beim Zahnarzt?")[0] == 1
+
+
+def test_a_compound_that_stands_there_is_better_than_its_parts_which_are_found_too() -> None:
+    both = [*GERMAN, "Den Zahnarzttermin musste ich leider absagen und ich bin nicht hin"]
+    found = told(both, "Was ist mit dem Zahnarzttermin?")
+    assert found[0] == 4
+    assert 1 in found
+
+
+@pytest.mark.parametrize(
+    ("said", "asked"),
+    [
+        ("昨天把洗衣机修好了", "洗衣机"),
+        ("左脚踝扭伤了", "脚踝"),
+        ("冷蔵庫から水が漏れた", "冷蔵庫"),
+        ("ｶﾞｽの点検", "ガス"),
+        ("か\u3099っこう", "がっこう"),
+        ("한국어를 배워요", "한국어"),
+        ("ภาษาไทยยากมาก", "ภาษาไทย"),
+        ("ພາສາລາວ", "ພາສາ"),
+        ("ភាសាខ្មែរ", "ខ្មែរ"),
+        ("မြန်မာစာ", "မြန်မာ"),
+        ("iPhone在桌子上", "桌子 iphone"),
+        ("ＡＢＣ１２３", "abc123"),
+        ("Tiếng Việt", "tieng viet"),
+        ("Tie\u0302\u0301ng đường", "tiếng duong"),
+        ("die Straße", "strasse STRASSE"),
+        ("ığdır Isparta", "IGDIR ısparta"),
+        ("Łódź", "lodz"),
+        ("Ærø", "aero"),
+        ("كِتَابٌ جديد", "الكتاب"),
+        ("שָׁלוֹם", "שלום"),
+        ("हिन्दी में", "हिन्दी"),
+        ("τα σπίτια", "ΣΠΊΤΙ"),
+    ],
+)
+def test_letters_and_characters_are_folded_on_both_sides(said: str, asked: str) -> None:
+    with closing(Tokeniser()) as tokeniser:
+        assert set(tokeniser.terms(" ".join(query_words(asked)))) <= set(tokeniser.terms(said))
+
+
+def test_words_and_numbers_between_stay_words() -> None:
+    with closing(Tokeniser()) as tokeniser:
+        assert tokeniser.in_order(["我的iPhone14昨天丢了，密码是4711。猫"]) == [
+            ["我的", "iphone14", "昨天", "天丢", "丢了", "密码", "码是", "4711", "猫"]
+        ]
+
+
+@PROPERTY
+@given(st.text(st.characters(max_codepoint=0x7F)))
+def test_ascii_stays_as_it_is(text: str) -> None:
+    assert indexable(text) == spaced(text) == text
+
+
+MIXED = st.text(st.sampled_from("昨天を洗衣機가나다ภาษ้าไทยမြန်ខ្មែរ ab1ｶﾞé\u3099"), max_size=30)
+
+
+@PROPERTY
+@given(st.text(max_size=60) | MIXED)
+def test_pairs_of_pairs_are_the_same(text: str) -> None:
+    assert spaced(spaced(text)).split() == spaced(text).split()
+
+
+@PROPERTY
+@given(MIXED)
+def test_a_text_has_the_same_terms_in_every_way(text: str) -> None:
+    with closing(Tokeniser()) as tokeniser:
+        assert sorted({term for one in tokeniser.in_order([text]) for term in one}) == tokeniser.terms(text)
+        assert tokeniser.terms(text) == sorted(dict(tokeniser.postings([text, *[""] * FEW_TEXTS])))
+
+
+ENGLISH = """
+    Hey Mel! I've just adopted a puppy — he's called Coco & he's 8 weeks old 🐶❤️. We went to the vet's on 7 May, 2023 (it cost $120.50).
+    The café's naïve façade: "running", striving; e-mail me at bob_smith@example.com or visit https://example.com/a?b=c#d. Organisations,
+    generalizations, happily, relational, 3rd, 1️⃣ don’t won't O’Neill's boats' ½ ™ … x² µs
+"""
+
+
+def test_what_the_tokeniser_makes_of_english_is_what_it_was() -> None:
+    """The terms, in their order, as they were before other languages were known."""
+    with closing(Tokeniser()) as tokeniser:
+        (terms,) = tokeniser.in_order([ENGLISH])
+        assert tokeniser.terms(ENGLISH) == sorted(set(terms))
+    assert hashlib.sha256(" ".join(terms).encode()).hexdigest()[:16] == "3b8fa7f7331a3c79"
+    words = ChatWords.of_texts([ENGLISH])
+    assert not words or not languages_of_chat(words.shown), "in English nothing is looked for in other forms"
+
+
+def test_which_languages_a_chat_and_a_question_have() -> None:
+    for language, talk in TALKS.items():
+        words = ChatWords.of_texts(turn.content for turn in talk.turns)
+        has = languages_of_chat(words.shown) if words else []
+        assert has[:1] == ([language] if language in ("de", "fr", "es", "it", "pt", "tr") else []), has
+    assert languages_of_question(["where", "is", "the", "boiler"], ["de"]) == []
+    assert languages_of_question(["wo", "ist", "der", "kessel"], ["de", "fr"]) == ["de"]
+    assert languages_of_question(["kessel"], ["de", "fr"]) == ["de", "fr"]
+
+
+@PROPERTY
+@given(st.sets(st.text("abcäé", min_size=1, max_size=4), max_size=30), st.text("abc", min_size=1, max_size=3))
+def test_the_words_of_a_chat_are_found_by_their_beginning_and_by_what_they_hold(words: set[str], part: str) -> None:
+    lines = sorted(word if word.isascii() else f"{folded(word)}\t{word}" for word in words)
+    vocabulary = ChatWords.of("\n".join(["", *lines, ""]))
+    assert set(vocabulary.beginning(part)) == {word for word in words if folded(word).startswith(part)}
+    assert set(vocabulary.holding(part)) == {word for word in words if part in folded(word) or part in word}
+
+
+def test_forms_of_a_word_are_those_of_its_stem() -> None:
+    words = ChatWords.of_texts(["ich und der die das: Zähne Zahn zahm Häuser Haeuser Haus hausen Kater Nüsse Nuss"])
+    assert words
+    assert same_stem([words], "zahn", "de") == {"zähne", "zahn"}
+    assert same_stem([words], "haus", "de") == {"häuser", "haus", "hausen"}
+    assert same_stem([words], "häuser", "de") == {"häuser", "haeuser", "haus", "hausen"}
+    assert same_stem([words], "haeuser", "de") == {"häuser", "haeuser", "haus", "hausen"}
+    assert same_stem([words], "nuesse", "de") == {"nüsse", "nuss"}
+
+
+@pytest.mark.parametrize(
+    ("question", "language"),
+    [
+        ("Dove abbiamo messo le chiavi?", "it"),
+        ("Cosa ti ho detto ieri?", "it"),
+        ("Onde deixei as minhas chaves?", "pt"),
+        ("O que você recomendou há dois dias?", "pt"),
+        ("我的钥匙在哪里？", "zh"),
+        ("鍵はどこですか？", "ja"),
+        ("열쇠가 어디 있어?", "ko"),
+        ("กุญแจอยู่ที่ไหน", "th"),
+        ("¿Dónde dejé las llaves?", "es"),
+        ("Où sont mes clés ?", "fr"),
+        ("Where are my keys?", "en"),
+        ("what does 你好 mean in English", "en"),
+    ],
+)
+def test_the_language_that_a_question_shows(question: str, language: str) -> None:
+    assert language_of(query_words(question)) == language
+
+
+@pytest.mark.parametrize(
+    ("question", "terms"),
+    [
+        ("Dove abbiamo messo le chiavi?", ["messo", "chiavi"]),
+        ("Onde eu deixei as minhas chaves?", ["deixei", "chaves"]),
+        ("我的钥匙在哪里？", ["钥匙", "匙在"]),
+        ("鍵をどこに置いた？", ["こに", "に置", "置い"]),
+    ],
+)
+def test_sentence_words_are_not_searched_for(question: str, terms: list[str]) -> None:
+    assert query_terms(query_words(question)) == terms
+
+
+@pytest.mark.parametrize(
+    ("question", "when"),
+    [
+        *(("Wann kommt der Klempner?", True), ("Wie lange dauert das?", True), ("Wie heißt der Hund?", False)),
+        *(("Quando arriva l'idraulico?", True), ("¿Cuándo viene?", True), ("Combien de temps ça prend ?", True)),
+        *(("什么时候去医院？", True), ("什么东西坏了？", False), ("いつ行きますか？", True), ("เจอกันเมื่อไหร่", True)),
+    ],
+)
+def test_a_question_for_a_time(question: str, when: bool) -> None:
+    assert asks_when(query_words(question)) is when
+
+
+@pytest.mark.parametrize(
+    ("text", "tells"),
+    [
+        *(
+            ("Das war letzte Woche.", True),
+            ("Wir kommen, morgen!", True),
+            ("lunedì prossimo", True),
+            ("na semana passada", True),
+        ),
+        *(("他昨天来过", True), ("三月去的", True), ("火曜日に会う", True), ("เมื่อวานฝนตก", True), ("어제 샀어", True)),
+        *(("Der Hund bellt", False), ("猫很可爱", False), ("mayo on the sandwich, on Mars", False)),
+    ],
+)
+def test_a_text_that_tells_a_time(text: str, tells: bool) -> None:
+    assert tells_time(text) is tells
+
+
+@pytest.mark.parametrize(
+    ("question", "meant"),
+    [
+        *(("Was hast du empfohlen?", [1]), ("Wo ist mein Schlüssel?", [0]), ("Qu'est-ce que tu as conseillé ?", [1])),
+        *(("¿Qué me dijiste?", []), ("Onde está a minha chave?", [0]), ("Cosa hai consigliato?", [1])),
+        *(("你推荐了什么？", [1]), ("我的钥匙在哪里？", [0]), ("私の鍵はどこ？", [0]), ("猫在哪里？", [])),
+    ],
+)
+def test_whose_words_a_question_is_about(question: str, meant: list[int]) -> None:
+    assert meant_speakers(query_words(question), [("user", "user"), ("asst", "asst")]) == meant
+
+
+def test_a_name_without_blanks_means_its_speaker() -> None:
+    assert meant_speakers(query_words("王小明说了什么？"), [("user", "王小明"), ("user", "李华")]) == [0]
+
+
+@pytest.mark.parametrize("text", ["在哪里？", "どこですか？", "أين المفتاح؟", "Where? "])
+def test_a_question_mark_of_any_script_asks(text: str) -> None:
+    assert asks(text)
+
+
+def test_words_by_which_a_chat_shows_its_language_are_terms_of_their_own() -> None:
+    with closing(Tokeniser()) as tokeniser:
+        for words in SHOWN_BY.values():
+            assert all(len(tokeniser.terms(word)) >= 1 for word in words)
+
+
+def test_history_finds_chinese_words_and_single_characters(light: World) -> None:
+    said = ["昨天把洗衣机修好了", "给猫打了疫苗", "衣服在机房", "เครื่องซักผ้าเสีย"]
+    for at, text in enumerate(said):
+        light.say(f"t{at}", text, timestamp=NOON - (9 - at) * 3600)
+    light.night()
+    day = [Turn("d1", "user", "9912", "洗衣机又坏了，猫也病了", NOON)]
+    with closing(OpenRelease(light.settings(), (light.memory_dir / "current").resolve())) as release:
+
+        def found(word: str) -> list[str]:
+            return [turn.task_id for turn in history(HistoryQuery("9912", 9, contains=word), release, day).turns]
+
+        assert found("洗衣机") == ["t0", "d1"]
+        assert found("猫") == ["t1", "d1"]
+        assert found("衣") == ["t0", "t2", "d1"]
+        assert found("ซักผ้า") == ["t3"]
+        assert found("房机") == []
