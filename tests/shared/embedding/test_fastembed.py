@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +22,8 @@ from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processor
 
 from shared.config.settings import load_settings
 from shared.embedding.fastembed import FastembedEmbedder, _described, cache_of, fetch
+from shared.embedding.known_models import KNOWN_MODELS, LOCAL_MODEL, KnownModel, known_model
 from shared.embedding.local import MODEL_DIR, LocalEmbedder
-from shared.embedding.models import KNOWN_MODELS, LOCAL_MODEL, KnownModel, known_model
 from shared.embedding.open import open_embedder
 from shared.embedding.probes import PROBE_TEXTS, prove
 from shared.errors import EmbeddingError, SettingsError
@@ -34,6 +35,8 @@ from tests.support.world import REPOSITORY, World
 NAME = "sentence-transformers/paraphrase-multilingual-MiniLM-L12-v2"
 MULTILINGUAL = known_model(NAME)
 NOMIC = known_model("nomic-embed-text")
+#: What an error may advise.
+ADVISED = ", ".join(model.fastembed for model in KNOWN_MODELS if model.fastembed and not model.advised_against)
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]"]
 #: Words of one line mean the same: their tokens share a row of the table.
 MEANINGS = ["boat лодка", "dog собака", "boiler котёл", "where где", "is", "my моя", "search_query", "search_document", "zebra"]  # fmt: skip
@@ -56,6 +59,28 @@ def write_onnx(path: Path, rows: NDArray[np.float32]) -> None:
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
     onnx.checker.check_model(model)
     path.parent.mkdir(parents=True, exist_ok=True)
+    onnx.save(model, str(path))
+
+
+def write_mixing_onnx(path: Path, rows: NDArray[np.float32]) -> None:
+    """A model whose every output depends on all tokens, whichever of them its library takes for the text's."""
+    inputs = [
+        helper.make_tensor_value_info(n, TensorProto.INT64, ["texts", "tokens"])
+        for n in ("input_ids", "attention_mask")
+    ]
+    outputs = [
+        helper.make_tensor_value_info("last_hidden_state", TensorProto.FLOAT, ["texts", "tokens", rows.shape[1]]),
+        helper.make_tensor_value_info("sentence_embedding", TensorProto.FLOAT, ["texts", rows.shape[1]]),
+    ]
+    nodes = [
+        helper.make_node("Gather", ["table", "input_ids"], ["tokens_alone"]),
+        helper.make_node("ReduceMean", ["tokens_alone"], ["all_tokens"], axes=[1], keepdims=1),
+        helper.make_node("Add", ["tokens_alone", "all_tokens"], ["last_hidden_state"]),
+        helper.make_node("ReduceMean", ["last_hidden_state"], ["sentence_embedding"], axes=[1], keepdims=0),
+    ]
+    graph = helper.make_graph(nodes, "mixing", inputs, outputs, [numpy_helper.from_array(rows, "table")])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+    onnx.checker.check_model(model)
     onnx.save(model, str(path))
 
 
@@ -165,6 +190,24 @@ def test_prefixes_are_put_on_for_models_that_need_them(cache: Path) -> None:
     assert document == pytest.approx(expected(NOMIC, "search_document", ":", "boat"), abs=1e-6)
     identity = nomic.identity
     assert (identity.dimensions, identity.document_prefix, identity.query_prefix) == (768, "search_document: ", "search_query: ")  # fmt: skip
+
+
+@pytest.mark.parametrize("model", [model for model in KNOWN_MODELS if model.fastembed], ids=lambda model: model.name)
+def test_every_model_gets_its_own_prefixes_once(cache: Path, model: KnownModel) -> None:
+    file = place(cache, model)
+    write_mixing_onnx(file, table(model.dimensions))
+    for name in _described(model)["additional_files"]:
+        (file.parents[len(Path(_described(model)["model_file"]).parts) - 1] / name).touch()
+    embedder = FastembedEmbedder(model, cache)
+    bare = FastembedEmbedder(replace(model, document_prefix="", query_prefix=""), cache)
+    document, query = embedder.embed_documents(["boat"]).vectors[0], embedder.embed_query("boat")
+    assert document.tobytes() == bare.embed_query(model.document_prefix + "boat").tobytes()
+    assert query.tobytes() == bare.embed_query(model.query_prefix + "boat").tobytes()
+    alone = bare.embed_query("boat").tobytes()
+    assert (document.tobytes() == alone, query.tobytes() == alone) == (
+        not model.document_prefix,
+        not model.query_prefix,
+    )
 
 
 def test_the_identity_names_the_file(small: FastembedEmbedder, cache: Path) -> None:
@@ -334,8 +377,8 @@ def test_the_table_says_what_fastembed_says() -> None:
     ("embedder", "model", "sentence"),
     [
         ("ollama", NAME, r"EMBEDDER=ollama\. Use one of: all-minilm, .*; or set EMBEDDER=fastembed, which has it\."),
-        ("fastembed", "bge-m3", rf"EMBEDDER=fastembed\. Use one of: .*{NAME}; or set EMBEDDER=ollama, which has it\."),
-        ("fastembed", "gpt-4", rf"EMBED_MODEL=gpt-4 is not a known embedding model of .*{NAME}\.$"),
+        ("fastembed", "bge-m3", rf"EMBEDDER=fastembed\. Use one of: {ADVISED}; or set EMBEDDER=ollama, which has it\."),
+        ("fastembed", "gpt-4", rf"EMBED_MODEL=gpt-4 is not a known embedding model of .*: {ADVISED}\.$"),
         ("fastembed", "nomic-embed-text:v1", r"EMBED_MODEL=nomic-embed-text:v1 is not a known"),
         ("local", NAME, rf"EMBED_MODEL={NAME}\. Set EMBEDDER=fastembed, or unset"),
         ("local", "bge-m3", r"Set EMBEDDER=ollama, or unset"),
