@@ -10,7 +10,7 @@ import typer
 
 from dispatcher.cli.arguments import Json, say_notes
 from shared.config.settings import Settings
-from shared.embedding.candidates import Candidate, EmbedderName, Installed, candidate, in_use, installed
+from shared.embedding.choices import EmbedderName, Installed, ModelChoice, choice_of, in_use, installed
 from shared.embedding.known_models import KNOWN_MODELS, PROVIDERS, UNKNOWN, KnownModel, Provider
 from shared.errors import HmemError, InvalidInput
 from shared.system.command import application, print_json, start
@@ -80,7 +80,7 @@ def _unanswered(here: Installed) -> list[str]:
 
 
 def _list_json(
-    settings: Settings, current: Candidate | None, here: Installed, shares: dict[str, float]
+    settings: Settings, current: ModelChoice | None, here: Installed, shares: dict[str, float]
 ) -> dict[str, Any]:
     return {
         "in_use": current and {"embedder": current.embedder, "embed_model": current.name, "name": current.model.name},
@@ -91,7 +91,7 @@ def _list_json(
     }
 
 
-def _model_json(model: KnownModel, current: Candidate | None, here: Installed) -> dict[str, Any]:
+def _model_json(model: KnownModel, current: ModelChoice | None, here: Installed) -> dict[str, Any]:
     def at(provider: Provider, megabytes: int | None, unknown: str | None) -> dict[str, Any] | None:
         name = model.named_by(provider)
         return name and {"name": name, "mb": megabytes, "installed": None if unknown else here.has(model, provider)}  # type: ignore[return-value]
@@ -112,7 +112,7 @@ def _model_json(model: KnownModel, current: Candidate | None, here: Installed) -
     }
 
 
-def _list_table(current: Candidate | None, here: Installed) -> Table:
+def _list_table(current: ModelChoice | None, here: Installed) -> Table:
     table = _table(
         "", "model", "langs", "dims", "tokens", "licence", "LoCoMo", "Ollama", "fastembed", right=(3, 4, 6, 7, 8)
     )
@@ -124,7 +124,7 @@ def _list_table(current: Candidate | None, here: Installed) -> Table:
             str(model.dimensions),
             str(model.token_limit),
             model.licence,
-            f"{recall:.3f}"[1:] if (recall := model.recall.get("LoCoMo")) else "",
+            _share(recall) if (recall := model.recall.get("LoCoMo")) else "",
             *(_size_at(model, provider, here) for provider in PROVIDERS),
         )
     return table
@@ -142,9 +142,12 @@ def _spoken_by(model: KnownModel) -> str:
 
 
 def _elsewhere(model: KnownModel) -> str:
-    return "".join(
-        f"; {name} {value:.3f}".replace("0.", ".") for name, value in model.recall.items() if name != "LoCoMo"
-    )
+    return "".join(f"; {name} {_share(value)}" for name, value in model.recall.items() if name != "LoCoMo")
+
+
+def _share(value: float) -> str:
+    """`.713`: with as many decimals as it is published."""
+    return str(value).removeprefix("0")
 
 
 def _table(*columns: str, right: tuple[int, ...] = ()) -> Table:
@@ -178,7 +181,7 @@ def try_(
     settings = start()
     if not model.strip():
         raise InvalidInput("MODEL is empty. hmem embedder list shows the names.")
-    found = run_trial(settings, candidate(settings, model, embedder), sample, _Progress())
+    found = run_trial(settings, choice_of(settings, model, embedder), sample, _Progress())
     notes = _notes(found, sample)
     if json:
         print_json(_trial_json(found, notes))
@@ -212,7 +215,7 @@ class _Progress:
 
 
 def _trial_json(found: Trial, notes: list[str]) -> dict[str, Any]:
-    of, chosen = found.sample, found.wanted.candidate
+    of, chosen = found.sample, found.wanted.choice
     return {
         "release": of.run,
         "turns": of.turns,
@@ -230,7 +233,7 @@ def _trial_json(found: Trial, notes: list[str]) -> dict[str, Any]:
 
 def _trial_table(found: Trial) -> Table:
     both = [found.wanted] if found.same or found.current is None else [found.current, found.wanted]
-    heads = [f"{one.candidate.model.name}{' (in use)' if one is found.current else ''}" for one in both]
+    heads = [f"{one.choice.model.name}{' (in use)' if one is found.current else ''}" for one in both]
     table = _table("", *heads, right=tuple(range(1, len(both) + 1)))
     columns = [_cells(found, one) for one in both]
     for name in columns[-1]:
@@ -241,8 +244,8 @@ def _trial_table(found: Trial) -> Table:
 def _cells(found: Trial, one: Measured) -> dict[str, str]:
     from dispatcher.health.embedder_trial import IN_MEMORY, ON_DISK, of_times
 
-    model, of = one.candidate.model, found.sample
-    head = {"runs by": one.candidate.embedder, "licence": model.licence, "languages": _spoken_by(model)}
+    model, of = one.choice.model, found.sample
+    head = {"runs by": one.choice.embedder, "licence": model.licence, "languages": _spoken_by(model)}
     if one.error:
         return head
     median, late = of_times(one.question_seconds)
@@ -267,7 +270,7 @@ def duration(seconds: float) -> str:
 
 
 def _what_to_set(found: Trial) -> list[str]:
-    chosen, of = found.wanted.candidate, found.sample
+    chosen, of = found.wanted.choice, found.sample
     if found.same:
         return ["This is the model in use: there is nothing to set."]
     if not chosen.listed:
@@ -275,14 +278,18 @@ def _what_to_set(found: Trial) -> list[str]:
             f"EMBED_MODEL cannot name {chosen.name}: it is not in the program's table (shared/embedding/known_models.py),",
             "which must say what it needs ahead of questions and texts. It was measured without anything ahead of them.",
         ]
+    night = duration(found.wanted.night_seconds(of))
+    same_weights = found.current is not None and found.current.choice.model is chosen.model
+    meanwhile = (
+        "are answered as before, since the weights are the same" if same_weights else "are answered by words only"
+    )
     return [
         "To switch, set on both hosts, in the settings file:",
         f'    EMBEDDER = "{chosen.embedder}"',
         f'    EMBED_MODEL = "{chosen.name}"',
         "then restart the dispatcher, and wait for the night or run: hmem-night backfill archive --reembed",
-        f"The next night embeds all {of.texts:,} texts anew, about {duration(found.wanted.night_seconds(of))} at this speed."
-        " Until its release is there,",
-        "questions are answered by words only; no turn is lost, and setting the old values goes back.",
+        f"That night embeds all {of.texts:,} texts anew, about {night} at this speed. Until its release is there,",
+        f"questions {meanwhile}. Nothing is lost; the old values bring the old model back.",
     ]
 
 
@@ -290,7 +297,7 @@ def _notes(found: Trial, asked_for: int) -> list[str]:
     """What the owner should know of these figures."""
     from dispatcher.health.spoken_languages import MOSTLY_ENGLISH, spoken
 
-    of, chosen = found.sample, found.wanted.candidate
+    of, chosen = found.sample, found.wanted.choice
     notes = []
     if of.chunks < asked_for:
         notes.append(
@@ -303,7 +310,7 @@ def _notes(found: Trial, asked_for: int) -> list[str]:
     elif found.current.error:
         notes.append(f"the model in use could not be measured: {found.current.error}")
     for one in filter(None, (found.current, found.wanted)):
-        notes += [f"{one.candidate.name} refused {count} texts: {why}." for why, count in one.refused.items()]
+        notes += [f"{one.choice.name} refused {count} texts: {why}." for why, count in one.refused.items()]
     if (verdict := found.verdict()) and (said := verdict["refuse"] or verdict["warn"]):
         notes.append(f"the night's gate would {'refuse the release' if verdict['refuse'] else 'warn'}: {said}")
     shares = spoken([chunk for chunks in of.taken.values() for chunk in chunks])

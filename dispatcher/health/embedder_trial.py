@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -20,8 +20,8 @@ from dispatcher.memory.tombstones import Forgotten, hidden_by
 from shared.config.settings import Settings
 from shared.delivery import gate
 from shared.delivery.trial import chunks_in, finds
-from shared.embedding.candidates import Candidate, in_use
-from shared.embedding.models import Embedder, Vectors
+from shared.embedding.choices import ModelChoice, in_use
+from shared.embedding.models import Embedder
 from shared.embedding.probes import prove
 from shared.errors import EmbeddingError, InvalidInput, ReleaseRefused
 from shared.ranking.question import Match
@@ -31,6 +31,9 @@ from shared.search.types import HiddenTurns
 from shared.turns.chunk import Chunk
 from shared.turns.chunking import indexed_text
 from shared.vectors.base import NullBackend
+
+if TYPE_CHECKING:
+    from shared.embedding.models import Vectors
 
 #: Texts between two reports of progress.
 BATCH_TEXTS = 64
@@ -63,7 +66,7 @@ class Sample:
 class Measured:
     """One model. Shares are counts of the questions, times seconds, sizes bytes; `error` is the sentence where it could not be measured."""
 
-    candidate: Candidate
+    choice: ModelChoice
     dimensions: int = 0
     found: list[bool] = field(default_factory=list)
     found_by_vectors: list[bool] = field(default_factory=list)
@@ -81,10 +84,10 @@ class Measured:
 
     def to_json(self, sample: Sample) -> dict[str, Any]:
         head = {
-            "embedder": self.candidate.embedder,
-            "embed_model": self.candidate.name,
-            "listed": self.candidate.listed,
-            "licence": self.candidate.model.licence,
+            "embedder": self.choice.embedder,
+            "embed_model": self.choice.name,
+            "listed": self.choice.listed,
+            "licence": self.choice.model.licence,
             "error": self.error,
         }
         if self.error:
@@ -128,7 +131,7 @@ def of_times(seconds: Sequence[float]) -> tuple[float, float]:
     return statistics.median(seconds), float(np.percentile(seconds, 95))
 
 
-def run_trial(settings: Settings, wanted: Candidate, size: int, progress: Progress) -> Trial:
+def run_trial(settings: Settings, wanted: ModelChoice, size: int, progress: Progress) -> Trial:
     """Measure `wanted` beside the model in use, on about `size` chunks.
 
     InvalidInput if there is no release, or nothing in it to ask for; ReleaseRefused if it is damaged; EmbeddingError if `wanted` cannot be used. A
@@ -150,7 +153,7 @@ def run_trial(settings: Settings, wanted: Candidate, size: int, progress: Progre
 def _measure_current(
     settings: Settings, release: OpenRelease, sample: Sample, measured: Measured, progress: Progress
 ) -> Measured | None:
-    current, wanted = in_use(settings), measured.candidate
+    current, wanted = in_use(settings), measured.choice
     if current is None:
         return None
     if (current.embedder, current.model) == (wanted.embedder, wanted.model):
@@ -175,12 +178,11 @@ def take(settings: Settings, release: OpenRelease, size: int) -> Sample:
     gone = {chat: HiddenTurns(*hidden_by(forgotten.of(chat))) for chat in of_chats}
     of_chats = {chat: [one for one in chunks if not gone[chat].covers(one)] for chat, chunks in of_chats.items()}
     everything = [chunk for chunks in of_chats.values() for chunk in chunks]
-    taken = _share(of_chats, size)
+    taken = share(of_chats, size)
     probes = gate.choose(chunk for chunks in taken.values() for chunk in chunks)
     if not probes:
-        raise InvalidInput(
-            f"Release {release.run} has no text that a question could be made of. Run it again after the next night."
-        )
+        what = "Raise --sample." if everything else "Run it again after a night with turns."
+        raise InvalidInput(f"The sample of release {release.run} has no text that a question could be made of. {what}")
     zone, hidden = settings.timezone, {}
     for chat, chunks in taken.items():
         inside = {turn_id for chunk in chunks for turn_id in chunk.turn_ids}
@@ -198,7 +200,8 @@ def take(settings: Settings, release: OpenRelease, size: int) -> Sample:
     )
 
 
-def _share(of_chats: dict[str, list[Chunk]], size: int) -> dict[str, list[Chunk]]:
+def share(of_chats: dict[str, list[Chunk]], size: int) -> dict[str, list[Chunk]]:
+    """Of each chat the newest whole turns, at most `size` chunks together; a chat that has less than its share leaves the rest to longer ones."""
     chats = gate.probed_chats(chat for chat, chunks in of_chats.items() if chunks)
     found = {}
     for number, chat in enumerate(sorted(chats, key=lambda one: len(of_chats[one]))):
@@ -224,14 +227,14 @@ def _newest(chunks: list[Chunk], most: int) -> list[Chunk]:
 
 
 def _measure(
-    release: OpenRelease, sample: Sample, candidate: Candidate, embedder: Embedder, progress: Progress
+    release: OpenRelease, sample: Sample, choice: ModelChoice, embedder: Embedder, progress: Progress
 ) -> Measured:
-    measured = Measured(candidate, embedder.identity.dimensions)
+    measured = Measured(choice, embedder.identity.dimensions)
     texts = list(dict.fromkeys(sample.indexed.values()))
     vectors: dict[str, Vectors] = {}
     spent = 0.0
     for start in range(0, len(texts), BATCH_TEXTS):
-        progress(candidate.name, start, len(texts))
+        progress(choice.name, start, len(texts))
         batch = texts[start : start + BATCH_TEXTS]
         began = time.perf_counter()
         answer = embedder.embed_documents(batch)
@@ -239,12 +242,12 @@ def _measure(
         vectors |= {text: answer.vectors[row] for row, text in enumerate(batch) if row not in answer.refused}
         for reason in answer.refused.values():
             measured.refused[reason] = measured.refused.get(reason, 0) + 1
-    progress(candidate.name, len(texts), len(texts))
+    progress(choice.name, len(texts), len(texts))
     measured.texts_per_second = len(texts) / max(spent, 1e-9)
     backend = _SampledVectors(embedder, sample, vectors)
-    for probe in sample.probes:
+    for question in dict.fromkeys(probe.question for probe in sample.probes):
         began = time.perf_counter()
-        backend.vector(probe.question)
+        backend.vector(question)
         measured.question_seconds.append(time.perf_counter() - began)
     release.search_with(backend)
     measured.found = [_asked(release, sample, probe) for probe in sample.probes]

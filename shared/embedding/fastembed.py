@@ -30,7 +30,7 @@ from fastembed.common.model_description import ModelSource, PoolingType
 from huggingface_hub import constants, model_info, snapshot_download
 from huggingface_hub.utils.tqdm import disable_progress_bars
 
-from shared.embedding.known_models import UNKNOWN, KnownModel, known_model
+from shared.embedding.known_models import KNOWN_MODELS, UNKNOWN, KnownModel, known_model
 from shared.embedding.models import DocumentVectors, EmbeddingIdentity
 from shared.errors import EmbeddingError, SettingsError
 from shared.system.files import sha256_file
@@ -172,6 +172,8 @@ def _described(model: KnownModel) -> dict[str, Any]:
 
 def unlisted_model(name: str) -> KnownModel | None:
     """A model that fastembed knows and our table does not: it gets no prefixes, and the limit that its files say."""
+    if any(model.is_called(name, "fastembed") for model in KNOWN_MODELS):
+        return None
     for described in TextEmbedding.list_supported_models():
         if described["model"].lower() == name.lower():
             found: str = described["model"]
@@ -224,7 +226,7 @@ def main(name: Annotated[str, typer.Argument(metavar="MODEL")] = "") -> None:
     from shared.system.command import start
 
     settings = start()
-    model = known_model(name or settings.embed_model, "fastembed")
+    model = (unlisted_model(name) if name else None) or known_model(name or settings.embed_model, "fastembed")
     typer.echo(f"{model.fastembed} is in {fetch(model, cache_of(settings))}")
 
 

@@ -5,21 +5,16 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator
-from contextlib import closing
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 import pytest
 
-from dispatcher.memory.embedder import label
 from nightly.cli.pull import pull_missing
-from nightly.index.vector_cache import VectorCache
 from nightly.night.progress import Reporter
 from nightly.steps import embed
-from shared.config.settings import load_settings
-from shared.embedding.known_models import KNOWN_MODELS, LOCAL_MODEL, KnownModel, known_model
+from shared.embedding.known_models import KNOWN_MODELS, LOCAL_MODEL, known_model
 from shared.embedding.local import LocalEmbedder
 from shared.embedding.models import Embedder
 from shared.embedding.ollama import CONTROL_TEXT, OllamaEmbedder
@@ -86,60 +81,6 @@ def test_prefixes_are_put_on_here() -> None:
             embedder.embed_query("a question")
         assert ollama.embedded() == [["search_document: a note"]] * 3 + [["search_query: a question"]]
         embedder.close()
-
-
-@pytest.mark.parametrize("model", [model for model in KNOWN_MODELS if model.ollama], ids=lambda model: model.name)
-def test_every_model_is_sent_its_own_prefixes_once(model: KnownModel) -> None:
-    name = str(model.ollama)
-    with OllamaApi({name if ":" in name else f"{name}:latest": DIGEST}) as ollama:
-        ollama.widths[name] = model.dimensions
-        settings = load_settings(embedder="ollama", embed_model=name, ollama_url=ollama.url)
-        embedder = open_embedder(settings)
-        assert embedder is not None
-        with closing(embedder):
-            assert embedder.embed_documents(["a note", "another"]).vectors.shape == (2, model.dimensions)
-            assert embedder.embed_query("a question").shape == (model.dimensions,)
-            identity = embedder.identity
-        before, ahead = model.document_prefix, model.query_prefix
-        assert ollama.embedded() == [[before + "a note", before + "another"], [ahead + "a question"]]
-        assert (identity.document_prefix, identity.query_prefix) == (before, ahead)
-
-
-@pytest.mark.parametrize(
-    ("name", "document", "query"),
-    [
-        ("all-minilm", "", ""),
-        ("nomic-embed-text", "search_document: ", "search_query: "),
-        ("snowflake-arctic-embed:33m", "", "Represent this sentence for searching relevant passages: "),
-        ("snowflake-arctic-embed2", "", "query: "),
-        ("embeddinggemma", "title: none | text: ", "task: search result | query: "),
-        (
-            "qwen3-embedding:0.6b",
-            "",
-            "Instruct: Given a web search query, retrieve relevant passages that answer the query\nQuery:",
-        ),
-        ("bge-m3", "", ""),
-        ("intfloat/e5-small-v2", "passage: ", "query: "),
-        ("intfloat/multilingual-e5-large", "passage: ", "query: "),
-    ],
-)
-def test_the_prefixes_are_those_of_the_models_cards(name: str, document: str, query: str) -> None:
-    model = known_model(name)
-    assert (model.document_prefix, model.query_prefix) == (document, query)
-
-
-def test_vectors_of_other_prefixes_are_other_vectors(tmp_path: Path) -> None:
-    """Whichever of the two is changed in the table: nothing that was cached by night or stored by day is taken for the same."""
-    model = known_model("nomic-embed-text")
-    changed = [model, replace(model, document_prefix="x: "), replace(model, query_prefix="x: ")]
-    identities = [one.identity("ollama", "sha256:1") for one in changed]
-    assert len({label(identity) for identity in identities}) == 3
-    vector = np.ones((1, 768), np.float32)
-    for identity in identities:
-        cache = VectorCache(tmp_path / "cache.sqlite", identity)
-        assert cache.get("a note") is None
-        cache.put(["a note"], vector)
-        cache.close()
 
 
 @pytest.mark.slow

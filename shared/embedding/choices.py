@@ -5,6 +5,7 @@ In the table (known_models.py) or not: a model that only Ollama or fastembed kno
 
 from __future__ import annotations
 
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Literal
 
@@ -18,10 +19,12 @@ from shared.errors import EmbeddingError, InvalidInput
 #: Values of EMBEDDER that name a model.
 EmbedderName = Literal["local", "fastembed", "ollama"]
 EMBEDDERS: tuple[EmbedderName, ...] = ("local", "ollama", "fastembed")
+#: Seconds that `installed` waits for Ollama.
+ASKING_SECONDS = 3.0
 
 
 @dataclass(frozen=True)
-class Candidate:
+class ModelChoice:
     """A model at a provider: `embedder` and `name` are what EMBEDDER and EMBED_MODEL would be."""
 
     embedder: EmbedderName
@@ -33,22 +36,31 @@ class Candidate:
         """EmbeddingError if it is not here, or is not what the table says."""
         if self.embedder == "local":
             return open_shipped()
+        if self.embedder == "ollama":
+            self._refuse_unless_pulled(settings)
         return open_model(settings, self.embedder, self.model, self.name)
 
+    def _refuse_unless_pulled(self, settings: Settings) -> None:
+        with closing(open_ollama(settings)) as server:
+            if server.find(self.name) is None:
+                raise EmbeddingError(
+                    f"Ollama at {settings.ollama_url} has no model {self.name}. Run where it runs: ollama pull {self.name}"
+                )
 
-def in_use(settings: Settings) -> Candidate | None:
+
+def in_use(settings: Settings) -> ModelChoice | None:
     """The model that the settings name; None for EMBEDDER=none, or if they name none that there is."""
     if settings.embedder == "none":
         return None
     for model in KNOWN_MODELS:
         if settings.embedder == "local":
-            return Candidate("local", str(LOCAL_MODEL.ollama), LOCAL_MODEL)
+            return ModelChoice("local", str(LOCAL_MODEL.ollama), LOCAL_MODEL)
         if model.is_called(settings.embed_model, settings.embedder):
-            return Candidate(settings.embedder, settings.embed_model, model)
+            return ModelChoice(settings.embedder, settings.embed_model, model)
     return None
 
 
-def candidate(settings: Settings, name: str, embedder: EmbedderName | None = None) -> Candidate:
+def choice_of(settings: Settings, name: str, embedder: EmbedderName | None = None) -> ModelChoice:
     """The model of this name: at that embedder, else at the one that the settings name if it has it, else at the first of EMBEDDERS that has.
 
     InvalidInput if nobody knows it; EmbeddingError if Ollama, which would have to know it, does not answer.
@@ -61,7 +73,7 @@ def candidate(settings: Settings, name: str, embedder: EmbedderName | None = Non
         raise InvalidInput(f"EMBEDDER={embedder} does not have {name}. Use --embedder {' or '.join(has_it)}.")
     preferred = [one for one in has_it if one == (embedder or settings.embedder)]
     chosen = (preferred or has_it)[0]
-    return Candidate(chosen, str(_name_at(listed, chosen, name)), listed)
+    return ModelChoice(chosen, str(_name_at(listed, chosen, name)), listed)
 
 
 def _is_called(model: KnownModel, name: str) -> bool:
@@ -75,7 +87,7 @@ def _name_at(model: KnownModel, embedder: EmbedderName, asked: str) -> str | Non
     return asked if embedder == "ollama" and model.is_called(asked, "ollama") else model.named_by(embedder)
 
 
-def _unlisted(settings: Settings, name: str, embedder: EmbedderName | None) -> Candidate:
+def _unlisted(settings: Settings, name: str, embedder: EmbedderName | None) -> ModelChoice:
     if embedder == "local":
         raise InvalidInput(
             f"EMBEDDER=local is {LOCAL_MODEL.name} and no other model. Use --embedder ollama or fastembed."
@@ -84,25 +96,23 @@ def _unlisted(settings: Settings, name: str, embedder: EmbedderName | None) -> C
         from shared.embedding.fastembed import unlisted_model
 
         if model := unlisted_model(name):
-            return Candidate("fastembed", model.name, model, listed=False)
+            return ModelChoice("fastembed", model.name, model, listed=False)
     if embedder != "fastembed" and (model := _of_ollama(settings, name)):
-        return Candidate("ollama", name, model, listed=False)
-    asked = "fastembed" if embedder == "fastembed" else f"Ollama at {settings.ollama_url}"
+        return ModelChoice("ollama", name, model, listed=False)
+    if embedder == "fastembed":
+        raise InvalidInput(f"Neither the table nor fastembed has a model {name}. hmem embedder list shows the names.")
     raise InvalidInput(
-        f"No embedding model is called {name}: neither the table (hmem embedder list) nor {asked} has it. "
-        f"Check the name; if it is in Ollama's library, run: ollama pull {name}"
+        f"Neither the table nor Ollama at {settings.ollama_url} has a model {name}. hmem embedder list shows the names; "
+        f"if it is in Ollama's library, run where that runs: ollama pull {name}"
     )
 
 
 def _of_ollama(settings: Settings, name: str) -> KnownModel | None:
     """A model that is pulled, with the dimensions of its vectors; None if it is not."""
-    server = open_ollama(settings)
-    try:
+    with closing(open_ollama(settings)) as server:
         if server.find(name) is None:
             return None
         dimensions = server.embed(name, ["first call"], 1, lambda rows: len(rows[0]))
-    finally:
-        server.close()
     return KnownModel(name, name, dimensions, 0, "", "", UNKNOWN, 0, ollama=name)
 
 
@@ -132,22 +142,15 @@ def installed(settings: Settings) -> Installed:
     pulled: dict[str, int] = {}
     here: set[str] = set()
     if no_ollama is None:
-        server = open_ollama(
-            settings.model_copy(update={"ollama_timeout": min(settings.ollama_timeout, ASKING_SECONDS)})
-        )
+        hasty = settings.model_copy(update={"ollama_timeout": min(settings.ollama_timeout, ASKING_SECONDS)})
         try:
-            pulled = {name: one.size for name, one in server.models(attempts=1).items()}
+            with closing(open_ollama(hasty)) as server:
+                pulled = {name: one.size for name, one in server.models(attempts=1).items()}
         except EmbeddingError as error:
             no_ollama = str(error)
-        finally:
-            server.close()
     if no_fastembed is None:
         from shared.embedding.fastembed import cache_of, is_here
 
         cache = cache_of(settings)
         here = {model.family for model in KNOWN_MODELS if model.fastembed and is_here(model, cache)}
     return Installed(pulled, frozenset(here), no_ollama, no_fastembed)
-
-
-#: Seconds that `installed` waits for Ollama.
-ASKING_SECONDS = 3.0
