@@ -289,7 +289,8 @@ def _what_to_set(found: Trial) -> list[str]:
         f'    EMBED_MODEL = "{chosen.name}"',
         "then restart the dispatcher, and wait for the night or run: hmem-night backfill archive --reembed",
         f"That night embeds all {of.texts:,} texts anew, about {night} at this speed. Until its release is there,",
-        f"questions {meanwhile}. Nothing is lost; the old values bring the old model back.",
+        f"questions {meanwhile}.",
+        "Nothing is lost; the old values bring the old model back.",
     ]
 
 

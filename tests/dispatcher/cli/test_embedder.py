@@ -231,6 +231,7 @@ def test_a_sample_holds_whole_turns_and_short_chats_leave_their_room_to_long_one
 def test_the_same_weights_elsewhere_find_the_same(told: World) -> None:
     done = told.command("hmem", "embedder", "try", "all-minilm", "--embedder", "ollama")
     assert "questions are answered as before, since the weights are the same" in done.stdout
+    assert max(map(len, done.stdout.splitlines())) <= 100
     found = tried(told, "all-minilm", "--embedder", "ollama")
     for name in ("found", "found_by_vectors", "dimensions"):
         assert found["tried"][name] == found["in_use"][name]
