@@ -23,7 +23,7 @@ from nightly.night.time_limit import time_limit
 from nightly.steps import archive, build, chunk, embed, export, flush, note, publish, restart, summarise
 from shared.config.packages import missing_for_night
 from shared.config.settings import Settings
-from shared.embedding.models import LOCAL_MODEL, known_model
+from shared.embedding.known_models import LOCAL_MODEL, known_model
 from shared.errors import (
     HmemError,
     InvalidInput,

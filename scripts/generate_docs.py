@@ -101,9 +101,8 @@ def placeholder(argument: Any) -> str:
 
 def parameter_row(one: Any) -> tuple[str, str, str]:
     choices = getattr(one.type_descriptor, "choices", None)
-    meaning = one_line(one.help) + (
-        f" One of {', '.join(f'`{choice.value}`' for choice in choices)}." if choices else ""
-    )
+    values = [getattr(choice, "value", choice) for choice in choices or ()]  # an Enum's, or those of a Literal
+    meaning = one_line(one.help) + (f" One of {', '.join(f'`{value}`' for value in values)}." if values else "")
     if one.param_type_name == "argument":
         return f"`{re.sub(r'[][]', '', placeholder(one))}`", "" if one.required else "optional", meaning
     names = ", ".join(f"`{name}`" for name in one.opts)

@@ -53,22 +53,27 @@ COMMANDS = (
         "release", "dispatcher.cli.release", "The releases on this host: list, verify, rollback, unpin, prune."
     ),
     CommandEntry(
+        "embedder",
+        "dispatcher.cli.embedder",
+        "The embedding models: list those that the program knows, try one on your own turns.",
+    ),
+    CommandEntry(
         "dead", "dispatcher.cli.dead", "Tasks that the dispatcher could not process: list, show, retry, drop."
     ),
     CommandEntry(
         "export",
-        "dispatcher.cli.export",
+        "dispatcher.cli.chat_data",
         "Export everything that is stored of one chat as readable files: turns, typed memories, summaries. Changes nothing.",
     ),
     CommandEntry(
         "forget",
-        "dispatcher.cli.forget",
+        "dispatcher.cli.chat_data",
         "Erase a chat, turns or a text permanently: from Redis, the store, Claude's files and the archive; "
         "the receipt says what is left.",
     ),
     CommandEntry(
         "owner-key",
-        "dispatcher.cli.forget",
+        "dispatcher.cli.chat_data",
         "The owner's key, with which `hmem forget` signs; created if there is none. Prints the public half for the night.",
     ),
 )

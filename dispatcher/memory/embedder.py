@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import threading
 import time
 from collections.abc import Sequence
@@ -25,8 +26,10 @@ RETRY_SECONDS = 60.0
 
 
 def label(identity: EmbeddingIdentity) -> str:
-    """The label stored with a vector: vectors with different labels are never compared. Providers of the same weights share it."""
-    prefixed = "+prefix" if identity.document_prefix or identity.query_prefix else ""
+    """The label stored with a vector: vectors with different labels are never compared. Providers of the same weights share it, if their prefixes
+    are the same, too: those are in it as the beginning of a hash."""
+    prefixes = f"{identity.document_prefix}\0{identity.query_prefix}"
+    prefixed = f"+{hashlib.sha256(prefixes.encode()).hexdigest()[:8]}" if prefixes != "\0" else ""
     return f"{identity.family}/{identity.dimensions}{prefixed}"
 
 

@@ -27,7 +27,8 @@ from nightly.steps import chunk
 from nightly.steps.export import turn_keys
 from shared.config.credentials import for_child
 from shared.config.settings import Settings
-from shared.embedding.models import Embedder, EmbeddingIdentity, known_model
+from shared.embedding.known_models import known_model
+from shared.embedding.models import Embedder, EmbeddingIdentity
 from shared.embedding.open import open_embedder
 from shared.errors import InvalidInput
 from shared.release.manifest import Manifest

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from nightly.night.progress import Reporter
 from shared.config.settings import Settings
-from shared.embedding.models import known_model
+from shared.embedding.known_models import known_model
 from shared.embedding.open import open_ollama
 from shared.errors import EmbeddingError
 

@@ -93,7 +93,7 @@ class Settings(BaseModel):
     )
     embed_model: str = Field(
         "all-minilm",
-        description="the model, by its name in Ollama (all-minilm, nomic-embed-text, mxbai-embed-large, bge-m3, paraphrase-multilingual)",
+        description="the model, by its name in Ollama or fastembed; hmem embedder list shows those that are known (docs/models.md)",
     )
     fastembed_cache_path: Path | None = Field(
         None,

@@ -20,7 +20,7 @@ from shared.errors import HmemError, ReleaseRefused
 from shared.release.manifest import LEXICAL, read_manifest
 from shared.search.lexical import LexicalIndex
 from shared.search.recall import OpenRelease
-from shared.search.types import Query
+from shared.search.types import HiddenTurns, Query
 from shared.system.privileges import close_to_others
 from shared.turns.chunk import Chunk
 
@@ -85,21 +85,22 @@ def _probes(path: Path, not_embedded: dict[str, str]) -> list[tuple[str, str]]:
 def _compare(release: OpenRelease, current: Path, state_dir: Path) -> dict[str, Any]:
     """The gate's record. A current release that cannot be opened is no reference: the new one replaces it."""
     try:
-        texts = {chunk.chunk_id: chunk for chunk in _chunks(current)}
+        texts = {chunk.chunk_id: chunk for chunk in chunks_in(current)}
         old = _open(current, state_dir)
     except (HmemError, sqlite3.Error) as error:
         return {"questions": 0, "refuse": None, "warn": f"The current release could not be searched: {error}"}
     try:
-        both = [chunk for chunk in _chunks(release.path) if chunk == texts.get(chunk.chunk_id)]
+        both = [chunk for chunk in chunks_in(release.path) if chunk == texts.get(chunk.chunk_id)]
         ids = {chunk.chunk_id for chunk in both}
         probes = gate.choose(both)
-        before, now = ([_found(opened, probe, ids) for probe in probes] for opened in (old, release))
+        before, now = ([finds(opened, probe, ids) for probe in probes] for opened in (old, release))
         return gate.verdict(before, now, gate.chats_gone(release.manifest, old.manifest))
     finally:
         old.close()
 
 
-def _chunks(path: Path) -> list[Chunk]:
+def chunks_in(path: Path) -> list[Chunk]:
+    """Every chunk of a release, in order of chat and time."""
     index = LexicalIndex(path / LEXICAL)
     try:
         return list(index.all_chunks())
@@ -107,8 +108,9 @@ def _chunks(path: Path) -> list[Chunk]:
         index.close()
 
 
-def _found(release: OpenRelease, probe: gate.Probe, in_both: set[str]) -> bool:
-    hits = release.recall(Query(probe.chat_id, probe.question, gate.ASKED)).hits
+def finds(release: OpenRelease, probe: gate.Probe, in_both: set[str], hidden: HiddenTurns | None = None) -> bool:
+    """Whether the release answers the gate's question; hidden turns are as if they were not in it. ReleaseRefused for a row of another chat."""
+    hits = release.recall(Query(probe.chat_id, probe.question, gate.ASKED, hidden=hidden or HiddenTurns())).hits
     if any(hit.chunk.chat_id != probe.chat_id for hit in hits):
         raise ReleaseRefused("a row of another chat was returned")
     # Repeated words are returned once, as the newer turn: the older one counts as found with it.

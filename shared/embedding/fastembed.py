@@ -1,11 +1,11 @@
 """Models of fastembed: ONNX files from the Hugging Face hub, run on the CPU of this host. The multilingual one is the reason to have it.
 
 Loading never uses the network: by day a user waits, and a night must not wait for a hub. `python -m shared.embedding.fastembed` fetches the
-model that the settings name, once; a host without a way to the hub takes a copy of FASTEMBED_CACHE_PATH from one that has it.
+model that it is given or that the settings name, once; a host without a way to the hub takes a copy of FASTEMBED_CACHE_PATH from one that has it.
 
 One text a call, on one thread, several texts at once: so a vector does not depend on its neighbours in a batch (in a quantised file it does, and
-padding to the longest costs more than batches save), and repeats bit for bit. Texts are cut at the table's limit, whatever the files say; prefixes
-are put on here; vectors are made of unit length here. The digest is that of the ONNX file.
+padding to the longest costs more than batches save), and repeats bit for bit. Texts are cut at the table's limit, whatever the files say. Prefixes
+are put on here and nowhere else: the library's `embed` adds none. Vectors are made of unit length here. The digest is that of the ONNX file.
 """
 
 from __future__ import annotations
@@ -17,18 +17,21 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
+import typer
 
 import shared.embedding.local  # noqa: F401 - it turns the telemetry of onnxruntime off, before fastembed imports that
 
 # isort: split
 from fastembed import TextEmbedding
+from fastembed.common.model_description import ModelSource, PoolingType
 from huggingface_hub import constants, model_info, snapshot_download
 from huggingface_hub.utils.tqdm import disable_progress_bars
 
-from shared.embedding.models import DocumentVectors, EmbeddingIdentity, KnownModel, known_model
+from shared.embedding.known_models import KNOWN_MODELS, UNKNOWN, KnownModel, known_model
+from shared.embedding.models import DocumentVectors, EmbeddingIdentity
 from shared.errors import EmbeddingError, SettingsError
 from shared.system.files import sha256_file
 
@@ -58,12 +61,13 @@ class FastembedEmbedder:
                 str(model.fastembed), str(cache), 1, ["CPUExecutionProvider"], specific_model_path=str(folder)
             )
             tokenizer: Any = self._embedding.model.tokenizer  # type: ignore[attr-defined]
-            tokenizer.enable_truncation(model.token_limit, direction=tokenizer.truncation["direction"])
+            if model.token_limit:
+                tokenizer.enable_truncation(model.token_limit, direction=tokenizer.truncation["direction"])
             self._embed(model.document_prefix + CONTROL_TEXT)
         except Exception as error:  # the libraries raise what they like for a damaged file
             raise EmbeddingError(
                 f"The model {model.fastembed} in {folder} cannot be used: {_one_line(error)}. "
-                f"Delete that directory and fetch the model again: {_FETCH}."
+                f"Delete that directory and fetch the model again: {_FETCH} {model.fastembed}."
             ) from error
 
     @cached_property
@@ -145,13 +149,49 @@ def fetch(model: KnownModel, cache: Path, seconds: float = HUB_SECONDS) -> Path:
 
 
 def _described(model: KnownModel) -> dict[str, Any]:
-    """fastembed's record of a model: its repository and its files."""
-    for described in TextEmbedding.list_supported_models():
-        if described["model"].lower() == str(model.fastembed).lower():
-            return described
+    """fastembed's record of a model: its repository and its files. A model that it does not list itself is added from our table first."""
+    for _ in range(2):
+        for described in TextEmbedding.list_supported_models():
+            if described["model"].lower() == str(model.fastembed).lower():
+                return described
+        if model.files is None:
+            break
+        TextEmbedding.add_custom_model(
+            str(model.fastembed),
+            PoolingType(model.files.pooling.upper()),
+            normalization=True,
+            sources=ModelSource(hf=model.files.repository),
+            dim=model.dimensions,
+            model_file=model.files.file,
+            additional_files=list(model.files.more),
+        )
     raise EmbeddingError(
         f"This version of fastembed does not know {model.fastembed}. The version in requirements.lock does: run scripts/setup --with fastembed."
     )
+
+
+def unlisted_model(name: str) -> KnownModel | None:
+    """A model that fastembed knows and our table does not: it gets no prefixes, and the limit that its files say."""
+    if any(model.is_called(name, "fastembed") for model in KNOWN_MODELS):
+        return None
+    for described in TextEmbedding.list_supported_models():
+        if described["model"].lower() == name.lower():
+            found: str = described["model"]
+            licence = described["license"] or UNKNOWN
+            return KnownModel(
+                found, found, described["dim"], 0, "", "", licence, 0,
+                fastembed=found, fastembed_mb=round(1000 * described["size_in_GB"]),
+            )  # fmt: skip
+    return None
+
+
+def is_here(model: KnownModel, cache: Path) -> bool:
+    """Whether the model has been fetched; nobody is asked."""
+    try:
+        _find(model, cache)
+    except EmbeddingError:
+        return False
+    return True
 
 
 def _find(model: KnownModel, cache: Path) -> tuple[Path, Path]:
@@ -167,7 +207,8 @@ def _find(model: KnownModel, cache: Path) -> tuple[Path, Path]:
         why = "it has not been fetched"
     if why:
         raise EmbeddingError(
-            f"The model {model.fastembed} is not in {cache}: {why}. Fetch it once, on a host that can reach {constants.ENDPOINT}: {_FETCH}; "
+            f"The model {model.fastembed} is not in {cache}: {why}. Fetch it once, on a host that can reach {constants.ENDPOINT}: "
+            f"{_FETCH} {model.fastembed}; "
             "or copy that directory from a host that has it; or set EMBEDDER=local."
         )
     return folder, folder / described["model_file"]
@@ -180,20 +221,16 @@ def _one_line(error: Exception) -> str:
 _FETCH = f"{sys.executable} -m shared.embedding.fastembed"
 
 
-def main() -> None:
-    """Fetch the model that EMBED_MODEL names."""
-    import typer
-
+def main(name: Annotated[str, typer.Argument(metavar="MODEL")] = "") -> None:
+    """Fetch the named model, or the one that EMBED_MODEL names."""
     from shared.system.command import start
 
     settings = start()
-    model = known_model(settings.embed_model, "fastembed")
+    model = (unlisted_model(name) if name else None) or known_model(name or settings.embed_model, "fastembed")
     typer.echo(f"{model.fastembed} is in {fetch(model, cache_of(settings))}")
 
 
 if __name__ == "__main__":
-    import typer
-
     from shared.system.command import run_command
 
     application = typer.Typer()

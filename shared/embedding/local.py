@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from tokenizers import Tokenizer
 
-from shared.embedding.models import LOCAL_MODEL, DocumentVectors, EmbeddingIdentity
+from shared.embedding.known_models import LOCAL_MODEL
+from shared.embedding.models import DocumentVectors, EmbeddingIdentity
 from shared.errors import EmbeddingError, HmemError
 from shared.system.files import sha256_file
 

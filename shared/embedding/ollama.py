@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from shared.embedding.models import DocumentVectors, EmbeddingIdentity, KnownModel
+from shared.embedding.known_models import KnownModel
+from shared.embedding.models import DocumentVectors, EmbeddingIdentity
 from shared.embedding.ollama_server import OllamaError, OllamaServer
 from shared.errors import EmbeddingError
 

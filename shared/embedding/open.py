@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 from shared.config.packages import how_to_add
 from shared.config.settings import Settings
-from shared.embedding.models import KNOWN_MODELS, LOCAL_MODEL, PROVIDERS, Embedder, known_model
+from shared.embedding.known_models import KNOWN_MODELS, LOCAL_MODEL, PROVIDERS, KnownModel, Provider, known_model
+from shared.embedding.models import Embedder
 from shared.errors import EmbeddingError, SettingsError
 
 if TYPE_CHECKING:
@@ -47,26 +48,31 @@ def _local(settings: Settings) -> Embedder:
             f"EMBEDDER=local embeds with {LOCAL_MODEL.ollama} only, but EMBED_MODEL={settings.embed_model}. "
             f"Set EMBEDDER={' or '.join(has_it or PROVIDERS)}, or unset EMBED_MODEL."
         )
-    return _shipped()
+    return open_shipped()
 
 
 @cache
-def _shipped() -> Embedder:
-    """One for the process: release and day share its 60 MB, and closing it does nothing."""
+def open_shipped() -> Embedder:
+    """The shipped model: one for the process, since release and day share its 60 MB; closing it does nothing."""
     with _extra("local", "EMBEDDER=local"):
         from shared.embedding.local import LocalEmbedder
     return LocalEmbedder()
 
 
 def _fastembed(settings: Settings) -> Embedder:
-    model = known_model(settings.embed_model, "fastembed")
-    with _extra("fastembed", "EMBEDDER=fastembed"):
-        from shared.embedding.fastembed import FastembedEmbedder, cache_of
-    return FastembedEmbedder(model, cache_of(settings))
+    return open_model(settings, "fastembed", known_model(settings.embed_model, "fastembed"), settings.embed_model)
 
 
 def _ollama(settings: Settings) -> Embedder:
-    model = known_model(settings.embed_model, "ollama")
+    return open_model(settings, "ollama", known_model(settings.embed_model, "ollama"), settings.embed_model)
+
+
+def open_model(settings: Settings, provider: Provider, model: KnownModel, name: str) -> Embedder:
+    """A model at a provider, whichever one the settings name; `name` is Ollama's for it."""
+    if provider == "fastembed":
+        with _extra("fastembed", "EMBEDDER=fastembed"):
+            from shared.embedding.fastembed import FastembedEmbedder, cache_of
+        return FastembedEmbedder(model, cache_of(settings))
     with _extra("ollama", "EMBEDDER=ollama"):
         from shared.embedding.ollama import OllamaEmbedder
-    return OllamaEmbedder(model, settings.embed_model, open_ollama(settings))
+    return OllamaEmbedder(model, name, open_ollama(settings))

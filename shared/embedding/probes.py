@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from shared.embedding.models import LOCAL_MODEL, Embedder, EmbeddingIdentity
+from shared.embedding.known_models import LOCAL_MODEL
+from shared.embedding.models import Embedder, EmbeddingIdentity
 from shared.errors import EmbeddingError
 
 if TYPE_CHECKING:

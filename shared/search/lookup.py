@@ -165,7 +165,7 @@ class _Lookup:
         speaker = merged.of_speakers(meant_speakers(words, [(role, name) for role, name, _ in merged.speakers]))
         then = merged.said_in(times.spans) if times.spans else None
         from_now = times.from_now or message.asks_for_a_time
-        notes = self._by_notes(merged, terms)
+        notes = self._by_notes(merged, list(dict.fromkeys((*found.terms, *found.postings))))
         return Question(found.whole, speaker, asks_when(words), then, from_now, found.parts, found.missing, notes)
 
     def _by_notes(self, merged: Merged, terms: Sequence[str]) -> Array | None:

@@ -104,8 +104,12 @@ class OpenRelease:
 
     def without_vectors(self, why: str) -> None:
         """Never open them: from now on every lookup reports `why`."""
-        refused, self._backend = self._backend, NullBackend(why)
-        refused.close()
+        self.search_with(NullBackend(why))
+
+    def search_with(self, backend: MemoryBackend) -> None:
+        """Use these vectors instead of the release's own: for measurements."""
+        replaced, self._backend = self._backend, backend
+        replaced.close()
 
     def close(self) -> None:
         with self._stack:

@@ -45,7 +45,7 @@ class WordLookup:
         other_forms: bool,
     ) -> None:
         self._lexical, self._merged, self._tokenise = lexical if merged.release else None, merged, tokenise
-        terms = tokenise(asked)
+        self.terms = terms = tokenise(asked)
         self.forms: dict[str, list[str]] = {}
         self._compounds: dict[str, list[list[str]]] = {}
         self.postings = self.standing(terms)

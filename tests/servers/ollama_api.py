@@ -3,6 +3,7 @@
 Faults are asked for by name, as a list that is used up one request at a time: "ok", "drop" (the connection is closed), "hang", "500",
 "fewer" (one vector missing), "nan", "narrow" (wrong dimensions), "html" (an answer that is no JSON). `poison` maps a mark to the fault of
 every request whose text contains it. A text over `longest` characters is refused with 400, as Ollama does. `turned`: vectors of another model.
+`widths` gives a model (by the name that requests use) as many dimensions: the vector, repeated and cut.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ class OllamaApi(Loopback):
         self.faults: list[str] = []
         self.poison: dict[str, str] = {}
         self.turned = False
+        self.widths: dict[str, int] = {}
         self.requests: list[tuple[str, dict[str, Any]]] = []
         self.gets: list[str] = []
         self.chat_reply = "A summary."
@@ -117,7 +119,10 @@ class Handler(Answering, BaseHTTPRequestHandler):
             texts = body["input"] if isinstance(body["input"], list) else [body["input"]]
             if any(len(text) > self.api.longest for text in texts):
                 return self._send(400, {"error": "the input length exceeds the context length"})
-            return self._send(200, self.api.embed(texts, fault))
+            answer = self.api.embed(texts, fault)
+            if width := self.api.widths.get(body["model"]):
+                answer["embeddings"] = [(row * (width // len(row) + 1))[:width] for row in answer["embeddings"]]
+            return self._send(200, answer)
         if self.path == "/api/chat":
             answer = self.api.chat_with(body["messages"][-1]["content"])
             message = {"role": "assistant", "content": self.api.chat_reply if answer is None else answer}

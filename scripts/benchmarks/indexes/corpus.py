@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from shared.embedding.models import LOCAL_MODEL, Embedder
+from shared.embedding.known_models import LOCAL_MODEL
+from shared.embedding.models import Embedder
 from shared.errors import EmbeddingError
 from shared.vectors.base import Corpus
 

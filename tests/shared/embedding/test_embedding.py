@@ -13,8 +13,9 @@ import numpy as np
 import pytest
 
 from shared.config.settings import load_settings
+from shared.embedding.known_models import KNOWN_MODELS, LOCAL_MODEL, known_model
 from shared.embedding.local import MODEL_DIR, LocalEmbedder
-from shared.embedding.models import KNOWN_MODELS, LOCAL_MODEL, EmbeddingIdentity, known_model
+from shared.embedding.models import EmbeddingIdentity
 from shared.embedding.open import open_embedder
 from shared.errors import SettingsError
 from tests.support.samples import PAIRS
@@ -133,7 +134,11 @@ def test_an_unknown_model_is_refused_with_the_known_names(name: str) -> None:
     with pytest.raises(SettingsError) as refused:
         known_model(name)
     assert f"EMBED_MODEL={name} " in str(refused.value)
-    assert all(model.ollama in str(refused.value) for model in KNOWN_MODELS if model.ollama)
+    named = str(refused.value).partition("Use one of: ")[2].rstrip(".").split(", ")
+    for model in KNOWN_MODELS:
+        for its_name in filter(None, (model.ollama, model.fastembed)):
+            assert (its_name in named) == (not model.advised_against)
+    assert not any("paraphrase" in one for one in named)
 
 
 def test_the_settings_name_the_embedder() -> None:

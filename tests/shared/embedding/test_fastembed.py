@@ -13,82 +13,27 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import onnx
 import pytest
 from numpy.typing import NDArray
-from onnx import TensorProto, helper, numpy_helper
-from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
 
 from shared.config.settings import load_settings
 from shared.embedding.fastembed import FastembedEmbedder, _described, cache_of, fetch
+from shared.embedding.known_models import KNOWN_MODELS, LOCAL_MODEL, KnownModel, known_model
 from shared.embedding.local import MODEL_DIR, LocalEmbedder
-from shared.embedding.models import KNOWN_MODELS, LOCAL_MODEL, KnownModel, known_model
 from shared.embedding.open import open_embedder
 from shared.embedding.probes import PROBE_TEXTS, prove
 from shared.errors import EmbeddingError, SettingsError
 from shared.search.recall import OpenRelease
 from shared.search.types import Query
 from shared.system.files import sha256_file
+from tests.support.small_models import LINES, SPECIAL, place, snapshot, table, write_onnx
 from tests.support.world import REPOSITORY, World
 
 NAME = "sentence-transformers/paraphrase-multilingual-MiniLM-L12-v2"
 MULTILINGUAL = known_model(NAME)
 NOMIC = known_model("nomic-embed-text")
-SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]"]
-#: Words of one line mean the same: their tokens share a row of the table.
-MEANINGS = ["boat лодка", "dog собака", "boiler котёл", "where где", "is", "my моя", "search_query", "search_document", "zebra"]  # fmt: skip
-LINES = {word: number for number, line in enumerate(MEANINGS, start=len(SPECIAL)) for word in line.split()}
-
-
-def table(dimensions: int) -> NDArray[np.float32]:
-    """The token vectors of the small model, shape (tokens, dimensions)."""
-    rows = np.random.default_rng(7).normal(size=(len(SPECIAL) + len(MEANINGS), dimensions)).astype(np.float32)
-    return rows[[*range(len(SPECIAL)), *LINES.values()]]
-
-
-def write_onnx(path: Path, rows: NDArray[np.float32]) -> None:
-    """A model that looks each token up: (texts, tokens) to (texts, tokens, dimensions)."""
-    shape = ["texts", "tokens"]
-    inputs = [helper.make_tensor_value_info(n, TensorProto.INT64, shape) for n in ("input_ids", "attention_mask")]
-    outputs = [helper.make_tensor_value_info("last_hidden_state", TensorProto.FLOAT, [*shape, rows.shape[1]])]
-    look_up = helper.make_node("Gather", ["table", "input_ids"], ["last_hidden_state"])
-    graph = helper.make_graph([look_up], "small", inputs, outputs, [numpy_helper.from_array(rows, "table")])
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
-    onnx.checker.check_model(model)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    onnx.save(model, str(path))
-
-
-def write_tokenizer(folder: Path) -> None:
-    words = {word: number for number, word in enumerate([*SPECIAL, *LINES])}
-    tokenizer = Tokenizer(models.WordLevel(words, "[UNK]"))
-    tokenizer.normalizer = normalizers.Lowercase()
-    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
-    tokenizer.post_processor = processors.TemplateProcessing(
-        single="[CLS] $A [SEP]", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
-    )
-    tokenizer.save(str(folder / "tokenizer.json"))
-    # As many models have it: another limit than the one that holds.
-    (folder / "tokenizer_config.json").write_text(json.dumps({"model_max_length": 512, "pad_token": "[PAD]"}))
-
-
-def snapshot(cache: Path, model: KnownModel) -> Path:
-    """An empty directory where the hub's client keeps the files of a model."""
-    repository = cache / f"models--{_described(model)['sources']['hf'].replace('/', '--')}"
-    folder = repository / "snapshots" / "abc123"
-    folder.mkdir(parents=True)
-    (repository / "refs").mkdir()
-    (repository / "refs" / "main").write_text("abc123")
-    return folder
-
-
-def place(cache: Path, model: KnownModel, rows: NDArray[np.float32] | None = None) -> Path:
-    """The small model under the name of a known one; its ONNX file."""
-    folder = snapshot(cache, model)
-    write_tokenizer(folder)
-    file = folder / str(_described(model)["model_file"])
-    write_onnx(file, table(model.dimensions) if rows is None else rows)
-    return file
+#: What an error may advise.
+ADVISED = ", ".join(model.fastembed for model in KNOWN_MODELS if model.fastembed and not model.advised_against)
 
 
 def expected(model: KnownModel, *words: str) -> NDArray[np.float32]:
@@ -334,8 +279,8 @@ def test_the_table_says_what_fastembed_says() -> None:
     ("embedder", "model", "sentence"),
     [
         ("ollama", NAME, r"EMBEDDER=ollama\. Use one of: all-minilm, .*; or set EMBEDDER=fastembed, which has it\."),
-        ("fastembed", "bge-m3", rf"EMBEDDER=fastembed\. Use one of: .*{NAME}; or set EMBEDDER=ollama, which has it\."),
-        ("fastembed", "gpt-4", rf"EMBED_MODEL=gpt-4 is not a known embedding model of .*{NAME}\.$"),
+        ("fastembed", "bge-m3", rf"EMBEDDER=fastembed\. Use one of: {ADVISED}; or set EMBEDDER=ollama, which has it\."),
+        ("fastembed", "gpt-4", rf"EMBED_MODEL=gpt-4 is not a known embedding model of .*: {ADVISED}\.$"),
         ("fastembed", "nomic-embed-text:v1", r"EMBED_MODEL=nomic-embed-text:v1 is not a known"),
         ("local", NAME, rf"EMBED_MODEL={NAME}\. Set EMBEDDER=fastembed, or unset"),
         ("local", "bge-m3", r"Set EMBEDDER=ollama, or unset"),

@@ -14,8 +14,9 @@ import pytest
 from nightly.cli.pull import pull_missing
 from nightly.night.progress import Reporter
 from nightly.steps import embed
+from shared.embedding.known_models import KNOWN_MODELS, LOCAL_MODEL, known_model
 from shared.embedding.local import LocalEmbedder
-from shared.embedding.models import KNOWN_MODELS, LOCAL_MODEL, Embedder, known_model
+from shared.embedding.models import Embedder
 from shared.embedding.ollama import CONTROL_TEXT, OllamaEmbedder
 from shared.embedding.ollama_server import OllamaServer, Patience
 from shared.embedding.open import open_embedder

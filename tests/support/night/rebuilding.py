@@ -9,7 +9,8 @@ from typing import Any
 
 from nightly.backfill.rebuild import rebuild_archive
 from nightly.night.progress import Reporter
-from shared.embedding.models import EmbeddingIdentity, known_model
+from shared.embedding.known_models import known_model
+from shared.embedding.models import EmbeddingIdentity
 from shared.embedding.probes import PROBE_TEXTS
 from shared.release.manifest import Manifest, read_manifest, verify
 from shared.search.recall import OpenRelease
