@@ -114,7 +114,8 @@ def _lay_out(given: PromptInput, hits: Sequence[Hit], *, crowded: bool = False) 
     if given.relevant and (text := _cut_lines(given.relevant, int(characters * SHARES["relevant"]))):
         parts.append(PromptPart("relevant", TITLES["relevant"], text))
     room = characters - len(render([*parts, PromptPart("recalled", RECALLED_TITLE, "")]))
-    lines, cut = fill(by_worth(rest), room, zone, given.message)
+    known = [hits[place] for place in sorted(in_summary)]
+    lines, cut = fill(by_worth(rest), room, zone, given.message, known)
     if lines:
         parts.append(PromptPart("recalled", RECALLED_TITLE, newest_first(lines, zone)))
     left = set(map(id, cut))

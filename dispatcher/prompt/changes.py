@@ -34,7 +34,8 @@ _CHANGE = re.compile(
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+|\n+|;\s+|,\s+(?:and|but|so)\s+")
 _MONTH = "(?:" + "|".join(name[:3] for name in ENGLISH.months) + ")[a-z]*"
 _DATE = re.compile(
-    rf"\b({_MONTH})\.?\s+(\d{{1,2}})\b|\b(\d{{1,2}})(?:st|nd|rd|th)?\s+(?:of\s+)?({_MONTH})\b", re.IGNORECASE
+    rf"\b({_MONTH})\.?\s+(\d{{1,2}})(?:st|nd|rd|th)?\b|\b(\d{{1,2}})(?:st|nd|rd|th)?\s+(?:of\s+)?({_MONTH})\b",
+    re.IGNORECASE,
 )
 _NUMBER = re.compile(
     r"([$€£]\s?)?(\d+(?:,\d{3})*(?:[.:]\d+)?)\s*(%|percent\b|[ap]\.?m\b|(?:hour|minute|day|week|month|year)s?\b)?",

@@ -99,7 +99,7 @@ def excerpt(text: str, message: str) -> str:
             if end - start > EXCERPT:
                 break
             told |= found
-            if len(told) > most or (len(told) == most and start == best[0]):
+            if len(told) > most or (most and len(told) == most and start == best[0]):
                 best, most = (start, end), len(told)
     return text[slice(*best)]
 
@@ -118,15 +118,21 @@ def by_worth(hits: Sequence[Hit]) -> list[Hit]:
     return [hits[rank] for rank in order]
 
 
-def fill(hits: Sequence[Hit], room: int, zone: ZoneInfo, message: str = "") -> tuple[list[Line], list[Hit]]:
-    """(lines that fit, hits that do not), taken in the given order, and marked where one replaces another."""
+def fill(
+    hits: Sequence[Hit], room: int, zone: ZoneInfo, message: str = "", elsewhere: Sequence[Hit] = ()
+) -> tuple[list[Line], list[Hit]]:
+    """(lines that fit, hits that do not), taken in the given order, and marked where one replaces another.
+
+    `elsewhere` are hits that the prompt has already: a line that one of them replaces is marked, too.
+    """
+    known = [line_of(hit, zone) for hit in elsewhere]
     used, cut = _fill(hits, room, zone, message)
-    pairs = _pairs(used, message)
+    pairs = _pairs([*used, *known], message)
     if not pairs:
         return used, cut
     marked = {chunk_id for pair in pairs for chunk_id in pair}
     used, cut = _fill(hits, room - MARK_CHARACTERS * len(marked), zone, message)
-    days = {line.hit.chunk.chunk_id: (line.hit.chunk.started_at, line.day) for line in used}
+    days = {line.hit.chunk.chunk_id: (line.hit.chunk.started_at, line.day) for line in (*used, *known)}
     marks: dict[str, str] = {}
     for older, newer in sorted((pair for pair in pairs if days.keys() >= set(pair)), key=lambda pair: days[pair[1]]):
         marks.setdefault(newer, NEWER)

@@ -31,10 +31,10 @@ from tests.support.day.prompts import NOW, PROPERTY, RECORD, SUMMARY, UTC, compo
 def test_no_recalled_line_can_look_like_a_heading_or_a_role(text: str, speaker: str, question: str) -> None:
     (recalled,) = composed([hit(text, NOW, speaker, question), hit("second", NOW + 60)]).parts
     lines = recalled.text.splitlines()
-    assert (len(lines), lines[0], lines[2]) == (3, "9 February 2024", "- anna: second")
-    assert lines[1].startswith("- ")
+    assert (len(lines), lines[0], lines[1]) == (3, "9 February 2024", "- anna: second")
+    assert lines[2].startswith("- ")
     assert recalled.body == recalled.text == harmless(recalled.text)
-    assert words(lines[1]).endswith(words(text))
+    assert words(lines[2]).endswith(words(text))
 
 
 def words(text: str) -> str:
