@@ -13,10 +13,10 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from shared.ranking.question import content_words, query_words
+from shared.text.caches import cached
 from shared.text.dates.calendar_words import ENGLISH
 from shared.text.function_words import COURTESY, CUT_OFF, LIGHT, TALKING, plain
 from shared.text.stemming import stemmed
@@ -99,7 +99,7 @@ def _with_values(text: str) -> Iterator[str]:
     return (part for part in _SENTENCE_END.split(text) if _DIGIT.search(part))
 
 
-@lru_cache(2048)
+@cached(2048)
 def content(text: str) -> frozenset[str]:
     """Stems of the words that tell the topic, without numbers."""
     words = content_words(query_words(text), "en")
@@ -109,7 +109,7 @@ def content(text: str) -> frozenset[str]:
     return frozenset(stems) - _ASKING
 
 
-@lru_cache(2048)
+@cached(2048)
 def values(sentence: str) -> Mapping[str, set[str]]:
     """The values in a sentence, by kind: `date`, `money`, `percent`, `clock`, a unit of time, or `count:` and the words after the number."""
     found: dict[str, set[str]] = defaultdict(set)

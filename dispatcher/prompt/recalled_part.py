@@ -10,12 +10,12 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from dispatcher.prompt.changes import changes
 from shared.ranking.question import query_words
 from shared.search.choosing import is_person
+from shared.text.caches import cached
 from shared.text.format import day_text, one_line, shorten
 from shared.text.function_words import plain
 from shared.text.marks import harmless
@@ -104,7 +104,7 @@ def excerpt(text: str, message: str) -> str:
     return text[slice(*best)]
 
 
-@lru_cache(256)
+@cached(256)
 def _stems(text: str) -> frozenset[str]:
     return frozenset(stemmed(plain(word)) for word in query_words(text))
 
