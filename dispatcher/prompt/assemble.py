@@ -119,6 +119,7 @@ def prompt_input(
         no_recall_plain=_plainly(settings) if nothing_to_search else (decision.plain or None) if decision else None,
         decision_reason=decision.why if decision else None,
         by_time=bool(decision and decision.spans),
+        message=request.message,
         recent=request.recent,
         facts=today.facts,
         earlier=today.earlier,

@@ -2,7 +2,7 @@
 
 Each part has a share of the budget, and the others may use what it leaves. Stable parts come first and stay identical to the byte all day: how
 much of the facts and of the summary is included depends only on the budget, on their own length and on whether anything is recalled. Recalled
-lines get the rest, best first, and are put in the order of time under each day. The budget counts the whole text.
+lines get the rest, best first, and are put under each day, the newest first (recalled_part.py). The budget counts the whole text.
 
 The numbers in the comments are shares of LoCoMo's questions whose evidence is completely in the injected text (five conversations,
 786 questions, through the real night), at 1,000 and at 2,000 tokens.
@@ -11,7 +11,6 @@ The numbers in the comments are shares of LoCoMo's questions whose evidence is c
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from typing import NamedTuple
 from zoneinfo import ZoneInfo
@@ -19,35 +18,30 @@ from zoneinfo import ZoneInfo
 from dispatcher.memory.session_history import history_lines
 from dispatcher.prompt.context import Context
 from dispatcher.prompt.prompt_input import PromptInput
+from dispatcher.prompt.recalled_part import by_worth, fill, line_of, newest_first
 from dispatcher.prompt.render import PromptPart, render
 from dispatcher.prompt.summary_part import cut_summary, places_in
 from shared.search.types import Hit
-from shared.text.format import CHARACTERS_PER_TOKEN, day_text, fitting, one_line, shorten
+from shared.text.format import CHARACTERS_PER_TOKEN, fitting
 from shared.text.marks import harmless
-from shared.turns.origin_words import replying
-from shared.turns.speakers import answering
 
 #: The parts in their order, and their shares of the budget if each uses all it can get. The summary's is 300 of 1,500 tokens with its heading: it
 #: says what the chat is about even where no line is recalled. It takes the place of evidence (docs/measurements.md).
 SHARES: Mapping[str, float] = {"facts": 0.2, "summary": 0.21, "recent": 0.19, "relevant": 0.08, "recalled": 0.32}
-#: Tokens from which on the summary has its whole share; below that its share shrinks in proportion to the budget: evidence comes first.
-WHOLE_SHARE_TOKENS = 1500
+#: Tokens from which on the summary has its whole share; below that its share shrinks in proportion to the budget: evidence comes first. Where lines
+#: are cut for it, it shrinks faster, to nothing at NO_SHARE_TOKENS: of 1,000 tokens it took the evidence of 3 % of REALTALK's questions.
+WHOLE_SHARE_TOKENS, NO_SHARE_TOKENS = 1500, 1000
 TITLES: Mapping[str, str] = {
     "facts": "Facts and goals",
     "summary": "Summary of earlier conversations",
     "recent": "This conversation so far",
     "relevant": "Memories that may be relevant to the present message",
-    "recalled": "Earlier turns that may be relevant to the present message",
+    "recalled": "Earlier turns that may be relevant to the present message, newest first",
 }
 RECALLED_TITLE = TITLES["recalled"]
 #: The budget determines how many hits are requested: one per TOKENS_PER_HIT tokens, but at least FEWEST_HITS. That is over twice what fits (of short
 #: turns 19 into 1,000 tokens, 37 into 2,000), since those that do not fit are skipped. A fixed 150: .2 more at 2,000 tokens, 50 % more time at 1,500.
 TOKENS_PER_HIT, FEWEST_HITS = 16, 30
-#: An answer up to this length is hardly understandable without its question, of which this many characters are shown. Showing up to 160 characters
-#: of the question with every answer would leave room for fewer turns.
-SHORT_ANSWER_CHARACTERS, QUESTION_CHARACTERS = 60, 80
-#: Approximate cost of a recalled line in addition to its text: its speaker, and its part of a day's heading.
-LINE_CHARACTERS = 60
 
 
 def hits_for(budget: int) -> int:
@@ -75,6 +69,8 @@ def compose(given: PromptInput) -> Context:
     """Fit all parts into the budget; stable parts first."""
     characters, hits = given.budget * CHARACTERS_PER_TOKEN, given.injected
     layout = _lay_out(given, hits)
+    if layout.cut and given.budget < WHOLE_SHARE_TOKENS:
+        layout = _lay_out(given, hits, crowded=True)
     if hits and all(part.name != "recalled" for part in layout.parts):
         layout = _with_whole_summary(given, hits)
     text = render(layout.parts)
@@ -107,9 +103,10 @@ class _Layout(NamedTuple):
     cut: list[Hit]
 
 
-def _lay_out(given: PromptInput, hits: Sequence[Hit]) -> _Layout:
+def _lay_out(given: PromptInput, hits: Sequence[Hit], *, crowded: bool = False) -> _Layout:
+    """`crowded`: not all hits fit beside the summary."""
     characters, zone = given.budget * CHARACTERS_PER_TOKEN, given.zone
-    parts = _stable(given, recalling=bool(hits))
+    parts = _stable(given, recalling=bool(hits), crowded=crowded)
     in_summary = _in_summary(parts, hits, zone)
     rest = [hit for place, hit in enumerate(hits) if place not in in_summary]
     if given.recent or given.earlier:
@@ -117,9 +114,10 @@ def _lay_out(given: PromptInput, hits: Sequence[Hit]) -> _Layout:
     if given.relevant and (text := _cut_lines(given.relevant, int(characters * SHARES["relevant"]))):
         parts.append(PromptPart("relevant", TITLES["relevant"], text))
     room = characters - len(render([*parts, PromptPart("recalled", RECALLED_TITLE, "")]))
-    lines, cut = _fill(_by_worth(rest), room, zone)
+    known = [hits[place] for place in sorted(in_summary)]
+    lines, cut = fill(by_worth(rest), room, zone, given.message, known)
     if lines:
-        parts.append(PromptPart("recalled", RECALLED_TITLE, _by_day(lines)))
+        parts.append(PromptPart("recalled", RECALLED_TITLE, newest_first(lines, zone)))
     left = set(map(id, cut))
     return _Layout(parts, [hit for hit in hits if id(hit) not in left], [hit for hit in hits if id(hit) in left])
 
@@ -147,12 +145,6 @@ def _in_summary(parts: Sequence[PromptPart], hits: Sequence[Hit], zone: ZoneInfo
     return {place for part in parts if part.name == "summary" for place in places_in(part.text, hits, zone)}
 
 
-def _by_worth(hits: Sequence[Hit]) -> list[Hit]:
-    """The order in which lines are taken, by rank times length: a lower rank is worth less, and a longer line costs more."""
-    order = sorted(range(len(hits)), key=lambda rank: (rank + 1) * (LINE_CHARACTERS + len(hits[rank].chunk.text)))
-    return [hits[rank] for rank in order]
-
-
 @cache
 def _frames() -> tuple[int, dict[str, int]]:
     """Characters of the text around all parts, and of those around each part."""
@@ -162,7 +154,13 @@ def _frames() -> tuple[int, dict[str, int]]:
     return max(2 * once[name] - twice[name] for name in parts), {name: twice[name] - once[name] for name in parts}
 
 
-def _stable(given: PromptInput, *, recalling: bool) -> list[PromptPart]:
+def _summary_share(budget: int, *, crowded: bool) -> float:
+    """The summary's share of so many tokens; `crowded`: recalled lines are cut for it."""
+    none = NO_SHARE_TOKENS if crowded else 0
+    return SHARES["summary"] * min(1.0, max(0, budget - none) / (WHOLE_SHARE_TOKENS - none))
+
+
+def _stable(given: PromptInput, *, recalling: bool, crowded: bool) -> list[PromptPart]:
     """Facts and summary, each cut independently of the message: the parts after them are assumed to use all they can get.
 
     If nothing is recalled, the summary has that share as well; the facts do not change.
@@ -173,7 +171,7 @@ def _stable(given: PromptInput, *, recalling: bool) -> list[PromptPart]:
     talking = given.recent is not None or bool(given.earlier)
     texts = {"facts": harmless(given.facts), "summary": harmless(given.summary)}
     wishes = {name: len(text) + frames[name] if text else 0 for name, text in texts.items()}
-    share = SHARES["summary"] * min(1.0, characters / (CHARACTERS_PER_TOKEN * WHOLE_SHARE_TOKENS))
+    share = _summary_share(given.budget, crowded=crowded)
     wishes |= {"recent": room if talking else 0, "recalled": room}
     shared = shared_out(room, wishes, {**SHARES, "summary": share})
     more = 0 if recalling else shared["recalled"]
@@ -194,7 +192,7 @@ def _recent(given: PromptInput, room: int, hits: Sequence[Hit]) -> list[PromptPa
     """The conversation so far: its share of the rest, and what the recalled lines cannot use; at most half of it for earlier sessions."""
     _, frames = _frames()
     lines, earlier = history_lines(given.recent or (), given.zone), harmless(given.earlier)
-    recalled = [_line(hit, given.zone) for hit in hits]
+    recalled = [line_of(hit, given.zone, given.message) for hit in hits]
     wishes = {
         "recent": frames["recent"] + len(earlier) + 1 + sum(len(line) + 1 for line in lines),
         "recalled": frames["recalled"] + sum(line.cost + line.heading for line in recalled) if recalled else 0,
@@ -214,66 +212,3 @@ def _cut_lines(text: str, characters: int) -> str:
     while lines and not lines[-1].startswith("- "):
         lines.pop()
     return "\n".join(lines)
-
-
-@dataclass(frozen=True)
-class Line:
-    """A hit as it is injected, and its day's heading."""
-
-    hit: Hit
-    day: str
-    text: str
-
-    @property
-    def cost(self) -> int:
-        """Characters with the line break."""
-        return len(self.text) + 1
-
-    @property
-    def heading(self) -> int:
-        """Characters of the day's heading, likewise."""
-        return len(self.day) + 1
-
-
-def _line(hit: Hit, zone: ZoneInfo) -> Line:
-    """`- Name: text`, with dots if the turn continues before or after this passage, and the question of a short answer."""
-    chunk = hit.chunk
-    text = one_line(chunk.text)
-    asked = ""
-    if hit.question and len(text) <= SHORT_ANSWER_CHARACTERS:
-        asked = answering(shorten(one_line(hit.question), QUESTION_CHARACTERS))
-    asked = asked or replying(chunk.origin)
-    before, after = "… " if chunk.passage > 1 else "", " …" if chunk.passage < chunk.passages else ""
-    return Line(
-        hit,
-        day_text(chunk.started_at, zone),
-        harmless(f"- {hit.who}{asked}: {before}{text}{after}"),
-    )
-
-
-def _fill(hits: Sequence[Hit], room: int, zone: ZoneInfo) -> tuple[list[Line], list[Hit]]:
-    """(lines that fit, hits that do not), taken in the given order; a long one that does not fit is skipped for a shorter one."""
-    used: list[Line] = []
-    cut: list[Hit] = []
-    days: set[str] = set()
-    for hit in hits:
-        # No line is rendered for a hit whose text alone is too long: most hits, once the room is nearly full.
-        line = _line(hit, zone) if len(hit.chunk.text) < room else None
-        cost = line.cost + (0 if line.day in days else line.heading) if line else room + 1
-        if line is None or cost > room:
-            cut.append(hit)
-            continue
-        used.append(line)
-        days.add(line.day)
-        room -= cost
-    return used, cut
-
-
-def _by_day(lines: Sequence[Line]) -> str:
-    """Lines in order of time under each day: with an earlier ranking, at 2,000 tokens, a date on every line cost 1.1 points, the hour 0.8."""
-    text: list[str] = []
-    day = ""
-    for line in sorted(lines, key=lambda line: (line.hit.chunk.started_at, line.hit.chunk.passage)):
-        text += [line.text] if line.day == day else [line.day, line.text]
-        day = line.day
-    return "\n".join(text)

@@ -1,7 +1,8 @@
 """Which hits are injected, once it is decided that some are, and in which order they fill the budget: pure functions over hits.
 
-An earlier question of the person that nearly repeats the message is left out, and their other questions come after statements. The list ends where
-the score drops to that of any turn of the chat. For a requested day, the most informative turns come first, without repetitions.
+An earlier question of the person that nearly repeats the message is left out, and their other questions come after statements. What a person said
+shortly comes ahead of the assistant's answer to it, and further passages of a turn after everything else. The list ends where the score drops to that
+of any turn of the chat. For a requested day, the most informative turns come first, without repetitions.
 """
 
 from __future__ import annotations
@@ -48,19 +49,43 @@ def chosen(message: str, hits: Sequence[Hit], evidence: Evidence, decision: Deci
     if decision.spans:
         then = [hit for hit in left if any(first <= hit.chunk.started_at < end for first, end in decision.spans)]
         return most_telling(then)
-    among_people = any(_is_person(hit) for hit in left if hit.chunk.role != "user")
+    among_people = any(is_person(hit) for hit in left if hit.chunk.role != "user")
     standing = {hit.chunk.chunk_id: hit.rank if among_people else _standing(hit) for hit in left}
     if decision.blind:
         stated = {hit.chunk.chunk_id: STATED if hit.chunk.role == "user" else 0.0 for hit in left}
-        return sorted(left, key=lambda hit: -standing[hit.chunk.chunk_id] - stated[hit.chunk.chunk_id])
+        return _once(sorted(left, key=lambda hit: -standing[hit.chunk.chunk_id] - stated[hit.chunk.chunk_id]))
     least = evidence.typical + FALL_OFF * (max(standing.values(), default=0.0) - evidence.typical)
     if evidence.items < FEWEST:
         least = float("-inf")
     ranked = sorted(
-        (hit for hit in left if _is_person(hit) or not beside(evidence, hit)),
+        (hit for hit in left if is_person(hit) or not beside(evidence, hit)),
         key=lambda hit: -standing[hit.chunk.chunk_id],
     )
-    return [hit for hit in ranked if standing[hit.chunk.chunk_id] >= least]
+    kept = [hit for hit in ranked if standing[hit.chunk.chunk_id] >= least]
+    return _once(_stated_first(kept, left))
+
+
+def _stated_first(kept: Sequence[Hit], among: Sequence[Hit]) -> list[Hit]:
+    """The same, with what a person stated shortly ahead of the assistant's answer to it, even if `among` alone has it."""
+    stated: dict[str, Hit] = {}
+    for hit in among:
+        chunk = hit.chunk
+        if chunk.role == "user" and len(chunk.text) <= LONG and not only_asks(chunk.text):
+            stated.setdefault(chunk.exchange, hit)
+    order: dict[str, Hit] = {}
+    for hit in kept:
+        if not is_person(hit) and (own := stated.get(hit.chunk.exchange)):
+            order.setdefault(own.chunk.chunk_id, own)
+        order.setdefault(hit.chunk.chunk_id, hit)
+    return list(order.values())
+
+
+def _once(hits: Sequence[Hit]) -> list[Hit]:
+    """The same, with the best passage of each turn ahead of all further ones."""
+    first: dict[tuple[str, ...], str] = {}
+    for hit in hits:
+        first.setdefault(hit.chunk.turn_ids, hit.chunk.chunk_id)
+    return sorted(hits, key=lambda hit: first[hit.chunk.turn_ids] != hit.chunk.chunk_id)
 
 
 def beside(evidence: Evidence, hit: Hit) -> bool:
@@ -71,7 +96,7 @@ def beside(evidence: Evidence, hit: Hit) -> bool:
     return own.isdisjoint(stemmed(plain(word)) for word in evidence.message.telling)
 
 
-def _is_person(hit: Hit) -> bool:
+def is_person(hit: Hit) -> bool:
     """Whether the speaker is a person, not an assistant."""
     return hit.chunk.role == "user" or is_named(hit.chunk.role, hit.chunk.speaker)
 
@@ -124,6 +149,6 @@ def most_telling(hits: Sequence[Hit]) -> list[Hit]:
 
 def _adds(hit: Hit, words: set[str], said: set[str]) -> float:
     chunk = hit.chunk
-    weight = 1.0 if _is_person(hit) else ANSWER
+    weight = 1.0 if is_person(hit) else ANSWER
     weight *= QUESTION if only_asks(chunk.text) else 1.0
     return weight * min(NEW_WORDS, len(words - said)) / (1 + len(chunk.text) / LONG)

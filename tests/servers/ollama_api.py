@@ -124,8 +124,8 @@ class Handler(Answering, BaseHTTPRequestHandler):
                 answer["embeddings"] = [(row * (width // len(row) + 1))[:width] for row in answer["embeddings"]]
             return self._send(200, answer)
         if self.path == "/api/chat":
-            answer = self.api.chat_with(body["messages"][-1]["content"])
-            message = {"role": "assistant", "content": self.api.chat_reply if answer is None else answer}
+            said = self.api.chat_with(body["messages"][-1]["content"])
+            message = {"role": "assistant", "content": self.api.chat_reply if said is None else said}
             return self._send(200, {"model": body["model"], "message": message, "done": True})
         if self.path == "/api/show":
             return self._send(200, {"details": {"family": "bert"}, "model_info": {"bert.embedding_length": 384}})

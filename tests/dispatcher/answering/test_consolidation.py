@@ -20,7 +20,7 @@ from tests.support.world import Dispatcher, World
 FACTS, SO_FAR, RECALLED = (
     "Facts and goals",
     "This conversation so far",
-    "Earlier turns that may be relevant to the present message",
+    "Earlier turns that may be relevant to the present message, newest first",
 )
 GOAL = "I must call the bank."
 GOAL_TAG = "Yes.\n[GOAL CODE: call the bank | DEADLINE: today]"

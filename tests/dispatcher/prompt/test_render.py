@@ -1,4 +1,4 @@
-"""What the model is given: behind fences, in the order of time, ahead of the message or in the system prompt."""
+"""What the model is given: behind fences, the newest line first, ahead of the message or in the system prompt."""
 
 from __future__ import annotations
 
@@ -11,14 +11,13 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from dispatcher.prompt.budget import (
-    QUESTION_CHARACTERS,
     RECALLED_TITLE,
-    SHORT_ANSWER_CHARACTERS,
     TITLES,
     compose,
 )
 from dispatcher.prompt.context import Context
 from dispatcher.prompt.prompt_input import PromptInput
+from dispatcher.prompt.recalled_part import QUESTION_CHARACTERS, SHORT_ANSWER_CHARACTERS
 from dispatcher.prompt.render import PromptPart, render, render_message
 from shared.search.types import Hit, Recalled
 from shared.text.marks import harmless
@@ -32,10 +31,10 @@ from tests.support.day.prompts import NOW, PROPERTY, RECORD, SUMMARY, UTC, compo
 def test_no_recalled_line_can_look_like_a_heading_or_a_role(text: str, speaker: str, question: str) -> None:
     (recalled,) = composed([hit(text, NOW, speaker, question), hit("second", NOW + 60)]).parts
     lines = recalled.text.splitlines()
-    assert (len(lines), lines[0], lines[2]) == (3, "9 February 2024", "- anna: second")
-    assert lines[1].startswith("- ")
+    assert (len(lines), lines[0], lines[1]) == (3, "9 February 2024", "- anna: second")
+    assert lines[2].startswith("- ")
     assert recalled.body == recalled.text == harmless(recalled.text)
-    assert words(lines[1]).endswith(words(text))
+    assert words(lines[2]).endswith(words(text))
 
 
 def words(text: str) -> str:
@@ -96,11 +95,11 @@ def test_templates_and_markup_in_memory_stay_text() -> None:
     assert render([]) == ""
 
 
-def test_hits_stand_in_the_order_of_time_and_in_the_zone() -> None:
+def test_the_newest_hit_stands_first_and_days_are_those_of_the_zone() -> None:
     hits = [hit(f"said {n}", NOW + n * 60, score=1 / (n + 1)) for n in (3, 1, 4, 2, 0)]
     context = composed(hits, zone=ZoneInfo("Asia/Tokyo"))
     day, *lines = context.parts[0].text.splitlines()
-    assert lines == [f"- anna: said {n}" for n in range(5)]
+    assert lines == [f"- anna: said {n}" for n in reversed(range(5))]
     assert day == "10 February 2024"
     assert context.used == hits, "reported in the order of rank"
 

@@ -30,8 +30,10 @@ RECORD = re.compile(r'<record id="([0-9a-f]{16})">\n(.*?)\n</record id="\1">', r
 
 
 def hit(text: str, at: float = NOW, speaker: str = "anna", question: str | None = None, score: float = 0.5) -> Hit:
-    name = f"t{at:g}:user"
-    return Hit(Chunk(f"{name}#1", "9912", "t", (name,), "user", speaker, text, at, at), score, score, None, question)
+    name = f"t{at!r}:user"
+    return Hit(
+        Chunk(f"{name}#1", "9912", f"t{at!r}", (name,), "user", speaker, text, at, at), score, score, None, question
+    )
 
 
 def composed(hits: list[Hit], summary: str = "", budget: int = 1500, zone: ZoneInfo = UTC) -> Context:
