@@ -26,7 +26,7 @@ from shared.errors import EmbeddingError, SettingsError
 from shared.search.recall import OpenRelease
 from shared.search.types import Query
 from shared.system.files import sha256_file
-from tests.support.small_models import LINES, SPECIAL, place, snapshot, table, write_onnx
+from tests.shared.embedding.small_models import LINES, SPECIAL, place, snapshot, table, write_onnx
 from tests.support.world import REPOSITORY, World
 
 NAME = "sentence-transformers/paraphrase-multilingual-MiniLM-L12-v2"

@@ -16,7 +16,7 @@ from shared.embedding.fastembed import FastembedEmbedder, _described
 from shared.embedding.known_models import KNOWN_MODELS, KnownModel, known_model
 from shared.embedding.open import open_embedder
 from tests.servers.ollama_api import DIGEST, OllamaApi
-from tests.support.small_models import place, table, write_mixing_onnx
+from tests.shared.embedding.small_models import place, table, write_mixing_onnx
 
 
 @pytest.mark.parametrize("model", [model for model in KNOWN_MODELS if model.ollama], ids=lambda model: model.name)
