@@ -189,7 +189,7 @@ def test_an_hour_ago_is_found_by_words_and_by_meaning_each_turn_once(talk: Talk)
     for number, text in enumerate(said):
         talk.say(text, at=ago + number)
     talk.say("It rained.", at=ago + 10)
-    talk.consolidated()
+    talk.embedded()
     talk.new_session()
     by_words = talk.asked("What did the plumber ask for the boiler?")
     assert times(said[0], by_words.part(RECALLED)) == 1

@@ -9,9 +9,12 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+import sqlalchemy as sa
+
 from dispatcher.memory.store.database import Database
 from dispatcher.memory.store.memories import Memories, Memory, MemoryType
 from dispatcher.memory.store.summaries import SessionSummary, Summaries
+from dispatcher.memory.store.tables import turns
 from dispatcher.memory.store.turns import Turns
 from shared.turns.records import loads_object
 from tests.support.machine import wait_for
@@ -103,6 +106,18 @@ class Talk:
     def consolidated(self) -> None:
         """Until all that was said is in the day store."""
         wait_for(lambda: not self.world.redis.llen(f"hcli:mem:unconsolidated:{self.chat_id}"), "consolidation")
+
+    def embedded(self) -> None:
+        """Until all turns in the day store have their vectors, which are made when nobody asks."""
+        self.consolidated()
+        wait_for(lambda: not without_vectors(self.world), "the vectors of the day")
+
+
+def without_vectors(world: World) -> int:
+    """How many turns of the day store have no vector yet."""
+    with closing(store(world)) as database, database.reading() as connection:
+        query = sa.select(sa.func.count()).select_from(turns).where(turns.c.embedding_model.is_(None))
+        return int(connection.execute(query).scalar_one())
 
 
 def store(world: World) -> Database:
