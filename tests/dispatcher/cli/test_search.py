@@ -79,6 +79,7 @@ def test_turns_of_today_are_found_by_meaning_too(world: World) -> None:
         day.upkeep.store_turns(
             [Turn(f"t{n}", "user", "9912", text, NOW) for n, text in enumerate((HUMMING, "I like tea"))]
         )
+        day.upkeep.embed_missing(2)
     found = find(world.settings(), Query("9912", "does the heating make a noise?", 1))
     assert hits(found) == ["t0:user"]
     assert found.recalled.hits[0].scores["cosine"] > 0.2

@@ -98,7 +98,7 @@ def test_lines_of_an_archive_are_proven_by_their_hash(tmp_path: Path) -> None:
         {"kind": "turn", **records[0].to_json(), "value": "another"},
         {"kind": "erased", "key": "hcli:memory:b:user", "chat_id": "1", "timestamp": 1.0, "sha256": "sha256:00"},
         {"kind": "tombstone", "tombstone": {"tombstone_id": "s", "chat_id": "9912", "created_at": 1.0, "before": None, "turn_ids": None}},
-        {"kind": "text", "key": "k", "model": "m", "digest": "d", "chat_id": "9912", "text": "a summary"},
+        {"kind": "text", "key": "k", "model": "m", "digest": "d", "chat_id": "9912", "text": "a summary", "turns": []},
         {"kind": "end", "lines": 7, "sha256": ""},
     ]  # fmt: skip
     reads = list(jsonl.read(write(tmp_path / "s.jsonl", b"\n".join(json.dumps(x).encode() for x in lines)), 0, ALL))
