@@ -20,7 +20,7 @@ from dispatcher.forget.layers.redis import RedisLayer
 from dispatcher.forget.layers.store import StoreLayer
 from dispatcher.forget.layers.tasks import TasksLayer
 from dispatcher.forget.request import Scope
-from dispatcher.forget.select import release_summaries, released_chunks
+from dispatcher.forget.select import release_summaries, released_chunks, released_notes
 from shared.config.settings import Settings
 from shared.config.values import names_a_host
 from shared.errors import HmemError
@@ -97,7 +97,7 @@ class Proof:
             yield from self._released(built_without=archive)
 
     def _released(self, *, built_without: bool) -> Iterator[str]:
-        for chunk in released_chunks(self.settings):
+        for chunk in (*released_chunks(self.settings), *released_notes(self.settings)):
             until = self.scope.until(chunk.chat_id)
             if (until is None or chunk.started_at >= until) and not any(
                 one.chat_id == chunk.chat_id and one.named & set(chunk.turn_ids) for one in self.scope.tombstones

@@ -25,7 +25,7 @@ from dispatcher.memory.store.memories import Memory
 from dispatcher.releases.night_command import NightCommandFailed, archive_is_here, read_lines
 from shared.config.settings import Settings
 from shared.errors import ArchiveDamaged, HmemError, InvalidInput
-from shared.release.manifest import LEXICAL, SUMMARIES, current_release
+from shared.release.manifest import LEXICAL, NOTES, SUMMARIES, current_release
 from shared.search.lexical import LexicalIndex
 from shared.turns.chunk import Chunk
 from shared.turns.records import ROLES, RecordRefused, Tombstone, Turn, loads_object
@@ -151,10 +151,19 @@ def _archived(settings: Settings, chat_id: str | None) -> Iterator[Known]:
 
 def released_chunks(settings: Settings) -> list[Chunk]:
     """All chunks of the release in use; none if there is no release."""
+    return _chunks_in(settings, LEXICAL)
+
+
+def released_notes(settings: Settings) -> list[Chunk]:
+    """All notes of turns in the release in use, each as a chunk of its turn."""
+    return _chunks_in(settings, NOTES)
+
+
+def _chunks_in(settings: Settings, place: str) -> list[Chunk]:
     release = current_release(settings.hmem_memory_dir)
-    if release is None:
+    if release is None or not (release / place).is_dir():
         return []
-    with closing(LexicalIndex(release / LEXICAL)) as index:
+    with closing(LexicalIndex(release / place)) as index:
         return index.all_chunks()
 
 

@@ -175,7 +175,7 @@ def _left_needles(path: Path) -> list[str]:
 def _texts_of(line: Line) -> list[str]:
     """The words of a person or a model in a line that is erased."""
     if line["kind"] == "text":
-        return [line["text"]]
+        return WrittenText.from_json(line).sayings
     raw = RawRecord.from_json(line)
     turn = _turn_of(raw)
     return [turn.words if turn else raw.value.decode("utf-8", "replace")]
@@ -187,6 +187,7 @@ def _scan(night: Night, texts: list[str], skip: Path) -> dict[str, Any]:
 
     archive = read_archive(night.archive_dir)
     remaining = [f"{version.turn.speaker} {version.turn.words}" for version in archive.versions.values()]
+    remaining += [saying for text in archive.texts.values() if text.turns for saying in text.sayings]
     needles = Needles.of(texts).without([*remaining, *own_words()])
     scanned = scan([night.settings.hmem_night_dir], needles, skip=[night.folder, skip])
     return {

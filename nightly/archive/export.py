@@ -28,6 +28,7 @@ from nightly.archive.segments import (
     Archive,
     ArchivedTurn,
     RawRecord,
+    WrittenText,
     parse_turn,
     read_segment,
 )
@@ -189,7 +190,7 @@ class _Export:
             archive.tombstones[tombstone.tombstone_id] = tombstone
             archive.tombstone_runs.setdefault(tombstone.tombstone_id, run)
         elif kind == "text":
-            if not self._may_hold_forgotten(line["chat_id"], run):
+            if not self._may_hold_forgotten(WrittenText.from_json(line), run):
                 rest.add("texts", line)
                 counts["texts"] += 1
         elif kind == "erased":
@@ -210,10 +211,10 @@ class _Export:
         if self._wanted.has(turn.chat_id):
             by_chat[turn.chat_id].append(orjson.dumps({"kind": "turn", **raw.to_json()}) + b"\n")
 
-    def _may_hold_forgotten(self, chat_id: str, run: int) -> bool:
-        """Whether a text was written before something in its chat was forgotten: a night reads tombstones before it writes texts."""
-        tombstone_runs = self._read.archive.tombstone_runs
-        return any(run < tombstone_runs[tombstone.tombstone_id] for tombstone in self._read.tombstones(chat_id))
+    def _may_hold_forgotten(self, text: WrittenText, run: int) -> bool:
+        """Whether it was written before something that it is made from was forgotten: a night reads tombstones before it writes texts."""
+        runs, known = self._read.archive.tombstone_runs, self._read.tombstones(text.chat_id)
+        return any(run < runs[one.tombstone_id] and text.is_made_from(one) for one in known)
 
     # Writing: each chat in order of time.
 

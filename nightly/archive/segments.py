@@ -23,7 +23,7 @@ import hashlib
 import itertools
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -122,19 +122,37 @@ class WrittenText:
 
     @classmethod
     def from_json(cls, record: dict[str, Any]) -> WrittenText:
-        """KeyError, TypeError if a field is missing or of another type."""
-        key, model, digest, chat_id, text, turns = (record[one.name] for one in fields(cls))
+        """KeyError, TypeError if a field is missing or of another type. Without `turns` it is of the whole chat."""
+        key, model, digest, chat_id, text = (record[name] for name in ("key", "model", "digest", "chat_id", "text"))
+        turns = record.get("turns", [])
         if not isinstance(turns, list) or not all(
             isinstance(one, str) for one in (key, model, digest, chat_id, text, *turns)
         ):
             raise TypeError("a text has a field of another type")
         return cls(key, model, digest, chat_id, text, tuple(turns))
 
+    @property
+    def sayings(self) -> list[str]:
+        """The sentences in it: of JSON each string, else the whole text."""
+        try:
+            read = orjson.loads(self.text)
+        except ValueError:
+            return [self.text]
+        return list(_strings(read))
+
     def is_made_from(self, tombstone: Tombstone) -> bool:
         """Whether it may contain words of a turn that this tombstone covers."""
         if tombstone.chat_id != self.chat_id:
             return False
         return not self.turns or tombstone.turn_ids is None or not tombstone.turn_ids.isdisjoint(self.turns)
+
+
+def _strings(value: object) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, list | dict):
+        for inner in value.values() if isinstance(value, dict) else value:
+            yield from _strings(inner)
 
 
 @dataclass(frozen=True)

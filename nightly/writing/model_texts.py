@@ -11,6 +11,7 @@ import hashlib
 import sqlite3
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -44,16 +45,22 @@ class ModelTexts:
         *,
         refuse: Callable[[str], str | None],
         schema: dict[str, Any] | None = None,
+        once: bool = False,
     ) -> None:
-        """`refuse` says what is wrong with an answer, or None; `schema`: the answer is JSON of this schema."""
+        """`refuse` says what is wrong with an answer, or None; `schema`: the answer is JSON of this schema.
+
+        `once`: another version of the model does not write the texts again, and an invalid answer is archived as an empty text, so that this
+        version of the model is not asked again.
+        """
         self._night, self._step, self.model = night, step, model
-        self._options, self._refuse, self._schema = options, refuse, schema
+        self._options, self._refuse, self._schema, self._once = options, refuse, schema, once
         self._archive: Archive = read_texts(night.archive_dir)
         self._cache = TextCache(night.settings.hmem_night_dir / CACHE)
         self._new: list[WrittenText] = []
         self._gave_up: str | None = None
         self._failures_in_a_row = self.asked = self.reused = 0
         self.failed: dict[str, str] = {}
+        self.refused: dict[str, str] = {}
         self._server: OllamaServer | None = None
         self._digest = self._ask_digest()
 
@@ -70,6 +77,8 @@ class ModelTexts:
     def known(self, chat_id: str, made_from: Sequence[str], prompt: str) -> str | None:
         """The text of this input if it was written before."""
         found = self._archive.texts.get(self._key(chat_id, made_from, prompt))
+        if found is None and self._once:
+            found = self._archive.texts.get(self._key(chat_id, made_from, prompt, refused=True))
         self.reused += found is not None
         return found.text if found else None
 
@@ -85,14 +94,17 @@ class ModelTexts:
             answer = self._asked(name, prompt)
             if answer is None:
                 return None
+            if name in self.refused:
+                key = self._key(chat_id, made_from, prompt, refused=True)
             text = WrittenText(key, self.model, self._digest, chat_id, answer, tuple(turns))
             self._cache.put(text)
             crash_point(f"{self._step}:text-cached")
         self._new.append(text)
         return text.text
 
-    def _key(self, chat_id: str, made_from: Sequence[str], prompt: str) -> str:
-        made = [chat_id, list(made_from), prompt, self.model, self._digest, sorted(self._options.items())]
+    def _key(self, chat_id: str, made_from: Sequence[str], prompt: str, *, refused: bool = False) -> str:
+        version = "" if self._once and not refused else self._digest
+        made = [chat_id, list(made_from), prompt, self.model, version, sorted(self._options.items())]
         return f"sha256:{hashlib.sha256(orjson.dumps(made)).hexdigest()}"
 
     def _asked(self, name: str, prompt: str) -> str | None:
@@ -103,6 +115,8 @@ class ModelTexts:
         try:
             answer = well_formed(self._server.chat(self.model, prompt, self._options, ATTEMPTS, self._schema))
             reason = self._refuse(answer)
+            if reason is not None and self._once:
+                self.refused[name], answer, reason = reason, "", None
         except EmbeddingError as error:
             reason = getattr(error, "reason", str(error))
         self.asked += 1
@@ -132,8 +146,8 @@ class ModelTexts:
             "model": self.model if reachable or not self.failed else None,
             "asked": self.asked,
             "reused": self.reused,
-            "without_model": len(self.failed),
-            "without_model_reasons": dict(Counter(self.failed.values())),
+            "without_model": len(self.failed) + len(self.refused),
+            "without_model_reasons": dict(Counter((*self.failed.values(), *self.refused.values()))),
             "texts": read_texts(self._night.archive_dir).segments,
         }
 
@@ -141,6 +155,14 @@ class ModelTexts:
         self._cache.close()
         if self._server is not None:
             self._server.close()
+
+
+def drop_leftovers(night: Night) -> None:
+    """Delete the texts of a killed night whose model is not named any more."""
+    path = night.settings.hmem_night_dir / CACHE
+    if path.exists():
+        with closing(TextCache(path)) as cache:
+            cache.clear()
 
 
 _SCHEMA = "CREATE TABLE IF NOT EXISTS texts (key TEXT PRIMARY KEY, record BLOB) WITHOUT ROWID"

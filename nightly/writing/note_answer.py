@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
+from pydantic_core import from_json
 
 from nightly.writing.note_windows import Window
 from shared.ranking.question import query_words
@@ -21,7 +22,7 @@ class TurnNotes(BaseModel):
     """What the model says of the turn with this number."""
 
     model_config = ConfigDict(extra="ignore")
-    message: int
+    message: int = 0  # missing in the last one of an answer that was cut off
     facts: list[str] = []
     questions: list[str] = []
 
@@ -36,19 +37,24 @@ class NotesAnswer(BaseModel):
 def refuse(answer: str) -> str | None:
     """What is wrong with an answer."""
     try:
-        NotesAnswer.model_validate_json(answer)
-    except ValidationError:
+        _read(answer)
+    except ValueError:
         return "the answer is not the JSON that was asked for"
     return None
+
+
+def _read(answer: str) -> NotesAnswer:
+    """ValueError if it is of another shape. One that was cut off has all but its last words."""
+    return NotesAnswer.model_validate(from_json(answer, allow_partial=True))
 
 
 def notes_of(answer: str, window: Window) -> list[Chunk]:
     """The notes of a window's turns as chunks of their own: `text` is the note, `chunk_id` that of the passage which it describes, and a number.
 
-    A note of a turn that the window does not have is left out.
+    A note of a turn that the window does not have is left out; an empty answer has none.
     """
     found: list[Chunk] = []
-    for said in NotesAnswer.model_validate_json(answer).notes:
+    for said in _read(answer).notes if answer else ():
         if 1 <= said.message <= len(window.turns):
             turn = window.turns[said.message - 1]
             texts = [*said.facts[:MOST_FACTS], *said.questions[:MOST_QUESTIONS]]

@@ -20,7 +20,7 @@ from shared.turns.chunk import Chunk
 from shared.turns.origin_words import replying
 
 #: Bounds of a window: more takes a small model's attention, and its context of 8,192 tokens where a character is a token.
-WINDOW_CHARACTERS, WINDOW_TURNS = 5000, 24
+WINDOW_CHARACTERS, WINDOW_TURNS = 5000, 16
 #: Of one turn; an answer says at its beginning what it is about.
 TURN_CHARACTERS = 1200
 

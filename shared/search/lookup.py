@@ -84,6 +84,7 @@ class _Lookup:
         self.evidence: Evidence | None = None
         self.speakers: tuple[Speaker, ...] = ()
         self._notes: ChatNotes | None = None
+        self._of_turns: Array | None = None  # the cosines of the turns themselves, without their notes
 
     def hits(self) -> list[Hit]:
         from shared.ranking.scoring import score
@@ -139,14 +140,16 @@ class _Lookup:
         query, released, today = self._query, None, None
         if of_release and merged.release:
             released = self._sources.backend.similarities(query.text, query.chat_id, merged.release.chunk_ids)
-            if self._notes and (asked := self._sources.backend.vector(query.text)) is not None:
-                released = self._notes.best(released, asked)
-        if not of_day or not merged.day:
-            return merged.cosines(released, None), None
-        vector = of_day(query.text)
-        if vector is not None:
-            today = merged.day.similarities(vector)
-        return merged.cosines(released, today), None if vector is not None else "the day's embedder is not available"
+        why = None
+        if of_day and merged.day:
+            vector = of_day(query.text)
+            today, why = None, "the day's embedder is not available"
+            if vector is not None:
+                today, why = merged.day.similarities(vector), None
+        self._of_turns = merged.cosines(released, today)
+        if self._notes and released is not None and (asked := self._sources.backend.vector(query.text)) is not None:
+            released = self._notes.best(released, asked)
+        return merged.cosines(released, today), why
 
     def _question(self, merged: Merged) -> Question:
         from shared.ranking.scoring import Question
@@ -190,7 +193,9 @@ class _Lookup:
         present = (any(form in found.postings for form in forms) for forms in words)
         names = {there for word, there in zip(message.telling, present, strict=True) if word in message.names}
         more = {"named": named or True in names, "unknown_name": False in names, "typical": middle(scored.total)}
-        weighed = weigh(message, words, found.postings, scored.cosine, len(merged), then, **more)
+        # What is enough to inject was measured on turns, and a note is nearer to a question.
+        cosines = None if scored.cosine is None else self._of_turns
+        weighed = weigh(message, words, found.postings, cosines, len(merged), then, **more)
         return replace(weighed, foreign=self._foreign(merged)) if may_be_foreign(weighed) else weighed
 
     def _foreign(self, merged: Merged) -> float:

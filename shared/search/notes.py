@@ -6,8 +6,8 @@ lookup compares the question with every note of the chat and gives each chunk th
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,8 +23,8 @@ from shared.vectors.sqlite.files import VectorFile
 if TYPE_CHECKING:
     from shared.embedding.models import Vectors
 
-#: Chats whose notes are assigned to their chunks, kept in memory: 4 bytes a note.
-CHATS_KEPT = 64
+#: Bytes of chats' notes in memory, and of their vectors.
+CACHE_BYTES, VECTOR_CACHE_BYTES = 32_000_000, 64_000_000
 
 
 class NoteIndex:
@@ -33,8 +33,9 @@ class NoteIndex:
     def __init__(self, words: Path, vectors: Path, dimensions: int | None) -> None:
         """`dimensions` of the vectors, None if there are none. sqlite3.Error or ReleaseRefused if a file is damaged."""
         self._words = LexicalIndex(words)
-        self._vectors = VectorFile(vectors, dimensions) if dimensions is not None else None
-        self._kept: LRUCache[str, ChatNotes] = LRUCache(CHATS_KEPT)
+        self._vectors = VectorFile(vectors, dimensions, VECTOR_CACHE_BYTES) if dimensions is not None else None
+        self._kept: LRUCache[str, ChatNotes] = LRUCache(CACHE_BYTES, getsizeof=lambda one: min(one.nbytes, CACHE_BYTES))
+        self._lock = threading.Lock()
 
     def close(self) -> None:
         self._words.close()
@@ -43,7 +44,8 @@ class NoteIndex:
 
     def of_chat(self, chunks: ChatItems) -> ChatNotes | None:
         """The notes of a chat's chunks; None if it has none. sqlite3.Error if they cannot be read."""
-        kept = self._kept.get(chunks.chat_id)
+        with self._lock:
+            kept = self._kept.get(chunks.chat_id)
         if kept is not None and kept.chunks is chunks:
             return kept
         notes = self._words.items(chunks.chat_id)
@@ -52,7 +54,7 @@ class NoteIndex:
         rows = {chunk_id: row for row, chunk_id in enumerate(chunks.chunk_ids)}
         of = np.array([rows.get(note_id.rpartition("~")[0], -1) for note_id in notes.chunk_ids], np.int32)
         made = ChatNotes(chunks, notes, of, self._words, self._vectors)
-        with suppress(ValueError):  # another thread has changed the cache meanwhile
+        with self._lock:
             self._kept[chunks.chat_id] = made
         return made
 
@@ -66,6 +68,10 @@ class ChatNotes:
     of: Integers
     words: LexicalIndex
     vectors: VectorFile | None
+
+    @property
+    def nbytes(self) -> int:
+        return self.chunks.nbytes + self.notes.nbytes + self.of.nbytes
 
     def by_words(self, terms: Sequence[str]) -> Array:
         """BM25 of each chunk's best note, shape (chunks,); 0 where no note has one of the terms. sqlite3.Error if they cannot be read."""

@@ -26,6 +26,7 @@ ACTIONS: dict[str, tuple[str, ...]] = {
     "export": ("export",),
     "archive": ("archive",),
     "chunk": ("chunk",),
+    "note": (),
     "embed": (),
     "build": (),
     "summarise": (),
