@@ -6,6 +6,7 @@ import json
 import re
 import signal
 from collections.abc import Iterator
+from contextlib import closing
 from itertools import pairwise
 from typing import Any
 
@@ -17,8 +18,11 @@ from nightly.archive.segments import read_texts
 from nightly.writing.note_answer import MOST_FACTS, NOTE_CHARACTERS, notes_of, refuse
 from nightly.writing.note_windows import WINDOW_CHARACTERS, WINDOW_TURNS, Window, windows_of
 from shared.release.manifest import read_manifest, verify
+from shared.search.recall import OpenRelease
+from shared.search.types import Query
 from shared.turns.chunk import Chunk
 from shared.turns.records import Tombstone
+from shared.vectors.base import NullBackend
 from tests.servers.ollama_api import DIGEST, OllamaApi
 from tests.support.machine import free_port
 from tests.support.samples import chunk
@@ -298,3 +302,38 @@ def test_windows_hold_every_turn_once_and_stay_while_the_chat_goes_on(turns: lis
         assert all(later - earlier <= 4 * 3600 for earlier, later in pairwise(times))
     earlier = list(windows_of(chunks[:cut]))
     assert windows[: len(earlier[:-1])] == earlier[:-1], "only the last may change"
+
+
+def test_other_vectors_are_measured_without_the_notes_of_the_release(noted: World) -> None:
+    noted.night()
+    query = Query("9912", "What is the occupation of Noor?", 3)
+    with closing(OpenRelease(noted.settings(), (noted.memory_dir / "current").resolve())) as release:
+        assert release.recall(query).hits
+        release.search_with(NullBackend("for comparison"))
+        assert not release.recall(query).hits
+
+
+def test_what_is_enough_to_inject_is_judged_by_the_turns_own_vectors(world: World, ollama: OllamaApi) -> None:
+    world.environment = {"NOTES_MODEL": "llama3.2", "OLLAMA_URL": ollama.url}
+    world.say("t0", "I bring my three to the clinic at seven.")
+    world.say("t1", "The rent goes up.", timestamp=MORNING + 60)
+    world.night()
+    with closing(OpenRelease(world.settings(), (world.memory_dir / "current").resolve())) as release:
+        release.open_vectors()
+        found = release.recall(Query("9912", "Is Noor a vet's assistant?", 1))
+    assert found.evidence is not None
+    assert found.evidence.cosine is not None
+    assert found.hits[0].scores["cosine"] > 0.5 > found.evidence.cosine
+
+
+def test_an_export_leaves_out_only_the_notes_of_what_was_forgotten(noted: World) -> None:
+    noted.night()
+    noted.redis.rpush(
+        "hcli:mem:tombstones", Tombstone("s1", "9912", MORNING, turn_ids=frozenset({"t2:user"})).to_json()
+    )
+    noted.night()
+    out = noted.root / "export"
+    noted.command("hmem-night", "export-archive", "--out", str(out))
+    texts = "".join(path.read_text() for path in out.rglob("texts.jsonl"))
+    assert KEYS["three to the clinic"] in texts
+    assert KEYS["boiler"] not in texts
