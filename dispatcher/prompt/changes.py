@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from shared.ranking.question import content_words, query_words
 from shared.text.caches import cached
-from shared.text.dates.calendar_words import ENGLISH
+from shared.text.dates.calendar_words import ENGLISH, either
 from shared.text.function_words import COURTESY, CUT_OFF, LIGHT, TALKING, plain
 from shared.text.stemming import stemmed
 
@@ -28,11 +28,11 @@ if TYPE_CHECKING:
 FEWEST_WORDS, SHARE = 2, 0.5
 _CHANGE = re.compile(
     r"\b(?:now|no longer|not any ?more|instead|actually|rescheduled?|postponed|moved|changed|updated?|extended|increased|decreased|reduced|raised"
-    r"|lowered|shortened|reached|recently|switched|corrected?|correction|new (?:deadline|date|budget|time|goal|target))\b",
+    r"|lowered|shortened|improved to|switched|corrected?|correction|new (?:deadline|date|budget|time|goal|target))\b",
     re.IGNORECASE,
 )
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+|\n+|;\s+|,\s+(?:and|but|so)\s+")
-_MONTH = "(?:" + "|".join(name[:3] for name in ENGLISH.months) + ")[a-z]*"
+_MONTH = either([*ENGLISH.month_forms, *ENGLISH.month_short])
 _DATE = re.compile(
     rf"\b({_MONTH})\.?\s+(\d{{1,2}})(?:st|nd|rd|th)?\b|\b(\d{{1,2}})(?:st|nd|rd|th)?\s+(?:of\s+)?({_MONTH})\b",
     re.IGNORECASE,
@@ -41,6 +41,7 @@ _NUMBER = re.compile(
     r"([$€£]\s?)?(\d+(?:,\d{3})*(?:[.:]\d+)?)\s*(%|percent\b|[ap]\.?m\b|(?:hour|minute|day|week|month|year)s?\b)?",
     re.IGNORECASE,
 )
+_TIME = re.compile(r"\d{1,2}:\d\d")
 _DIGIT = re.compile(r"\d")
 _YEAR = re.compile(r"(?:19|20)\d\d")
 _WORDS_AFTER = re.compile(r"\s*([A-Za-z]+)(?:\s+([A-Za-z]+))?(?:\s+([A-Za-z]+))?")
@@ -87,11 +88,10 @@ def _replaces(old: str, new: str, asked: frozenset[str], needed: int) -> bool:
 
 
 def _alike(one: str, other: str) -> bool:
-    """Whether two kinds of value are the same; counted things if they have a content word in common."""
-    if one == other:
-        return True
-    counted = one.partition(":"), other.partition(":")
-    return all(part[0] == "count" for part in counted) and bool(content(counted[0][2]) & content(counted[1][2]))
+    """Whether two kinds of value are the same; counted things if they have a content word in common, so a bare number is like no other."""
+    if one.startswith("count:") and other.startswith("count:"):
+        return bool(content(one.removeprefix("count:")) & content(other.removeprefix("count:")))
+    return one == other
 
 
 def _with_values(text: str) -> Iterator[str]:
@@ -120,16 +120,25 @@ def values(sentence: str) -> Mapping[str, set[str]]:
         currency, amount, unit = number.groups(default="")
         if _YEAR.fullmatch(amount) and not currency and not unit:
             continue
-        found[_kind(currency, unit.lower(), rest[number.end() :])].add(amount.replace(",", "") + unit[:1].lower())
+        kind = _kind(currency, amount, unit.lower(), rest[number.end() :])
+        plain_amount, letter = amount.replace(",", ""), unit[:1].lower()
+        found[kind] |= _times(plain_amount, letter) if kind == "clock" else {plain_amount + letter}
     return found
 
 
-def _kind(currency: str, unit: str, after: str) -> str:
+def _times(time: str, half: str) -> set[str]:
+    """The times of day, by a 12-hour clock, that a time may be: two where nothing says in which half of the day it is."""
+    hour, _, minute = time.replace(".", ":").partition(":")
+    twelve = str(int(hour) % 12 or 12) + (f":{minute}" if minute.strip("0") else "")
+    return {twelve + one for one in half or ("p" if int(hour) > 12 else "ap")}
+
+
+def _kind(currency: str, amount: str, unit: str, after: str) -> str:
     if currency:
         return "money"
     if unit in ("%", "percent"):
         return "percent"
-    if unit[:1] in ("a", "p") and unit:
+    if unit[:1] in ("a", "p") if unit else _TIME.fullmatch(amount):
         return "clock"
     if unit:
         return unit.removesuffix("s")

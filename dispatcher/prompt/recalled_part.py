@@ -7,7 +7,7 @@ the heading of each day dates both. Where a line certainly replaces another (cha
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
@@ -35,9 +35,8 @@ SHORT_ANSWER_CHARACTERS, QUESTION_CHARACTERS = 60, 80
 LINE_CHARACTERS = 60
 #: A passage of a long turn is cut to its sentences with most words of the message, in so many characters, if it is longer than LONG_PASSAGE.
 EXCERPT, LONG_PASSAGE = 450, 600
-#: Marks of a line that replaces another, and of one that is replaced, with the day of the newest; and the most characters of a mark.
+#: Marks of a line that replaces another, and of one that is replaced, with the day of the newest.
 NEWER, OLDER = " (newer)", " (older; newer: {})"
-MARK_CHARACTERS = len(OLDER.format("30 September 2026"))
 _SENTENCE_END = re.compile(r"(?<=[.!?…:])\s+|\n+")
 
 
@@ -48,7 +47,7 @@ class Line:
     hit: Hit
     day: str
     text: str
-    said: str  # what is shown of the hit's text
+    mark: str = ""
 
     @property
     def cost(self) -> int:
@@ -64,7 +63,7 @@ class Line:
 def line_of(hit: Hit, zone: ZoneInfo, message: str = "", mark: str = "") -> Line:
     """`- Name: text`, with a mark of ours after the name, the question of a short answer, and dots where the turn goes on beside what is shown."""
     chunk = hit.chunk
-    shown = excerpt(chunk.text, message) if chunk.passages > 1 else chunk.text
+    shown = _shown(hit, message)
     text = one_line(shown)
     asked = ""
     if hit.question and len(text) <= SHORT_ANSWER_CHARACTERS:
@@ -76,8 +75,12 @@ def line_of(hit: Hit, zone: ZoneInfo, message: str = "", mark: str = "") -> Line
         hit,
         day_text(chunk.started_at, zone),
         harmless(f"- {hit.who}{mark}{asked}: {before}{text}{after}"),
-        shown,
+        mark,
     )
+
+
+def _shown(hit: Hit, message: str) -> str:
+    return excerpt(hit.chunk.text, message) if hit.chunk.passages > 1 else hit.chunk.text
 
 
 def excerpt(text: str, message: str) -> str:
@@ -121,52 +124,68 @@ def by_worth(hits: Sequence[Hit]) -> list[Hit]:
 def fill(
     hits: Sequence[Hit], room: int, zone: ZoneInfo, message: str = "", elsewhere: Sequence[Hit] = ()
 ) -> tuple[list[Line], list[Hit]]:
-    """(lines that fit, hits that do not), taken in the given order, and marked where one replaces another.
+    """(lines that fit, hits that do not), taken in the given order; a long one that does not fit is skipped for a shorter one.
 
-    `elsewhere` are hits that the prompt has already: a line that one of them replaces is marked, too.
+    A line that replaces another is taken before it, and the older one only if the newer was; both are marked if their marks fit. `elsewhere` are hits
+    that the prompt has already: they count as taken, and are not marked themselves.
     """
-    known = [line_of(hit, zone) for hit in elsewhere]
-    used, cut = _fill(hits, room, zone, message)
-    pairs = _pairs([*used, *known], message)
-    if not pairs:
-        return used, cut
-    marked = {chunk_id for pair in pairs for chunk_id in pair}
-    used, cut = _fill(hits, room - MARK_CHARACTERS * len(marked), zone, message)
-    days = {line.hit.chunk.chunk_id: (line.hit.chunk.started_at, line.day) for line in (*used, *known)}
-    marks: dict[str, str] = {}
-    for older, newer in sorted((pair for pair in pairs if days.keys() >= set(pair)), key=lambda pair: days[pair[1]]):
-        marks.setdefault(newer, NEWER)
-        marks[older] = OLDER.format(days[newer][1])  # in the end the newest of those that replace it
-    return [_marked(line, marks.get(line.hit.chunk.chunk_id, ""), zone, message) for line in used], cut
-
-
-def _marked(line: Line, mark: str, zone: ZoneInfo, message: str) -> Line:
-    return line_of(line.hit, zone, message, mark) if mark else line
-
-
-def _pairs(lines: Sequence[Line], message: str) -> list[tuple[str, str]]:
-    """(older, newer) chunk ids of lines by people of which the newer replaces the older."""
-    people = [line for line in lines if is_person(line.hit)]
-    found = changes(message, [(line.hit.chunk, line.said) for line in people])
-    return [(people[one.older].hit.chunk.chunk_id, people[one.newer].hit.chunk.chunk_id) for one in found]
-
-
-def _fill(hits: Sequence[Hit], room: int, zone: ZoneInfo, message: str) -> tuple[list[Line], list[Hit]]:
-    """(lines that fit, hits that do not), taken in the given order; a long one that does not fit is skipped for a shorter one."""
-    used: list[Line] = []
+    pairs = _pairs(hits, elsewhere, message)
+    known = {id(hit) for hit in elsewhere}
+    used: dict[int, Line] = {}
     cut: list[Hit] = []
     days: set[str] = set()
-    for hit in hits:
+    for hit in _newer_first(hits, pairs):
+        newer = [by for older, by in pairs if older is hit]
+        fitting: dict[int, Line] = {}
         # No line is rendered for a hit whose text alone is too long: most hits, once the room is nearly full.
-        line = line_of(hit, zone, message) if _least(hit) < room else None
-        cost = line.cost + (0 if line.day in days else line.heading) if line else room + 1
-        if line is None or cost > room:
+        if _least(hit) < room and all(id(by) in known or id(by) in used for by in newer):
+            update = any(by is hit and id(older) in known for older, by in pairs)
+            for lines in _ways(hit, newer, update, used, zone, message):
+                cost = sum(line.cost - (used[one].cost if one in used else 0) for one, line in lines.items())
+                cost += 0 if lines[id(hit)].day in days else lines[id(hit)].heading
+                if cost <= room:
+                    fitting, room = lines, room - cost
+                    break
+        if fitting:
+            used |= fitting
+            days.add(fitting[id(hit)].day)
+        else:
             cut.append(hit)
-            continue
-        used.append(line)
-        days.add(line.day)
-        room -= cost
-    return used, cut
+    return list(used.values()), cut
+
+
+def _ways(
+    hit: Hit, newer: Sequence[Hit], update: bool, used: Mapping[int, Line], zone: ZoneInfo, message: str
+) -> Iterator[dict[int, Line]]:
+    """How a hit can be shown, the best first: with marks of itself and of the lines that replace it, and without.
+
+    `update`: it replaces something that the prompt has already.
+    """
+    if newer or update:
+        latest = max((by.chunk.started_at for by in newer), default=0.0)
+        mark = OLDER.format(day_text(latest, zone)) if newer else NEWER
+        others = [by for by in newer if id(by) in used and not used[id(by)].mark]
+        yield {id(hit): line_of(hit, zone, message, mark)} | {
+            id(by): line_of(by, zone, message, NEWER) for by in others
+        }
+    yield {id(hit): line_of(hit, zone, message)}
+
+
+def _pairs(hits: Sequence[Hit], elsewhere: Sequence[Hit], message: str) -> list[tuple[Hit, Hit]]:
+    """(older, newer) hits by people of which the newer replaces the older."""
+    people = [(hit, _shown(hit, message)) for hit in hits if is_person(hit)]
+    people += [(hit, hit.chunk.text) for hit in elsewhere if is_person(hit)]
+    found = changes(message, [(hit.chunk, said) for hit, said in people])
+    return [(people[one.older][0], people[one.newer][0]) for one in found]
+
+
+def _newer_first(hits: Sequence[Hit], pairs: Sequence[tuple[Hit, Hit]]) -> list[Hit]:
+    """The given order, but with each hit that replaces another moved to just before it if it came after."""
+    place = {id(hit): index for index, hit in enumerate(hits)}
+    for older, newer in sorted(pairs, key=lambda pair: pair[0].chunk.started_at):
+        if id(older) in place and id(newer) in place:
+            place[id(newer)] = min(place[id(newer)], place[id(older)])
+    return sorted(hits, key=lambda hit: (place[id(hit)], -hit.chunk.started_at))
 
 
 def _least(hit: Hit) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import replace
 
@@ -15,7 +15,7 @@ from dispatcher.prompt.budget import SHARES, compose
 from dispatcher.prompt.changes import changes, values
 from dispatcher.prompt.context import Context
 from dispatcher.prompt.prompt_input import PromptInput
-from dispatcher.prompt.recalled_part import EXCERPT, LONG_PASSAGE, excerpt
+from dispatcher.prompt.recalled_part import EXCERPT, LONG_PASSAGE, excerpt, fill
 from shared.ranking.injection import Decision, Evidence, read_message
 from shared.search.choosing import chosen
 from shared.search.recall import OpenRelease
@@ -99,6 +99,9 @@ def test_the_newer_of_two_values_is_marked_and_both_have_their_dates() -> None:
     ("My budget for sneakers is $600 a year.", "I'm looking at sneakers with my increased budget of $650."),
     ("I visit Foot Locker next Saturday at 3 PM.", "I rescheduled my Foot Locker visit next Saturday to 4:30 PM."),
     ("The probate fee is 15%, the lawyer said.", "The probate fee was lowered to 12%, the lawyer wrote."),
+    ("My dentist appointment is at 10:30.", "My dentist appointment moved to 11:15."),
+    ("My dentist appointment is at 3 pm.", "My dentist appointment moved to 16:00."),
+    ("My dentist appointment is on Sept 3.", "My dentist appointment moved to 5 September."),
 ])  # fmt: skip
 def test_values_of_many_kinds_are_compared(older: str, newer: str) -> None:
     said = [(hit(text, at).chunk, text) for text, at in ((older, NOW), (newer, NOW + 60))]
@@ -120,6 +123,54 @@ def test_what_is_no_certain_change_is_not_marked(older: Hit, newer: Hit, why: st
     assert told[1].endswith(newer.chunk.text), "and stands first all the same"
 
 
+@pytest.mark.parametrize(("message", "older", "newer"), [
+    ("When is my dentist appointment?", "My dentist appointment is at 10:30.", "My dentist appointment moved to room 4."),
+    ("When is my dentist appointment?", "My dentist appointment is at 3:00 pm.", "My dentist appointment is now at 15:00."),
+    ("When is my dentist appointment?", "My dentist appointment is at 4:30 pm.", "My dentist appointment is now at 4:30."),
+    ("What is the flight to Berlin?", "My flight to Berlin is LH 441.", "My flight to Berlin now leaves from gate 12."),
+    ("When is the team meeting?", "We decided 3 things at the team meeting.", "The team meeting moved to 5 April."),
+    ("How are my spring marathons?", "My spring plan has 2 marathons.", "My spring marathons plan moved to 5 April."),
+    ("When is the flea market trip?", "The flea market 12 trip is free.", "The flea market trip moved to 5 April."),
+    ("How many books for the book club?", "I read 3 books for the book club in May.",
+     "I recently read 7 books for the book club in June."),
+    ("How many books for the book club?", "I read 3 books for the book club.", "I reached 7 books for the book club."),
+])  # fmt: skip
+def test_numbers_of_different_things_are_no_change(message: str, older: str, newer: str) -> None:
+    assert changes(message, [(hit(text, at).chunk, text) for text, at in ((older, NOW), (newer, NOW + 60))]) == []
+
+
+APPOINTMENT = "When is my dentist appointment?"
+ON_3, MOVED_TO_5 = "My dentist appointment is on 3 May.", "My dentist appointment moved to 5 May."
+
+
+def filled(room: int, *hits: Hit, elsewhere: Sequence[Hit] = ()) -> list[str]:
+    return [line.text for line in fill(hits, room, UTC, APPOINTMENT, elsewhere)[0]]
+
+
+def test_marks_give_way_to_a_line_and_an_older_line_to_the_newer() -> None:
+    older, newer = hit(ON_3, NOW), hit(MOVED_TO_5, NOW + DAY)
+    marked = [f"- anna (newer): {MOVED_TO_5}", f"- anna (older; newer: 10 February 2024): {ON_3}"]
+    full, without = (sum(map(len, lines)) + 35 for lines in (marked, [f"- anna: {MOVED_TO_5}", f"- anna: {ON_3}"]))
+    assert filled(full, older, newer) == marked, "their own length is all that marks need"
+    for room in (full - 1, without):
+        assert filled(room, older, newer) == [f"- anna: {MOVED_TO_5}", f"- anna: {ON_3}"]
+    assert filled(without - 1, older, newer) == [f"- anna: {MOVED_TO_5}"]
+    long = hit(f"{MOVED_TO_5} {FILLING}", NOW + DAY)
+    assert filled(without, older, long) == [], "an outdated line is worse than none"
+    latest = hit("My dentist appointment is now on 7 May.", NOW + 2 * DAY)
+    for room in range(40, 300):
+        told = filled(room, older, newer, latest)
+        assert [line.split(": ")[-1] for line in told] == [latest.chunk.text, MOVED_TO_5, ON_3][: len(told)]
+
+
+def test_lines_that_the_prompt_has_already_need_no_room_for_marks() -> None:
+    older, newer, other = hit(ON_3, NOW), hit(MOVED_TO_5, NOW + DAY), hit("x" * 50, NOW)
+    line = "- anna: " + "x" * 50
+    assert filled(len(line) + 17, other, elsewhere=[older, newer]) == [line]
+    assert filled(300, older, elsewhere=[newer]) == [f"- anna (older; newer: 10 February 2024): {ON_3}"]
+    assert filled(300, newer, elsewhere=[older]) == [f"- anna (newer): {MOVED_TO_5}"]
+
+
 def test_a_mark_never_breaks_the_budget_and_never_stands_without_the_other_line() -> None:
     hits = [hit(FIRST, NOW), hit("Another line of the first sprint.", NOW + 60), hit(MOVED, NOW + 3 * DAY)]
     marked = 0
@@ -134,6 +185,9 @@ def test_a_mark_never_breaks_the_budget_and_never_stands_without_the_other_line(
 def test_the_text_of_a_value_is_read_by_its_kind() -> None:
     assert values("On April 5th, 2024, I paid $1,200 for 8 cards at 4:30 PM, 12% off, in 3 hours") == {
         "date": {"apr 5"}, "money": {"1200"}, "count:cards at": {"8"}, "clock": {"4:30p"}, "percent": {"12%"}, "hour": {"3h"},
+    }  # fmt: skip
+    assert values("10:30 or 15:00, 2 marathons, market 12, decided 3 things, on Sept. 4") == {
+        "clock": {"10:30a", "10:30p", "3p"}, "count:marathons": {"2"}, "count:": {"12"}, "count:things": {"3"}, "date": {"sep 4"},
     }  # fmt: skip
 
 
