@@ -31,6 +31,8 @@ _JOINTS = ("ens", "en", "es", "er", "s", "n", "e")
 SHORTEST_PART, SHORTEST_REST = 4, 3
 #: Letters by which a form is longer than its word, at most; so many words of a chat are looked at for one, the shortest; and it is met by so many.
 MOST_LONGER, MOST_NEAR, MOST_FORMS = 7, 16, 16
+#: So many words are looked at for a part of a compound: there are many parts.
+MOST_NEAR_PART = 4
 #: Words that hold a part are read up to so many, since a stem takes some 50 µs; lookups of a beginning or a part that a chat's words keep.
 MOST_HELD, KEPT_LOOKUPS = 512, 1024
 
@@ -192,8 +194,7 @@ def _is_part(vocabulary: Sequence[ChatWords], part: tuple[str, frozenset[str]], 
         return True
     rest = whole.removeprefix(stem)
     return rest != whole and any(
-        _is_possible(vocabulary, one) and same_stem(vocabulary, one, language)
-        for one in _without_joint(rest, str.removeprefix)
+        _is_word(vocabulary, one, language) for one in _without_joint(rest, str.removeprefix)
     )
 
 
@@ -201,18 +202,21 @@ def split(vocabulary: Sequence[ChatWords], word: str, language: str) -> tuple[se
     """The words of the chat that the two parts of a compound are, cut where the shorter part is longest; None if they are none."""
     cuts = range(SHORTEST_PART, len(word) - SHORTEST_PART + 1)
     for cut in sorted(cuts, key=lambda cut: abs(2 * cut - len(word))):
-        if not _is_possible(vocabulary, word[cut:]) or not (second := same_stem(vocabulary, word[cut:], language)):
+        if not _is_word(vocabulary, word[cut:], language):
             continue
         for first in _without_joint(word[:cut], str.removesuffix):
-            if _is_possible(vocabulary, first) and (there := same_stem(vocabulary, first, language)):
-                return there, second
+            if _is_word(vocabulary, first, language):
+                return same_stem(vocabulary, first, language), same_stem(vocabulary, word[cut:], language)
     return None
 
 
-def _is_possible(vocabulary: Sequence[ChatWords], part: str) -> bool:
-    """Whether a part of a compound is long enough, and a word of the chat begins like it: most cuts are told apart without a stem."""
+def _is_word(vocabulary: Sequence[ChatWords], part: str, language: str) -> bool:
+    """Whether a part of a compound is a word of the chat. Most are none, and most of these are known by their beginning, without a stem."""
     begins = {folded(one)[: max(SHORTEST_PART - 1, len(one) // 3)] for one in (part, *_spelled(part))}
-    return len(part) >= SHORTEST_PART and any(words.shortest_beginning(one) for words in vocabulary for one in begins)
+    if len(part) < SHORTEST_PART or not any(words.shortest_beginning(one) for words in vocabulary for one in begins):
+        return False
+    own = stems(part, language)
+    return any(not own.isdisjoint(stems(one, language)) for one in _near(vocabulary, part, own)[:MOST_NEAR_PART])
 
 
 def _without_joint(part: str, remove: Callable[[str, str], str]) -> Iterator[str]:
