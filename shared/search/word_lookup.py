@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from shared.ranking.question import query_terms
 from shared.text.stemming import COMMON_LETTERS, alike
 from shared.text.word_forms import (
     COMPOUNDING,
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
 
 #: The shortest part of a word that is looked for within words, so many parts of one question, and words for each. Characters.
 SHORTEST_PART, MOST_PARTS, MOST_HOLDING = 4, 8, 32
+#: Words of one question whose other forms are looked for, the rarest; those of them with compounds; languages, the chat's first ones. Together
+#: they bound the stems of a question, which take nearly all of its time.
+MOST_STEMMED, MOST_COMPOUND, MOST_LANGUAGES = 24, 8, 2
 
 
 class WordLookup:
@@ -81,25 +85,33 @@ class WordLookup:
         """Where the words of the chat stand that have the stem of one of these in the question's language, or are made of it."""
         vocabulary = self._vocabulary()
         shown = frozenset().union(*(words.shown for words in vocabulary))
-        languages = languages_of_question(asked, languages_of_chat(shown)) if vocabulary else []
+        languages = languages_of_question(asked, languages_of_chat(shown))[:MOST_LANGUAGES] if vocabulary else []
         if not languages:
             return
-        wanted = set(terms)
-        for word in dict.fromkeys(asked):
-            own = self._tokenise([word])
-            if len(own) != 1 or own[0] not in wanted or not word.isalpha():
-                continue
-            self._add_stem(vocabulary, word, own[0], languages)
+        for place, (word, term) in enumerate(self._rarest(asked, terms)):
+            self._add_stem(vocabulary, word, term, languages, compounding=place < MOST_COMPOUND)
         every = {*terms, *(form for forms in self.forms.values() for form in forms)}
         every.update(form for parts in self._compounds.values() for part in parts for form in part)
         if len(every) > len(terms):
             self.postings = self.standing(sorted(every))
 
-    def _add_stem(self, vocabulary: Sequence[ChatWords], word: str, term: str, languages: Sequence[str]) -> None:
+    def _rarest(self, asked: Sequence[str], terms: Sequence[str]) -> list[tuple[str, str]]:
+        """The words of the question that are one term each, with it: those that stand nowhere first, then the rarest, of these the longest."""
+        wanted, found = set(terms), list[tuple[str, str]]()
+        for word in query_terms(asked):
+            own = self._tokenise([word])
+            if len(own) == 1 and own[0] in wanted and word.isalpha():
+                found.append((word, own[0]))
+        often = {term: len(ordinals) for term, (ordinals, _) in self.postings.items()}
+        return sorted(found, key=lambda one: (often.get(one[1], 0), -len(one[0])))[:MOST_STEMMED]
+
+    def _add_stem(
+        self, vocabulary: Sequence[ChatWords], word: str, term: str, languages: Sequence[str], *, compounding: bool
+    ) -> None:
         found = set[str]()
         for language in languages:
             found |= same_stem(vocabulary, word, language)
-            if language in COMPOUNDING:
+            if compounding and language in COMPOUNDING:
                 found |= compounds(vocabulary, word, language)
                 if parts := split(vocabulary, word, language):
                     self._compounds[term] = [self._terms_of(part) for part in parts]

@@ -10,6 +10,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property, lru_cache, partial
+from heapq import nsmallest
+from itertools import islice
 
 from shared.text.caches import cached
 from shared.text.stemming import KEPT_WORDS, stem_in
@@ -27,7 +30,11 @@ _JOINTS = ("ens", "en", "es", "er", "s", "n", "e")
 #: Shortest part of a compound, its stem; shortest beginning of a word that ends with another.
 SHORTEST_PART, SHORTEST_REST = 4, 3
 #: Letters by which a form is longer than its word, at most; so many words of a chat are looked at for one, the shortest; and it is met by so many.
-MOST_LONGER, MOST_NEAR, MOST_FORMS = 7, 128, 32
+MOST_LONGER, MOST_NEAR, MOST_FORMS = 7, 16, 16
+#: So many words are looked at for a part of a compound: there are many parts.
+MOST_NEAR_PART = 4
+#: Words that hold a part are read up to so many, since a stem takes some 50 µs; lookups of a beginning or a part that a chat's words keep.
+MOST_HELD, KEPT_LOOKUPS = 512, 1024
 
 #: Frequent sentence words of each language, without accents, few of them words of another.
 SENTENCE_WORDS: Mapping[str, frozenset[str]] = {
@@ -70,13 +77,11 @@ class ChatWords:
     lines: str
     shown: frozenset[str]
 
-    def beginning(self, letters: str) -> Iterator[str]:
+    def beginning(self, letters: str) -> list[str]:
         """The words, as they are written, whose folded form begins so; the lines are in order."""
-        low = _place(self.lines, letters)
-        while self.lines.startswith(letters, low + 1):
-            end = self.lines.index("\n", low + 1)
-            yield self.lines[low + 1 : end].rpartition("\t")[2]
-            low = end
+        low, end = _place(self.lines, letters), _place(self.lines, letters + "\U0010ffff")
+        found = self.lines[low + 1 : end].split("\n") if low < end else []
+        return [line.rpartition("\t")[2] for line in found]
 
     def holding(self, part: str) -> Iterator[str]:
         """The words, as they are written, that hold this."""
@@ -85,6 +90,17 @@ class ChatWords:
             end = self.lines.index("\n", at)
             yield self.lines[self.lines.rindex("\n", 0, at) + 1 : end].rpartition("\t")[2]
             at = self.lines.find(part, end)
+
+    # Functions of the lines alone, not of this object: it is freed with its last reference.
+    @cached_property
+    def shortest_beginning(self) -> Callable[[str], list[str]]:
+        """The shortest `MOST_NEAR` words of `beginning`, kept for the beginnings asked last."""
+        return lru_cache(KEPT_LOOKUPS)(partial(_shortest, self.lines, ChatWords.beginning))
+
+    @cached_property
+    def shortest_holding(self) -> Callable[[str], list[str]]:
+        """The same for `holding`."""
+        return lru_cache(KEPT_LOOKUPS)(partial(_shortest, self.lines, ChatWords.holding))
 
     @classmethod
     def of(cls, lines: str) -> ChatWords:
@@ -101,6 +117,13 @@ class ChatWords:
         return found if languages_of_chat(found.shown, 1, LEAST_SHARE / 2) else None
 
 
+def _shortest(lines: str, look_up: Callable[[ChatWords, str], Iterable[str]], letters: str) -> list[str]:
+    found = look_up(ChatWords(lines, frozenset()), letters)
+    if not isinstance(found, list):
+        found = islice(found, MOST_HELD)
+    return nsmallest(MOST_NEAR, found, key=len)
+
+
 def _place(lines: str, letters: str) -> int:
     """The line break ahead of the first line, in their order, that does not come before these letters."""
     low, high = 0, len(lines) - 1
@@ -115,10 +138,11 @@ def _place(lines: str, letters: str) -> int:
 
 
 def languages_of_chat(shown: Collection[str], least: int = LEAST_SHOWN, share: float = LEAST_SHARE) -> list[str]:
-    """The languages of a chat beside English, by its sentence words."""
+    """The languages of a chat beside English, by its sentence words; the one with most of them first."""
     counts = {language: len(marks.intersection(shown)) for language, marks in SENTENCE_WORDS.items()}
     enough = max(least, share * max(counts.values()))
-    return [language for language in STEMMERS if counts[language] >= enough]
+    found = [language for language in STEMMERS if counts[language] >= enough]
+    return sorted(found, key=lambda language: -counts[language])
 
 
 def languages_of_question(words: Iterable[str], languages: Sequence[str]) -> list[str]:
@@ -141,21 +165,25 @@ def stems(word: str, language: str) -> frozenset[str]:
 def same_stem(vocabulary: Sequence[ChatWords], word: str, language: str) -> set[str]:
     """The words of the chat that have the stem of this one."""
     own = stems(word, language)
+    return {one for one in _near(vocabulary, word, own) if not own.isdisjoint(stems(one, language))}
+
+
+def _near(vocabulary: Sequence[ChatWords], word: str, own: frozenset[str]) -> list[str]:
+    """The words that may have one of these stems, those of `word`: first the shortest that begin with it."""
     # The last letter of a stem may be another one in its forms.
     length = max(2, max(map(len, own)) - 1)
-    begins = {plain[:length] for plain in (*own, folded(word), *(folded(one) for one in _spelled(word)))}
-    near = {line for words in vocabulary for begin in begins for line in words.beginning(begin)}
-    possible = sorted((one for one in near if len(one) <= len(word) + MOST_LONGER), key=len)[:MOST_NEAR]
-    return {one for one in possible if not own.isdisjoint(stems(one, language))}
+    spelled = {*own, folded(word), *(folded(one) for one in _spelled(word))}
+    begins = [*sorted(own), *sorted({plain[:length] for plain in spelled} - own)]
+    near = dict.fromkeys(one for begin in begins for words in vocabulary for one in words.shortest_beginning(begin))
+    return [one for one in near if len(one) <= len(word) + MOST_LONGER][: 2 * MOST_NEAR]
 
 
 def compounds(vocabulary: Sequence[ChatWords], word: str, language: str) -> set[str]:
     """The words of the chat that end with this one, and those that begin with it and go on with another word of the chat."""
     own = stems(word, language)
     parts = [stem for stem in own if len(stem) >= SHORTEST_PART]
-    held = {(stem, one) for stem in parts for words in vocabulary for one in words.holding(stem)}
-    nearest = sorted(held, key=lambda found: len(found[1]))[:MOST_NEAR]
-    return {one for stem, one in nearest if _is_part(vocabulary, (stem, own), folded(one), language)}
+    held = {(stem, one) for stem in parts for words in vocabulary for one in words.shortest_holding(stem)}
+    return {one for stem, one in held if _is_part(vocabulary, (stem, own), folded(one), language)}
 
 
 def _is_part(vocabulary: Sequence[ChatWords], part: tuple[str, frozenset[str]], whole: str, language: str) -> bool:
@@ -166,8 +194,7 @@ def _is_part(vocabulary: Sequence[ChatWords], part: tuple[str, frozenset[str]], 
         return True
     rest = whole.removeprefix(stem)
     return rest != whole and any(
-        len(one) >= SHORTEST_PART and same_stem(vocabulary, one, language)
-        for one in _without_joint(rest, str.removeprefix)
+        _is_word(vocabulary, one, language) for one in _without_joint(rest, str.removeprefix)
     )
 
 
@@ -175,13 +202,21 @@ def split(vocabulary: Sequence[ChatWords], word: str, language: str) -> tuple[se
     """The words of the chat that the two parts of a compound are, cut where the shorter part is longest; None if they are none."""
     cuts = range(SHORTEST_PART, len(word) - SHORTEST_PART + 1)
     for cut in sorted(cuts, key=lambda cut: abs(2 * cut - len(word))):
-        second = same_stem(vocabulary, word[cut:], language)
-        if not second:
+        if not _is_word(vocabulary, word[cut:], language):
             continue
         for first in _without_joint(word[:cut], str.removesuffix):
-            if len(first) >= SHORTEST_PART and (there := same_stem(vocabulary, first, language)):
-                return there, second
+            if _is_word(vocabulary, first, language):
+                return same_stem(vocabulary, first, language), same_stem(vocabulary, word[cut:], language)
     return None
+
+
+def _is_word(vocabulary: Sequence[ChatWords], part: str, language: str) -> bool:
+    """Whether a part of a compound is a word of the chat. Most are none, and most of these are known by their beginning, without a stem."""
+    begins = {folded(one)[: max(SHORTEST_PART - 1, len(one) // 3)] for one in (part, *_spelled(part))}
+    if len(part) < SHORTEST_PART or not any(words.shortest_beginning(one) for words in vocabulary for one in begins):
+        return False
+    own = stems(part, language)
+    return any(not own.isdisjoint(stems(one, language)) for one in _near(vocabulary, part, own)[:MOST_NEAR_PART])
 
 
 def _without_joint(part: str, remove: Callable[[str, str], str]) -> Iterator[str]:
