@@ -193,9 +193,7 @@ def _is_part(vocabulary: Sequence[ChatWords], part: tuple[str, frozenset[str]], 
     if at >= SHORTEST_REST and not own.isdisjoint(stems(whole[at:], language)):
         return True
     rest = whole.removeprefix(stem)
-    return rest != whole and any(
-        _is_word(vocabulary, one, language) for one in _without_joint(rest, str.removeprefix)
-    )
+    return rest != whole and any(_is_word(vocabulary, one, language) for one in _without_joint(rest, str.removeprefix))
 
 
 def split(vocabulary: Sequence[ChatWords], word: str, language: str) -> tuple[set[str], set[str]] | None:
