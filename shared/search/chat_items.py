@@ -32,6 +32,7 @@ from shared.ranking.question import asks, tells_time
 from shared.ranking.scoring import Array, Features, Neighbours, Posting
 from shared.ranking.sides import Sides
 from shared.text.dates.past import Span
+from shared.text.format import storable
 from shared.text.stemming import KEPT_WORDS
 from shared.text.writing import MARKS, SIGNS, indexable, spaced
 from shared.turns.chunk import turn_order
@@ -120,8 +121,13 @@ class Tokeniser:
     def _tokens(self, texts: Sequence[str]) -> Iterator[tuple[str, int]]:
         """(token, place) for each token of each text; equal tokens follow each other."""
         self._connection.execute("INSERT INTO texts (texts) VALUES ('delete-all')")
+        bodies = (indexable(storable(text)) for text in texts)
         self._connection.execute("BEGIN")
-        self._connection.executemany("INSERT INTO texts (rowid, body) VALUES (?,?)", enumerate(map(indexable, texts)))
+        try:
+            self._connection.executemany("INSERT INTO texts (rowid, body) VALUES (?,?)", enumerate(bodies))
+        except BaseException:
+            self._connection.execute("ROLLBACK")  # else no later text could be read
+            raise
         self._connection.execute("COMMIT")
         return self._connection.execute("SELECT term, doc FROM tokens")
 

@@ -15,13 +15,13 @@ from collections.abc import Collection, Iterable, Mapping
 from shared.text.caches import cached
 from shared.text.more_function_words import MORE
 from shared.text.stemming import KEPT_WORDS
-from shared.text.writing import is_unspaced
+from shared.text.writing import is_unspaced, normalized
 
 
 @cached(KEPT_WORDS)
 def plain(word: str) -> str:
     """Without accents, in lower case; ё is е, and й stays a letter of its own."""
-    kept = unicodedata.normalize("NFKD", word.lower().replace("й", "\ue000"))
+    kept = normalized("NFKD", word.lower().replace("й", "\ue000"))
     return "".join(one for one in kept if not unicodedata.combining(one)).replace("\ue000", "й")
 
 

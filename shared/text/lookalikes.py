@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import unicodedata
 
+from shared.text.writing import normalized
+
 #: Characters that look like a Latin letter in either case: those of Unicode's confusables.txt (UTS 39) that no decomposition leads to the letter,
 #: small capitals, and letters on signs. "i" stands for I, l and 1 alike.
 _LETTERS = {
@@ -58,7 +60,7 @@ def skeleton(text: str) -> str:
     """
     if text.isascii():
         return (text if text.isprintable() else "".join(filter(str.isprintable, text))).lower()
-    plain = unicodedata.normalize("NFKD", text).translate(_SAME)
+    plain = normalized("NFKD", text).translate(_SAME)
     return "".join(
         one for one in plain if one.isprintable() and not unicodedata.category(one).startswith("M")
     ).casefold()

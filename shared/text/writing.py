@@ -13,7 +13,8 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterator
-from itertools import pairwise
+from itertools import groupby, islice, pairwise
+from typing import Literal
 
 from shared.text.caches import cached
 from shared.text.stemming import KEPT_WORDS, stem_of_script, stemmed
@@ -55,6 +56,9 @@ _STACKING = "\u1039\u17d2"
 _RUN = re.compile(f"[{UNSPACED}]+")
 _CHARACTER = re.compile(f"[^{MARKS}](?:[{_STACKING}].|[{MARKS}])*|[{MARKS}]+")
 _ONE_CHARACTER = re.compile(f"[{UNSPACED}][{MARKS}]*")
+#: Combining marks in a row that no text of any language exceeds (UAX #15, stream-safe format), and what may be more of them.
+MOST_MARKS = 30
+_MANY_MARKS = re.compile(rf"[^\w\s\x00-\x7f]{{{MOST_MARKS + 1},}}")
 #: Full-width and half-width forms, ligatures.
 _COMPATIBLE = re.compile("[\uff01-\uffee\ufb00-\ufb06\u3300-\u33ff]+")
 #: Points, vowel signs and lengthening strokes that hardly anybody types: Hebrew, Arabic.
@@ -66,6 +70,18 @@ _FOLDED = str.maketrans(
     {"ß": "ss", "ẞ": "ss", "ı": "i", "æ": "ae", "Æ": "Ae", "œ": "oe", "Œ": "Oe", "ø": "o", "Ø": "O", "đ": "d", "Đ": "D",
      "ł": "l", "Ł": "L", "ð": "d", "Ð": "D", "þ": "th", "Þ": "Th", "ħ": "h", "Ħ": "H"}
 )  # fmt: skip
+
+
+def normalized(form: Literal["NFC", "NFKC", "NFKD"], text: str) -> str:
+    """unicodedata.normalize in linear time: of more than `MOST_MARKS` combining marks in a row, which it sorts in quadratic time, the first ones."""
+    if len(text) > MOST_MARKS:
+        text = _MANY_MARKS.sub(_fewer_marks, text)
+    return unicodedata.normalize(form, text)
+
+
+def _fewer_marks(run: re.Match[str]) -> str:
+    groups = groupby(run[0], key=lambda one: unicodedata.combining(one) > 0)
+    return "".join("".join(islice(some, MOST_MARKS) if are_marks else some) for are_marks, some in groups)
 
 
 def indexable(text: str) -> str:
@@ -82,7 +98,7 @@ def spaced(text: str) -> str:
     """
     if text.isascii():
         return text
-    text = _COMPATIBLE.sub(lambda found: unicodedata.normalize("NFKC", found[0]), unicodedata.normalize("NFC", text))
+    text = _COMPATIBLE.sub(lambda found: normalized("NFKC", found[0]), normalized("NFC", text))
     return _RUN.sub(_paired, _POINTS.sub("", text))
 
 
@@ -112,5 +128,5 @@ def is_unspaced(word: str) -> bool:
 @cached(KEPT_WORDS)
 def folded(word: str) -> str:
     """A word in lower case without accents, as the index folds it."""
-    apart = unicodedata.normalize("NFKD", word.lower().translate(_FOLDED))
+    apart = normalized("NFKD", word.lower().translate(_FOLDED))
     return "".join(one for one in apart if not unicodedata.combining(one))

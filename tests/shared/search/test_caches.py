@@ -75,6 +75,16 @@ def test_a_closed_tokeniser_says_so_even_of_words_that_it_knew() -> None:
         tokeniser.terms("boiler")
 
 
+def test_half_a_character_and_an_error_leave_a_tokeniser_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    with closing(Tokeniser()) as tokeniser:
+        assert tokeniser.terms("a \ud800 b\udc00c") == ["a", "b", "c"]
+        with monkeypatch.context() as patched:
+            patched.setattr(chat_items, "indexable", lambda text: "\ud800" if text == "bad" else text)
+            with pytest.raises(UnicodeEncodeError):
+                tokeniser.terms("good bad")
+        assert tokeniser.terms("a new word") == ["a", "new", "word"]
+
+
 def chunk(name: str, chat: str) -> Chunk:
     return Chunk(f"{name}:user#1", chat, name, (f"{name}:user",), "user", "anna", f"{name} is said", 5.0, 6.0)
 

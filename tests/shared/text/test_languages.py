@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -22,13 +23,40 @@ from shared.search.lexical import LexicalIndex, build
 from shared.search.recall import OpenRelease
 from shared.search.types import Query
 from shared.text.language import MOST_CHARACTERS, detect
+from shared.text.lookalikes import skeleton
 from shared.text.stemming import stem, stemmed
+from shared.text.writing import MOST_MARKS, folded, normalized, spaced
 from shared.turns.chunk import Chunk
 from tests.support.world import REPOSITORY, World
 
 PROPERTY = settings(max_examples=100, deadline=None)
 DAY = 86_400.0
 NOON = datetime(2026, 5, 13, 12, tzinfo=UTC).timestamp()
+
+
+def test_many_marks_on_one_letter_are_cut_before_they_are_put_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    """NFC and NFKD sort a run of marks in quadratic time: of 40,000 the first ones remain."""
+    given: list[str] = []
+    normalize = unicodedata.normalize
+
+    def noting(form: Any, text: str) -> str:
+        given.append(text)
+        return normalize(form, text)
+
+    monkeypatch.setattr(unicodedata, "normalize", noting)
+    marked = "a" + "\u0301\u0316" * 20_000 + "b"
+    folded.cache_clear()
+    assert [spaced(marked), folded(marked), skeleton(marked)] == [spaced(marked[:31] + "b"), "ab", "ab"]
+    assert given
+    assert max(map(len, given)) == 2 + MOST_MARKS
+
+
+@pytest.mark.parametrize(
+    "text", ["a" + "\u0301" * MOST_MARKS, "…" * 99 + "é", "🙂\u200d" * 40, "שָׁלוֹם " * 20, "é—" * 50]
+)
+def test_other_texts_are_normalized_as_they_are(text: str) -> None:
+    assert normalized("NFC", text) == unicodedata.normalize("NFC", text)
+
 
 #: Twenty turns of a made-up chat, and questions in other forms of their words: the number of the turn that answers.
 TURNS = """
