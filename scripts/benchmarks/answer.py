@@ -24,6 +24,7 @@ from redis import Redis
 
 from scripts.benchmarks.memory import WORDS, Environment, make_release, megabytes
 from scripts.benchmarks.overhead import OFF, STAND_IN, alone, ask, cpu_seconds
+from scripts.benchmarks.world import describe_machine, own_world
 
 #: Seconds between two rounds of consolidation while it is measured, and between two spaced tasks.
 INTERVAL, PAUSE = 2.0, 0.4
@@ -41,8 +42,6 @@ def answer(
     against: Annotated[Path | None, typer.Option(help="Checkout of another version, measured beside this one.")] = None,
 ) -> None:
     """What memory adds to one answer: latency and CPU time with memory on and off, by itself or beside another version."""
-    from scripts.benchmarks.main import describe_machine, own_world
-
     describe_machine()
     versions = {"": None, **({" (other version)": against.absolute()} if against else {})}
     with ExitStack() as stack:

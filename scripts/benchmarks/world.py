@@ -1,0 +1,93 @@
+"""What measurements share: an installation of their own with its own Redis, and the line that names machine and versions."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+import os
+import platform
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import typer
+from redis import Redis, RedisError
+
+BINARIES = Path(sys.executable).parent
+STAND_IN = Path(__file__).parent.parent / "stand_in_claude.py"
+
+
+@contextmanager
+def own_world() -> Iterator[dict[str, str]]:
+    """A temporary installation with its own Redis; yields its environment."""
+    with tempfile.TemporaryDirectory(prefix="hmem-bench-") as folder, socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+        probe.close()
+        command = ["redis-server", "--port", str(port), "--save", "", "--dir", folder, "--loglevel", "warning"]
+        with subprocess.Popen(command, stdout=subprocess.DEVNULL) as server:
+            environment = os.environ | {
+                "REDIS_URL": f"redis://127.0.0.1:{port}/0",
+                "RESULT_HMAC_KEY": "a-key-for-measurements",
+                "HMEM_MEMORY_DIR": f"{folder}/memory",
+                "HMEM_STATE_DIR": f"{folder}/state",
+                "HMEM_NIGHT_DIR": f"{folder}/night",
+                "CLAUDE_BIN": str(STAND_IN),
+                "HOME": folder,
+            }
+            try:
+                _wait_for_redis(environment["REDIS_URL"])
+                yield environment
+            finally:
+                server.terminate()
+
+
+def _wait_for_redis(url: str) -> None:
+    with Redis.from_url(url) as client:
+        for _ in range(200):
+            try:
+                client.ping()
+            except RedisError:
+                time.sleep(0.05)
+            else:
+                return
+    raise SystemExit("bench: redis-server did not start")
+
+
+def describe_machine() -> None:
+    versions = ", ".join(f"{name} {importlib.metadata.version(name)}" for name in ("numpy", "onnxruntime", "redis"))
+    cpu = next(
+        (x.split(":")[1].strip() for x in Path("/proc/cpuinfo").read_text().splitlines() if "model name" in x), "?"
+    )
+    typer.echo(f"machine: {os.cpu_count()} cores ({cpu}), Python {platform.python_version()}, {versions}")
+
+
+def load_turns(folder: Path, url: str, *, names: bool = True) -> int:
+    """Write a set's turns as `hcli:memory:*` keys, with or without the speakers' names; returns how many."""
+    with (
+        Redis.from_url(url) as client,
+        client.pipeline(transaction=False) as pipe,
+        (folder / "turns.jsonl").open("rb") as lines,
+    ):
+        count = 0
+        for line in lines:
+            turn = json.loads(line)
+            body = line.strip() if names else json.dumps({key: turn[key] for key in turn if key != "name"})
+            pipe.set(f"hcli:memory:{turn['task_id']}:{turn['role']}", body)
+            count += 1
+        pipe.execute()
+    return count
+
+
+def hmem(environment: dict[str, str], *arguments: str) -> str:
+    done = subprocess.run(
+        [BINARIES / arguments[0], *arguments[1:]], env=environment, capture_output=True, text=True, check=False
+    )
+    if done.returncode != 0:
+        raise SystemExit(f"{' '.join(arguments)} ended with {done.returncode}\n{done.stderr}")
+    return done.stdout
