@@ -169,7 +169,7 @@ class Scored:
     words: Array | None = None  # share of the question's words in each item; None of a question without any
     notes: Array | None = None  # bm25 of the best note of each item; None without notes
 
-    def explain(self, items: Integers) -> list[dict[str, float]]:
+    def explain(self, items: Integers | Sequence[int]) -> list[dict[str, float]]:
         """Of each of these items the total, every part of it, the raw signals, their shares of the best, and the share of the words; no `cosine` of
         one without a vector."""
         named = {"total": self.total, **self.parts, "bm25": self.bm25, "best_lexical": self.lexical}
@@ -179,7 +179,8 @@ class Scored:
             named["cosine"] = self.cosine
         if self.words is not None:
             named["words"] = self.words
-        columns = [values[items].tolist() for values in named.values()]
+        chosen = np.asarray(items, np.intp)
+        columns = [values[chosen].tolist() for values in named.values()]
         rows = [dict(zip(named, row, strict=True)) for row in zip(*columns, strict=True)]
         for row in rows:
             if math.isnan(row.get("cosine", 0.0)):

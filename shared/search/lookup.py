@@ -13,12 +13,14 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as FutureTimeout
+from contextlib import closing
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
 
 from shared.ranking.injection import Evidence, may_be_foreign, read_message
-from shared.ranking.question import asks_when, groups, meant_speakers, query_words
+from shared.ranking.question import asks_when, groups, meant_speakers, query_terms, query_words
 from shared.search.lexical import LexicalIndex
 from shared.search.types import EmbedQuery, Hit, Query, Recalled
 from shared.search.word_lookup import WordLookup
@@ -204,21 +206,13 @@ class _Lookup:
 
         try:
             shown = {
-                language: standing(self._words.standing(terms), len(merged))
-                for language, terms in self._shown_by().items()
+                language: standing(self._words.standing(terms), len(merged)) for language, terms in _shown_by().items()
             }
         except sqlite3.Error:
             return 0.0
         own, others = shown.pop(self._message.language), sum(shown.values())
         has_language = own + others > 0
         return float((others > own).sum() / has_language.sum()) if has_language.any() else 0.0
-
-    def _shown_by(self) -> dict[str, list[str]]:
-        """By language; each word by itself, since together they would be sentence words of a message."""
-        return {
-            language: [term for word in words for term in self._sources.terms([word])]
-            for language, words in SHOWN_BY.items()
-        }
 
     def _cosines(self, comparing: Future[tuple[Array | None, str | None]] | None, ends: float | None) -> Array | None:
         if comparing is None:
@@ -254,17 +248,12 @@ class _Lookup:
                 break
             wanted = min(4 * wanted, MOST_READ + least)
         found = [[items[place] for place in group] for group in once[:k]]
-        questions = self._questions(merged, [chunks[first] for first, *_ in found])
-        scores = dict(zip(ranked.tolist(), scored.explain(ranked), strict=True))
+        firsts = [first for first, *_ in found]
+        questions = self._questions(merged, [chunks[first] for first in firsts])
+        scores = scored.explain(firsts)
         return [
-            _hit(
-                chunks[first],
-                scores[first],
-                [chunks[at] for at in again],
-                questions,
-                marks.get(chunks[first].person, ""),
-            )
-            for first, *again in found
+            _hit(chunks[first], score, [chunks[at] for at in again], questions, marks.get(chunks[first].person, ""))
+            for (first, *again), score in zip(found, scores, strict=True)
         ]
 
     def _chunks(self, merged: Merged, ranked: Integers) -> dict[int, Chunk]:
@@ -300,6 +289,18 @@ class _Lookup:
             seen = {chunk.exchange for chunk in asked if not hidden.covers(chunk)}
             stored = {exchange: text for exchange, text in stored.items() if exchange in seen}
         return found | stored
+
+
+@cache
+def _shown_by() -> Mapping[str, list[str]]:
+    """The terms that show each language; of each word by itself, since together they would be sentence words of a message."""
+    from shared.search.chat_items import Tokeniser
+
+    with closing(Tokeniser()) as tokeniser:
+        return {
+            language: [term for word in words for term in tokeniser.terms(" ".join(query_terms([word])))]
+            for language, words in SHOWN_BY.items()
+        }
 
 
 def _whose(chunk: Chunk, marks: Mapping[Speaker, str]) -> tuple[str, str, str, Origin]:
