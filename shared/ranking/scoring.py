@@ -123,6 +123,7 @@ class Question:
     parts: list[Posting] = field(default_factory=list)  # a term each that stands nowhere: where words hold it
     missing: int = 0  # terms that stand nowhere, not even within a word
     notes: Array | None = None  # BM25 of the best note of each item, 0 without one
+    prefers: Array | None = None  # 1 where somebody says what he prefers; None unless the question asks for advice
 
 
 @dataclass(frozen=True)
@@ -322,6 +323,8 @@ def score(question: Question, features: Features, similarities: Array | None, we
     if question.notes is not None:
         parts["notes"] = weights.notes * unit(question.notes)
     parts["speaker"] = weights.speaker * question.speaker
+    if question.prefers is not None:
+        parts["prefers"] = weights.prefers * question.prefers * ~features.sides.assistant
     if question.when:
         parts["when"] = weights.when * features.timed
     if question.said_then is not None:

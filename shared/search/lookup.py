@@ -19,6 +19,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
 
+from shared.ranking.advice import PREFERENCE, asks_for_advice
 from shared.ranking.injection import Evidence, may_be_foreign, read_message
 from shared.ranking.question import asks_when, groups, meant_speakers, query_terms, query_words
 from shared.search.lexical import LexicalIndex
@@ -171,7 +172,19 @@ class _Lookup:
         then = merged.said_in(times.spans) if times.spans else None
         from_now = times.from_now or message.asks_for_a_time
         notes = self._by_notes(merged, list(dict.fromkeys((*found.terms, *found.postings))))
-        return Question(found.whole, speaker, asks_when(words), then, from_now, found.parts, found.missing, notes)
+        prefers = self._prefers(merged) if asks_for_advice(words) else None
+        return Question(
+            found.whole, speaker, asks_when(words), then, from_now, found.parts, found.missing, notes, prefers
+        )
+
+    def _prefers(self, merged: Merged) -> Array | None:
+        """1 for items that hold a word of preference."""
+        from shared.ranking.evidence import standing
+
+        try:
+            return standing(self._words.standing(_terms_of_each(PREFERENCE)), len(merged)).clip(max=1)
+        except sqlite3.Error:
+            return None
 
     def _by_notes(self, merged: Merged, terms: Sequence[str]) -> Array | None:
         if self._notes is None:
@@ -206,7 +219,8 @@ class _Lookup:
 
         try:
             shown = {
-                language: standing(self._words.standing(terms), len(merged)) for language, terms in _shown_by().items()
+                language: standing(self._words.standing(_terms_of_each(tuple(words))), len(merged))
+                for language, words in SHOWN_BY.items()
             }
         except sqlite3.Error:
             return 0.0
@@ -292,15 +306,12 @@ class _Lookup:
 
 
 @cache
-def _shown_by() -> Mapping[str, list[str]]:
-    """The terms that show each language; of each word by itself, since together they would be sentence words of a message."""
+def _terms_of_each(words: tuple[str, ...]) -> list[str]:
+    """The terms of words that are known beforehand; of each by itself, since together they would be sentence words of a message."""
     from shared.search.chat_items import Tokeniser
 
     with closing(Tokeniser()) as tokeniser:
-        return {
-            language: [term for word in words for term in tokeniser.terms(" ".join(query_terms([word])))]
-            for language, words in SHOWN_BY.items()
-        }
+        return [term for word in words for term in tokeniser.terms(" ".join(query_terms([word])))]
 
 
 def _whose(chunk: Chunk, marks: Mapping[Speaker, str]) -> tuple[str, str, str, Origin]:

@@ -174,6 +174,20 @@ def test_a_time_in_the_question_raises_what_was_said_then(light: World, opened: 
     assert first.scores["said_then"] > 0
 
 
+def test_who_asks_for_advice_is_recalled_what_he_prefers(light: World, opened: Any) -> None:
+    talk(
+        light, a="which books in print are there", b="books: I prefer them in print", c="all the books in print I have"
+    )
+    asked = opened().recall(Query("9912", "what books in print would you suggest?", 3)).hits
+    assert ids(opened(), "what books in print would you suggest?")[0] == "b"
+    assert {hit.chunk.text[:5]: hit.scores["prefers"] > 0 for hit in asked} == {
+        "which": False,
+        "books": True,
+        "all t": False,
+    }
+    assert "prefers" not in opened().recall(Query("9912", "which books in print?", 3)).hits[0].scores
+
+
 def test_a_release_of_an_older_format_is_refused_and_the_night_makes_a_new_one(light: World, opened: Any) -> None:
     talk(light, a="the boiler broke")
     path = light.memory_dir / "current" / MANIFEST
