@@ -1,7 +1,7 @@
-"""Where releases go: the memory directory on this host, or on another host through rsync and ssh. Both support the same five verbs.
+"""Where releases go: the memory directory on this host, or on another host through rsync and ssh. Both support the same six verbs.
 
 Another host needs two keys: rsync writes with one, whose forced command is rrsync into `incoming/`; RELEASE_COMMAND uses the other,
-whose forced command accepts begin, verify, switch, rollback and prune (shared/delivery/receiver.py). Neither key can do anything else.
+whose forced command accepts begin, lacking, verify, switch, rollback and prune (shared/delivery/receiver.py). Neither key can do anything else.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How the day host receives a release. Five verbs; each may be repeated.
+"""How the day host receives a release. Six verbs; each may be repeated.
 
     begin [RUN]                    reports which release is current, which run is the highest, and which server indexes are in use; with a run,
                                    creates an empty incoming/<run>.<attempt>
@@ -6,8 +6,9 @@
                                    be sent (shared/release/objects.py)
     verify RUN 0                   hashes releases/<run> in place
     verify RUN ATTEMPT SHA256 [accept]    copies what was sent into files of our own and hashes it (takeover.py), links the rest,
-                                   refuses a release that may not follow the current one, tests it, compares its recall with the current release's (shared/delivery/gate.py),
-                                   renames it into releases/; the hash is that of the manifest that the night has sealed
+                                   refuses a release that may not follow the current one, tests it, compares its recall with the current
+                                   release's (shared/delivery/gate.py), and renames it into releases/; the hash is that of the manifest that
+                                   the night has sealed
     switch RUN TOKEN               points `current` at it, if the calling night still holds the lease and the owner has not pinned another
     rollback RUN                   points `current` back at that release's parent, if it is current
     prune                          removes every release, and every incoming copy, from before something was forgotten permanently

@@ -10,7 +10,7 @@ _MOVED = re.compile(r"^Total bytes (?:sent|received): ([\d.,]+)$", re.MULTILINE)
 
 
 def copy_command(source: Path, destination: str, names: Path, *more: str) -> list[str]:
-    """`names`: a file with the names of the files to copy, relative to `source`, each ended by a zero byte."""
+    """`names`: a file with the names of the files to copy, relative to `source`, separated by zero bytes; rsync itself refuses names outside."""
     command = ["rsync", "--perms", "--stats", "--from0", f"--files-from={names}", *more]
     return [*command, f"{source}/", destination]
 

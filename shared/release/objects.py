@@ -5,7 +5,7 @@ linked from here: it is neither sent nor stored again. Nobody but the receiver w
 
 An object's modification time is when its bytes were last compared with its name. After SCRUB_SECONDS they are compared again before it is linked, and
 all of a release's are when that release fails its test. A damaged object is removed, so that it counts as lacking and is sent again; the releases
-that have it keep it, and name it when they are opened. Where a file system has no hard links, a release has copies and everything is sent.
+that have it keep it, and refuse it when they are opened. Where a file system has no hard links, a release has copies and everything is sent.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import Any
 import structlog
 
 from shared.config.ownership import OBJECTS
-from shared.release.manifest import Manifest
+from shared.release.manifest import RELEASES, Manifest
 from shared.system.files import Modes, fsync_dir, make_dir, modes_of, own_dir, sha256_file
 
 log = structlog.get_logger()
@@ -84,15 +84,12 @@ class Objects:
         return [name for name in found if not self._is_sound(manifest.files[name], after_seconds=0)]
 
     def sweep(self) -> int:
-        """Remove objects that no release has; how many."""
-        unused = [path for path in self._all() if path.stat().st_nlink == 1]
+        """Remove objects that no release has; how many. A reader's own links to them (LanceDB's) keep nothing here."""
+        used = {inode for _, inode in _files(self._dir / RELEASES)}
+        unused = [path for path, inode in _files(self._dir / OBJECTS) if inode not in used]
         for path in unused:
-            path.unlink()
+            Path(path).unlink()
         return len(unused)
-
-    def _all(self) -> Iterator[Path]:
-        folder = self._dir / OBJECTS
-        return (path for path in folder.glob("*/*") if path.is_file()) if folder.is_dir() else iter(())
 
     def _path(self, file: dict[str, Any]) -> Path:
         match = _DIGEST.fullmatch(file["sha256"])
@@ -113,6 +110,18 @@ class Objects:
             log.error("a stored file of the releases is damaged: it is removed and sent again", object=str(held))
             held.unlink()
         return False
+
+
+def _files(folder: Path) -> Iterator[tuple[str, int]]:
+    """Path and inode of each file below a directory of ours, which may be missing."""
+    if not folder.is_dir():
+        return
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.is_dir(follow_symlinks=False):
+                yield from _files(Path(entry.path))
+            else:
+                yield entry.path, entry.inode()
 
 
 def _has_size(path: Path, file: dict[str, Any]) -> bool:
