@@ -106,7 +106,7 @@ class Objects:
             if sha256_file(held) == file["sha256"]:
                 os.utime(held)
                 return True
-        if held.exists():
+        if os.path.lexists(held):
             log.error("a stored file of the releases is damaged: it is removed and sent again", object=str(held))
             held.unlink()
         return False

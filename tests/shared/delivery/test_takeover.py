@@ -282,9 +282,3 @@ def test_a_strange_thing_in_incoming_stops_no_night(light: World) -> None:
     light.say("t1", "something")
     light.night()
     assert not list(incoming.iterdir())
-
-
-def test_a_copy_keeps_the_times_by_which_the_next_transfer_links(light: World, brought: Path) -> None:
-    os.utime(brought / PART, ns=(5, 1_700_000_000_123_456_789))
-    release = receive(light, brought)
-    assert (release / PART).stat().st_mtime_ns == 1_700_000_000_123_456_789
