@@ -152,10 +152,14 @@ def test_no_object_keeps_what_was_forgotten_permanently(light: World) -> None:
 def test_without_hard_links_each_release_is_sent_and_stored_whole(
     light: World, sent: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refuse(*_: object, **__: object) -> None:
-        raise PermissionError(1, "Operation not permitted")
+    real = os.link
 
-    monkeypatch.setattr("shared.release.objects.os.link", refuse)
+    def refuse(source: Path, destination: Path, **more: bool) -> None:
+        if "objects" in (*Path(source).parts, *Path(destination).parts):
+            raise PermissionError(1, "Operation not permitted")
+        real(source, destination, **more)
+
+    monkeypatch.setattr("os.link", refuse)
     nights(light, 2)
     assert sent.count(PART) == 2
     assert stored(light) == []
