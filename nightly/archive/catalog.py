@@ -56,7 +56,7 @@ _Stat = tuple[int, int, int]
 _proven: dict[Path, _Stat] = {}
 
 
-class _Outdated(Exception):  # noqa: N818 - no failure: it says why the catalog is made anew
+class _Outdated(Exception):
     """The catalog does not follow from the segments as they are now."""
 
 
@@ -121,7 +121,9 @@ class Catalog:
 
     def segment_of(self, sha256: str) -> str | None:
         """The newest segment that has this record, or what remains of it."""
-        row = self._one("SELECT name FROM records JOIN segments USING (segment) WHERE records.sha256 = ?", _blob(sha256))
+        row = self._one(
+            "SELECT name FROM records JOIN segments USING (segment) WHERE records.sha256 = ?", _blob(sha256)
+        )
         return row[0] if row else None
 
     def turns_per_chat(self) -> dict[str, int]:
@@ -134,7 +136,7 @@ class Catalog:
         for chat_id, tombstones in self._tombstones_by_chat().items():
             rows = self._connection.execute("SELECT turn_id, said_at FROM turns WHERE chat_id = ?", (chat_id,))
             found[chat_id] = sum(any(one.reaches(turn_id, said_at) for one in tombstones) for turn_id, said_at in rows)
-        for chat_id, gone in self._connection.execute(f"SELECT chat_id, count(*) {_GONE} GROUP BY chat_id"):  # noqa: S608 - constant
+        for chat_id, gone in self._connection.execute(f"SELECT chat_id, count(*) {_GONE} GROUP BY chat_id"):
             found[chat_id] = found.get(chat_id, 0) + gone
         return {chat_id: count for chat_id, count in found.items() if count}
 
@@ -203,7 +205,9 @@ class Catalog:
         wanted = [(run, name) for run, name in archive_files(self._directory) if _precedes(run, name, before)]
         known: dict[str, _Stat] = {
             name: (size, modified, changed)
-            for name, size, modified, changed in self._connection.execute("SELECT name, size, modified, changed FROM segments")
+            for name, size, modified, changed in self._connection.execute(
+                "SELECT name, size, modified, changed FROM segments"
+            )
         }
         new = self._new_segments(wanted, known)
         again = {name for name, stat in known.items() if _stat(self._directory / name) != stat}

@@ -174,12 +174,8 @@ class Archive:
     tombstones: dict[str, Tombstone] = field(default_factory=dict)
     quarantined: dict[str, str] = field(default_factory=dict)  # record sha256 -> reason
     texts: dict[str, WrittenText] = field(default_factory=dict)  # by key, in order of the runs
-    erased: dict[str, Erased] = field(
-        default_factory=dict
-    )  # turn id -> what remains of it; a later version may be in `versions`
-    originals: dict[str, str] = field(
-        default_factory=dict
-    )  # name of a rewritten segment -> sha256 of the original file
+    erased: dict[str, Erased] = field(default_factory=dict)  # turn id -> remains; `versions` may have a later one
+    originals: dict[str, str] = field(default_factory=dict)  # name of a rewritten segment -> sha256 of the first file
     tombstone_runs: dict[str, int] = field(default_factory=dict)  # tombstone id -> run that archived it
 
     def turns(self) -> list[Turn]:
