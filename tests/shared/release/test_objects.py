@@ -37,7 +37,7 @@ def release(light: World, run: int) -> Path:
 
 
 def held(light: World, run: int = 1, name: str = PART) -> Path:
-    digest = read_manifest(release(light, run)).files[name]["sha256"].removeprefix("sha256:")
+    digest = str(read_manifest(release(light, run)).files[name]["sha256"]).removeprefix("sha256:")
     return light.memory_dir / "objects" / digest[:2] / digest[2:]
 
 
