@@ -24,7 +24,6 @@ import orjson
 
 from shared.errors import ReleaseRefused
 from shared.release.manifest import RELEASES, Manifest, current_release, read_manifest, release_dir
-from shared.release.objects import Objects
 from shared.system.files import fsync_dir, modes_of, remove_tree, try_locked_dir, write_atomic
 
 PIN = "pinned"
@@ -186,6 +185,8 @@ def _pinned_run(memory_dir: Path) -> int | None:
 def prune(memory_dir: Path, keep: int, coming: int | None = None) -> list[int]:
     """Remove releases without a reason to keep them, and the files that only they had; returns their runs. The newest `keep` stay (including the
     coming one), and always the current one, its parent, the pinned one and those that are being read."""
+    from shared.release.objects import Objects  # late: who only reads releases does without it
+
     for left in (memory_dir / RELEASES).glob(".*.gone"):
         remove_tree(left)
     may_go = [run for run, why in reasons(memory_dir, keep, coming).items() if not why]
