@@ -19,6 +19,7 @@ a modified one: like PostgreSQL's backup manifest it contains its own checksum.
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -187,10 +188,14 @@ def _entries(release: Path) -> tuple[list[str], list[str]]:
     return [name for name in named if name != MANIFEST], inside
 
 
-def seal(release: Path, manifest: Manifest) -> Manifest:
-    """Write the manifest of a finished release directory: last of all files, naming all of them."""
+def seal(release: Path, manifest: Manifest, known: Mapping[str, dict[str, Any]] | None = None) -> Manifest:
+    """Write the manifest of a finished release directory: last of all files, naming all of them.
+
+    `known`: size and sha256 of files that were hashed before; who receives the release hashes them again.
+    """
     files = {
-        name: {"size": (release / name).stat().st_size, "sha256": sha256_file(release / name)}
+        name: (known or {}).get(name)
+        or {"size": (release / name).stat().st_size, "sha256": sha256_file(release / name)}
         for name in list_files(release)
     }
     created = datetime.now(UTC).isoformat(timespec="seconds")

@@ -77,7 +77,7 @@ def test_three_of_three_lost_is_too_few_to_refuse_and_a_chat_gone_is_enough() ->
 def spoil(monkeypatch: pytest.MonkeyPatch) -> None:
     """A defect of the chunker: each text is cut to nothing that anybody would ask for."""
     real = chunking.indexed_text
-    monkeypatch.setattr("nightly.steps.chunk.indexed_text", lambda chunk, zone: real(chunk, zone)[:4])
+    monkeypatch.setattr("nightly.archive.chat_chunks.indexed_text", lambda chunk, zone: real(chunk, zone)[:4])
 
 
 def talk(world: World, first: int = 0, count: int = 30) -> None:
