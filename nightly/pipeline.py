@@ -28,6 +28,7 @@ from shared.config.packages import missing_for_night
 from shared.config.settings import Settings
 from shared.embedding.known_models import LOCAL_MODEL, known_model
 from shared.errors import (
+    EmbeddingError,
     HmemError,
     InvalidInput,
     LedgerMismatch,
@@ -157,8 +158,9 @@ def _stale_from(night: Night) -> str | None:
 
 def _starts_otherwise(night: Night) -> bool:
     """Whether the chats with news were chosen by something that is not so any more: what the last night left, the embedder, a model."""
-    made, last = night.result("chunk"), Last(night)
-    return bool(made["last_token"] != last.token or made["recipe"] != recipe_of(night.settings, made["recipe"]))
+    made, refused = night.result("chunk"), failure.code_of(night) == EmbeddingError.exit_code
+    now = recipe_of(night.settings, made["recipe"], ask=False)
+    return bool(refused or made["last_token"] != Last(night).token or made["recipe"] != now)
 
 
 def _embedded_otherwise(night: Night) -> bool:

@@ -177,9 +177,9 @@ def indexed(keywords: dict[str, int], rows: Rows | None, vectors: dict[str, int]
     return {
         chat: {
             "keywords": count,
-            "vectors": vectors[chat] + len(rows.chat(chat).repeats),
-            "repeated": len(rows.chat(chat).repeats),
-            "not_embedded": rows.chat(chat).not_embedded,
+            "vectors": vectors[chat] + rows.counts(chat).repeats,
+            "repeated": rows.counts(chat).repeats,
+            "not_embedded": rows.counts(chat).not_embedded,
         }
         for chat, count in keywords.items()
     }

@@ -77,6 +77,10 @@ class ChunkFolder:
         """(chunk, indexed text) of one chat in order of time; none for a chat that is not here."""
         return [_parse(line) for line in self._lines(chat_id)]
 
+    def times(self, chat_id: str) -> list[tuple[str, float]]:
+        """(chunk id, POSIX seconds) of the chunks of one chat: faster to read."""
+        return [(record["chunk_id"], record["started_at"]) for record in map(orjson.loads, self._lines(chat_id))]
+
     def _lines(self, chat_id: str) -> list[bytes]:
         if chat_id not in self._places:
             return []

@@ -13,6 +13,7 @@ import orjson
 
 from nightly.index.kept_chats import CHATS, Account, carried_from, write_chats
 from nightly.index.previous import FORMAT, INDEX, LAST, digest_of, hash_files
+from nightly.index.recipe import comparable
 from nightly.night.folder import Night
 from shared.errors import HmemError
 from shared.release.manifest import SUMMARIES
@@ -76,7 +77,8 @@ def _keep_chats(night: Night, temporary: Path, built: Mapping[str, Any]) -> dict
     summaries = night.output("summarise") / SUMMARIES
     if summaries.is_dir():
         shutil.copytree(summaries, temporary / SUMMARIES, copy_function=os.link)
-    return {"recipe": made["recipe"], "chats": sha256_file(temporary / CHATS)}
+    recipe = made["recipe"] | {"embedding": comparable(night.result("embed")["embedding"])}
+    return {"recipe": recipe, "chats": sha256_file(temporary / CHATS)}
 
 
 def _tonight(

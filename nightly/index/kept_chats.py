@@ -26,7 +26,7 @@ _SCHEMA = "CREATE TABLE chats (chat_id TEXT PRIMARY KEY, digest TEXT NOT NULL, a
 Account = dict[str, Any]
 
 
-class KeptChats:
+class ChatAccounts:
     """Reads such a file, whose hash was compared; without one there are no chats."""
 
     def __init__(self, path: Path | None) -> None:
@@ -55,7 +55,7 @@ class KeptChats:
 def carried(night: Night) -> Iterator[tuple[str, Account]]:
     """The chats without news, with what was known of them when the chunk step chose the others."""
     path = carried_from(night)
-    return KeptChats(path).accounts(night.result("chunk")["accounts"])
+    return ChatAccounts(path).accounts(night.result("chunk")["accounts"])
 
 
 def carried_from(night: Night) -> Path | None:

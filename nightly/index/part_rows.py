@@ -151,7 +151,8 @@ class VectorRows:
         return self._rows.chats
 
     def wanted(self, chat_id: str) -> int:
-        return len(self._rows.chat(chat_id).all_ids)
+        counts = self._rows.counts(chat_id)
+        return counts.vectors + counts.repeats
 
     def held(self, part: Path, chat_id: str) -> list[str] | None:
         import numpy as np
@@ -179,11 +180,11 @@ class VectorRows:
         """What no part that is taken over has; a chat's vectors are read when it is asked for."""
         from shared.vectors.sqlite.files import read_chat
 
-        new = {chat_id: self._new(chat_id, held.get(chat_id, ())) for chat_id in self._rows.chats}
-        repeats: dict[str, dict[str, str]] = {}
+        new, repeats = dict[str, list[int]](), dict[str, dict[str, str]]()
         for chat_id in self._rows.chats:
-            known = held.get(chat_id, ())
-            if more := {one: first for one, first in self._rows.chat(chat_id).repeats.items() if one not in known}:
+            rows, known = self._rows.chat(chat_id), held.get(chat_id, ())
+            new[chat_id] = [row for row, one in enumerate(rows.digests) if one not in known]
+            if more := {one: first for one, first in rows.repeats.items() if one not in known}:
                 repeats[chat_id] = more
         carried = set[str]()
         for chat_id in others:
@@ -202,9 +203,6 @@ class VectorRows:
 
         chats = sorted({*(chat_id for chat_id, rows in new.items() if rows), *carried})
         return Corpus(_ReadLate(chats, read), repeats)
-
-    def _new(self, chat_id: str, known: Collection[str]) -> list[int]:
-        return [row for row, one in enumerate(self._rows.chat(chat_id).digests) if one not in known]
 
     def _merged(self, chat_id: str, merged: Sequence[Path]) -> tuple[list[str], Vectors]:
         import numpy as np

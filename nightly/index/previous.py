@@ -26,7 +26,7 @@ from typing import Any
 
 import orjson
 
-from nightly.index.kept_chats import CHATS, Account, KeptChats
+from nightly.index.kept_chats import CHATS, Account, ChatAccounts
 from nightly.index.part_rows import PartRows
 from nightly.night.folder import Night
 from shared.errors import ReleaseRefused
@@ -91,7 +91,7 @@ class Last:
         self._record: dict[str, Any] = {"places": {}}
         self._sound: dict[str, bool] = {}
         self.recipe: dict[str, Any] | None = None
-        self.chats = KeptChats(None)
+        self.chats = ChatAccounts(None)
         base = night.settings.hmem_night_dir / LAST
         if night.rebuild:  # the owner asked for a full rebuild
             return
@@ -115,7 +115,7 @@ class Last:
                 "  What the last night knew of each chat was changed or is missing. Tonight does all chats."
             )
             return
-        self.recipe, self.chats = self._record["recipe"], KeptChats(path)
+        self.recipe, self.chats = self._record["recipe"], ChatAccounts(path)
 
     @property
     def token(self) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import closing
+from contextlib import closing, suppress
 from typing import Any
 
 from shared.config.settings import Settings
@@ -18,9 +18,17 @@ Recipe = dict[str, Any]
 IN_PARTS = frozenset({"sqlite"})
 
 
-def recipe_of(settings: Settings, last: Recipe | None) -> Recipe:
-    """As the settings and the servers say now. What a server cannot be asked is taken to be as in the last one: whoever needs it will ask again."""
+def recipe_of(settings: Settings, last: Recipe | None, *, ask: bool = True) -> Recipe:
+    """As the settings and the servers say now. What a server cannot be asked, or is not (`ask`), is taken to be as in the last one."""
     last = last or {}
+    models = sorted({name for name in (settings.summary_model, settings.notes_model) if name})
+    embedding, digests = last.get("embedding"), dict(last.get("models", {}))
+    with suppress(EmbeddingError):
+        if ask:
+            embedding = _embedding(settings)
+    for name in models if ask else ():
+        with suppress(EmbeddingError), closing(open_ollama(settings)) as server:
+            digests[name] = server.digest(name)
     return {
         "chunker": CHUNKER_VERSION,
         "timezone": settings.chat_timezone,
@@ -28,36 +36,22 @@ def recipe_of(settings: Settings, last: Recipe | None) -> Recipe:
         "vectors": builder_of("sqlite", settings, 0).version(),
         "summary": SUMMARY_VERSION,
         "indexes": list(settings.indexes),
-        "embedding": _embedding(settings, last.get("embedding")),
-        "models": {
-            name: _digest(settings, name, last.get("models", {}).get(name))
-            for name in sorted({name for name in (settings.summary_model, settings.notes_model) if name})
-        },
+        "embedder": [settings.embedder, settings.embed_model],
+        "embedding": embedding if settings.indexes else None,
+        "models": {name: digests.get(name) for name in models},
         "written_by": [settings.summary_model, settings.notes_model],
     }
 
 
-def _embedding(settings: Settings, last: Any) -> Any:
-    if not settings.indexes:
+def _embedding(settings: Settings) -> dict[str, Any] | None:
+    """Of the embedder that the settings name; None for none."""
+    embedder = open_embedder(settings) if settings.indexes else None
+    if embedder is None:
         return None
-    try:
-        embedder = open_embedder(settings)
-        if embedder is None:
-            return None
-        with closing(embedder):
-            return comparable(embedder.identity.to_json())
-    except EmbeddingError:
-        return last
+    with closing(embedder):
+        return comparable(embedder.identity.to_json())
 
 
 def comparable(embedding: dict[str, Any] | None) -> dict[str, Any] | None:
     """An embedding without its probes, which are evidence of the model and not part of it."""
     return {key: value for key, value in embedding.items() if key != "probes"} if embedding else None
-
-
-def _digest(settings: Settings, model: str, last: Any) -> Any:
-    try:
-        with closing(open_ollama(settings)) as server:
-            return server.digest(model)
-    except EmbeddingError:
-        return last

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Container, Sized
+from collections.abc import Collection
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
+from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple
+
+from cachetools import LRUCache
 
 from nightly.index.chunk_file import ChunkFolder
 from nightly.night.folder import Night
@@ -19,12 +21,12 @@ if TYPE_CHECKING:
 
 #: Bytes of the digest that distinguishes the rows of an index.
 DIGEST_BYTES = 16
-#: Rows that are looked at together.
-AT_ONCE = 4096
+#: Rows that are looked at together, and rows whose ids are kept: some 300 bytes each.
+AT_ONCE, KEPT_ROWS = 4096, 200_000
 
 
 @dataclass(frozen=True)
-class ChatRows:
+class RowsOfChat:
     """The rows of one chat, and the chunks that have none: their vector equals an earlier one's, or the embedder refused them.
 
     Equal vectors are the same words of the same speaker on the same day. They are indexed once since HNSW links equal vectors to each other
@@ -42,20 +44,19 @@ class ChatRows:
     def ids(self) -> list[str]:
         return list(self.digests)
 
-    @property
-    def all_ids(self) -> list[str]:
-        """Those of rows, then those that repeat one."""
-        return [*self.digests, *self.repeats]
 
+class RowCounts(NamedTuple):
+    """Distinct vectors, chunks that repeat one, chunks that have none."""
 
-class Refused(Container[str], Sized, Protocol):
-    """The chunk ids that have no vector."""
+    vectors: int
+    repeats: int
+    not_embedded: int
 
 
 class Rows:
     """The rows of tonight's chats; one chat is read at a time."""
 
-    def __init__(self, folder: ChunkFolder, path: Path, refused: Refused) -> None:
+    def __init__(self, folder: ChunkFolder, path: Path, refused: Collection[str]) -> None:
         """LedgerMismatch unless chunks = vectors + not embedded."""
         import numpy as np
 
@@ -63,11 +64,25 @@ class Rows:
         self._vectors: Vectors = np.asarray(np.load(path, mmap_mode="r"))
         if len(self._vectors) != len(folder) or self._without() != len(refused):
             raise self._mismatch()
-        self.chat = lru_cache(8)(self._read)
+        self._kept: LRUCache[str, RowsOfChat] = LRUCache(KEPT_ROWS, lambda chat: min(KEPT_ROWS, 1 + len(chat.digests)))
+        self._counts: dict[str, RowCounts] = {}
 
     @property
     def chats(self) -> list[str]:
         return list(self._folder.chats)
+
+    def chat(self, chat_id: str) -> RowsOfChat:
+        """Those of one chat; the chats asked for last are kept."""
+        if chat_id not in self._kept:
+            self._kept[chat_id] = self._read(chat_id)
+        return self._kept[chat_id]
+
+    def counts(self, chat_id: str) -> RowCounts:
+        """How many a chat has."""
+        if chat_id not in self._counts:
+            made = self.chat(chat_id)
+            self._counts[chat_id] = RowCounts(len(made.digests), len(made.repeats), made.not_embedded)
+        return self._counts[chat_id]
 
     @property
     def dimensions(self) -> int:
@@ -76,7 +91,7 @@ class Rows:
     @cached_property
     def total(self) -> int:
         """Distinct vectors of all chats."""
-        return sum(len(self.chat(chat_id).digests) for chat_id in self.chats)
+        return sum(self.counts(chat_id).vectors for chat_id in self.chats)
 
     def vectors(self, chat_id: str) -> Vectors:
         """The vectors of a chat's rows, shape (n, dimensions); without copying if they are consecutive."""
@@ -98,24 +113,30 @@ class Rows:
         """Chat id -> chunk id -> digest of its vector."""
         return {chat_id: digests for chat_id in self.chats if (digests := self.chat(chat_id).digests)}
 
-    def _read(self, chat_id: str) -> ChatRows:
-        made, first = ChatRows(), dict[str, str]()
+    def _read(self, chat_id: str) -> RowsOfChat:
+        import numpy as np
+
+        made, first = RowsOfChat(), dict[str, str]()
         not_embedded, content = 0, self._vectors.view("u1")
-        for row, (chunk, _) in zip(self._folder.chats.get(chat_id, ()), self._folder.read(chat_id), strict=True):
-            if not self._vectors[row].any():
-                if chunk.chunk_id not in self._refused:
+        rows = self._folder.chats.get(chat_id, range(0))
+        embedded = {
+            rows.start + row for row in np.flatnonzero(self._vectors[rows.start : rows.stop].any(axis=1)).tolist()
+        }
+        for row, (chunk_id, started_at) in zip(rows, self._folder.times(chat_id), strict=True):
+            if row not in embedded:
+                if chunk_id not in self._refused:
                     raise self._mismatch()
                 not_embedded += 1
                 continue
             digest = hashlib.sha256(content[row].data).digest()[:DIGEST_BYTES].hex()
-            earlier = first.setdefault(digest, chunk.chunk_id)
-            if earlier != chunk.chunk_id:
-                made.repeats[chunk.chunk_id] = earlier
+            earlier = first.setdefault(digest, chunk_id)
+            if earlier != chunk_id:
+                made.repeats[chunk_id] = earlier
                 continue
-            made.digests[chunk.chunk_id] = digest
+            made.digests[chunk_id] = digest
             made.numbers.append(row)
-            made.said_at.append(chunk.started_at)
-        return ChatRows(made.numbers, made.digests, made.said_at, made.repeats, not_embedded)
+            made.said_at.append(started_at)
+        return RowsOfChat(made.numbers, made.digests, made.said_at, made.repeats, not_embedded)
 
     def _without(self) -> int:
         """Rows of zeros."""

@@ -27,7 +27,7 @@ def run(night: Night, out: Path) -> dict[str, Any]:
         builder.refuse_unless_usable()
     tonight = Build(night, out)
     keywords = tonight.words(LEXICAL, tonight.chunks)
-    if notes := tonight.notes():
+    if (notes := tonight.notes()) is not None:
         tonight.words(NOTES, notes)
     crash_point("build:lexical-built")
     if not builders:
@@ -38,7 +38,7 @@ def run(night: Night, out: Path) -> dict[str, Any]:
     indexes = [tonight.index(name, builder, rows) for name, builder in builders.items()]
     for one in indexes:
         one.builder.build(out / one.place, one.given, one.earlier)
-    if notes:
+    if notes is not None:
         tonight.note_vectors(notes)
     crash_point("build:closed")
     checked = [tonight.check(one) for one in indexes]

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -97,7 +97,7 @@ class Manifest:
         return recipe | {"embedding": embedding.to_json() if embedding else None}
 
     def to_json(self) -> bytes:
-        record = asdict(self) | {"embedding": self.embedding.to_json() if self.embedding else None}
+        record = vars(self) | {"embedding": self.embedding.to_json() if self.embedding else None}
         return _canonical(record | {CHECKSUM: sha256_bytes(_canonical(record))})
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from typing import Any
 
 import pytest
@@ -94,6 +95,7 @@ def test_a_night_that_finds_far_less_is_refused_until_the_owner_accepts(
         spoil(patch)
         patch.setattr(receiver, "TRIAL_MODULE", "tests.support.processes.gate_alone")
         light.say("t99", "one more")
+        shutil.rmtree(light.night_dir / "last")
         with pytest.raises(ReleaseRefused, match=r"finds far less.*--accept"):
             light.night()
         assert light.redis.exists("hcli:memory:t99:user")
