@@ -112,6 +112,35 @@ def whole_ledger(
     return ledger
 
 
+def with_others(
+    others: Mapping[str, Mapping[str, Any]],
+    chunks: Mapping[str, Any],
+    built: Mapping[str, Any],
+    embedded: Mapping[str, Any],
+) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
+    """The results of the steps chunk, build and embed, which are of the chats with news, as they are of all chats. `others`: chat → its counts
+    as the night that did it last has recorded them."""
+    accounts = {chat: {name: one[name] for name in ("archived", *ENDS, "chunks")} for chat, one in others.items()}
+    turns = {chat: one["turns"] for chat, one in others.items() if one["turns"]}
+    indexed = {
+        chat: {name: one[name] for name in ("keywords", "vectors", "repeated", "not_embedded") if name in one}
+        for chat, one in others.items()
+        if "keywords" in one
+    }
+    return (
+        {
+            **chunks,
+            "accounts": {chat: one for chat, one in {**accounts, **chunks["accounts"]}.items() if one["archived"]},
+            "turns_per_chat": turns | chunks["turns_per_chat"],
+            "chunks_per_chat": {chat: others[chat]["chunks"] for chat in turns} | chunks["chunks_per_chat"],
+            "forgotten_per_chat": {chat: one["forgotten"] for chat, one in others.items() if one["forgotten"]}
+            | chunks["forgotten_per_chat"],
+        },
+        {**built, "indexed": indexed | built["indexed"]},
+        {**embedded, "vectors": embedded.get("vectors", 0) + sum(one["vectors"] or 0 for one in indexed.values())},
+    )
+
+
 def _joined(
     accounts: Mapping[str, Mapping[str, int]], indexed: Mapping[str, Mapping[str, int | None]], *, has_vectors: bool
 ) -> dict[str, dict[str, Any]]:

@@ -14,6 +14,8 @@ import structlog
 from nightly.archive.catalog import open_catalog
 from nightly.archive.segments import read_archive, segment_runs
 from nightly.index import servers
+from nightly.index.previous import Last
+from nightly.index.recipe import recipe_of
 from nightly.lifecycle import abandon, create_folder, discard_from, new_run, overtaken, tidy
 from nightly.night import failure
 from nightly.night.folder import Night, nights_dir, unfinished_run
@@ -26,6 +28,7 @@ from shared.config.packages import missing_for_night
 from shared.config.settings import Settings
 from shared.embedding.known_models import LOCAL_MODEL, known_model
 from shared.errors import (
+    EmbeddingError,
     HmemError,
     InvalidInput,
     LedgerMismatch,
@@ -131,7 +134,8 @@ def _stale_from(night: Night) -> str | None:
     """The first step of an unfinished night whose output is outdated, or None: the owner may have repaired something since.
 
     Before the segment is written, the export is simply repeated. Before the release is published, chunks must come from the archive
-    as it is now, and vectors from the embedder that the settings name now: a night must not wait for a model that is no longer used.
+    as it is now, and vectors from the embedder that the settings name now: a night must not wait for a model that is no longer used. And a night
+    of the chats with news must start from what the last one left, as it is now.
     """
     if not night.is_done("archive"):
         return None if night.run in segment_runs(night.archive_dir) else "export"
@@ -147,7 +151,16 @@ def _stale_from(night: Night) -> str | None:
     refused = failure.code_of(night) in (ReleaseRefused.exit_code, LedgerMismatch.exit_code)
     if made_from != now or refused:  # the same release would be refused again and again
         return "chunk"
+    if not night.result("chunk")["everything"] and _starts_otherwise(night):
+        return "chunk"
     return "embed" if _embedded_otherwise(night) else None
+
+
+def _starts_otherwise(night: Night) -> bool:
+    """Whether the chats with news were chosen by something that is not so any more: what the last night left, the embedder, a model."""
+    made, refused = night.result("chunk"), failure.code_of(night) == EmbeddingError.exit_code
+    now = recipe_of(night.settings, made["recipe"], ask=False)
+    return bool(refused or made["last_token"] != Last(night).token or made["recipe"] != now)
 
 
 def _embedded_otherwise(night: Night) -> bool:

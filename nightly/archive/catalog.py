@@ -16,6 +16,7 @@ import sqlite3
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -78,9 +79,10 @@ def drop_catalog(night_dir: Path) -> None:
 class Catalog:
     """One reader and writer: the night, which has the lock of HMEM_NIGHT_DIR."""
 
-    def __init__(self, night_dir: Path, say: Callable[[str], None]) -> None:
-        self._night_dir, self._directory, self._say = night_dir, night_dir / "archive", say
-        self._path = night_dir / CATALOG
+    def __init__(self, night_dir: Path, say: Callable[[str], None], folder: Path | None = None) -> None:
+        """`folder`: where its files are, if not in `night_dir` (one that is made to be compared, or to write nothing there)."""
+        self._night_dir, self._directory, self._say = folder or night_dir, night_dir / "archive", say
+        self._path = self._night_dir / CATALOG
         self._connection = self._opened()
 
     def close(self) -> None:
@@ -130,15 +132,37 @@ class Catalog:
         """Number of turns by chat, erased ones included."""
         return dict(self._connection.execute("SELECT chat_id, turns FROM chats WHERE turns > 0"))
 
+    def digests(self) -> dict[str, str]:
+        """Chat id → digest of what is recalled of it: its last versions, and its tombstones."""
+        return dict(self._connection.execute("SELECT chat_id, digest FROM chats ORDER BY chat_id"))
+
+    def turns_of(self, chat_id: str) -> int:
+        """Number of turns of a chat, erased ones included."""
+        row = self._one("SELECT turns FROM chats WHERE chat_id = ?", chat_id)
+        return row[0] if row else 0
+
+    def forgotten_of(self, chat_id: str) -> int:
+        """Number of turns of a chat that a tombstone covers or has erased."""
+        rows = self._connection.execute("SELECT turn_id, said_at FROM turns WHERE chat_id = ?", (chat_id,))
+        tombstones = self.tombstones_of(chat_id)
+        covered = sum(any(one.reaches(turn_id, said_at) for one in tombstones) for turn_id, said_at in rows)
+        gone = self._one(f"SELECT count(*) {_GONE} AND chat_id = ?", chat_id)
+        return covered + (gone[0] if gone else 0)
+
     def forgotten_per_chat(self) -> dict[str, int]:
-        """Number of turns by chat that a tombstone covers or has erased."""
-        found: dict[str, int] = {}
-        for chat_id, tombstones in self._tombstones_by_chat().items():
-            rows = self._connection.execute("SELECT turn_id, said_at FROM turns WHERE chat_id = ?", (chat_id,))
-            found[chat_id] = sum(any(one.reaches(turn_id, said_at) for one in tombstones) for turn_id, said_at in rows)
-        for chat_id, gone in self._connection.execute(f"SELECT chat_id, count(*) {_GONE} GROUP BY chat_id"):
-            found[chat_id] = found.get(chat_id, 0) + gone
-        return {chat_id: count for chat_id, count in found.items() if count}
+        """The same of each chat that has any."""
+        gone = {chat_id for (chat_id,) in self._connection.execute(f"SELECT DISTINCT chat_id {_GONE}")}
+        chats = gone.union(self._by_chat)
+        return {chat_id: count for chat_id in sorted(chats) if (count := self.forgotten_of(chat_id))}
+
+    def tombstones_of(self, chat_id: str) -> list[Tombstone]:
+        return self._by_chat.get(chat_id, [])
+
+    def places_of(self, chat_id: str) -> Iterator[tuple[str, int, int, str]]:
+        """(segment, start, length in bytes, hash of the record) of the last version of each turn of a chat."""
+        sql = "SELECT name, start, length, turns.sha256 FROM turns JOIN segments USING (segment) WHERE chat_id = ? ORDER BY run, start"
+        for name, start, length, sha256 in self._connection.execute(sql, (chat_id,)):
+            yield name, start, length, _text(sha256)
 
     def refresh(self, *, before: int | None = None, scrub_days: float | None = None) -> None:
         """Bring the catalog up to date with the archive; ArchiveDamaged names a segment that fails."""
@@ -302,20 +326,22 @@ class Catalog:
 
     def _count(self, chats: Iterable[str]) -> None:
         """The number of turns of these chats, and a digest of what is recalled of each: last versions, and tombstones."""
-        tombstones = self._tombstones_by_chat()
+        self.__dict__.pop("_by_chat", None)
         for chat_id in chats:
             digest, turns = hashlib.sha256(), 0
             sql = "SELECT turn_id, sha256 FROM turns WHERE chat_id = ? ORDER BY turn_id"
             for turn_id, sha256 in self._connection.execute(sql, (chat_id,)):
                 digest.update(turn_id.encode() + b"\0" + sha256)
                 turns += 1
-            for tombstone in tombstones.get(chat_id, ()):
+            for tombstone in self.tombstones_of(chat_id):
                 digest.update(b"\1" + tombstone.to_json())
             row = self._one(f"SELECT count(*) {_GONE} AND chat_id = ?", chat_id)
             values = (chat_id, turns + (row[0] if row else 0), digest.hexdigest())
             self._connection.execute("INSERT OR REPLACE INTO chats VALUES (?,?,?)", values)
 
-    def _tombstones_by_chat(self) -> dict[str, list[Tombstone]]:
+    @cached_property
+    def _by_chat(self) -> dict[str, list[Tombstone]]:
+        """Tombstones by chat; forgotten when the tables change."""
         found: dict[str, list[Tombstone]] = {}
         for tombstone in self.tombstones.values():
             found.setdefault(tombstone.chat_id, []).append(tombstone)

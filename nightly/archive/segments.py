@@ -38,7 +38,7 @@ FORMAT, ERASED_FORMAT = 1, 2
 #: Directory of the archive for damaged copies that were kept.
 DAMAGED = "damaged"
 
-_RESTORE = "Restore it from a copy; with ARCHIVE_MIRROR set, hmem-night verify --repair does that."
+RESTORE = "Restore it from a copy; with ARCHIVE_MIRROR set, hmem-night verify --repair does that."
 
 
 @dataclass(frozen=True)
@@ -301,7 +301,7 @@ def segment_content(path: Path) -> bytes:
     try:
         return path.read_bytes()
     except OSError as error:
-        raise ArchiveDamaged(f"Archive segment {path} cannot be read: {error.strerror}. {_RESTORE}") from error
+        raise ArchiveDamaged(f"Archive segment {path} cannot be read: {error.strerror}. {RESTORE}") from error
 
 
 def segment_lines(path: Path, content: bytes) -> Iterator[tuple[int, int, dict[str, Any]]]:
@@ -329,7 +329,7 @@ def segment_lines(path: Path, content: bytes) -> Iterator[tuple[int, int, dict[s
             start = end_of_line + 1
     except (ValueError, KeyError, TypeError, AttributeError) as error:  # AttributeError: a line that is not an object
         raise ArchiveDamaged(
-            f"Archive segment {path} is damaged: {error}. Nothing was built from it. {_RESTORE}"
+            f"Archive segment {path} is damaged: {error}. Nothing was built from it. {RESTORE}"
         ) from error
 
 

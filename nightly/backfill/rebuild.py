@@ -18,7 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from nightly import pipeline
-from nightly.index.chunk_file import read_chunks
+from nightly.archive.catalog import Catalog
+from nightly.index.chunk_file import ChunkFolder
 from nightly.night.folder import CACHE, Night
 from nightly.night.lease import Lease, connect
 from nightly.night.progress import Reporter
@@ -88,12 +89,14 @@ def plan(settings: Settings, reporter: Reporter) -> dict[str, Any]:
     with closing(connect(settings)) as client, tempfile.TemporaryDirectory(prefix="hmem-plan-") as folder:
         night = Night(settings, Path(folder), client, Lease(client, settings.hmem_night_dir), reporter)
         current = open_target(settings, client).current()
-        counts = chunk.run(night, make_dir(night.output("chunk")))
-        texts = list(dict.fromkeys(text for _, text in read_chunks(night.output("chunk"))))
+        with closing(Catalog(settings.hmem_night_dir, reporter.say, Path(folder))) as catalog:
+            catalog.refresh()
+            counts = chunk.cut(night, catalog, list(catalog.digests()), make_dir(night.output("chunk")))
+        texts = list(dict.fromkeys(text for _, chunks in ChunkFolder(night.output("chunk")) for _, text in chunks))
         found = {
             "current": _shown(current.embedding) if current else None,
-            "turns": counts["turns"],
-            "chunks": counts["chunks"],
+            "turns": sum(counts["turns_per_chat"].values()),
+            "chunks": sum(counts["chunks_per_chat"].values()),
             "texts": len(texts),
             "keys": len(turn_keys(client)),
         }

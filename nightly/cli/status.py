@@ -52,18 +52,19 @@ def totals(steps: Mapping[str, Any]) -> dict[str, Any] | None:
     accounts = steps.get("chunk", {}).get("accounts")
     if accounts is None:
         return None
-    rows = chat_rows(steps)
-    sums = {name: sum(row[name] or 0 for row in rows) for name in ("archived", *ENDS, "chunks")}
+    rows, others = chat_rows(steps), steps["chunk"].get("carried", {})
+    sums = {name: sum((row[name] or 0 for row in rows), others.get(name, 0)) for name in ("archived", *ENDS, "chunks")}
     indexed = {}
     if "indexed" in steps.get("build", {}):
-        indexed = {name: sum(row[name] or 0 for row in rows) for name in ("keywords", "vectors", "not_embedded")}
+        names = ("keywords", "vectors", "not_embedded")
+        indexed = {name: sum((row[name] or 0 for row in rows), others.get(name, 0)) for name in names}
         if not steps["build"]["indexes"]:
             indexed["vectors"] = None
     return sums | indexed
 
 
 def chat_rows(steps: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The accounts of a night by chat, the largest first; what is not known yet is None."""
+    """The accounts of the chats that a night has done, the largest first; what is not known yet is None."""
     accounts, indexed = steps["chunk"]["accounts"], steps.get("build", {}).get("indexed", {})
     unknown = dict.fromkeys(("keywords", "vectors", "not_embedded"))
     rows = [{"chat": chat, **account, **indexed.get(chat, unknown)} for chat, account in accounts.items()]

@@ -1,55 +1,22 @@
-"""The output of chunking, which embedding, building and summarising read: the chunks line by line, and the columns that are read as a whole.
+"""The chunks that a step of tonight has made, chat by chat: what embedding, building and summarising read. No step holds those of all chats.
 
-chunks.jsonl    one chunk per line, with its indexed text, in order of chat and time
-columns.json    for each line: chat, chunk id, time, digest; 20 times faster to read
+chunks.jsonl    one chunk per line, with its indexed text; the lines of a chat follow each other, in order of time
+chats.json      chat id -> first line, number of lines, first byte, number of bytes
 """
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Container, Iterator
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from types import TracebackType
 
 import orjson
 
-from shared.system.files import write_atomic
+from shared.system.files import atomic_writer, write_atomic
 from shared.turns.chunk import Chunk
 from shared.turns.message_origin import Origin
 
-CHUNKS, COLUMNS = "chunks.jsonl", "columns.json"
-#: Bytes of the digest that distinguishes the rows of an index.
-DIGEST_BYTES = 16
-
-
-@dataclass(frozen=True)
-class Columns:
-    """One entry a line of `chunks.jsonl`. Times are POSIX seconds; the digest covers the whole line."""
-
-    chat_ids: list[str] = field(default_factory=list)
-    chunk_ids: list[str] = field(default_factory=list)
-    started_at: list[float] = field(default_factory=list)
-    digests: list[str] = field(default_factory=list)
-
-    def __len__(self) -> int:
-        return len(self.chunk_ids)
-
-    def add(self, chunk: Chunk, line: bytes) -> None:
-        self.chat_ids.append(chunk.chat_id)
-        self.chunk_ids.append(chunk.chunk_id)
-        self.started_at.append(chunk.started_at)
-        self.digests.append(digest_of_bytes(line))
-
-    def by_chat(self) -> dict[str, dict[str, str]]:
-        """Chat id -> chunk id -> digest."""
-        found: dict[str, dict[str, str]] = {}
-        for chat_id, chunk_id, digest in zip(self.chat_ids, self.chunk_ids, self.digests, strict=True):
-            found.setdefault(chat_id, {})[chunk_id] = digest
-        return found
-
-
-def digest_of_bytes(content: bytes | memoryview) -> str:
-    return hashlib.sha256(content).digest()[:DIGEST_BYTES].hex()
+CHUNKS, CHATS = "chunks.jsonl", "chats.json"
 
 
 def line_of(chunk: Chunk, indexed: str) -> bytes:
@@ -60,20 +27,67 @@ def line_of(chunk: Chunk, indexed: str) -> bytes:
     return orjson.dumps(record) + b"\n"
 
 
-def write_columns(folder: Path, columns: Columns) -> None:
-    write_atomic(folder / COLUMNS, orjson.dumps(asdict(columns)))
+class ChunkWriter:
+    """Writes the chunks of one chat after the other; a context manager, at whose end the files get their names."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder, self._open = folder, atomic_writer(folder / CHUNKS)
+        self._chats: dict[str, tuple[int, int, int, int]] = {}
+        self._row = self._byte = 0
+
+    def __enter__(self) -> ChunkWriter:
+        self._handle = self._open.__enter__()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._open.__exit__(kind, error, trace)
+        if kind is None:
+            write_atomic(self._folder / CHATS, orjson.dumps(self._chats))
+
+    def add(self, chat_id: str, lines: Iterable[bytes]) -> int:
+        """Write all lines of a chat; returns how many. A chat without any is left out."""
+        lines = list(lines)
+        if lines:
+            size = sum(map(len, lines))
+            self._handle.writelines(lines)
+            self._chats[chat_id] = (self._row, len(lines), self._byte, size)
+            self._row, self._byte = self._row + len(lines), self._byte + size
+        return len(lines)
 
 
-def read_columns(folder: Path) -> Columns:
-    return Columns(**orjson.loads((folder / COLUMNS).read_bytes()))
+class ChunkFolder:
+    """The chunks in a step's folder. `chats`: those that have any, each with its rows, counted over all lines."""
 
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / CHUNKS
+        self._places: dict[str, tuple[int, int, int, int]] = orjson.loads((folder / CHATS).read_bytes())
+        self.chats = {chat: range(row, row + count) for chat, (row, count, _, _) in self._places.items()}
 
-def read_chunks(folder: Path, rows: Container[int] | None = None) -> Iterator[tuple[Chunk, str]]:
-    """(chunk, indexed text) in order of chat and time: all of them, or those of these rows, counted from 0."""
-    with (folder / CHUNKS).open("rb") as handle:
-        for row, line in enumerate(handle):
-            if rows is None or row in rows:
-                yield _parse(line)
+    def __len__(self) -> int:
+        """Chunks of all chats."""
+        return sum(map(len, self.chats.values()))
+
+    def __iter__(self) -> Iterator[tuple[str, list[tuple[Chunk, str]]]]:
+        """Each chat with its chunks."""
+        return ((chat_id, self.read(chat_id)) for chat_id in self.chats)
+
+    def read(self, chat_id: str) -> list[tuple[Chunk, str]]:
+        """(chunk, indexed text) of one chat in order of time; none for a chat that is not here."""
+        return [_parse(line) for line in self._lines(chat_id)]
+
+    def times(self, chat_id: str) -> list[tuple[str, float]]:
+        """(chunk id, POSIX seconds) of the chunks of one chat: faster to read."""
+        return [(record["chunk_id"], record["started_at"]) for record in map(orjson.loads, self._lines(chat_id))]
+
+    def _lines(self, chat_id: str) -> list[bytes]:
+        if chat_id not in self._places:
+            return []
+        _, _, start, size = self._places[chat_id]
+        with self._path.open("rb") as handle:
+            handle.seek(start)
+            return handle.read(size).splitlines()
 
 
 def _parse(line: bytes) -> tuple[Chunk, str]:

@@ -1,55 +1,67 @@
-"""The indexes of the newest published night, stored so that the next build reuses what is still valid and writes only what is new.
+"""What the newest published night has left for the next: its indexes, its summaries, and what it knew of each chat, so that a night does again
+only the chats that have news.
 
     HMEM_NIGHT_DIR/last/<run>/<place>/...    links to the files of that night's build, which never change
-    HMEM_NIGHT_DIR/last/<run>/index.json     for each place: its build parameters, its files with size and sha256, its rows with digests
+    HMEM_NIGHT_DIR/last/<run>/summaries/...  links to its summaries
+    HMEM_NIGHT_DIR/last/<run>/chats.sqlite   each chat: what it was made from, its counts (nightly/index/kept_chats.py)
+    HMEM_NIGHT_DIR/last/<run>/index.json     what all of it follows from; for each place its build parameters, its parts and its files with
+                                             size, time and sha256
 
-It may be deleted at any time. An index is reused only if its bytes have not changed since it was verified, it was built with the same parameters,
-and every row in it is still needed with the same content. So forgotten turns are never carried over. An index in parts (`lexical/`, `vectors/`) is
-reused part by part, as links to the same files; small parts are merged (shared/release/parts.py). Other indexes (Chroma, LanceDB) are reused
-as a whole, and at most once: the index is moved into the build's folder first, so if the build crashes, the next one starts from nothing.
+It may be deleted at any time. A file is used only if it is as it was when it was verified: a file of the same size and time counts as that, and
+is hashed again within SCRUB_DAYS; any other is hashed. An index in parts (`lexical/`, `vectors/`) is reused part by part, as links to the same
+files, unless a row in it is no longer wanted; so forgotten turns are never carried over. Small parts are merged (shared/release/parts.py). Other
+indexes (Chroma, LanceDB) are reused as a whole, and at most once: the index is moved into the build's folder first, so if the build crashes, the
+next one starts from nothing.
 """
 
 from __future__ import annotations
 
-import os
-import shutil
-from collections.abc import Callable, Mapping, Sequence
+import math
+import time
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import orjson
 
+from nightly.index.kept_chats import CHATS, Account, ChatAccounts
+from nightly.index.part_rows import PartRows
 from nightly.night.folder import Night
-from shared.errors import HmemError, ReleaseRefused
-from shared.release.manifest import list_files
+from shared.errors import ReleaseRefused
+from shared.release.manifest import SUMMARIES, list_files
 from shared.release.parts import Earlier, absorbed
-from shared.system.files import commit_dir, fresh_dir, make_dir, remove_tree, sha256_bytes, sha256_file, write_atomic
+from shared.system.files import make_dir, remove_tree, sha256_bytes, sha256_file
 
 LAST = "last"
 INDEX = "index.json"
-FORMAT = 2
+FORMAT = 3
 #: Above this share of new rows an index is rebuilt: reusing gains little then, and a new index has no leftovers.
 MOST_NEW = 0.5
+_DAY_SECONDS = 86_400.0
 
 Files = Mapping[str, Mapping[str, Any]]
 #: Chat id -> chunk id -> digest of what the index holds of it.
 Digests = Mapping[str, Mapping[str, str]]
-#: The chunk ids in a part, by chat, in the order of its rows.
-IdsByChat = Mapping[str, Sequence[str]]
-IdsOf = Callable[[Path], IdsByChat]
 
 
 def hash_files(path: Path, known: Files | None = None) -> dict[str, dict[str, Any]]:
     """Each file below a directory with size and sha256, as a manifest names them; of an index that is one file, that one by its name.
 
-    `known`: files that were hashed a moment ago.
+    `known`: files that were hashed before, and are as they were.
     """
     folder, names = (path.parent, [path.name]) if path.is_file() else (path, list_files(path))
-    return {name: dict((known or {}).get(name) or _hashed(folder / name)) for name in names}
+    return {name: _named((known or {}).get(name) or _hashed(folder / name)) for name in names}
 
 
 def _hashed(path: Path) -> dict[str, Any]:
     return {"size": path.stat().st_size, "sha256": sha256_file(path)}
+
+
+def _named(file: Mapping[str, Any]) -> dict[str, Any]:
+    """As a manifest has it."""
+    return {"size": file["size"], "sha256": file["sha256"]}
 
 
 def digest_of(files: Files) -> str:
@@ -57,61 +69,29 @@ def digest_of(files: Files) -> str:
     return sha256_bytes(_json({name: [file["size"], file["sha256"]] for name, file in files.items()}))
 
 
-def part_record(ids: IdsByChat, wanted: Digests) -> dict[str, Any] | None:
-    """The number of rows in a part, and one digest of their current content, in the part's order; None if one is no longer needed."""
-    try:
-        rows = [[chat_id, len(some), *map(wanted[chat_id].__getitem__, some)] for chat_id, some in ids.items()]
-    except KeyError:
-        return None
-    return {"rows": sum(map(len, ids.values())), "digest": sha256_bytes(_json(rows))}
+@dataclass(frozen=True)
+class Plan:
+    """What becomes of the parts of a place. `held`: of tonight's chats, the ids in the parts that are taken over."""
 
-
-def keep(night: Night) -> None:
-    """Keep the indexes of this night, whose release is published, instead of the earlier ones. Repeating it changes nothing.
-
-    A disk error here only makes the next night some minutes longer.
-    """
-    built = night.result("build")
-    if "skipped" in built:
-        return
-    base = night.settings.hmem_night_dir / LAST
-    try:
-        _keep(night, base, built["places"])
-    except (OSError, HmemError) as error:
-        night.report.say(f"  The indexes could not be stored for the next night, which will rebuild them: {error}")
-
-
-def _keep(night: Night, base: Path, places: dict[str, dict[str, Any]]) -> None:
-    kept = base / str(night.run)
-    if not kept.is_dir():
-        temporary = fresh_dir(base / f"{night.run}.tmp")
-        records = {}
-        for place, record in places.items():
-            source = night.output("build") / place
-            files = hash_files(source)
-            if digest_of(files) != night.result("build")["proven"][place]:
-                night.report.say(f"  {place}/ was changed after it was verified; it is not stored for the next night.")
-                continue
-            shutil.copytree(source, temporary / place, copy_function=os.link)
-            records[place] = record | {"files": files}
-        body = _json({"format": FORMAT, "places": records})
-        write_atomic(temporary / INDEX, sha256_bytes(body).encode() + b"\n" + body)
-        commit_dir(temporary, kept)
-    for other in list(base.iterdir()):
-        if other != kept:
-            remove_tree(other)
+    taken: dict[str, dict[str, Any]] = field(default_factory=dict)  # name -> its record
+    earlier: Earlier | None = None
+    held: dict[str, set[str]] = field(default_factory=dict)
+    merged: list[Path] = field(default_factory=list)  # parts whose rows of other chats are written again
+    others: list[str] = field(default_factory=list)  # those chats
 
 
 class Last:
-    """What this night may reuse."""
+    """What this night may reuse. `recipe`: what it follows from beside the archive; None if there is nothing to reuse."""
 
     def __init__(self, night: Night) -> None:
-        self._report = night.report
+        self._report, self._tonight = night.report, night
         self._kept: Path | None = None
-        #: Place -> part -> its record, and its file with size and sha256, of the parts that were taken over.
-        self.taken_parts: dict[str, dict[str, Any]] = {}
+        #: Place -> part -> its file with size and sha256, of the parts that were taken over.
         self.taken_files: dict[str, Files] = {}
-        self._places: dict[str, dict[str, Any]] = {}
+        self._record: dict[str, Any] = {"places": {}}
+        self._sound: dict[str, bool] = {}
+        self.recipe: dict[str, Any] | None = None
+        self.chats = ChatAccounts(None)
         base = night.settings.hmem_night_dir / LAST
         if night.rebuild:  # the owner asked for a full rebuild
             return
@@ -119,40 +99,91 @@ class Last:
             runs = [int(path.name) for path in base.iterdir() if path.name.isdigit()] if base.is_dir() else []
             if runs:
                 self._kept = base / str(max(runs))
-                self._places = _read(self._kept)
+                self._record = _read_record(self._kept)
+                self._open_chats()
         except (OSError, ValueError, KeyError, TypeError) as error:
+            self._kept, self._record = None, {"places": {}}
             self._say("the last indexes", f"they cannot be read ({error!r})")
 
-    def parts(self, place: str, made_with: Mapping[str, Any], wanted: Digests, ids_of: IdsOf) -> Earlier | None:
-        """The parts of an index that are reused unchanged, and the ids in them; None if there are none."""
-        record = self._record(place, made_with)
-        if record is None or self._kept is None:
-            return None
-        found: dict[str, IdsByChat] = {}
-        for name, part in record["parts"].items():
-            file = self._kept / place / name
-            if not _is_as_it_was(file, record["files"].get(name)):
-                self._say(f"{place}/{name}", "it was changed, or cannot be read")
+    def _open_chats(self) -> None:
+        """What was known of the chats, if it is as it was."""
+        if self._kept is None or self._record.get("recipe") is None:
+            return
+        path = self._kept / CHATS
+        if not path.is_file() or sha256_file(path) != self._record["chats"]:
+            self._report.say(
+                "  What the last night knew of each chat was changed or is missing. Tonight does all chats."
+            )
+            return
+        self.recipe, self.chats = self._record["recipe"], ChatAccounts(path)
+
+    @property
+    def token(self) -> str:
+        """Changes when anything that a night by news starts from does."""
+        sound = {f"{place}/{name}": self._is_sound(place, name) for place, name in self._all_parts()}
+        return sha256_bytes(_json([self.run, self.recipe, self._record.get("chats"), sound]))
+
+    def broken_chats(self, counts: Mapping[str, Callable[[Path], Mapping[str, int]]]) -> set[str]:
+        """The chats that parts which are not as they were may have had rows of, as the counts of the others show."""
+        found = set[str]()
+        for place, count in counts.items():
+            names = [name for one, name in self._all_parts() if one == place]
+            if self._kept is None or all(self._is_sound(place, name) for name in names):
                 continue
-            ids = ids_of(file)
-            if part_record(ids, wanted) == part:
-                found[name] = ids
+            counted = Counter[str]()
+            for name in names:
+                if self._is_sound(place, name):
+                    counted.update(count(self._kept / place / name))
+            found |= {chat for chat, account in self.chats.accounts() if counted[chat] != account["rows"].get(place, 0)}
+        return found
+
+    @property
+    def run(self) -> str | None:
+        """The night that left it."""
+        return self._kept.name if self._kept else None
+
+    def plan(self, place: str, made_with: Mapping[str, Any], rows: PartRows, tonight: Collection[str] | None) -> Plan:
+        """Which parts of an index are taken over. `tonight`: the chats that are done again, None for all."""
+        record = self._record_of(place, made_with)
+        if record is None or self._kept is None:
+            return Plan()
+        found: dict[str, dict[str, list[str]]] = {}
+        gone = list[Path]()
+        for name in record["parts"]:
+            part = self._kept / place / name
+            if not self._is_sound(place, name):
+                self._say(f"{place}/{name}", "it was changed, or cannot be read")
+            elif (held := _held(part, rows, tonight)) is not None:
+                found[name] = held
             else:
+                gone.append(part)
                 self._say(f"{place}/{name}", "some of its content was forgotten or has changed")
-        rows = {name: int(record["parts"][name]["rows"]) for name in found}
-        new = sum(map(len, wanted.values())) - sum(rows.values())
-        taken = sorted(found.keys() - absorbed(rows, new))
-        held: dict[str, set[str]] = {}
-        for name in taken:
-            for chat_id, some in found[name].items():
-                held.setdefault(chat_id, set()).update(some)
-        self.taken_parts[place] = {name: record["parts"][name] for name in taken}
+        counts = {name: int(record["parts"][name]["rows"]) for name in found}
+        known = sum(len(ids) for held in found.values() for ids in held.values())
+        others = {part: [] if tonight is None else rows.others(part, tonight) for part in gone}
+        new = sum(map(rows.wanted, rows.tonight)) - known
+        new += sum(
+            count
+            for part, chats in others.items()
+            if chats
+            for chat, count in rows.count(part).items()
+            if chat in {*chats}
+        )
+        merged = [self._kept / place / name for name in sorted(absorbed(counts, new))]
+        others |= {part: [] if tonight is None else rows.others(part, tonight) for part in merged}
+        taken = sorted(found.keys() - {part.name for part in merged})
         self.taken_files[place] = {name: record["files"][name] for name in taken}
-        return Earlier(self._kept / place, held, tuple(taken)) if taken else None
+        return Plan(
+            {name: record["parts"][name] for name in taken},
+            Earlier(self._kept / place, {}, tuple(taken), rest_only=True) if taken else None,
+            _joined(found[name] for name in taken),
+            [*gone, *merged],
+            sorted({chat for chats in others.values() for chat in chats}),
+        )
 
     def whole(self, place: str, made_with: Mapping[str, Any], wanted: Digests, into: Path) -> Earlier | None:
         """The index, moved to `into`, if all of it is still needed; None: build from nothing."""
-        record = self._record(place, made_with)
+        record = self._record_of(place, made_with)
         if record is None or self._kept is None or not (self._kept / place).is_dir():
             return None
         make_dir(into.parent)
@@ -166,8 +197,27 @@ class Last:
             return None
         return Earlier(into, {chat_id: set(ids) for chat_id, ids in record["rows"].items()})
 
-    def _record(self, place: str, made_with: Mapping[str, Any]) -> dict[str, Any] | None:
-        record = self._places.get(place)
+    def summary(self, account: Account) -> Path | None:
+        """The summary of a chat without news, if it is as it was."""
+        file = account.get("summary")
+        if file is None or self._kept is None:
+            return None
+        path = self._kept / SUMMARIES / file["name"]
+        return path if _is_as_it_was(path, file, math.inf) else None  # readers hash it each time
+
+    def _all_parts(self) -> Iterator[tuple[str, str]]:
+        return ((place, name) for place, record in self._record["places"].items() for name in record.get("parts", ()))
+
+    def _is_sound(self, place: str, name: str) -> bool:
+        """Asked of the disk once."""
+        key = f"{place}/{name}"
+        if key not in self._sound and self._kept is not None:
+            file = self._record["places"][place]["files"].get(name)
+            self._sound[key] = _is_as_it_was(self._kept / key, file, self._tonight.settings.scrub_days)
+        return self._sound.get(key, False)
+
+    def _record_of(self, place: str, made_with: Mapping[str, Any]) -> dict[str, Any] | None:
+        record: dict[str, Any] | None = self._record["places"].get(place)
         if record is None:
             return None
         for name, value in made_with.items():
@@ -180,17 +230,47 @@ class Last:
         self._report.say(f"  {what} is built from nothing instead of reusing the last night's: {why}.")
 
 
-def _is_as_it_was(path: Path, file: Mapping[str, Any] | None) -> bool:
+def _held(part: Path, rows: PartRows, tonight: Collection[str] | None) -> dict[str, list[str]] | None:
+    """The ids of tonight's chats in a part; None if one of them is not wanted any more, or has changed."""
+    found: dict[str, list[str]] = {}
+    for chat_id in rows.others(part, ()) if tonight is None else tonight:
+        ids = rows.held(part, chat_id)
+        if ids is None:
+            return None
+        if ids:
+            found[chat_id] = ids
+    return found
+
+
+def _joined(parts: Iterator[dict[str, list[str]]]) -> dict[str, set[str]]:
+    held: dict[str, set[str]] = {}
+    for part in parts:
+        for chat_id, ids in part.items():
+            held.setdefault(chat_id, set()).update(ids)
+    return held
+
+
+def _is_as_it_was(path: Path, file: dict[str, Any] | None, scrub_days: float) -> bool:
+    """By size and time, or by its hash: where the time is another one, and once in `scrub_days`."""
     try:
-        return file is not None and path.stat().st_size == file["size"] and sha256_file(path) == file["sha256"]
+        stat = path.stat()
+        if file is None or stat.st_size != file["size"] or not path.is_file():
+            return False
+        age = (time.time() - file.get("read_at", 0.0)) / _DAY_SECONDS
+        if stat.st_mtime_ns == file.get("modified") and 0 <= age < scrub_days:
+            return True
+        same = bool(sha256_file(path) == file["sha256"])
     except OSError:
         return False
+    if same:
+        file["read_at"] = time.time()
+    return same
 
 
 def _holds(folder: Path, files: Files) -> bool:
     """Whether the folder has exactly these files, unchanged."""
     try:
-        return hash_files(folder) == files
+        return hash_files(folder) == {name: _named(file) for name, file in files.items()}
     except (OSError, ReleaseRefused):
         return False
 
@@ -206,15 +286,14 @@ def _why_not(held: Digests, wanted: Digests) -> str | None:
     return f"{new} of {total} vectors are new" if new > MOST_NEW * total else None
 
 
-def _read(kept: Path) -> dict[str, dict[str, Any]]:
+def _read_record(kept: Path) -> dict[str, Any]:
     checksum, _, body = (kept / INDEX).read_bytes().partition(b"\n")
     if checksum.decode() != sha256_bytes(body):
         raise ValueError("their record does not match its checksum")
-    record = orjson.loads(body)
+    record: dict[str, Any] = orjson.loads(body)
     if record["format"] != FORMAT:
         raise ValueError(f"their record has format {record['format']}, this program reads {FORMAT}")
-    places: dict[str, dict[str, Any]] = record["places"]
-    return places
+    return record
 
 
 def _json(value: object) -> bytes:

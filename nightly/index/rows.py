@@ -1,15 +1,17 @@
-"""What the vector indexes of a night hold: for each chat its distinct vectors, each under the id of the first chunk that has it."""
+"""What the vector indexes of a night hold: of each chat its distinct vectors, each under the id of the first chunk that has it."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Container, Iterable, Mapping
+import hashlib
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from nightly.index.chunk_file import Columns, digest_of_bytes
+from cachetools import LRUCache
+
+from nightly.index.chunk_file import ChunkFolder
 from nightly.night.folder import Night
 from shared.errors import LedgerMismatch
 from shared.vectors.base import Corpus
@@ -17,88 +19,141 @@ from shared.vectors.base import Corpus
 if TYPE_CHECKING:
     from shared.embedding.models import Vectors
 
+#: Bytes of the digest that distinguishes the rows of an index.
+DIGEST_BYTES = 16
+#: Rows that are looked at together, and rows whose ids are kept: some 300 bytes each.
+AT_ONCE, KEPT_ROWS = 4096, 200_000
+
 
 @dataclass(frozen=True)
-class Rows:
-    """The rows of the vector indexes, and by chat the chunks that have none: their vector equals an earlier one's, or the embedder refused them.
+class RowsOfChat:
+    """The rows of one chat, and the chunks that have none: their vector equals an earlier one's, or the embedder refused them.
 
     Equal vectors are the same words of the same speaker on the same day. They are indexed once since HNSW links equal vectors to each other
     only: 288 equal ones a day for ten days cut off a tenth of the chat's other vectors from every search. (And an exact search would answer
     with nothing else.)
     """
 
-    corpus: Corpus
-    digests: dict[str, dict[str, str]]  # chat id -> chunk id -> digest of its vector
-    not_embedded: Counter[str] = field(default_factory=Counter)
+    numbers: list[int] = field(default_factory=list)  # rows of vectors.npy, one an id
+    digests: dict[str, str] = field(default_factory=dict)  # chunk id -> digest of its vector
+    said_at: list[float] = field(default_factory=list)  # POSIX seconds, one an id
+    repeats: dict[str, str] = field(default_factory=dict)  # chunk -> the one with that vector
+    not_embedded: int = 0
 
     @property
-    def total(self) -> int:
-        return sum(map(len, self.digests.values()))
+    def ids(self) -> list[str]:
+        return list(self.digests)
 
-    def among(self, held: Mapping[str, Iterable[str]]) -> int:
-        """How many of the rows are among these chunks (by chat); a chunk that repeats another has no row."""
-        return sum(one in self.digests.get(chat_id, ()) for chat_id, ids in held.items() for one in ids)
 
-    def repeated(self, chat_id: str) -> int:
-        return len(self.corpus.repeats.get(chat_id, ()))
+class RowCounts(NamedTuple):
+    """Distinct vectors, chunks that repeat one, chunks that have none."""
+
+    vectors: int
+    repeats: int
+    not_embedded: int
+
+
+class Rows:
+    """The rows of tonight's chats; one chat is read at a time."""
+
+    def __init__(self, folder: ChunkFolder, path: Path, refused: Collection[str]) -> None:
+        """LedgerMismatch unless chunks = vectors + not embedded."""
+        import numpy as np
+
+        self._folder, self._refused = folder, refused
+        self._vectors: Vectors = np.asarray(np.load(path, mmap_mode="r"))
+        if len(self._vectors) != len(folder) or self._without() != len(refused):
+            raise self._mismatch()
+        self._kept: LRUCache[str, RowsOfChat] = LRUCache(KEPT_ROWS, lambda chat: min(KEPT_ROWS, 1 + len(chat.digests)))
+        self._counts: dict[str, RowCounts] = {}
+
+    @property
+    def chats(self) -> list[str]:
+        return list(self._folder.chats)
+
+    def chat(self, chat_id: str) -> RowsOfChat:
+        """Those of one chat; the chats asked for last are kept."""
+        if chat_id not in self._kept:
+            self._kept[chat_id] = self._read(chat_id)
+        return self._kept[chat_id]
+
+    def counts(self, chat_id: str) -> RowCounts:
+        """How many a chat has."""
+        if chat_id not in self._counts:
+            made = self.chat(chat_id)
+            self._counts[chat_id] = RowCounts(len(made.digests), len(made.repeats), made.not_embedded)
+        return self._counts[chat_id]
+
+    @property
+    def dimensions(self) -> int:
+        return int(self._vectors.shape[1])
 
     @cached_property
-    def wanted(self) -> dict[str, dict[str, str]]:
-        """The digests, with those of repeated chunks: the chunk that each repeats."""
-        repeats = self.corpus.repeats
-        return {
-            chat: self.digests.get(chat, {}) | {one: f"={first}" for one, first in repeats.get(chat, {}).items()}
-            for chat in {**self.digests, **repeats}
-        }
+    def total(self) -> int:
+        """Distinct vectors of all chats."""
+        return sum(self.counts(chat_id).vectors for chat_id in self.chats)
 
+    def vectors(self, chat_id: str) -> Vectors:
+        """The vectors of a chat's rows, shape (n, dimensions); without copying if they are consecutive."""
+        rows = self.chat(chat_id).numbers
+        if rows and rows[-1] - rows[0] == len(rows) - 1:
+            return self._vectors[rows[0] : rows[-1] + 1]
+        return self._vectors[rows]
 
-def read_rows(night: Night, columns: Columns) -> Rows:
-    """From the chunks and their vectors; LedgerMismatch unless chunks = vectors + not embedded."""
-    return _rows(columns, night.output("embed") / "vectors.npy", night.result("embed")["refused"])
-
-
-def read_note_rows(night: Night, columns: Columns) -> Rows:
-    """The same of the notes."""
-    return _rows(columns, night.output("embed") / "note_vectors.npy", night.result("embed")["notes_refused"])
-
-
-def _rows(columns: Columns, path: Path, refused: Container[str]) -> Rows:
-    import numpy as np
-
-    vectors: Vectors = np.asarray(np.load(path, mmap_mode="r"))
-    embedded, content = set(np.flatnonzero(vectors.any(axis=1)).tolist()), vectors.view(np.uint8)
-    numbers: dict[str, list[int]] = {}
-    said_at: dict[str, list[float]] = {}
-    first: dict[tuple[str, str], str] = {}  # chat id, digest -> chunk id
-    digests: dict[str, dict[str, str]] = {}
-    repeats: dict[str, dict[str, str]] = {}
-    not_embedded = Counter[str]()
-    for row, (chat_id, chunk_id) in enumerate(zip(columns.chat_ids, columns.chunk_ids, strict=True)):
-        if chunk_id in refused:
-            not_embedded[chat_id] += 1
-            continue
-        if row not in embedded:
-            break
-        digest = digest_of_bytes(content[row].data)
-        earlier = first.setdefault((chat_id, digest), chunk_id)
-        if earlier != chunk_id:
-            repeats.setdefault(chat_id, {})[chunk_id] = earlier
-            continue
-        digests.setdefault(chat_id, {})[chunk_id] = digest
-        numbers.setdefault(chat_id, []).append(row)
-        said_at.setdefault(chat_id, []).append(columns.started_at[row])
-    chats = {chat: (list(digests[chat]), _rows_of(vectors, rows)) for chat, rows in numbers.items()}
-    made = Rows(Corpus(chats, repeats, said_at), digests, not_embedded)
-    rows = made.total + sum(map(len, repeats.values())) + not_embedded.total()
-    if not len(columns) == len(vectors) == rows:
-        raise LedgerMismatch(
-            f"The {len(vectors)} vectors do not belong to the chunks that were made. Nothing was published; run the night again."
+    def corpus(self) -> Corpus:
+        """All of them, for an index that is not in parts."""
+        found = {chat_id: self.chat(chat_id) for chat_id in self.chats}
+        return Corpus(
+            {chat_id: (one.ids, self.vectors(chat_id)) for chat_id, one in found.items() if one.digests},
+            {chat_id: one.repeats for chat_id, one in found.items() if one.repeats},
+            {chat_id: one.said_at for chat_id, one in found.items() if one.digests},
         )
-    return made
+
+    def digests(self) -> dict[str, dict[str, str]]:
+        """Chat id -> chunk id -> digest of its vector."""
+        return {chat_id: digests for chat_id in self.chats if (digests := self.chat(chat_id).digests)}
+
+    def _read(self, chat_id: str) -> RowsOfChat:
+        import numpy as np
+
+        made, first = RowsOfChat(), dict[str, str]()
+        not_embedded, content = 0, self._vectors.view("u1")
+        rows = self._folder.chats.get(chat_id, range(0))
+        embedded = {
+            rows.start + row for row in np.flatnonzero(self._vectors[rows.start : rows.stop].any(axis=1)).tolist()
+        }
+        for row, (chunk_id, started_at) in zip(rows, self._folder.times(chat_id), strict=True):
+            if row not in embedded:
+                if chunk_id not in self._refused:
+                    raise self._mismatch()
+                not_embedded += 1
+                continue
+            digest = hashlib.sha256(content[row].data).digest()[:DIGEST_BYTES].hex()
+            earlier = first.setdefault(digest, chunk_id)
+            if earlier != chunk_id:
+                made.repeats[chunk_id] = earlier
+                continue
+            made.digests[chunk_id] = digest
+            made.numbers.append(row)
+            made.said_at.append(started_at)
+        return RowsOfChat(made.numbers, made.digests, made.said_at, made.repeats, not_embedded)
+
+    def _without(self) -> int:
+        """Rows of zeros."""
+        parts = (self._vectors[start : start + AT_ONCE] for start in range(0, len(self._vectors), AT_ONCE))
+        return sum(len(part) - int(part.any(axis=1).sum()) for part in parts)
+
+    def _mismatch(self) -> LedgerMismatch:
+        return LedgerMismatch(
+            f"The {len(self._vectors)} vectors do not belong to the chunks that were made. Nothing was published; run the night again."
+        )
 
 
-def _rows_of(vectors: Vectors, rows: list[int]) -> Vectors:
-    """These rows; without copying if they are consecutive, as in a chat without repeated messages."""
-    if rows[-1] - rows[0] == len(rows) - 1:
-        return vectors[rows[0] : rows[-1] + 1]
-    return vectors[rows]
+def read_rows(night: Night, folder: ChunkFolder) -> Rows:
+    """From the chunks and their vectors."""
+    return Rows(folder, night.output("embed") / "vectors.npy", night.result("embed")["refused"])
+
+
+def read_note_rows(night: Night, folder: ChunkFolder) -> Rows:
+    """The same of the notes."""
+    return Rows(folder, night.output("embed") / "note_vectors.npy", night.result("embed")["notes_refused"])

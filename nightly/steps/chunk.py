@@ -1,68 +1,93 @@
-"""Chunk: every recallable turn, cleaned and split, in order of chat and time. From the archive only.
+"""Chunk: the chats that have news are cut into passages, from the archive only. The other chats are as the last published night left them.
 
-Each archived turn is accounted for (ledger.py): it has chunks, a tombstone covers it, or it has no readable text. A turn that fails here
-counts as the last kind, and is reported: no single message may stop the night of all chats. It is archived, and each build tries it again.
+A chat has news if what is recalled of it (last versions, tombstones: its digest in the catalog) is not what the kept indexes and summaries were
+made from, if something of it waits for a better answer, or if what was kept of it is damaged. If what all chats follow from has changed (a
+version, the time zone, a model), all have news. So do all for an index that is not in parts.
+
+Each archived turn of these chats is accounted for (ledger.py): it has chunks, a tombstone covers it, or it has no readable text. A turn that
+fails here counts as the last kind, and is reported: no single message may stop the night of all chats. It is archived, and each build tries it
+again.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from nightly.archive.segments import read_archive
-from nightly.index.chunk_file import CHUNKS, Columns, line_of, write_columns
-from nightly.ledger import chunk_accounts
+from nightly.archive.catalog import Catalog, open_catalog
+from nightly.archive.chat_chunks import ChatReader
+from nightly.index.chunk_file import ChunkWriter, line_of
+from nightly.index.kept_chats import CARRIED
+from nightly.index.part_rows import PART_COUNTS
+from nightly.index.previous import Last
+from nightly.index.recipe import IN_PARTS, recipe_of
+from nightly.ledger import ENDS, chunk_accounts
 from nightly.night.folder import Night
-from nightly.night.record_failure import reason_of
-from shared.system.files import atomic_writer
-from shared.turns.chunking import chunks_of, indexed_text
+
+#: Sums over the chats without news, for the report.
+COUNTED = ("turns", "archived", *ENDS, "chunks", "keywords", "vectors", "not_embedded")
 
 
 def run(night: Night, out: Path) -> dict[str, Any]:
-    archive = read_archive(night.archive_dir)
-    turns = archive.turns()
-    zone = night.settings.timezone
-    per_chat: Counter[str] = Counter(turn.chat_id for turn in turns)
-    chunks_per_chat: Counter[str] = Counter()
-    with_chunks, without_text, columns = Counter[str](), Counter[str](), Columns()
+    last = Last(night)
+    recipe = recipe_of(night.settings, last.recipe)
+    with open_catalog(night) as catalog:
+        digests, tombstones = catalog.digests(), catalog.tombstones
+        everything = last.recipe != recipe or not IN_PARTS.issuperset(night.settings.indexes)
+        chats = sorted(digests) if everything else _with_news(last, digests)
+        made = cut(night, catalog, chats, out)
+        if not everything:
+            last.chats.link(out / CARRIED)
+        carried = [] if everything else [account for _, account in last.chats.accounts({*chats})]
+        sums = {name: sum(one.get(name) or 0 for one in carried) for name in COUNTED}
+        failure = made.pop("failure")
+        if failure and not any(one["with_chunks"] for one in [*made["accounts"].values(), sums]):
+            raise failure  # every turn fails: that is not a turn's fault
+        return {
+            **made,
+            "turns": sum(made["turns_per_chat"].values()) + sums["turns"],
+            "chunks": sum(made["chunks_per_chat"].values()) + sums["chunks"],
+            "carried": sums,
+            "chats": len(chats),
+            "timezone": night.settings.chat_timezone,
+            "everything": everything,
+            "recipe": recipe,
+            "last_token": last.token,
+            "digests": {chat_id: digests[chat_id] for chat_id in chats if chat_id in digests},
+            "segments": catalog.segments,
+            "originals": catalog.originals,
+            "tombstones": {i: tombstones[i].chat_id for i in sorted(tombstones)},
+            "erasing": [i for i in sorted(tombstones) if tombstones[i].erase],
+        }
+
+
+def _with_news(last: Last, digests: dict[str, str]) -> list[str]:
+    """In order of their ids; also chats that the archive no longer has."""
+    known = last.chats.digests()
+    changed = {chat_id for chat_id, digest in digests.items() if known.get(chat_id) != digest}
+    return sorted(changed | (known.keys() - digests.keys()) | last.broken_chats(PART_COUNTS))
+
+
+def cut(night: Night, catalog: Catalog, chats: list[str], out: Path) -> dict[str, Any]:
+    """Write the chunks of these chats; their counts. `failure`: that of one turn, if any failed."""
+    accounts: dict[str, dict[str, int]] = {}
+    turns: dict[str, int] = {}
     set_aside: dict[str, dict[str, str]] = {}
     failure: Exception | None = None
-    with atomic_writer(out / CHUNKS) as handle:
-        for turn in night.report.track(turns, len(turns), "chunk"):
-            try:
-                lines = [(chunk, line_of(chunk, indexed_text(chunk, zone))) for chunk in chunks_of(turn)]
-            except Exception as error:  # noqa: BLE001 - whatever is wrong with this turn, the others are processed
-                lines, set_aside[turn.turn_id] = [], {"chat_id": turn.chat_id, "reason": reason_of(error)}
-                failure = error
-            (with_chunks if lines else without_text)[turn.chat_id] += 1
-            chunks_per_chat[turn.chat_id] += len(lines)
-            for chunk, line in lines:
-                handle.write(line)
-                columns.add(chunk, line)
-    if failure and not with_chunks:
-        raise failure  # every turn fails: that is not a turn's fault
-    write_columns(out, columns)
-    forgotten = archive.forgotten_per_chat()
-    accounts = chunk_accounts(
-        archive.turns_per_chat(),
-        with_chunks=with_chunks,
-        forgotten=forgotten,
-        without_text=without_text,
-        chunks=chunks_per_chat,
-    )
+    with ChatReader(catalog, night.archive_dir, night.settings.timezone) as reader, ChunkWriter(out) as writer:
+        for chat_id in night.report.track(chats, len(chats), "chunk"):
+            made = reader.cut(chat_id)
+            writer.add(chat_id, (line_of(chunk, text) for chunk, text in made.chunks))
+            accounts[chat_id], turns[chat_id] = made.account, made.turns
+            for turn_id, failure in made.set_aside.items():
+                set_aside[turn_id] = {"chat_id": chat_id, "reason": type(failure).__name__}
+    columns = {name: {chat: one[name] for chat, one in accounts.items()} for name in ("archived", *ENDS, "chunks")}
     return {
-        "turns": len(turns),
-        "timezone": night.settings.chat_timezone,
-        "forgotten_per_chat": forgotten,
-        "turns_without_text": without_text.total(),
+        "accounts": chunk_accounts(columns.pop("archived"), **columns),
+        "forgotten_per_chat": {chat: count for chat, count in columns["forgotten"].items() if count},
+        "turns_per_chat": {chat: count for chat, count in turns.items() if count},
+        "chunks_per_chat": {chat: count for chat, count in columns["chunks"].items() if turns[chat]},
+        "turns_without_text": sum(columns["without_text"].values()),
         "set_aside": set_aside,
-        "turns_per_chat": dict(per_chat),
-        "chunks": chunks_per_chat.total(),
-        "chunks_per_chat": dict(chunks_per_chat),
-        "accounts": accounts,
-        "segments": archive.segments,
-        "originals": archive.originals,
-        "tombstones": {i: archive.tombstones[i].chat_id for i in sorted(archive.tombstones)},
-        "erasing": [i for i in sorted(archive.tombstones) if archive.tombstones[i].erase],
+        "failure": failure,
     }

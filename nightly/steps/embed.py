@@ -1,4 +1,4 @@
-"""Embed: one vector a chunk, and one a note, in their order. Only text that the cache does not know is embedded.
+"""Embed: one vector a chunk of tonight's chats, and one a note, in their order. Only text that the cache does not know is embedded.
 
 First the embedder is verified to be the expected model; export and archive are done by then, so no turn is lost if it is wrong. A text
 that it refuses has no vector (its row is zeros, `build` leaves it out): it is found by keyword, reported in the result with the reason,
@@ -12,12 +12,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from nightly.index.chunk_file import read_chunks
+from nightly.index.chunk_file import ChunkFolder
+from nightly.index.recipe import comparable
 from nightly.night.folder import CACHE, Night
 from shared.embedding.models import Embedder
 from shared.embedding.open import open_embedder
 from shared.errors import EmbeddingError
 from shared.system.faults import crash_point
+from shared.turns.chunk import Chunk
 
 if TYPE_CHECKING:
     from nightly.index.vector_cache import VectorCache
@@ -44,8 +46,14 @@ def _embed(night: Night, out: Path, embedder: Embedder) -> dict[str, Any]:
     from shared.embedding.probes import prove
 
     identity = replace(embedder.identity, probes=prove(embedder))
-    of_chunks = _embed_folder(night, embedder, night.output("chunk"), out / VECTORS)
-    of_notes = _embed_folder(night, embedder, night.output("note"), out / NOTE_VECTORS, kind="notes")
+    chunked = night.result("chunk")
+    if not chunked["everything"] and comparable(identity.to_json()) != chunked["recipe"]["embedding"]:
+        raise EmbeddingError(
+            "The embedding model was replaced while the night ran, so that vectors of all chats are needed. Run the night again."
+        )
+    carried = chunked["chunks"] - sum(chunked["chunks_per_chat"].values())
+    of_chunks = _embed_folder(night, embedder, night.output("chunk"), out / VECTORS, carried)
+    of_notes = _embed_folder(night, embedder, night.output("note"), out / NOTE_VECTORS, 0, kind="notes")
     return {
         "embedding": identity.to_json(),
         **of_chunks,
@@ -55,62 +63,91 @@ def _embed(night: Night, out: Path, embedder: Embedder) -> dict[str, Any]:
 
 
 def _embed_folder(
-    night: Night, embedder: Embedder, folder: Path, out: Path, kind: Literal["chunks", "notes"] = "chunks"
+    night: Night, embedder: Embedder, step: Path, out: Path, carried: int, kind: Literal["chunks", "notes"] = "chunks"
 ) -> dict[str, Any]:
-    """Write the vectors of the chunks in a step's folder; their counts."""
+    """Write the vectors of the chunks in a step's folder; their counts. `carried`: chunks of other chats, which have their vectors."""
     import numpy as np
 
     from nightly.index.vector_cache import VectorCache
 
-    chunks = [(chunk.chunk_id, text) for chunk, text in read_chunks(folder)]
-    texts = len({text for _, text in chunks})
+    folder = ChunkFolder(step)
+    if not len(folder):
+        np.save(out, np.zeros((0, embedder.identity.dimensions), dtype=np.float32))
+        return {"embedded": 0, "cached": 0, "vectors": 0, "not_embedded": 0, "refused": {}}
+    vectors = np.lib.format.open_memmap(
+        out, mode="w+", dtype=np.float32, shape=(len(folder), embedder.identity.dimensions)
+    )
     cache = VectorCache(night.settings.hmem_night_dir / CACHE, embedder.identity, kind)
     try:
-        vectors = np.zeros((len(chunks), embedder.identity.dimensions), dtype=np.float32)
-        missing = _known(cache, [text for _, text in chunks], vectors)
-        refused = _fill(night, embedder, cache, list(missing), texts)
-        for text, rows in missing.items():
-            if (vector := cache.get(text)) is not None:
-                vectors[rows] = vector
-        np.save(out, vectors)
+        filler = _Filler(embedder, cache, vectors, len(folder) + carried)
+        for chat_id, chunks in night.report.track(folder, len(folder.chats), "embed"):
+            filler.add(folder.chats[chat_id], chunks)
+        filler.embed()
+        vectors.flush()
     finally:
         cache.close()
-    reasons = {chunk_id: refused[text] for chunk_id, text in chunks if text in refused}
-    return {
-        "embedded": len(missing) - len(refused),
-        "cached": texts - len(missing),
-        "vectors": len(chunks) - len(reasons),
-        "not_embedded": len(reasons),
-        "refused": reasons,
-    }
+    return filler.counts()
 
 
-def _fill(night: Night, embedder: Embedder, cache: VectorCache, missing: list[str], total: int) -> dict[str, str]:
-    """Embed what is missing into the cache; text → reason of what was refused."""
-    refused: dict[str, str] = {}
-    batches = [missing[start : start + BATCH_TEXTS] for start in range(0, len(missing), BATCH_TEXTS)]
-    for batch in night.report.track(batches, len(batches), "embed"):
-        answer = embedder.embed_documents(batch)
+class _Filler:
+    """Fills in the rows of all texts, chat by chat: from the cache, and of those that it does not have a batch at a time from the embedder."""
+
+    def __init__(self, embedder: Embedder, cache: VectorCache, vectors: Vectors, total: int) -> None:
+        self._embedder, self._cache, self._vectors, self._total = embedder, cache, vectors, total
+        self._missing: dict[str, list[int]] = {}  # text -> its rows, until it is embedded
+        self._refused: dict[str, str] = {}  # text -> reason
+        self._reasons: dict[str, str] = {}  # chunk id -> reason
+        self._waiting: list[tuple[str, str]] = []  # chunk id and text of the rows in `_missing`
+        self._embedded = self._cached = 0
+
+    def add(self, rows: range, chunks: list[tuple[Chunk, str]]) -> None:
+        """The chunks of one chat."""
+        known = set[str]()
+        for row, (chunk, text) in zip(rows, chunks, strict=True):
+            if text in self._refused:
+                self._reasons[chunk.chunk_id] = self._refused[text]
+            elif text in self._missing:
+                self._wait(row, chunk, text)
+            elif (vector := self._cache.get(text)) is not None:
+                self._vectors[row] = vector
+                known.add(text)
+            else:
+                if len(self._missing) >= BATCH_TEXTS:
+                    self.embed()
+                self._wait(row, chunk, text)
+        self._cached += len(known)
+
+    def _wait(self, row: int, chunk: Chunk, text: str) -> None:
+        self._missing.setdefault(text, []).append(row)
+        self._waiting.append((chunk.chunk_id, text))
+
+    def embed(self) -> None:
+        """What waits; EmbeddingError if the model refuses too much."""
+        batch = list(self._missing)
+        if not batch:
+            return
+        answer = self._embedder.embed_documents(batch)
         good = [row for row in range(len(batch)) if row not in answer.refused]
-        cache.put([batch[row] for row in good], answer.vectors[good])
-        refused |= {batch[row]: reason for row, reason in answer.refused.items()}
+        self._cache.put([batch[row] for row in good], answer.vectors[good])
+        for row in good:
+            self._vectors[self._missing[batch[row]]] = answer.vectors[row]
+        self._embedded += len(good)
+        self._refused |= {batch[row]: reason for row, reason in answer.refused.items()}
+        self._reasons |= {one: self._refused[text] for one, text in self._waiting if text in self._refused}
+        self._missing, self._waiting = {}, []
         crash_point("embed:batch-cached")
-        if total >= FEWEST_TEXTS and len(refused) > REFUSED_SHARE * total:
-            reason, _ = Counter(refused.values()).most_common(1)[0]
+        if self._total >= FEWEST_TEXTS and len(self._refused) > REFUSED_SHARE * self._total:
+            reason, _ = Counter(self._refused.values()).most_common(1)[0]
             raise EmbeddingError(
-                f"The model refused {len(refused)} of {total} texts ({reason}), which is too many. "
+                f"The model refused {len(self._refused)} of {self._total} texts ({reason}), which is too many. "
                 "Choose a model that accepts them (EMBED_MODEL=bge-m3 accepts long texts), or EMBEDDER=local."
             )
-    return refused
 
-
-def _known(cache: VectorCache, texts: list[str], into: Vectors) -> dict[str, list[int]]:
-    """Fill in the vectors that the cache has; returns the other texts, each with its rows, which stay zeros."""
-    missing: dict[str, list[int]] = {}
-    for row, text in enumerate(texts):
-        vector = None if text in missing else cache.get(text)
-        if vector is None:
-            missing.setdefault(text, []).append(row)
-        else:
-            into[row] = vector
-    return missing
+    def counts(self) -> dict[str, Any]:
+        return {
+            "embedded": self._embedded,
+            "cached": self._cached,
+            "vectors": len(self._vectors) - len(self._reasons),
+            "not_embedded": len(self._reasons),
+            "refused": self._reasons,
+        }

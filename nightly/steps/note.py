@@ -9,74 +9,70 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
-from nightly.index.chunk_file import CHUNKS, Columns, line_of, read_chunks, write_columns
+from nightly.index.chunk_file import ChunkFolder, ChunkWriter, line_of
 from nightly.night.folder import Night
 from nightly.writing.model_texts import ModelTexts, drop_leftovers
 from nightly.writing.note_answer import NotesAnswer, notes_of, refuse
 from nightly.writing.note_windows import Window, windows_of
-from shared.system.files import atomic_writer
+from shared.turns.chunk import Chunk, turn_order
 
 #: As repeatable as a model can be; room for a window and its notes.
 OPTIONS: dict[str, Any] = {"temperature": 0, "seed": 1, "num_ctx": 8192, "num_predict": 3000}
 
 
 def run(night: Night, out: Path) -> dict[str, Any]:
-    model = night.settings.notes_model
-    with atomic_writer(out / CHUNKS) as handle:
-        written = _Written(handle)
-        if not model:
-            drop_leftovers(night)
-            result: dict[str, Any] = {"model": None}
-        else:
-            schema = NotesAnswer.model_json_schema()
-            texts = ModelTexts(night, "note", model, OPTIONS, refuse=refuse, schema=schema, once=True)
-            try:
-                result = _ask(night, texts, written)
-            finally:
-                texts.close()
-    write_columns(out, written.columns)
-    return {"notes": len(written.columns), "notes_per_chat": written.per_chat, **result}
+    model, written = night.settings.notes_model, dict[str, list[Chunk]]()
+    if not model:
+        drop_leftovers(night)
+        result: dict[str, Any] = {"model": None, "again": []}
+    else:
+        schema = NotesAnswer.model_json_schema()
+        texts = ModelTexts(night, "note", model, OPTIONS, refuse=refuse, schema=schema, once=True)
+        try:
+            result = _ask(night, texts, written)
+        finally:
+            texts.close()
+    with ChunkWriter(out) as writer:
+        per_chat = {
+            chat_id: writer.add(chat_id, (line_of(note, note.text) for note in sorted(notes, key=_order)))
+            for chat_id, notes in sorted(written.items())
+            if notes
+        }
+    return {"notes": sum(per_chat.values()), "notes_per_chat": per_chat, **result}
 
 
-def _ask(night: Night, texts: ModelTexts, written: _Written) -> dict[str, Any]:
-    """Write the notes that are known, and request the others from the newest turns on, until the time is used up."""
+def _order(note: Chunk) -> tuple[float, tuple[str, bool, int]]:
+    return note.started_at, turn_order(note.chunk_id)
+
+
+def _ask(night: Night, texts: ModelTexts, written: dict[str, list[Chunk]]) -> dict[str, Any]:
+    """Collect the notes that are known, and request the others from the newest turns on, until the time is used up. `again`: chats that lack some."""
     zone, windows, missing = night.settings.timezone, 0, list[Window]()
-    for window in windows_of(chunk for chunk, _ in read_chunks(night.output("chunk"))):
+    for window in windows_of(chunk for _, chunks in ChunkFolder(night.output("chunk")) for chunk, _ in chunks):
         windows += 1
         known = texts.known(window.chat_id, window.turn_ids, window.prompt(zone))
         if known is None:
             missing.append(window)
         else:
-            written.add(window, known)
+            written.setdefault(window.chat_id, []).extend(notes_of(known, window))
     missing.sort(key=lambda window: -window.turns[-1][0].started_at)
     minutes = 0.0 if night.result("archive").get("erased", {}).get("segments") else night.settings.notes_minutes
-    ends, postponed = time.monotonic() + 60 * minutes, 0
+    ends, postponed, again = time.monotonic() + 60 * minutes, 0, set[str]()
     for window in night.report.track(missing, len(missing), "note"):
         if time.monotonic() >= ends:
             postponed += 1
+            again.add(window.chat_id)
             continue
         name = f"{window.chat_id} {window.turn_ids[0]}"
         answer = texts.write(name, window.chat_id, window.turn_ids, window.prompt(zone), window.turn_ids)
-        if answer is not None:
-            written.add(window, answer)
+        if answer is None:
+            again.add(window.chat_id)
+        else:
+            written.setdefault(window.chat_id, []).extend(notes_of(answer, window))
     texts.archive()
-    result = texts.result() | {"windows": windows, "postponed": postponed}
+    result = texts.result() | {"windows": windows, "postponed": postponed, "again": sorted(again)}
     if postponed or texts.failed:
         result["model"] = None  # the next night requests the rest, even if nothing is new
     return result
-
-
-class _Written:
-    """The notes as the chunks of the night lie in their folder."""
-
-    def __init__(self, handle: IO[bytes]) -> None:
-        self._handle, self.columns, self.per_chat = handle, Columns(), dict[str, int]()
-
-    def add(self, window: Window, answer: str) -> None:
-        for note in notes_of(answer, window):
-            line = line_of(note, note.text)
-            self._handle.write(line)
-            self.columns.add(note, line)
-            self.per_chat[note.chat_id] = self.per_chat.get(note.chat_id, 0) + 1

@@ -1,4 +1,4 @@
-"""Summarise: one text file a chat, from the whole archive, with absolute dates, bounded.
+"""Summarise: one text file a chat, from all that the archive has of it, with absolute dates, bounded. The chats without news keep theirs.
 
 Sentences are picked word for word (shared/ranking/extractive_summary.py). With SUMMARY_MODEL a model writes notes from them and from the
 newest turns, and what it left out is put back; where it fails, the picked sentences are the summary. A model never stops the night.
@@ -7,23 +7,30 @@ newest turns, and what it left out is put back; where it fails, the picked sente
 from __future__ import annotations
 
 import hashlib
+import itertools
+import os
 import re
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from nightly.index.chunk_file import read_chunks
+from nightly.archive.catalog import open_catalog
+from nightly.archive.chat_chunks import ChatReader
+from nightly.index.chunk_file import ChunkFolder
+from nightly.index.kept_chats import carried
+from nightly.index.previous import Last
 from nightly.night.folder import Night
 from nightly.night.record_failure import reason_of
 from nightly.writing.missing_facts import put_back
 from nightly.writing.model_texts import ModelTexts
 from nightly.writing.summary_answer import OPTIONS, WRITTEN_CHARACTERS, refuse, tidy
 from shared.ranking.extractive_summary import KINDS, Sentence, summarise
-from shared.release.manifest import summary_file
-from shared.system.files import make_dir, write_atomic
+from shared.release.manifest import SUMMARIES, summary_file
+from shared.system.files import make_dir, sha256_bytes, write_atomic
 from shared.text.format import date_text, one_line, shorten
 from shared.text.marks import harmless
 from shared.turns.chunk import Chunk
@@ -67,22 +74,27 @@ class PutBack:
 
 
 def run(night: Night, out: Path) -> dict[str, Any]:
-    chats: dict[str, list[Chunk]] = {}
-    for chunk, _ in read_chunks(night.output("chunk")):
-        chats.setdefault(chunk.chat_id, []).append(chunk)
+    """`files`: those that were written, by chat; `again`: chats that wait for a better text."""
     writer, counts = _writer(night), PutBack()
-    without: dict[str, str] = {}
     try:
-        for chat_id, chunks in night.report.track(chats.items(), len(chats), "summarise"):
+        linked, lost = _carry(night, out)
+        files, without = dict[str, dict[str, Any]](), dict[str, str]()
+        folder = ChunkFolder(night.output("chunk"))
+        chats = itertools.chain(folder, _cut(night, lost))
+        for chat_id, rows in night.report.track(chats, len(folder.chats) + len(lost), "summarise"):
+            chunks = [chunk for chunk, _ in rows]
             try:
                 text = (_written(night, writer, chunks, counts) if writer else None) or _text(night, chunks)
             except Exception as error:  # noqa: BLE001 - whatever it is about this chat, the others get their summaries
                 without[chat_id] = reason_of(error)
                 continue
-            path = summary_file(out, chat_id)
-            make_dir(path.parent)
-            write_atomic(path, text.encode("utf-8"))
-        made = {"summaries": len(chats) - len(without), "without_summary": without}
+            files[chat_id] = _write(summary_file(out, chat_id), text)
+        made = {
+            "summaries": linked + len(files),
+            "without_summary": without,
+            "files": files,
+            "again": sorted({*without, *(writer.failed if writer else ())}),
+        }
         if writer is None:
             return made
         writer.archive()
@@ -96,6 +108,42 @@ def run(night: Night, out: Path) -> dict[str, Any]:
     finally:
         if writer:
             writer.close()
+
+
+def _carry(night: Night, out: Path) -> tuple[int, list[str]]:
+    """Link the summaries of the chats without news; how many, and the chats whose summary is not as it was."""
+    lost, linked, last = list[str](), 0, Last(night)
+    folder = make_dir(out / SUMMARIES)
+    for chat_id, account in carried(night):
+        if not account["chunks"]:
+            continue
+        if (path := last.summary(account)) is None:
+            lost.append(chat_id)
+        else:
+            os.link(path, folder / path.name)
+            linked += 1
+    return linked, lost
+
+
+def _cut(night: Night, chats: list[str]) -> Iterator[tuple[str, list[tuple[Chunk, str]]]]:
+    """Chats without news whose summary was lost."""
+    if chats:
+        with open_catalog(night) as catalog, ChatReader(catalog, night.archive_dir, night.settings.timezone) as reader:
+            for chat_id in chats:
+                yield chat_id, reader.cut(chat_id).chunks
+
+
+def _write(path: Path, text: str) -> dict[str, Any]:
+    """The file, as it is known to the next night."""
+    content = text.encode("utf-8")
+    make_dir(path.parent)
+    write_atomic(path, content)
+    return {
+        "name": path.name,
+        "size": len(content),
+        "sha256": sha256_bytes(content),
+        "modified": path.stat().st_mtime_ns,
+    }
 
 
 def _writer(night: Night) -> ModelTexts | None:

@@ -65,13 +65,13 @@ def make_release(environment: Environment, chats: int, turns: int) -> None:
 def _fill_cache(night_dir: Path) -> None:
     import numpy as np
 
-    from nightly.index.chunk_file import read_chunks
+    from nightly.index.chunk_file import ChunkFolder
     from nightly.index.vector_cache import VectorCache
     from shared.embedding.local import LocalEmbedder
 
     (chunks,) = night_dir.glob("nights/*/chunk")
     identity, generator = LocalEmbedder().identity, np.random.default_rng(7)
-    texts = list(dict.fromkeys(text for _, text in read_chunks(chunks)))
+    texts = list(dict.fromkeys(text for _, rows in ChunkFolder(chunks) for _, text in rows))
     cache = VectorCache(night_dir / "cache.sqlite", identity)
     for start in range(0, len(texts), 5000):
         part = texts[start : start + 5000]

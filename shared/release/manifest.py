@@ -20,7 +20,8 @@ a modified one: like PostgreSQL's backup manifest it contains its own checksum.
 from __future__ import annotations
 
 import os
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -97,7 +98,7 @@ class Manifest:
         return recipe | {"embedding": embedding.to_json() if embedding else None}
 
     def to_json(self) -> bytes:
-        record = asdict(self) | {"embedding": self.embedding.to_json() if self.embedding else None}
+        record = vars(self) | {"embedding": self.embedding.to_json() if self.embedding else None}
         return _canonical(record | {CHECKSUM: sha256_bytes(_canonical(record))})
 
 
@@ -188,10 +189,14 @@ def _entries(release: Path) -> tuple[list[str], list[str]]:
     return [name for name in named if name != MANIFEST], inside
 
 
-def seal(release: Path, manifest: Manifest) -> Manifest:
-    """Write the manifest of a finished release directory: last of all files, naming all of them."""
+def seal(release: Path, manifest: Manifest, known: Mapping[str, dict[str, Any]] | None = None) -> Manifest:
+    """Write the manifest of a finished release directory: last of all files, naming all of them.
+
+    `known`: size and sha256 of files that were hashed before; who receives the release hashes them again.
+    """
     files = {
-        name: {"size": (release / name).stat().st_size, "sha256": sha256_file(release / name)}
+        name: (known or {}).get(name)
+        or {"size": (release / name).stat().st_size, "sha256": sha256_file(release / name)}
         for name in list_files(release)
     }
     created = datetime.now(UTC).isoformat(timespec="seconds")

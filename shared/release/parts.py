@@ -32,6 +32,7 @@ class Earlier:
     path: Path
     held: Mapping[str, AbstractSet[str]]
     parts: tuple[str, ...] = ()
+    rest_only: bool = False  # the builder is given only what the parts do not hold; `held` is empty
 
 
 def level(rows: int) -> int:

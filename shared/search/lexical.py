@@ -63,12 +63,11 @@ def version() -> str:
 def build(place: Path, run: int, rows: Iterable[tuple[Chunk, str]], earlier: Earlier | None = None) -> None:
     """Write `lexical/` from (chunk, indexed text) pairs, in any order, and close it; `check` proves it.
 
-    The parts of `earlier` are taken over; what they do not hold becomes a part of its own.
+    The parts of `earlier` are taken over; the rows, which they do not hold, become a part of its own.
     """
     begin(place, earlier)
-    held = set[str]().union(*earlier.held.values()) if earlier else set[str]()
     path = new_part(place, run)
-    if not _write_part(path, (row for row in rows if row[0].chunk_id not in held)) and len(part_files(place)) > 1:
+    if not _write_part(path, rows) and len(part_files(place)) > 1:
         path.unlink()
 
 
@@ -118,22 +117,28 @@ def _write_items(connection: sqlite3.Connection, indexed: sqlite3.Connection, ch
             write_words(connection, chat_no, (entry[6] for entry in entries))
 
 
+def count(path: Path, chats: Iterable[str]) -> Counter[str]:
+    """The chunks that one part has of these chats."""
+    sql = "SELECT count(*) FROM chunks WHERE chat_id = ?"
+    with damage_named(path), closing(open_closed(path)) as connection:
+        return Counter({chat_id: connection.execute(sql, (chat_id,)).fetchone()[0] for chat_id in chats})
+
+
 def check(place: Path, chunks_per_chat: Mapping[str, int], earlier: Earlier | None = None) -> dict[str, int]:
     """Prove the closed files: rows by keyword of each chat, as the index answers; the files stay as they are.
 
-    A part that was taken over was proven by the night that wrote it, and its hash is still the same: its rows are only counted.
-    LedgerMismatch if a chat's chunks are not all there, or others are; StorageError if a file is damaged.
+    A part that was taken over was proven by the night that wrote it, and its hash is still the same: it is not looked at, and `chunks_per_chat`
+    is of the other parts. LedgerMismatch if a chat's chunks are not all there, or others are; StorageError if a file is damaged.
     """
     stored, found = Counter[str](), Counter[str]()
     others = 0
     for path in part_files(place):
-        proven = earlier is not None and path.name in earlier.parts
-        if not proven:
-            check_database(path)
+        if earlier is not None and path.name in earlier.parts:
+            continue
+        check_database(path)
         with damage_named(path), closing(open_closed(path)) as connection:
-            rows = dict(connection.execute("SELECT chat_id, count(*) FROM chunks GROUP BY chat_id").fetchall())
-            told, more = (rows, 0) if proven else _found_in(connection)
-        stored.update(rows)
+            stored.update(dict(connection.execute("SELECT chat_id, count(*) FROM chunks GROUP BY chat_id").fetchall()))
+            told, more = _found_in(connection)
         found.update(told)
         others += more
     if not stored == found == Counter(chunks_per_chat) or others:

@@ -152,7 +152,7 @@ def test_a_stale_night_says_nothing_over_the_night_that_took_over(
 
 def test_a_defect_of_ours_is_recorded_too(light: World, monkeypatch: pytest.MonkeyPatch) -> None:
     light.say("t1", "something")
-    monkeypatch.setattr("nightly.steps.chunk.chunks_of", lambda turn: 1 / 0)
+    monkeypatch.setattr("nightly.archive.chat_chunks.chunks_of", lambda turn: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         light.night()
     record = json.loads(light.redis.get("hcli:mem:night:failed") or "")

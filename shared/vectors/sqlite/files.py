@@ -11,7 +11,7 @@ sent to the day host, for a rounding of some 0.0001 in a similarity, and float32
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -55,7 +55,7 @@ def write_part(path: Path, corpus: Corpus) -> None:
         with closing(sqlite3.connect(path, isolation_level=None)) as connection:
             connection.executescript(SCHEMA)
             connection.execute("BEGIN")
-            for number, chat_id in enumerate({**corpus.chats, **corpus.repeats}, start=1):
+            for number, chat_id in enumerate(dict.fromkeys([*corpus.chats, *corpus.repeats]), start=1):
                 ids, vectors = corpus.chats.get(chat_id, ((), None))
                 repeated = orjson.dumps(dict(corpus.repeats.get(chat_id, {})))
                 connection.execute("INSERT INTO chats VALUES (?,?,?,?)", (number, chat_id, len(ids), repeated))
@@ -96,6 +96,23 @@ def read_content(path: Path) -> PartContent:
             ids.setdefault(chat_id, []).extend(orjson.loads(some))
         repeats = {c: orjson.loads(r) for c, r in connection.execute("SELECT chat_id, repeated FROM chats")}
     return PartContent(ids, {chat_id: those for chat_id, those in repeats.items() if those})
+
+
+def count_rows(path: Path) -> dict[str, int]:
+    """The rows of one part by chat, and its repeated chunks with them; errors as of `read_content`."""
+    with closing(open_closed(path)) as connection:
+        rows = connection.execute("SELECT chat_id, vectors, repeated FROM chats")
+        return {chat_id: vectors + len(orjson.loads(repeated)) for chat_id, vectors, repeated in rows}
+
+
+def count_vectors(path: Path, chats: Iterable[str]) -> dict[str, int]:
+    """The vectors that one part has of these chats; errors as of `read_content`."""
+    sql, counted = "SELECT vectors FROM chats WHERE chat_id = ?", dict[str, int]()
+    with closing(open_closed(path)) as connection:
+        for chat_id in chats:
+            if row := connection.execute(sql, (chat_id,)).fetchone():
+                counted[chat_id] = row[0]
+    return counted
 
 
 @dataclass(frozen=True)
@@ -169,6 +186,15 @@ def read_part(path: Path, dimensions: int) -> Iterator[tuple[str, list[str], Vec
             if part := _find(path, connection, chat_id):
                 vectors = np.empty((part.count, dimensions), np.float32)
                 yield chat_id, _read_rows(part, chat_id, vectors), vectors
+
+
+def read_chat(path: Path, chat_id: str, dimensions: int) -> tuple[list[str], Vectors, dict[str, str]]:
+    """(chunk ids, their vectors of shape (n, dimensions), float32, repeated chunks) of one chat in one part, empty for an unknown chat; errors
+    as of `VectorFile`."""
+    with closing(open_closed(path)) as connection:
+        part = _find(path, connection, chat_id)
+        vectors = np.empty((part.count if part else 0, dimensions), np.float32)
+        return (_read_rows(part, chat_id, vectors), vectors, dict(part.repeated)) if part else ([], vectors, {})
 
 
 def _find(path: Path, connection: sqlite3.Connection, chat_id: str) -> _InPart | None:

@@ -7,6 +7,7 @@ can still be read. A night adds a part with what is new and takes the others ove
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
@@ -58,7 +59,7 @@ class SqliteBuilder:
         """As in `Builder`. The parts of `earlier` are taken over; what they do not hold becomes a part of its own."""
         begin(place, earlier)
         rest = _without(corpus, earlier)
-        if len(rest) or rest.repeats or not part_files(place):
+        if any(len(ids) for ids, _ in rest.chats.values()) or rest.repeats or not part_files(place):
             write_part(new_part(place, self._run), rest)
 
     def check(self, place: Path, scratch: Path, corpus: Corpus, earlier: Earlier | None = None) -> Checked:  # noqa: ARG002 - read in place
@@ -66,8 +67,10 @@ class SqliteBuilder:
         new = [path for path in part_files(place) if earlier is None or path.name not in earlier.parts]
         for path in new:
             check_database(path)
-        with damage_named(place), closing(VectorFile(place, corpus.dimensions)) as file:
-            counted = file.chats()
+        counted = Counter[str]()
+        for path in new if earlier and earlier.rest_only else part_files(place):
+            with damage_named(path), closing(VectorFile(path, corpus.dimensions)) as file:
+                counted.update(file.chats())
         wanted = {chat_id: len(ids) for chat_id, (ids, _) in corpus.chats.items()}
         if {chat: count for chat, count in counted.items() if count} != wanted:
             wrong = sum(counted.get(chat, 0) != wanted.get(chat, 0) for chat in {*counted, *wanted})
@@ -83,7 +86,7 @@ class SqliteBuilder:
 
 def _without(corpus: Corpus, earlier: Earlier | None) -> Corpus:
     """What the earlier index does not hold."""
-    if earlier is None:
+    if earlier is None or earlier.rest_only:
         return corpus
     chats, repeats = {}, {}
     for chat_id, (ids, vectors) in corpus.chats.items():

@@ -200,7 +200,7 @@ def test_eight_nights_become_one_part_once(tmp_path: Path) -> None:
         chunks = [said("1", 10 + number) for number in range(night)]
         nights.published(chunks)
     assert names(nights.built / LEXICAL) == names(nights.built / VECTORS) == ["8.sqlite", "9.sqlite", "10.sqlite"]
-    record = previous._read(nights.last / "10")
+    record = previous._read_record(nights.last / "10")["places"]
     assert {name: part["rows"] for name, part in record[LEXICAL]["parts"].items()} == {
         "8.sqlite": 8,
         "9.sqlite": 1,

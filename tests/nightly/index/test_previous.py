@@ -13,7 +13,7 @@ from typing import Any
 import orjson
 import pytest
 
-from nightly.index import previous
+from nightly.index import keeping, previous
 from nightly.steps import build
 from shared.release.manifest import CHROMA, LEXICAL, VECTORS
 from shared.search import lexical
@@ -171,7 +171,7 @@ def test_another_version_of_chroma_does_not_add_to_it(nights: Nights, monkeypatc
 def test_nothing_of_the_last_index_is_written_to(nights: Nights) -> None:
     """Its files are those of a finished night: only their copy may be opened."""
     night, _ = nights.build(talk(6))
-    previous.keep(night)
+    keeping.keep(night)
     source = night.output("build") / CHROMA
     before = previous.hash_files(source)
     assert all((source / name).samefile(nights.last / "1" / CHROMA / name) for name in before)
@@ -194,12 +194,12 @@ def test_an_index_is_taken_once_so_that_a_build_that_dies_of_it_is_not_repeated(
 
 def test_keeping_is_repeated_without_harm_and_ends_with_the_index(nights: Nights) -> None:
     night, _ = nights.build(talk(6))
-    previous.keep(night)
+    keeping.keep(night)
     files = previous.hash_files(nights.last)
-    previous.keep(night)
+    keeping.keep(night)
     assert previous.hash_files(nights.last) == files
     night, _ = nights.build(talk(6), family=None)
-    previous.keep(night)
+    keeping.keep(night)
     kept = {path.name for path in (nights.last / "2").iterdir()}
     assert kept == {LEXICAL, "index.json"}, "vectors are switched off: none are kept"
 
@@ -209,7 +209,7 @@ def test_a_night_that_built_nothing_keeps_what_is_there(nights: Nights) -> None:
     night = nights.night(talk(6))
     night.begin("build")
     night.commit("build", {"skipped": "nothing new"})
-    previous.keep(night)
+    keeping.keep(night)
     assert [path.name for path in nights.last.iterdir()] == ["1"]
 
 
@@ -224,9 +224,9 @@ def test_words_of_another_stemmer_are_not_carried_on(nights: Nights, monkeypatch
 def test_an_index_that_changed_after_its_proof_is_not_kept(nights: Nights) -> None:
     night, _ = nights.build(talk(6))
     _rewrite(night.output("build") / CHROMA / chroma.DATABASE, lambda c: c + b"x")
-    previous.keep(night)
+    keeping.keep(night)
     assert {path.name for path in (nights.last / "1").iterdir()} == {LEXICAL, "index.json"}
-    assert [*previous._read(nights.last / "1")] == [LEXICAL]
+    assert [*previous._read_record(nights.last / "1")["places"]] == [LEXICAL]
     assert "chroma/ was changed after it was verified" in nights.report.lines[0]
 
 
@@ -251,10 +251,10 @@ def dying_at(call: int, error: BaseException, monkeypatch: pytest.MonkeyPatch) -
     with monkeypatch.context() as patch:
         for module, name in (
             (os, "link"),
-            (previous, "write_atomic"),
-            (previous, "commit_dir"),
-            (previous, "remove_tree"),
-            (previous, "fresh_dir"),
+            (keeping, "write_atomic"),
+            (keeping, "commit_dir"),
+            (keeping, "remove_tree"),
+            (keeping, "fresh_dir"),
         ):
             patch.setattr(module, name, guarded(name, getattr(module, name)))
         yield begun
@@ -274,16 +274,16 @@ def test_a_death_while_keeping_leaves_the_old_or_the_new_index(
         shutil.copytree(tmp_path / "old", nights.last)
         with dying_at(call, Died(), monkeypatch) as begun:
             try:
-                previous.keep(night)
+                keeping.keep(night)
                 passed = True
             except Died:
                 pass
         whole = [path for path in nights.last.iterdir() if path.name.isdigit()]
         assert whole, f"one of the two is there at any time (died at {begun[-1]})"
         for path in whole:
-            places = previous._read(path)
+            places = previous._read_record(path)["places"]
             assert {*places} == {LEXICAL, CHROMA}
-            assert all(previous.hash_files(path / place) == record["files"] for place, record in places.items())
+            assert all(previous._holds(path / place, record["files"]) for place, record in places.items())
     assert call > 8
     assert begun.count("commit_dir") == 1, "made durable before it has its name"
     assert [path.name for path in nights.last.iterdir()] == ["2"]
@@ -295,7 +295,7 @@ def test_a_disk_that_fails_while_keeping_does_not_fail_the_night(
 ) -> None:
     night, _ = nights.build(talk(6))
     with dying_at(2, OSError(28, "No space left on device"), monkeypatch):
-        previous.keep(night)
+        keeping.keep(night)
     assert "No space left" in nights.report.lines[0]
     nights.report.lines.clear()
     assert nights.published(talk(7))["copied_forward"] == 0

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from nightly.archive.catalog import Catalog
+from nightly.archive.chat_chunks import ChatReader
 from nightly.night import target
 from shared.delivery.receiver import Receiver
 from shared.errors import LedgerMismatch, PublishFailed, ReleaseRefused
@@ -135,18 +136,15 @@ def test_the_highest_run_wins_past_the_ninth(light: World) -> None:
 
 
 def test_a_release_that_shrinks_a_chat_is_refused(light: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    from nightly.archive import segments
-
     light.say("t1", "one")
     light.say("t2", "two")
     light.night()
-    light.say("t3", "three", chat_id="77")
-    real = segments.Archive.turns
-    monkeypatch.setattr(segments.Archive, "turns", lambda archive: real(archive)[:-1])
-    monkeypatch.setattr(segments.Archive, "forgotten_per_chat", lambda archive: {})
-    with pytest.raises(LedgerMismatch, match="2 archived are not 1 with chunks"):
+    light.say("t3", "three")
+    real = ChatReader.turns
+    monkeypatch.setattr(ChatReader, "turns", lambda reader, chat: real(reader, chat)[:-2])
+    with pytest.raises(LedgerMismatch, match="3 archived are not 1 with chunks"):
         light.night()
-    monkeypatch.setattr(segments.Archive, "turns_per_chat", lambda archive: Counter(t.chat_id for t in archive.turns()))
+    monkeypatch.setattr(Catalog, "turns_of", lambda catalog, chat: 1)
     with pytest.raises(ReleaseRefused, match="would shrink"):
         light.night()
     assert sorted(texts(light)) == ["t1:user#1", "t2:user#1"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from typing import Any
 
 import pytest
@@ -77,7 +78,7 @@ def test_three_of_three_lost_is_too_few_to_refuse_and_a_chat_gone_is_enough() ->
 def spoil(monkeypatch: pytest.MonkeyPatch) -> None:
     """A defect of the chunker: each text is cut to nothing that anybody would ask for."""
     real = chunking.indexed_text
-    monkeypatch.setattr("nightly.steps.chunk.indexed_text", lambda chunk, zone: real(chunk, zone)[:4])
+    monkeypatch.setattr("nightly.archive.chat_chunks.indexed_text", lambda chunk, zone: real(chunk, zone)[:4])
 
 
 def talk(world: World, first: int = 0, count: int = 30) -> None:
@@ -94,6 +95,7 @@ def test_a_night_that_finds_far_less_is_refused_until_the_owner_accepts(
         spoil(patch)
         patch.setattr(receiver, "TRIAL_MODULE", "tests.support.processes.gate_alone")
         light.say("t99", "one more")
+        shutil.rmtree(light.night_dir / "last")
         with pytest.raises(ReleaseRefused, match=r"finds far less.*--accept"):
             light.night()
         assert light.redis.exists("hcli:memory:t99:user")

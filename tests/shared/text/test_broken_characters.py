@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
+from nightly.archive import chat_chunks
 from nightly.archive.segments import read_archive
 from nightly.cli.status import sentence
-from nightly.steps import chunk, summarise
+from nightly.steps import summarise
 from shared.errors import StepTimeout
 from shared.ranking import extractive_summary
 from shared.turns.chunk import Chunk
@@ -80,7 +81,7 @@ def test_a_turn_that_cannot_be_cut_is_set_aside_and_named(light: World, monkeypa
             raise IndexError("a defect of ours")
         return cut(turn)
 
-    monkeypatch.setattr(chunk, "chunks_of", failing)
+    monkeypatch.setattr(chat_chunks, "chunks_of", failing)
     monkeypatch.setattr("nightly.archive.erasing.chunks_of", failing)
     (night,) = light.night()
     assert night["set_aside"] == {"bad:user": {"chat_id": "7", "reason": "IndexError"}}
@@ -102,7 +103,7 @@ def test_what_is_no_fault_of_a_turn_stops_the_night(light: World, monkeypatch: p
         def failing(turn: Turn, error: Exception = error) -> list[Chunk]:
             raise error
 
-        monkeypatch.setattr(chunk, "chunks_of", failing)
+        monkeypatch.setattr(chat_chunks, "chunks_of", failing)
         with pytest.raises(type(error)):
             light.night()
     monkeypatch.undo()

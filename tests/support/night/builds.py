@@ -11,8 +11,8 @@ import numpy as np
 import orjson
 from redis import Redis
 
-from nightly.index import previous
-from nightly.index.chunk_file import CHUNKS, Columns, read_chunks, write_columns
+from nightly.index import keeping
+from nightly.index.chunk_file import ChunkWriter
 from nightly.night.folder import STATE, Night
 from nightly.night.lease import Lease
 from nightly.night.progress import Reporter
@@ -77,14 +77,16 @@ class Nights:
         folder = make_dir(self.settings.hmem_night_dir / "nights" / str(self.runs))
         (folder / STATE).write_bytes(orjson.dumps({"parent": None, "rebuild": rebuild}))
         night = Night(self.settings, folder, cast(Redis, None), cast(Lease, None), self.report)
-        lines = [orjson.dumps({**vars(chunk), "indexed": chunk.text}) + b"\n" for chunk in chunks]
-        (chunked := night.begin("chunk")).joinpath(CHUNKS).write_bytes(b"".join(lines))
-        columns = Columns()
-        for (chunk, _), line in zip(read_chunks(chunked), lines, strict=True):
-            columns.add(chunk, line)
-        write_columns(chunked, columns)
-        per_chat = {chat: sum(c.chat_id == chat for c in chunks) for chat in {c.chat_id for c in chunks}}
-        night.commit("chunk", {"chunks_per_chat": per_chat, "chunks": len(chunks)})
+        by_chat: dict[str, list[Chunk]] = {}
+        for chunk in chunks:
+            by_chat.setdefault(chunk.chat_id, []).append(chunk)
+        with ChunkWriter(night.begin("chunk")) as writer:
+            for chat, own in by_chat.items():
+                writer.add(chat, (orjson.dumps({**vars(c), "indexed": c.text}) + b"\n" for c in own))
+        chunks = [chunk for own in by_chat.values() for chunk in own]
+        per_chat = {chat: len(own) for chat, own in by_chat.items()}
+        counts = {"chunks_per_chat": per_chat, "chunks": len(chunks), "accounts": {key: {} for key in per_chat}}
+        night.commit("chunk", {**counts, "everything": True, "recipe": None})
         night.commit("note", note.run(night, night.begin("note")))
         vectors = np.array(
             [np.zeros(DIMENSIONS, np.float32) if c.chunk_id in (refused or {}) else vector_of(c.text) for c in chunks]
@@ -104,7 +106,7 @@ class Nights:
 
     def published(self, chunks: list[Chunk], **more: Any) -> dict[str, Any]:
         night, result = self.build(chunks, **more)
-        previous.keep(night)
+        keeping.keep(night)
         return result
 
     @property

@@ -1,0 +1,112 @@
+"""The chunks of single chats, cut from the archive: the catalog says where the turns of a chat are, and only these lines are read.
+
+Each line is proven by the hash that the catalog has of its record. A turn that cannot be cut counts as one without text, and is reported: no
+single message may stop the night of all chats. It is archived, and each build tries it again.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from zoneinfo import ZoneInfo
+
+import orjson
+
+from nightly.archive.catalog import Catalog
+from nightly.archive.segments import RESTORE, RawRecord
+from nightly.night.record_failure import reason_of
+from shared.errors import ArchiveDamaged
+from shared.turns.chunk import Chunk
+from shared.turns.chunking import chunks_of, indexed_text
+from shared.turns.records import RecordRefused, Turn, time_order
+
+#: Segments that are open at the same time.
+OPEN_FILES = 200
+
+
+@dataclass
+class CutChat:
+    """The chunks of one chat with their indexed texts, in order of time, and what became of its turns (nightly/ledger.py)."""
+
+    chunks: list[tuple[Chunk, str]] = field(default_factory=list)
+    archived: int = 0
+    forgotten: int = 0
+    turns: int = 0  # to recall
+    with_chunks: int = 0
+    set_aside: dict[str, Exception] = field(default_factory=dict)  # turn id -> why it could not be cut
+
+    @property
+    def account(self) -> dict[str, int]:
+        """As `nightly/ledger.py` compares it: `archived` and `forgotten` are counted by the catalog, the rest from what was read."""
+        return {
+            "archived": self.archived,
+            "with_chunks": self.with_chunks,
+            "forgotten": self.forgotten,
+            "without_text": self.turns - self.with_chunks,
+            "chunks": len(self.chunks),
+        }
+
+
+class ChatReader:
+    """Reads and cuts chats; a context manager, which closes the segments."""
+
+    def __init__(self, catalog: Catalog, directory: Path, zone: ZoneInfo) -> None:
+        self._catalog, self._directory, self._zone = catalog, directory, zone
+        self._files: dict[str, int] = {}
+        self._opened = ExitStack()
+
+    def __enter__(self) -> ChatReader:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._opened.close()
+
+    def cut(self, chat_id: str) -> CutChat:
+        """ArchiveDamaged if a turn is not where the catalog says it is."""
+        made = CutChat(archived=self._catalog.turns_of(chat_id), forgotten=self._catalog.forgotten_of(chat_id))
+        for turn in self.turns(chat_id):
+            made.turns += 1
+            try:
+                chunks = [(chunk, indexed_text(chunk, self._zone)) for chunk in chunks_of(turn)]
+            except Exception as error:  # noqa: BLE001 - whatever is wrong with this turn, the others are processed
+                reason_of(error)
+                made.set_aside[turn.turn_id] = error
+                continue
+            made.with_chunks += bool(chunks)
+            made.chunks += chunks
+        return made
+
+    def turns(self, chat_id: str) -> list[Turn]:
+        """What may be recalled: the last version of each turn that no tombstone covers, in order of time."""
+        tombstones = self._catalog.tombstones_of(chat_id)
+        turns = (turn for turn in self._read(chat_id) if not any(one.covers(turn) for one in tombstones))
+        return sorted(turns, key=time_order)
+
+    def _read(self, chat_id: str) -> Iterator[Turn]:
+        for name, start, length, sha256 in self._catalog.places_of(chat_id):
+            try:
+                raw = RawRecord.from_json(orjson.loads(os.pread(self._file(name), length, start)))
+                turn = Turn.parse(raw.key, raw.value)
+                if raw.sha256 != sha256 or turn.chat_id != chat_id:
+                    raise ValueError("it has another record there")
+            except (OSError, ValueError, KeyError, TypeError, AttributeError, RecordRefused) as error:
+                raise ArchiveDamaged(
+                    f"Archive segment {self._directory / name} does not have the turn that it had at byte {start}: {error}. "
+                    f"Nothing was built from it. {RESTORE}"
+                ) from error
+            yield turn
+
+    def _file(self, name: str) -> int:
+        if name not in self._files:
+            if len(self._files) >= OPEN_FILES:
+                self._opened.close()
+                self._files.clear()
+            self._files[name] = os.open(self._directory / name, os.O_RDONLY | os.O_CLOEXEC)
+            self._opened.callback(os.close, self._files[name])
+        return self._files[name]

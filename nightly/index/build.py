@@ -1,0 +1,185 @@
+"""Tonight's indexes: of each place the parts that are taken over, the rows that are written, and the proof of what was written."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from nightly.index.chunk_file import ChunkFolder
+from nightly.index.kept_chats import carried
+from nightly.index.part_rows import PartRows, VectorRows, WordRows, own_words
+from nightly.index.previous import LAST, Last, Plan, digest_of, hash_files
+from nightly.index.recipe import comparable
+from nightly.index.rows import Rows, read_note_rows
+from nightly.night.folder import Night
+from shared.errors import LedgerMismatch, StorageError
+from shared.release.manifest import LEXICAL, NOTE_VECTORS, PLACES
+from shared.release.parts import Earlier, part_files
+from shared.search import lexical
+from shared.system.files import make_dir, remove_tree
+from shared.turns.chunking import CHUNKER_VERSION, indexed_text
+from shared.vectors.base import Builder, Checked, Corpus
+from shared.vectors.registry import SERVED, builder_of
+
+#: Private copies for the checks, and indexes that are reused as a whole; removed before the step is committed.
+PROOF, EARLIER = "proof", "earlier"
+
+
+@dataclass(frozen=True)
+class Index:
+    """One vector index of tonight. `given`: what its builder is given."""
+
+    name: str
+    place: str
+    builder: Builder
+    made_with: dict[str, Any]
+    earlier: Earlier | None
+    given: Corpus
+    plan: Plan | None = None  # of an index in parts
+
+
+class Build:
+    """The indexes of tonight, and what is reported of each place."""
+
+    def __init__(self, night: Night, out: Path) -> None:
+        """StorageError if what the last night left is not what the chats with news were chosen by."""
+        self._night, self._out, self._last = night, out, Last(night)
+        self.chunks = ChunkFolder(night.output("chunk"))
+        made = night.result("chunk")
+        if not made["everything"] and self._last.token != made["last_token"]:
+            raise StorageError(
+                f"What the last night left in {LAST}/ was changed while this night ran. Run the night again: it begins with what is left."
+            )
+        self._tonight = None if made["everything"] else frozenset(made["accounts"])
+        self._carried = [account for _, account in carried(night)]
+        #: Vectors of the chats that are not done again, each counted once.
+        self.carried_vectors: int = sum((one.get("vectors") or 0) - one.get("repeated", 0) for one in self._carried)
+        self._places: dict[str, dict[str, Any]] = {}
+        self._rows: dict[str, dict[str, int]] = {}
+
+    def notes(self) -> ChunkFolder | None:
+        """Tonight's notes; None if no chat has any."""
+        notes = ChunkFolder(self._night.output("note"))
+        return notes if len(notes) or any(one["notes"] for one in self._carried) else None
+
+    def words(self, place: str, folder: ChunkFolder) -> dict[str, int]:
+        """Build a keyword index and prove it; how many of tonight's texts are found by keyword, by chat."""
+        settings, target = self._night.settings, self._out / place
+        made_with = {"chunker": CHUNKER_VERSION, "words": lexical.version(), "timezone": settings.chat_timezone}
+        rows = WordRows(folder, settings.timezone, indexed=indexed_text if place == LEXICAL else own_words)
+        plan, written = self._last.plan(place, made_with, rows, self._tonight), Counter[str]()
+        lexical.build(target, self._night.run, rows.rows(plan.held, plan.merged, plan.others, written), plan.earlier)
+        found = Counter(lexical.check(target, written, plan.earlier))
+        for name in plan.taken:
+            found.update(lexical.count(target / name, folder.chats))
+        self._note_parts(place, made_with, rows, plan, written.total())
+        if wrong := [chat for chat in folder.chats if found[chat] != rows.wanted(chat)]:
+            raise LedgerMismatch(
+                f"{target} has {found[wrong[0]]} of {rows.wanted(wrong[0])} chunks of chat {wrong[0]}. "
+                "Nothing was published; run the night again."
+            )
+        return {chat: found[chat] for chat in folder.chats}
+
+    def index(self, name: str, builder: Builder, rows: Rows) -> Index:
+        """An index, what of the last one it starts from, and what is written."""
+        place, made_with = PLACES[name], self._made_with(builder)
+        if name == "sqlite":
+            return self._in_parts(place, builder, rows)
+        earlier = None
+        if name not in SERVED:
+            earlier = self._last.whole(place, made_with, rows.digests(), self._out / EARLIER / place)
+        return Index(name, place, builder, made_with, earlier, rows.corpus())
+
+    def note_vectors(self, notes: ChunkFolder) -> None:
+        """The vectors of the notes, proven; in SQLite files whatever NIGHT_INDEXES says, since every note of a chat is compared."""
+        rows, builder = read_note_rows(self._night, notes), builder_of("sqlite", self._night.settings, self._night.run)
+        one = self._in_parts(NOTE_VECTORS, builder, rows)
+        builder.build(self._out / NOTE_VECTORS, one.given, one.earlier)
+        self.check(one)
+        self.record(one, rows)
+
+    def check(self, one: Index) -> Checked:
+        """The proof of a closed index, or of what was written to it."""
+        scratch = make_dir(self._out / PROOF) / one.name
+        return one.builder.check(self._out / one.place, scratch, one.given, one.earlier)
+
+    def clear(self) -> None:
+        """Remove what the step must not commit."""
+        remove_tree(self._out / PROOF)
+        remove_tree(self._out / EARLIER)
+
+    def record(self, one: Index, rows: Rows) -> None:
+        """What the next night must know of an index to take it over."""
+        if one.plan is not None:
+            given = len(one.given) + sum(map(len, one.given.repeats.values()))
+            self._note_parts(one.place, one.made_with, VectorRows(rows, one.given.dimensions), one.plan, given)
+        elif one.name not in SERVED:
+            self._places[one.place] = {"made_with": one.made_with, "rows": rows.digests()}
+
+    def vectors(self, one: Index, checked: Checked, rows: Rows) -> dict[str, int]:
+        """The vectors of tonight's chats in a closed index."""
+        counted = Counter(checked.vectors)
+        if one.plan is not None:
+            from shared.vectors.sqlite.files import count_vectors  # numpy, late
+
+            for name in one.plan.taken:
+                counted.update(count_vectors(self._out / one.place / name, rows.chats))
+        return counted
+
+    def copied(self, one: Index, rows: Rows) -> int:
+        """How many vectors were not written again."""
+        if one.plan is None:
+            held = one.earlier.held if one.earlier else {}
+            return sum(chunk_id in rows.chat(chat_id).digests for chat_id, ids in held.items() for chunk_id in ids)
+        written = len(one.given)
+        return rows.total + self.carried_vectors - written
+
+    def result(self, served: Iterable[str]) -> dict[str, Any]:
+        """What `publish` and the next night need: places, their hashes as they were proven, the files that were taken over, rows by chat."""
+        known = {place: dict(self._last.taken_files.get(place, {})) for place in self._places}
+        proven = {
+            place: digest_of(hash_files(self._out / place, known.get(place))) for place in [*self._places, *served]
+        }
+        return {"places": self._places, "proven": proven, "known": known, "rows": self._rows}
+
+    def _made_with(self, builder: Builder) -> dict[str, Any]:
+        return {"version": builder.version(), "embedding": comparable(self._night.result("embed")["embedding"])}
+
+    def _in_parts(self, place: str, builder: Builder, rows: Rows) -> Index:
+        wanted, made_with = VectorRows(rows, rows.dimensions), self._made_with(builder)
+        plan = self._last.plan(place, made_with, wanted, self._tonight)
+        given = wanted.corpus(plan.held, plan.merged, plan.others)
+        return Index("sqlite", place, builder, made_with, plan.earlier, given, plan)
+
+    def _note_parts(self, place: str, made_with: dict[str, Any], rows: PartRows, plan: Plan, written: int) -> None:
+        """Record the parts of a place; LedgerMismatch unless they hold the rows of tonight's chats and of all others."""
+        new = [path for path in part_files(self._out / place) if path.name not in plan.taken]
+        parts = plan.taken | {path.name: {"rows": written} for path in new}
+        for chat_id in rows.tonight:
+            self._rows.setdefault(chat_id, {})[place] = rows.wanted(chat_id)
+        wanted = sum(map(rows.wanted, rows.tonight)) + sum(one["rows"].get(place, 0) for one in self._carried)
+        if (held := sum(part["rows"] for part in parts.values())) != wanted:
+            raise LedgerMismatch(
+                f"{self._out / place} has {held} rows, and {wanted} were made. Nothing was published; run the night again."
+            )
+        self._places[place] = {"made_with": made_with, "parts": parts}
+
+
+def indexed(keywords: dict[str, int], rows: Rows | None, vectors: dict[str, int]) -> dict[str, dict[str, Any]]:
+    """What each of tonight's chats has in the indexes: of several the least that one of them holds (each proof refuses another than was asked
+    for)."""
+    if rows is None:
+        nothing = {"vectors": None, "not_embedded": 0}
+        return {chat: {"keywords": count, **nothing} for chat, count in keywords.items()}
+    return {
+        chat: {
+            "keywords": count,
+            "vectors": vectors[chat] + rows.counts(chat).repeats,
+            "repeated": rows.counts(chat).repeats,
+            "not_embedded": rows.counts(chat).not_embedded,
+        }
+        for chat, count in keywords.items()
+    }

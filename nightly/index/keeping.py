@@ -1,0 +1,103 @@
+"""Keeping what a published night has made, for the next one (nightly/index/previous.py says where, and what is trusted)."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from nightly.index.kept_chats import CHATS, Account, carried_from, write_chats
+from nightly.index.previous import FORMAT, INDEX, LAST, digest_of, hash_files
+from nightly.index.recipe import comparable
+from nightly.night.folder import Night
+from shared.errors import HmemError
+from shared.release.manifest import SUMMARIES
+from shared.system.faults import crash_point
+from shared.system.files import commit_dir, fresh_dir, remove_tree, sha256_bytes, sha256_file, write_atomic
+
+
+def keep(night: Night) -> None:
+    """Keep the indexes and summaries of this night, whose release is published, instead of the earlier ones. Repeating it changes nothing.
+
+    A disk error here only makes the next night some minutes longer.
+    """
+    built = night.result("build")
+    if "skipped" in built:
+        return
+    base = night.settings.hmem_night_dir / LAST
+    try:
+        _keep(night, base, built)
+    except (OSError, HmemError) as error:
+        night.report.say(f"  The indexes could not be stored for the next night, which will rebuild them: {error}")
+
+
+def _keep(night: Night, base: Path, built: Mapping[str, Any]) -> None:
+    kept = base / str(night.run)
+    if not kept.is_dir():
+        temporary = fresh_dir(base / f"{night.run}.tmp")
+        records = {}
+        for place, record in built["places"].items():
+            source, known = night.output("build") / place, built.get("known", {}).get(place, {})
+            files = hash_files(source, known)
+            if digest_of(files) != built["proven"][place]:
+                night.report.say(f"  {place}/ was changed after it was verified; it is not stored for the next night.")
+                continue
+            shutil.copytree(source, temporary / place, copy_function=os.link)
+            records[place] = record | {"files": _with_times(temporary / place, files, known)}
+        chats = _keep_chats(night, temporary, built) if len(records) == len(built["places"]) else {}
+        body = orjson.dumps({"format": FORMAT, "places": records, **chats}, option=orjson.OPT_SORT_KEYS)
+        write_atomic(temporary / INDEX, sha256_bytes(body).encode() + b"\n" + body)
+        crash_point("publish:kept-written")
+        commit_dir(temporary, kept)
+    for other in list(base.iterdir()):
+        if other != kept:
+            remove_tree(other)
+
+
+def _with_times(folder: Path, files: Mapping[str, Any], known: Mapping[str, Any]) -> dict[str, Any]:
+    now = time.time()
+    return {
+        name: file
+        | {"modified": (folder / name).stat().st_mtime_ns, "read_at": known.get(name, {}).get("read_at", now)}
+        for name, file in files.items()
+    }
+
+
+def _keep_chats(night: Night, temporary: Path, built: Mapping[str, Any]) -> dict[str, Any]:
+    """Write what is known of each chat, and link the summaries; their fields of the record."""
+    made = night.result("chunk")
+    if made["recipe"] is None:
+        return {}
+    write_chats(temporary / CHATS, carried_from(night), dict(_tonight(night, made, built)))
+    summaries = night.output("summarise") / SUMMARIES
+    if summaries.is_dir():
+        shutil.copytree(summaries, temporary / SUMMARIES, copy_function=os.link)
+    recipe = made["recipe"] | {"embedding": comparable(night.result("embed")["embedding"])}
+    return {"recipe": recipe, "chats": sha256_file(temporary / CHATS)}
+
+
+def _tonight(
+    night: Night, made: Mapping[str, Any], built: Mapping[str, Any]
+) -> Iterator[tuple[str, tuple[str, Account] | None]]:
+    """(chat, its digest and account) of the chats that were done tonight. Without a digest: a text of it waits for a better answer."""
+    notes, summaries = night.result("note"), night.result("summarise")
+    again = {one["chat_id"] for one in made["set_aside"].values()} | {*notes["again"], *summaries["again"]}
+    for chat_id, account in made["accounts"].items():
+        if chat_id not in made["digests"]:
+            yield chat_id, None
+            continue
+        indexed = built["indexed"].get(chat_id, {})
+        record = account | {
+            **indexed,
+            "turns": made["turns_per_chat"].get(chat_id, 0),
+            "notes": notes["notes_per_chat"].get(chat_id, 0),
+            "rows": built["rows"].get(chat_id, {}),
+            "summary": summaries["files"].get(chat_id),
+        }
+        retried = chat_id in again or indexed.get("not_embedded")
+        yield chat_id, ("" if retried else made["digests"][chat_id], record)

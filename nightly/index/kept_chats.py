@@ -1,0 +1,80 @@
+"""What the last published night knew of each chat: the digest of what is recalled of it, its counts, and the file of its summary. No words.
+
+last/<run>/chats.sqlite    chat_id, digest ("": the next night does this chat again), account (JSON)
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sqlite3
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from nightly.night.folder import Night
+from shared.release.integrity import open_closed
+
+CHATS = "chats.sqlite"
+#: In the folder of the chunk step: a link to that file, if only chats with news are done.
+CARRIED = "carried.sqlite"
+_SCHEMA = "CREATE TABLE chats (chat_id TEXT PRIMARY KEY, digest TEXT NOT NULL, account BLOB NOT NULL) WITHOUT ROWID"
+
+Account = dict[str, Any]
+
+
+class ChatAccounts:
+    """Reads such a file, whose hash was compared; without one there are no chats."""
+
+    def __init__(self, path: Path | None) -> None:
+        self._path = path
+
+    def digests(self) -> dict[str, str]:
+        return dict(self._rows("SELECT chat_id, digest FROM chats"))
+
+    def accounts(self, without: Collection[str] = ()) -> Iterator[tuple[str, Account]]:
+        """Each chat but these, in order of the ids."""
+        for chat_id, account in self._rows("SELECT chat_id, account FROM chats ORDER BY chat_id"):
+            if chat_id not in without:
+                yield chat_id, orjson.loads(account)
+
+    def link(self, path: Path) -> None:
+        """Give the file a second name."""
+        if self._path is not None:
+            os.link(self._path, path)
+
+    def _rows(self, sql: str) -> Iterator[tuple[str, Any]]:
+        if self._path is not None:
+            with closing(open_closed(self._path)) as connection:
+                yield from connection.execute(sql)
+
+
+def carried(night: Night) -> Iterator[tuple[str, Account]]:
+    """The chats without news, with what was known of them when the chunk step chose the others."""
+    path = carried_from(night)
+    return ChatAccounts(path).accounts(night.result("chunk")["accounts"])
+
+
+def carried_from(night: Night) -> Path | None:
+    """The file that they are read from; None if all chats are done."""
+    return None if night.result("chunk")["everything"] else night.output("chunk") / CARRIED
+
+
+def write_chats(path: Path, earlier: Path | None, tonight: Mapping[str, tuple[str, Account] | None]) -> None:
+    """Write the file: the chats of an earlier one, with tonight's in their places (digest and account; None: the chat is gone)."""
+    if earlier is not None:
+        shutil.copyfile(earlier, path)
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("PRAGMA journal_mode = OFF")
+        if earlier is None:
+            connection.execute(_SCHEMA)
+        for chat_id, record in tonight.items():
+            if record is None:
+                connection.execute("DELETE FROM chats WHERE chat_id = ?", (chat_id,))
+            else:
+                digest, account = record
+                values = (chat_id, digest, orjson.dumps(account))
+                connection.execute("INSERT OR REPLACE INTO chats VALUES (?,?,?)", values)

@@ -1,0 +1,234 @@
+"""The rows of an index in parts: what of tonight's chats the earlier parts hold, and what is written tonight, one chat at a time.
+
+A part is taken over if each row that it has of tonight's chats is still wanted with the same content; the other chats have no news. Of a part
+that is not, or that is merged, the rows of the other chats are read from the part itself.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol, TypeVar
+from zoneinfo import ZoneInfo
+
+from nightly.index.chunk_file import ChunkFolder
+from nightly.index.rows import Rows
+from shared.release.integrity import damage_named, open_closed
+from shared.release.manifest import LEXICAL, NOTE_VECTORS, NOTES, VECTORS
+from shared.turns.chunk import COLUMNS, Chunk, chunk_of, turn_order
+from shared.turns.chunking import indexed_text
+from shared.vectors.base import Corpus
+
+if TYPE_CHECKING:
+    from shared.embedding.models import Vectors
+
+Held = Mapping[str, Collection[str]]
+Value = TypeVar("Value")
+
+
+class PartRows(Protocol):
+    """The rows of one place, as tonight's chats want them."""
+
+    @property
+    def tonight(self) -> Iterable[str]:
+        """Tonight's chats that have rows."""
+        ...
+
+    def wanted(self, chat_id: str) -> int:
+        """How many rows a chat of tonight has, those that repeat a vector included."""
+        ...
+
+    def held(self, part: Path, chat_id: str) -> list[str] | None:
+        """The ids of a chat's rows in a part; None if one of them is not wanted any more, or has changed."""
+        ...
+
+    def others(self, part: Path, tonight: Collection[str]) -> list[str]:
+        """The chats in a part that are not tonight's."""
+        ...
+
+    def count(self, part: Path) -> dict[str, int]:
+        """Rows by chat."""
+        ...
+
+
+def _count_chunks(part: Path) -> dict[str, int]:
+    with damage_named(part), closing(open_closed(part)) as connection:
+        return dict(connection.execute("SELECT chat_id, count(*) FROM chunks GROUP BY chat_id").fetchall())
+
+
+def _count_vectors(part: Path) -> dict[str, int]:
+    from shared.vectors.sqlite.files import count_rows  # numpy, late
+
+    with damage_named(part):
+        return count_rows(part)
+
+
+#: How the rows of a part are counted, by chat; repeated ones included.
+PART_COUNTS: Mapping[str, Callable[[Path], dict[str, int]]] = {
+    LEXICAL: _count_chunks,
+    NOTES: _count_chunks,
+    VECTORS: _count_vectors,
+    NOTE_VECTORS: _count_vectors,
+}
+
+
+class WordRows:
+    """Of `lexical/` and `notes/`."""
+
+    def __init__(
+        self, folder: ChunkFolder, zone: ZoneInfo, *, indexed: Callable[[Chunk, ZoneInfo], str] = indexed_text
+    ) -> None:
+        """`indexed`: the text by which a chunk is searched."""
+        self._folder, self._zone, self._indexed = folder, zone, indexed
+        self._chunks = lru_cache(8)(self._read)
+
+    @property
+    def tonight(self) -> Iterable[str]:
+        return self._folder.chats
+
+    def wanted(self, chat_id: str) -> int:
+        return len(self._folder.chats.get(chat_id, ()))
+
+    def held(self, part: Path, chat_id: str) -> list[str] | None:
+        wanted, ids = self._chunks(chat_id), []
+        for chunk in _chunks_in(part, chat_id):
+            if wanted.get(chunk.chunk_id) != chunk:
+                return None
+            ids.append(chunk.chunk_id)
+        return ids
+
+    def others(self, part: Path, tonight: Collection[str]) -> list[str]:
+        return [chat_id for chat_id in _chats_in(part) if chat_id not in tonight]
+
+    count = staticmethod(_count_chunks)
+
+    def rows(
+        self, held: Held, merged: Sequence[Path], others: Iterable[str], written: Counter[str]
+    ) -> Iterator[tuple[Chunk, str]]:
+        """(chunk, indexed text) of what no part that is taken over has, in order of chat and time; counts them in `written`."""
+        for chat_id in sorted({*self._folder.chats, *others}):
+            if chat_id in self._folder.chats:
+                rows = [row for row in self._folder.read(chat_id) if row[0].chunk_id not in held.get(chat_id, ())]
+            else:
+                chunks = [chunk for part in merged for chunk in _chunks_in(part, chat_id)]
+                chunks.sort(key=lambda chunk: (chunk.started_at, turn_order(chunk.chunk_id)))
+                rows = [(chunk, self._indexed(chunk, self._zone)) for chunk in chunks]
+            if rows:
+                written[chat_id] += len(rows)
+                yield from rows
+
+    def _read(self, chat_id: str) -> dict[str, Chunk]:
+        return {chunk.chunk_id: chunk for chunk, _ in self._folder.read(chat_id)}
+
+
+def own_words(chunk: Chunk, zone: ZoneInfo) -> str:  # noqa: ARG001 - as indexed_text
+    """What a note is searched by."""
+    return chunk.text
+
+
+def _chats_in(part: Path) -> list[str]:
+    with damage_named(part), closing(open_closed(part)) as connection:
+        return [chat_id for (chat_id,) in connection.execute("SELECT chat_id FROM chats ORDER BY chat_no")]
+
+
+def _chunks_in(part: Path, chat_id: str) -> list[Chunk]:
+    with damage_named(part), closing(open_closed(part)) as connection:
+        sql = f"SELECT {COLUMNS} FROM chunks WHERE chat_id = ?"  # noqa: S608 - constants
+        return [chunk_of(row) for row in connection.execute(sql, (chat_id,))]
+
+
+class VectorRows:
+    """Of `vectors/` and `note_vectors/`."""
+
+    def __init__(self, rows: Rows, dimensions: int) -> None:
+        self._rows, self._dimensions = rows, dimensions
+
+    @property
+    def tonight(self) -> Iterable[str]:
+        return self._rows.chats
+
+    def wanted(self, chat_id: str) -> int:
+        counts = self._rows.counts(chat_id)
+        return counts.vectors + counts.repeats
+
+    def held(self, part: Path, chat_id: str) -> list[str] | None:
+        import numpy as np
+
+        from shared.vectors.sqlite.files import STORED, read_chat
+
+        ids, vectors, repeats = read_chat(part, chat_id, self._dimensions)
+        wanted = self._rows.chat(chat_id)
+        numbers = {one: number for number, one in enumerate(wanted.digests)}
+        if any(one not in numbers for one in ids) or any(
+            wanted.repeats.get(one) != first for one, first in repeats.items()
+        ):
+            return None
+        exact = self._rows.vectors(chat_id)[[numbers[one] for one in ids]] if ids else vectors
+        if not np.array_equal(vectors, exact.astype(STORED).astype(np.float32)):
+            return None
+        return [*ids, *repeats]
+
+    def others(self, part: Path, tonight: Collection[str]) -> list[str]:
+        return [chat_id for chat_id in _chats_in(part) if chat_id not in tonight]
+
+    count = staticmethod(_count_vectors)
+
+    def corpus(self, held: Held, merged: Sequence[Path], others: Collection[str]) -> Corpus:
+        """What no part that is taken over has; a chat's vectors are read when it is asked for."""
+        from shared.vectors.sqlite.files import read_chat
+
+        new, repeats = dict[str, list[int]](), dict[str, dict[str, str]]()
+        for chat_id in self._rows.chats:
+            rows, known = self._rows.chat(chat_id), held.get(chat_id, ())
+            new[chat_id] = [row for row, one in enumerate(rows.digests) if one not in known]
+            if more := {one: first for one, first in rows.repeats.items() if one not in known}:
+                repeats[chat_id] = more
+        carried = set[str]()
+        for chat_id in others:
+            for part in merged:
+                ids, _, again = read_chat(part, chat_id, self._dimensions)
+                carried |= {chat_id} if ids else set()
+                if again:
+                    repeats.setdefault(chat_id, {}).update(again)
+
+        def read(chat_id: str) -> tuple[list[str], Vectors]:
+            if chat_id in carried:
+                return self._merged(chat_id, merged)
+            rows = new[chat_id]
+            ids = self._rows.chat(chat_id).ids
+            return [ids[row] for row in rows], self._rows.vectors(chat_id)[rows]
+
+        chats = sorted({*(chat_id for chat_id, rows in new.items() if rows), *carried})
+        return Corpus(_ReadLate(chats, read), repeats)
+
+    def _merged(self, chat_id: str, merged: Sequence[Path]) -> tuple[list[str], Vectors]:
+        import numpy as np
+
+        from shared.vectors.sqlite.files import read_chat
+
+        found = [read_chat(part, chat_id, self._dimensions) for part in merged]
+        return [one for ids, _, _ in found for one in ids], np.concatenate([vectors for _, vectors, _ in found])
+
+
+class _ReadLate(Mapping[str, Value]):
+    """Values that are read when they are asked for, and not kept."""
+
+    def __init__(self, names: Sequence[str], read: Callable[[str], Value]) -> None:
+        self._names, self._known, self._read = names, frozenset(names), read
+
+    def __getitem__(self, name: str) -> Value:
+        if name not in self._known:
+            raise KeyError(name)
+        return self._read(name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._known

@@ -1,0 +1,57 @@
+"""What the indexes and summaries of all chats follow from, beside the archive: if any of it changes, the night does every chat again."""
+
+from __future__ import annotations
+
+from contextlib import closing, suppress
+from typing import Any
+
+from shared.config.settings import Settings
+from shared.embedding.open import open_embedder, open_ollama
+from shared.errors import EmbeddingError
+from shared.ranking.extractive_summary import SUMMARY_VERSION
+from shared.search import lexical
+from shared.turns.chunking import CHUNKER_VERSION
+from shared.vectors.registry import builder_of
+
+Recipe = dict[str, Any]
+#: Indexes in parts, which take tonight's chats alone.
+IN_PARTS = frozenset({"sqlite"})
+
+
+def recipe_of(settings: Settings, last: Recipe | None, *, ask: bool = True) -> Recipe:
+    """As the settings and the servers say now. What a server cannot be asked, or is not (`ask`), is taken to be as in the last one."""
+    last = last or {}
+    models = sorted({name for name in (settings.summary_model, settings.notes_model) if name})
+    embedding, digests = last.get("embedding"), dict(last.get("models", {}))
+    with suppress(EmbeddingError):
+        if ask:
+            embedding = _embedding(settings)
+    for name in models if ask else ():
+        with suppress(EmbeddingError), closing(open_ollama(settings)) as server:
+            digests[name] = server.digest(name)
+    return {
+        "chunker": CHUNKER_VERSION,
+        "timezone": settings.chat_timezone,
+        "words": lexical.version(),
+        "vectors": builder_of("sqlite", settings, 0).version(),
+        "summary": SUMMARY_VERSION,
+        "indexes": list(settings.indexes),
+        "embedder": [settings.embedder, settings.embed_model],
+        "embedding": embedding if settings.indexes else None,
+        "models": {name: digests.get(name) for name in models},
+        "written_by": [settings.summary_model, settings.notes_model],
+    }
+
+
+def _embedding(settings: Settings) -> dict[str, Any] | None:
+    """Of the embedder that the settings name; None for none."""
+    embedder = open_embedder(settings) if settings.indexes else None
+    if embedder is None:
+        return None
+    with closing(embedder):
+        return comparable(embedder.identity.to_json())
+
+
+def comparable(embedding: dict[str, Any] | None) -> dict[str, Any] | None:
+    """An embedding without its probes, which are evidence of the model and not part of it."""
+    return {key: value for key, value in embedding.items() if key != "probes"} if embedding else None
