@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import structlog
 
-from nightly.archive.catalog import open_catalog
-from nightly.archive.segments import read_archive, segment_runs
+from nightly.archive.catalog import Catalog, open_catalog
+from nightly.archive.segments import segment_runs
 from nightly.index import servers
 from nightly.index.previous import Last
 from nightly.index.recipe import recipe_of
@@ -346,13 +348,14 @@ def _summary(night: Night) -> dict[str, Any]:
 
 
 def dry_run(settings: Settings) -> dict[str, Any]:
-    """What a night would find, without writing anything."""
-    with connect(settings) as client:
+    """What a night would find, without writing anything there."""
+    with connect(settings) as client, tempfile.TemporaryDirectory(prefix="hmem-plan-") as folder:
         names = export.turn_keys(client)
-        known = read_archive(settings.hmem_night_dir / "archive").hashes
-        records = (record for batch in export.in_batches(names) for record in export.read_records(client, batch))
-        return {
-            "unfinished_night": unfinished_run(settings),
-            "keys": len(names),
-            "not_archived": sum(record.sha256 not in known for record in records),
-        }
+        with closing(Catalog(settings.hmem_night_dir, Reporter(quiet=True).say, Path(folder))) as catalog:
+            catalog.refresh()
+            records = (record for batch in export.in_batches(names) for record in export.read_records(client, batch))
+            return {
+                "unfinished_night": unfinished_run(settings),
+                "keys": len(names),
+                "not_archived": sum(catalog.segment_of(record.sha256) is None for record in records),
+            }

@@ -76,6 +76,14 @@ def drop_catalog(night_dir: Path) -> None:
         (night_dir / name).unlink(missing_ok=True)
 
 
+def is_as_it_was(path: Path) -> bool:
+    """Whether a catalog has the hash that was recorded when it was written."""
+    try:
+        return path.with_name(CHECKSUM).read_text(encoding="ascii").strip() == sha256_file(path)
+    except (OSError, ValueError):
+        return False
+
+
 class Catalog:
     """One reader and writer: the night, which has the lock of HMEM_NIGHT_DIR."""
 
@@ -180,7 +188,7 @@ class Catalog:
 
     def _opened(self) -> sqlite3.Connection:
         """The catalog if it is as it was left, or an empty one."""
-        if self._path.exists() and not self._is_as_it_was():
+        if self._path.exists() and _proven.get(self._path) != _stat(self._path) and not is_as_it_was(self._path):
             self._say("  The archive's catalog was changed or is incomplete. It is made anew from the segments.")
             drop_catalog(self._night_dir)
         connection = sqlite3.connect(self._path, isolation_level=None)
@@ -188,14 +196,6 @@ class Catalog:
         connection.execute("PRAGMA journal_mode = MEMORY")  # what a crash leaves does not match the checksum
         connection.execute("PRAGMA synchronous = OFF")
         return connection
-
-    def _is_as_it_was(self) -> bool:
-        try:
-            if _proven.get(self._path) == _stat(self._path):
-                return True
-            return (self._night_dir / CHECKSUM).read_text(encoding="ascii").strip() == sha256_file(self._path)
-        except (OSError, ValueError):
-            return False
 
     def _update(self, before: int | None, scrub_days: float | None) -> None:
         self._connection.execute("BEGIN IMMEDIATE")

@@ -85,10 +85,11 @@ class ChatReader:
     def turns(self, chat_id: str) -> list[Turn]:
         """What may be recalled: the last version of each turn that no tombstone covers, in order of time."""
         tombstones = self._catalog.tombstones_of(chat_id)
-        turns = (turn for turn in self._read(chat_id) if not any(one.covers(turn) for one in tombstones))
+        turns = (turn for turn in self.archived(chat_id) if not any(one.covers(turn) for one in tombstones))
         return sorted(turns, key=time_order)
 
-    def _read(self, chat_id: str) -> Iterator[Turn]:
+    def archived(self, chat_id: str) -> Iterator[Turn]:
+        """The last version of each turn, those that a tombstone hides included, as they lie in the segments."""
         for name, start, length, sha256 in self._catalog.places_of(chat_id):
             try:
                 raw = RawRecord.from_json(orjson.loads(os.pread(self._file(name), length, start)))

@@ -10,9 +10,10 @@ Before the words are removed from the archive, everything derived from them is r
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -20,14 +21,15 @@ from zoneinfo import ZoneInfo
 
 import orjson
 
-from nightly.archive.catalog import drop_catalog
+from nightly.archive.catalog import drop_catalog, open_catalog
+from nightly.archive.chat_chunks import ChatReader
 from nightly.archive.segments import (
     DAMAGED,
     RawRecord,
     WrittenText,
     header_of,
-    read_archive,
     read_segment,
+    read_texts,
     write_segment,
 )
 from nightly.index.previous import LAST
@@ -203,10 +205,7 @@ def _scan(night: Night, texts: list[str], skip: Path) -> dict[str, Any]:
     """Scan every file of the night directory for erased words, except this night's folder, whose bulk is removed at the end; counts and places."""
     from shared.system.byte_scan import Needles, own_words, scan
 
-    archive = read_archive(night.archive_dir)
-    remaining = [f"{version.turn.speaker} {version.turn.words}" for version in archive.versions.values()]
-    remaining += [saying for text in archive.texts.values() if text.turns for saying in text.sayings]
-    needles = Needles.of(texts).without([*remaining, *own_words()])
+    needles = Needles.of(texts).without(itertools.chain(_remaining(night), own_words()))
     scanned = scan([night.settings.hmem_night_dir], needles, skip=[night.folder, skip])
     return {
         "files": scanned.files,
@@ -216,6 +215,17 @@ def _scan(night: Night, texts: list[str], skip: Path) -> dict[str, Any]:
         "found": [found.place for found in scanned.found],
         "unreadable": scanned.unreadable,
     }
+
+
+def _remaining(night: Night) -> Iterator[str]:
+    """What is still said: the words of each turn, and of each text that was made from some turns."""
+    with open_catalog(night) as catalog, ChatReader(catalog, night.archive_dir, night.settings.timezone) as reader:
+        for chat_id in catalog.digests():
+            for turn in reader.archived(chat_id):
+                yield f"{turn.speaker} {turn.words}"
+    for text in read_texts(night.archive_dir).texts.values():
+        if text.turns:
+            yield from text.sayings
 
 
 def _checked(night: Night, tombstones: list[str]) -> dict[str, str]:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from nightly.archive.mirror import Comparison, Mirror, open_mirror
+from nightly.archive.recomputing import compare_with_segments
 from nightly.archive.segments import DAMAGED, Archive, add_segment, erased_since
 from nightly.night.folder import REPAIRING, night_runs, step_result
 from nightly.night.lease import night_lock
@@ -52,7 +53,8 @@ class ArchiveFindings:
 
 
 def verify(settings: Settings, report: Reporter) -> dict[str, Any]:
-    """Counts of an intact archive (and mirror); ArchiveDamaged or MirrorFailed names the files that are not intact."""
+    """Counts of an intact archive (and mirror); ArchiveDamaged or MirrorFailed names the files that are not intact, StorageError what follows from
+    them and differs (nightly/archive/recomputing.py)."""
     findings, mirror = _inspect(settings, report), open_mirror(settings)
     if sentences := findings.sentences:
         raise ArchiveDamaged("\n".join(_few(sentences)))
@@ -66,7 +68,8 @@ def verify(settings: Settings, report: Reporter) -> dict[str, Any]:
         "tombstones": len(archive.tombstones),
         "texts": len(archive.texts),
     }
-    return counts | ({"mirrored": _verify_mirror(mirror, settings)} if mirror else {})
+    mirrored = {"mirrored": _verify_mirror(mirror, settings)} if mirror else {}
+    return counts | compare_with_segments(settings, report) | mirrored
 
 
 def _inspect(settings: Settings, report: Reporter) -> ArchiveFindings:
@@ -130,7 +133,7 @@ def repair(settings: Settings, report: Reporter) -> dict[str, Any]:
             done = _repair_both(mirror, settings, fetched, report)
         finally:
             remove_tree(fetched)
-        return verify(settings, report) | {"repaired": done}
+    return verify(settings, report) | {"repaired": done}
 
 
 def _repair_both(mirror: Mirror, settings: Settings, fetched: Path, report: Reporter) -> list[str]:

@@ -33,7 +33,8 @@ class ChatAccounts:
         self._path = path
 
     def digests(self) -> dict[str, str]:
-        return dict(self._rows("SELECT chat_id, digest FROM chats"))
+        rows = self._rows("SELECT chat_id, digest FROM chats")
+        return {str(chat_id): str(digest) for chat_id, digest in rows}
 
     def accounts(self, without: Collection[str] = ()) -> Iterator[tuple[str, Account]]:
         """Each chat but these, in order of the ids."""
@@ -41,12 +42,17 @@ class ChatAccounts:
             if chat_id not in without:
                 yield chat_id, orjson.loads(account)
 
+    def all(self) -> Iterator[tuple[str, str, Account]]:
+        """(chat, digest, counts) of each chat."""
+        for chat_id, digest, account in self._rows("SELECT chat_id, digest, account FROM chats"):
+            yield chat_id, digest, orjson.loads(account)
+
     def link(self, path: Path) -> None:
         """Give the file a second name."""
         if self._path is not None:
             os.link(self._path, path)
 
-    def _rows(self, sql: str) -> Iterator[tuple[str, Any]]:
+    def _rows(self, sql: str) -> Iterator[tuple[Any, ...]]:
         if self._path is not None:
             with closing(open_closed(self._path)) as connection:
                 yield from connection.execute(sql)

@@ -230,6 +230,19 @@ class Last:
         self._report.say(f"  {what} is built from nothing instead of reusing the last night's: {why}.")
 
 
+def kept_accounts(night_dir: Path) -> Iterator[tuple[str, str, Account]]:
+    """(chat, digest, counts) as the last night left them, for who compares them; nothing if they are not as they were."""
+    runs = [path for path in (night_dir / LAST).glob("[0-9]*") if path.name.isdigit()]
+    if not runs:
+        return
+    kept = max(runs, key=lambda path: int(path.name))
+    try:
+        if _read_record(kept).get("chats") == sha256_file(kept / CHATS):
+            yield from ChatAccounts(kept / CHATS).all()
+    except (OSError, ValueError, KeyError, TypeError):
+        return  # the next night says so, and does every chat
+
+
 def _held(part: Path, rows: PartRows, tonight: Collection[str] | None) -> dict[str, list[str]] | None:
     """The ids of tonight's chats in a part; None if one of them is not wanted any more, or has changed."""
     found: dict[str, list[str]] = {}

@@ -50,9 +50,9 @@ def measure(turns: int, new: int, chat_turns: int, talking: int, index: str, *, 
         first = _night(environment, "run")
         _say(environment, folder / "night", list(_talk(new, min(talking, chats), first=turns)))
         added = _night(environment, "run")
-        found = _measure_lookups(environment)
         files, disk = _usage(folder / "memory")
         night_files, night_disk = _usage(folder / "night")
+        found = _measure_lookups(environment)  # copies the release, so that its files are read from the disk
         figures = {
             "turns": turns,
             "night_s": round(added["total"], 2),
@@ -97,6 +97,29 @@ def show(figures: dict[str, Any]) -> None:
         typer.echo(
             f"  rebuilt from nothing in {figures['rebuild_s']:.2f} s, most memory {figures['rebuild_peak_mb']:.0f} MB"
         )
+
+
+def plot(rows: list[dict[str, Any]]) -> bytes:
+    """SVG: seconds of the night and of its steps, and megabytes of memory, over the turns of the history; both axes logarithmic."""
+    import io
+
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(8, 4.5), layout="constrained")
+    time_axes, memory_axes = figure.subplots(1, 2)
+    turns = [row["turns"] for row in rows]
+    time_axes.loglog(turns, [row["night_s"] for row in rows], "o-", linewidth=2.5, label="whole night")
+    for step in ("archive", "chunk", "embed", "build", "summarise", "publish"):
+        time_axes.loglog(turns, [row["steps"][step] for row in rows], ".-", label=step)
+    memory_axes.loglog(turns, [row["peak_mb"] for row in rows], "o-", label="peak memory")
+    memory_axes.loglog(turns, [row["release_mb"] for row in rows], ".-", label="one release")
+    for axes, title in ((time_axes, "seconds"), (memory_axes, "megabytes")):
+        axes.set(xlabel="old turns (1,000 new)", title=title)
+        axes.grid(visible=True, which="both", alpha=0.3)
+        axes.legend(fontsize="small")
+    out = io.BytesIO()
+    figure.savefig(out, format="svg", metadata={"Date": None})
+    return out.getvalue()
 
 
 def _other_host(folder: Path) -> dict[str, str]:

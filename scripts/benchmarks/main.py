@@ -202,19 +202,24 @@ def growth(
     talking: Annotated[int, typer.Option(help="Chats that the new turns are in.")] = 50,
     index: Annotated[str, typer.Option(help="NIGHT_INDEXES: sqlite, chroma, lancedb or none.")] = "sqlite",
     rebuild: Annotated[bool, typer.Option("--rebuild", help="Also build the release from nothing.")] = False,
+    picture: Annotated[Path | None, typer.Option("--plot", help="Draw the figures into this SVG file.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object for each size.")] = False,
 ) -> None:
     """A night with new turns on histories of several sizes: seconds by step, memory, bytes sent and stored, lookups. Nothing is embedded."""
-    from scripts.benchmarks.growth import measure, show
+    from scripts.benchmarks.growth import measure, plot, show
 
     if not as_json:
         describe_machine()
+    rows = []
     for size in turns.split(","):
         figures = measure(int(float(size)), new, chat_turns, talking, index, rebuild=rebuild)
+        rows.append(figures)
         if as_json:
             typer.echo(json.dumps(figures))
         else:
             show(figures)
+    if picture:
+        picture.write_bytes(plot(rows))
 
 
 @app.command()

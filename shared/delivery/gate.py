@@ -12,7 +12,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from itertools import chain, islice, zip_longest
 from typing import Any
@@ -28,6 +28,8 @@ FOUND_WITHIN = 10
 ASKED = 50
 #: Words of a question.
 WORDS = 6
+#: Share of the chats that are asked for those that have news.
+NEWS_SHARE = 0.6
 #: Shares of the questions, and numbers of them, by which the new release may find less than the current one.
 REFUSE_SHARE, REFUSE_LEAST = 0.20, 4
 WARN_SHARE, WARN_LEAST = 0.05, 2
@@ -59,6 +61,21 @@ def choose(chunks: Iterable[Chunk]) -> list[Probe]:
 def probed_chats(chats: Iterable[str]) -> list[str]:
     """Those of them that questions come from; the same chats always give the same ones."""
     return sorted(chats, key=_shuffled)[:PROBED_CHATS]
+
+
+def sampled(first: Iterable[str], chats: Collection[str], run: int, count: int) -> list[str]:
+    """`count` of these chats: those of `first` for NEWS_SHARE of it, the others in turns, from run to run, so that each is asked at some time.
+
+    All of them if there are no more. The same arguments always give the same chats.
+    """
+    if len(chats) <= count:
+        return sorted(chats)
+    known = frozenset(chats)
+    news = [chat for chat in dict.fromkeys(first) if chat in known][: int(count * NEWS_SHARE)]
+    others = sorted(known.difference(news), key=_shuffled)
+    room = count - len(news)
+    begin = run * room % len(others)
+    return [*news, *(others[begin:] + others[:begin])[:room]]
 
 
 def _shuffled(name: str) -> bytes:

@@ -374,14 +374,17 @@ class LexicalIndex:
             counted[chat_id] += count
         return dict(counted)
 
-    def first_texts(self, chats: int) -> list[tuple[str, str]]:
-        """(chat id, text of its first chunk that holds a word) of so many chats, spread over all."""
-        rows = self._rows(
-            "SELECT chat_id, min(chunk_no), text FROM chunks WHERE text GLOB '*[A-Za-z]*' GROUP BY chat_id", ()
-        )
-        texts = {str(chat_id): str(text) for chat_id, _, text in reversed(rows)}  # of the oldest part that has one
-        step = max(1, len(texts) // chats)
-        return sorted(texts.items())[::step][:chats]
+    def first_chunk(self, chat_id: str) -> Chunk | None:
+        """The first chunk of a chat that holds a word, of the oldest part that has one."""
+        sql = f"SELECT {COLUMNS} FROM chunks WHERE chat_id = ? AND text GLOB '*[A-Za-z]*' ORDER BY chunk_no LIMIT 1"  # noqa: S608 - constants
+        rows = self._rows(sql, (chat_id,))
+        return chunk_of(rows[0]) if rows else None
+
+    def chunks_of(self, chat_id: str) -> list[Chunk]:
+        """Every chunk of a chat in order of time: for verification, not for recall."""
+        sql = f"SELECT {COLUMNS} FROM chunks WHERE chat_id = ?"  # noqa: S608 - constants
+        chunks = map(chunk_of, self._rows(sql, (chat_id,)))
+        return sorted(chunks, key=lambda chunk: (chunk.started_at, turn_order(chunk.chunk_id)))
 
     def all_chunks(self) -> list[Chunk]:
         """Every chunk in order of chat and time: for verification and rebuild comparisons, not for recall."""

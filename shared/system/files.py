@@ -179,11 +179,15 @@ def write_atomic(path: Path, content: bytes, modes: Modes = PRIVATE) -> None:
 
 
 def fsync_tree(path: Path) -> None:
-    """fsync every file and directory below `path`, and `path` itself (Chroma and SQLite leave some to chance)."""
+    """fsync every file and directory below `path`, and `path` itself (Chroma and SQLite leave some to chance).
+
+    Not a file that has another name: we link only files that are durable already, and a directory's fsync covers its new names.
+    """
     for folder, _, names in os.walk(path, topdown=False):
         for name in names:
             with (Path(folder) / name).open("rb") as handle:
-                os.fsync(handle.fileno())
+                if os.fstat(handle.fileno()).st_nlink == 1:
+                    os.fsync(handle.fileno())
         fsync_dir(Path(folder))
 
 

@@ -9,15 +9,18 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import orjson
 import pytest
 
 from nightly.archive.catalog import CATALOG, CHECKSUM, Catalog
 from nightly.archive.segments import RawRecord, read_archive, write_segment
+from nightly.index import previous
+from nightly.index.kept_chats import CHATS
 from nightly.steps import chunk
-from shared.errors import ArchiveDamaged
-from shared.system.files import sha256_file
+from shared.errors import ArchiveDamaged, StorageError
+from shared.system.files import sha256_bytes, sha256_file
 from tests.support.night.archives import archive, places, stone, talk, texts
-from tests.support.night.mirrors import damage
+from tests.support.night.mirrors import damage, verify
 from tests.support.night.steps import replace_step
 from tests.support.world import World
 
@@ -166,6 +169,32 @@ def test_nothing_is_deleted_because_the_catalog_says_so(light: World, monkeypatc
     (summary,) = light.night()
     assert (summary["deleted"], summary["unproven"]) == (0, 1)
     assert light.redis.exists("hcli:memory:new:user")
+
+
+def test_verify_compares_the_catalog_with_the_segments(light: World) -> None:
+    nights_of_every_kind(light)
+    assert verify(light)["chats"] == 2
+    _edit(light.night_dir, "UPDATE turns SET said_at = said_at + 1 WHERE chat_id = '77'")
+    with pytest.raises(StorageError, match=r"catalog\.sqlite is wrong: its turns are not those of the segments"):
+        verify(light)
+    _flip(light.night_dir)
+    assert verify(light)["chats"] == 2, "the next night makes it anew"
+    _deleted(light.night_dir)
+    assert verify(light)["chats"] == 2
+
+
+def test_verify_counts_every_chat_from_nothing(light: World) -> None:
+    nights_of_every_kind(light)
+    (kept,) = (light.night_dir / "last").iterdir()
+    with closing(sqlite3.connect(kept / CHATS)) as connection, connection:
+        connection.execute("UPDATE chats SET account = replace(account, '\"archived\":', '\"archived\":1')")
+    record = previous._read_record(kept) | {"chats": sha256_file(kept / CHATS)}
+    body = orjson.dumps(record, option=orjson.OPT_SORT_KEYS)
+    (kept / previous.INDEX).write_bytes(sha256_bytes(body).encode() + b"\n" + body)
+    with pytest.raises(StorageError, match=r"of chat \S+ in .*last is not what the archive gives"):
+        verify(light)
+    shutil.rmtree(kept)
+    assert verify(light)["chats"] == 0
 
 
 def test_every_segment_is_hashed_again_within_the_days_of_a_scrub(light: World) -> None:

@@ -43,6 +43,21 @@ def test_questions_are_spread_over_chats_not_taken_from_the_longest() -> None:
     assert {probe.chat_id for probe in gate.choose(chunks)} == {"long", *(f"short{number}" for number in range(5))}
 
 
+def test_a_sample_has_chats_with_news_first_and_the_others_in_turns() -> None:
+    chats = [str(number) for number in range(200)]
+    news = [str(number) for number in range(100, 140)]
+    asked = set[str]()
+    for run in range(20):
+        sample = gate.sampled([*news, "unknown"], chats, run, 25)
+        assert (len(sample), len({*sample})) == (25, 25)
+        assert sample[:15] == news[:15] == gate.sampled(news, chats[::-1], run, 25)[:15]
+        asked |= {*sample}
+    assert asked == {*chats}, "185 others, 10 a night"
+    assert gate.sampled([], chats, 3, 25) == gate.sampled([], chats[::-1], 3, 25)
+    assert gate.sampled(["2"], ["3", "2", "1"], 3, 25) == ["1", "2", "3"]
+    assert gate.sampled([], [], 3, 25) == []
+
+
 def test_new_chunks_ahead_of_the_right_one_do_not_count() -> None:
     ranked = [f"new{number}" for number in range(40)] + ["right"]
     assert gate.found(ranked, "right", {"right"})
@@ -103,6 +118,21 @@ def test_a_night_that_finds_far_less_is_refused_until_the_owner_accepts(
         (finished, _) = light.night(accept=True)
         assert finished["gate"]["lost"] >= 20
     assert light.redis.keys("hcli:memory:*") == []
+
+
+def test_a_loss_in_a_chat_with_news_is_noticed_among_many_other_chats(
+    light: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(60):
+        light.say(f"o{number}", f"stork{number} at the pond", chat_id=f"{number + 1}")
+    talk(light)
+    light.night()
+    with monkeypatch.context() as patch:
+        spoil(patch)
+        patch.setattr(receiver, "TRIAL_MODULE", "tests.support.processes.gate_alone")
+        light.say("t5", "said again in other words")
+        with pytest.raises(ReleaseRefused, match=r"finds far less.*--accept"):
+            light.night()
 
 
 @pytest.mark.slow

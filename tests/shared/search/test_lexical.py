@@ -190,7 +190,8 @@ def test_chunks_come_back_as_they_were_built(opened: Open) -> None:
     index = opened(*chunks)
     assert index.all_chunks() == chunks
     assert index.chunks_per_chat() == {"9912": 1, "чат": 1}
-    assert index.first_texts(1) == [("9912", 'text with "quotes"\nand lines')]
+    assert (index.first_chunk("9912"), index.first_chunk("чат"), index.first_chunk("404")) == (*chunks, None)
+    assert (index.chunks_of("чат"), index.chunks_of("404")) == ([chunks[1]], [])
 
 
 def test_words_are_found_in_other_forms_cases_and_without_accents(opened: Open) -> None:

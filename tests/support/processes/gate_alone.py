@@ -2,7 +2,7 @@
 
 from shared.delivery import trial
 
-trial._probes = lambda path, not_embedded: []
+trial._probes = lambda *_: []
 
 if __name__ == "__main__":
     raise SystemExit(trial.main())
