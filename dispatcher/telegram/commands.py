@@ -132,9 +132,11 @@ class Commands:
 
     async def _unanswered(self) -> dict[str, Waiting]:
         """Deliveries whose result has not arrived yet."""
-        found = {name: one for name, one in (await self._state.waiting()).items() if one.text is None}
-        answered, _ = await self._state.results(list(found))
-        return {name: one for name, one in found.items() if name not in answered}
+        found = [name for name, one in (await self._state.waiting()).items() if one.text is None]
+        answered, _ = await self._state.results(found)
+        # Read again: the bot may have taken a result meanwhile, whose key is gone then.
+        left = await self._state.waiting() if found else {}
+        return {name: one for name, one in left.items() if one.text is None and name in found and name not in answered}
 
     async def _model(self, chat: str, wanted: str) -> str:
         names = ", ".join((*MODELS, "default"))
