@@ -18,7 +18,7 @@ from shared.config.values import ClockTime, listen_address
 from shared.errors import SettingsError
 
 #: Vector indexes that this version knows, the preferred one first.
-INDEXES = ("sqlite", "chroma", "lancedb", "qdrant", "redis")
+INDEXES = ("sqlite", "chroma", "lancedb", "qdrant", "redis", "pgvector")
 
 
 class Settings(BaseModel):
@@ -56,15 +56,22 @@ class Settings(BaseModel):
         description="its public key, with which the night checks signatures (hmem owner-key prints it); unset: owner.pub in HMEM_NIGHT_DIR",
     )
 
-    memory_backend: Literal["auto", "none", "summary", "sqlite", "chroma", "lancedb", "qdrant", "redis"] = Field(
-        "auto",
-        description="vector search; auto: the first index of the release; none: keyword search only; summary: no search, the whole summary",
+    memory_backend: Literal["auto", "none", "summary", "sqlite", "chroma", "lancedb", "qdrant", "redis", "pgvector"] = (
+        Field(
+            "auto",
+            description="vector search; auto: the first index of the release; none: keyword search only; summary: no search, the whole summary",
+        )
     )
     qdrant_url: str | None = Field(None, description="the Qdrant server, such as http://127.0.0.1:6333", repr=False)
     qdrant_api_key: SecretStr | None = Field(None, description="its API key, if it requires one")
     redis_stack_url: str | None = Field(
         None,
         description="the Redis with the search module (Redis 8, Redis Stack) that stores vectors; unset: REDIS_URL",
+        repr=False,
+    )
+    pgvector_url: str | None = Field(
+        None,
+        description="the PostgreSQL with pgvector that stores vectors, postgresql://user:password@host/database; unset: DAY_STORE_URL",
         repr=False,
     )
     index_name: str = Field(
@@ -116,7 +123,7 @@ class Settings(BaseModel):
 
     night_indexes: str = Field(
         "sqlite",
-        description="vector indexes that the night builds besides the keyword index, with commas: sqlite, chroma, lancedb, qdrant, redis, or none",
+        description="vector indexes that the night builds besides the keyword index, with commas: sqlite, chroma, lancedb, qdrant, redis, pgvector, or none",
     )
     night_cron: str = Field(
         "0 3 * * *",
@@ -271,6 +278,11 @@ class Settings(BaseModel):
     @classmethod
     def _known_store(cls, value: str | None) -> str | None:
         return values.store_url(value)
+
+    @field_validator("pgvector_url")
+    @classmethod
+    def _known_server(cls, value: str | None) -> str | None:
+        return values.postgresql_url(value)
 
     @field_validator("result_hmac_key", "telegram_bot_token", "qdrant_api_key", mode="before")
     @classmethod

@@ -33,6 +33,14 @@ def store_url(value: str | None) -> str | None:
     return value
 
 
+def postgresql_url(value: str | None) -> str | None:
+    """Address of a PostgreSQL server, or unset."""
+    scheme = (value or "").partition("://")[0].partition("+")[0].strip().lower()
+    if scheme not in ("", "postgresql", "postgres"):
+        raise ValueError("write it like postgresql://user:password@host/database")
+    return value or None
+
+
 def redis_url(value: str) -> str:
     """A URL that redis-py accepts. The library itself is loaded only for a URL with options, since loading takes long."""
     try:

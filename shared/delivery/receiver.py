@@ -62,7 +62,7 @@ from shared.wire.client import RECEIVER, open_redis
 TRIAL_TIMEOUT_SECONDS = 300
 TRIAL_MODULE = "shared.delivery.trial"
 #: The only credentials that it gets: those for an index on a server.
-TRIAL_NEEDS = ("REDIS_URL", "REDIS_STACK_URL", "QDRANT_URL", "QDRANT_API_KEY")
+TRIAL_NEEDS = ("REDIS_URL", "REDIS_STACK_URL", "QDRANT_URL", "QDRANT_API_KEY", "PGVECTOR_URL", "DAY_STORE_URL")
 #: Bytes above which copying the current release would take longer than a verb may; and the free space that is needed, as a multiple of its
 #: size: for the copy and the incoming release, or for the incoming release and the files copied from it.
 BASE_LIMIT_BYTES, BASE_ROOM = 50_000_000_000, 2.2

@@ -160,6 +160,8 @@ class Bench:
             )
         if row.backend == "qdrant" and settings.qdrant_url is None:
             raise _Stopped("not available", "QDRANT_URL is not set")
+        if row.backend == "pgvector" and settings.pgvector_url is None:
+            raise _Stopped("not available", "PGVECTOR_URL is not set, and the day store's database is not to be filled")
         try:
             builder_of(row.backend, settings, 1).refuse_unless_usable()
         except HmemError as error:

@@ -109,11 +109,13 @@ def measure(url: str, way: str, made: MadeUp, new: int) -> Figures:
 def _create(connection: psycopg.Connection[Any], way: str, chats: Sequence[str]) -> None:
     by, _ = WAYS[way]
     clause = sql.SQL(f" PARTITION BY {by} (chat)" if by else "")
-    columns = f"chat text COLLATE \"C\" NOT NULL, chunk_id text COLLATE \"C\" NOT NULL, since int NOT NULL, until int, embedding halfvec({DIMENSIONS}) NOT NULL"
+    columns = f'chat text COLLATE "C" NOT NULL, chunk_id text COLLATE "C" NOT NULL, since int NOT NULL, until int, embedding halfvec({DIMENSIONS}) NOT NULL'
     connection.execute(sql.SQL(f"CREATE TABLE rows ({columns})") + clause)
     if by == "list":
         for number, chat in enumerate(chats):
-            connection.execute(sql.SQL(f"CREATE TABLE rows_{number} PARTITION OF rows FOR VALUES IN ({{}})").format(chat))
+            connection.execute(
+                sql.SQL(f"CREATE TABLE rows_{number} PARTITION OF rows FOR VALUES IN ({{}})").format(chat)
+            )
     if by == "hash":
         for number in range(PARTITIONS):
             connection.execute(

@@ -22,7 +22,9 @@ class Indexed:
 
     def __init__(self, world: World, name: str, settings: Settings) -> None:
         self.world, self.name = world, name
-        servers = {key: getattr(settings, key) for key in ("qdrant_url", "redis_stack_url", "index_name")}
+        servers = {
+            key: getattr(settings, key) for key in ("qdrant_url", "redis_stack_url", "pgvector_url", "index_name")
+        }
         more = {"night_indexes": name, "memory_backend": name, **servers}
         self.variables = {key.upper(): str(value) for key, value in more.items() if value is not None}
         world.environment |= self.variables

@@ -25,6 +25,7 @@ from tests.support.world import World
         ("auto", ["redis", "lancedb"], "lancedb"),
         ("chroma", ["sqlite", "chroma"], "chroma"),
         ("qdrant", ["sqlite", "qdrant"], "qdrant"),
+        ("pgvector", ["sqlite", "pgvector"], "pgvector"),
         ("sqlite", ["sqlite", "chroma"], "sqlite"),
         ("chroma", ["sqlite"], "MEMORY_BACKEND=chroma requires another index"),
         ("sqlite", ["chroma"], "MEMORY_BACKEND=sqlite requires another index"),
@@ -47,7 +48,13 @@ def test_the_setting_and_the_release_choose_the_backend(
         assert np.isnan(found.similarities("a question", "1", ["a", "b"])).all()
 
 
-LIBRARIES = {"chroma": "chromadb", "lancedb": "lancedb", "qdrant": "qdrant_client", "redis": "redisvl"}
+LIBRARIES = {
+    "chroma": "chromadb",
+    "lancedb": "lancedb",
+    "qdrant": "qdrant_client",
+    "redis": "redisvl",
+    "pgvector": "pgvector",
+}
 
 
 @pytest.fixture(params=LIBRARIES)
