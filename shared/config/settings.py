@@ -123,7 +123,7 @@ class Settings(BaseModel):
 
     night_indexes: str = Field(
         "sqlite",
-        description="vector indexes that the night builds besides the keyword index, with commas: sqlite, chroma, lancedb, qdrant, redis, pgvector, or none",
+        description="vector indexes that the night builds besides keywords, with commas: sqlite, chroma, lancedb, qdrant, redis, pgvector, or none",
     )
     night_cron: str = Field(
         "0 3 * * *",

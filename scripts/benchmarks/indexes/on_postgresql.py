@@ -109,7 +109,8 @@ def measure(url: str, way: str, made: MadeUp, new: int) -> Figures:
 def _create(connection: psycopg.Connection[Any], way: str, chats: Sequence[str]) -> None:
     by, _ = WAYS[way]
     clause = sql.SQL(f" PARTITION BY {by} (chat)" if by else "")
-    columns = f'chat text COLLATE "C" NOT NULL, chunk_id text COLLATE "C" NOT NULL, since int NOT NULL, until int, embedding halfvec({DIMENSIONS}) NOT NULL'
+    ids = 'chat text COLLATE "C" NOT NULL, chunk_id text COLLATE "C" NOT NULL'
+    columns = f"{ids}, since int NOT NULL, until int, embedding halfvec({DIMENSIONS}) NOT NULL"
     connection.execute(sql.SQL(f"CREATE TABLE rows ({columns})") + clause)
     if by == "list":
         for number, chat in enumerate(chats):
@@ -130,11 +131,11 @@ def _index(connection: psycopg.Connection[Any], way: str) -> None:
 
 
 def _fill(connection: psycopg.Connection[Any], made: MadeUp, rows: range, since: int) -> None:
-    with connection.transaction(), connection.cursor() as cursor:
-        with cursor.copy("COPY rows (chat, chunk_id, since, embedding) FROM STDIN WITH (FORMAT BINARY)") as copy:
-            copy.set_types(["text", "text", "int4", "halfvec"])
-            for row in rows:
-                copy.write_row((made.chats[row], f"{made.chats[row]}/{row}", since, HalfVector(made.vectors[row])))
+    command = "COPY rows (chat, chunk_id, since, embedding) FROM STDIN WITH (FORMAT BINARY)"
+    with connection.transaction(), connection.cursor() as cursor, cursor.copy(command) as copy:
+        copy.set_types(["text", "text", "int4", "halfvec"])
+        for row in rows:
+            copy.write_row((made.chats[row], f"{made.chats[row]}/{row}", since, HalfVector(made.vectors[row])))
 
 
 def _ask(connection: psycopg.Connection[Any], way: str, made: MadeUp) -> tuple[tuple[float, float], float, float]:
@@ -182,12 +183,12 @@ def compare(chats: Sequence[int], vectors: int, new: int, ways: Sequence[str], u
     with _server(url) as place:
         for count in chats:
             made = made_up(count, vectors, new)
-            print(f"{count} chats, {vectors:,} vectors of {DIMENSIONS} dimensions and {new:,} new, {K} nearest")  # noqa: T201
+            print(f"{count} chats, {vectors:,} vectors of {DIMENSIONS} dimensions and {new:,} new, {K} nearest")
             for way in ways:
                 if WAYS[way][0] == "list" and count > MOST_PARTITIONS:
                     continue
                 one = measure(place, way, made, new)
-                print(  # noqa: T201
+                print(
                     f"{way:10} fill {one.fill_seconds:7.1f} s, add {one.add_seconds:6.2f} s, {one.megabytes:6.0f} MB, search "
                     f"{one.search_ms[0]:7.2f} ms (p99 {one.search_ms[1]:7.2f}), whole chat {one.whole_ms:7.2f} ms, recall {one.recall:.3f}",
                     flush=True,

@@ -63,6 +63,7 @@ class PgvectorBackend(ServedBackend):
             release = tables.release_id(connection, served)
             listed = tables.listed(connection, release) if release is not None else 0
         if release is None or listed != served.vectors:
+            pool.close()
             raise ReleaseRefused(
                 f"release {self._release.name} has its vectors in PostgreSQL as {served.name}, of which the server has {listed} of "
                 f"{served.vectors}. Run the night again"

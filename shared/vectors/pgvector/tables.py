@@ -150,7 +150,8 @@ def _create(connection: Connection, schema: str) -> None:
 
 def _bring_up_to(connection: Connection, release: int, corpus: Corpus) -> int:
     """From the newest release to this one; returns how many rows were sent."""
-    held = dict(connection.execute("SELECT chat, digest FROM chats WHERE until IS NULL").fetchall())
+    found = connection.execute("SELECT chat, digest FROM chats WHERE until IS NULL")
+    held: dict[str, bytes] = dict(found)
     wanted = {as_text(chat_id): chat_id for chat_id in corpus.chats}
     changed, digests = list[str](), dict[str, tuple[int, bytes]]()
     for chat, chat_id in wanted.items():
@@ -165,7 +166,8 @@ def _bring_up_to(connection: Connection, release: int, corpus: Corpus) -> int:
     with connection.cursor() as cursor, cursor.copy("COPY chats (chat, since, vectors, digest) FROM STDIN") as copy:
         for chat, (count, digest) in digests.items():
             copy.write_row((chat, release, count, digest))
-    return sum(_renew(connection, release, batch, held.keys()) for batch in batches(corpus, changed))
+    sent = [_renew(connection, release, batch, held.keys()) for batch in batches(corpus, changed)]
+    return sum(sent)
 
 
 def batches(corpus: Corpus, chats: Iterable[str]) -> Iterator[list[ChatRows]]:
