@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -11,8 +12,11 @@ from shared.config.settings import Settings, load_settings
 from shared.release.manifest import PGVECTOR
 from shared.vectors.base import Checked, Corpus
 from shared.vectors.pgvector.index import PgvectorBuilder
-from shared.vectors.pgvector.server import Connection, connected
+from shared.vectors.pgvector.server import connected
 from tests.support.stores import pgvector_settings
+
+if TYPE_CHECKING:
+    from shared.vectors.pgvector.server import Connection
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -18,8 +18,11 @@ from shared.vectors.base import Corpus
 from shared.vectors.on_server import read_served
 from shared.vectors.pgvector import tables
 from shared.vectors.pgvector.index import PgvectorBuilder
-from shared.vectors.pgvector.server import Connection, connected
+from shared.vectors.pgvector.server import connected
 from tests.support.night.index_world import corpus_of, notes
+
+if TYPE_CHECKING:
+    from shared.vectors.pgvector.server import Connection
 
 Build = Callable[[Corpus, int], Path]
 FIRST = corpus_of({"1": notes("1", 120), "-100": notes("-100", 60), "anna": notes("anna", 3)})
