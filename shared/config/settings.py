@@ -274,15 +274,10 @@ class Settings(BaseModel):
     def _known_zone(cls, value: str) -> str:
         return values.known_zone(value)
 
-    @field_validator("day_store_url")
+    @field_validator("day_store_url", "pgvector_url")
     @classmethod
-    def _known_store(cls, value: str | None) -> str | None:
-        return values.store_url(value)
-
-    @field_validator("pgvector_url")
-    @classmethod
-    def _known_server(cls, value: str | None) -> str | None:
-        return values.postgresql_url(value)
+    def _known_database(cls, value: str | None, info: ValidationInfo) -> str | None:
+        return values.database_url(value, postgresql_only=info.field_name == "pgvector_url")
 
     @field_validator("result_hmac_key", "telegram_bot_token", "qdrant_api_key", mode="before")
     @classmethod

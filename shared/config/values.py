@@ -25,20 +25,13 @@ def known_zone(value: str) -> str:
     return value
 
 
-def store_url(value: str | None) -> str | None:
-    """Address of the day store: PostgreSQL, SQLite, `none`, or unset."""
+def database_url(value: str | None, *, postgresql_only: bool = False) -> str | None:
+    """Address of a database: PostgreSQL, or unset; of the day store also SQLite, or `none`."""
     scheme = (value or "").partition("://")[0].partition("+")[0].strip().lower()
-    if scheme not in ("", "none", "sqlite", "postgresql", "postgres"):
-        raise ValueError("write it like postgresql://user:password@host/database, or none")
+    if scheme not in ("", "postgresql", "postgres") and (postgresql_only or scheme not in ("none", "sqlite")):
+        example = "write it like postgresql://user:password@host/database"
+        raise ValueError(example if postgresql_only else f"{example}, or none")
     return value
-
-
-def postgresql_url(value: str | None) -> str | None:
-    """Address of a PostgreSQL server, or unset."""
-    scheme = (value or "").partition("://")[0].partition("+")[0].strip().lower()
-    if scheme not in ("", "postgresql", "postgres"):
-        raise ValueError("write it like postgresql://user:password@host/database")
-    return value or None
 
 
 def redis_url(value: str) -> str:

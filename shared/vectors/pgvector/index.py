@@ -31,8 +31,8 @@ from shared.vectors.on_server import (
     write_served,
 )
 from shared.vectors.pgvector import tables
-from shared.vectors.pgvector.server import NoAnswer, Pool, answered, connected, limited, schema_of, url_of
-from shared.vectors.pgvector.tables import ChatRows, as_text, from_text
+from shared.vectors.pgvector.server import DatabaseUnavailable, Pool, answered, connected, limited, schema_of, url_of
+from shared.vectors.pgvector.tables import OneChat, as_text, from_text
 
 if TYPE_CHECKING:
     from shared.embedding.models import Vectors
@@ -48,7 +48,7 @@ class PgvectorBackend(ServedBackend):
     """Searches the rows of one release. Threads share it, each with a connection of its own while it asks."""
 
     name = "pgvector"
-    errors = (NoAnswer,)
+    errors = (DatabaseUnavailable,)
 
     def __init__(self, settings: Settings, release: Path, indexed_with: EmbeddingIdentity | None) -> None:
         super().__init__(settings, release, indexed_with)
@@ -157,11 +157,11 @@ class PgvectorBuilder:
                     yield connection
             finally:
                 connection.close()
-        except NoAnswer as error:
+        except DatabaseUnavailable as error:
             raise _unavailable(error) from error
 
 
-def _unavailable(error: NoAnswer) -> IndexServerUnavailable:
+def _unavailable(error: DatabaseUnavailable) -> IndexServerUnavailable:
     if error.refused:
         return IndexServerUnavailable(
             f"The PostgreSQL that stores vectors (PGVECTOR_URL, DAY_STORE_URL if unset) refuses the night ({error}). "
@@ -190,7 +190,7 @@ def _check_content(connection: Connection, release: int, corpus: Corpus) -> None
     digests, new = tables.chat_digests(connection, release), tables.new_chats(connection, release)
     changed = [chat for chat in corpus.chats if as_text(chat) in new]
     if len(digests) != len(corpus.chats) or any(
-        digests.get(as_text(chat)) != ChatRows.of(corpus, chat).digest() for chat in corpus.chats
+        digests.get(as_text(chat)) != OneChat.of(corpus, chat).digest() for chat in corpus.chats
     ):
         raise ReleaseRefused("PostgreSQL lists other chats or vectors than it was given. Run the night again.")
     for batch in tables.batches(corpus, changed):
@@ -199,7 +199,7 @@ def _check_content(connection: Connection, release: int, corpus: Corpus) -> None
             _check_rows(own, found[own.chat])
 
 
-def _check_rows(own: ChatRows, found: Mapping[str, tuple[object, ...]]) -> None:
+def _check_rows(own: OneChat, found: Mapping[str, tuple[object, ...]]) -> None:
     from pgvector import HalfVector
 
     for row, chunk in enumerate(own.ids):

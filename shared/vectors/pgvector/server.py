@@ -1,6 +1,6 @@
 """Connections to a PostgreSQL with pgvector: where it is, what it must have, time limits, and errors without a password.
 
-Psycopg is imported late: a release without such an index is read without it. Everything that a server may do wrong is a NoAnswer.
+Psycopg is imported late: a release without such an index is read without it. Everything that a server may do wrong is a DatabaseUnavailable.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ LEAST_VERSION = (0, 7)
 _REFUSALS = ("28", "3D", "42", "0A")  # authorization, no such database, rights and syntax, not supported
 
 
-class NoAnswer(Exception):
+class DatabaseUnavailable(Exception):
     """The server did not answer, or refused. `refused`: with its rights or settings as they are, it will refuse again."""
 
     def __init__(self, text: str, *, refused: bool = False) -> None:
@@ -42,16 +42,16 @@ class NoAnswer(Exception):
 
 @contextmanager
 def answered() -> Iterator[None]:
-    """What the driver raises, as NoAnswer."""
+    """What the driver raises, as DatabaseUnavailable."""
     import psycopg
 
     try:
         yield
     except psycopg.Error as error:
         refused = (error.sqlstate or "").startswith(_REFUSALS)
-        raise NoAnswer(first_line(error) or type(error).__name__, refused=refused) from error
+        raise DatabaseUnavailable(first_line(error) or type(error).__name__, refused=refused) from error
     except OSError as error:
-        raise NoAnswer(first_line(error) or type(error).__name__) from error
+        raise DatabaseUnavailable(first_line(error) or type(error).__name__) from error
 
 
 def url_of(settings: Settings) -> str:
@@ -72,7 +72,7 @@ def schema_of(settings: Settings) -> str:
 
 
 def connected(settings: Settings, seconds: float) -> Connection:
-    """A connection without transactions of its own, in which a statement has so many seconds. NoAnswer, SettingsError.
+    """A connection without transactions of its own, in which a statement has so many seconds. DatabaseUnavailable, SettingsError.
 
     Tables are looked up in our schema, which may not exist yet, then in that of the extension.
     """

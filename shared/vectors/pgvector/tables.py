@@ -83,7 +83,7 @@ def from_text(text: str) -> str:
 
 
 @dataclass(frozen=True)
-class ChatRows:
+class OneChat:
     """What a chat has in an index. Ids as they are stored."""
 
     chat: str
@@ -92,7 +92,7 @@ class ChatRows:
     said_at: Sequence[float] | None
 
     @classmethod
-    def of(cls, corpus: Corpus, chat_id: str) -> ChatRows:
+    def of(cls, corpus: Corpus, chat_id: str) -> OneChat:
         ids, vectors = corpus.chats[chat_id]
         said_at = corpus.said_at.get(chat_id)
         times = [float(one) for one in said_at] if said_at is not None else None
@@ -155,7 +155,7 @@ def _bring_up_to(connection: Connection, release: int, corpus: Corpus) -> int:
     wanted = {as_text(chat_id): chat_id for chat_id in corpus.chats}
     changed, digests = list[str](), dict[str, tuple[int, bytes]]()
     for chat, chat_id in wanted.items():
-        own = ChatRows.of(corpus, chat_id)
+        own = OneChat.of(corpus, chat_id)
         if held.get(chat) != (digest := own.digest()):
             changed.append(chat_id)
             digests[chat] = (len(own.ids), digest)
@@ -170,11 +170,11 @@ def _bring_up_to(connection: Connection, release: int, corpus: Corpus) -> int:
     return sum(sent)
 
 
-def batches(corpus: Corpus, chats: Iterable[str]) -> Iterator[list[ChatRows]]:
+def batches(corpus: Corpus, chats: Iterable[str]) -> Iterator[list[OneChat]]:
     """These chats, about BATCH_ROWS rows at a time."""
-    batch, rows = list[ChatRows](), 0
+    batch, rows = list[OneChat](), 0
     for chat_id in chats:
-        batch.append(ChatRows.of(corpus, chat_id))
+        batch.append(OneChat.of(corpus, chat_id))
         rows += len(batch[-1].ids)
         if rows >= BATCH_ROWS:
             yield batch
@@ -183,12 +183,12 @@ def batches(corpus: Corpus, chats: Iterable[str]) -> Iterator[list[ChatRows]]:
         yield batch
 
 
-def _renew(connection: Connection, release: int, batch: Sequence[ChatRows], held: Collection[str]) -> int:
+def _renew(connection: Connection, release: int, batch: Sequence[OneChat], held: Collection[str]) -> int:
     """End the rows of these chats that are gone or changed, and send the new ones; how many were sent."""
     known = [own.chat for own in batch if own.chat in held]
     query = "SELECT chat, chunk_id, digest FROM rows WHERE until IS NULL AND chat = ANY(%s)"
     there = {(chat, chunk): digest for chat, chunk, digest in connection.execute(query, [known])}
-    new = list[tuple[ChatRows, int, bytes]]()
+    new = list[tuple[OneChat, int, bytes]]()
     for own in batch:
         for row, chunk in enumerate(own.ids):
             digest = own.row_digest(row)
@@ -206,7 +206,7 @@ def _renew(connection: Connection, release: int, batch: Sequence[ChatRows], held
     return len(new)
 
 
-def _send(connection: Connection, release: int, new: Sequence[tuple[ChatRows, int, bytes]]) -> None:
+def _send(connection: Connection, release: int, new: Sequence[tuple[OneChat, int, bytes]]) -> None:
     from pgvector import HalfVector
 
     command = "COPY rows (chat, chunk_id, said_at, digest, since, embedding) FROM STDIN WITH (FORMAT BINARY)"

@@ -53,7 +53,7 @@ LIBRARIES = {
     "lancedb": "lancedb",
     "qdrant": "qdrant_client",
     "redis": "redisvl",
-    "pgvector": "pgvector",
+    "pgvector": "psycopg",
 }
 
 
@@ -76,7 +76,7 @@ def test_nobody_imports_the_library_of_an_index_that_the_settings_do_not_name(po
     assert "t1:user" in done.stdout
     poisoned.say("t2", "the wifi is called heron")
     named = poisoned.environment["WANTED"]
-    wanted = {"NIGHT_INDEXES": named, "QDRANT_URL": "http://127.0.0.1:1"}
+    wanted = {"NIGHT_INDEXES": named, "QDRANT_URL": "http://127.0.0.1:1", "PGVECTOR_URL": "postgresql://127.0.0.1:1/x"}
     assert poisoned.command("hmem-night", "run", check=False, **wanted).returncode == 99
 
 
