@@ -15,7 +15,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, TypeVar
 
 import orjson
 
@@ -27,6 +27,8 @@ from shared.vectors.searching import AskingBackend
 
 if TYPE_CHECKING:
     from shared.embedding.models import Vectors
+
+T = TypeVar("T")
 
 #: Seconds that a server has for one answer by day, and by night, where thousands of rows go in one request.
 DAY_SECONDS, NIGHT_SECONDS = 2.0, 60.0
@@ -110,20 +112,20 @@ class ServedBackend(AskingBackend):
             raise self._unavailable(error) from error
 
     def search(self, query: str, chat_id: str, k: int) -> list[Match]:
-        return self._asked(query, lambda vector: self._nearest(vector, chat_id, k)) if k >= 1 else []
+        return self._asked(query, lambda vector: self._nearest(vector, chat_id, k), []) if k >= 1 else []
 
-    def _asked(self, query: str, ask: Callable[[Vectors], list[Match]]) -> list[Match]:
-        """What the server answers to the vector of a question; nothing while the index is closed, and a failure closes it."""
+    def _asked(self, query: str, ask: Callable[[Vectors], T], nothing: T) -> T:
+        """What the server answers to the vector of a question; `nothing` while the index is closed, and a failure closes it."""
         asker = self._asker
         if self._why is not None or asker is None:
-            return []
+            return nothing
         vector = asker.vector(query)
         try:
             return ask(vector)
         except self.errors as error:
             unavailable = self._unavailable(error)
             if self._asker is not asker:  # closed meanwhile, and perhaps opened again
-                return []
+                return nothing
             self._why = str(unavailable)
             raise unavailable from error
 

@@ -17,7 +17,7 @@ a backslash and a zero.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from shared.vectors.pgvector.server import Connection
 
 PARTITIONS = 32
-#: Rows in one COPY, and in one batch of chats that is compared or read back: 384 dimensions make 20 MB.
+#: Rows in one COPY, in one batch of chats, and that are read back at a time: of 384 dimensions 20 MB.
 BATCH_ROWS = 20_000
 #: Any number that only we use: one build or removal at a time in a database.
 LOCK = 0x686D7665  # "hmve"
@@ -50,7 +50,7 @@ CREATE TABLE IF NOT EXISTS chats (
 );
 CREATE TABLE IF NOT EXISTS rows (
     chat text COLLATE "C" NOT NULL, chunk_id text COLLATE "C" NOT NULL, said_at double precision, digest bytea NOT NULL,
-    since int NOT NULL, until int, embedding halfvec NOT NULL, PRIMARY KEY (chat, chunk_id, since)
+    since int NOT NULL, until int, embedding halfvec NOT NULL, PRIMARY KEY (chat, chunk_id, since) INCLUDE (until)
 ) PARTITION BY HASH (chat);
 ALTER TABLE rows ALTER COLUMN embedding SET STORAGE MAIN;
 CREATE INDEX IF NOT EXISTS rows_since ON rows USING brin (since);
@@ -98,13 +98,17 @@ class OneChat:
         times = [float(one) for one in said_at] if said_at is not None else None
         return cls(as_text(chat_id), [as_text(one) for one in ids], vectors, times)
 
-    def digest(self) -> bytes:
-        """Of all rows in their order."""
-        made = hashlib.blake2b(repr((self.chat, self.vectors.shape, self.said_at)).encode(), digest_size=16)
-        for one in self.ids:
-            made.update(f"{len(one)}:{one}".encode())
-        made.update(np.ascontiguousarray(self.vectors, dtype="<f4").data)
-        return made.digest()
+    def digests(self, count: int = 0) -> tuple[bytes, bytes]:
+        """Of its first `count` rows, and of all of them."""
+        made = [hashlib.blake2b(repr((self.chat, self.vectors.shape[1], self.said_at is None)).encode())]
+        made += [hashlib.blake2b(), hashlib.blake2b(), hashlib.blake2b()]
+        found = list[bytes]()
+        for part in (slice(0, count), slice(count, len(self.ids))):
+            made[1].update("".join(f"{len(one)}:{one}" for one in self.ids[part]).encode())
+            made[2].update(np.array(self.said_at[part] if self.said_at is not None else [], dtype="<f8").data)
+            made[3].update(np.ascontiguousarray(self.vectors[part], dtype="<f4").data)
+            found.append(hashlib.blake2b(b"".join(one.digest() for one in made), digest_size=16).digest())
+        return found[0], found[1]
 
     def row_digest(self, row: int) -> bytes:
         made = hashlib.blake2b(repr((self.ids[row], self.time(row))).encode(), digest_size=16)
@@ -150,32 +154,35 @@ def _create(connection: Connection, schema: str) -> None:
 
 def _bring_up_to(connection: Connection, release: int, corpus: Corpus) -> int:
     """From the newest release to this one; returns how many rows were sent."""
-    found = connection.execute("SELECT chat, digest FROM chats WHERE until IS NULL")
-    held: dict[str, bytes] = dict(found)
-    wanted = {as_text(chat_id): chat_id for chat_id in corpus.chats}
-    changed, digests = list[str](), dict[str, tuple[int, bytes]]()
-    for chat, chat_id in wanted.items():
+    found = connection.execute("SELECT chat, vectors, digest FROM chats WHERE until IS NULL").fetchall()
+    held = {chat: (int(count), bytes(digest)) for chat, count, digest in found}
+    gone = held.keys() - {as_text(chat_id) for chat_id in corpus.chats}
+    news, digests = dict[str, int | None](), dict[str, tuple[int, bytes]]()
+    for chat_id in corpus.chats:
         own = OneChat.of(corpus, chat_id)
-        if held.get(chat) != (digest := own.digest()):
-            changed.append(chat_id)
-            digests[chat] = (len(own.ids), digest)
-    gone = [chat for chat in held if chat not in wanted]
+        count, digest = held.get(own.chat, (0, b""))
+        first, whole = own.digests(count)
+        if whole != digest:
+            # Most chats only grow: then the server is not asked what it has.
+            news[chat_id] = count if own.chat not in held or first == digest else None
+            digests[own.chat] = (len(own.ids), whole)
     ended = [*gone, *(chat for chat in digests if chat in held)]
     connection.execute("UPDATE chats SET until = %s WHERE until IS NULL AND chat = ANY(%s)", [release, ended])
-    connection.execute("UPDATE rows SET until = %s WHERE until IS NULL AND chat = ANY(%s)", [release, gone])
+    connection.execute("UPDATE rows SET until = %s WHERE until IS NULL AND chat = ANY(%s)", [release, list(gone)])
     with connection.cursor() as cursor, cursor.copy("COPY chats (chat, since, vectors, digest) FROM STDIN") as copy:
         for chat, (count, digest) in digests.items():
             copy.write_row((chat, release, count, digest))
-    sent = [_renew(connection, release, batch, held.keys()) for batch in batches(corpus, changed)]
+    sent = [_renew(connection, release, batch) for batch in _batches(corpus, news)]
     return sum(sent)
 
 
-def batches(corpus: Corpus, chats: Iterable[str]) -> Iterator[list[OneChat]]:
-    """These chats, about BATCH_ROWS rows at a time."""
-    batch, rows = list[OneChat](), 0
-    for chat_id in chats:
-        batch.append(OneChat.of(corpus, chat_id))
-        rows += len(batch[-1].ids)
+def _batches(corpus: Corpus, news: Mapping[str, int | None]) -> Iterator[list[tuple[OneChat, int | None]]]:
+    """These chats, about BATCH_ROWS rows at a time, each with the number of its first new row; None if it has to be compared."""
+    batch, rows = list[tuple[OneChat, int | None]](), 0
+    for chat_id, start in news.items():
+        own = OneChat.of(corpus, chat_id)
+        batch.append((own, start))
+        rows += len(own.ids) - (start or 0)
         if rows >= BATCH_ROWS:
             yield batch
             batch, rows = [], 0
@@ -183,26 +190,27 @@ def batches(corpus: Corpus, chats: Iterable[str]) -> Iterator[list[OneChat]]:
         yield batch
 
 
-def _renew(connection: Connection, release: int, batch: Sequence[OneChat], held: Collection[str]) -> int:
+def _renew(connection: Connection, release: int, batch: Sequence[tuple[OneChat, int | None]]) -> int:
     """End the rows of these chats that are gone or changed, and send the new ones; how many were sent."""
-    known = [own.chat for own in batch if own.chat in held]
+    compared = [own.chat for own, start in batch if start is None]
     query = "SELECT chat, chunk_id, digest FROM rows WHERE until IS NULL AND chat = ANY(%s)"
-    there = {(chat, chunk): digest for chat, chunk, digest in connection.execute(query, [known])}
+    there = {(chat, chunk): digest for chat, chunk, digest in connection.execute(query, [compared])} if compared else {}
     new = list[tuple[OneChat, int, bytes]]()
-    for own in batch:
-        for row, chunk in enumerate(own.ids):
+    for own, start in batch:
+        for row in range(start or 0, len(own.ids)):
             digest = own.row_digest(row)
-            if there.get((own.chat, chunk)) == digest:
-                del there[own.chat, chunk]
+            if there.get((own.chat, own.ids[row])) == digest:
+                del there[own.chat, own.ids[row]]
             else:
                 new.append((own, row, digest))
-    connection.execute(
-        "UPDATE rows SET until = %s FROM unnest(%s::text[], %s::text[]) AS ended (chat, chunk_id) "
-        "WHERE rows.until IS NULL AND rows.chat = ended.chat AND rows.chunk_id = ended.chunk_id",
-        [release, [chat for chat, _ in there], [chunk for _, chunk in there]],
-    )
-    for start in range(0, len(new), BATCH_ROWS):
-        _send(connection, release, new[start : start + BATCH_ROWS])
+    if there:
+        connection.execute(
+            "UPDATE rows SET until = %s FROM unnest(%s::text[], %s::text[]) AS ended (chat, chunk_id) "
+            "WHERE rows.until IS NULL AND rows.chat = ended.chat AND rows.chunk_id = ended.chunk_id",
+            [release, [chat for chat, _ in there], [chunk for _, chunk in there]],
+        )
+    for first in range(0, len(new), BATCH_ROWS):
+        _send(connection, release, new[first : first + BATCH_ROWS])
     return len(new)
 
 
@@ -226,9 +234,11 @@ def release_id(connection: Connection, served: Served) -> int | None:
     return int(row[0]) if row else None
 
 
-def chat_digests(connection: Connection, release: int) -> dict[str, bytes]:
-    query = f"SELECT chat, digest FROM chats WHERE {_OF}"
-    return dict(connection.execute(query.encode(), {"release": release}).fetchall())
+def chats_of(connection: Connection, release: int) -> dict[str, tuple[int, bytes]]:
+    """Chat -> its number of rows and their digest, as a release lists them."""
+    query = f"SELECT chat, vectors, digest FROM chats WHERE {_OF}"
+    found = connection.execute(query.encode(), {"release": release})
+    return {chat: (int(count), bytes(digest)) for chat, count, digest in found}
 
 
 def listed(connection: Connection, release: int) -> int:
@@ -238,10 +248,10 @@ def listed(connection: Connection, release: int) -> int:
     return int(row[0]) if row else 0
 
 
-def counted(connection: Connection, release: int) -> dict[str, int]:
-    """The rows of each chat of a release, counted."""
-    query = f"SELECT chat, count(*) FROM rows WHERE {_OF} GROUP BY chat"
-    return dict(connection.execute(query.encode(), {"release": release}).fetchall())
+def counted(connection: Connection, release: int, chats: Sequence[str]) -> dict[str, int]:
+    """The rows of each of these chats in a release, counted."""
+    query = f"SELECT chat, count(*) FROM rows WHERE chat = ANY(%(chats)s) AND {_OF} GROUP BY chat"
+    return dict(connection.execute(query.encode(), {"release": release, "chats": list(chats)}).fetchall())
 
 
 def new_chats(connection: Connection, release: int) -> set[str]:
@@ -249,14 +259,12 @@ def new_chats(connection: Connection, release: int) -> set[str]:
     return {chat for (chat,) in connection.execute("SELECT chat FROM chats WHERE since = %s", [release])}
 
 
-def stored(connection: Connection, release: int, chats: Sequence[str]) -> dict[str, dict[str, tuple[Any, ...]]]:
-    """Chat -> chunk -> (said_at, digest, vector) of these chats of a release."""
-    query = f"SELECT chat, chunk_id, said_at, digest, embedding FROM rows WHERE chat = ANY(%(chats)s) AND {_OF}"
-    found: dict[str, dict[str, tuple[Any, ...]]] = {chat: {} for chat in chats}
-    with connection.cursor(binary=True) as cursor:
-        for chat, chunk, *rest in cursor.execute(query.encode(), {"release": release, "chats": list(chats)}):
-            found[chat][chunk] = tuple(rest)
-    return found
+def brought(connection: Connection, release: int) -> Iterator[tuple[Any, ...]]:
+    """(chat, chunk, said_at, digest, vector) of each row that came with a release."""
+    query = "SELECT chat, chunk_id, said_at, digest, embedding FROM rows WHERE since = %s"
+    with connection.transaction(), connection.cursor("brought", binary=True) as cursor:
+        cursor.itersize = BATCH_ROWS
+        yield from cursor.execute(query, [release])
 
 
 _SCORED = f"SELECT chat, chunk_id, - (embedding <#> %(asked)s) FROM rows WHERE chat = %(chat)s AND {_OF}"
@@ -265,14 +273,15 @@ _NEAREST = f"{_SCORED} ORDER BY embedding <#> %(asked)s, chunk_id LIMIT %(k)s"
 
 def scored(
     connection: Connection, release: int, chat_id: str, vector: Vectors, k: int | None = None
-) -> list[tuple[str, str, float]]:
-    """(chat id, chunk id, cosine) of the chat's k nearest, best first; of all of its rows in any order if k is None."""
+) -> list[tuple[str, float]]:
+    """(chunk id, cosine) of the chat's k nearest, best first; of all of its rows in any order if k is None."""
     from pgvector import HalfVector
 
-    given = {"asked": HalfVector(vector), "chat": as_text(chat_id), "release": release, "k": k}
+    chat = as_text(chat_id)
+    given = {"asked": HalfVector(vector), "chat": chat, "release": release, "k": k}
     with connection.cursor(binary=True) as cursor:
         found = cursor.execute((_SCORED if k is None else _NEAREST).encode(), given).fetchall()
-    return [(from_text(chat), from_text(chunk), float(score)) for chat, chunk, score in found]
+    return [(from_text(chunk) if "\\" in chunk else chunk, score) for of, chunk, score in found if of == chat]
 
 
 def follow(connection: Connection, name: str) -> bool:

@@ -34,8 +34,11 @@ def rows_of(looking: Connection, place: Path) -> dict[tuple[str, str], tuple[Any
     """All rows of a release, by chat and chunk."""
     release = tables.release_id(looking, read_served(place))
     assert release is not None
-    found = tables.stored(looking, release, list(tables.chat_digests(looking, release)))
-    return {(chat, chunk): row for chat, chunks in found.items() for chunk, row in chunks.items()}
+    query = f"SELECT chat, chunk_id, said_at, digest, embedding FROM rows WHERE {tables._OF}"
+    found = looking.execute(query.encode(), {"release": release}).fetchall()
+    made = {(chat, chunk): tuple(rest) for chat, chunk, *rest in found}
+    assert len(made) == len(found) == tables.listed(looking, release)
+    return made
 
 
 def count(looking: Connection, what: str = "rows") -> int:
@@ -168,10 +171,10 @@ DAMAGE = {
     "another chat's row": ("UPDATE rows SET chat = 'anna' WHERE chunk_id = '1/5'", r"\d+ of \d+"),
     "another vector": (
         "UPDATE rows SET embedding = (SELECT embedding FROM rows WHERE chunk_id = '1/6') WHERE chunk_id = '1/5'",
-        "another vector of chunk 1/5",
+        "another vector as chunk 1/5",
     ),
-    "another time": ("UPDATE rows SET said_at = 1e9 WHERE chunk_id = '1/5'", "another vector of chunk 1/5"),
-    "another chunk": ("UPDATE rows SET chunk_id = '1/x' WHERE chunk_id = '1/5'", "another vector of chunk 1/5"),
+    "another time": ("UPDATE rows SET said_at = 1e9 WHERE chunk_id = '1/5'", "another vector as chunk 1/5"),
+    "another chunk": ("UPDATE rows SET chunk_id = '1/x' WHERE chunk_id = '1/5'", "another vector as chunk 1/x"),
     "a chat is not listed": ("DELETE FROM chats WHERE chat = 'anna'", "other chats"),
     "no such release": ("DELETE FROM releases", "has no vectors"),
 }
