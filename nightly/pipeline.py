@@ -11,6 +11,7 @@ from typing import Any
 
 import structlog
 
+from nightly.archive.catalog import open_catalog
 from nightly.archive.segments import read_archive, segment_runs
 from nightly.index import servers
 from nightly.lifecycle import abandon, create_folder, discard_from, new_run, overtaken, tidy
@@ -38,6 +39,7 @@ from shared.release.manifest import FORMAT_VERSION, Manifest
 from shared.system import faults
 from shared.system.faults import crash_point
 from shared.turns.chunking import CHUNKER_VERSION
+from shared.turns.records import Tombstone
 
 log = structlog.get_logger()
 
@@ -140,7 +142,7 @@ def _stale_from(night: Night) -> str | None:
         return None  # it is already current: only the rest is left to do
     made_from, now = (
         {name: sha256 for name, sha256 in segments.items() if name.startswith("seg-")}  # texts come after chunking
-        for segments in (night.result("chunk")["segments"], read_archive(night.archive_dir).segments)
+        for segments in (night.result("chunk")["segments"], _archived(night)[0])
     )
     refused = failure.code_of(night) in (ReleaseRefused.exit_code, LedgerMismatch.exit_code)
     if made_from != now or refused:  # the same release would be refused again and again
@@ -242,12 +244,12 @@ def _nothing_to_build(night: Night) -> bool:
 
 def _up_to_date(night: Night) -> bool:
     """Whether the current release was made from this archive with these parameters."""
-    current, found = night.target.current(), read_archive(night.archive_dir)
+    current, (segments, tombstones) = night.target.current(), _archived(night)
     if current is None:
-        return not found.segments
+        return not segments
     wanted = {
-        "segments": found.segments,
-        "tombstones": {i: s.chat_id for i, s in found.tombstones.items()},
+        "segments": segments,
+        "tombstones": {i: s.chat_id for i, s in tombstones.items()},
         "chunker_version": CHUNKER_VERSION,
         "summary_version": SUMMARY_VERSION,
         "timezone": night.settings.chat_timezone,
@@ -268,6 +270,12 @@ def _up_to_date(night: Night) -> bool:
         night.report.say(f"  {error} It is rebuilt.")
         return False
     return True
+
+
+def _archived(night: Night) -> tuple[dict[str, str], dict[str, Tombstone]]:
+    """The segments with their hashes, and the tombstones in them."""
+    with open_catalog(night) as catalog:
+        return catalog.segments, catalog.tombstones
 
 
 def _same_embedding(settings: Settings, recipe: dict[str, Any]) -> bool:

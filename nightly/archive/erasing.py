@@ -5,7 +5,7 @@ What remains of a turn is its key, chat and time, which prevent it from being im
 only on the first one and on what is erased from it, so copies that were erased in several steps end up identical. After a crash some
 segments are done; the next run does the rest, and repeating it changes nothing.
 
-Before the words are removed from the archive, everything derived from them is removed: cached vectors, the kept index, damaged copies.
+Before the words are removed from the archive, everything derived from them is removed: the catalog, cached vectors, the kept index, damaged copies.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 from zoneinfo import ZoneInfo
 
 import orjson
 
+from nightly.archive.catalog import drop_catalog
 from nightly.archive.segments import (
     DAMAGED,
-    Archive,
     RawRecord,
     WrittenText,
     header_of,
@@ -34,7 +34,7 @@ from nightly.index.previous import LAST
 from nightly.night.folder import CACHE, Night, imports_dir
 from nightly.night.record_failure import reason_of
 from shared.errors import ArchiveDamaged
-from shared.system.archive_folder import archive_files, run_of
+from shared.system.archive_folder import run_of
 from shared.system.faults import crash_point
 from shared.system.files import fresh_dir, fsync_dir, remove_tree, sha256_file, write_atomic
 from shared.turns.chunking import chunks_of, indexed_text
@@ -118,22 +118,39 @@ def _spelled(chat_id: str) -> bytes:
     return b"(?:" + b"|".join(re.escape(form) for form in sorted(forms)) + b")"
 
 
-def eraser_of(archive: Archive, more: Iterable[Tombstone] = (), run: int = 0) -> Eraser | None:
+class Applied(Protocol):
+    """What must be known of the archive: all of it in memory, or its catalog."""
+
+    @property
+    def segments(self) -> dict[str, str]: ...
+
+    @property
+    def tombstones(self) -> dict[str, Tombstone]: ...
+
+    @property
+    def tombstone_runs(self) -> dict[str, int]: ...
+
+
+def eraser_of(archive: Applied, more: Iterable[Tombstone] = (), run: int = 0) -> Eraser | None:
     """An eraser for all tombstones that erase, including `more`, which are archived by `run`; None if there are none."""
-    tombstones = {s.tombstone_id: s for s in (*archive.tombstones.values(), *more) if s.erase}
-    runs = {name: archive.tombstone_runs.get(name, run) for name in tombstones}
+    tombstones, runs = (
+        {s.tombstone_id: s for s in (*archive.tombstones.values(), *more) if s.erase},
+        archive.tombstone_runs,
+    )
+    runs = {name: runs.get(name, run) for name in tombstones}
     return Eraser([tombstones[name] for name in sorted(tombstones)], runs) if tombstones else None
 
 
-def apply(night: Night, archive: Archive) -> dict[str, Any]:
-    """Erase what is covered from every file of the night host; returns counts. `archive` is the whole archive, read and verified."""
+def apply(night: Night, archive: Applied) -> dict[str, Any]:
+    """Erase what is covered from every file of the night host; returns counts. `archive` is as it is on the disk now."""
     eraser = eraser_of(archive)
     if eraser is None:
         return {}
     remove_tree(night.archive_dir / STAGE)
     tombstones = sorted(tombstone.tombstone_id for tombstone in eraser.tombstones)
     done, needles = _checked(night, tombstones), night.settings.hmem_night_dir / NEEDLES
-    names = [name for _, name in archive_files(night.archive_dir) if done.get(name) != archive.segments[name]]
+    segments = archive.segments
+    names = [name for name in segments if done.get(name) != segments[name]]
     covered = {name: lines for name in names if (lines := _covered(night.archive_dir / name, eraser))}
     counts: dict[str, Any] = {
         "segments": len(covered),
@@ -143,6 +160,7 @@ def apply(night: Night, archive: Archive) -> dict[str, Any]:
         "damaged_copies": _remove_damaged(night, archive),
     }
     if covered:
+        drop_catalog(night.settings.hmem_night_dir)
         remove_tree(night.settings.hmem_night_dir / LAST)  # an index that was built from it
         counts["vectors"] = _forget_vectors(night, [line for lines in covered.values() for line in lines])
         crash_point("erase:vectors-forgotten")
@@ -155,7 +173,7 @@ def apply(night: Night, archive: Archive) -> dict[str, Any]:
         written = sum(line["kind"] == "text" for line in lines)
         counts["texts"] += written
         counts["records"] += len(lines) - written
-    segments = {name: sha256_file(night.archive_dir / name) for _, name in archive_files(night.archive_dir)}
+    segments |= {name: sha256_file(night.archive_dir / name) for name in covered}
     write_atomic(night.settings.hmem_night_dir / DONE, orjson.dumps({"tombstones": tombstones, "segments": segments}))
     if found := _left_needles(needles):
         counts["scan"] = _scan(night, found, skip=needles)
@@ -250,7 +268,7 @@ def _indexed(turn: Turn, zone: ZoneInfo) -> list[str]:
         return []
 
 
-def _remove_damaged(night: Night, archive: Archive) -> int:
+def _remove_damaged(night: Night, archive: Applied) -> int:
     """Remove unreadable files that were kept: damaged copies of files that are intact now, imports that failed their hash check."""
     folder = night.archive_dir / DAMAGED
     found = [path for path in folder.iterdir() if path.stem in archive.segments] if folder.is_dir() else []

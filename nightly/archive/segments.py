@@ -25,7 +25,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import orjson
 
@@ -174,18 +174,20 @@ class Archive:
     tombstones: dict[str, Tombstone] = field(default_factory=dict)
     quarantined: dict[str, str] = field(default_factory=dict)  # record sha256 -> reason
     texts: dict[str, WrittenText] = field(default_factory=dict)  # by key, in order of the runs
-    erased: dict[str, Erased] = field(
-        default_factory=dict
-    )  # turn id -> what remains of it; a later version may be in `versions`
-    originals: dict[str, str] = field(
-        default_factory=dict
-    )  # name of a rewritten segment -> sha256 of the original file
+    erased: dict[str, Erased] = field(default_factory=dict)  # turn id -> remains; `versions` may have a later one
+    originals: dict[str, str] = field(default_factory=dict)  # name of a rewritten segment -> sha256 of the first file
     tombstone_runs: dict[str, int] = field(default_factory=dict)  # tombstone id -> run that archived it
 
     def turns(self) -> list[Turn]:
         """What may be recalled: the last version of every turn that no tombstone covers, in order of chat and time."""
         turns = [v.turn for v in self.versions.values() if not self._is_forgotten(v.turn)]
         return sorted(turns, key=lambda turn: (turn.chat_id, time_order(turn)))
+
+    def owner_of(self, turn_id: str) -> str | None:
+        """The chat of a turn that is archived or was erased."""
+        known = self.versions.get(turn_id)
+        owner = known.turn if known else self.erased.get(turn_id)
+        return owner.chat_id if owner else None
 
     def turns_per_chat(self) -> dict[str, int]:
         """Number of turns by chat, erased ones included; each turn counts once, however many versions it has."""
@@ -201,8 +203,7 @@ class Archive:
         if line["key"] is None:
             return
         turn_id = ":".join(turn_key(line["key"].encode()))
-        version, erased = self.versions.get(turn_id), self.erased.get(turn_id)
-        owner = version.turn.chat_id if version else erased.chat_id if erased else line["chat_id"]
+        owner = self.owner_of(turn_id) or line["chat_id"]
         if owner == line["chat_id"]:
             self.erased[turn_id] = Erased(owner, line["timestamp"], run)
             self.versions.pop(turn_id, None)
@@ -217,6 +218,11 @@ class Archive:
 
 def segment_name(run: int) -> str:
     return f"seg-{run}.jsonl"
+
+
+def is_texts(name: str) -> bool:
+    """Whether a file of the archive has model-written texts; else it has records."""
+    return name.startswith("texts-")
 
 
 def segment_runs(directory: Path) -> list[int]:
@@ -237,7 +243,7 @@ def read_texts(directory: Path) -> Archive:
     """The model-written texts alone, with the hashes of their files."""
     archive = Archive()
     for run, name in archive_files(directory):
-        if name.startswith("texts-"):
+        if is_texts(name):
             add_segment(archive, directory, run, name)
     return archive
 
@@ -270,24 +276,36 @@ def add_segment(archive: Archive, directory: Path, run: int, name: str) -> None:
         archive.originals[name] = original
 
 
-def parse_turn(raw: RawRecord, archive: Archive) -> Turn:
+class Owners(Protocol):
+    """What is known of the archive: all of it in memory, or its catalog."""
+
+    def owner_of(self, turn_id: str) -> str | None: ...
+
+
+def parse_turn(raw: RawRecord, known: Owners) -> Turn:
     """The turn of a record, or RecordRefused. A new version cannot move a turn into another chat."""
     if raw.redis_type != "string":
         raise RecordRefused(f"the key is a {raw.redis_type}, not a string")
     turn = Turn.parse(raw.key, raw.value)
-    version, erased = archive.versions.get(turn.turn_id), archive.erased.get(turn.turn_id)
-    known = version.turn.chat_id if version else erased.chat_id if erased else turn.chat_id
-    if known != turn.chat_id:
+    if known.owner_of(turn.turn_id) not in (None, turn.chat_id):
         raise RecordRefused("an earlier version of this turn belongs to another chat")
     return turn
 
 
 def read_segment(path: Path) -> Iterator[dict[str, Any]]:
     """The records of one segment, verified by their hashes and by the last line; ArchiveDamaged otherwise."""
+    return (record for _, _, record in segment_lines(path, segment_content(path)))
+
+
+def segment_content(path: Path) -> bytes:
     try:
-        content = path.read_bytes()
+        return path.read_bytes()
     except OSError as error:
         raise ArchiveDamaged(f"Archive segment {path} cannot be read: {error.strerror}. {_RESTORE}") from error
+
+
+def segment_lines(path: Path, content: bytes) -> Iterator[tuple[int, int, dict[str, Any]]]:
+    """(start, length in bytes, record) of each line of a segment with this content, verified as `read_segment` says."""
     try:
         head, _, last = content.removesuffix(b"\n").rpartition(b"\n")
         end, body = orjson.loads(last), head + b"\n"
@@ -295,8 +313,8 @@ def read_segment(path: Path) -> Iterator[dict[str, Any]]:
             raise ValueError("its last line does not match its content")
         if content != body + orjson.dumps(end) + b"\n":
             raise ValueError("its last line was modified")
-        header, *lines = [orjson.loads(line) for line in body.splitlines()]
-        if (header["run"], header["kind"]) != (run_of(path.name), "texts" if path.name[0] == "t" else "segment"):
+        header, *lines = [orjson.loads(line) for line in head.split(b"\n")]
+        if (header["run"], header["kind"]) != (run_of(path.name), "texts" if is_texts(path.name) else "segment"):
             raise ValueError(f"it contains another file: {header['kind']} of run {header['run']}")
         if header["format"] > ERASED_FORMAT:
             raise ArchiveDamaged(
@@ -304,7 +322,11 @@ def read_segment(path: Path) -> Iterator[dict[str, Any]]:
             )
         for line in lines:
             _refuse_unless_sound(line)
-        yield from lines
+        start = body.index(b"\n") + 1
+        for line in lines:
+            end_of_line = body.index(b"\n", start)
+            yield start, end_of_line - start, line
+            start = end_of_line + 1
     except (ValueError, KeyError, TypeError, AttributeError) as error:  # AttributeError: a line that is not an object
         raise ArchiveDamaged(
             f"Archive segment {path} is damaged: {error}. Nothing was built from it. {_RESTORE}"

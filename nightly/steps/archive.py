@@ -1,7 +1,8 @@
-"""Archive: exported records that are not archived yet go into one new segment; then everything is read back from the disk.
+"""Archive: exported records that are not archived yet go into one new segment, which is read back from the disk.
 
 Each record is a turn, or it is quarantined: stored with its bytes and the reason, so that it can be deleted from Redis without loss. The
-counts must add up (exported = new + new version + already archived + quarantined), or the night stops here.
+counts must add up (exported = new + new version + already archived + quarantined), or the night stops here. What older segments contain is
+known from the catalog (nightly/archive/catalog.py).
 
 What a tombstone with `erase` covers is written without its words. Then it is removed from older segments too (nightly/archive/erasing.py).
 
@@ -18,13 +19,12 @@ from typing import Any
 import orjson
 
 from nightly.archive import erasing
+from nightly.archive.catalog import Catalog, open_catalog
 from nightly.archive.mirror import Mirror, MirrorDiffers, bring_up_to_date, missing_there, open_mirror
 from nightly.archive.segments import (
-    Archive,
     RawRecord,
     WrittenText,
     parse_turn,
-    read_archive,
     read_texts,
     segment_name,
     stored_records,
@@ -44,32 +44,37 @@ from shared.turns.records import RecordRefused, Tombstone
 def run(night: Night, out: Path) -> dict[str, Any]:
     del out  # the segment itself is the output; it is in the archive
     make_dir(night.archive_dir)
-    earlier = read_archive(night.archive_dir, before=night.run)
     # Before the first write: a host that has lost its archive must not start a new one next to the mirror.
     mirror = _if_reachable(night, lambda mirror: {"lacks": len(missing_there(mirror, night.archive_dir))})
     exported = list(stored_records(night.output("export") / "records.jsonl"))
-    judged = judge(
-        (record.value for record in stored_records(night.output("export") / TOMBSTONES)),
-        night.settings,
-        earlier.tombstones,
-    )
-    tombstones = _new_tombstones(earlier, judged)
-    eraser = erasing.eraser_of(earlier, tombstones, night.run)
     ledger, fresh = Ledger(), list[dict[str, Any]]()
-    for record in exported:
-        line = _classify(record, earlier, ledger)
-        if line:
-            fresh.append((eraser and eraser.erased(record, night.run)) or line)
+    with open_catalog(night, before=night.run, scrub=True) as earlier:
+        received = (record.value for record in stored_records(night.output("export") / TOMBSTONES))
+        judged = judge(received, night.settings, earlier.tombstones)
+        tombstones = _new_tombstones(earlier, judged)
+        eraser = erasing.eraser_of(earlier, tombstones, night.run)
+        for record in exported:
+            line = _classify(record, earlier, ledger)
+            if line:
+                fresh.append((eraser and eraser.erased(record, night.run)) or line)
     _write(
         night,
         [*fresh, *({"kind": "tombstone", "tombstone": orjson.loads(tombstone.to_json())} for tombstone in tombstones)],
     )
     crash_point("archive:segment-written")
     _bring_texts(night, eraser)
-    archive = _prove(night, exported)
-    erased = erasing.apply(night, archive)
-    if erased.get("segments"):
-        archive = _prove(night, exported)
+    with open_catalog(night) as archive:
+        _prove(archive, exported)
+        erased = erasing.apply(night, archive)
+    with open_catalog(night) as archive:
+        if erased.get("segments"):
+            _prove(archive, exported)
+        found = {
+            "segments": archive.segments,
+            "turns": sum(archive.turns_per_chat().values()),
+            "forgotten": sum(archive.forgotten_per_chat().values()),
+            "originals": archive.originals,
+        }
     if mirror and "error" not in mirror:
         mirror = _if_reachable(night, lambda mirror: {"proven": bring_up_to_date(mirror, night.archive_dir)})
     crash_point("archive:mirrored")
@@ -80,11 +85,8 @@ def run(night: Night, out: Path) -> dict[str, Any]:
         "new_tombstones": len(tombstones),
         "refused_tombstones": dict(judged.refused),
         "only_hiding_tombstones": judged.only_hide,
-        "segments": archive.segments,
-        "turns": sum(archive.turns_per_chat().values()),
-        "forgotten": sum(archive.forgotten_per_chat().values()),
+        **found,
         "erased": erased,
-        "originals": archive.originals,
         "mirror": mirror,
     }
 
@@ -104,28 +106,28 @@ def _if_reachable(night: Night, ask: Callable[[Mirror], dict[str, Any]]) -> dict
 def _bring_texts(night: Night, eraser: erasing.Eraser | None) -> None:
     """Archive the model-written texts of an import, except those that may contain what was permanently forgotten."""
     path = night.output("export") / TEXTS
+    if not path.exists():
+        return
     known = read_texts(night.archive_dir).texts
-    received = (
-        [WrittenText.from_json(orjson.loads(line)) for line in path.read_bytes().splitlines()] if path.exists() else []
-    )
+    received = [WrittenText.from_json(orjson.loads(line)) for line in path.read_bytes().splitlines()]
     tombstones = eraser.tombstones if eraser else []
     if new := [text for text in received if text.key not in known and not any(map(text.is_made_from, tombstones))]:
         write_texts(night.archive_dir, night.run, new)
 
 
-def _classify(record: RawRecord, earlier: Archive, ledger: Ledger) -> dict[str, Any] | None:
+def _classify(record: RawRecord, earlier: Catalog, ledger: Ledger) -> dict[str, Any] | None:
     """The archive's line for a record, or None if it is archived already."""
     try:
         turn = parse_turn(record, earlier)
     except RecordRefused as error:
-        known = record.sha256 in earlier.hashes
+        known = earlier.segment_of(record.sha256) is not None
         ledger.count("?", "already_archived" if known else "quarantined")
         if known:
             return None
         ledger.reasons[str(error)] += 1
         return {"kind": "quarantine", **record.to_json(), "reason": str(error)}
-    last = earlier.versions.get(turn.turn_id)
-    same = last.record_sha256 == record.sha256 if last else record.sha256 in earlier.hashes  # erased
+    last = earlier.last_version(turn.turn_id)
+    same = last == record.sha256 if last else earlier.segment_of(record.sha256) is not None  # erased
     if same:  # an older version that comes back is a new version: it is the latest one
         ledger.count(turn.chat_id, "already_archived")
         return None
@@ -133,7 +135,7 @@ def _classify(record: RawRecord, earlier: Archive, ledger: Ledger) -> dict[str, 
     return {"kind": "turn", **record.to_json()}
 
 
-def _new_tombstones(earlier: Archive, judged: Judged) -> list[Tombstone]:
+def _new_tombstones(earlier: Catalog, judged: Judged) -> list[Tombstone]:
     """The tombstones not archived yet; of two under one id that which erases."""
     tombstones: dict[str, Tombstone] = {}
     for tombstone in judged.obeyed:
@@ -150,12 +152,10 @@ def _write(night: Night, lines: list[dict[str, Any]]) -> None:
         write_segment(path, night.run, lines)
 
 
-def _prove(night: Night, exported: list[RawRecord]) -> Archive:
-    """Read all segments back from the disk and find every exported record in them."""
-    archive = read_archive(night.archive_dir)
-    missing = {record.sha256 for record in exported} - set(archive.hashes)
+def _prove(archive: Catalog, exported: list[RawRecord]) -> None:
+    """Find every exported record in the segments on the disk: the new one was read whole, the others are as they were when they were read."""
+    missing = {record.sha256 for record in exported if archive.segment_of(record.sha256) is None}
     if missing:
         raise LedgerMismatch(
             f"{len(missing)} exported records are not in the archive. Nothing was deleted; report this."
         )
-    return archive

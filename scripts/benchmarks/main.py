@@ -195,21 +195,26 @@ def copy_forward(
 
 
 @app.command()
-def night(
-    turns: int = 100_000,
-    new: int = 1_000,
-    chats: int = 20,
-    indexes: Annotated[
-        str, typer.Option(help="Some of sqlite, chroma, lancedb; each is measured separately.")
-    ] = "sqlite",
+def growth(
+    turns: Annotated[str, typer.Option(help="Sizes of the history, in turns.")] = "1e4,1e5",
+    new: Annotated[int, typer.Option(help="New turns of the night.")] = 1_000,
+    chat_turns: Annotated[int, typer.Option(help="Turns of one chat of the history.")] = 100,
+    talking: Annotated[int, typer.Option(help="Chats that the new turns are in.")] = 50,
+    index: Annotated[str, typer.Option(help="NIGHT_INDEXES: sqlite, chroma, lancedb or none.")] = "sqlite",
+    rebuild: Annotated[bool, typer.Option("--rebuild", help="Also build the release from nothing.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object for each size.")] = False,
 ) -> None:
-    """A night that adds turns to a history, against one that builds everything from scratch: seconds by step, bytes that rsync moves."""
-    from scripts.benchmarks.night import compare
+    """A night with new turns on histories of several sizes: seconds by step, memory, bytes sent and stored, lookups. Nothing is embedded."""
+    from scripts.benchmarks.growth import measure, show
 
-    describe_machine()
-    for index in indexes.split(","):
-        with own_world() as environment:
-            compare(environment, hmem, turns, new, chats, index)
+    if not as_json:
+        describe_machine()
+    for size in turns.split(","):
+        figures = measure(int(float(size)), new, chat_turns, talking, index, rebuild=rebuild)
+        if as_json:
+            typer.echo(json.dumps(figures))
+        else:
+            show(figures)
 
 
 @app.command()

@@ -137,8 +137,8 @@ def megabytes(process: int | str) -> float:
     return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
 
 
-def _measured() -> dict[str, Any]:
-    """In the fresh process: a dispatcher's memory object, asked by one chat after another."""
+def _measured(words: list[str]) -> dict[str, Any]:
+    """In the fresh process: a dispatcher's memory object, asked by one chat after another, in these words."""
     import dispatcher.answering.worker  # noqa: F401 - all that a dispatcher loads
     from dispatcher.releases.served import ServedRelease
     from shared.config.settings import load_settings
@@ -156,7 +156,7 @@ def _measured() -> dict[str, Any]:
 
     def ask(chat: str) -> float:
         nonlocal degraded
-        question, began = " ".join(chance.choices(WORDS, k=6)) + "?", time.perf_counter()
+        question, began = " ".join(chance.choices(words, k=6)) + "?", time.perf_counter()
         with memory.reading() as opened:
             assert opened is not None
             degraded += bool(opened.recall(Query(chat, question, K)).degraded)
@@ -201,4 +201,4 @@ def percentile(values: list[float]) -> float:
 
 
 if __name__ == "__main__":
-    sys.stdout.write(json.dumps(_measured()) + "\n")
+    sys.stdout.write(json.dumps(_measured(sys.argv[1:] or WORDS)) + "\n")

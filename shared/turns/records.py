@@ -258,11 +258,13 @@ class Tombstone:
         return self.turn_ids or frozenset()
 
     def covers(self, turn: Turn) -> bool:
-        if turn.chat_id != self.chat_id:
-            return False
+        return turn.chat_id == self.chat_id and self.reaches(turn.turn_id, turn.timestamp)
+
+    def reaches(self, turn_id: str, said_at: float) -> bool:
+        """Whether it covers this turn of its chat."""
         if self.turn_ids is not None:
-            return turn.turn_id in self.turn_ids
-        return turn.timestamp < (self.created_at if self.before is None else self.before)
+            return turn_id in self.turn_ids
+        return said_at < (self.created_at if self.before is None else self.before)
 
     def signed_bytes(self) -> bytes:
         """What a signature is over: all of it, in one spelling."""

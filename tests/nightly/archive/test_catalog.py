@@ -1,0 +1,197 @@
+"""The catalog says what the segments say; damaged, stale, foreign or deleted it is made anew, and nothing is deleted because of what it says."""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nightly.archive.catalog import CATALOG, CHECKSUM, Catalog
+from nightly.archive.segments import RawRecord, read_archive, write_segment
+from nightly.steps import chunk
+from shared.errors import ArchiveDamaged
+from shared.system.files import sha256_file
+from tests.support.night.archives import archive, places, stone, talk, texts
+from tests.support.night.mirrors import damage
+from tests.support.night.steps import replace_step
+from tests.support.world import World
+
+
+def refreshed(folder: Path, scrub_days: float | None = None) -> tuple[list[str], Catalog]:
+    """What it reports, and the catalog as it is now."""
+    said = list[str]()
+    catalog = Catalog(folder, said.append)
+    catalog.refresh(scrub_days=scrub_days)
+    return said, catalog
+
+
+def refuse_unless_equal(folder: Path) -> list[str]:
+    """Compare the catalog with the segments, read whole; what it reports."""
+    wanted = read_archive(folder / "archive")
+    said, catalog = refreshed(folder)
+    with closing(catalog):
+        assert catalog.segments == wanted.segments
+        assert catalog.originals == wanted.originals
+        assert catalog.tombstones == wanted.tombstones
+        assert catalog.tombstone_runs == wanted.tombstone_runs
+        assert catalog.turns_per_chat() == wanted.turns_per_chat()
+        assert catalog.forgotten_per_chat() == wanted.forgotten_per_chat()
+        for turn_id in {*wanted.versions, *wanted.erased, "unknown:user"}:
+            version = wanted.versions.get(turn_id)
+            assert catalog.last_version(turn_id) == (version.record_sha256 if version else None)
+            assert catalog.owner_of(turn_id) == wanted.owner_of(turn_id)
+        assert {sha256: catalog.segment_of(sha256) for sha256 in wanted.hashes} == wanted.hashes
+    return said
+
+
+def nights_of_every_kind(world: World) -> None:
+    talk(world)
+    world.redis.set("hcli:memory:bad:user", b"no turn")
+    world.night()
+    world.say("a1", "said again in other words")
+    stone(world, "hides", "77", erase=False)
+    world.night()
+    stone(world, "erases", turn_ids=frozenset({"a2:user"}))
+    world.night()
+
+
+def test_it_says_what_the_segments_say(light: World) -> None:
+    nights_of_every_kind(light)
+    assert refuse_unless_equal(light.night_dir) == []
+    (light.night_dir / CATALOG).unlink()
+    assert refuse_unless_equal(light.night_dir) == []
+
+
+def _cut(folder: Path) -> None:
+    path = folder / CATALOG
+    path.write_bytes(path.read_bytes()[:-5000])
+
+
+def _flip(folder: Path) -> None:
+    damage(folder / CATALOG)
+
+
+def _empty(folder: Path) -> None:
+    (folder / CATALOG).write_bytes(b"")
+
+
+def _without_checksum(folder: Path) -> None:
+    (folder / CHECKSUM).unlink()
+
+
+def _deleted(folder: Path) -> None:
+    (folder / CATALOG).unlink()
+
+
+def _of_another_program(folder: Path) -> None:
+    _edit(folder, "PRAGMA user_version = 99")
+
+
+def _edit(folder: Path, *statements: str) -> None:
+    """Change the catalog and its checksum: no longer damage that a hash shows."""
+    with closing(sqlite3.connect(folder / CATALOG)) as connection, connection:
+        for statement in statements:
+            connection.execute(statement)
+    (folder / CHECKSUM).write_text(sha256_file(folder / CATALOG))
+
+
+@pytest.mark.parametrize("harm", [_cut, _flip, _empty, _without_checksum, _deleted, _of_another_program])
+def test_a_damaged_or_deleted_catalog_is_made_anew(light: World, harm: Callable[[Path], None]) -> None:
+    talk(light)
+    light.night()
+    harm(light.night_dir)
+    light.say("next", "something new")
+    (summary,) = light.night()
+    assert (summary["new"], summary["deleted"], summary["published"]) == (1, 1, True)
+    assert refuse_unless_equal(light.night_dir) == []
+
+
+def test_a_stale_catalog_reads_what_it_lacks(light: World) -> None:
+    talk(light)
+    light.night()
+    kept = {name: (light.night_dir / name).read_bytes() for name in (CATALOG, CHECKSUM)}
+    light.say("next", "something new")
+    light.night()
+    for name, content in kept.items():
+        (light.night_dir / name).write_bytes(content)
+    assert refuse_unless_equal(light.night_dir) == []
+    light.say("next", "something new")
+    assert light.night()[-1]["already_archived"] == 1
+
+
+def test_a_catalog_of_another_archive_is_not_believed(light: World, tmp_path: Path) -> None:
+    talk(light)
+    light.night()
+    other = tmp_path / "other"
+    (other / "archive").mkdir(parents=True)
+    record = RawRecord(b"hcli:memory:x:user", "string", b'{"chat_id": "5"}')
+    write_segment(other / "archive" / "seg-1.jsonl", 1, [{"kind": "quarantine", **record.to_json(), "reason": "other"}])
+    refuse_unless_equal(other)
+    for name in (CATALOG, CHECKSUM):
+        shutil.copy2(other / name, light.night_dir / name)
+    (said,) = refuse_unless_equal(light.night_dir)
+    assert "seg-1.jsonl has changed since it was read" in said
+
+
+def test_a_catalog_that_is_deleted_in_mid_night_changes_nothing(light: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    talk(light)
+
+    def deleting(night: Any, out: Path) -> dict[str, Any]:
+        _deleted(light.night_dir)
+        return chunk.run(night, out)
+
+    replace_step(monkeypatch, "chunk", deleting)
+    light.say("next", "something new")
+    (summary,) = light.night()
+    assert (summary["new"], summary["deleted"], summary["unproven"]) == (1, 1, 0)
+    assert refuse_unless_equal(light.night_dir) == []
+
+
+def test_nothing_is_deleted_because_the_catalog_says_so(light: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It names a segment for a record which that segment does not contain: flush reads the segment and keeps the key."""
+    light.say("old", "in the first segment")
+    light.night()
+    light.say("new", "in the second segment")
+
+    def lying(night: Any, out: Path) -> dict[str, Any]:
+        _edit(light.night_dir, "UPDATE records SET segment = 1")
+        return chunk.run(night, out)
+
+    replace_step(monkeypatch, "chunk", lying)
+    (summary,) = light.night()
+    assert (summary["deleted"], summary["unproven"]) == (0, 1)
+    assert light.redis.exists("hcli:memory:new:user")
+
+
+def test_every_segment_is_hashed_again_within_the_days_of_a_scrub(light: World) -> None:
+    """Bytes that changed without a trace in size and times, as on a failing disk."""
+    for number in range(3):
+        light.say(f"t{number}", f"segment {number}")
+        light.night()
+    path = archive(light) / "seg-2.jsonl"
+    damage(path)
+    stat = path.stat()
+    times = f"size = {stat.st_size}, modified = {stat.st_mtime_ns}, changed = {stat.st_ctime_ns}"
+    _edit(light.night_dir, f"UPDATE segments SET {times} WHERE name = 'seg-2.jsonl'")
+    refreshed(light.night_dir)[1].close()  # nothing shows it
+    _edit(light.night_dir, "UPDATE segments SET read_at = read_at - 8 * 86400 WHERE name = 'seg-2.jsonl'")
+    with pytest.raises(ArchiveDamaged, match=r"seg-2\.jsonl"):
+        refreshed(light.night_dir, 7)
+
+
+def test_a_forgetting_reaches_the_catalog(light: World) -> None:
+    talk(light)
+    light.night()
+    assert b"hcli:memory" not in (light.night_dir / CATALOG).read_bytes()
+    stone(light)
+    light.night()
+    content = (light.night_dir / CATALOG).read_bytes()
+    assert places(light, "pelican7731", "кукушка4410") == []
+    assert b"hcli:memory" not in content and b"pelican" not in content
+    assert set(texts(light)) == {"b1:user#1"}
+    assert refuse_unless_equal(light.night_dir) == []
