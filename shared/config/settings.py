@@ -14,7 +14,7 @@ from zoneinfo import ZoneInfo
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, ValidationInfo, field_validator
 
 from shared.config import sources, values
-from shared.config.values import ClockTime, listen_address
+from shared.config.values import ClockTime, MemoryBackend, listen_address
 from shared.errors import SettingsError
 
 #: Vector indexes that this version knows, the preferred one first.
@@ -56,11 +56,9 @@ class Settings(BaseModel):
         description="its public key, with which the night checks signatures (hmem owner-key prints it); unset: owner.pub in HMEM_NIGHT_DIR",
     )
 
-    memory_backend: Literal["auto", "none", "summary", "sqlite", "chroma", "lancedb", "qdrant", "redis", "pgvector"] = (
-        Field(
-            "auto",
-            description="vector search; auto: the first index of the release; none: keyword search only; summary: no search, the whole summary",
-        )
+    memory_backend: MemoryBackend = Field(
+        "auto",
+        description="vector search; auto: the first index of the release; none: keyword search only; summary: no search, the whole summary",
     )
     qdrant_url: str | None = Field(None, description="the Qdrant server, such as http://127.0.0.1:6333", repr=False)
     qdrant_api_key: SecretStr | None = Field(None, description="its API key, if it requires one")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated
+from typing import Annotated, Literal
 from urllib.parse import urlsplit
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
@@ -100,3 +100,4 @@ def clock_time(value: str) -> str:
 
 
 ClockTime = Annotated[str, AfterValidator(clock_time)]
+MemoryBackend = Literal["auto", "none", "summary", "sqlite", "chroma", "lancedb", "qdrant", "redis", "pgvector"]

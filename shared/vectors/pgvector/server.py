@@ -78,7 +78,7 @@ def connected(settings: Settings, seconds: float) -> Connection:
     """
     connection = _connect(settings, seconds)
     try:
-        with answered():
+        with answered(), limited(connection, seconds):
             _prepare(connection, schema_of(settings))
     except BaseException:
         connection.close()
@@ -107,6 +107,9 @@ def _connect(settings: Settings, seconds: float) -> Connection:
             autocommit=True,
             connect_timeout=max(2, math.ceil(seconds)),  # libpq knows no shorter one
             tcp_user_timeout=int(seconds * 1000),
+            keepalives_idle=math.ceil(
+                seconds
+            ),  # by default a host that vanished while we wait is noticed after two hours
             options=f"{own or ''} {options}".strip(),
             application_name="hcli-memory",
         )

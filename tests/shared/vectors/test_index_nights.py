@@ -117,6 +117,25 @@ def test_without_the_server_the_night_waits_and_the_day_has_words(world: World, 
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("point", ["build:closed", "build:after-commit", "publish:switched"])
+def test_a_night_that_is_killed_leaves_what_is_served_and_the_next_one_cleans_up(world: World, point: str) -> None:
+    with settings_for(["pgvector"], world.root) as settings:
+        indexed = Indexed(world, "pgvector", settings)
+        world.say("t1", "the boiler code is 4711")
+        indexed.night()
+        before = indexed.served(1)
+        world.say("t2", "Noor keeps bees on the roof")
+        assert world.command("hmem-night", "run", check=False, HMEM_CRASH_AT=point).returncode < 0
+        assert before in indexed.on_server()
+        assert indexed.search("what is the code?")["degraded"] == []
+        world.command("hmem-night", "run")
+        found = indexed.search("who looks after insects?")
+        assert (found["hits"][0]["turn_ids"], found["degraded"]) == (["t2:user"], [])
+        runs = sorted(int(one.name) for one in (world.memory_dir / "releases").iterdir())
+        assert indexed.on_server() == sorted(indexed.served(run) for run in runs), "none that no release names"
+
+
+@pytest.mark.slow
 def test_the_name_of_another_installation_is_refused(world: World) -> None:
     """Each would remove what the other reads."""
     with settings_for(["qdrant"], world.root) as settings:

@@ -14,9 +14,10 @@ import pytest
 
 from shared.config.settings import Settings, load_settings
 from shared.errors import IndexServerUnavailable, SettingsError
-from shared.vectors import on_server
+from shared.vectors import aliases, on_server
 from shared.vectors.base import Corpus
 from shared.vectors.pgvector import index as pgvector_index
+from shared.vectors.pgvector import server as pgvector_server
 from shared.vectors.pgvector.index import PgvectorBuilder
 from shared.vectors.pgvector.server import connected
 from tests.support.machine import free_port
@@ -103,6 +104,9 @@ def test_the_day_needs_the_right_to_read_only(server: PostgreSQL, tmp_path: Path
             assert ids(found.search("note 3 of 1", "1", 1)) == ["1/3"]
         with pytest.raises(IndexServerUnavailable, match=r"refuses the night .*permission denied"):
             PgvectorBuilder(reading, 2).build(tmp_path / "2.json", corpus_of(SAID))
+        assert "permission denied" in (aliases.follow(reading, release) or ""), "a rollback says so, and is done"
+    with as_role(url, *rights, "UPDATE (current) ON hmem_vectors.releases") as writer:
+        assert aliases.follow(settings.model_copy(update={"pgvector_url": writer}), release) is None
 
 
 def test_two_installations_share_a_database_and_nothing_else(
@@ -169,6 +173,28 @@ def test_a_server_that_hangs_in_mid_question_is_left(
             os.kill(process, signal.SIGCONT)
         found.open()
         assert ids(found.search("note 3 of 1", "1", 1)) == ["1/3"]
+
+
+def test_a_server_that_hangs_once_it_has_let_us_in_is_left(
+    server: PostgreSQL, tmp_path: Path, embedder: MadeUp, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before the first question: libpq's limit is for the handshake only."""
+    settings = load_settings(pgvector_url=server.database(), hmem_state_dir=tmp_path / "state")
+    release = make_release(settings, tmp_path, ["pgvector"], SAID)
+    prepare, processes = pgvector_server._prepare, list[int]()
+
+    def stopped(connection: Connection, schema: str) -> None:
+        processes.append(connection.info.backend_pid)
+        os.kill(processes[0], signal.SIGSTOP)
+        prepare(connection, schema)
+
+    monkeypatch.setattr(pgvector_index, "DAY_SECONDS", 0.5)
+    monkeypatch.setattr(pgvector_server, "_prepare", stopped)
+    try:
+        with closing(opened(settings, release, "pgvector")) as found:
+            assert "the pgvector server is not available" in (found.why_not or "")
+    finally:
+        os.kill(processes[0], signal.SIGCONT)
 
 
 def _backend_of(found: Any) -> int:
