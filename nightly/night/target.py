@@ -1,13 +1,16 @@
-"""Where releases go: the memory directory on this host, or on another host through rsync and ssh. Both support the same five verbs.
+"""Where releases go: the memory directory on this host, or on another host through rsync and ssh. Both support the same six verbs.
 
 Another host needs two keys: rsync writes with one, whose forced command is rrsync into `incoming/`; RELEASE_COMMAND uses the other,
-whose forced command accepts begin, verify, switch, rollback and prune (shared/delivery/receiver.py). Neither key can do anything else.
+whose forced command accepts begin, lacking, verify, switch, rollback and prune (shared/delivery/receiver.py). Neither key can do anything else.
 """
 
 from __future__ import annotations
 
+import os
 import shlex
 import subprocess
+import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -96,9 +99,11 @@ class LocalTarget:
         self._receiver.verify(run, 0)
 
     def bring(self, stage: Path, run: int, *, accept: bool) -> Brought:
-        attempt = self._receiver.begin(run)
-        transfer(stage, f"{self._dir}/incoming/{run}.{attempt}/")
-        return Brought(self._receiver.verify(run, attempt, sealed=sha256_file(stage / MANIFEST), accept=accept))
+        attempt, sealed = self._receiver.begin(run), sha256_file(stage / MANIFEST)
+        place = f"{self._dir}/incoming/{run}.{attempt}/"
+        transfer(stage, [MANIFEST], place)
+        transfer(stage, self._receiver.lacking(run, attempt, sealed), place)
+        return Brought(self._receiver.verify(run, attempt, sealed=sealed, accept=accept))
 
     def switch(self, run: int, token: int) -> tuple[int | None, str | None]:
         return self._receiver.switch(run, token, self._redis)
@@ -121,7 +126,7 @@ class SshTarget:
             raise SettingsError(
                 "PUBLISH_TARGET is on another host, so RELEASE_COMMAND must be set (ssh with the key for the verbs)."
             )
-        self._incoming, self._beside = _incoming(place)
+        self._incoming = _incoming(place)
         self._command, self._rsh = shlex.split(settings.release_command), settings.publish_ssh
 
     def current(self) -> Manifest | None:
@@ -141,11 +146,12 @@ class SshTarget:
         reraise=True,
     )
     def bring(self, stage: Path, run: int, *, accept: bool) -> Brought:
-        answer = self._ask("begin", run, fields=("attempt", "base"))
-        attempt = answer["attempt"]
-        base = f"{self._beside}{run}.{attempt}.base" if answer["base"] else None
-        moved = transfer(stage, f"{self._incoming}{run}.{attempt}/", self._rsh, base)
         sealed = sha256_file(stage / MANIFEST)  # what the transfer's key has written meanwhile is not accepted
+        attempt = self._ask("begin", run, fields=("attempt",))["attempt"]
+        place = f"{self._incoming}{run}.{attempt}/"
+        moved = transfer(stage, [MANIFEST], place, self._rsh)
+        lacking = self._ask("lacking", run, attempt, sealed, fields=("lacking",))["lacking"]
+        moved += transfer(stage, lacking, place, self._rsh)
         return Brought(self._ask("verify", run, attempt, sealed, *(["accept"] if accept else [])), moved)
 
     def switch(self, run: int, token: int) -> tuple[int | None, str | None]:
@@ -216,13 +222,10 @@ def _manifest_of(record: dict[str, Any] | None) -> Manifest | None:
         return None
 
 
-def _incoming(place: str) -> tuple[str, str]:
-    """The receiving directory as rsync names it, and the prefix that leads from a directory in it to its neighbours.
-
-    rrsync is already rooted there: it accepts names relative to it, and refuses `..` but not a path from its root.
-    """
+def _incoming(place: str) -> str:
+    """The receiving directory as rsync names it; rrsync is already rooted there."""
     host, _, path = place.partition(":")
-    return (f"{host}:{path.rstrip('/')}/incoming/", "../") if path.strip("/") else (f"{host}:", "/")
+    return f"{host}:{path.rstrip('/')}/incoming/" if path.strip("/") else f"{host}:"
 
 
 def _error_of(code: int) -> type[HmemError]:
@@ -230,11 +233,17 @@ def _error_of(code: int) -> type[HmemError]:
     return getattr(errors, name) if name else PublishFailed
 
 
-def transfer(source: Path, destination: str, rsh: str | None = None, base: str | None = None) -> int:
-    """Copy a release with rsync (shared/delivery/transfer.py). Returns the bytes sent and received."""
+def transfer(source: Path, names: Sequence[str], destination: str, rsh: str | None = None) -> int:
+    """Copy these files of a release with rsync (shared/delivery/transfer.py). Returns the bytes sent and received."""
+    if not names:
+        return 0
     shell = ["--rsh", rsh, f"--timeout={SILENCE_SECONDS}"] if rsh else []
     try:
-        done = run_bounded(copy_command(source, destination, base, *shell), TRANSFER_TIMEOUT_SECONDS)
+        with tempfile.NamedTemporaryFile(prefix="hmem-send-") as wanted:
+            wanted.write(b"\0".join(os.fsencode(name) for name in names))
+            wanted.flush()
+            command = copy_command(source, destination, Path(wanted.name), *shell)
+            done = run_bounded(command, TRANSFER_TIMEOUT_SECONDS)
     except subprocess.TimeoutExpired as error:
         raise ConnectionBroken(
             f"rsync did not end within {TRANSFER_TIMEOUT_SECONDS} s. Check disk and network."

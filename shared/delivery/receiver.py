@@ -1,12 +1,14 @@
-"""How the day host receives a release. Five verbs; each may be repeated.
+"""How the day host receives a release. Six verbs; each may be repeated.
 
     begin [RUN]                    reports which release is current, which run is the highest, and which server indexes are in use; with a run,
-                                   creates an empty incoming/<run>.<attempt>, and next to it a copy of the current release: files in both
-                                   need not be sent
+                                   creates an empty incoming/<run>.<attempt>
+    lacking RUN ATTEMPT SHA256     reads the manifest that was sent there first, and names the files that no release here has: the others need not
+                                   be sent (shared/release/objects.py)
     verify RUN 0                   hashes releases/<run> in place
-    verify RUN ATTEMPT SHA256 [accept]    copies it into files of our own and hashes them (takeover.py), refuses a release that may not follow
-                                   the current one, tests it, compares its recall with the current release's (shared/delivery/gate.py),
-                                   renames it into releases/; the hash is that of the manifest that the night has sealed
+    verify RUN ATTEMPT SHA256 [accept]    copies what was sent into files of our own and hashes it (takeover.py), links the rest,
+                                   refuses a release that may not follow the current one, tests it, compares its recall with the current
+                                   release's (shared/delivery/gate.py), and renames it into releases/; the hash is that of the manifest that
+                                   the night has sealed
     switch RUN TOKEN               points `current` at it, if the calling night still holds the lease and the owner has not pinned another
     rollback RUN                   points `current` back at that release's parent, if it is current
     prune                          removes every release, and every incoming copy, from before something was forgotten permanently
@@ -20,7 +22,6 @@ from __future__ import annotations
 
 import re
 import secrets
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -36,10 +37,11 @@ from shared.config.credentials import begin_as, for_child
 from shared.config.ownership import INCOMING, OURS, VERIFYING
 from shared.config.settings import Settings, load_settings
 from shared.delivery.switch import refuse_unless_descendant, switch, undo_switch
-from shared.delivery.takeover import take_over
+from shared.delivery.takeover import received_manifest, take_over
 from shared.errors import InvalidInput, ReleaseRefused
 from shared.release import retention
-from shared.release.manifest import MANIFEST, RELEASES, Manifest, current_manifest, current_release, release_dir, verify
+from shared.release.manifest import RELEASES, Manifest, current_manifest, current_release, release_dir, verify
+from shared.release.objects import Objects
 from shared.system.command import translate
 from shared.system.files import (
     fresh_dir,
@@ -63,13 +65,10 @@ TRIAL_TIMEOUT_SECONDS = 300
 TRIAL_MODULE = "shared.delivery.trial"
 #: The only credentials that it gets: those for an index on a server.
 TRIAL_NEEDS = ("REDIS_URL", "REDIS_STACK_URL", "QDRANT_URL", "QDRANT_API_KEY", "PGVECTOR_URL", "DAY_STORE_URL")
-#: Bytes above which copying the current release would take longer than a verb may; and the free space that is needed, as a multiple of its
-#: size: for the copy and the incoming release, or for the incoming release and the files copied from it.
-BASE_LIMIT_BYTES, BASE_ROOM = 50_000_000_000, 2.2
-
 _REQUEST = re.compile(
     r"(begin)(?: ([0-9]{1,9}))?"
     r"|(verify) ([0-9]{1,9}) (?:(0)|([0-9]{1,12})( sha256:[0-9a-f]{64})( accept)?)"
+    r"|(lacking) ([0-9]{1,9}) ([0-9]{1,12})( sha256:[0-9a-f]{64})"
     r"|(switch) ([0-9]{1,9}) ([0-9]{1,12})|(rollback) ([0-9]{1,9})|(prune)"
 )
 
@@ -102,11 +101,8 @@ class Receiver:
         return current_manifest(self._dir)
 
     @_one_at_a_time
-    def begin(self, run: int, *, base: bool = False) -> int:
-        """Create an empty incoming directory and return its attempt number; the place of this run in releases/ is cleared.
-
-        `base`: put a copy of the current release next to it. Not links: the holder of the transfer key could write through them.
-        """
+    def begin(self, run: int) -> int:
+        """Create an empty incoming directory and return its attempt number; the place of this run in releases/ is cleared."""
         current, served = self.current(), current_release(self._dir)
         if (current is not None and run <= current.run) or served == release_dir(self._dir, run).resolve():
             newest = current.run if current else run
@@ -120,9 +116,12 @@ class Receiver:
         self._clear()
         attempt = secrets.randbelow(10**12 - 1) + 1  # never a name that a stray rsync may still write to; 0 is taken
         make_dir(parent / f"{run}.{attempt}")
-        if base:
-            self._lay_base(base_of(parent, run, attempt))
         return attempt
+
+    @_one_at_a_time
+    def lacking(self, run: int, attempt: int, sealed: str) -> list[str]:
+        """The files of the release whose manifest was sent that no release here has."""
+        return Objects(self._dir).lacking(received_manifest(self._dir / INCOMING / f"{run}.{attempt}", sealed))
 
     def _clear(self, but: Path | None = None) -> None:
         """Remove everything incoming (except `but`), and what a killed attempt has copied from it."""
@@ -130,21 +129,6 @@ class Receiver:
             for left in (self._dir / folder).glob("*"):
                 if left != but:
                     remove_tree(left)
-
-    def _lay_base(self, path: Path) -> None:
-        """Does nothing without a current release, or without enough space: then the transfer sends every file."""
-        release, current = current_release(self._dir), self.current()
-        if release is None or current is None:
-            return
-        size = sum(int(file["size"]) for file in current.files.values())
-        if size > BASE_LIMIT_BYTES or shutil.disk_usage(self._dir).free < BASE_ROOM * size:
-            return
-        making = own_dir(self._dir, VERIFYING) / path.name  # where no other user can put a link in its place
-        try:
-            shutil.copytree(release, making, ignore=shutil.ignore_patterns(MANIFEST), copy_function=_private_copy)
-            making.rename(path)
-        except (OSError, shutil.Error):
-            remove_tree(making)
 
     def served(self) -> list[str]:
         """The names of all server indexes that a release here uses; ReleaseRefused if they cannot be determined."""
@@ -175,12 +159,12 @@ class Receiver:
                 )
             refuse_unless_descendant(manifest, self.current())
 
+        objects = Objects(self._dir)
         try:
-            take_over(brought, taken, modes_of(self._dir), allow, sealed)
-            record = run_trial(
-                taken, current_release(self._dir), accept=accept
-            )  # only a release that passed gets its name
+            manifest = take_over(brought, taken, objects, allow, modes=modes_of(self._dir), sealed=sealed)
+            record = self._tried(taken, manifest, objects, accept=accept)  # only a release that passed gets its name
             fsync_tree(taken)
+            objects.add(taken, manifest)
             taken.rename(release)
         except BaseException:
             remove_tree(taken)
@@ -189,6 +173,19 @@ class Receiver:
         fsync_dir(taken.parent)
         self._clear()
         return record
+
+    def _tried(self, taken: Path, manifest: Manifest, objects: Objects, *, accept: bool) -> dict[str, Any]:
+        """The gate's record. If the test fails over a damaged object, that is removed and named: the next attempt sends it again."""
+        try:
+            return run_trial(taken, current_release(self._dir), accept=accept)
+        except ReleaseRefused as error:
+            if damaged := objects.compare(manifest):
+                named = ", ".join(damaged[:3]) + (f" and {len(damaged) - 3} more" if len(damaged) > 3 else "")
+                raise ReleaseRefused(
+                    f"Files that this release shares with earlier ones are damaged on the disk of {self._dir}: {named}. They were removed "
+                    "from the objects. Check the disk, then run the night again: it sends them anew."
+                ) from error
+            raise
 
     @_one_at_a_time
     def switch(self, run: int, token: int, client: Redis) -> tuple[int | None, str | None]:
@@ -206,17 +203,6 @@ class Receiver:
         """Remove releases that may contain words that the current one has forgotten permanently; returns the runs that are still being read."""
         self._clear()
         return retention.prune_outdated(self._dir)[1]
-
-
-def _private_copy(source: str, destination: str) -> None:
-    """With the modification time and mode of the files that a night sends: rsync links only files that are equal in these, too."""
-    shutil.copy2(source, destination)
-    Path(destination).chmod(0o600)
-
-
-def base_of(incoming: Path, run: int, attempt: int) -> Path:
-    """The copy of the current release that a transfer starts from."""
-    return incoming / f"{run}.{attempt}.base"
 
 
 class ReaderDied(ReleaseRefused):
@@ -253,7 +239,8 @@ def handle(settings: Settings, request: str) -> dict[str, Any]:
     match = _REQUEST.fullmatch(request)
     if match is None:
         raise InvalidInput(
-            "This key allows only: begin [RUN], verify RUN 0, verify RUN ATTEMPT SHA256 [accept], switch RUN TOKEN, rollback RUN, prune."
+            "This key allows only: begin [RUN], lacking RUN ATTEMPT SHA256, verify RUN 0, verify RUN ATTEMPT SHA256 [accept], switch RUN TOKEN, "
+            "rollback RUN, prune."
         )
     verb, *words = [group.strip() for group in match.groups() if group is not None]
     accept = words[-1:] == ["accept"]
@@ -262,15 +249,15 @@ def handle(settings: Settings, request: str) -> dict[str, Any]:
     receiver = Receiver(settings, settings.hmem_memory_dir)
     if verb == "begin":
         current = receiver.current()
-        attempt = receiver.begin(arguments[0], base=True) if arguments else None
-        based = attempt is not None and base_of(settings.hmem_memory_dir / INCOMING, arguments[0], attempt).is_dir()
+        attempt = receiver.begin(arguments[0]) if arguments else None
         return {
             "current": orjson.loads(current.to_json()) if current else None,
             "attempt": attempt,
             "newest": receiver.newest(),
-            "base": based,
             "served": _served(receiver),
         }
+    if verb == "lacking":
+        return {"lacking": receiver.lacking(arguments[0], arguments[1], str(sealed))}
     if verb == "verify":
         return receiver.verify(*arguments, sealed=sealed, accept=accept)
     if verb == "switch":

@@ -4,7 +4,7 @@ A process that could write the incoming files may still have them open, mapped, 
 file that the manifest names is read once, through descriptors that follow no links; its bytes are hashed and written to a new file where no
 other user writes. Only names that our readers know are accepted, and no other files may be present.
 
-`_take_file` is the only place that obtains a file: a content-addressed store would be queried there first.
+What an earlier release has too was not sent: it is linked from the objects (shared/release/objects.py).
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from shared.release.manifest import (
     written_manifest,
 )
 from shared.release.manifest_schema import MOST_BYTES
+from shared.release.objects import Objects
 from shared.system.files import Modes, sha256_bytes
 
 _AGAIN = "Run the night again."
@@ -50,30 +51,48 @@ _FOLDER = _READ | os.O_DIRECTORY
 
 
 def take_over(
-    source: Path, destination: Path, modes: Modes, allow: Callable[[Manifest], None], sealed: str | None = None
+    source: Path,
+    destination: Path,
+    objects: Objects,
+    allow: Callable[[Manifest], None],
+    *,
+    modes: Modes,
+    sealed: str | None = None,
 ) -> Manifest:
-    """Copy the release in `source` into the empty directory `destination`, which only we write to; returns its manifest.
+    """Copy the release in `source` into the empty directory `destination`, which only we write to; returns its manifest. Files that `objects` has
+    are linked from there.
 
     `allow` gets the manifest before anything is copied, and raises to refuse it. `sealed`: the sha256 that the manifest's file must have.
     ReleaseRefused names what is missing, changed, not a regular file, or unknown to our readers; StorageError if there is not enough space.
     """
     with _opened(None, str(source), _FOLDER) as folder:
         content = _read_manifest(folder)
-        if sealed is not None and sha256_bytes(content) != sealed:
-            raise ReleaseRefused(
-                f"The received manifest is not the one that the night has sealed: another program wrote to {source.parent}. {_AGAIN}"
-            )
-        manifest = written_manifest(content, f"of the release received as {source.name}")
+        manifest = _sealed_manifest(content, source, sealed)
         allow(manifest)
         _refuse_unknown_names(manifest)
         _refuse_extras(folder, manifest)
-        _refuse_without_room(destination, manifest)
-        for name, expected in manifest.files.items():
-            _take_file(folder, name, expected, destination / name, modes)
+        sent = [name for name, file in manifest.files.items() if not objects.link(file, destination / name)]
+        _refuse_without_room(destination, sum(int(manifest.files[name]["size"]) for name in sent))
+        for name in sent:
+            _take_file(folder, name, manifest.files[name], destination / name, modes)
     _write(destination / MANIFEST, modes, [content])
     for inner in (destination, *(path for path in destination.rglob("*") if path.is_dir())):
         modes.apply_to_dir(inner)
     return manifest
+
+
+def received_manifest(source: Path, sealed: str) -> Manifest:
+    """The manifest in `source`, once it has arrived; ReleaseRefused if it is not the sealed one."""
+    with _opened(None, str(source), _FOLDER) as folder:
+        return _sealed_manifest(_read_manifest(folder), source, sealed)
+
+
+def _sealed_manifest(content: bytes, source: Path, sealed: str | None) -> Manifest:
+    if sealed is not None and sha256_bytes(content) != sealed:
+        raise ReleaseRefused(
+            f"The received manifest is not the one that the night has sealed: another program wrote to {source.parent}. {_AGAIN}"
+        )
+    return written_manifest(content, f"of the release received as {source.name}")
 
 
 @contextmanager
@@ -160,19 +179,23 @@ def _refuse_extras(folder: int, manifest: Manifest) -> None:
     """Refuse files that are not in the manifest. One that appears later is not copied either."""
     named = {MANIFEST, *manifest.files}
     folders = {parent.as_posix() for name in named for parent in PurePosixPath(name).parents} - {"."}
-    for inner in ("", *sorted(folders)):
+    left = [""]  # directories that are there: one of which nothing was sent may be missing
+    while left:
+        inner = left.pop()
         with _opened_below(folder, inner or ".", _FOLDER) as descriptor, os.scandir(descriptor) as entries:
             for entry in entries:
                 name = f"{inner}/{entry.name}" if inner else entry.name
-                if name not in named | folders | {SUMMARIES}:  # there may be no summaries
+                if name in folders:
+                    left.append(name)
+                elif name not in named | {SUMMARIES}:  # there may be no summaries
                     raise ReleaseRefused(f"In the received release {_shown(name)} is not in the manifest. {_AGAIN}")
 
 
-def _refuse_without_room(destination: Path, manifest: Manifest) -> None:
-    wanted, free = sum(int(file["size"]) for file in manifest.files.values()), shutil.disk_usage(destination).free
+def _refuse_without_room(destination: Path, wanted: int) -> None:
+    free = shutil.disk_usage(destination).free
     if wanted > free:
         raise StorageError(
-            f"The received release has {wanted} bytes, but only {free} are free on the disk of {destination}, so it cannot be copied. "
+            f"The received files have {wanted} bytes, but only {free} are free on the disk of {destination}, so they cannot be copied. "
             "Free some space (hmem release prune, or a lower RELEASES_KEPT), then run the night again."
         )
 
@@ -190,10 +213,6 @@ def _take_file(folder: int, name: str, expected: dict[str, Any], path: Path, mod
     with _opened_below(folder, name, _READ) as descriptor:
         _size_of(descriptor, name)
         _write(path, modes, hashed(_blocks(descriptor, expected["size"])))
-        found = os.fstat(
-            descriptor
-        )  # for its time: the next transfer links identical files from a copy of this release
-        os.utime(path, ns=(found.st_atime_ns, found.st_mtime_ns))
     if path.stat().st_size != expected["size"] or f"sha256:{digest.hexdigest()}" != expected["sha256"]:
         raise ReleaseRefused(f"In the received release {name} was changed after it was built. {_AGAIN}")
 

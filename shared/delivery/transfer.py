@@ -1,4 +1,4 @@
-"""How a release is copied by rsync, and what that moved. Content decides, not time and size."""
+"""How files of a release are copied by rsync, and what that moved."""
 
 from __future__ import annotations
 
@@ -9,11 +9,9 @@ from pathlib import Path
 _MOVED = re.compile(r"^Total bytes (?:sent|received): ([\d.,]+)$", re.MULTILINE)
 
 
-def copy_command(source: Path, destination: str, base: str | None = None, *more: str) -> list[str]:
-    """`base`: a directory on the other host, relative to the destination: identical files are linked from it and not sent."""
-    command = ["rsync", "--recursive", "--times", "--checksum", "--perms", "--stats", *more]
-    # Whole files: Debian 12's rsync (3.2.7) assembles some files wrongly from parts of others, and refuses them ("failed verification").
-    command += [f"--link-dest={base}", "--whole-file"] if base else []
+def copy_command(source: Path, destination: str, names: Path, *more: str) -> list[str]:
+    """`names`: a file with the names of the files to copy, relative to `source`, separated by zero bytes; rsync itself refuses names outside."""
+    command = ["rsync", "--perms", "--stats", "--from0", f"--files-from={names}", *more]
     return [*command, f"{source}/", destination]
 
 

@@ -183,12 +183,16 @@ def _pinned_run(memory_dir: Path) -> int | None:
 
 
 def prune(memory_dir: Path, keep: int, coming: int | None = None) -> list[int]:
-    """Remove releases without a reason to keep them; returns their runs. The newest `keep` stay (including the coming one), and always the
-    current one, its parent, the pinned one and those that are being read."""
+    """Remove releases without a reason to keep them, and the files that only they had; returns their runs. The newest `keep` stay (including the
+    coming one), and always the current one, its parent, the pinned one and those that are being read."""
+    from shared.release.objects import Objects  # late: who only reads releases does without it
+
     for left in (memory_dir / RELEASES).glob(".*.gone"):
         remove_tree(left)
     may_go = [run for run, why in reasons(memory_dir, keep, coming).items() if not why]
-    return [run for run in may_go if remove_release(release_dir(memory_dir, run))]
+    gone = [run for run in may_go if remove_release(release_dir(memory_dir, run))]
+    Objects(memory_dir).sweep()
+    return gone
 
 
 def remove_release(release: Path) -> bool:

@@ -1,8 +1,8 @@
 """`scripts/bench indexes`: every vector index that this host can build, side by side, on the same turns and the same questions.
 
 Of each size three indexes are built, as three nights would: the turns from nothing; with the new turns, the first one being there to be taken over;
-and the same from nothing. The first is opened and asked in a fresh process. What rsync moves from the first to the second is counted by rsync
-itself, with the first release as `--link-dest`, which is how a release comes to the day host. Answers are compared with an exact search.
+and the same from nothing. The first is opened and asked in a fresh process. What a night would send of the second, the files
+that the first does not have, is counted by rsync. Answers are compared with an exact search.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import orjson
 
+from nightly.night.target import transfer
 from scripts.benchmarks.indexes.corpus import CorpusMaker, MadeUp, Questions, Say
 from scripts.benchmarks.indexes.probe import Task, identity, release_of
 from shared.config.credentials import for_child
 from shared.config.settings import INDEXES, Settings
-from shared.delivery.transfer import copy_command, moved_bytes
 from shared.embedding.open import open_embedder
-from shared.errors import HmemError, InvalidInput, StorageError
+from shared.errors import HmemError, InvalidInput, PublishFailed, StorageError
 from shared.release.manifest import PLACES, Manifest, seal
-from shared.system.files import make_dir, remove_tree
+from shared.system.files import make_dir, remove_tree, sha256_file
 from shared.system.processes import last_line, module_command, run_bounded
 from shared.vectors.registry import SERVED, builder_of, served_builder_of
 
@@ -39,8 +39,6 @@ if TYPE_CHECKING:
 K, ROUNDING = 10, 0.001
 #: Chats unless told otherwise, and turns from which a build's seconds tell those of a larger one: below, most of them are the start.
 CHATS, TELLING_TURNS = 20, 10_000
-#: Seconds for rsync.
-TRANSFER_SECONDS = 1800.0
 #: Room in the temporary directory: the corpus, and at most four copies of an index of its size.
 COPIES = 5
 
@@ -299,14 +297,16 @@ def recall(made: MadeUp, questions: Questions, found: Sequence[Sequence[str]]) -
 
 
 def moved(folder: Path) -> int:
-    """What rsync sends and receives to bring release 2 to where release 1 lies, as a night does; the copy is removed."""
-    copy = folder / "copy"
-    command = copy_command(release_of(folder, 2), f"{copy}/", str(release_of(folder, 1)))
-    done = run_bounded(command, TRANSFER_SECONDS)
-    if done.returncode != 0:
-        raise _Stopped("failed", f"rsync ended with code {done.returncode}: {last_line(done)}")
-    remove_tree(copy)
-    return moved_bytes(done.stdout)
+    """What rsync sends and receives for the files of release 2 that release 1 does not have, as in a night; the copy is removed."""
+    copy, release = folder / "copy", release_of(folder, 2)
+    held = {sha256_file(path) for path in release_of(folder, 1).rglob("*") if path.is_file()}
+    names = [path.relative_to(release).as_posix() for path in release.rglob("*") if path.is_file()]
+    try:
+        return transfer(release, [name for name in names if sha256_file(release / name) not in held], f"{copy}/")
+    except PublishFailed as error:
+        raise _Stopped("failed", str(error)) from error
+    finally:
+        remove_tree(copy)
 
 
 def _size(index: Path) -> tuple[int, int]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
@@ -216,21 +215,3 @@ def test_a_damaged_name_of_an_index_stops_no_night(light: World) -> None:
     answer = receiver.handle(light.settings(), "begin 2")
     assert answer["served"] is None
     assert (answer["attempt"] > 0, answer["newest"]) == (True, 1)
-
-
-@pytest.mark.parametrize("room", [True, False])
-def test_a_base_is_laid_where_there_is_room_for_the_whole_release_besides(
-    light: World, monkeypatch: pytest.MonkeyPatch, *, room: bool
-) -> None:
-    light.say("t1", "something")
-    light.night()
-    free = 10**9 if room else sum(path.stat().st_size for path in (light.memory_dir / "releases" / "1").rglob("*"))
-    monkeypatch.setattr("shared.delivery.receiver.shutil.disk_usage", lambda _: SimpleNamespace(free=free))
-    answer = receiver.handle(light.settings(), "begin 2")
-    base = light.memory_dir / "incoming" / f"2.{answer['attempt']}.base"
-    assert (answer["base"], base.is_dir()) == (room, room)
-    if room:
-        part = base / "lexical" / "1.sqlite"
-        assert part.stat().st_nlink == 1, "a copy: nobody writes to the release through it"
-        assert part.read_bytes() == (light.memory_dir / "current" / "lexical" / "1.sqlite").read_bytes()
-        assert not (base / "manifest.json").exists()

@@ -15,7 +15,7 @@ from shared.errors import PublishFailed
 from tests.support.night.receiving import older_manifest
 from tests.support.world import World
 
-CURRENT: dict[str, Any] = {"current": None, "attempt": 7, "newest": 3, "base": False, "served": []}
+CURRENT: dict[str, Any] = {"current": None, "attempt": 7, "newest": 3, "lacking": [], "served": []}
 
 
 def target(light: World, answer: object) -> SshTarget:
@@ -26,14 +26,18 @@ def target(light: World, answer: object) -> SshTarget:
     return SshTarget(light.settings(release_command=command), "day:/memory")
 
 
-@pytest.mark.parametrize("lacking", ["current", "newest", "served", "attempt", "base", "pinned", "alias", "held"])
-def test_an_answer_that_lacks_a_field_asks_to_update_the_day_host(light: World, tmp_path: Path, lacking: str) -> None:
+@pytest.mark.parametrize("lacking", ["current", "newest", "served", "attempt", "lacking", "pinned", "alias", "held"])
+def test_an_answer_that_lacks_a_field_asks_to_update_the_day_host(
+    light: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lacking: str
+) -> None:
+    (tmp_path / "manifest.json").touch()
+    monkeypatch.setattr("nightly.night.target.transfer", lambda *_: 0)
     asked: dict[str, Any] = {
         "current": SshTarget.current,
         "newest": SshTarget.standing,
         "served": SshTarget.served,
         "attempt": lambda host: host.bring(tmp_path, 4, accept=False),
-        "base": lambda host: host.bring(tmp_path, 4, accept=False),
+        "lacking": lambda host: host.bring(tmp_path, 4, accept=False),
         "pinned": lambda host: host.switch(4, 1),
         "alias": lambda host: host.switch(4, 1),
         "held": SshTarget.prune,

@@ -68,15 +68,20 @@ def test_nobody_keeps_a_second_name_for_a_file_of_a_release(
     light.say("t1", "something")
     real = target.transfer
 
-    def link(source: Path, destination: str) -> int:
-        moved = real(source, destination)
+    def link(source: Path, names: list[str], destination: str) -> int:
+        moved = real(source, names, destination)
+        if names == ["manifest.json"]:
+            return moved
         second = Path(destination).parent / "mine" if inside else light.root / "mine"
         os.link(Path(destination) / "lexical" / "1.sqlite", second)
         return moved
 
     monkeypatch.setattr(target, "transfer", link)
     light.night()
-    assert (light.memory_dir / "current" / "lexical" / "1.sqlite").stat().st_nlink == 1
+    served = light.memory_dir / "current" / "lexical" / "1.sqlite"
+    names = [path for path in light.root.rglob("*") if path.is_file() and path.samefile(served)]
+    assert served.stat().st_nlink == 2, "its own name and its object's"
+    assert {path.relative_to(light.memory_dir).parts[0] for path in names} <= {"objects", "releases", "current"}
     assert not list((light.memory_dir / "incoming").iterdir())
 
 
@@ -85,8 +90,10 @@ def test_a_changed_release_is_refused_before_the_switch(light: World, monkeypatc
     light.say("t1", "something")
     real = target.transfer
 
-    def damage(source: Path, destination: str) -> int:
-        moved = real(source, destination)
+    def damage(source: Path, names: list[str], destination: str) -> int:
+        moved = real(source, names, destination)
+        if names == ["manifest.json"]:
+            return moved
         with (Path(destination) / "lexical" / "1.sqlite").open("r+b") as handle:
             handle.seek(100)
             handle.write(b"\x00" * 8)

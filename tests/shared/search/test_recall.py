@@ -196,7 +196,7 @@ def test_a_release_of_an_older_format_is_refused_and_the_night_makes_a_new_one(l
         opened()
     with pytest.raises(ReleaseRefused, match="Run 1 is not above the current release's 1"):
         Receiver(light.settings(), light.memory_dir).begin(1)
-    Receiver(light.settings(), light.memory_dir).begin(2, base=True)
+    Receiver(light.settings(), light.memory_dir).begin(2)
     assert path.exists(), "a request for a copy of it removes nothing"
     (summary,) = light.night()
     assert "could not be searched" in summary["gate"]["warn"]

@@ -22,7 +22,9 @@ def silent(_: str) -> None:
 
 
 def damage(world: World, run: int) -> None:
-    """To the newest file of its keywords."""
-    with part_files(world.memory_dir / "releases" / str(run) / "lexical")[-1].open("r+b") as handle:
-        handle.seek(100)
-        handle.write(b"\x00" * 8)
+    """To the newest file of its keywords, in this release alone: the file is replaced, so other releases keep theirs."""
+    path = part_files(world.memory_dir / "releases" / str(run) / "lexical")[-1]
+    content = bytearray(path.read_bytes())
+    content[100:108] = bytes(8)
+    path.unlink()
+    path.write_bytes(content)
