@@ -188,9 +188,9 @@ class ForgetIncomplete(HmemError):
 
 
 class IndexServerUnavailable(HmemError):
-    """Qdrant, or the Redis that stores vectors, does not answer or refuses the connection; the current release stays in use.
+    """The server that stores vectors (Qdrant, Redis or PostgreSQL) does not answer or refuses the connection; the current release stays in use.
 
-    Check that the server runs, and QDRANT_URL or REDIS_STACK_URL; run the night again.
+    Check that the server runs, and QDRANT_URL, REDIS_STACK_URL or PGVECTOR_URL; run the night again.
     """
 
     exit_code = 29

@@ -36,6 +36,7 @@ HANDED_ON = (
     "hmem_memory_dir",
     "hmem_state_dir",
     "memory_backend",
+    "index_name",
     "embedder",
     "embed_model",
     "fastembed_cache_path",
@@ -48,7 +49,7 @@ HANDED_ON = (
     "log_json",
 )
 #: Settings that may contain a password: never in an environment.
-BY_PIPE = ("redis_url", "day_store_url")
+BY_PIPE = ("redis_url", "day_store_url", "pgvector_url")
 #: Variables that any program needs.
 PASSED = ("HOME", "PATH", "LANG", "TZ", "TMPDIR")
 #: How long a server may take to end after SIGTERM. Seconds.

@@ -61,7 +61,7 @@ def what_stays(
         _stays(
             f"snapshots, logs and backups of the vector server {name}",
             "it keeps removed vectors until it rewrites its files; a vector is not text, but shows what the text was about",
-            "rewrite or remove them there (Redis: BGREWRITEAOF)",
+            "rewrite or remove them there (Redis: BGREWRITEAOF; PostgreSQL: CHECKPOINT and SELECT pg_switch_wal())",
         )
         for name in servers
     ]

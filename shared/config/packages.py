@@ -21,6 +21,7 @@ PACKAGES: dict[str, tuple[str, ...]] = {
     "mcp": ("mcp",),
     "metrics": ("prometheus_client",),
     "ollama": ("ollama",),
+    "pgvector": ("pgvector", "psycopg"),
     "plot": ("matplotlib",),
     "postgresql": ("psycopg",),
     "qdrant": ("qdrant_client",),
@@ -28,7 +29,13 @@ PACKAGES: dict[str, tuple[str, ...]] = {
     "telegram": ("aiogram", "telegramify_markdown"),
 }
 #: Index (NIGHT_INDEXES) -> the part that it needs; an index that is not listed needs none.
-INDEX_PARTS = {"chroma": "chroma", "lancedb": "lancedb", "qdrant": "qdrant", "redis": "redis-search"}
+INDEX_PARTS = {
+    "chroma": "chroma",
+    "lancedb": "lancedb",
+    "qdrant": "qdrant",
+    "redis": "redis-search",
+    "pgvector": "pgvector",
+}
 #: Embedder (EMBEDDER) -> the part that it needs.
 EMBEDDER_PARTS = {"local": "local", "fastembed": "fastembed", "ollama": "ollama"}
 

@@ -14,11 +14,11 @@ from zoneinfo import ZoneInfo
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, ValidationInfo, field_validator
 
 from shared.config import sources, values
-from shared.config.values import ClockTime, listen_address
+from shared.config.values import ClockTime, MemoryBackend, listen_address
 from shared.errors import SettingsError
 
 #: Vector indexes that this version knows, the preferred one first.
-INDEXES = ("sqlite", "chroma", "lancedb", "qdrant", "redis")
+INDEXES = ("sqlite", "chroma", "lancedb", "qdrant", "redis", "pgvector")
 
 
 class Settings(BaseModel):
@@ -56,7 +56,7 @@ class Settings(BaseModel):
         description="its public key, with which the night checks signatures (hmem owner-key prints it); unset: owner.pub in HMEM_NIGHT_DIR",
     )
 
-    memory_backend: Literal["auto", "none", "summary", "sqlite", "chroma", "lancedb", "qdrant", "redis"] = Field(
+    memory_backend: MemoryBackend = Field(
         "auto",
         description="vector search; auto: the first index of the release; none: keyword search only; summary: no search, the whole summary",
     )
@@ -65,6 +65,11 @@ class Settings(BaseModel):
     redis_stack_url: str | None = Field(
         None,
         description="the Redis with the search module (Redis 8, Redis Stack) that stores vectors; unset: REDIS_URL",
+        repr=False,
+    )
+    pgvector_url: str | None = Field(
+        None,
+        description="the PostgreSQL with pgvector that stores vectors, postgresql://user:password@host/database; unset: DAY_STORE_URL",
         repr=False,
     )
     index_name: str = Field(
@@ -116,7 +121,7 @@ class Settings(BaseModel):
 
     night_indexes: str = Field(
         "sqlite",
-        description="vector indexes that the night builds besides the keyword index, with commas: sqlite, chroma, lancedb, qdrant, redis, or none",
+        description="vector indexes that the night builds besides keywords, with commas: sqlite, chroma, lancedb, qdrant, redis, pgvector, or none",
     )
     night_cron: str = Field(
         "0 3 * * *",
@@ -270,10 +275,10 @@ class Settings(BaseModel):
     def _known_zone(cls, value: str) -> str:
         return values.known_zone(value)
 
-    @field_validator("day_store_url")
+    @field_validator("day_store_url", "pgvector_url")
     @classmethod
-    def _known_store(cls, value: str | None) -> str | None:
-        return values.store_url(value)
+    def _known_database(cls, value: str | None, info: ValidationInfo) -> str | None:
+        return values.database_url(value, postgresql_only=info.field_name == "pgvector_url")
 
     @field_validator("result_hmac_key", "telegram_bot_token", "qdrant_api_key", mode="before")
     @classmethod

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated
+from typing import Annotated, Literal
 from urllib.parse import urlsplit
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
@@ -25,11 +25,12 @@ def known_zone(value: str) -> str:
     return value
 
 
-def store_url(value: str | None) -> str | None:
-    """Address of the day store: PostgreSQL, SQLite, `none`, or unset."""
+def database_url(value: str | None, *, postgresql_only: bool = False) -> str | None:
+    """Address of a database: PostgreSQL, or unset; of the day store also SQLite, or `none`."""
     scheme = (value or "").partition("://")[0].partition("+")[0].strip().lower()
-    if scheme not in ("", "none", "sqlite", "postgresql", "postgres"):
-        raise ValueError("write it like postgresql://user:password@host/database, or none")
+    if scheme not in ("", "postgresql", "postgres") and (postgresql_only or scheme not in ("none", "sqlite")):
+        example = "write it like postgresql://user:password@host/database"
+        raise ValueError(example if postgresql_only else f"{example}, or none")
     return value
 
 
@@ -99,3 +100,4 @@ def clock_time(value: str) -> str:
 
 
 ClockTime = Annotated[str, AfterValidator(clock_time)]
+MemoryBackend = Literal["auto", "none", "summary", "sqlite", "chroma", "lancedb", "qdrant", "redis", "pgvector"]

@@ -6,7 +6,7 @@
       releases/<run>/summaries/chat_<id>_summary.txt
       releases/<run>/lexical/<run>.sqlite     the texts and the keyword index, in parts, each named after the night that wrote it
       releases/<run>/notes/, note_vectors/    the same for notes of turns, with NOTES_MODEL
-      releases/<run>/vectors/<run>.sqlite     or chroma/, lancedb/, qdrant.json, redis.json
+      releases/<run>/vectors/<run>.sqlite     or chroma/, lancedb/, qdrant.json, redis.json, pgvector.json
       objects/<ab>/<62 hex digits>  each file of all releases once (objects.py); those in releases/ are hard links of it
       incoming/<run>.<attempt>/     where rsync writes
       verifying/<run>/              the verified copy (shared/delivery/takeover.py); renamed into releases/ once the release is accepted
@@ -40,9 +40,16 @@ MANIFEST = "manifest.json"
 LEXICAL = "lexical"
 NOTES, NOTE_VECTORS = "notes", "note_vectors"
 VECTORS, CHROMA, LANCEDB = "vectors", "chroma", "lancedb"
-QDRANT, REDIS = "qdrant.json", "redis.json"
+QDRANT, REDIS, PGVECTOR = "qdrant.json", "redis.json", "pgvector.json"
 #: The path of each vector index in a release.
-PLACES = {"sqlite": VECTORS, "chroma": CHROMA, "lancedb": LANCEDB, "qdrant": QDRANT, "redis": REDIS}
+PLACES = {
+    "sqlite": VECTORS,
+    "chroma": CHROMA,
+    "lancedb": LANCEDB,
+    "qdrant": QDRANT,
+    "redis": REDIS,
+    "pgvector": PGVECTOR,
+}
 SUMMARIES = "summaries"
 RELEASES = "releases"
 

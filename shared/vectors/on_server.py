@@ -1,6 +1,6 @@
 """What indexes on a server share: each release has one of its own there, under a name that stands in a small file of the release.
 
-    qdrant.json, redis.json    {"name": "hmem-17-5f0c2a91", "vectors": 101000, "dimensions": 384}
+    qdrant.json, redis.json, pgvector.json    {"name": "hmem-17-5f0c2a91", "vectors": 101000, "dimensions": 384}
 
 The file is in the manifest with its hash, so the release says which index is its own; the alias (INDEX_NAME) is for other programs. A server that
 does not answer makes the lookup poorer, never later: the first failure closes the index, every lookup says so at once, and it is opened
@@ -12,10 +12,10 @@ from __future__ import annotations
 import re
 import secrets
 from abc import abstractmethod
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, TypeVar
 
 import orjson
 
@@ -27,6 +27,8 @@ from shared.vectors.searching import AskingBackend
 
 if TYPE_CHECKING:
     from shared.embedding.models import Vectors
+
+T = TypeVar("T")
 
 #: Seconds that a server has for one answer by day, and by night, where thousands of rows go in one request.
 DAY_SECONDS, NIGHT_SECONDS = 2.0, 60.0
@@ -110,16 +112,20 @@ class ServedBackend(AskingBackend):
             raise self._unavailable(error) from error
 
     def search(self, query: str, chat_id: str, k: int) -> list[Match]:
+        return self._asked(query, lambda vector: self._nearest(vector, chat_id, k), []) if k >= 1 else []
+
+    def _asked(self, query: str, ask: Callable[[Vectors], T], nothing: T) -> T:
+        """What the server answers to the vector of a question; `nothing` while the index is closed, and a failure closes it."""
         asker = self._asker
-        if self._why is not None or asker is None or k < 1:
-            return []
+        if self._why is not None or asker is None:
+            return nothing
         vector = asker.vector(query)
         try:
-            return self._nearest(vector, chat_id, k)
+            return ask(vector)
         except self.errors as error:
             unavailable = self._unavailable(error)
             if self._asker is not asker:  # closed meanwhile, and perhaps opened again
-                return []
+                return nothing
             self._why = str(unavailable)
             raise unavailable from error
 

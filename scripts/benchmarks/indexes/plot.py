@@ -16,11 +16,8 @@ from shared.config.settings import INDEXES
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-LOOKS = dict(
-    zip(
-        INDEXES, (("#0072B2", "o"), ("#D55E00", "s"), ("#00805E", "^"), ("#A3457D", "D"), ("#4D4D4D", "v")), strict=True
-    )
-)
+COLORS, MARKS = ("#0072B2", "#D55E00", "#00805E", "#A3457D", "#4D4D4D", "#8C6D00"), "os^Dv<"
+LOOKS = dict(zip(INDEXES, zip(COLORS, MARKS, strict=True), strict=True))
 PANELS: dict[str, Callable[[Row], float | None]] = {
     "build, seconds": lambda row: row.build_seconds,
     "size, MB": lambda row: None if row.bytes is None else row.bytes / 1e6,

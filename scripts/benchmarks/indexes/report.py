@@ -18,7 +18,17 @@ from rich.console import Console
 from scripts.benchmarks.indexes.corpus import CHATS_ASKED
 from scripts.benchmarks.indexes.measure import K, Plan, Row
 
-LIBRARIES = ("hcli-memory", "numpy", "chromadb", "lancedb", "qdrant-client", "redis", "redisvl", "onnxruntime")
+LIBRARIES = (
+    "hcli-memory",
+    "numpy",
+    "chromadb",
+    "lancedb",
+    "qdrant-client",
+    "redis",
+    "redisvl",
+    "pgvector",
+    "onnxruntime",
+)
 #: The last column by night.
 REMARK = "remark"
 

@@ -22,7 +22,9 @@ class Indexed:
 
     def __init__(self, world: World, name: str, settings: Settings) -> None:
         self.world, self.name = world, name
-        servers = {key: getattr(settings, key) for key in ("qdrant_url", "redis_stack_url", "index_name")}
+        servers = {
+            key: getattr(settings, key) for key in ("qdrant_url", "redis_stack_url", "pgvector_url", "index_name")
+        }
         more = {"night_indexes": name, "memory_backend": name, **servers}
         self.variables = {key.upper(): str(value) for key, value in more.items() if value is not None}
         world.environment |= self.variables
@@ -112,6 +114,25 @@ def test_without_the_server_the_night_waits_and_the_day_has_words(world: World, 
     assert f"the {name} server is not available" in found["degraded"][0]
     world.command("hmem-night", "run", NIGHT_INDEXES="sqlite")
     assert (world.memory_dir / "current").resolve().name != "1", "another index is one setting away"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("point", ["build:closed", "build:after-commit", "publish:switched"])
+def test_a_night_that_is_killed_leaves_what_is_served_and_the_next_one_cleans_up(world: World, point: str) -> None:
+    with settings_for(["pgvector"], world.root) as settings:
+        indexed = Indexed(world, "pgvector", settings)
+        world.say("t1", "the boiler code is 4711")
+        indexed.night()
+        before = indexed.served(1)
+        world.say("t2", "Noor keeps bees on the roof")
+        assert world.command("hmem-night", "run", check=False, HMEM_CRASH_AT=point).returncode < 0
+        assert before in indexed.on_server()
+        assert indexed.search("what is the code?")["degraded"] == []
+        world.command("hmem-night", "run")
+        found = indexed.search("who looks after insects?")
+        assert (found["hits"][0]["turn_ids"], found["degraded"]) == (["t2:user"], [])
+        runs = sorted(int(one.name) for one in (world.memory_dir / "releases").iterdir())
+        assert indexed.on_server() == sorted(indexed.served(run) for run in runs), "none that no release names"
 
 
 @pytest.mark.slow

@@ -69,6 +69,10 @@ def settings_for(names: Sequence[str], root: Path) -> Iterator[Settings]:
             from tests.servers.redisearch import redis_settings
 
             overrides |= servers.enter_context(redis_settings())
+        if "pgvector" in names:
+            from tests.support.stores import pgvector_settings
+
+            overrides |= servers.enter_context(pgvector_settings())
         yield load_settings(**overrides)
 
 

@@ -25,6 +25,7 @@ from tests.support.world import World
         ("auto", ["redis", "lancedb"], "lancedb"),
         ("chroma", ["sqlite", "chroma"], "chroma"),
         ("qdrant", ["sqlite", "qdrant"], "qdrant"),
+        ("pgvector", ["sqlite", "pgvector"], "pgvector"),
         ("sqlite", ["sqlite", "chroma"], "sqlite"),
         ("chroma", ["sqlite"], "MEMORY_BACKEND=chroma requires another index"),
         ("sqlite", ["chroma"], "MEMORY_BACKEND=sqlite requires another index"),
@@ -47,7 +48,13 @@ def test_the_setting_and_the_release_choose_the_backend(
         assert np.isnan(found.similarities("a question", "1", ["a", "b"])).all()
 
 
-LIBRARIES = {"chroma": "chromadb", "lancedb": "lancedb", "qdrant": "qdrant_client", "redis": "redisvl"}
+LIBRARIES = {
+    "chroma": "chromadb",
+    "lancedb": "lancedb",
+    "qdrant": "qdrant_client",
+    "redis": "redisvl",
+    "pgvector": "psycopg",
+}
 
 
 @pytest.fixture(params=LIBRARIES)
@@ -69,7 +76,7 @@ def test_nobody_imports_the_library_of_an_index_that_the_settings_do_not_name(po
     assert "t1:user" in done.stdout
     poisoned.say("t2", "the wifi is called heron")
     named = poisoned.environment["WANTED"]
-    wanted = {"NIGHT_INDEXES": named, "QDRANT_URL": "http://127.0.0.1:1"}
+    wanted = {"NIGHT_INDEXES": named, "QDRANT_URL": "http://127.0.0.1:1", "PGVECTOR_URL": "postgresql://127.0.0.1:1/x"}
     assert poisoned.command("hmem-night", "run", check=False, **wanted).returncode == 99
 
 

@@ -1,0 +1,1 @@
+"""The index pgvector, on a real PostgreSQL."""
