@@ -69,15 +69,15 @@ def chunk_accounts(
     for chat in sorted({*archived, *with_chunks, *forgotten, *without_text, *chunks}):
         parts = {end: counts.get(chat, 0) for end, counts in ends.items()}
         accounts[chat] = {"archived": archived.get(chat, 0), **parts, "chunks": chunks.get(chat, 0)}
-        _check_account(chat, accounts[chat])
+        _check_account(f"chat {chat}", accounts[chat])
     return accounts
 
 
-def _check_account(chat: str, account: Mapping[str, int]) -> None:
-    _equal(f"turns of chat {chat}", "archived", account["archived"], **{end: account[end] for end in ENDS})
+def _check_account(whose: str, account: Mapping[str, int]) -> None:
+    _equal(f"turns of {whose}", "archived", account["archived"], **{end: account[end] for end in ENDS})
     turns, chunks = account["with_chunks"], account["chunks"]
     if chunks < turns or (chunks and not turns):
-        raise _mismatch(f"chat {chat} has {chunks} chunks of {turns} turns")
+        raise _mismatch(f"{whose} has {chunks} chunks of {turns} turns")
 
 
 def whole_ledger(
@@ -85,60 +85,32 @@ def whole_ledger(
     chunk_result: Mapping[str, Any],
     build_result: Mapping[str, Any],
     embed_result: Mapping[str, Any],
+    carried: Mapping[str, Any],
 ) -> dict[str, Any]:
     """The ledger of the whole night for the manifest; LedgerMismatch if its counts do not add up: then nothing is published.
 
-    To the fields of the archive's ledger it adds `turns` and `index` (totals), `accounts` (by chat), `chunks`, and `not_embedded` (chunk id →
-    reason). `vectors` is null where the release has no vector index.
+    `carried`: the sums over the chats that the night has not done, as the nights that did them have counted them. To the fields of the archive's
+    ledger it adds `turns`, `index` and `chunks` (totals), and `not_embedded` (chunk id → reason). `vectors` is null where the release has no
+    vector index.
     """
     check_export(archive_ledger)
     accounts = _joined(chunk_result["accounts"], build_result["indexed"], has_vectors=bool(build_result["indexes"]))
     for chat, account in accounts.items():
-        _check_account(chat, account)
-        _check_index(chat, account)
-    refused = embed_result.get("refused", {})
-    ledger = {
+        _check_account(f"chat {chat}", account)
+        _check_index(f"chat {chat}", account)
+    has_vectors = bool(build_result["indexes"])
+    _check_totals(accounts, chunk_result, embed_result, carried, has_vectors=has_vectors)
+    names = ("archived", *ENDS, "chunks", "keywords", "vectors", "not_embedded")
+    sums = {name: carried.get(name, 0) + _sum(accounts, name) for name in names}
+    _check_account("all chats", sums)
+    _check_index("all chats", sums if has_vectors else {**sums, "vectors": None})
+    return {
         **archive_ledger,
-        "turns": {name: _sum(accounts, name) for name in ("archived", *ENDS)},
+        "turns": {name: sums[name] for name in ("archived", *ENDS)},
         "chunks": chunk_result["chunks"],
-        "index": {
-            "keywords": _sum(accounts, "keywords"),
-            "vectors": _sum(accounts, "vectors") if build_result["indexes"] else None,
-        },
-        "not_embedded": refused,
-        "accounts": accounts,
+        "index": {"keywords": sums["keywords"], "vectors": sums["vectors"] if has_vectors else None},
+        "not_embedded": embed_result.get("refused", {}),
     }
-    _check_totals(ledger, chunk_result, embed_result)
-    return ledger
-
-
-def with_others(
-    others: Mapping[str, Mapping[str, Any]],
-    chunks: Mapping[str, Any],
-    built: Mapping[str, Any],
-    embedded: Mapping[str, Any],
-) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
-    """The results of the steps chunk, build and embed, which are of the chats with news, as they are of all chats. `others`: chat → its counts
-    as the night that did it last has recorded them."""
-    accounts = {chat: {name: one[name] for name in ("archived", *ENDS, "chunks")} for chat, one in others.items()}
-    turns = {chat: one["turns"] for chat, one in others.items() if one["turns"]}
-    indexed = {
-        chat: {name: one[name] for name in ("keywords", "vectors", "repeated", "not_embedded") if name in one}
-        for chat, one in others.items()
-        if "keywords" in one
-    }
-    return (
-        {
-            **chunks,
-            "accounts": {chat: one for chat, one in {**accounts, **chunks["accounts"]}.items() if one["archived"]},
-            "turns_per_chat": turns | chunks["turns_per_chat"],
-            "chunks_per_chat": {chat: others[chat]["chunks"] for chat in turns} | chunks["chunks_per_chat"],
-            "forgotten_per_chat": {chat: one["forgotten"] for chat, one in others.items() if one["forgotten"]}
-            | chunks["forgotten_per_chat"],
-        },
-        {**built, "indexed": indexed | built["indexed"]},
-        {**embedded, "vectors": embedded.get("vectors", 0) + sum(one["vectors"] or 0 for one in indexed.values())},
-    )
 
 
 def _joined(
@@ -150,24 +122,30 @@ def _joined(
     return {chat: {**accounts.get(chat, zeros), **indexed.get(chat, nothing)} for chat in sorted({*accounts, *indexed})}
 
 
-def _check_index(chat: str, account: Mapping[str, Any]) -> None:
-    _equal(f"chunks of chat {chat}", "chunks", account["chunks"], keywords=account["keywords"])
+def _check_index(whose: str, account: Mapping[str, Any]) -> None:
+    _equal(f"chunks of {whose}", "chunks", account["chunks"], keywords=account["keywords"])
     if account["vectors"] is not None:
         parts = {"vectors": account["vectors"], "not_embedded": account["not_embedded"]}
-        _equal(f"chunks of chat {chat}", "chunks", account["chunks"], **parts)
+        _equal(f"chunks of {whose}", "chunks", account["chunks"], **parts)
 
 
-def _check_totals(ledger: Mapping[str, Any], chunk_result: Mapping[str, Any], embed_result: Mapping[str, Any]) -> None:
+def _check_totals(
+    accounts: Mapping[str, Mapping[str, Any]],
+    chunk_result: Mapping[str, Any],
+    embed_result: Mapping[str, Any],
+    carried: Mapping[str, Any],
+    *,
+    has_vectors: bool,
+) -> None:
     """Compare the sums over the chats with what each step counted, and with the rest of the manifest."""
-    accounts = ledger["accounts"]
-    _equal("chunks", "chunks", ledger["chunks"], of_all_chats=_sum(accounts, "chunks"))
-    has_vectors = ledger["index"]["vectors"] is not None
+    chunks = {"carried": carried.get("chunks", 0), "of_tonights_chats": _sum(accounts, "chunks")}
+    _equal("chunks", "chunks", chunk_result["chunks"], **chunks)
     if any((account["vectors"] is not None) != has_vectors for account in accounts.values()):
         raise _mismatch("some chats have vectors and some have none")
     if has_vectors:
-        _equal("vectors", "vectors", embed_result["vectors"], of_all_chats=_sum(accounts, "vectors"))
-        reasons = len(ledger["not_embedded"])
-        _equal("texts", "not_embedded", _sum(accounts, "not_embedded"), with_a_reason=reasons)
+        _equal("vectors", "vectors", embed_result["vectors"], of_tonights_chats=_sum(accounts, "vectors"))
+        refused = {"carried": carried.get("not_embedded", 0), "of_tonights_chats": _sum(accounts, "not_embedded")}
+        _equal("texts", "not_embedded", len(embed_result.get("refused", {})), **refused)
     zeros = dict.fromkeys(ENDS, 0)
     turns, forgotten = chunk_result["turns_per_chat"], chunk_result["forgotten_per_chat"]
     for chat in sorted({*accounts, *turns, *forgotten}):

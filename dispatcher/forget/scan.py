@@ -26,7 +26,6 @@ from shared.config.values import names_a_host
 from shared.errors import HmemError
 from shared.release.manifest import current_release, read_manifest
 from shared.system.byte_scan import Needles, Scanned, own_words, scan, scan_values
-from shared.system.files import safe_name
 from shared.system.privileges import as_owner_of
 from shared.turns.records import RecordRefused, Turn
 from shared.wire import keys
@@ -104,9 +103,8 @@ class Proof:
             ):
                 yield f"{chunk.speaker} {chunk.words}"
         # Extracted sentences follow from the chunks, which are searched themselves; a model's summary of the chat does not count as remaining.
-        summaries = {f"chat_{safe_name(chat_id)}_summary.txt" for chat_id in self.scope.chats}
-        left_out = summaries if self._written_by_model() or not built_without else set[str]()
-        yield from (text for path, text in release_summaries(self.settings) if path.name not in left_out)
+        left_out = self.scope.chats if self._written_by_model() or not built_without else ()
+        yield from (text for chat_id, text in release_summaries(self.settings) if chat_id not in left_out)
 
     def _written_by_model(self) -> bool:
         release = current_release(self.settings.hmem_memory_dir)

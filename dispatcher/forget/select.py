@@ -12,7 +12,6 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from redis import Redis
@@ -25,7 +24,8 @@ from dispatcher.memory.store.memories import Memory
 from dispatcher.releases.night_command import NightCommandFailed, archive_is_here, read_lines
 from shared.config.settings import Settings
 from shared.errors import ArchiveDamaged, HmemError, InvalidInput
-from shared.release.manifest import LEXICAL, NOTES, SUMMARIES, current_release
+from shared.release.chats import ChatTable
+from shared.release.manifest import LEXICAL, NOTES, current_release
 from shared.search.lexical import LexicalIndex
 from shared.turns.chunk import Chunk
 from shared.turns.records import ROLES, RecordRefused, Tombstone, Turn, loads_object
@@ -167,10 +167,12 @@ def _chunks_in(settings: Settings, place: str) -> list[Chunk]:
         return index.all_chunks()
 
 
-def release_summaries(settings: Settings) -> Iterator[tuple[Path, str]]:
+def release_summaries(settings: Settings) -> Iterator[tuple[str, str]]:
+    """(chat, summary) of the release in use."""
     release = current_release(settings.hmem_memory_dir)
-    for path in sorted((release / SUMMARIES).glob("*.txt")) if release else ():
-        yield path, path.read_text(encoding="utf-8", errors="replace")
+    if release is not None:
+        with ChatTable.of(release) as chats:
+            yield from chats.summaries()
 
 
 def _of_turn(turn: Turn, place: str) -> Known:

@@ -127,8 +127,8 @@ def _read_release(settings: Settings, status: Status) -> None:
             manifest = read_manifest(path)
             status.release = manifest.run
             status.release_error = _changed(path, manifest)
-            status.chats = len(manifest.turns_per_chat)
-            status.turns_archived = sum(manifest.turns_per_chat.values())
+            status.chats = manifest.chats
+            status.turns_archived = manifest.turns
     except ReleaseRefused as error:
         status.release_error = str(error)
 

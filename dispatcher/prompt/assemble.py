@@ -162,7 +162,7 @@ def _nothing_to_search(release: OpenRelease | None, chat_id: str, today: DayCont
     """Why nothing can be found: nothing is searched, or neither the release nor the day has the chat."""
     if settings.memory_backend == "summary":
         return "MEMORY_BACKEND=summary searches nothing"
-    if release is None or release.manifest.chunks_per_chat.get(chat_id) or today.items:
+    if release is None or release.has(chat_id) or today.items:
         return None
     return f"release {release.run} has no turns of this chat"
 

@@ -118,11 +118,10 @@ def _trial(release: OpenRelease) -> str | None:
 
 
 def _ask(release: OpenRelease) -> None:
-    """A first search, in the largest chat, which loads what opening does not."""
-    chats = release.manifest.chunks_per_chat
-    if release.vectors_missing is None and chats:
+    """A first search, in a large chat, which loads what opening does not."""
+    if release.vectors_missing is None and (chat_id := release.largest_chat()) is not None:
         with contextlib.suppress(RuntimeError):  # closed meanwhile
-            release.recall(Query(max(chats, key=lambda chat: chats[chat]), PLAIN_WORDS, 1))
+            release.recall(Query(chat_id, PLAIN_WORDS, 1))
 
 
 @contextmanager

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,9 +16,10 @@ from typing import Any
 from shared.config.ownership import OURS
 from shared.config.settings import Settings
 from shared.delivery.receiver import ReaderDied, run_trial
-from shared.errors import InvalidInput, ReleaseRefused
+from shared.errors import HmemError, InvalidInput, ReleaseRefused
 from shared.release import retention
 from shared.release.manifest import RELEASES, Manifest, current_release, read_manifest, release_dir, verify
+from shared.release.objects import Objects
 from shared.release.retention import read_pin, reading, release_runs, remove_pin, write_pin
 from shared.system.files import locked_dir, own_root, switch_link
 from shared.vectors.aliases import follow
@@ -64,7 +65,7 @@ def _listed(release: Path, run: int, marks: list[str]) -> Listed:
         listed.marks, listed.error = [*marks, UNREADABLE], str(error)
         return listed
     listed.created_at, listed.parent, listed.indexes = manifest.created_at, manifest.parent, manifest.indexes
-    listed.turns, listed.chats = sum(manifest.turns_per_chat.values()), len(manifest.turns_per_chat)
+    listed.turns, listed.chats = manifest.turns, manifest.chats
     return listed
 
 
@@ -74,9 +75,17 @@ def _size(release: Path) -> int:
 
 
 def verify_release(release: Path) -> Manifest:
-    """Hash every file of a release, which is not pruned meanwhile; ReleaseRefused names the first that differs."""
+    """Hash every file of a release, which is not pruned meanwhile; ReleaseRefused names the first that differs.
+
+    What is damaged is removed from the objects, if this user may do so, so that the next night sends it again.
+    """
     with reading(release):
-        return verify(release)
+        try:
+            return verify(release)
+        except ReleaseRefused:
+            with suppress(HmemError, OSError), locked_dir(release.parent.parent):
+                Objects(release.parent.parent).compare(read_manifest(release))
+            raise
 
 
 def chosen(memory_dir: Path, run: int | None, *, every: bool = False) -> list[Path]:

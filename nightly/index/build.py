@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from nightly.index.chunk_file import ChunkFolder
-from nightly.index.kept_chats import carried
+from nightly.index.kept_chats import Sums
 from nightly.index.part_rows import PartRows, VectorRows, WordRows, own_words
-from nightly.index.previous import LAST, Last, Plan, digest_of, hash_files
+from nightly.index.previous import Last, Plan, digest_of, hash_files, refuse_another_start
 from nightly.index.recipe import comparable
 from nightly.index.rows import Rows, read_note_rows
 from nightly.night.folder import Night
-from shared.errors import LedgerMismatch, StorageError
+from shared.errors import LedgerMismatch
 from shared.release.manifest import LEXICAL, NOTE_VECTORS, PLACES
 from shared.release.parts import Earlier, part_files
 from shared.search import lexical
@@ -49,21 +49,18 @@ class Build:
         self._night, self._out, self._last = night, out, Last(night)
         self.chunks = ChunkFolder(night.output("chunk"))
         made = night.result("chunk")
-        if not made["everything"] and self._last.token != made["last_token"]:
-            raise StorageError(
-                f"What the last night left in {LAST}/ was changed while this night ran. Run the night again: it begins with what is left."
-            )
+        refuse_another_start(night, self._last)
         self._tonight = None if made["everything"] else frozenset(made["accounts"])
-        self._carried = [account for _, account in carried(night)]
+        self._carried: Sums = made["carried"]
         #: Vectors of the chats that are not done again, each counted once.
-        self.carried_vectors: int = sum((one.get("vectors") or 0) - one.get("repeated", 0) for one in self._carried)
+        self.carried_vectors: int = self._carried["vectors"] - self._carried["repeated"]
         self._places: dict[str, dict[str, Any]] = {}
         self._rows: dict[str, dict[str, int]] = {}
 
     def notes(self) -> ChunkFolder | None:
         """Tonight's notes; None if no chat has any."""
         notes = ChunkFolder(self._night.output("note"))
-        return notes if len(notes) or any(one["notes"] for one in self._carried) else None
+        return notes if len(notes) or self._carried["notes"] else None
 
     def words(self, place: str, folder: ChunkFolder) -> dict[str, int]:
         """Build a keyword index and prove it; how many of tonight's texts are found by keyword, by chat."""
@@ -160,7 +157,7 @@ class Build:
         parts = plan.taken | {path.name: {"rows": written} for path in new}
         for chat_id in rows.tonight:
             self._rows.setdefault(chat_id, {})[place] = rows.wanted(chat_id)
-        wanted = sum(map(rows.wanted, rows.tonight)) + sum(one["rows"].get(place, 0) for one in self._carried)
+        wanted = sum(map(rows.wanted, rows.tonight)) + self._carried["rows"].get(place, 0)
         if (held := sum(part["rows"] for part in parts.values())) != wanted:
             raise LedgerMismatch(
                 f"{self._out / place} has {held} rows, and {wanted} were made. Nothing was published; run the night again."

@@ -11,12 +11,11 @@ from typing import Any
 
 import orjson
 
-from nightly.index.kept_chats import CHATS, Account, carried_from, write_chats
+from nightly.index.kept_chats import CHATS, Account, carried_from, combined, sums_of, write_chats
 from nightly.index.previous import FORMAT, INDEX, LAST, digest_of, hash_files
 from nightly.index.recipe import comparable
 from nightly.night.folder import Night
 from shared.errors import HmemError
-from shared.release.manifest import SUMMARIES
 from shared.system.faults import crash_point
 from shared.system.files import commit_dir, fresh_dir, remove_tree, sha256_bytes, sha256_file, write_atomic
 
@@ -41,15 +40,16 @@ def _keep(night: Night, base: Path, built: Mapping[str, Any]) -> None:
     if not kept.is_dir():
         temporary = fresh_dir(base / f"{night.run}.tmp")
         records = {}
-        for place, record in built["places"].items():
-            source, known = night.output("build") / place, built.get("known", {}).get(place, {})
+        for step, place, record in _places(night):
+            made = night.result(step)
+            source, known = night.output(step) / place, made["known"].get(place, {})
             files = hash_files(source, known)
-            if digest_of(files) != built["proven"][place]:
+            if digest_of(files) != made["proven"][place]:
                 night.report.say(f"  {place}/ was changed after it was verified; it is not stored for the next night.")
                 continue
             shutil.copytree(source, temporary / place, copy_function=os.link)
             records[place] = record | {"files": _with_times(temporary / place, files, known)}
-        chats = _keep_chats(night, temporary, built) if len(records) == len(built["places"]) else {}
+        chats = _keep_chats(night, temporary, built) if len(records) == len([*_places(night)]) else {}
         body = orjson.dumps({"format": FORMAT, "places": records, **chats}, option=orjson.OPT_SORT_KEYS)
         write_atomic(temporary / INDEX, sha256_bytes(body).encode() + b"\n" + body)
         crash_point("publish:kept-written")
@@ -57,6 +57,13 @@ def _keep(night: Night, base: Path, built: Mapping[str, Any]) -> None:
     for other in list(base.iterdir()):
         if other != kept:
             remove_tree(other)
+
+
+def _places(night: Night) -> Iterator[tuple[str, str, dict[str, Any]]]:
+    """(step that made it, place, its record)."""
+    for step in ("build", "summarise"):
+        for place, record in night.result(step)["places"].items():
+            yield step, place, record
 
 
 def _with_times(folder: Path, files: Mapping[str, Any], known: Mapping[str, Any]) -> dict[str, Any]:
@@ -69,16 +76,15 @@ def _with_times(folder: Path, files: Mapping[str, Any], known: Mapping[str, Any]
 
 
 def _keep_chats(night: Night, temporary: Path, built: Mapping[str, Any]) -> dict[str, Any]:
-    """Write what is known of each chat, and link the summaries; their fields of the record."""
+    """Write what is known of each chat; the fields of the record that are about them."""
     made = night.result("chunk")
     if made["recipe"] is None:
         return {}
-    write_chats(temporary / CHATS, carried_from(night), dict(_tonight(night, made, built)))
-    summaries = night.output("summarise") / SUMMARIES
-    if summaries.is_dir():
-        shutil.copytree(summaries, temporary / SUMMARIES, copy_function=os.link)
+    tonight = dict(_tonight(night, made, built))
+    write_chats(temporary / CHATS, carried_from(night), tonight)
     recipe = made["recipe"] | {"embedding": comparable(night.result("embed")["embedding"])}
-    return {"recipe": recipe, "chats": sha256_file(temporary / CHATS)}
+    sums = combined(made["carried"], sums_of(record[1] for record in tonight.values() if record))
+    return {"recipe": recipe, "chats": sha256_file(temporary / CHATS), "sums": sums}
 
 
 def _tonight(
@@ -86,6 +92,7 @@ def _tonight(
 ) -> Iterator[tuple[str, tuple[str, Account] | None]]:
     """(chat, its digest and account) of the chats that were done tonight. Without a digest: a text of it waits for a better answer."""
     notes, summaries = night.result("note"), night.result("summarise")
+    written = frozenset(summaries["written"])
     again = {one["chat_id"] for one in made["set_aside"].values()} | {*notes["again"], *summaries["again"]}
     for chat_id, account in made["accounts"].items():
         if chat_id not in made["digests"]:
@@ -97,7 +104,7 @@ def _tonight(
             "turns": made["turns_per_chat"].get(chat_id, 0),
             "notes": notes["notes_per_chat"].get(chat_id, 0),
             "rows": built["rows"].get(chat_id, {}),
-            "summary": summaries["files"].get(chat_id),
+            "summaries": int(chat_id in written),
         }
         retried = chat_id in again or indexed.get("not_embedded")
         yield chat_id, ("" if retried else made["digests"][chat_id], record)

@@ -1,4 +1,4 @@
-"""What the last published night knew of each chat: the digest of what is recalled of it, its counts, and the file of its summary. No words.
+"""What the last published night knew of each chat: the digest of what is recalled of it, and its counts. No words.
 
 last/<run>/chats.sqlite    chat_id, digest ("": the next night does this chat again), account (JSON)
 """
@@ -8,22 +8,38 @@ from __future__ import annotations
 import os
 import shutil
 import sqlite3
-from collections.abc import Collection, Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import orjson
 
+from nightly.ledger import ENDS
 from nightly.night.folder import Night
 from shared.release.integrity import open_closed
 
 CHATS = "chats.sqlite"
 #: In the folder of the chunk step: a link to that file, if only chats with news are done.
 CARRIED = "carried.sqlite"
+#: What is summed over chats: their turns, what became of them (nightly/ledger.py), what the indexes have of them, and whether there is a summary.
+COUNTED = (
+    "turns",
+    "archived",
+    *ENDS,
+    "chunks",
+    "keywords",
+    "vectors",
+    "repeated",
+    "not_embedded",
+    "notes",
+    "summaries",
+)
 _SCHEMA = "CREATE TABLE chats (chat_id TEXT PRIMARY KEY, digest TEXT NOT NULL, account BLOB NOT NULL) WITHOUT ROWID"
 
 Account = dict[str, Any]
+Sums = dict[str, Any]
 
 
 class ChatAccounts:
@@ -36,11 +52,15 @@ class ChatAccounts:
         rows = self._rows("SELECT chat_id, digest FROM chats")
         return {str(chat_id): str(digest) for chat_id, digest in rows}
 
-    def accounts(self, without: Collection[str] = ()) -> Iterator[tuple[str, Account]]:
-        """Each chat but these, in order of the ids."""
-        for chat_id, account in self._rows("SELECT chat_id, account FROM chats ORDER BY chat_id"):
-            if chat_id not in without:
-                yield chat_id, orjson.loads(account)
+    def accounts(self, chats: Iterable[str]) -> Iterator[Account]:
+        """Those of these chats."""
+        if self._path is not None:
+            with closing(open_closed(self._path)) as connection:
+                for chat_id in chats:
+                    if found := connection.execute(
+                        "SELECT account FROM chats WHERE chat_id = ?", (chat_id,)
+                    ).fetchone():
+                        yield orjson.loads(found[0])
 
     def all(self) -> Iterator[tuple[str, str, Account]]:
         """(chat, digest, counts) of each chat."""
@@ -58,10 +78,25 @@ class ChatAccounts:
                 yield from connection.execute(sql)
 
 
-def carried(night: Night) -> Iterator[tuple[str, Account]]:
-    """The chats without news, with what was known of them when the chunk step chose the others."""
-    path = carried_from(night)
-    return ChatAccounts(path).accounts(night.result("chunk")["accounts"])
+def sums_of(accounts: Iterable[Account]) -> Sums:
+    """Over chats: how many have turns, each of COUNTED, and the rows in each place."""
+    found: Sums = {"chats": 0, **dict.fromkeys(COUNTED, 0), "rows": Counter[str]()}
+    for account in accounts:
+        found["chats"] += bool(account.get("turns"))
+        for name in COUNTED:
+            found[name] += account.get(name) or 0
+        found["rows"].update(account.get("rows", {}))
+    return found
+
+
+def combined(one: Sums, other: Sums, sign: int = 1) -> Sums:
+    """Their sum, or what is left of the one without the other (`sign` -1)."""
+    names = ("chats", *COUNTED)
+    rows = {
+        place: one["rows"].get(place, 0) + sign * other["rows"].get(place, 0)
+        for place in {**one["rows"], **other["rows"]}
+    }
+    return {**{name: one[name] + sign * other[name] for name in names}, "rows": rows}
 
 
 def carried_from(night: Night) -> Path | None:

@@ -1,11 +1,10 @@
-"""What the newest published night has left for the next: its indexes, its summaries, and what it knew of each chat, so that a night does again
-only the chats that have news.
+"""What the newest published night has left for the next: its indexes, its summaries (in `chats/`), and what it knew of each chat, so that a night
+does again only the chats that have news.
 
     HMEM_NIGHT_DIR/last/<run>/<place>/...    links to the files of that night's build, which never change
-    HMEM_NIGHT_DIR/last/<run>/summaries/...  links to its summaries
     HMEM_NIGHT_DIR/last/<run>/chats.sqlite   each chat: what it was made from, its counts (nightly/index/kept_chats.py)
-    HMEM_NIGHT_DIR/last/<run>/index.json     what all of it follows from; for each place its build parameters, its parts and its files with
-                                             size, time and sha256
+    HMEM_NIGHT_DIR/last/<run>/index.json     what all of it follows from; the sums over the chats; for each place its build parameters, its
+                                             parts and its files with size, time and sha256
 
 It may be deleted at any time. A file is used only if it is as it was when it was verified: a file of the same size and time counts as that, and
 is hashed again within SCRUB_DAYS; any other is hashed. An index in parts (`lexical/`, `vectors/`) is reused part by part, as links to the same
@@ -16,27 +15,28 @@ next one starts from nothing.
 
 from __future__ import annotations
 
-import math
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import orjson
 
-from nightly.index.kept_chats import CHATS, Account, ChatAccounts
+from nightly.index.kept_chats import CHATS, Account, ChatAccounts, Sums, sums_of
 from nightly.index.part_rows import PartRows
 from nightly.night.folder import Night
-from shared.errors import ReleaseRefused
-from shared.release.manifest import SUMMARIES, list_files
-from shared.release.parts import Earlier, absorbed
+from shared.errors import ReleaseRefused, StorageError
+from shared.release.chats import ChatTable
+from shared.release.manifest import CHATS as CHATS_PLACE
+from shared.release.manifest import list_files
+from shared.release.parts import Earlier, absorbed, part_files
 from shared.system.files import make_dir, remove_tree, sha256_bytes, sha256_file
 
 LAST = "last"
 INDEX = "index.json"
-FORMAT = 3
+FORMAT = 4
 #: Above this share of new rows an index is rebuilt: reusing gains little then, and a new index has no leftovers.
 MOST_NEW = 0.5
 _DAY_SECONDS = 86_400.0
@@ -127,15 +127,39 @@ class Last:
         """The chats that parts which are not as they were may have had rows of, as the counts of the others show."""
         found = set[str]()
         for place, count in counts.items():
-            names = [name for one, name in self._all_parts() if one == place]
-            if self._kept is None or all(self._is_sound(place, name) for name in names):
-                continue
-            counted = Counter[str]()
-            for name in names:
-                if self._is_sound(place, name):
-                    counted.update(count(self._kept / place / name))
-            found |= {chat for chat, account in self.chats.accounts() if counted[chat] != account["rows"].get(place, 0)}
+            if self._kept is not None and not self._all_sound(place):
+                counted = Counter[str]()
+                for path in self.sound_parts(place):
+                    counted.update(count(path))
+                found |= {chat for chat, _, one in self.chats.all() if counted[chat] != one["rows"].get(place, 0)}
+        if not self._all_sound(CHATS_PLACE):
+            with ChatTable(self.sound_parts(CHATS_PLACE)) as table:
+                rows = ((chat, digest, table.row(chat)) for chat, digest in self.chats.digests().items())
+                found |= {chat for chat, digest, row in rows if digest and (row is None or row.made_from != digest)}
         return found
+
+    def sums(self) -> Sums:
+        """Over all chats that were kept."""
+        sums: Sums = self._record["sums"] if self.recipe is not None else sums_of([])
+        return sums
+
+    def parts(self, place: str) -> dict[str, dict[str, Any]]:
+        """The sound parts of a place with their records, from the oldest to the newest."""
+        record = self._record["places"].get(place, {"parts": {}})
+        return {path.name: record["parts"][path.name] for path in self.sound_parts(place)}
+
+    def sound_parts(self, place: str) -> list[Path]:
+        """Those that are as they were, from the oldest to the newest."""
+        names = {name for one, name in self._all_parts() if one == place and self._is_sound(place, name)}
+        return [path for path in part_files(self._kept / place) if path.name in names] if self._kept else []
+
+    def take(self, place: str, names: Iterable[str]) -> None:
+        """Note that these parts are taken over."""
+        files = self._record["places"][place]["files"] if place in self._record["places"] else {}
+        self.taken_files[place] = {name: files[name] for name in names}
+
+    def _all_sound(self, place: str) -> bool:
+        return all(self._is_sound(place, name) for one, name in self._all_parts() if one == place)
 
     @property
     def run(self) -> str | None:
@@ -172,7 +196,7 @@ class Last:
         merged = [self._kept / place / name for name in sorted(absorbed(counts, new))]
         others |= {part: [] if tonight is None else rows.others(part, tonight) for part in merged}
         taken = sorted(found.keys() - {part.name for part in merged})
-        self.taken_files[place] = {name: record["files"][name] for name in taken}
+        self.take(place, taken)
         return Plan(
             {name: record["parts"][name] for name in taken},
             Earlier(self._kept / place, {}, tuple(taken), rest_only=True) if taken else None,
@@ -197,14 +221,6 @@ class Last:
             return None
         return Earlier(into, {chat_id: set(ids) for chat_id, ids in record["rows"].items()})
 
-    def summary(self, account: Account) -> Path | None:
-        """The summary of a chat without news, if it is as it was."""
-        file = account.get("summary")
-        if file is None or self._kept is None:
-            return None
-        path = self._kept / SUMMARIES / file["name"]
-        return path if _is_as_it_was(path, file, math.inf) else None  # readers hash it each time
-
     def _all_parts(self) -> Iterator[tuple[str, str]]:
         return ((place, name) for place, record in self._record["places"].items() for name in record.get("parts", ()))
 
@@ -228,6 +244,15 @@ class Last:
 
     def _say(self, what: str, why: str) -> None:
         self._report.say(f"  {what} is built from nothing instead of reusing the last night's: {why}.")
+
+
+def refuse_another_start(night: Night, last: Last) -> None:
+    """StorageError if what the last night left is not what the chats with news were chosen by."""
+    made = night.result("chunk")
+    if not made["everything"] and last.token != made["last_token"]:
+        raise StorageError(
+            f"What the last night left in {LAST}/ was changed while this night ran. Run the night again: it begins with what is left."
+        )
 
 
 def kept_accounts(night_dir: Path) -> Iterator[tuple[str, str, Account]]:

@@ -9,6 +9,7 @@ from shared.config.settings import Settings
 from shared.embedding.open import open_embedder, open_ollama
 from shared.errors import EmbeddingError
 from shared.ranking.extractive_summary import SUMMARY_VERSION
+from shared.release import chats
 from shared.search import lexical
 from shared.turns.chunking import CHUNKER_VERSION
 from shared.vectors.registry import builder_of
@@ -33,6 +34,7 @@ def recipe_of(settings: Settings, last: Recipe | None, *, ask: bool = True) -> R
         "chunker": CHUNKER_VERSION,
         "timezone": settings.chat_timezone,
         "words": lexical.version(),
+        "chats": chats.version(),
         "vectors": builder_of("sqlite", settings, 0).version(),
         "summary": SUMMARY_VERSION,
         "indexes": list(settings.indexes),

@@ -17,15 +17,12 @@ from typing import Any
 from nightly.archive.catalog import Catalog, open_catalog
 from nightly.archive.chat_chunks import ChatReader
 from nightly.index.chunk_file import ChunkWriter, line_of
-from nightly.index.kept_chats import CARRIED
+from nightly.index.kept_chats import CARRIED, combined, sums_of
 from nightly.index.part_rows import PART_COUNTS
 from nightly.index.previous import Last
 from nightly.index.recipe import IN_PARTS, recipe_of
 from nightly.ledger import ENDS, chunk_accounts
 from nightly.night.folder import Night
-
-#: Sums over the chats without news, for the report.
-COUNTED = ("turns", "archived", *ENDS, "chunks", "keywords", "vectors", "not_embedded")
 
 
 def run(night: Night, out: Path) -> dict[str, Any]:
@@ -38,8 +35,7 @@ def run(night: Night, out: Path) -> dict[str, Any]:
         made = cut(night, catalog, chats, out)
         if not everything:
             last.chats.link(out / CARRIED)
-        carried = [] if everything else [account for _, account in last.chats.accounts({*chats})]
-        sums = {name: sum(one.get(name) or 0 for one in carried) for name in COUNTED}
+        sums = sums_of([]) if everything else combined(last.sums(), sums_of(last.chats.accounts(chats)), -1)
         failure = made.pop("failure")
         if failure and not any(one["with_chunks"] for one in [*made["accounts"].values(), sums]):
             raise failure  # every turn fails: that is not a turn's fault

@@ -16,16 +16,15 @@ from pathlib import Path
 from typing import Any
 
 from nightly.index.keeping import keep
-from nightly.index.kept_chats import Account, carried
 from nightly.index.previous import digest_of
-from nightly.ledger import whole_ledger, with_others
+from nightly.ledger import whole_ledger
 from nightly.night.folder import RESULT, Night
 from nightly.night.target import Brought
 from shared.delivery.switch import refuse_unless_descendant
 from shared.embedding.models import EmbeddingIdentity
 from shared.errors import PublishFailed, ReleaseRefused, StepTimeout
 from shared.ranking.extractive_summary import SUMMARY_VERSION
-from shared.release.manifest import SUMMARIES, Manifest, seal
+from shared.release.manifest import Manifest, seal
 from shared.system.faults import crash_point
 from shared.system.files import fresh_dir
 from shared.turns.chunking import CHUNKER_VERSION
@@ -38,9 +37,8 @@ SERVED_POLL_SECONDS = 0.2
 def run(night: Night, out: Path) -> dict[str, Any]:
     stage = out / "release"
     _gather(night, stage)
-    others = dict(carried(night))
-    manifest = seal(stage, _manifest(night, others), _known(night, others))
-    _refuse_what_was_not_proven(manifest, night.result("build")["proven"])
+    manifest = seal(stage, _manifest(night), _known(night))
+    _refuse_what_was_not_proven(manifest, night.result("build")["proven"] | night.result("summarise")["proven"])
     current, brought = night.target.current(), Brought({})
     if current is None or current.run != night.run:
         refuse_unless_descendant(manifest, current)  # before the transfer; the day host asks again
@@ -92,26 +90,22 @@ def _refuse_what_was_not_proven(manifest: Manifest, proven: dict[str, str]) -> N
             )
 
 
-def _known(night: Night, others: dict[str, Account]) -> dict[str, dict[str, Any]]:
-    """The files of the release that were hashed before, with size and sha256: parts that were taken over, summaries of chats without news."""
-    built, written = night.result("build"), night.result("summarise")["files"]
-    known = {f"{place}/{name}": file for place, files in built["known"].items() for name, file in files.items()}
-    known |= {
-        f"{SUMMARIES}/{account['summary']['name']}": account["summary"]
-        for chat_id, account in others.items()
-        if account["summary"] and chat_id not in written
+def _known(night: Night) -> dict[str, dict[str, Any]]:
+    """The files of the release that were hashed before, with size and sha256: parts that were taken over."""
+    known = night.result("build")["known"] | night.result("summarise")["known"]
+    return {
+        f"{place}/{name}": {"size": file["size"], "sha256": file["sha256"]}
+        for place, files in known.items()
+        for name, file in files.items()
     }
-    return {name: {"size": file["size"], "sha256": file["sha256"]} for name, file in known.items()}
 
 
-def _manifest(night: Night, others: dict[str, Account]) -> Manifest:
-    """`others`: the chats without news."""
+def _manifest(night: Night) -> Manifest:
     chunks, embedded, summaries = night.result("chunk"), night.result("embed"), night.result("summarise")
     embedding, built = embedded["embedding"], night.result("build")
-    notes = night.result("note")
+    notes, carried = night.result("note"), chunks["carried"]
     # What a model wrote tonight was archived after chunking.
     written = notes.get("texts", {}) | summaries.get("texts", {})
-    chunks, built, embedded = with_others(others, chunks, built, embedded)
     return Manifest(
         run=night.run,
         parent=night.parent,
@@ -121,13 +115,14 @@ def _manifest(night: Night, others: dict[str, Account]) -> Manifest:
         timezone=chunks["timezone"],
         indexes=built["indexes"],
         embedding=EmbeddingIdentity.from_json(embedding) if embedding else None,
-        turns_per_chat=chunks["turns_per_chat"],
-        chunks_per_chat=chunks["chunks_per_chat"],
-        forgotten_per_chat=chunks["forgotten_per_chat"],
+        chats=carried["chats"] + len(chunks["turns_per_chat"]),
+        turns=carried["turns"] + sum(chunks["turns_per_chat"].values()),
+        chunks=carried["chunks"] + sum(chunks["chunks_per_chat"].values()),
+        forgotten=carried["forgotten"] + sum(chunks["forgotten_per_chat"].values()),
         tombstones=chunks["tombstones"],
         originals=chunks["originals"],
         erasing=chunks["erasing"],
-        ledger=whole_ledger(night.result("archive")["ledger"], chunks, built, embedded),
+        ledger=whole_ledger(night.result("archive")["ledger"], chunks, built, embedded, carried),
         summary_model=summaries.get("model"),
         notes_model=notes["model"],
     )

@@ -1,4 +1,5 @@
-"""Summarise: one text file a chat, from all that the archive has of it, with absolute dates, bounded. The chats without news keep theirs.
+"""Summarise: one text a chat, from all that the archive has of it, with absolute dates, bounded; with the chat's counts it becomes a row of `chats/`.
+The chats without news keep theirs.
 
 Sentences are picked word for word (shared/ranking/extractive_summary.py). With SUMMARY_MODEL a model writes notes from them and from the
 newest turns, and what it left out is put back; where it fails, the picked sentences are the summary. A model never stops the night.
@@ -7,30 +8,25 @@ newest turns, and what it left out is put back; where it fails, the picked sente
 from __future__ import annotations
 
 import hashlib
-import itertools
-import os
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from nightly.archive.catalog import open_catalog
-from nightly.archive.chat_chunks import ChatReader
+from nightly.index.chat_parts import ChatParts
 from nightly.index.chunk_file import ChunkFolder
-from nightly.index.kept_chats import carried
-from nightly.index.previous import Last
+from nightly.index.previous import Last, refuse_another_start
 from nightly.night.folder import Night
 from nightly.night.record_failure import reason_of
 from nightly.writing.missing_facts import put_back
 from nightly.writing.model_texts import ModelTexts
 from nightly.writing.summary_answer import OPTIONS, WRITTEN_CHARACTERS, refuse, tidy
 from shared.ranking.extractive_summary import KINDS, Sentence, summarise
-from shared.release.manifest import SUMMARIES, summary_file
-from shared.system.files import make_dir, sha256_bytes, write_atomic
+from shared.release.chats import COUNTED, ChatRow
 from shared.text.format import date_text, one_line, shorten
 from shared.text.marks import harmless
 from shared.turns.chunk import Chunk
@@ -74,25 +70,18 @@ class PutBack:
 
 
 def run(night: Night, out: Path) -> dict[str, Any]:
-    """`files`: those that were written, by chat; `again`: chats that wait for a better text."""
-    writer, counts = _writer(night), PutBack()
+    """`written`: chats that got a summary tonight; `again`: those that wait for a better text."""
+    writer, counts, without = _writer(night), PutBack(), dict[str, str]()
     try:
-        linked, lost = _carry(night, out)
-        files, without = dict[str, dict[str, Any]](), dict[str, str]()
-        folder = ChunkFolder(night.output("chunk"))
-        chats = itertools.chain(folder, _cut(night, lost))
-        for chat_id, rows in night.report.track(chats, len(folder.chats) + len(lost), "summarise"):
-            chunks = [chunk for chunk, _ in rows]
-            try:
-                text = (_written(night, writer, chunks, counts) if writer else None) or _text(night, chunks)
-            except Exception as error:  # noqa: BLE001 - whatever it is about this chat, the others get their summaries
-                without[chat_id] = reason_of(error)
-                continue
-            files[chat_id] = _write(summary_file(out, chat_id), text)
+        last = Last(night)
+        refuse_another_start(night, last)
+        written = list[str]()
+        built = ChatParts(last, out, night.run).build(_rows(night, writer, counts, without, written))
         made = {
-            "summaries": linked + len(files),
+            **built,
+            "summaries": night.result("chunk")["carried"]["summaries"] + len(written),
+            "written": written,
             "without_summary": without,
-            "files": files,
             "again": sorted({*without, *(writer.failed if writer else ())}),
         }
         if writer is None:
@@ -110,40 +99,29 @@ def run(night: Night, out: Path) -> dict[str, Any]:
             writer.close()
 
 
-def _carry(night: Night, out: Path) -> tuple[int, list[str]]:
-    """Link the summaries of the chats without news; how many, and the chats whose summary is not as it was."""
-    lost, linked, last = list[str](), 0, Last(night)
-    folder = make_dir(out / SUMMARIES)
-    for chat_id, account in carried(night):
-        if not account["chunks"]:
-            continue
-        if (path := last.summary(account)) is None:
-            lost.append(chat_id)
-        else:
-            os.link(path, folder / path.name)
-            linked += 1
-    return linked, lost
+def _rows(
+    night: Night, writer: ModelTexts | None, counts: PutBack, without: dict[str, str], written: list[str]
+) -> Iterator[ChatRow]:
+    """Of tonight's chats: those that have chunks get a summary, or `without` says why not."""
+    chunk, build = night.result("chunk"), night.result("build")
+    folder = ChunkFolder(night.output("chunk"))
+    for chat_id in night.report.track(chunk["accounts"], len(chunk["accounts"]), "summarise"):
+        text = None
+        if chunks := [one for one, _ in folder.read(chat_id)]:
+            try:
+                text = (_written(night, writer, chunks, counts) if writer else None) or _text(night, chunks)
+                written.append(chat_id)
+            except Exception as error:  # noqa: BLE001 - whatever it is about this chat, the others get their summaries
+                without[chat_id] = reason_of(error)
+        yield ChatRow(chat_id, chunk["digests"].get(chat_id, ""), _counts(chat_id, chunk, build), text)
 
 
-def _cut(night: Night, chats: list[str]) -> Iterator[tuple[str, list[tuple[Chunk, str]]]]:
-    """Chats without news whose summary was lost."""
-    if chats:
-        with open_catalog(night) as catalog, ChatReader(catalog, night.archive_dir, night.settings.timezone) as reader:
-            for chat_id in chats:
-                yield chat_id, reader.cut(chat_id).chunks
-
-
-def _write(path: Path, text: str) -> dict[str, Any]:
-    """The file, as it is known to the next night."""
-    content = text.encode("utf-8")
-    make_dir(path.parent)
-    write_atomic(path, content)
-    return {
-        "name": path.name,
-        "size": len(content),
-        "sha256": sha256_bytes(content),
-        "modified": path.stat().st_mtime_ns,
-    }
+def _counts(chat_id: str, chunk: Mapping[str, Any], build: Mapping[str, Any]) -> dict[str, int | None]:
+    """What the release has of one of tonight's chats."""
+    has_vectors = bool(build["indexes"])
+    indexed = build["indexed"].get(chat_id, {"keywords": 0, "vectors": 0 if has_vectors else None, "not_embedded": 0})
+    counts = chunk["accounts"][chat_id] | indexed | {"turns": chunk["turns_per_chat"].get(chat_id, 0)}
+    return {name: counts[name] for name in COUNTED}
 
 
 def _writer(night: Night) -> ModelTexts | None:

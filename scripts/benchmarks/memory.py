@@ -142,13 +142,15 @@ def _measured(words: list[str]) -> dict[str, Any]:
     import dispatcher.answering.worker  # noqa: F401 - all that a dispatcher loads
     from dispatcher.releases.served import ServedRelease
     from shared.config.settings import load_settings
-    from shared.release.manifest import current_release, read_manifest
+    from shared.release.chats import ChatTable
+    from shared.release.manifest import current_release
     from shared.search.types import Query
 
     settings = load_settings()
     release = current_release(settings.hmem_memory_dir)
     assert release is not None
-    every = sorted(read_manifest(release).chunks_per_chat)
+    with ChatTable.of(release) as table:
+        every = table.ids()
     chance = random.Random(11)
     chats = chance.sample(every, min(ASKED, len(every)))
     memory, started = ServedRelease(settings), time.perf_counter()

@@ -12,12 +12,11 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import chain, islice, zip_longest
 from typing import Any
 
-from shared.release.manifest import Manifest
 from shared.turns.chunk import Chunk
 
 #: Maximum number of questions, and of chats that they come from: takes seconds, even if each chat has its own index.
@@ -72,10 +71,9 @@ def sampled(first: Iterable[str], chats: Collection[str], run: int, count: int) 
         return sorted(chats)
     known = frozenset(chats)
     news = [chat for chat in dict.fromkeys(first) if chat in known][: int(count * NEWS_SHARE)]
-    others = sorted(known.difference(news), key=_shuffled)
+    others = sorted(known.difference(news))
     room = count - len(news)
-    begin = run * room % len(others)
-    return [*news, *(others[begin:] + others[:begin])[:room]]
+    return [*news, *(others[(number * len(others) // room + run) % len(others)] for number in range(room))]
 
 
 def _shuffled(name: str) -> bytes:
@@ -117,12 +115,11 @@ def verdict(before: list[bool], now: list[bool], gone: list[str]) -> dict[str, A
     }
 
 
-def chats_gone(new: Manifest, current: Manifest) -> list[str]:
-    """Chats that have chunks now and none in the new release, although not all of their turns are to be forgotten."""
+def chats_gone(both: Iterable[tuple[str, Mapping[str, int], Mapping[str, int]]]) -> list[str]:
+    """Chats that have chunks now and none in the new release, although not all of their turns are to be forgotten. `both`: the counts of each chat
+    that may differ, in the new release and in the current one (shared/release/chats.py)."""
     return [
         chat
-        for chat, count in current.chunks_per_chat.items()
-        if count
-        and not new.chunks_per_chat.get(chat)
-        and (new.turns_per_chat.get(chat) or not new.forgotten_per_chat.get(chat))
+        for chat, now, before in both
+        if before["chunks"] and not now["chunks"] and (now["turns"] or not now["forgotten"])
     ]

@@ -36,7 +36,7 @@ from redis import Redis
 from shared.config.credentials import begin_as, for_child
 from shared.config.ownership import INCOMING, OURS, VERIFYING
 from shared.config.settings import Settings, load_settings
-from shared.delivery.switch import refuse_unless_descendant, switch, undo_switch
+from shared.delivery.switch import refuse_unless_descendant, refuse_unless_follows, switch, undo_switch
 from shared.delivery.takeover import received_manifest, take_over
 from shared.errors import InvalidInput, ReleaseRefused
 from shared.release import retention
@@ -62,7 +62,7 @@ from shared.wire.client import RECEIVER, open_redis
 
 #: Seconds for the test process.
 TRIAL_TIMEOUT_SECONDS = 300
-TRIAL_MODULE = "shared.delivery.trial"
+TRIAL_MODULE, PROVEN = "shared.delivery.trial", "--proven"
 #: The only credentials that it gets: those for an index on a server.
 TRIAL_NEEDS = ("REDIS_URL", "REDIS_STACK_URL", "QDRANT_URL", "QDRANT_API_KEY", "PGVECTOR_URL", "DAY_STORE_URL")
 _REQUEST = re.compile(
@@ -162,6 +162,7 @@ class Receiver:
         objects = Objects(self._dir)
         try:
             manifest = take_over(brought, taken, objects, allow, modes=modes_of(self._dir), sealed=sealed)
+            refuse_unless_follows(taken, self._dir)
             record = self._tried(taken, manifest, objects, accept=accept)  # only a release that passed gets its name
             fsync_tree(taken)
             objects.add(taken, manifest)
@@ -177,7 +178,7 @@ class Receiver:
     def _tried(self, taken: Path, manifest: Manifest, objects: Objects, *, accept: bool) -> dict[str, Any]:
         """The gate's record. If the test fails over a damaged object, that is removed and named: the next attempt sends it again."""
         try:
-            return run_trial(taken, current_release(self._dir), accept=accept)
+            return run_trial(taken, current_release(self._dir), accept=accept, proven=True)
         except ReleaseRefused as error:
             if damaged := objects.compare(manifest):
                 named = ", ".join(damaged[:3]) + (f" and {len(damaged) - 3} more" if len(damaged) > 3 else "")
@@ -211,13 +212,15 @@ class ReaderDied(ReleaseRefused):
     exit_code = ReleaseRefused.exit_code
 
 
-def run_trial(release: Path, current: Path | None, *, accept: bool = False) -> dict[str, Any]:
+def run_trial(release: Path, current: Path | None, *, accept: bool = False, proven: bool = False) -> dict[str, Any]:
     """Open the release and search it in a separate process, which may crash (a damaged index can cause a segmentation fault).
 
-    Returns the gate's record; ReleaseRefused if the test failed, ReaderDied if the process died or took too long.
+    `proven`: its files were compared with their hashes just now. Returns the gate's record; ReleaseRefused if the test failed, ReaderDied if
+    the process died or took too long.
     """
     with tempfile.TemporaryDirectory(prefix="hmem-trial-") as state:
-        command = module_command(TRIAL_MODULE, str(release), state, *([str(current)] if current else []))
+        paths = [str(release), state, *([str(current)] if current else [])]
+        command = module_command(TRIAL_MODULE, *([PROVEN] if proven else []), *paths)
         try:
             with for_child(only=TRIAL_NEEDS) as (environment, descriptors):
                 done = run_bounded(command, TRIAL_TIMEOUT_SECONDS, environment=environment, descriptors=descriptors)

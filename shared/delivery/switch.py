@@ -6,18 +6,37 @@ something. The switch itself asks once more whether the night still holds the le
 
 from __future__ import annotations
 
+import sqlite3
 from pathlib import Path
 from typing import cast
 
+import structlog
 from redis import Redis
 
 from shared.config.settings import Settings
 from shared.errors import LeaseLost, ReleaseRefused
 from shared.release import retention
-from shared.release.manifest import Manifest, current_manifest, current_release, read_manifest, release_dir
+from shared.release.chats import ChatTable, changed_chats, in_both
+from shared.release.manifest import (
+    CHATS,
+    Manifest,
+    current_manifest,
+    current_release,
+    prove_folder,
+    read_manifest,
+    release_dir,
+)
 from shared.system.files import fsync_dir, switch_link
 from shared.vectors.aliases import follow
 from shared.wire import keys
+
+log = structlog.get_logger()
+
+
+class Shrinks(ReleaseRefused):
+    """A chat has fewer turns than in the current release."""
+
+    exit_code = ReleaseRefused.exit_code
 
 
 def switch(settings: Settings, memory_dir: Path, run: int, token: int, client: Redis) -> tuple[int | None, str | None]:
@@ -27,7 +46,7 @@ def switch(settings: Settings, memory_dir: Path, run: int, token: int, client: R
     ReleaseRefused if the release may not follow the current one, LeaseLost if the night with this token is not the night any more.
     """
     release = release_dir(memory_dir, run)
-    refuse_unless_descendant(read_manifest(release), current_manifest(memory_dir))
+    refuse_unless_follows(release, memory_dir)
     owner = cast(bytes | None, client.get(keys.NIGHT_OWNER)) or b""
     if owner.split(b" ")[0] != str(token).encode():
         raise LeaseLost(
@@ -56,8 +75,16 @@ def undo_switch(settings: Settings, memory_dir: Path, run: int) -> None:
         follow(settings, parent)
 
 
+def refuse_unless_follows(release: Path, memory_dir: Path) -> None:
+    """ReleaseRefused for a release that would make memory shrink by accident, as its manifest and its counts of each chat show."""
+    new, current = read_manifest(release), current_manifest(memory_dir)
+    refuse_unless_descendant(new, current)
+    if current is not None and current.run != new.run:
+        _refuse_shrinking(release, new, release_dir(memory_dir, current.run), current)
+
+
 def refuse_unless_descendant(new: Manifest, current: Manifest | None) -> None:
-    """Refuse releases that would make memory shrink by accident. A release may follow itself (a repeated switch)."""
+    """ReleaseRefused by the manifests alone. A release may follow itself (a repeated switch)."""
     if current is not None and current.run == new.run:
         return
     if (current.run if current else None) != new.parent:
@@ -80,7 +107,9 @@ def refuse_unless_descendant(new: Manifest, current: Manifest | None) -> None:
             f"The new release would bring back forgotten turns ({len(lost)} tombstones of the current release are missing). "
             "Restore the archive from its copy before the next night; nothing was published."
         )
-    _refuse_shrinking(new, current)
+    now, before = new.turns + new.forgotten, current.turns + current.forgotten
+    if now < before:
+        raise _shrinks("Memory", before, now)
 
 
 def _erased_since(name: str, new: Manifest, current: Manifest) -> bool:
@@ -89,13 +118,25 @@ def _erased_since(name: str, new: Manifest, current: Manifest) -> bool:
     return original is not None and original in (current.segments[name], current.originals.get(name))
 
 
-def _refuse_shrinking(new: Manifest, current: Manifest) -> None:
+def _refuse_shrinking(release: Path, new: Manifest, served: Path, current: Manifest) -> None:
     """For each chat, recallable turns plus turns covered by a tombstone must never become fewer."""
-    for chat, turns in current.turns_per_chat.items():
-        before = turns + current.forgotten_per_chat.get(chat, 0)
-        now = new.turns_per_chat.get(chat, 0) + new.forgotten_per_chat.get(chat, 0)
-        if now < before:
-            raise ReleaseRefused(
-                f"A chat would shrink from {before} to {now} turns although nothing was forgotten. "
-                "Verify the archive (hmem-night verify); nothing was published."
-            )
+    try:
+        prove_folder(served, current, CHATS)
+        chats = changed_chats(release, served, new.files, current.files)
+        with ChatTable.of(release) as now, ChatTable.of(served) as before:
+            for _, *both in in_both(chats, now, before):
+                turns, earlier = (one["turns"] + one["forgotten"] for one in both)
+                if turns < earlier:
+                    raise _shrinks("A chat", earlier, turns)
+    except (ReleaseRefused, OSError, sqlite3.Error) as error:
+        if isinstance(error, Shrinks):
+            raise
+        # A damaged current release must not stop the one that replaces it: the segments, tombstones and sums were compared.
+        log.warning("the chats of the current release cannot be compared one by one", reason=str(error))
+
+
+def _shrinks(what: str, before: int, now: int) -> Shrinks:
+    return Shrinks(
+        f"{what} would shrink from {before} to {now} turns although nothing was forgotten. "
+        "Verify the archive (hmem-night verify); nothing was published."
+    )

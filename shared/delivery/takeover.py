@@ -22,12 +22,12 @@ from typing import Any
 
 from shared.errors import ReleaseRefused, StorageError
 from shared.release.manifest import (
+    CHATS,
     LEXICAL,
     MANIFEST,
     NOTE_VECTORS,
     NOTES,
     PLACES,
-    SUMMARIES,
     Manifest,
     written_manifest,
 )
@@ -37,10 +37,9 @@ from shared.system.files import Modes, sha256_bytes
 
 _AGAIN = "Run the night again."
 _BLOCK_BYTES = 1 << 20
-#: Every name that a build creates (and created in format 3). None leaves its directory, and length and depth are bounded.
+#: Every name that a build creates. None leaves its directory, and length and depth are bounded.
 _NAMES = re.compile(
-    r"summaries/chat_(?:-?[a-z0-9][a-z0-9_-]{0,63}|~[0-9a-f]{40})_summary\.txt"
-    r"|(?:lexical|vectors|notes|note_vectors)(?:/[0-9]{1,9}(?:-[0-9]{1,9})?)?\.sqlite"
+    r"(?:chats|lexical|vectors|notes|note_vectors)(?:/[0-9]{1,9}(?:-[0-9]{1,9})?)?\.sqlite"
     r"|chroma/(?:chroma\.sqlite3|[0-9a-f-]{36}/[a-z0-9_]{1,40}\.(?:bin|pickle))"
     r"|lancedb/[a-z]{1,20}\.lance/(?:data|_[a-z]{1,20})(?:/[A-Za-z0-9_-][A-Za-z0-9_.-]{0,99}){1,3}"
     r"|qdrant\.json|redis\.json|pgvector\.json"
@@ -163,7 +162,7 @@ def _refuse_unknown_names(manifest: Manifest) -> None:
         LEXICAL,
         NOTES,
         NOTE_VECTORS,
-        SUMMARIES,
+        CHATS,
         *(PurePosixPath(PLACES[index]).stem for index in manifest.indexes),
     }
     for name in manifest.files:
@@ -187,7 +186,7 @@ def _refuse_extras(folder: int, manifest: Manifest) -> None:
                 name = f"{inner}/{entry.name}" if inner else entry.name
                 if name in folders:
                     left.append(name)
-                elif name not in named | {SUMMARIES}:  # there may be no summaries
+                elif name not in named:
                     raise ReleaseRefused(f"In the received release {_shown(name)} is not in the manifest. {_AGAIN}")
 
 

@@ -1,4 +1,6 @@
-"""Open a release and search it, in a separate process: `python -m shared.delivery.trial RELEASE STATE_DIR [CURRENT]`.
+"""Open a release and search it, in a separate process: `python -m shared.delivery.trial [--proven] RELEASE STATE_DIR [CURRENT]`.
+
+`--proven`: the files of the release were compared with their hashes just now (shared/delivery/receiver.py).
 
 Exit 0 if the first chunk of each chat of a sample (chats with news first, the others in turns) can be read, is found by its own words, and no
 row of another chat is returned. A text that the embedder
@@ -11,7 +13,7 @@ from __future__ import annotations
 import sqlite3
 import sys
 from collections.abc import Iterable
-from contextlib import closing
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +22,9 @@ import orjson
 from shared.config.settings import load_settings
 from shared.delivery import gate
 from shared.errors import HmemError, ReleaseRefused
-from shared.release.integrity import damage_named, open_closed
-from shared.release.manifest import LEXICAL, Manifest, read_manifest
+from shared.release.chats import ChatTable, changed_chats, in_both
+from shared.release.integrity import damage_named
+from shared.release.manifest import LEXICAL, Manifest, read_manifest, take_as_proven
 from shared.search.lexical import LexicalIndex
 from shared.search.recall import OpenRelease
 from shared.search.types import HiddenTurns, Query
@@ -30,6 +33,12 @@ from shared.turns.chunk import Chunk
 
 #: Number of chats that are probed, spread over all; a sample only (the hashes verify the content).
 PROBED_CHATS = 50
+#: Chats with news that are looked at, to ask those first whose counts differ.
+SORTED = 1000
+#: What the manifest has of all chats together.
+SUMS = ("chats", "turns", "chunks", "forgotten")
+#: An argument.
+PROVEN = "--proven"
 #: A text that every embedder accepts.
 PLAIN_WORDS = "first words"
 
@@ -40,11 +49,19 @@ def run_trial(path: Path, state_dir: Path, current: Path | None = None) -> dict[
     try:
         if release.manifest.indexes and release.vectors_missing:
             raise ReleaseRefused(f"no vector search: {release.vectors_missing}")
-        for chat_id, text in _probes(path, release.manifest, _with_news(release.manifest, path, current)):
+        chats, news = _chats(path, release.manifest), _with_news(path, current)
+        for chat_id, text in _probes(release, chats, news):
             _ask_for_own_words(release, chat_id, text)
-        return _compare(release, current, state_dir) if current else {}
+        return _compare(release, current, state_dir, chats, news) if current else {}
     finally:
         release.close()
+
+
+def _trust(*releases: Path) -> None:
+    """Do not hash files that the receiver has just compared. A damaged current release is no reference, whatever becomes of it here."""
+    for release in releases:
+        with suppress(HmemError):
+            take_as_proven(release, read_manifest(release))
 
 
 def _open(path: Path, state_dir: Path) -> OpenRelease:
@@ -73,29 +90,26 @@ def _ask_for_own_words(release: OpenRelease, chat_id: str, text: str) -> None:
         raise ReleaseRefused("the first words of a chat are not found in it")
 
 
-def _with_news(manifest: Manifest, path: Path, current: Path | None) -> list[str]:
-    """The chats that are not as in the current release: first those that have more chunks or fewer, then those in new parts of the texts."""
+def _with_news(path: Path, current: Path | None) -> list[str]:
+    """Chats that are not as in the current release, SORTED of them at most: first those that have more chunks or fewer."""
     try:
         old = read_manifest(current) if current else None
     except HmemError:
         old = None
-    if old is None:
+    if old is None or current is None:
         return []
-    counts = old.chunks_per_chat
-    changed = [chat for chat, count in manifest.chunks_per_chat.items() if counts.get(chat) != count]
-    new = [name for name in manifest.files if name.startswith(f"{LEXICAL}/") and name not in old.files]
-    for name in new:
-        with damage_named(path / name), closing(open_closed(path / name)) as connection:
-            changed += [chat for (chat,) in connection.execute("SELECT chat_id FROM chats ORDER BY chat_no")]
-    return changed
+    with damage_named(path), ChatTable.of(path) as now, ChatTable.of(current) as before:
+        changed = changed_chats(path, current, read_manifest(path).files, old.files)
+        some = changed[:: len(changed) // SORTED + 1]
+        same = {chat: new["chunks"] == earlier["chunks"] for chat, new, earlier in in_both(some, now, before)}
+        return sorted(same, key=lambda chat: same[chat])
 
 
-def _probes(path: Path, manifest: Manifest, news: list[str]) -> list[tuple[str, str]]:
+def _probes(release: OpenRelease, chats: list[str], news: list[str]) -> list[tuple[str, str]]:
     """The question for each chat of a sample; chats whose first text has no vector are checked here, by keyword."""
-    chats = [chat for chat, count in manifest.chunks_per_chat.items() if count]
-    not_embedded, index = manifest.ledger.get("not_embedded", {}), LexicalIndex(path / LEXICAL)
+    not_embedded, index = release.manifest.ledger.get("not_embedded", {}), LexicalIndex(release.path / LEXICAL)
     try:
-        found = [index.first_chunk(chat) for chat in gate.sampled(news, chats, manifest.run, PROBED_CHATS)]
+        found = [index.first_chunk(chat) for chat in gate.sampled(news, chats, release.run, PROBED_CHATS)]
         firsts = [chunk for chunk in found if chunk]
         refused = {chunk.chunk_id for chunk in firsts if chunk.chunk_id in not_embedded}
         if any(not index.search(one.text, one.chat_id, 5) for one in firsts if one.chunk_id in refused):
@@ -105,29 +119,45 @@ def _probes(path: Path, manifest: Manifest, news: list[str]) -> list[tuple[str, 
         index.close()
 
 
-def _compare(release: OpenRelease, current: Path, state_dir: Path) -> dict[str, Any]:
+def _chats(path: Path, manifest: Manifest) -> list[str]:
+    """The chats of a release that have chunks. ReleaseRefused if the counts of all chats do not add up to those of its manifest."""
+    sums, chats = dict.fromkeys(SUMS, 0), list[str]()
+    with damage_named(path), ChatTable.of(path) as table:
+        for row in table:
+            chats += [row.chat_id] if row.counts["chunks"] else []
+            sums["chats"] += bool(row.counts["turns"])
+            for name in SUMS[1:]:
+                sums[name] += row.counts[name] or 0
+    if sums != {name: getattr(manifest, name) for name in SUMS}:
+        raise ReleaseRefused("the counts of its chats do not add up to those of its manifest")
+    return chats
+
+
+def _compare(release: OpenRelease, current: Path, state_dir: Path, chats: list[str], news: list[str]) -> dict[str, Any]:
     """The gate's record. A current release that cannot be opened is no reference: the new one replaces it."""
     try:
-        chats = _sample(release, current)
-        texts = {chunk.chunk_id: chunk for chunk in chunks_in(current, chats)}
+        asked = _sample(release, current, chats, news)
+        texts = {chunk.chunk_id: chunk for chunk in chunks_in(current, asked)}
         old = _open(current, state_dir)
     except (HmemError, sqlite3.Error) as error:
         return {"questions": 0, "refuse": None, "warn": f"The current release could not be searched: {error}"}
     try:
-        both = [chunk for chunk in chunks_in(release.path, chats) if chunk == texts.get(chunk.chunk_id)]
+        both = [chunk for chunk in chunks_in(release.path, asked) if chunk == texts.get(chunk.chunk_id)]
         ids = {chunk.chunk_id for chunk in both}
         probes = gate.choose(both)
         before, now = ([finds(opened, probe, ids) for probe in probes] for opened in (old, release))
-        return gate.verdict(before, now, gate.chats_gone(release.manifest, old.manifest))
+        with ChatTable.of(release.path) as table, ChatTable.of(current) as served:
+            changed = changed_chats(release.path, current, release.manifest.files, old.manifest.files)
+            return gate.verdict(before, now, gate.chats_gone(in_both(changed, table, served)))
     finally:
         old.close()
 
 
-def _sample(release: OpenRelease, current: Path) -> list[str]:
+def _sample(release: OpenRelease, current: Path, chats: list[str], news: list[str]) -> list[str]:
     """The chats that the gate's questions come from: of those that both releases have, chats with news first."""
-    manifest, counts = release.manifest, read_manifest(current).chunks_per_chat
-    chats = [chat for chat, count in manifest.chunks_per_chat.items() if count and counts.get(chat)]
-    return gate.sampled(_with_news(manifest, release.path, current), chats, manifest.run, gate.PROBED_CHATS)
+    with ChatTable.of(current) as table:
+        served = frozenset(table.ids())
+    return gate.sampled(news, [chat for chat in chats if chat in served], release.run, gate.PROBED_CHATS)
 
 
 def chunks_in(path: Path, chats: Iterable[str] | None = None) -> list[Chunk]:
@@ -155,9 +185,12 @@ def finds(release: OpenRelease, probe: gate.Probe, in_both: set[str], hidden: Hi
 
 def main() -> int:
     close_to_others()
+    arguments = [one for one in sys.argv[1:] if one != PROVEN]
+    path, state_dir, *current = map(Path, arguments)
     try:
-        current = Path(sys.argv[3]) if len(sys.argv) > 3 else None
-        record = run_trial(Path(sys.argv[1]), Path(sys.argv[2]), current)
+        if PROVEN in sys.argv:
+            _trust(path, *current)
+        record = run_trial(path, state_dir, *current)
     except HmemError as error:
         sys.stderr.write(f"{error}\n")
         return error.exit_code

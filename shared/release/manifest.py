@@ -3,7 +3,7 @@
     HMEM_MEMORY_DIR/
       current -> releases/<run>     the one commit point
       releases/<run>/manifest.json  what the release is made of, and every other file with size and sha256
-      releases/<run>/summaries/chat_<id>_summary.txt
+      releases/<run>/chats/<run>.sqlite       what it has of each chat, and its summary, in parts (chats.py)
       releases/<run>/lexical/<run>.sqlite     the texts and the keyword index, in parts, each named after the night that wrote it
       releases/<run>/notes/, note_vectors/    the same for notes of turns, with NOTES_MODEL
       releases/<run>/vectors/<run>.sqlite     or chroma/, lancedb/, qdrant.json, redis.json, pgvector.json
@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -31,10 +32,10 @@ import orjson
 from shared.embedding.models import EmbeddingIdentity
 from shared.errors import ReleaseRefused
 from shared.release.manifest_schema import MOST_BYTES, check
-from shared.system.files import safe_name, sha256_bytes, sha256_file, write_atomic
+from shared.system.files import sha256_bytes, sha256_file, write_atomic
 
 #: Raise it when a release, or its manifest, is laid out in another way. A release of another format is not read: the night rebuilds it.
-FORMAT_VERSION = 6
+FORMAT_VERSION = 7
 CHECKSUM = "checksum"
 MANIFEST = "manifest.json"
 LEXICAL = "lexical"
@@ -50,8 +51,14 @@ PLACES = {
     "redis": REDIS,
     "pgvector": PGVECTOR,
 }
-SUMMARIES = "summaries"
+CHATS = "chats"
 RELEASES = "releases"
+
+
+#: Size and time of a file as it was compared, and the size and hash that it was compared with.
+_Proven = tuple[int, int, int, str]
+#: Files that this process has compared, by device and inode: releases share files, and each is compared once.
+_proven: dict[tuple[int, int], _Proven] = {}
 
 
 class OlderFormat(ReleaseRefused):
@@ -72,9 +79,10 @@ class Manifest:
     timezone: str  # of the dates in indexed text and summaries
     indexes: list[str]
     embedding: EmbeddingIdentity | None
-    turns_per_chat: dict[str, int]
-    chunks_per_chat: dict[str, int]
-    forgotten_per_chat: dict[str, int]  # turns that a tombstone covers
+    chats: int  # how many; what each of them has is in `chats/`
+    turns: int  # to recall
+    chunks: int
+    forgotten: int  # turns that a tombstone covers
     tombstones: dict[str, str]  # those applied: id -> chat
     ledger: dict[str, Any] = field(default_factory=dict)
     created_at: str = ""
@@ -220,7 +228,7 @@ def verify(release: Path) -> Manifest:
     for name in sorted(present ^ set(manifest.files)):
         what = "is not in the manifest" if name in present else "is missing"
         raise ReleaseRefused(f"Release {release.name}: {name} {what}. {_REPAIR}")
-    needed = {parent.as_posix() for name in files for parent in Path(name).parents} | {SUMMARIES}  # there may be none
+    needed = {parent.as_posix() for name in files for parent in Path(name).parents}
     if extra := [name for name in directories if name not in needed]:
         raise ReleaseRefused(f"Release {release.name}: {extra[0]}/ is not in the manifest. {_REPAIR}")
     for name, expected in manifest.files.items():
@@ -238,16 +246,31 @@ def _own_manifest(release: Path) -> Manifest:
 
 
 def prove_file(release: Path, manifest: Manifest, name: str) -> None:
-    """Re-hash one file of a release; ReleaseRefused if it is missing or modified."""
+    """Hash one file of a release, unless this process has done so; ReleaseRefused if it is missing or modified."""
     if name not in manifest.files:
         raise ReleaseRefused(f"Release {release.name}: {name} is not in the manifest. {_REPAIR}")
     if not (release / name).is_file():  # a pipe would keep us waiting
         raise ReleaseRefused(f"Release {release.name}: {name} is missing. {_REPAIR}")
-    _compare(release, name, manifest.files[name])
+    expected, stat = manifest.files[name], (release / name).stat()
+    if _proven.get((stat.st_dev, stat.st_ino)) != _as_proven(stat, expected):
+        _compare(release, name, expected)
+        _proven[stat.st_dev, stat.st_ino] = _as_proven(stat, expected)
+
+
+def take_as_proven(release: Path, manifest: Manifest) -> None:
+    """The caller's process has just had the files of this release compared: this process need not do so again before it reads them."""
+    for name, expected in manifest.files.items():
+        with suppress(OSError):
+            stat = (release / name).lstat()
+            _proven[stat.st_dev, stat.st_ino] = _as_proven(stat, expected)
+
+
+def _as_proven(stat: os.stat_result, expected: Mapping[str, Any]) -> _Proven:
+    return stat.st_size, stat.st_mtime_ns, expected["size"], expected["sha256"]
 
 
 def prove_folder(release: Path, manifest: Manifest, folder: str) -> None:
-    """Re-hash all files in a directory of a release, and check that it contains nothing else; ReleaseRefused."""
+    """The same of all files in a directory of a release, which must contain nothing else; ReleaseRefused."""
     named = {name for name in manifest.files if name.startswith(f"{folder}/")}
     present = {path.relative_to(release).as_posix() for path in (release / folder).rglob("*")}
     for name in sorted(named | present) or [folder]:
@@ -294,7 +317,3 @@ def no_release(memory_dir: Path) -> str:
 
 def release_dir(memory_dir: Path, run: int) -> Path:
     return memory_dir / RELEASES / str(run)
-
-
-def summary_file(release: Path, chat_id: str) -> Path:
-    return release / SUMMARIES / f"chat_{safe_name(chat_id)}_summary.txt"

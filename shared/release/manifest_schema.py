@@ -13,7 +13,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 from shared.config.settings import INDEXES
 from shared.config.values import known_zone
 
-#: Bytes of a manifest, which grows by some 470 a chat (counts, accounts, a summary's name and hash): 100,000 chats take 47 MB.
+#: Bytes of a manifest. It has nothing of a single chat but what the night exported of it, and tombstones.
 MOST_BYTES = 49_000_000
 
 
@@ -91,7 +91,6 @@ class _Ledger(_Strict):
     chunks: _Count = 0
     index: dict[str, _Count | None] = {}
     not_embedded: dict[str, str] = {}
-    accounts: dict[str, dict[str, _Count | None]] = {}
 
 
 class _Shape(_Strict):
@@ -108,9 +107,10 @@ class _Shape(_Strict):
     embedding: _Embedding | None
     summary_model: _Word | None
     notes_model: _Word | None
-    turns_per_chat: _Counts
-    chunks_per_chat: _Counts
-    forgotten_per_chat: _Counts
+    chats: _Count
+    turns: _Count
+    chunks: _Count
+    forgotten: _Count
     tombstones: dict[str, str]
     erasing: list[str]
     ledger: _Ledger

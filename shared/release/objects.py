@@ -3,9 +3,10 @@
 A file gets here only from a release that was taken over, hashed, tested and made durable. What the next release has in common with an earlier one is
 linked from here: it is neither sent nor stored again. Nobody but the receiver writes here, and the transfer's key cannot reach it.
 
-An object's modification time is when its bytes were last compared with its name. After SCRUB_SECONDS they are compared again before it is linked, and
-all of a release's are when that release fails its test. A damaged object is removed, so that it counts as lacking and is sent again; the releases
-that have it keep it, and refuse it when they are opened. Where a file system has no hard links, a release has copies and everything is sent.
+An object's modification time is when its bytes were last compared with its name. Within SCRUB_SECONDS they are compared again before it is
+linked, each object at a time of its own so that no night reads all of them; and all of a release's are when that release fails its test, or
+`hmem release verify` finds it damaged. A damaged object is removed, so that it counts as lacking and is sent again; the releases that have it keep
+it, and refuse it when they are opened. Where a file system has no hard links, a release has copies and everything is sent.
 """
 
 from __future__ import annotations
@@ -26,8 +27,8 @@ from shared.system.files import Modes, fsync_dir, make_dir, modes_of, own_dir, s
 
 log = structlog.get_logger()
 
-#: Seconds after which the bytes of an object are read again before it is used.
-SCRUB_SECONDS = 7 * 86_400.0
+#: Seconds within which the bytes of an object are read again, and the part of them that is the same for all objects.
+SCRUB_SECONDS, SCRUB_LEAST = 7 * 86_400.0, 0.5
 _DIGEST = re.compile(r"sha256:([0-9a-f]{2})([0-9a-f]{62})")
 
 
@@ -97,11 +98,12 @@ class Objects:
             raise ValueError(f"not a SHA-256: {file['sha256']!r}")
         return self._dir / OBJECTS / match[1] / match[2]
 
-    def _is_sound(self, file: dict[str, Any], after_seconds: float = SCRUB_SECONDS) -> bool:
+    def _is_sound(self, file: dict[str, Any], after_seconds: float | None = None) -> bool:
+        """`after_seconds`: since an object was compared, after which it is compared again; None: by its name."""
         held = self._path(file)
         if _has_size(held, file):
             age = time.time() - held.stat().st_mtime
-            if 0 <= age < after_seconds:
+            if 0 <= age < (_scrubbed_after(file) if after_seconds is None else after_seconds):
                 return True
             if sha256_file(held) == file["sha256"]:
                 os.utime(held)
@@ -110,6 +112,11 @@ class Objects:
             log.error("a stored file of the releases is damaged: it is removed and sent again", object=str(held))
             held.unlink()
         return False
+
+
+def _scrubbed_after(file: dict[str, Any]) -> float:
+    """Seconds: from SCRUB_LEAST of SCRUB_SECONDS to all of them, evenly by the hash."""
+    return SCRUB_SECONDS * (SCRUB_LEAST + (1 - SCRUB_LEAST) * int(file["sha256"][-4:], 16) / 0xFFFF)
 
 
 def _files(folder: Path) -> Iterator[tuple[str, int]]:

@@ -10,7 +10,6 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
 from dataclasses import replace
-from functools import lru_cache
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,15 +19,15 @@ import structlog
 from shared.config.settings import Settings
 from shared.errors import HmemError, ReleaseRefused
 from shared.ranking.question import query_terms
+from shared.release.chats import ChatTable
 from shared.release.manifest import (
+    CHATS,
     LEXICAL,
     NOTE_VECTORS,
     NOTES,
     Manifest,
-    prove_file,
     prove_folder,
     read_manifest,
-    summary_file,
 )
 from shared.release.retention import reading
 from shared.search.lexical import LexicalIndex
@@ -66,6 +65,8 @@ class OpenRelease:
             self._lexical: LexicalIndex | None = None
             self._notes: NoteIndex | None = None
             self.text_missing: str | None = None
+            self._chats: ChatTable | None = None
+            self._chats_missing: ReleaseRefused | None = None
             self._opened, self._opening = False, threading.Lock()
             self._on_purpose = settings.without_vectors
             if settings.memory_backend != "summary":
@@ -121,17 +122,50 @@ class OpenRelease:
         with self._stack:
             self._pool.shutdown(wait=True)
             self._backend.close()
-            for index in (self._lexical, self._notes):
+            for index in (self._lexical, self._notes, self._chats):
                 if index:
                     index.close()
 
     def summary(self, chat_id: str) -> str | None:
-        """The chat's summary file, if it has one; ReleaseRefused if the file was modified."""
-        name = _summary_name(chat_id)
-        if name not in self.manifest.files:
+        """The chat's summary, if it has one; ReleaseRefused if the files of `chats/` were modified."""
+        chats = self._open_chats()
+        try:
+            return chats.summary(chat_id) if chats else None
+        except sqlite3.Error as error:
+            raise self._unreadable(CHATS, error) from error
+
+    def has(self, chat_id: str) -> bool:
+        """Whether the chat has anything to recall here; also true if that cannot be read, so that the search says why."""
+        try:
+            chats = self._open_chats()
+            return chats is None or bool(chats.counts(chat_id)["chunks"])
+        except (ReleaseRefused, sqlite3.Error):
+            return True
+
+    def largest_chat(self) -> str | None:
+        """A chat with the most chunks; None if there is none, or it cannot be read."""
+        try:
+            chats = self._open_chats()
+            return chats.largest() if chats else None
+        except (ReleaseRefused, sqlite3.Error):
             return None
-        prove_file(self.path, self.manifest, name)
-        return (self.path / name).read_text(encoding="utf-8")
+
+    def _open_chats(self) -> ChatTable | None:
+        """Open once; None for a release without any chat. ReleaseRefused, again each time, if the files were modified."""
+        with self._opening:
+            if self._chats_missing:
+                raise self._chats_missing
+            if self._chats is None and any(name.startswith(f"{CHATS}/") for name in self.manifest.files):
+                try:
+                    prove_folder(self.path, self.manifest, CHATS)
+                    self._chats = ChatTable.of(self.path)
+                except ReleaseRefused as error:
+                    self._chats_missing = error
+                    raise
+                except (OSError, sqlite3.Error) as error:
+                    self._chats_missing = self._unreadable(CHATS, error)
+                    raise self._chats_missing from error
+            return self._chats
 
     def holds(self, chat_id: str, turn_ids: Iterable[str]) -> set[str]:
         """Which of these turns this release can recall. Turns without readable text are never among them: they have no chunk.
@@ -144,7 +178,7 @@ class OpenRelease:
         try:
             return self._lexical.holding(chat_id, turn_ids)
         except sqlite3.Error as error:
-            raise self._unreadable(error) from error
+            raise self._unreadable(LEXICAL, error) from error
 
     def turns(self, chat_id: str, turn_ids: Sequence[str]) -> dict[str, Turn]:
         """These turns of the chat, by id, assembled from their chunks; turns that the release does not contain are left out."""
@@ -177,7 +211,7 @@ class OpenRelease:
         try:
             items = self._lexical.items(chat_id)
         except sqlite3.Error as error:
-            raise self._unreadable(error) from error
+            raise self._unreadable(LEXICAL, error) from error
         return set(items.speakers) if items else set()
 
     def turns_back(
@@ -201,11 +235,11 @@ class OpenRelease:
                 found = self.turns(chat_id, some)
                 yield from (found[turn_id] for turn_id in some if turn_id in found)
         except sqlite3.Error as error:
-            raise self._unreadable(error) from error
+            raise self._unreadable(LEXICAL, error) from error
 
-    def _unreadable(self, error: sqlite3.Error) -> ReleaseRefused:
+    def _unreadable(self, place: str, error: Exception) -> ReleaseRefused:
         return ReleaseRefused(
-            f"{self.path / LEXICAL} cannot be read: {error}. Go back to another release (hmem release rollback), or run the night again."
+            f"{self.path / place} cannot be read: {error}. Go back to another release (hmem release rollback), or run the night again."
         )
 
     def expect(self, query: str) -> None:
@@ -286,11 +320,6 @@ def _as_meant(found: Recalled, on_purpose: str | None) -> Recalled:
     if on_purpose is None:
         return found
     return replace(found, degraded=[why for why in found.degraded if why != f"no vector search: {on_purpose}"])
-
-
-@lru_cache(1024)
-def _summary_name(chat_id: str) -> str:
-    return summary_file(Path(), chat_id).as_posix()
 
 
 def _cache() -> MergedCache:

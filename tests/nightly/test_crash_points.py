@@ -14,7 +14,7 @@ from redis import Redis
 
 from nightly.night.folder import unfinished_run
 from nightly.pipeline import step_names
-from shared.release.manifest import SUMMARIES, VECTORS, verify
+from shared.release.manifest import VECTORS, verify
 from shared.search.lexical import LexicalIndex
 from shared.turns.records import Tombstone
 from shared.vectors.sqlite.files import VectorFile
@@ -22,6 +22,7 @@ from tests.chaos.checks.points import POINTS
 from tests.chaos.harness.forked import night
 from tests.chaos.harness.report import LIGHT
 from tests.servers.ollama_api import DIGEST, OllamaApi
+from tests.support.night.chat_tables import accounts, summaries
 from tests.support.world import World
 
 TURNS = [(f"t{number}", chat, f"note {number} of {chat}: the heron number {number * 7} was seen at the pond. " * (1 + number % 3))
@@ -49,8 +50,7 @@ def contents(world: World) -> dict[str, Any]:
                 assert held is not None
                 vectors |= {one: held.vectors[row].tolist() for one, row in held.rows.items()}
         assert set(vectors) == set(chunks)
-    summaries = {path.name: path.read_text() for path in (release / SUMMARIES).iterdir()}
-    return {"chunks": chunks, "vectors": vectors, "summaries": summaries, "turns": manifest.turns_per_chat}
+    return {"chunks": chunks, "vectors": vectors, "summaries": summaries(release), "accounts": accounts(release)}
 
 
 @pytest.fixture(scope="module")

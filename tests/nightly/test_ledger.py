@@ -22,6 +22,7 @@ from nightly.steps import build
 from shared.errors import LedgerMismatch
 from shared.release.manifest import read_manifest
 from shared.turns.records import Tombstone
+from tests.support.night.chat_tables import accounts
 from tests.support.world import World
 
 counts = st.dictionaries(st.sampled_from(["1", "-100123", "c"]), st.integers(0, 50), max_size=3)
@@ -118,33 +119,41 @@ def results(*, vectors: bool = True) -> dict[str, dict[str, Any]]:
     }
     none = {chat: {**row, "vectors": None, "not_embedded": 0} for chat, row in index.items()}
     turns = {"turns_per_chat": {"1": 4, "2": 2}, "forgotten_per_chat": {"1": 1}}
+    carried = {
+        "archived": 10,
+        "with_chunks": 7,
+        "forgotten": 2,
+        "without_text": 1,
+        "chunks": 8,
+        "keywords": 8,
+        "vectors": 8 * vectors,
+    }
     return {
         "archive": copy.deepcopy(EXPORT),
-        "chunk": {"accounts": accounts, "chunks": 5, **turns},
+        "chunk": {"accounts": accounts, "chunks": 13, "carried": carried, **turns},
         "build": {"indexes": ["chroma"] if vectors else [], "indexed": index if vectors else none},
         "embed": {"vectors": 4, "not_embedded": 1, "refused": {"a:user#1": "too long"}} if vectors else {"refused": {}},
     }
 
 
 def whole(steps: dict[str, dict[str, Any]]) -> dict[str, Any]:
-    return whole_ledger(steps["archive"], steps["chunk"], steps["build"], steps["embed"])
+    return whole_ledger(steps["archive"], steps["chunk"], steps["build"], steps["embed"], steps["chunk"]["carried"])
 
 
 def test_the_whole_ledger_says_where_everything_went() -> None:
     ledger = whole(results())
     assert EXPORT.items() <= ledger.items()
-    assert ledger["turns"] == {"archived": 7, "with_chunks": 4, "forgotten": 1, "without_text": 2}
-    assert (ledger["chunks"], ledger["index"]) == (5, {"keywords": 5, "vectors": 4})
+    assert ledger["turns"] == {"archived": 17, "with_chunks": 11, "forgotten": 3, "without_text": 3}
+    assert (ledger["chunks"], ledger["index"]) == (13, {"keywords": 13, "vectors": 12})
     assert ledger["not_embedded"] == {"a:user#1": "too long"}
-    assert ledger["accounts"]["1"] == {"archived": 5, "with_chunks": 3, "forgotten": 1, "without_text": 1, "chunks": 4,
-                                       "keywords": 4, "vectors": 3, "not_embedded": 1}  # fmt: skip
-    assert whole(results(vectors=False))["index"] == {"keywords": 5, "vectors": None}
+    assert whole(results(vectors=False))["index"] == {"keywords": 13, "vectors": None}
 
 
 TAMPERED = [
     ["archive", "exported"],
     *(["chunk", "accounts", chat, name] for chat in ("1", "2") for name in ("archived", *ENDS, "chunks")),
     ["chunk", "chunks"],
+    *(["chunk", "carried", name] for name in ("archived", *ENDS, "chunks", "keywords", "vectors")),
     ["chunk", "turns_per_chat", "1"],
     ["chunk", "turns_per_chat", "unknown chat"],
     ["chunk", "forgotten_per_chat", "1"],
@@ -227,7 +236,8 @@ def test_a_night_of_every_kind_adds_up_in_manifest_and_status(world: World, vect
         "exported": 5, "new": 3, "new_version": 1, "already_archived": 0, "quarantined": 1,
     }  # fmt: skip
     assert ledger["turns"] == {"archived": 4, "with_chunks": 2, "forgotten": 1, "without_text": 1}
-    account, chunks = ledger["accounts"]["9912"], ledger["accounts"]["77"]["chunks"]
+    counts = accounts((world.memory_dir / "current").resolve())
+    account, chunks = counts["9912"], counts["77"]["chunks"]
     assert [account[name] for name in ("archived", *ENDS, "chunks", "keywords")] == [3, 1, 1, 1, 1, 1]
     assert chunks > 1
     assert ledger["index"] == {"keywords": chunks + 1, "vectors": chunks + 1 if vectors else None}

@@ -19,6 +19,7 @@ from shared.release.manifest import verify
 from shared.search.recall import OpenRelease
 from shared.search.types import Query
 from tests.support.night.archives import texts
+from tests.support.night.chat_tables import counted
 from tests.support.night.steps import replace_step
 from tests.support.world import World
 
@@ -32,7 +33,8 @@ def test_a_night_archives_releases_and_flushes(world: World) -> None:
     assert (summary["exported"], summary["new"], summary["deleted"]) == (3, 3, 3)
     assert world.redis.keys("hcli:memory:*") == []
     manifest = verify((world.memory_dir / "current").resolve())
-    assert manifest.turns_per_chat == {"9912": 2, "-100123": 1}
+    assert counted((world.memory_dir / "current").resolve(), "turns") == {"9912": 2, "-100123": 1}
+    assert (manifest.chats, manifest.turns) == (2, 3)
     assert manifest.embedding is not None
     assert manifest.indexes == ["sqlite"]
     hits = json.loads(world.command("hmem", "search", "9912", "what is the code of the boiler?", "--json").stdout)[
@@ -189,7 +191,7 @@ def test_a_lookup_by_meaning_that_is_late_is_left_out(world: World, monkeypatch:
 def test_a_damaged_summary_costs_the_summary_alone(light: World) -> None:
     light.say("t1", "the heron at the pond")
     light.night()
-    next((light.memory_dir / "current" / "summaries").iterdir()).write_bytes(b"\xff\xfe")
+    next((light.memory_dir / "current" / "chats").iterdir()).write_bytes(b"\xff\xfe")
     found = json.loads(light.command("hmem", "context", "9912", "where was the heron?", "--json").stdout)
     assert [part["name"] for part in found["parts"]] == ["recalled"]
 

@@ -64,8 +64,7 @@ def _look_at(memory: Path) -> Finding:
     if locked := _locked(release, release / MANIFEST, texts) or _locked(*part_files(texts)):
         return _unreadable(locked)
     manifest = verify(release)
-    turns, chats = sum(manifest.turns_per_chat.values()), len(manifest.turns_per_chat)
-    return ok(f"Release {manifest.run} is intact: {turns} turns of {chats} chats.")
+    return ok(f"Release {manifest.run} is intact: {manifest.turns} turns of {manifest.chats} chats.")
 
 
 def _locked(*paths: Path) -> Path | None:

@@ -41,7 +41,7 @@ def look_back(day: DayMemory, release: OpenRelease | None, asked: HistoryQuery) 
         away = error
     turns = day.turns.back(chat_id, asked.since, asked.until) if of_day else ()
     found = history(asked, release, turns, of_day, hidden)
-    known = bool(of_day) or (release is not None and chat_id in release.manifest.chunks_per_chat)
+    known = bool(of_day) or (release is not None and release.has(chat_id))
     speakers = day.turns.speakers(chat_id) if of_day else set[Speaker]()
     if release is not None:
         speakers |= release.speakers(chat_id)

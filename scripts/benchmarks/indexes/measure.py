@@ -242,7 +242,7 @@ class _Measuring:
         embedding = identity(self.made.shape.dimensions)
         seal(
             release_of(self.folder, run),
-            Manifest(run, None, {}, 1, 1, "UTC", [self.row.backend], embedding, {}, {}, {}, {}),
+            Manifest(run, None, {}, 1, 1, "UTC", [self.row.backend], embedding, 0, 0, 0, 0, {}),
         )
         return seconds
 

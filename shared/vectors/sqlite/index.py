@@ -20,7 +20,7 @@ from shared.embedding.models import EmbeddingIdentity
 from shared.errors import ReleaseRefused
 from shared.ranking.question import Match
 from shared.release.integrity import check_database, damage_named
-from shared.release.manifest import VECTORS, verify
+from shared.release.manifest import VECTORS, prove_folder, read_manifest
 from shared.release.parts import Earlier, begin, new_part, part_files
 from shared.vectors.base import Checked, Corpus
 from shared.vectors.searching import AskingBackend
@@ -149,7 +149,7 @@ class SqliteBackend(AskingBackend):
         return bool(part_files(self._release / VECTORS))
 
     def _open_index(self) -> None:
-        verify(self._release)
+        prove_folder(self._release, read_manifest(self._release), VECTORS)
         self._file = VectorFile(self._release / VECTORS, self._indexed_with.dimensions if self._indexed_with else 0)
 
     def _close_index(self) -> None:

@@ -83,6 +83,6 @@ def _another_digest(world: World, shadow: Shadow, outcome: Outcome, api: OllamaA
         asked = {text for texts in api.embedded() for text in texts}
         if "0" * 64 not in manifest["embedding"]["digest"]:
             outcome.found("torn", f"another digest: the manifest says {manifest['embedding']['digest']}")
-        if len(asked) < sum(manifest["chunks_per_chat"].values()):
+        if len(asked) < manifest["chunks"]:
             outcome.found("torn", f"another digest: only {len(asked)} texts were embedded anew")
     mended(world, shadow, outcome, "another digest", vectors=True)

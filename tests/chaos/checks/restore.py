@@ -9,7 +9,7 @@ from __future__ import annotations
 import shutil
 from typing import Any
 
-from shared.release.manifest import LEXICAL, SUMMARIES, verify
+from shared.release.manifest import LEXICAL, verify
 from shared.search.lexical import LexicalIndex
 from shared.search.recall import OpenRelease
 from shared.search.types import Query
@@ -18,6 +18,7 @@ from tests.chaos.harness.oracle import Shadow, judge
 from tests.chaos.harness.report import Bench, Outcome, chaos
 from tests.servers.ollama_api import DIGEST, OllamaApi
 from tests.support.machine import free_port
+from tests.support.night.chat_tables import accounts, counted, summaries
 from tests.support.world import World
 
 CHATS = ("9912", "-100123", "Team Blue")
@@ -84,16 +85,16 @@ def _night(world: World) -> None:
 def memory_of(world: World, questions: list[str]) -> dict[str, dict[Any, Any]]:
     """All that a reader can get from the release in use."""
     path = (world.memory_dir / "current").resolve()
-    manifest = verify(path)
+    verify(path)
     index = LexicalIndex(path / LEXICAL)
     texts = {chunk.chunk_id: (chunk.chat_id, chunk.turn_ids, chunk.text) for chunk in index.all_chunks()}
     index.close()
     return {
         "texts": texts,
         "vectors": _vectors(world),
-        "summaries": {file.name: file.read_bytes() for file in (path / SUMMARIES).iterdir()},
+        "summaries": summaries(path),
         "answers": _answers(world, questions),
-        "counts": {"turns": manifest.turns_per_chat, "chunks": manifest.chunks_per_chat},
+        "counts": accounts(path),
     }
 
 
@@ -104,7 +105,7 @@ def _vectors(world: World) -> dict[str, list[float]]:
     view = chroma.open_view(path, world.root / "views")
     client = chroma._client(view.path)
     found: dict[str, list[float]] = {}
-    for chat in verify(path).chunks_per_chat:
+    for chat in counted(path, "chunks"):
         collection = client.get_collection(chroma.collection_name(chat), embedding_function=None)
         rows = collection.get(include=["embeddings"])
         found |= {i: vector.tolist() for i, vector in zip(rows["ids"], rows["embeddings"], strict=True)}

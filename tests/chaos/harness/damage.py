@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 
-from shared.release.manifest import CHROMA, LEXICAL, MANIFEST, SUMMARIES
+from shared.release.manifest import CHATS, CHROMA, LEXICAL, MANIFEST
 from shared.system.files import remove_tree
 
 #: A pipe is opened by the check itself after this time, lest a reader that waits for it waits for ever.
@@ -58,9 +58,9 @@ def tree_cases(good: Path, last: Path) -> Iterator[Case]:
     names = file_names(good)
     part = next(name for name in names if name.startswith(f"{LEXICAL}/"))
     for name in ("extra", ".hidden", f"{part}-wal", f"{part}-journal", f"{LEXICAL}/more.sqlite", f"{CHROMA}/chroma.sqlite3-wal",
-                 f"{SUMMARIES}/extra.txt", f"{CHROMA}/{MANIFEST}", "new/file"):  # fmt: skip
+                 f"{CHATS}/extra.txt", f"{CHROMA}/{MANIFEST}", "new/file"):  # fmt: skip
         yield Case(f"extra file {name}", _added(name))
-    for name in ("empty", f"{CHROMA}/empty", f"{SUMMARIES}/empty/deeper"):
+    for name in ("empty", f"{CHROMA}/empty", f"{CHATS}/empty/deeper"):
         yield Case(f"extra empty directory {name}", _added_directory(name))
     yield Case("extra link to a file", _linked("extra", good / part))
     yield Case("extra link to a directory", _linked("extra", good / CHROMA))

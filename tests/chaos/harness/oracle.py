@@ -26,6 +26,7 @@ from shared.turns.chunk import Chunk
 from shared.turns.chunking import chunks_of
 from shared.turns.records import RecordRefused, Turn
 from tests.chaos.harness.report import Outcome
+from tests.support.night.chat_tables import counted
 from tests.support.world import World
 
 #: Turns of which recall itself is asked, at rest: the newest, the oldest and some between.
@@ -335,7 +336,7 @@ def vector_ids(world: World, path: Path, manifest: Manifest) -> list[tuple[str, 
     try:
         rows = []
         named = {collection.name for collection in client.list_collections()}
-        for chat in (chat for chat in manifest.chunks_per_chat if chroma.collection_name(chat) in named):
+        for chat in (chat for chat in counted(path, "chunks") if chroma.collection_name(chat) in named):
             collection = client.get_collection(chroma.collection_name(chat), embedding_function=None)
             rows += [(chat, chunk_id) for chunk_id in collection.get(include=[])["ids"]]
         return rows

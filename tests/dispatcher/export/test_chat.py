@@ -198,7 +198,7 @@ def test_what_is_forgotten_stays_out_of_all_of_it(here: World, day: DayMemory, w
         here.redis.delete("hcli:mem:tombstones")
     more: dict[str, Any] = {} if archive_here else {"hmem_night_dir": here.root / "elsewhere"}
     if where == "state":
-        release = (here.memory_dir / "current" / "summaries").resolve()
+        release = (here.memory_dir / "current" / "chats").resolve()
         assert b"walrus" in everything(release), "it would be told"
     folder, _ = export(here, **more)
     assert b"walrus" not in everything(folder)

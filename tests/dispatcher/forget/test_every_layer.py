@@ -85,7 +85,7 @@ def test_a_chat_is_gone_from_every_layer_and_nothing_brings_it_back(full: World)
     world = full
     before, in_redis_before = places(world, *WORDS), in_redis(world, *WORDS)
     for layer in ("night/archive/seg-1", "archive/damaged", "mirror/seg-1", "mirror/seg-1.jsonl.damaged", "/lexical/",
-                  "incoming", "state/day-store.sqlite", "state/chats", "state/prompts", ".claude/projects", "summaries/"):  # fmt: skip
+                  "incoming", "state/day-store.sqlite", "state/chats", "state/prompts", ".claude/projects", "/chats/"):  # fmt: skip
         assert any(layer in place for place in before), layer
     assert len(in_redis_before) > 10
     mine = others(world)

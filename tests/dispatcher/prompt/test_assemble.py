@@ -33,6 +33,9 @@ class FakeRelease:
     def expect(self, query: str) -> None:
         pass
 
+    def has(self, chat_id: str) -> bool:
+        return True
+
 
 def settings_of(tmp_path: Path, **more: Any) -> Settings:
     return load_settings(hmem_state_dir=tmp_path, **more)
@@ -47,7 +50,7 @@ def test_memory_switched_off_asks_no_release(tmp_path: Path) -> None:
 
 def test_a_chat_summary_is_left_out_when_it_is_not_wanted(tmp_path: Path) -> None:
     class Release(FakeRelease):
-        manifest = SimpleNamespace(embedding=None, chunks_per_chat={"9912": 1, "77": 1}, created_at="", tombstones={})
+        manifest = SimpleNamespace(embedding=None, created_at="", tombstones={})
 
         def recall(self, query: Query, _: object) -> Recalled:
             return Recalled([hit(f"{query.chat_id} asked {query.text}")])
@@ -69,9 +72,7 @@ def test_a_chat_summary_is_left_out_when_it_is_not_wanted(tmp_path: Path) -> Non
 
 def test_what_is_forgotten_during_the_search_withholds_the_summary(tmp_path: Path) -> None:
     class Release(FakeRelease):
-        manifest = SimpleNamespace(
-            embedding=None, chunks_per_chat={"9912": 1}, created_at="", tombstones={"f1": "9912"}
-        )
+        manifest = SimpleNamespace(embedding=None, created_at="", tombstones={"f1": "9912"})
 
         def recall(self, query: Query, _: object) -> Recalled:
             Forgotten(tmp_path).add(Tombstone(forgotten, "9912", NOW, turn_ids=frozenset({"t1:user"})))
@@ -129,7 +130,6 @@ def test_the_release_says_whose_similarity_is_judged(
     class Release(FakeRelease):
         manifest = SimpleNamespace(
             embedding=SimpleNamespace(family=family) if family else None,
-            chunks_per_chat={"9912": 1},
             created_at="",
             tombstones={},
         )
@@ -169,7 +169,6 @@ def test_a_hit_that_is_there_only_since_nothing_better_is_takes_no_place(tmp_pat
     class Release(FakeRelease):
         manifest = SimpleNamespace(
             embedding=SimpleNamespace(family="all-MiniLM-L6-v2"),
-            chunks_per_chat={"9912": 3},
             created_at="",
             tombstones={},
         )

@@ -15,6 +15,7 @@ from tests.servers.telegram_api import BOT
 from tests.servers.telegram_messages import forwarded_from, mention
 from tests.support.day.telegram_bot import GROUP, Stage, staged
 from tests.support.machine import wait_for
+from tests.support.night.chat_tables import summaries
 from tests.support.world import BINARIES
 
 CLAUDE = BINARIES / "claude"
@@ -145,8 +146,7 @@ def _the_night_and_the_next_day(group: Group) -> None:
     best = max(found, key=lambda hit: float(hit["score"]))
     assert (best["text"], best["score"]) == ("please remember this", 1.0), "found by what is replied to"
     assert best["quote"]["from"] == "Bob"
-    summary = (group.world.memory_dir / "current" / "summaries").glob("*.txt")
-    (text,) = [one.read_text() for one in summary]
+    (text,) = summaries((group.world.memory_dir / "current").resolve()).values()
     assert "Cem (forwarded from Dora): @memory_bot I am allergic to nuts" in text
     assert " Cem: @memory_bot I am allergic" not in text
     group.world.redis.delete(f"hcli:session:{GROUP}")  # /new

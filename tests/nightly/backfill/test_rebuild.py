@@ -183,7 +183,7 @@ def test_killed_in_the_middle_and_gone_on_with(world: World, other: dict[str, An
     assert [summary["published"] for summary in json.loads(done.stdout)] == [True, True]
     embedded = ollama.documents()
     assert len(embedded) == len(set(embedded)) == 301, "nothing that was cached is embedded again"
-    assert current(world).turns_per_chat == {"9912": 301}
+    assert current(world).turns == 301
     assert world.redis.keys("hcli:memory:*") == []
     assert by_vector(ask(world, **lower(other)))
 
@@ -246,7 +246,7 @@ def test_the_day_goes_on_meanwhile(
     assert seen["other"] == NightRunning.exit_code == 75
     assert (summary["new"], summary["deleted"]) == (1, 1)
     assert world.redis.keys("hcli:memory:*") == [b"hcli:memory:during:user"]
-    assert current(world).turns_per_chat == {"9912": 13}
+    assert current(world).turns == 13
 
 
 def test_another_night_is_running(light: World) -> None:

@@ -16,11 +16,12 @@ from nightly.writing.missing_facts import facts, put_back
 from nightly.writing.summary_answer import WRITTEN_CHARACTERS, tidy
 from shared.errors import ArchiveDamaged
 from shared.ranking.extractive_summary import summarise as extract
-from shared.release.manifest import read_manifest, summary_file, verify
+from shared.release.manifest import read_manifest, verify
 from shared.system.files import sha256_file
 from shared.turns.records import Tombstone, Turn
 from tests.servers.ollama_api import DIGEST, OllamaApi
 from tests.support.machine import free_port, slowness
+from tests.support.night.chat_tables import summaries
 from tests.support.samples import chunk
 from tests.support.world import World
 
@@ -51,7 +52,7 @@ def written(light: World, ollama: OllamaApi) -> World:
 
 
 def summary(world: World, chat: str = "9912") -> str:
-    return summary_file((world.memory_dir / "current").resolve(), chat).read_text(encoding="utf-8")
+    return summaries((world.memory_dir / "current").resolve())[chat]
 
 
 def summarised(world: World) -> dict[str, Any]:
@@ -96,7 +97,7 @@ def test_what_is_written_is_not_asked_for_again(written: World, ollama: OllamaAp
     written.say("t4", "The pond is frozen now and the heron has left it.", chat_id="77")
     written.night()
     assert len(ollama.asked()) == 3, "only the chat that went on"
-    assert (summarised(written)["asked"], summarised(written)["reused"]) == (1, 0), "the other chat keeps its file"
+    assert (summarised(written)["asked"], summarised(written)["reused"]) == (1, 0), "the other chat keeps its text"
     first = {chat: summary(written, chat) for chat in ("9912", "77")}
     ollama.chat_reply = "something else"
     (written.memory_dir / "current").unlink()
@@ -105,8 +106,7 @@ def test_what_is_written_is_not_asked_for_again(written: World, ollama: OllamaAp
     written.night()
     assert len(ollama.asked()) == 3
     second_dir = (written.root / "second" / "current").resolve()
-    rebuilt = {chat: summary_file(second_dir, chat).read_text(encoding="utf-8") for chat in first}
-    assert rebuilt == first, "a rebuild gives the same, even without the server"
+    assert summaries(second_dir) == first, "a rebuild gives the same, even without the server"
     assert read_manifest(second_dir).summary_model == "llama3.2"
 
 
@@ -140,7 +140,7 @@ def test_a_text_about_forgotten_turns_is_not_reused(written: World, ollama: Olla
     written.night()
     assert "Leila" not in ollama.asked()[-1]
     assert "Leila" not in summary(written)
-    assert (summarised(written)["asked"], summarised(written)["reused"]) == (1, 0), "the other chat keeps its file"
+    assert (summarised(written)["asked"], summarised(written)["reused"]) == (1, 0), "the other chat keeps its text"
 
 
 @pytest.mark.slow

@@ -18,10 +18,10 @@ from tests.support.night.receiving import PART, nothing_was_taken, receive, rese
 from tests.support.world import World
 
 ODD_NAMES = [
-    "notes.txt", "lexical/notes.txt", "lexical/1.sqlite-wal", "lexical/1.sqlite\n", "lexical/a\nb.sqlite", "summaries/.hidden",
+    "notes.txt", "lexical/notes.txt", "lexical/1.sqlite-wal", "lexical/1.sqlite\n", "lexical/a\nb.sqlite", "chats/.hidden",
     "lexical/../1.sqlite", "/nowhere/passwd", "../1.sqlite", "", ".", "vectors/1.sqlite", "chroma/chroma.sqlite3", "qdrant.json",
-    "lancedb/vectors.lance/data/../x", f"summaries/chat_{'a' * 65}_summary.txt", "summaries/chat_9912_summary.txt/x", "lexical",
-    "manifest.json", f"lancedb/vectors.lance/{'data/' * 40}x", "summaries/chat_Ａ_summary.txt", "lexical\\1.sqlite",
+    "lancedb/vectors.lance/data/../x", "chats/9912_summary.txt", "chats/1.sqlite/x", "lexical",
+    "manifest.json", f"lancedb/vectors.lance/{'data/' * 40}x", "chats/１.sqlite", "summaries/chat_9912_summary.txt", "lexical\\1.sqlite",
 ]  # fmt: skip
 
 
@@ -49,7 +49,7 @@ def test_every_name_that_a_build_makes_is_taken(world: World) -> None:
             )
         world.night(night_indexes="sqlite,chroma,lancedb")
     places = {name.partition("/")[0] for name in read_manifest((world.memory_dir / "current").resolve()).files}
-    assert places == {"summaries", "lexical", "vectors", "chroma", "lancedb"}
+    assert places == {"chats", "lexical", "vectors", "chroma", "lancedb"}
 
 
 @pytest.mark.parametrize(
@@ -92,21 +92,13 @@ def test_a_huge_manifest_is_refused_before_it_is_read(light: World, brought: Pat
         read_manifest(brought)
 
 
-@pytest.mark.slow
-def test_the_limit_of_a_manifest_leaves_room_for_a_hundred_thousand_chats(brought: Path) -> None:
-    record = orjson.loads((brought / "manifest.json").read_bytes())
-    chats = [str(1_000_000_000 + number) for number in range(100_000)]
-    counts, account = (
-        dict.fromkeys(chats, 1234),
-        record["ledger"]["accounts"]["9912"] | {"vectors": 1234, "repeated": 1},
-    )
-    summary = {"size": 2048, "sha256": sha256_bytes(b"")}
-    record |= {"turns_per_chat": counts, "chunks_per_chat": counts}
-    record["ledger"]["accounts"] = dict.fromkeys(chats, account)
-    record["files"] |= {f"summaries/chat_{chat}_summary.txt": summary for chat in chats}
-    content = sealed(record)
-    assert 0.9 * MOST_BYTES < len(content) <= MOST_BYTES
-    assert len(parse_manifest(content, "large").turns_per_chat) == 100_000
+def test_a_manifest_names_no_chat(light: World) -> None:
+    """So it does not grow with them."""
+    light.say("t1", "the boiler broke", chat_id="-100456789")
+    light.night()
+    light.say("t2", "the heron came", chat_id="77")
+    light.night()
+    assert b"-100456789" not in (light.memory_dir / "current" / "manifest.json").read_bytes()
 
 
 #: What no field may hold. (A field that may be null or a list has other wrong values.)

@@ -18,7 +18,7 @@ from redis import Redis
 from dispatcher.prompt.assemble import PromptRequest
 from dispatcher.prompt.context import Context
 from shared.config.settings import Settings
-from shared.release.manifest import current_release, summary_file
+from shared.release.manifest import current_release
 from shared.release.parts import part_files
 from shared.search.lexical import LexicalIndex
 from shared.search.recall import OpenRelease
@@ -259,7 +259,7 @@ def test_without_its_keywords_the_summary_remains_and_then_nothing(remembering: 
 
     current = current_release(remembering.memory_dir)
     assert current is not None
-    summary_file(current, "9912").unlink()
+    next((current / "chats").iterdir()).unlink()
     release = OpenRelease(remembering.settings(), current)
     nothing = assembled(PromptRequest("9912", "When did the heron come?"), remembering.settings(), release)
     assert (nothing.text, names(nothing)) == ("", [])

@@ -17,7 +17,8 @@ from shared.ranking import extractive_summary
 from shared.turns.chunk import Chunk
 from shared.turns.chunking import chunks_of
 from shared.turns.records import Task, Turn, well_formed
-from tests.support.day.forgetting_world import files_of, hmem
+from tests.support.day.forgetting_world import hmem
+from tests.support.night.chat_tables import summaries
 from tests.support.world import World
 
 HALF = "my boiler secret \ud83d is in the cellar"
@@ -127,7 +128,7 @@ def test_a_chat_without_a_summary_is_named_and_the_others_have_theirs(
     (night,) = light.night()
     assert night["without_summary"] == {"7": "ZeroDivisionError"}
     assert "no summary of chat 7 (ZeroDivisionError)" in sentence(night)
-    assert [name for name in files_of(light, "_summary.txt") if "/releases/" in name and "chat_8" in name]
+    assert "8" in summaries((light.memory_dir / "current").resolve())
     assert "boiler" in light.command("hmem", "search", "7", "boiler").stdout
 
 

@@ -13,6 +13,7 @@ from redis import Redis
 
 from nightly.index import keeping
 from nightly.index.chunk_file import ChunkWriter
+from nightly.index.kept_chats import sums_of
 from nightly.night.folder import STATE, Night
 from nightly.night.lease import Lease
 from nightly.night.progress import Reporter
@@ -86,7 +87,7 @@ class Nights:
         chunks = [chunk for own in by_chat.values() for chunk in own]
         per_chat = {chat: len(own) for chat, own in by_chat.items()}
         counts = {"chunks_per_chat": per_chat, "chunks": len(chunks), "accounts": {key: {} for key in per_chat}}
-        night.commit("chunk", {**counts, "everything": True, "recipe": None})
+        night.commit("chunk", {**counts, "everything": True, "recipe": None, "carried": sums_of([])})
         night.commit("note", note.run(night, night.begin("note")))
         vectors = np.array(
             [np.zeros(DIMENSIONS, np.float32) if c.chunk_id in (refused or {}) else vector_of(c.text) for c in chunks]
@@ -102,6 +103,8 @@ class Nights:
         night = self.night(chunks, **more)
         result = build.run(night, night.begin("build"))
         night.commit("build", result)
+        night.begin("summarise")
+        night.commit("summarise", {"places": {}, "proven": {}, "known": {}})
         return night, result
 
     def published(self, chunks: list[Chunk], **more: Any) -> dict[str, Any]:

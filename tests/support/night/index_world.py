@@ -20,6 +20,7 @@ from shared.turns.chunk import Chunk
 from shared.vectors.base import Corpus
 from shared.vectors.registry import backend_of, builder_of
 from shared.vectors.searching import AskingBackend
+from tests.support.night.chat_tables import write_chats
 
 if TYPE_CHECKING:
     from shared.embedding.models import Vectors
@@ -110,7 +111,8 @@ def make_release(
         assert checked.vectors == {chat: len(ids) for chat, (ids, _) in corpus.chats.items()}
     lexical.build(path / LEXICAL, run, _chunks(said))
     per_chat = {chat: len(chunks) for chat, chunks in said.items()}
-    seal(path, Manifest(run, None, {}, 1, 1, "UTC", list(names), identity, per_chat, per_chat, {}, {}))
+    sums = write_chats(path, run, per_chat)
+    seal(path, Manifest(run, None, {}, 1, 1, "UTC", list(names), identity, **sums, tombstones={}))
     return path
 
 

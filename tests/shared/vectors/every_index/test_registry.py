@@ -37,7 +37,7 @@ from tests.support.world import World
 def test_the_setting_and_the_release_choose_the_backend(
     tmp_path: Path, setting: str, built: list[str], chosen: str
 ) -> None:
-    manifest = Manifest(1, None, {}, 1, 1, "UTC", built, IDENTITY, {}, {}, {}, {})
+    manifest = Manifest(1, None, {}, 1, 1, "UTC", built, IDENTITY, 0, 0, 0, 0, {})
     found = backend_of(load_settings(memory_backend=setting), tmp_path, manifest)
     if isinstance(found, AskingBackend):
         assert found.name == chosen

@@ -42,7 +42,7 @@ def test_a_server_that_is_away_is_named_without_its_password(tmp_path: Path) -> 
     assert "ConnectionError" in str(refused.value)
     (tmp_path / "1").mkdir()
     write_served(tmp_path / "1" / REDIS, Served("hmem-1-00000000", 3, DIMENSIONS))
-    seal(tmp_path / "1", Manifest(1, None, {}, 1, 1, "UTC", ["redis"], IDENTITY, {}, {}, {}, {}))
+    seal(tmp_path / "1", Manifest(1, None, {}, 1, 1, "UTC", ["redis"], IDENTITY, 0, 0, 0, 0, {}))
     found = opened(settings, tmp_path / "1" / REDIS)
     assert "the redis server is not available" in cast(str, found.why_not)
     assert "sesame" not in f"{refused.value}{found.why_not}"

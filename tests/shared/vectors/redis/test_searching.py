@@ -68,7 +68,7 @@ def test_an_index_that_is_gone_or_another_is_refused(stand_in: RediSearch, setti
         (Served("hmem-1-00000000", 4, DIMENSIONS), "no such index"),
     ):
         write_served(place, served)
-        seal(place.parent, Manifest(1, None, {}, 1, 1, "UTC", ["redis"], IDENTITY, {}, {}, {}, {}))
+        seal(place.parent, Manifest(1, None, {}, 1, 1, "UTC", ["redis"], IDENTITY, 0, 0, 0, 0, {}))
         found = opened(settings, place)
         assert f"release 1 has its vectors in the Redis index {served.name}, where the server has {why}" in cast(
             str, found.why_not

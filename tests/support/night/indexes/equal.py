@@ -23,6 +23,7 @@ from shared.turns.chunking import chunks_of
 from shared.turns.records import Turn
 from shared.vectors.sqlite.files import VectorFile
 from tests.support.night.builds import Nights
+from tests.support.night.chat_tables import write_chats
 from tests.support.night.index_world import DIMENSIONS, IDENTITY, settings_for
 
 DAY = 86_400.0
@@ -147,5 +148,7 @@ def sealed(built: Path, path: Path) -> Path:
     shutil.copytree(built, path, ignore=shutil.ignore_patterns("result.json"))
     with closing(LexicalIndex(path / LEXICAL)) as index:
         per_chat = index.chunks_per_chat()
-    seal(path, Manifest(1, None, {}, 1, 1, "UTC", ["sqlite"], IDENTITY, per_chat, per_chat, {}, {}))
+    seal(
+        path, Manifest(1, None, {}, 1, 1, "UTC", ["sqlite"], IDENTITY, **write_chats(path, 1, per_chat), tombstones={})
+    )
     return path

@@ -50,7 +50,7 @@ def build(settings: Settings, root: Path, corpus: Corpus, run: int = 1) -> Path:
     place = root / str(run) / REDIS
     place.parent.mkdir(parents=True)
     RedisBuilder(settings, run).build(place, corpus)
-    seal(place.parent, Manifest(run, None, {}, 1, 1, "UTC", ["redis"], IDENTITY, {}, {}, {}, {}))
+    seal(place.parent, Manifest(run, None, {}, 1, 1, "UTC", ["redis"], IDENTITY, 0, 0, 0, 0, {}))
     return place
 
 

@@ -1,0 +1,170 @@
+"""`chats/`: the newest part's row of a chat counts, parts are read together, and what of two releases may differ is found by their files."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Mapping
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from nightly.index.chat_parts import ChatParts
+from shared.release import chats
+from shared.release.chats import COUNTED, ChatRow, ChatTable, changed_chats, in_both
+from shared.release.manifest import CHATS
+from shared.release.parts import part_files
+from shared.system.files import sha256_file
+
+
+class Kept:
+    """What a night finds of the last one (nightly/index/previous.py)."""
+
+    def __init__(self, place: Path | None, records: Mapping[str, dict[str, Any]]) -> None:
+        self._place, self._records = place, records
+        self.taken_files: dict[str, Any] = {}
+
+    def sound_parts(self, _: str) -> list[Path]:
+        return part_files(self._place) if self._place else []
+
+    def parts(self, _: str) -> Mapping[str, dict[str, Any]]:
+        return self._records
+
+    def take(self, place: str, names: list[str]) -> None:
+        assert self._place or not names
+        files = {name: (self._place or Path()) / name for name in names}
+        self.taken_files[place] = {
+            name: {"size": path.stat().st_size, "sha256": sha256_file(path)} for name, path in files.items()
+        }
+
+
+class Nights:
+    """Nights that write `chats/` and nothing else."""
+
+    def __init__(self, root: Path) -> None:
+        self.root, self.run, self.records = root, 0, dict[str, dict[str, Any]]()
+
+    @property
+    def built(self) -> Path:
+        return self.root / str(self.run)
+
+    def night(self, *rows: ChatRow) -> list[str]:
+        """The parts afterwards."""
+        last = Kept(self.built / CHATS if self.run else None, self.records)
+        self.run += 1
+        made = ChatParts(last, self.built, self.run).build(rows)  # type: ignore[arg-type]
+        self.records = made["places"][CHATS]["parts"]
+        return [path.name for path in part_files(self.built / CHATS)]
+
+
+def row(chat: str, turns: int, said: str = "", forgotten: int = 0) -> ChatRow:
+    same = ("turns", "chunks", "with_chunks", "keywords", "vectors")
+    counts = dict.fromkeys(COUNTED, 0) | dict.fromkeys(same, turns)
+    return ChatRow(
+        chat, f"{chat}-{turns}", counts | {"forgotten": forgotten, "archived": turns + forgotten}, said or None
+    )
+
+
+def gone(chat: str) -> ChatRow:
+    return ChatRow(chat, "", dict.fromkeys(COUNTED, 0))
+
+
+def test_the_newest_row_of_a_chat_counts_and_an_unchanged_one_is_not_written(tmp_path: Path) -> None:
+    nights = Nights(tmp_path)
+    assert nights.night(row("a", 1, "one"), row("b", 2, "two")) == ["1.sqlite"]
+    assert nights.night(row("a", 3, "three"), row("b", 2, "two")) == ["1.sqlite", "2.sqlite"]
+    assert nights.records["2.sqlite"]["rows"] == 1
+    assert nights.night(row("b", 2, "two")) == ["1.sqlite", "2.sqlite"], "nothing is new"
+    with ChatTable.of(nights.built) as table:
+        assert list(table.summaries()) == [("a", "three"), ("b", "two")]
+        assert (table.counts("a")["turns"], table.counts("404")["turns"], table.ids()) == (3, 0, ["a", "b"])
+        assert (table.sums()["chats"], table.sums()["turns"], table.largest()) == (2, 5, "a")
+
+
+def test_a_chat_that_is_gone_hides_its_older_row(tmp_path: Path) -> None:
+    nights = Nights(tmp_path)
+    nights.night(row("a", 1, "one"), row("b", 2, "two"))
+    nights.night(gone("a"), gone("never there"))
+    with ChatTable.of(nights.built) as table:
+        assert [found.chat_id for found in table] == ["b"]
+        assert (table.summary("a"), table.row("never there")) == (None, None)
+
+
+def test_what_was_forgotten_stays_in_no_part(tmp_path: Path) -> None:
+    """Also in an older part whose row of that chat does not count any more. The other chats of that part are written again."""
+    nights = Nights(tmp_path)
+    nights.night(row("a", 2, "pelican in the first night"), row("b", 1, "untouched"))
+    nights.night(row("a", 3, "pelican in the second night"))
+    nights.night(row("c", 1, "another"))
+    assert nights.night(row("a", 2, "nothing of it", forgotten=1)) == ["3.sqlite", "4.sqlite"]
+    assert not any(b"pelican" in path.read_bytes() for path in part_files(nights.built / CHATS))
+    with ChatTable.of(nights.built) as table:
+        assert list(table.summaries()) == [("a", "nothing of it"), ("b", "untouched"), ("c", "another")]
+
+
+def test_small_parts_are_merged_and_rows_that_do_not_count_are_dropped(tmp_path: Path) -> None:
+    nights = Nights(tmp_path)
+    for number in range(1, 8):
+        nights.night(row("a", number, f"a{number}"), row(f"b{number}", 1, "b"))
+    assert nights.night(row("a", 9, "a9")) == ["8.sqlite"]
+    assert nights.records["8.sqlite"]["rows"] == 8
+    with ChatTable.of(nights.built) as table:
+        assert dict(table.summaries()) == {"a": "a9", **{f"b{number}": "b" for number in range(1, 8)}}
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    st.lists(
+        st.dictionaries(st.sampled_from("abcdef"), st.tuples(st.integers(0, 9), st.integers(0, 2)), max_size=6),
+        max_size=20,
+    )
+)
+def test_parts_of_many_nights_are_read_as_one_table(said: list[dict[str, tuple[int, int]]]) -> None:
+    import tempfile
+
+    with tempfile.TemporaryDirectory() as folder:
+        nights, wanted = Nights(Path(folder)), dict[str, ChatRow]()
+        for night in said:
+            rows = [row(chat, turns, f"{chat} {turns} {over}", over) for chat, (turns, over) in night.items()]
+            nights.night(*rows)
+            wanted |= {one.chat_id: one for one in rows}
+        if not said:
+            return
+        with ChatTable.of(nights.built) as table:
+            there = {chat: one for chat, one in sorted(wanted.items()) if not one.is_gone}
+            assert {one.chat_id: table.row(one.chat_id) for one in table} == there
+            assert table.sums()["turns"] == sum(one.counts["turns"] or 0 for one in there.values())
+
+
+@pytest.mark.parametrize("one_by_one", [0, 1000])
+def test_what_two_releases_may_not_have_in_common_is_found_by_their_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, one_by_one: int
+) -> None:
+    monkeypatch.setattr(chats, "ONE_BY_ONE", one_by_one)
+    nights = Nights(tmp_path)
+    nights.night(row("a", 1), row("b", 2))
+    old = nights.built
+    nights.night(row("b", 1, forgotten=1), row("c", 1))
+    files = [
+        {f"{CHATS}/{path.name}": {"sha256": sha256_file(path)} for path in part_files(built / CHATS)}
+        for built in (nights.built, old)
+    ]
+    changed = changed_chats(nights.built, old, *files)
+    assert changed == ["a", "b", "c"], "the part with b's older row was made anew"
+    with ChatTable.of(nights.built) as now, ChatTable.of(old) as before:
+        found = {chat: (new["turns"], earlier["turns"]) for chat, new, earlier in in_both(changed, now, before)}
+    assert found == {"a": (1, 1), "b": (1, 2), "c": (1, 0)}
+    assert changed_chats(old, old, files[1], files[1]) == []
+
+
+def test_a_part_is_closed_and_readable_in_place(tmp_path: Path) -> None:
+    nights = Nights(tmp_path)
+    nights.night(row("a", 1, "one"))
+    (path,) = part_files(nights.built / CHATS)
+    assert [other.name for other in path.parent.iterdir()] == ["1.sqlite"]
+    path.chmod(0o400)
+    with closing(sqlite3.connect(f"file:{path}?mode=ro&immutable=1", uri=True)) as connection:
+        assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
