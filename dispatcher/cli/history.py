@@ -1,4 +1,4 @@
-"""`hmem history`: the turns of one chat, in the order of time."""
+"""`hmem history`, `hmem summary`: the turns of one chat in the order of time, and what the last night made of them."""
 
 from __future__ import annotations
 
@@ -72,6 +72,25 @@ def history(
     more = "; older ones are left out (--limit)" if result.found.more else ""
     typer.echo(f"{len(turns)} turns from {sides(run, today=result.today)}{times}{more}", err=True)
     say_notes(notes)
+
+
+@app.command(context_settings={"ignore_unknown_options": True})
+def summary(chat: Chat, json: Json = False) -> None:
+    """Last night's summary of one chat."""
+    from dispatcher.memory.day.open_memory import open_memory
+    from dispatcher.prompt.assemble import summary_of
+
+    settings, chat_id = start(), given_chat(chat)
+    with open_memory(settings) as memory:
+        release = memory.required_release()
+        text, why = summary_of(release, chat_id, memory.day.forgotten)
+        if not text and not why and not release.has(chat_id):
+            raise InvalidInput(f"Release {release.run} does not have a chat {chat_id}. Check the id.")
+    if json:
+        print_json({"chat_id": chat_id, "release": release.run, "summary": text or None, "degraded": why})
+        return
+    typer.echo("\n".join(map(_plain, text.splitlines())) or "(no summary)")
+    say_notes(why)
 
 
 def _look(settings: Settings, asked: HistoryQuery) -> tuple[DayAndRelease, int | None]:

@@ -37,6 +37,7 @@ COMMANDS = (
         "dispatcher.cli.history",
         "The turns of one chat in the order of time, from last night's release and from today; without forgotten ones.",
     ),
+    CommandEntry("summary", "dispatcher.cli.history", "Last night's summary of one chat."),
     CommandEntry("memory", "dispatcher.cli.memory", "The typed memories of a chat: facts, goals, preferences."),
     CommandEntry(
         "status",

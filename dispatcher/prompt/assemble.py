@@ -104,7 +104,9 @@ def prompt_input(
     forgotten: Forgotten,
 ) -> PromptInput:
     """Everything for the context of a message, with MEMORY_TOKENS as its budget; the chat's summary is read here."""
-    summary, failed = _summary(release, request.chat_id, settings, forgotten)
+    summary, failed = "", list[str]()
+    if release is not None and settings.memory_summary:
+        summary, failed = summary_of(release, request.chat_id, forgotten)
     family = _family(release) if release else today.family
     hits, decision = _worth_injecting(recalled, request.message, family, settings)
     nothing_to_search = _nothing_to_search(release, request.chat_id, today, settings)
@@ -141,15 +143,11 @@ def _worth_injecting(
     return [hit for hit in hits if not faint(hit.scores.get("cosine"), hit.lexical, family)], decision
 
 
-def _summary(
-    release: OpenRelease | None, chat_id: str, settings: Settings, forgotten: Forgotten
-) -> tuple[str, list[str]]:
+def summary_of(release: OpenRelease, chat_id: str, forgotten: Forgotten) -> tuple[str, list[str]]:
     """Last night's summary, or why there is none; a summary that is older than a request to forget is not used.
 
     The tombstones are read again, since something may have been forgotten during the search.
     """
-    if release is None or not settings.memory_summary:
-        return "", []
     try:
         if forgotten.not_applied(chat_id, release.manifest.tombstones):
             return "", ["no summary until the next night: something was forgotten since it was written"]

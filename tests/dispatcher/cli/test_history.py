@@ -206,3 +206,16 @@ def test_a_namesake_of_the_release_is_one_too(light: World) -> None:
     assert (earlier["label"], last["label"]) == (first, second)
     assert first != second
     assert all(label.startswith("Alex #") for label in (first, second))
+
+
+def test_the_summary_of_a_chat_is_shown_and_withheld_once_something_was_forgotten(light: World) -> None:
+    light.say("t1", "The boiler stopped on Thursday, its display shows F28.")
+    light.night()
+    assert "F28" in light.command("hmem", "summary", "9912").stdout
+    found = json.loads(light.command("hmem", "summary", "9912", "--json").stdout)
+    assert (found["release"], "F28" in found["summary"], found["degraded"]) == (1, True, [])
+    unknown = light.command("hmem", "summary", "404", check=False)
+    assert (unknown.returncode, "does not have a chat 404" in unknown.stderr) == (InvalidInput.exit_code, True)
+    Forgotten(light.root / "state").add(Tombstone("s1", "9912", 2e9, turn_ids=frozenset({"t1:user"})))
+    hidden = light.command("hmem", "summary", "9912")
+    assert (hidden.stdout.strip(), "until the next night" in hidden.stderr) == ("(no summary)", True)

@@ -51,10 +51,8 @@ def test_a_forgotten_chat_is_in_no_file_any_more(world: World) -> None:
     assert retention.release_runs(world.memory_dir) == [3]
     scanned = json.loads((world.night_dir / "nights" / "3" / "archive" / "result.json").read_bytes())["erased"]["scan"]
     assert scanned["needles"] > 5 and scanned["files"] > 5 and scanned["found"] == scanned["unreadable"] == []
-    manifest = read_manifest(release_dir(world.memory_dir, 3))
-    release = release_dir(world.memory_dir, 3)
+    assert read_manifest(release := release_dir(world.memory_dir, 3)).erasing == ["s1"]
     assert (counted(release, "turns"), counted(release, "forgotten")) == ({"77": 2}, {"9912": 3})
-    assert manifest.erasing == ["s1"]
     assert set(texts(world).values()) == {"the other chat talks of boats", "and of sails"}
 
 
