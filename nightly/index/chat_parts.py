@@ -15,6 +15,7 @@ from shared.release.chats import ChatRow, ChatTable, PartWriter, chats_in, rows_
 from shared.release.integrity import check_database
 from shared.release.manifest import CHATS
 from shared.release.parts import absorbed, new_part, take_over
+from shared.system.faults import crash_point
 from shared.system.files import make_dir
 
 
@@ -61,6 +62,7 @@ class ChatParts:
             newer.update(chats)
 
     def _named(self, unnamed: Path, count: int, taken: list[str]) -> dict[str, Any]:
+        crash_point("summarise:part-written")
         for name in taken:
             take_over(self._paths[name], self._place)
         parts = {name: self._records[name] for name in taken}

@@ -43,6 +43,7 @@ from shared.release import retention
 from shared.release.manifest import RELEASES, Manifest, current_manifest, current_release, release_dir, verify
 from shared.release.objects import Objects
 from shared.system.command import translate
+from shared.system.faults import crash_point
 from shared.system.files import (
     fresh_dir,
     fsync_dir,
@@ -162,11 +163,14 @@ class Receiver:
         objects = Objects(self._dir)
         try:
             manifest = take_over(brought, taken, objects, allow, modes=modes_of(self._dir), sealed=sealed)
+            crash_point("publish:taken-over")
             refuse_unless_follows(taken, self._dir)
             record = self._tried(taken, manifest, objects, accept=accept)  # only a release that passed gets its name
             fsync_tree(taken)
             objects.add(taken, manifest)
+            crash_point("publish:objects-added")
             taken.rename(release)
+            crash_point("publish:named")
         except BaseException:
             remove_tree(taken)
             raise

@@ -23,10 +23,9 @@ from tests.chaos.harness.report import Bench, Outcome, chaos
 from tests.servers.ollama_api import DIGEST, OllamaApi
 from tests.support.world import World
 
-NIGHTLY = Path(__file__).parent.parent.parent.parent / "nightly"
-INNER = sorted(
-    set(re.findall(r'crash_point\("([\w:-]+)"\)', "".join(p.read_text() for p in sorted(NIGHTLY.rglob("*.py")))))
-)
+ROOT = Path(__file__).parent.parent.parent.parent
+CODE = [*sorted((ROOT / "nightly").rglob("*.py")), *sorted((ROOT / "shared" / "delivery").rglob("*.py"))]
+INNER = sorted(set(re.findall(r'crash_point\("([\w:-]+)"\)', "".join(path.read_text() for path in CODE))))
 #: Every point at which a night can be made to kill itself.
 POINTS = [f"{step}:{at}" for step in step_names() for at in ("begun", "before-commit", "after-commit")] + INNER
 #: Where the truth changes hands: pairs of these are tried on real parts, the others in the model.
