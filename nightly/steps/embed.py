@@ -26,14 +26,14 @@ if TYPE_CHECKING:
     from shared.embedding.models import Vectors
 
 VECTORS, NOTE_VECTORS = "vectors.npy", "note_vectors.npy"
-#: Texts between two commits of the cache.
+#: Texts between two commits of the cache, unless the embedder takes more at once.
 BATCH_TEXTS = 256
 #: Above this share of refused texts (of at least FEWEST_TEXTS) the model is at fault, not the texts.
 REFUSED_SHARE, FEWEST_TEXTS = 0.1, 20
 
 
 def run(night: Night, out: Path) -> dict[str, Any]:
-    embedder = open_embedder(night.settings) if night.settings.indexes else None
+    embedder = open_embedder(night.settings, night.report.say) if night.settings.indexes else None
     if embedder is None:
         return {"embedding": None, "embedded": 0, "cached": 0, "not_embedded": 0, "refused": {}}
     try:
@@ -112,7 +112,7 @@ class _Filler:
                 self._vectors[row] = vector
                 known.add(text)
             else:
-                if len(self._missing) >= BATCH_TEXTS:
+                if len(self._missing) >= max(BATCH_TEXTS, self._embedder.texts_at_once):
                     self.embed()
                 self._wait(row, chunk, text)
         self._cached += len(known)

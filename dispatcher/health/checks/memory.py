@@ -14,7 +14,7 @@ from dispatcher.memory.tombstones import Forgotten
 from shared.config.settings import Settings
 from shared.embedding.models import Embedder
 from shared.embedding.open import open_embedder
-from shared.errors import IndexServerUnavailable, MemoryStale, ReleaseRefused, SettingsError
+from shared.errors import EmbeddingError, IndexServerUnavailable, MemoryStale, ReleaseRefused, SettingsError
 from shared.release.manifest import (
     LEXICAL,
     MANIFEST,
@@ -110,6 +110,27 @@ def check_embedder(setup: Setup) -> Finding:
         identity = embedder.identity
         prove(embedder)
     return ok(f"The embedder answers: {identity.family} at {identity.provider} ({identity.dimensions} dimensions).")
+
+
+def check_ollama(setup: Setup, url: str) -> Finding:
+    """One of several Ollama servers can be used beside the others, which do without it if it cannot."""
+    from shared.embedding.probes import prove
+
+    alone = _open(setup.settings.model_copy(update={"ollama_url": url}))
+    together = _open(setup.settings)
+    assert alone is not None and together is not None, "EMBEDDER=ollama"  # noqa: PT018
+    with closing(alone), closing(together):
+        try:
+            prove(alone)
+        except EmbeddingError as error:
+            sentence, _, fix = str(error).partition(". ")
+            return warning(f"{sentence}. The other servers do its work.", fix)
+        if why := alone.identity.difference(together.identity):
+            return warning(
+                f"Ollama at {url} is not used: {why} than at the first server.",
+                f"Run on both: ollama pull {setup.settings.embed_model}",
+            )
+    return ok(f"Ollama at {url} answers.")
 
 
 def _open(settings: Settings) -> Embedder | None:
