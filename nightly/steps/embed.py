@@ -77,7 +77,7 @@ def _embed_folder(
     vectors = np.lib.format.open_memmap(
         out, mode="w+", dtype=np.float32, shape=(len(folder), embedder.identity.dimensions)
     )
-    cache = VectorCache(night.settings.hmem_night_dir / CACHE, embedder.identity, kind)
+    cache = VectorCache(night.settings.hmem_night_dir / CACHE, embedder.identity, kind, night.report)
     try:
         filler = _Filler(embedder, cache, vectors, len(folder) + carried)
         for chat_id, chunks in night.report.track(folder, len(folder.chats), "embed"):
@@ -103,12 +103,13 @@ class _Filler:
     def add(self, rows: range, chunks: list[tuple[Chunk, str]]) -> None:
         """The chunks of one chat."""
         known = set[str]()
-        for row, (chunk, text) in zip(rows, chunks, strict=True):
+        cached = self._cache.get_many([text for _, text in chunks])
+        for row, (chunk, text), kept in zip(rows, chunks, cached, strict=True):
             if text in self._refused:
                 self._reasons[chunk.chunk_id] = self._refused[text]
             elif text in self._missing:
                 self._wait(row, chunk, text)
-            elif (vector := self._cache.get(text)) is not None:
+            elif (vector := self._cache.get(text) if kept is None else kept) is not None:  # perhaps embedded just now
                 self._vectors[row] = vector
                 known.add(text)
             else:

@@ -22,7 +22,7 @@ import structlog
 from shared.embedding.models import DocumentVectors, EmbeddingIdentity
 from shared.embedding.ollama import BATCH_TEXTS, OllamaEmbedder
 from shared.embedding.ollama_server import OllamaError
-from shared.embedding.probes import LEAST_COSINE, least_cosine, prove
+from shared.embedding.probes import LEAST_COSINE, least_cosine, probe_vectors, prove
 from shared.errors import EmbeddingError
 
 if TYPE_CHECKING:
@@ -147,7 +147,8 @@ class OllamaPool:
             for member in self._members:
                 if self._identity is None and time.monotonic() >= member.not_before:
                     try:
-                        self._identity = self._proof(member)
+                        identity = member.embedder.identity_now()
+                        self._identity = replace(identity, probes=prove(member.embedder))
                         member.proven = True
                     except EmbeddingError as error:
                         self._leave_out(member, error)
@@ -155,19 +156,17 @@ class OllamaPool:
                 raise self._none_left()
             return self._identity
 
-    def _proof(self, member: _Member) -> EmbeddingIdentity:
-        """What the server says and does; EmbeddingError if it is not the model that it should be."""
-        identity = member.embedder.identity_now()
-        return replace(identity, probes=prove(member.embedder))
-
     def _prove(self, member: _Member) -> None:
+        """EmbeddingError unless its model is that of the first. The shipped model is left alone: a process may end while this runs in a thread."""
         reference = self._reference()
-        found = self._proof(member)
-        if found.digest != reference.digest:
+        if member.embedder.identity_now().digest != reference.digest:
             raise EmbeddingError("it has another version of the model than the first server")
-        cosine = least_cosine(*(np.asarray(one.probes, dtype=np.float32) for one in (found, reference)))
+        probes = np.asarray(reference.probes, dtype=np.float32)
+        cosine = least_cosine(probe_vectors(member.embedder, len(probes)), probes)
         if cosine < LEAST_COSINE:
-            raise EmbeddingError(f"its vectors are not those of the first server (cosine {cosine:.2f})")
+            raise EmbeddingError(
+                f"its vectors are not those of the first server: cosine {cosine:.2f}, at least {LEAST_COSINE} is needed"
+            )
         member.proven = True
         self._say_used_again(member)
 

@@ -13,7 +13,6 @@ from typing import Any, TypeVar
 import structlog
 
 from shared.embedding.ollama_server import HOPELESS, OllamaError, OllamaServer, PulledModel
-from shared.errors import EmbeddingError
 
 Answer = TypeVar("Answer")
 log = structlog.get_logger()
