@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 #: Texts of one request: enough to keep a GPU busy, few enough for one request's time limit.
 BATCH_TEXTS = 32
+#: How often a text that failed in a batch is tried alone before it is refused, at a suspicious embedder.
+LONE_ATTEMPTS = 3
 #: What any model can embed: if it fails too, the failing text is not to blame.
 CONTROL_TEXT = "This is a plain sentence."
 
@@ -38,7 +40,8 @@ class OllamaEmbedder:
     texts_at_once = BATCH_TEXTS
 
     def __init__(self, model: KnownModel, name: str, server: OllamaServer, *, suspicious: bool = False) -> None:
-        """`suspicious`: after a failure in passing the server is tried with the control text before any text is suspected."""
+        """`suspicious`: after a failure in passing the server is tried with the control text, and then with the
+        same texts again, before any of them is suspected."""
         self._model, self._name, self._server, self._suspicious = model, name, server, suspicious
 
     @property
@@ -71,17 +74,19 @@ class OllamaEmbedder:
     def _fill(self, texts: list[str], rows: range, done: DocumentVectors, *, halved: bool = False) -> None:
         """Vectors of these rows. Halves are not retried before they are halved again: the search would take minutes a text."""
         attempts = 1 if halved and len(rows) > 1 else self._server.patience.attempts
+        if self._suspicious and halved and len(rows) == 1:
+            attempts = LONE_ATTEMPTS
         try:
             done.vectors[rows.start : rows.stop] = self._embed(texts[rows.start : rows.stop], attempts)
         except OllamaError as error:
             self._stop_unless_a_text_may_be_to_blame(error)
             if self._suspicious and error.passing and not halved:
                 self._stop_unless_the_control_text_passes(error)
+                return self._fill(texts, rows, done, halved=True)
             if len(rows) > 1:
                 middle = rows.start + len(rows) // 2
                 self._fill(texts, range(rows.start, middle), done, halved=True)
-                self._fill(texts, range(middle, rows.stop), done, halved=True)
-                return
+                return self._fill(texts, range(middle, rows.stop), done, halved=True)
             self._stop_unless_the_control_text_passes(error)
             done.refused[rows.start] = error.reason
 

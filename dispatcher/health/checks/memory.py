@@ -125,7 +125,7 @@ def check_ollama(setup: Setup, url: str) -> Finding:
             prove(alone)
         except EmbeddingError as error:
             sentence, _, fix = str(error).partition(". ")
-            return warning(f"{sentence}. The other servers do its work.", fix)
+            return warning(f"{sentence}." if url in sentence else f"Ollama at {url} is not used: {sentence}.", fix)
         if why := alone.identity.difference(together.identity):
             return warning(
                 f"Ollama at {url} is not used: {why} than at the first server.",
