@@ -1,8 +1,8 @@
 """`cache.sqlite`: vectors by (embedding, text), so that only new text is embedded. May be deleted at any time; it is filled again.
 
-A row is some 1,600 bytes, of which a page of 16 KB has ten; a page of SQLite's usual 4 KB would have two, and most of a third one
-empty. The rows lie in the order in which they came, and an index leads to them: the keys are hashes, and rows in their order would leave a
-third of each page free. A file of an earlier version is copied into one like that once (`_made_compact`).
+A row is some 1,600 bytes; a page of 16 KB holds ten. The rows lie in the order in which they came, and an index leads to them: the keys are
+hashes, and rows in the order of their keys would leave a fifth of each page free. A file of an earlier version (rows in the order of their
+keys, each in a page of 4 KB of its own and part of another) is copied once.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 NOTES = "notes:"
 #: Bytes of a page.
 PAGE = 16_384
-#: Texts of one query: from about a hundred, more make it no faster.
+#: Texts of one query: more make it no faster.
 TEXTS_OF_A_QUERY = 256
 _SCHEMA = (
     "CREATE TABLE IF NOT EXISTS embeddings (id INTEGER PRIMARY KEY, name TEXT UNIQUE)",
