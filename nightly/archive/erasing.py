@@ -266,7 +266,7 @@ def _forget_vectors(night: Night, lines: list[Line]) -> int:
 
     turns = [_turn_of(RawRecord.from_json(line)) for line in lines if line["kind"] != "text"]
     texts = [text for turn in turns if turn for text in _indexed(turn, night.settings.timezone)]
-    return forget(night.settings.hmem_night_dir / CACHE, texts)
+    return forget(night.settings.hmem_night_dir / CACHE, texts, night.report)
 
 
 def _indexed(turn: Turn, zone: ZoneInfo) -> list[str]:

@@ -26,14 +26,14 @@ if TYPE_CHECKING:
     from shared.embedding.models import Vectors
 
 VECTORS, NOTE_VECTORS = "vectors.npy", "note_vectors.npy"
-#: Texts between two commits of the cache.
+#: Texts between two commits of the cache, unless the embedder takes more at once.
 BATCH_TEXTS = 256
 #: Above this share of refused texts (of at least FEWEST_TEXTS) the model is at fault, not the texts.
 REFUSED_SHARE, FEWEST_TEXTS = 0.1, 20
 
 
 def run(night: Night, out: Path) -> dict[str, Any]:
-    embedder = open_embedder(night.settings) if night.settings.indexes else None
+    embedder = open_embedder(night.settings, night.report.say) if night.settings.indexes else None
     if embedder is None:
         return {"embedding": None, "embedded": 0, "cached": 0, "not_embedded": 0, "refused": {}}
     try:
@@ -77,7 +77,7 @@ def _embed_folder(
     vectors = np.lib.format.open_memmap(
         out, mode="w+", dtype=np.float32, shape=(len(folder), embedder.identity.dimensions)
     )
-    cache = VectorCache(night.settings.hmem_night_dir / CACHE, embedder.identity, kind)
+    cache = VectorCache(night.settings.hmem_night_dir / CACHE, embedder.identity, kind, night.report)
     try:
         filler = _Filler(embedder, cache, vectors, len(folder) + carried)
         for chat_id, chunks in night.report.track(folder, len(folder.chats), "embed"):
@@ -103,16 +103,17 @@ class _Filler:
     def add(self, rows: range, chunks: list[tuple[Chunk, str]]) -> None:
         """The chunks of one chat."""
         known = set[str]()
-        for row, (chunk, text) in zip(rows, chunks, strict=True):
+        cached = self._cache.get_many([text for _, text in chunks])
+        for row, (chunk, text), kept in zip(rows, chunks, cached, strict=True):
             if text in self._refused:
                 self._reasons[chunk.chunk_id] = self._refused[text]
             elif text in self._missing:
                 self._wait(row, chunk, text)
-            elif (vector := self._cache.get(text)) is not None:
+            elif (vector := self._cache.get(text) if kept is None else kept) is not None:  # perhaps embedded just now
                 self._vectors[row] = vector
                 known.add(text)
             else:
-                if len(self._missing) >= BATCH_TEXTS:
+                if len(self._missing) >= max(BATCH_TEXTS, self._embedder.texts_at_once):
                     self.embed()
                 self._wait(row, chunk, text)
         self._cached += len(known)

@@ -53,6 +53,8 @@ CONTROL_TEXT = "This is a plain sentence."
 class FastembedEmbedder:
     """Thread-safe. EmbeddingError if the model is not here, or is not what the table says."""
 
+    texts_at_once = 1
+
     def __init__(self, model: KnownModel, cache: Path) -> None:
         self._model = model
         folder, self._file = _find(model, cache)

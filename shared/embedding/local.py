@@ -59,6 +59,8 @@ def _not_whole(what: str) -> EmbeddingError:
 class LocalEmbedder:
     """Thread-safe; loading takes about 0.1 s and 60 MB. EmbeddingError if its files are not as they were shipped."""
 
+    texts_at_once = 1
+
     def __init__(self) -> None:
         _refuse_unless_whole()
         options = onnxruntime.SessionOptions()

@@ -75,6 +75,11 @@ class Embedder(Protocol):
     @property
     def identity(self) -> EmbeddingIdentity: ...
 
+    @property
+    def texts_at_once(self) -> int:
+        """Texts of one call that keep it busy; more are welcome."""
+        ...
+
     def embed_documents(self, texts: Sequence[str]) -> DocumentVectors:
         """Vectors of stored texts; EmbeddingError only if the embedder as a whole is unavailable or wrong."""
         ...

@@ -22,6 +22,8 @@ Answer = TypeVar("Answer")
 FOREIGN = (httpx.HTTPError, ConnectionError, ollama.ResponseError, ValueError, KeyError, TypeError)
 #: Connecting, and the question whether the server lives, take at most this, however long a request may.
 CONNECT_SECONDS = 10.0
+#: Statuses that no other text would change: not allowed, no such model.
+HOPELESS = (401, 403, 404)
 
 
 class OllamaError(EmbeddingError):

@@ -14,21 +14,24 @@ from shared.embedding.models import Embedder
 from shared.errors import EmbeddingError, SettingsError
 
 if TYPE_CHECKING:
-    from shared.embedding.ollama_server import OllamaServer
+    from shared.embedding.ollama_servers import OllamaServers
 
 
-def open_embedder(settings: Settings) -> Embedder | None:
-    """The embedder that the settings name; None for `none`."""
-    makers: dict[str, Callable[[Settings], Embedder]] = {"local": _local, "fastembed": _fastembed, "ollama": _ollama}
+def open_embedder(settings: Settings, say: Callable[[str], None] | None = None) -> Embedder | None:
+    """The embedder that the settings name; None for `none`. `say` gets a sentence about each of several servers that is left out or used again."""
+    makers: dict[str, Callable[[Settings], Embedder]] = {"local": _local, "fastembed": _fastembed}
+    if settings.embedder == "ollama":
+        return _ollama(settings, say)
     maker = makers.get(settings.embedder)
     return maker(settings) if maker else None
 
 
-def open_ollama(settings: Settings) -> OllamaServer:
-    """The Ollama server that the settings name; nothing is asked yet."""
+def open_ollama(settings: Settings) -> OllamaServers:
+    """The Ollama servers that the settings name; nothing is asked yet."""
     with _extra("ollama", f"Ollama at {settings.ollama_url}"):
         from shared.embedding.ollama_server import OllamaServer
-    return OllamaServer(settings.ollama_url, settings.ollama_timeout)
+        from shared.embedding.ollama_servers import OllamaServers
+    return OllamaServers([OllamaServer(url, settings.ollama_timeout) for url in settings.ollama_url.split(",")])
 
 
 @contextmanager
@@ -63,16 +66,26 @@ def _fastembed(settings: Settings) -> Embedder:
     return open_model(settings, "fastembed", known_model(settings.embed_model, "fastembed"), settings.embed_model)
 
 
-def _ollama(settings: Settings) -> Embedder:
-    return open_model(settings, "ollama", known_model(settings.embed_model, "ollama"), settings.embed_model)
+def _ollama(settings: Settings, say: Callable[[str], None] | None) -> Embedder:
+    return open_model(settings, "ollama", known_model(settings.embed_model, "ollama"), settings.embed_model, say)
 
 
-def open_model(settings: Settings, provider: Provider, model: KnownModel, name: str) -> Embedder:
-    """A model at a provider, whichever one the settings name; `name` is Ollama's for it."""
+def open_model(
+    settings: Settings, provider: Provider, model: KnownModel, name: str, say: Callable[[str], None] | None = None
+) -> Embedder:
+    """A model at a provider, whichever one the settings name; `name` is Ollama's for it; `say` as for `open_embedder`."""
     if provider == "fastembed":
         with _extra("fastembed", "EMBEDDER=fastembed"):
             from shared.embedding.fastembed import FastembedEmbedder, cache_of
         return FastembedEmbedder(model, cache_of(settings))
     with _extra("ollama", "EMBEDDER=ollama"):
         from shared.embedding.ollama import OllamaEmbedder
-    return OllamaEmbedder(model, name, open_ollama(settings))
+        from shared.embedding.ollama_pool import OllamaPool
+        from shared.embedding.ollama_server import OllamaServer, Patience
+    urls = settings.ollama_url.split(",")
+    if len(urls) == 1:
+        return OllamaEmbedder(model, name, OllamaServer(urls[0], settings.ollama_timeout))
+    # One attempt: another server tries next, or this one after it has proven itself.
+    servers = [OllamaServer(url, settings.ollama_timeout, Patience(attempts=1)) for url in urls]
+    half_of_a_lookup = settings.memory_deadline_ms / 2000
+    return OllamaPool([OllamaEmbedder(model, name, one, suspicious=True) for one in servers], half_of_a_lookup, say)

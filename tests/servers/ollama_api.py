@@ -3,6 +3,7 @@
 Faults are asked for by name, as a list that is used up one request at a time: "ok", "drop" (the connection is closed), "hang", "500",
 "fewer" (one vector missing), "nan", "narrow" (wrong dimensions), "html" (an answer that is no JSON). `poison` maps a mark to the fault of
 every request whose text contains it. A text over `longest` characters is refused with 400, as Ollama does. `turned`: vectors of another model.
+`seconds`: the time that each embed request takes, at least. `dies_after`: so many embed requests are answered, then no request at all is.
 `widths` gives a model (by the name that requests use) as many dimensions: the vector, repeated and cut.
 """
 
@@ -34,6 +35,8 @@ class OllamaApi(Loopback):
         self.faults: list[str] = []
         self.poison: dict[str, str] = {}
         self.turned = False
+        self.seconds = 0.0
+        self.dies_after: int | None = None
         self.widths: dict[str, int] = {}
         self.requests: list[tuple[str, dict[str, Any]]] = []
         self.gets: list[str] = []
@@ -54,6 +57,10 @@ class OllamaApi(Loopback):
     def embedded(self) -> list[list[str]]:
         """The inputs of each embed request, in order."""
         return [body["input"] for path, body in self.requests if path == "/api/embed"]
+
+    @property
+    def dead(self) -> bool:
+        return self.dies_after is not None and len(self.embedded()) > self.dies_after
 
     def asked(self) -> list[str]:
         """The prompt of each chat request, in order."""
@@ -88,12 +95,18 @@ class Handler(Answering, BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         self.api.gets.append(self.path)
+        if self.api.dead:
+            return self._hang_up()
         answers = {"/api/version": {"version": "0.13.5"}, "/api/tags": self.api.tags()}
-        self._send(200, answers[self.path]) if self.path in answers else self._send(404, {"error": "not found"})
+        if self.path in answers:
+            return self._send(200, answers[self.path])
+        return self._send(404, {"error": "not found"})
 
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers.get("Content-Length") or 0)) or b"{}")
         self.api.requests.append((self.path, body))
+        if self.api.dead:
+            return self._hang_up()
         model = body.get("model") or ""
         if self.path == "/api/pull":
             return self._pull(model)
@@ -101,9 +114,7 @@ class Handler(Answering, BaseHTTPRequestHandler):
             return self._send(404, {"error": f"model '{model}' not found"})
         fault = self.api.next_fault(body)
         if fault == "drop":
-            self.close_connection = True
-            self.connection.close()
-            return None
+            return self._hang_up()
         if fault == "hang":
             time.sleep(5)
         if fault == "500":
@@ -114,8 +125,13 @@ class Handler(Answering, BaseHTTPRequestHandler):
             return self._send_bytes(200, b"<html>", "text/html")
         return self._answer(body, fault)
 
+    def _hang_up(self) -> None:
+        self.close_connection = True
+        self.connection.close()
+
     def _answer(self, body: dict[str, Any], fault: str) -> None:
         if self.path == "/api/embed":
+            time.sleep(self.api.seconds)
             texts = body["input"] if isinstance(body["input"], list) else [body["input"]]
             if any(len(text) > self.api.longest for text in texts):
                 return self._send(400, {"error": "the input length exceeds the context length"})

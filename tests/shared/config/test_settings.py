@@ -248,11 +248,16 @@ def test_what_is_no_time_zone_is_one_sentence(zone: str) -> None:
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("ollama_url", "http://h:notaport"), ("ollama_url", "http://[::1"), ("ollama_url", "h:1"), ("redis_url", "foo")],
-)
+    [("ollama_url", "http://h:notaport"), ("ollama_url", "http://[::1"), ("ollama_url", "h:1"), ("redis_url", "foo"),
+     ("ollama_url", "http://a:1,"), ("ollama_url", "http://a:1,b:2"), ("telegram_api_url", "http://a:1,b:2")],
+)  # fmt: skip
 def test_an_address_that_is_none_is_one_sentence(name: str, value: str) -> None:
     with pytest.raises(SettingsError, match=name.upper()):
         load_settings(**{name: value})
+
+
+def test_ollama_may_have_several_servers_each_once() -> None:
+    assert load_settings(ollama_url="http://a:1, http://b:2,http://a:1").ollama_url == "http://a:1,http://b:2"
 
 
 @pytest.mark.parametrize("written", ["'9912,-1001'", "[9912, -1001]", "['9912', '-1001']"])

@@ -108,6 +108,7 @@ def test_a_kept_chunk_is_of_its_own_chat_only(tmp_path: Path, monkeypatch: pytes
 class Slow:
     """An embedder that answers when it may."""
 
+    texts_at_once = 1
     identity = EmbeddingIdentity("slow", 2, "", "", "local", "")
 
     def __init__(self) -> None:

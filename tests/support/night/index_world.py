@@ -41,6 +41,8 @@ def vector_of(text: str) -> Vectors:
 class MadeUp:
     """An embedder without a model."""
 
+    texts_at_once = 1
+
     def __init__(self, identity: EmbeddingIdentity = IDENTITY) -> None:
         self.identity, self.asked, self.closed = identity, list[str](), False
 
