@@ -123,8 +123,8 @@ def _content(path: Path) -> bytes:
 @pytest.fixture
 def redis_server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Redis]:
     with redis_settings() as settings:
-        monkeypatch.setenv("REDIS_STACK_URL", settings["redis_stack_url"])
-        with Redis.from_url(settings["redis_stack_url"]) as client:
+        monkeypatch.setenv("REDIS_VECTORS_URL", settings["redis_vectors_url"])
+        with Redis.from_url(settings["redis_vectors_url"]) as client:
             yield client
 
 
@@ -140,9 +140,9 @@ def test_a_server_is_left_as_it_was(redis_server: Redis) -> None:
 
 
 def test_the_redis_of_the_queue_is_not_filled(redis_url: str) -> None:
-    (row,) = bench(replace(SMALL, backends=("redis",)), redis_url=redis_url, redis_stack_url=None).run()
+    (row,) = bench(replace(SMALL, backends=("redis",)), redis_url=redis_url, redis_vectors_url=None).run()
     assert (row.status, row.build_seconds) == ("not available", None)
-    assert "REDIS_STACK_URL is not set" in (row.why or "")
+    assert "REDIS_VECTORS_URL is not set" in (row.why or "")
 
 
 def test_a_build_that_takes_too_long_is_left_out_there_and_at_every_larger_size() -> None:

@@ -152,9 +152,9 @@ class Bench:
         return row
 
     def _refuse(self, settings: Settings, row: Row) -> None:
-        if row.backend == "redis" and settings.redis_stack_url is None:
+        if row.backend == "redis" and settings.redis_vectors_url is None:
             raise _Stopped(
-                "not available", "REDIS_STACK_URL is not set, and the Redis of the queue is not to be filled"
+                "not available", "REDIS_VECTORS_URL is not set, and the Redis of the queue is not to be filled"
             )
         if row.backend == "qdrant" and settings.qdrant_url is None:
             raise _Stopped("not available", "QDRANT_URL is not set")

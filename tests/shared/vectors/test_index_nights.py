@@ -23,7 +23,7 @@ class Indexed:
     def __init__(self, world: World, name: str, settings: Settings) -> None:
         self.world, self.name = world, name
         servers = {
-            key: getattr(settings, key) for key in ("qdrant_url", "redis_stack_url", "pgvector_url", "index_name")
+            key: getattr(settings, key) for key in ("qdrant_url", "redis_vectors_url", "pgvector_url", "index_name")
         }
         more = {"night_indexes": name, "memory_backend": name, **servers}
         self.variables = {key.upper(): str(value) for key, value in more.items() if value is not None}
@@ -167,6 +167,10 @@ def test_what_was_forgotten_goes_under_every_name_that_was_used(world: World) ->
         assert len(indexed.on_server()) == 1
         world.say("t4", "but not at night")
         gone = world.command(
-            "hmem-night", "run", NIGHT_INDEXES="sqlite", MEMORY_BACKEND="auto", REDIS_STACK_URL="redis://127.0.0.1:1/0"
+            "hmem-night",
+            "run",
+            NIGHT_INDEXES="sqlite",
+            MEMORY_BACKEND="auto",
+            REDIS_VECTORS_URL="redis://127.0.0.1:1/0",
         )
-        assert "REDIS_STACK_URL" in gone.stdout, "it is remembered, though no setting names it"
+        assert "REDIS_VECTORS_URL" in gone.stdout, "it is remembered, though no setting names it"
