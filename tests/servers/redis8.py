@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import atexit
 import os
 import re
 import secrets
@@ -17,7 +16,6 @@ import tempfile
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import cache
 from io import BufferedIOBase
 from pathlib import Path
 from typing import Any, Self
@@ -78,22 +76,14 @@ def redis8_server(*options: str) -> Iterator[Redis8]:
         server.remove()
 
 
-@cache
-def _shared() -> Redis8:
-    """One of this process; it ends with the process."""
-    made, owner = Redis8(), os.getpid()
-    atexit.register(lambda: made.remove() if os.getpid() == owner else None)
-    return made
-
-
-def redis8_url() -> str:
-    return os.environ.get("HMEM_TEST_REDIS8_URL") or _shared().url
-
-
 @contextmanager
 def redis8_settings() -> Iterator[dict[str, Any]]:
-    """Settings of an installation of its own; what it stored is removed."""
-    url, name = redis8_url(), f"test-{secrets.token_hex(4)}"
+    """Settings of an installation on a server of its own, or on that of HMEM_TEST_REDIS8_URL, where what it stored is removed."""
+    url, name = os.environ.get("HMEM_TEST_REDIS8_URL"), f"test-{secrets.token_hex(4)}"
+    if url is None:
+        with redis8_server() as server:
+            yield {"redis_vectors_url": server.url, "index_name": name}
+        return
     try:
         yield {"redis_vectors_url": url, "index_name": name}
     finally:

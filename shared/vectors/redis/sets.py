@@ -19,7 +19,7 @@ import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
 import numpy as np
 import orjson
@@ -34,6 +34,8 @@ from shared.wire import keys
 if TYPE_CHECKING:
     from shared.embedding.models import Vectors
 
+T = TypeVar("T")
+
 #: Raise it when the same vectors would be stored in another way.
 LAYOUT = 2
 #: Rows, or keys, in one request: of 384 dimensions somewhat under 1 MB.
@@ -44,6 +46,12 @@ LEAST_ROWS = 64
 LINKS, EXPLORED = 4, 1
 #: Fields of a release's hash: its totals (empty while it is built or removed), and the prefix of a chat.
 TOTALS, CHAT = b"release", b"chat:"
+
+
+class Patiently(Protocol):
+    """Makes a call that may be made twice, again if it failed for a reason that passes."""
+
+    def __call__(self, call: Callable[[], T]) -> T: ...
 
 
 class NoSuchVectors(redis.RedisError):
@@ -125,7 +133,7 @@ class _Sender:
 
     client: redis.Redis
     release: str
-    patiently: Callable[[Callable[[], object]], object]
+    patiently: Patiently
     rows: list[tuple[str, str, bytes]] = field(default_factory=list)
     fields: dict[bytes, bytes] = field(default_factory=dict)
     sent: int = 0
@@ -156,7 +164,7 @@ def put(
     served: Served,
     corpus: Corpus,
     base: str | None,
-    patiently: Callable[[Callable[[], object]], object],
+    patiently: Patiently,
 ) -> int:
     """Make a release of the corpus, from the release `base` on; returns how many rows were sent.
 
@@ -164,8 +172,8 @@ def put(
     """
     release = keys.vector_release(served.name)
     patiently(lambda: _begin(client, release, base))
-    held = chats_of(client, served.name)
-    whole = _whole(client, held)
+    held = patiently(lambda: chats_of(client, served.name))
+    whole = patiently(lambda: _whole(client, held))
     sender = _Sender(client, release, patiently)
     for chat_id, (ids, vectors) in corpus.chats.items():
         before = held.pop(chat_id, [])
@@ -244,7 +252,7 @@ def _names(client: redis.Redis, prefix: str) -> Iterator[str]:
 
 def nearest(client: redis.Redis, name: str, chat_id: str, vector: Vectors, k: int) -> list[Match]:
     """The chat's k nearest in a release, best first; NoSuchVectors if the release, or a part of the chat, is gone. k is 1 or more."""
-    whole, listed = client.hmget(keys.vector_release(name), [TOTALS, chat_field(chat_id)])
+    whole, listed = cast("list[bytes | None]", client.hmget(keys.vector_release(name), [TOTALS, chat_field(chat_id)]))
     if not whole:
         raise NoSuchVectors(f"there are no vectors {name}")
     parts = unpacked(listed, name) if listed is not None else []
@@ -283,32 +291,36 @@ def follow(client: redis.Redis, index_name: str, name: str) -> bool:
 
 @dataclass(frozen=True)
 class Left:
-    """What is to be removed: releases, and parts that no other release has (key -> the index that wrote it)."""
+    """What is to be removed: releases, the keys of parts that no other release has, and who wrote those of them that no release has at all."""
 
     releases: list[str]
-    parts: dict[str, str]
+    parts: list[str]
+    writers: set[str]
 
     @property
     def names(self) -> list[str]:
-        return sorted({*self.releases, *self.parts.values()})
+        return sorted({*self.releases, *self.writers})
 
 
 def left_over(client: redis.Redis, is_left: Callable[[str], bool], may_go: Callable[[str], bool]) -> Left:
-    """`is_left`: whether a release is to go; `may_go`: whether parts of this index may, if no other release has them."""
+    """`is_left`: whether a release is to go; `may_go`: whether parts that the build of this index wrote may, if no other release has them."""
     there = releases(client)
     gone = [name for name in there if is_left(name)]
-    used = {
-        part.key(chat_id)
-        for name in set(there).difference(gone)
-        for chat_id, parts in chats_of(client, name).items()
-        for part in parts
-    }
-    parts = dict[str, str]()
+    used, theirs = _parts_of(client, set(there).difference(gone)), _parts_of(client, gone)
+    parts, writers = list[str](), set[str]()
     for rest in _names(client, keys.vector_part("")):
-        name = rest.rpartition(":")[0]
-        if (key := keys.vector_part("") + rest) not in used and may_go(name):
-            parts[key] = name
-    return Left(gone, parts)
+        writer, key = rest.rpartition(":")[0], keys.vector_part("") + rest
+        if key not in used and may_go(writer):
+            parts.append(key)
+            if key not in theirs:
+                writers.add(writer)
+    return Left(gone, parts, writers)
+
+
+def _parts_of(client: redis.Redis, names: Iterable[str]) -> set[str]:
+    """The keys of all parts of these releases."""
+    lists = (chats_of(client, name) for name in names)
+    return {part.key(chat_id) for chats in lists for chat_id, parts in chats.items() for part in parts}
 
 
 def remove(client: redis.Redis, left: Left, index_name: str) -> None:
