@@ -350,7 +350,7 @@ USERS: tuple[User, ...] = (HEALTH, BOT, HCLI_BOT, DISPATCHER, HCLI_DISPATCHER, N
 VECTOR_RIGHTS: dict[str, tuple[Right, ...]] = {
     "dispatcher": (
         reads("HGET HMGET", VECTOR_RELEASES, why="which vectors a chat has in the release that is served"),
-        reads("VSIM", VECTOR_PARTS, why="vector search"),
+        both("VSIM", VECTOR_PARTS, why="vector search; for Redis 8.0 it reads and writes its key, as any command of vector sets"),
     ),
     "night": (
         without_keys("INFO MULTI EXEC", "checks whether there are vector sets; begins a release in one transaction"),

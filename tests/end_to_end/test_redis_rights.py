@@ -239,5 +239,7 @@ def test_the_key_tables_name_those_who_may_write_and_read() -> None:
         pattern = re.sub(r"\{.*", "*", key.pattern)
         for column, letter, place in ((key.writer, "W", 3), (key.reader, "R", 4)):
             users = [user.name for user in with_vectors() if letter in redis_users.reach(user, pattern)]
+            if pattern == redis_users.VECTOR_PARTS and letter == "W":
+                continue  # Redis 8.0 wants both for any command of vector sets; tests/shared/vectors/redis/test_rights.py says who may write
             may = ", ".join(name for name in users if (name, letter) != ("owner", "R")) or "none"
             assert (column, rows[key.pattern][place].strip()) == (may, may), (key.pattern, letter)

@@ -19,7 +19,7 @@ from shared.vectors.redis import sets
 from shared.vectors.redis.index import RedisBuilder
 from shared.wire import keys
 from tests.servers.redis8 import FaultyRedis, redis8_server
-from tests.support.machine import slowness
+from tests.support.machine import slowness, wait_for
 from tests.support.night.indexes.on_redis import build, corpus_of, opened, vector_of
 
 
@@ -154,9 +154,8 @@ def test_the_vectors_survive_a_restart_of_redis(tmp_path: Path, *, rewritten: bo
         place = build(settings, tmp_path, corpus, 2)
         if rewritten:
             with Redis.from_url(server.url) as client:
-                client.execute_command("CONFIG", "SET", "appendfsync", "always")  # type: ignore[no-untyped-call]
-                client.save()
                 client.bgrewriteaof()
+                wait_for(lambda: not client.info("persistence")["aof_rewrite_in_progress"], "the rewriting")
         server.stop()
         server.start()
         assert checked(settings, place, corpus) == {"one": 50, "other": 5}
