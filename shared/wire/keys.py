@@ -92,8 +92,8 @@ KEYS: tuple[Key, ...] = (
     Key("hcli:mem:vectors:release:{index}", "hash",
         "vectors of a release on a Redis 8: chat:{chat_id} → JSON of the parts that the chat has; release → JSON of its totals",
         "night, owner", "dispatcher, night", "none"),
-    Key("hcli:mem:vectors:part:{index}:{chat}", "vector set",
-        "vectors of one chat (SHA-256 of its id) under the ids of their chunks, written by the build of that index and shared by releases",
+    Key("hcli:mem:vectors:part:{index}:{chat}:{n}", "vector set",
+        "some vectors of one chat (SHA-256 of its id) under the ids of their chunks, written by the build of that index and shared by releases",
         "night, owner", "dispatcher, night", "none"),
     Key("hcli:mem:vectors:current:{index_name}", "string",
         "the index of the current release, for other programs", "night, owner", "night", "none"),
@@ -126,6 +126,7 @@ NIGHT_FAILED = "hcli:mem:night:failed"
 #: Stands for all chats; no record can have it as its chat id.
 EVERY_CHAT = "0"
 CHAT_STATS_PREFIX = "hcli:mem:stats:"
+VECTOR_PARTS_PREFIX = "hcli:mem:vectors:part:"
 
 #: Expiries in seconds.
 RESULT_TTL_SECONDS = 86_400
@@ -258,9 +259,9 @@ def vector_release(index: str) -> str:
     return f"hcli:mem:vectors:release:{index}"
 
 
-def vector_part(index: str, chat: str = "") -> str:
-    """`chat` is a hash of the chat id. For an empty index, the prefix of all."""
-    return f"hcli:mem:vectors:part:{index}:{chat}" if index else "hcli:mem:vectors:part:"
+def vector_part(index: str, chat: str, number: int) -> str:
+    """`chat` is a hash of the chat id."""
+    return f"{VECTOR_PARTS_PREFIX}{index}:{chat}:{number}"
 
 
 def vector_alias(index_name: str) -> str:

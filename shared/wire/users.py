@@ -29,7 +29,7 @@ SEEN, TOLD, MODEL, NEW = keys.bot_seen("*"), keys.bot_told("*"), keys.bot_model(
 TEACH = keys.teach("*")
 VECTOR_RELEASES, VECTOR_PARTS, VECTOR_ALIASES = (
     keys.vector_release("*"),
-    keys.vector_part("") + "*",
+    keys.VECTOR_PARTS_PREFIX + "*",
     keys.vector_alias("*"),
 )
 CHAT_STATS = keys.CHAT_STATS_PREFIX + "*"

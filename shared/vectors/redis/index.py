@@ -6,7 +6,7 @@ for the lookup has a deadline. The search is exact.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -68,7 +68,18 @@ class RedisBackend(ServedBackend):
 
     def _nearest(self, vector: Vectors, chat_id: str, k: int) -> list[Match]:
         found = self._found
-        return sets.nearest(*found, chat_id, vector, k) if found is not None else []
+        return sets.scored(*found, chat_id, vector, k) if found is not None else []
+
+    def similarities(self, query: str, chat_id: str, chunk_ids: Sequence[str]) -> Vectors:
+        """Of all chunks that have a vector, however many the chat has; NaN for a repeated chunk."""
+        known: dict[str, float] = {}
+        if chunk_ids:
+            known = self._asked(query, lambda vector: self._all(vector, chat_id), known)
+        return np.array([known.get(chunk_id, np.nan) for chunk_id in chunk_ids], dtype=np.float32)
+
+    def _all(self, vector: Vectors, chat_id: str) -> dict[str, float]:
+        found = self._found
+        return {one.chunk_id: one.score for one in sets.scored(*found, chat_id, vector)} if found is not None else {}
 
     def _close_index(self) -> None:
         client, self._client, self._found = self._client, None, None
@@ -107,8 +118,8 @@ class RedisBuilder:
             listed = patiently(partial(sets.chats_of, client, served.name))
             _check_parts(client, listed, corpus)
             for chat_id, parts in listed.items():
-                if parts and parts[-1].index == served.name:
-                    _check_content(client, parts[-1], chat_id, corpus)
+                if any(part.index == served.name for part in parts):
+                    _check_content(client, served.name, chat_id, parts, corpus)
             _check_searches(client, served.name, corpus)
         return Checked({chat_id: sum(part.count for part in parts) for chat_id, parts in listed.items()})
 
@@ -157,7 +168,10 @@ def _check_parts(client: redis.Redis, listed: dict[str, list[sets.Part]], corpus
         raise ReleaseRefused("Redis lists other chats than it was given. Run the night again.")
     for chat_id, (ids, vectors) in corpus.chats.items():
         parts = listed[chat_id]
-        if sum(part.count for part in parts) != len(ids) or sets.kept(parts, ids, vectors) != parts:
+        if (
+            sum(part.count for part in parts) != len(ids)
+            or [part for _, part in sets.kept(parts, ids, vectors)] != parts
+        ):
             raise ReleaseRefused("Redis lists other vectors of a chat than it was given. Run the night again.")
     wanted = [(part.key(chat_id), part.count) for chat_id, parts in listed.items() for part in parts]
     counts = patiently(partial(sets.cards, client, [key for key, _ in wanted]))
@@ -166,14 +180,14 @@ def _check_parts(client: redis.Redis, listed: dict[str, list[sets.Part]], corpus
             raise ReleaseRefused(f"Redis has {found} of {count} vectors under {key}. Run the night again.")
 
 
-def _check_content(client: redis.Redis, part: sets.Part, chat_id: str, corpus: Corpus) -> None:
-    """What this release has brought, its last part, is stored as it was given."""
+def _check_content(client: redis.Redis, name: str, chat_id: str, parts: Sequence[sets.Part], corpus: Corpus) -> None:
+    """The parts of a chat that this release has brought are stored as they were given."""
     ids, vectors = corpus.chats[chat_id]
-    key = part.key(chat_id)
-    for first in range(len(ids) - part.count, len(ids), sets.BATCH):
-        batch = ids[first : first + sets.BATCH]
-        found = patiently(partial(sets.stored, client, key, batch))
-        for chunk_id, one, given in zip(batch, found, vectors[first : first + sets.BATCH], strict=True):
+    brought = [(row, part) for row, part in sets.kept(parts, ids, vectors) if part.index == name]
+    for start, part in brought:
+        rows, key = slice(start, start + part.count), part.key(chat_id)
+        found = patiently(partial(sets.stored, client, key, ids[rows]))
+        for chunk_id, one, given in zip(ids[rows], found, vectors[rows], strict=True):
             if one is None or one.shape != given.shape or not np.allclose(one, given, rtol=0, atol=ROUNDING):
                 raise ReleaseRefused(
                     f"Redis has another vector as chunk {chunk_id} under {key} than it was given. Run the night again."
@@ -185,6 +199,6 @@ def _check_searches(client: redis.Redis, name: str, corpus: Corpus) -> None:
     probes = [(chat, row) for chat, (ids, _) in corpus.chats.items() for row in range(0, len(ids), SELF_CHECK_EVERY)]
     for chat_id, row in probes[:: max(1, len(probes) // MOST_PROBED)]:
         ids, vectors = corpus.chats[chat_id]
-        best = patiently(partial(sets.nearest, client, name, chat_id, vectors[row], 1))
+        best = patiently(partial(sets.scored, client, name, chat_id, vectors[row], 1))
         if not best or best[0].score < SAME:
             raise ReleaseRefused(f"Redis does not find the vector of chunk {ids[row]}. Run the night again.")

@@ -1,24 +1,25 @@
 """The vector sets of an installation on a Redis 8, and how a release becomes a list of them; the same by day and by night.
 
-    hcli:mem:vectors:part:<index>:<chat>     vector set: vectors of one chat, written by the build of that index and never changed
-    hcli:mem:vectors:release:<index>         hash: "chat:<chat id>" -> the parts that the chat has in this release; "release" -> its totals
-    hcli:mem:vectors:current:<INDEX_NAME>    string: the index that the alias follows, for other programs
+    hcli:mem:vectors:part:<index>:<chat>:<n>   vector set: some vectors of one chat, written by the build of that index and never changed
+    hcli:mem:vectors:release:<index>           hash: "chat:<chat id>" -> the parts that the chat has in this release; "release" -> its totals
+    hcli:mem:vectors:current:<INDEX_NAME>      string: the index that the alias follows, for other programs
 
-A chat's vectors are a row of parts, each a slice of the chat in the order of time. A build begins with a copy of the newest release's hash, so
-chats without news cost nothing; of the others it keeps the leading parts whose slices are unchanged, merges small ones at the end as
-log-structured stores do, and sends the remaining rows as one more part. Releases share parts, and a part goes with the last release that has it.
+The parts of a chat are consecutive slices of it, in the order of time. A build begins with a copy of the newest release's hash, so chats without
+news cost nothing; of the others it keeps the parts whose slices are unchanged, merges small ones at the end as log-structured stores do, and
+sends the remaining rows as new parts. Releases share parts, and a part goes with the last release that has it.
 
 A part's key is made of the chat that is asked for, so a search cannot reach another chat, whatever a hash says; Redis needs no filter.
 Vectors are stored as they are (NOQUANT: int8, the default, changes the order) and a search compares all of a part (TRUTH), which is exact.
-So the graph that each vector set has is never walked, and is as small as Redis allows (M 4, EF 1).
+So the graph that each vector set has is never walked, and is as small as Redis allows (M 4, EF 1). Redis sorts what it returns by insertion, so
+all similarities of a chat cost the square of a part's size: hence PART_ROWS.
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from itertools import islice
+from dataclasses import astuple, dataclass, field
+from itertools import count, islice
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
 import numpy as np
@@ -40,8 +41,8 @@ T = TypeVar("T")
 LAYOUT = 2
 #: Rows, or keys, in one request: of 384 dimensions somewhat under 1 MB.
 BATCH = 500
-#: Rows below which all parts of a chat are of the lowest level.
-LEAST_ROWS = 64
+#: The most rows of a part, and the number below which all parts of a chat are of the lowest level.
+PART_ROWS, LEAST_ROWS = 1000, 64
 #: The smallest graph that Redis makes.
 LINKS, EXPLORED = 4, 1
 #: Fields of a release's hash: its totals (empty while it is built or removed), and the prefix of a chat.
@@ -60,14 +61,16 @@ class NoSuchVectors(redis.RedisError):
 
 @dataclass(frozen=True)
 class Part:
-    """So many consecutive vectors of a chat, which the build of `index` wrote; `digest` is that of their ids and numbers."""
+    """So many consecutive vectors of a chat, from chunk `first` on, which the build of `index` wrote as its part `number` of this chat."""
 
     index: str
+    number: int
+    first: str
     count: int
-    digest: str
+    digest: str  # of their ids and numbers
 
     def key(self, chat_id: str) -> str:
-        return keys.vector_part(self.index, hashlib.sha256(chat_id.encode("utf-8")).hexdigest())
+        return keys.vector_part(self.index, hashlib.sha256(chat_id.encode("utf-8")).hexdigest(), self.number)
 
 
 def chat_field(chat_id: str) -> bytes:
@@ -86,13 +89,17 @@ def as_bytes(vector: Vectors) -> bytes:
 
 
 def packed(parts: Iterable[Part]) -> bytes:
-    return orjson.dumps([[one.index, one.count, one.digest] for one in parts])
+    return orjson.dumps([astuple(one) for one in parts])
 
 
 def unpacked(value: bytes, name: str) -> list[Part]:
     """NoSuchVectors if this is not what `packed` made."""
     try:
-        return [Part(str(index), int(count), str(digest)) for index, count, digest in orjson.loads(value)]
+        rows = orjson.loads(value)
+        return [
+            Part(str(index), int(number), str(first), int(count), str(digest))
+            for index, number, first, count, digest in rows
+        ]
     except (ValueError, TypeError) as error:
         raise NoSuchVectors(f"the list of a chat's vectors in {name} cannot be read") from error
 
@@ -101,30 +108,46 @@ def totals(served: Served) -> bytes:
     return orjson.dumps([served.vectors, served.dimensions])
 
 
-def kept(parts: Sequence[Part], ids: Sequence[str], vectors: Vectors) -> list[Part]:
-    """The leading parts that are slices of this chat as it is now."""
-    found, start = list[Part](), 0
+def kept(parts: Sequence[Part], ids: Sequence[str], vectors: Vectors) -> list[tuple[int, Part]]:
+    """The parts that are slices of this chat as it is now, each with the row that it begins with, in their order."""
+    rows = {chunk_id: row for row, chunk_id in enumerate(ids)} if parts else {}
+    found = list[tuple[int, Part]]()
     for part in parts:
-        rows = slice(start, start + part.count)
-        if rows.stop > len(ids) or digest_of(ids[rows], vectors[rows]) != part.digest:
-            break
-        found.append(part)
-        start = rows.stop
-    return found
+        start = rows.get(part.first, len(ids))
+        here = slice(start, start + part.count)
+        if here.stop <= len(ids) and digest_of(ids[here], vectors[here]) == part.digest:
+            found.append((start, part))
+    return sorted(found, key=lambda one: one[0])
 
 
-def not_merged(parts: Sequence[Part], new: int) -> list[Part]:
-    """The parts that stay if so many rows are added: of FANOUT at the end that are no larger than the new one, all become one with it."""
-    left, size = list(parts), new
-    while new:
+def not_merged(parts: Sequence[tuple[int, Part]], rows: int) -> list[tuple[int, Part]]:
+    """The parts that stay if a chat grows to so many rows: of FANOUT at the end that are no larger than the new one, all become one with it."""
+    left = list(parts)
+    while left and (size := rows - left[-1][0] - left[-1][1].count):
         small = 0
-        while small < len(left) and level(left[-1 - small].count, LEAST_ROWS) <= level(size, LEAST_ROWS):
+        for _, part in reversed(left):
+            if part.count >= PART_ROWS or level(part.count, LEAST_ROWS) > level(size, LEAST_ROWS):
+                break
             small += 1
         if small < FANOUT - 1:
             break
-        size += sum(one.count for one in left[len(left) - small :])
         del left[len(left) - small :]
     return left
+
+
+def _arranged(
+    name: str, same: Sequence[tuple[int, Part]], ids: Sequence[str], vectors: Vectors
+) -> Iterator[tuple[Part, int | None]]:
+    """All parts of a chat in their order, those that stay and new ones for the rows between and after them; of a new one also its first row."""
+    row, numbers = 0, count()
+    for start, part in [*not_merged(same, len(ids)), (len(ids), None)]:
+        for first in range(row, start, PART_ROWS):
+            rows = slice(first, min(first + PART_ROWS, start))
+            size, digest = rows.stop - first, digest_of(ids[rows], vectors[rows])
+            yield Part(name, next(numbers), ids[first], size, digest), first
+        if part is not None:
+            yield part, None
+            row = start + part.count
 
 
 @dataclass
@@ -178,15 +201,14 @@ def put(
     for chat_id, (ids, vectors) in corpus.chats.items():
         before = held.pop(chat_id, [])
         same = kept(before, ids, vectors) if chat_id in whole else []
-        rows = sum(one.count for one in same)
-        if before and same == before and rows == len(ids):
+        if before and len(same) == len(before) and sum(one.count for one in before) == len(ids):
             continue
-        parts = not_merged(same, len(ids) - rows)
-        start = sum(one.count for one in parts)
-        if start < len(ids):
-            parts.append(Part(served.name, len(ids) - start, digest_of(ids[start:], vectors[start:])))
-            sender.add(parts[-1].key(chat_id), ids[start:], vectors[start:])
-        sender.fields[chat_field(chat_id)] = packed(parts)
+        arranged = list(_arranged(served.name, same, ids, vectors))
+        for part, first in arranged:
+            if first is not None:
+                rows = slice(first, first + part.count)
+                sender.add(part.key(chat_id), ids[rows], vectors[rows])
+        sender.fields[chat_field(chat_id)] = packed(part for part, _ in arranged)
     sender.flush()
     for gone in _batches(held):
         patiently(lambda gone=gone: client.hdel(release, *map(chat_field, gone)))  # type: ignore[misc]
@@ -250,25 +272,24 @@ def _names(client: redis.Redis, prefix: str) -> Iterator[str]:
         yield key.decode("utf-8", "replace").removeprefix(prefix)
 
 
-def nearest(client: redis.Redis, name: str, chat_id: str, vector: Vectors, k: int) -> list[Match]:
-    """The chat's k nearest in a release, best first; NoSuchVectors if the release, or a part of the chat, is gone. k is 1 or more."""
-    whole, listed = cast("list[bytes | None]", client.hmget(keys.vector_release(name), [TOTALS, chat_field(chat_id)]))
+def scored(client: redis.Redis, name: str, chat_id: str, vector: Vectors, k: int | None = None) -> list[Match]:
+    """The chat's k nearest in a release, best first; all of it if k is None. NoSuchVectors if the release, or one of the parts, is gone."""
+    fields = client.hmget(keys.vector_release(name), [TOTALS, chat_field(chat_id)])
+    whole, listed = cast("list[bytes | None]", fields)
     if not whole:
         raise NoSuchVectors(f"there are no vectors {name}")
-    parts = unpacked(listed, name) if listed is not None else []
+    wanted = [(part, min(k or part.count, part.count)) for part in (unpacked(listed, name) if listed else ())]
     found = list[Match]()
     with client.pipeline(transaction=False) as pipe:
-        for part in parts:
-            _ask(pipe, "VSIM", part.key(chat_id), "FP32", as_bytes(vector), "WITHSCORES", "COUNT", k, "TRUTH")
+        for part, most in wanted:
+            _ask(pipe, "VSIM", part.key(chat_id), "FP32", as_bytes(vector), "WITHSCORES", "COUNT", most, "TRUTH")
         answers = pipe.execute()
-    for part, answer in zip(parts, answers, strict=True):
-        if len(answer) != 2 * min(k, part.count):
+    for (_, most), answer in zip(wanted, answers, strict=True):
+        if len(answer) != 2 * most:
             raise NoSuchVectors(f"vectors of {name} are missing")
         # Redis' score is (1 + cosine) / 2.
-        found += [
-            Match(one.decode("utf-8"), 2.0 * float(score) - 1.0)
-            for one, score in zip(answer[::2], answer[1::2], strict=True)
-        ]
+        scores = zip(answer[::2], answer[1::2], strict=True)
+        found += [Match(one.decode("utf-8"), 2.0 * float(score) - 1.0) for one, score in scores]
     return sorted(found, key=lambda match: -match.score)[:k]
 
 
@@ -308,8 +329,8 @@ def left_over(client: redis.Redis, is_left: Callable[[str], bool], may_go: Calla
     gone = [name for name in there if is_left(name)]
     used, theirs = _parts_of(client, set(there).difference(gone)), _parts_of(client, gone)
     parts, writers = list[str](), set[str]()
-    for rest in _names(client, keys.vector_part("")):
-        writer, key = rest.rpartition(":")[0], keys.vector_part("") + rest
+    for rest in _names(client, keys.VECTOR_PARTS_PREFIX):
+        writer, key = rest.partition(":")[0], keys.VECTOR_PARTS_PREFIX + rest
         if key not in used and may_go(writer):
             parts.append(key)
             if key not in theirs:

@@ -118,9 +118,12 @@ def test_without_the_server_the_night_waits_and_the_day_has_words(world: World, 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("point", ["build:closed", "build:after-commit", "publish:switched"])
-def test_a_night_that_is_killed_leaves_what_is_served_and_the_next_one_cleans_up(world: World, point: str) -> None:
-    with settings_for(["pgvector"], world.root) as settings:
-        indexed = Indexed(world, "pgvector", settings)
+@pytest.mark.parametrize("name", ["pgvector", "redis"])
+def test_a_night_that_is_killed_leaves_what_is_served_and_the_next_one_cleans_up(
+    world: World, name: str, point: str
+) -> None:
+    with settings_for([name], world.root) as settings:
+        indexed = Indexed(world, name, settings)
         world.say("t1", "the boiler code is 4711")
         indexed.night()
         before = indexed.served(1)

@@ -33,12 +33,12 @@ def names_of(*places: Path) -> list[str]:
 
 def parts(looking: Redis, chat: str | None = None) -> list[str]:
     """The keys of all vector sets, or of a chat's."""
-    ending = f":{keys_of(chat)}" if chat else ""
-    return sorted(looking.scan_iter(match=f"hcli:mem:vectors:part:*{ending}"))
+    own = f"{hash_of(chat)}:*" if chat else ""
+    return sorted(looking.scan_iter(match=f"hcli:mem:vectors:part:*{own}"))
 
 
-def keys_of(chat: str) -> str:
-    return sets.Part("index", 0, "").key(chat).rpartition(":")[2]
+def hash_of(chat: str) -> str:
+    return sets.Part("index", 0, "", 0, "").key(chat).split(":")[-2]
 
 
 def test_a_release_is_built_proven_followed_searched_and_swept(
@@ -79,7 +79,7 @@ def test_only_what_is_new_is_sent(settings: Settings, proxy: FaultyRedis, lookin
     proxy.log.clear()
     third = build(settings, tmp_path, second, 3)
     assert proxy.sent("VADD") == []
-    assert [one for one in proxy.sent("HSET") if keys.vector_part("").encode() in b"".join(one)] == []
+    assert {one[2] for one in proxy.sent("HSET")} == {sets.TOTALS}
     assert checked(settings, third, second) == {"one": 122, "other": 60, "new": 4}
 
 
@@ -97,13 +97,15 @@ def test_small_parts_become_one_and_few_rows_are_sent_twice(
 
 def test_the_parts_at_the_end_are_merged_by_size() -> None:
     def left(counts: list[int], new: int) -> list[int]:
-        return [one.count for one in sets.not_merged([sets.Part("", count, "") for count in counts], new)]
+        parts = [(sum(counts[:number]), sets.Part("", 0, "", count, "")) for number, count in enumerate(counts)]
+        return [part.count for _, part in sets.not_merged(parts, sum(counts) + new)]
 
     assert left([500, 1, 1, 1, 1, 1, 1], 1) == [500, 1, 1, 1, 1, 1, 1]
     assert left([500, 1, 1, 1, 1, 1, 1, 1], 1) == [500]
     assert left([500, 60, 1, 1, 1, 1, 1, 1], 1) == [500], "of the same level"
-    assert left([5000, 70, 70, 70, 70, 70, 70, 70, 9, 9, 9, 9, 9, 9, 9], 9) == [5000], "and those that it makes"
-    assert left([1, 5000, 1, 1, 1, 1, 1, 1, 1], 1) == [1, 5000], "the order stays that of time"
+    assert left([900, 70, 70, 70, 70, 70, 70, 70, 9, 9, 9, 9, 9, 9, 9], 9) == [900], "and those that it makes"
+    assert left([1, 900, 1, 1, 1, 1, 1, 1, 1], 1) == [1, 900], "the order stays that of time"
+    assert left([1000] * 9, 999) == [1000] * 9, "a full part stays"
     assert left([1] * 20, 0) == [1] * 20
 
 
@@ -121,6 +123,27 @@ def test_what_was_forgotten_leaves_every_set(settings: Settings, looking: Redis,
     RedisBuilder(settings, 3).sweep(names_of(third))
     assert parts(looking) == parts(looking, "other")
     assert checked(settings, third, corpus_of(other=4)) == {"other": 4}
+
+
+def test_one_turn_fewer_or_more_changes_the_part_around_it_alone(
+    settings: Settings, proxy: FaultyRedis, looking: Redis, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also turns of an import, which come before the others."""
+    monkeypatch.setattr(sets, "PART_ROWS", 10)
+    ids, vectors = corpus_of(one=60).chats["one"]
+
+    def night(run: int, rows: list[int]) -> int:
+        proxy.log.clear()
+        corpus = Corpus({"one": ([ids[row] for row in rows], vectors[rows])})
+        place = build(settings, tmp_path, corpus, run)
+        assert checked(settings, place, corpus) == {"one": len(rows)}
+        return len(proxy.sent("VADD"))
+
+    first = [*range(5, 60)]
+    assert night(1, first) == 55
+    assert night(2, [row for row in first if row != 27]) == 9
+    assert night(3, [*range(5), *(row for row in first if row != 27)]) == 5
+    assert night(4, [*range(60)]) == 10, "what was between two parts becomes one with them again"
 
 
 def test_an_index_of_nothing_is_one_too(settings: Settings, tmp_path: Path) -> None:
@@ -297,15 +320,13 @@ def test_a_sweep_takes_what_dead_attempts_left_and_nothing_else(
     theirs = load_settings(redis_vectors_url=proxy.url, index_name="hmem-2")
     others = build(theirs, tmp_path / "others", corpus_of(one=2))
     looking.set("hcli:mem:outbox", "something else")
-    stray = keys.vector_part("hmem-9-00000000", keys_of("one"))
+    stray = keys.vector_part("hmem-9-00000000", hash_of("one"), 0)
     add(looking, stray, "one/1", "of a release that is gone")
     (died,) = set(RedisBuilder(settings, 3).left_over(names_of(place))) - {"hmem-9-00000000"}
     assert RedisBuilder(settings, 3).sweep(names_of(place)) == sorted([died, "hmem-9-00000000"])
     left = {*(keys.vector_release(name) for name in names_of(place, others)), "hcli:mem:outbox"}
     assert set(looking.scan_iter()) - set(parts(looking)) == left
-    assert {key.rpartition(":")[0] for key in parts(looking)} == {
-        keys.vector_part(name, "")[:-1] for name in names_of(place, others)
-    }
+    assert {key.split(":")[-3] for key in parts(looking)} == set(names_of(place, others))
 
 
 def test_a_removal_that_dies_is_repeated(

@@ -6,6 +6,7 @@ import secrets
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import HealthCheck, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
@@ -38,7 +39,7 @@ def content(client: Redis, name: str) -> dict[str, dict[str, float]]:
     """Chat → chunk → its cosine to one vector, as a search for all finds them."""
     asked = vector_of("a question")
     chats = sets.chats_of(client, name)
-    found = {chat: sets.nearest(client, name, chat, asked, 100) for chat in chats}
+    found = {chat: sets.scored(client, name, chat, asked) for chat in chats}
     assert all(len(dict.fromkeys(one.chunk_id for one in matches)) == len(matches) for matches in found.values())
     return {chat: {one.chunk_id: round(one.score, 4) for one in matches} for chat, matches in found.items()}
 
@@ -51,10 +52,18 @@ def wanted(corpus: Corpus) -> dict[str, dict[str, Any]]:
     }
 
 
+@pytest.fixture
+def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sets, "PART_ROWS", 3)
+
+
 @hypothesis_settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(history=_HISTORY)
 def test_each_release_has_its_corpus(
-    settings: Settings, looking: Redis, history: list[tuple[dict[str, list[tuple[int, int]]], set[int]]]
+    settings: Settings,
+    looking: Redis,
+    small_parts: None,
+    history: list[tuple[dict[str, list[tuple[int, int]]], set[int]]],
 ) -> None:
     client, standing = connected(settings, 30), dict[str, Corpus]()
     try:

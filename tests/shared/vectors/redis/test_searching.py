@@ -14,22 +14,20 @@ from shared.errors import IndexServerUnavailable
 from shared.release.manifest import Manifest, seal
 from shared.vectors.on_server import Served, read_served, write_served
 from shared.vectors.redis import index as redis_index
-from shared.vectors.searching import MOST_COMPARED
+from shared.vectors.redis import sets
 from shared.wire import keys
 from tests.servers.redis8 import FaultyRedis
 from tests.support.machine import slowness
 from tests.support.night.indexes.on_redis import DIMENSIONS, IDENTITY, build, corpus_of, opened, vector_of
 
 
-def test_similarities_are_exact_for_the_nearest(settings: Settings, tmp_path: Path) -> None:
-    corpus = corpus_of(one=MOST_COMPARED + 200)
+def test_similarities_are_those_of_all_vectors_of_a_chat(settings: Settings, tmp_path: Path) -> None:
+    corpus = corpus_of(one=2 * sets.PART_ROWS + 200)
     found = opened(settings, build(settings, tmp_path, corpus))
     ids, vectors = corpus.chats["one"]
-    exact = vectors @ vector_of("a question")
-    told = found.similarities("a question", "one", ids)
-    nearest = np.argsort(-exact)[:MOST_COMPARED]
-    np.testing.assert_allclose(told[nearest], exact[nearest], atol=1e-5)
-    assert np.isnan(told).sum() == 200
+    told = found.similarities("a question", "one", [*ids, "unknown"])
+    np.testing.assert_allclose(told[:-1], vectors @ vector_of("a question"), atol=1e-5)
+    assert np.isnan(told[-1])
     found.close()
 
 
