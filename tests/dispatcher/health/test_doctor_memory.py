@@ -199,8 +199,8 @@ def test_an_index_that_cannot_be_searched(world: World) -> None:
 def test_a_redis_that_may_drop_vectors(world: World) -> None:
     world.say("t1", "the boiler code is 4711")
     with redis8_server() as server:
-        world.environment |= {"REDIS_VECTORS_URL": server.url, "MEMORY_BACKEND": "redis"}
-        world.night(night_indexes="redis", redis_vectors_url=server.url)
+        world.environment |= {"REDIS_VECTORS_URL": server.url, "NIGHT_INDEXES": "redis"}
+        world.command("hmem-night", "run")
         assert "its redis index answers" in ask(world)[1]["vectors"].sentence
         with Redis.from_url(server.url) as client:
             client.config_set("maxmemory-policy", "allkeys-lfu")
