@@ -71,7 +71,7 @@ class RedisBackend(ServedBackend):
         return sets.scored(*found, chat_id, vector, k) if found is not None else []
 
     def similarities(self, query: str, chat_id: str, chunk_ids: Sequence[str]) -> Vectors:
-        """Of all chunks that have a vector, however many the chat has; NaN for a repeated chunk."""
+        """Of all chunks that have a vector, in a chat of more than sets.MOST_TOLD of the nearest ones; NaN for a repeated chunk."""
         known: dict[str, float] = {}
         if chunk_ids:
             known = self._asked(query, lambda vector: self._all(vector, chat_id), known)

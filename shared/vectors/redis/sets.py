@@ -17,6 +17,7 @@ all similarities of a chat cost the square of a part's size: hence PART_ROWS.
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass, field
 from itertools import count, islice
@@ -45,6 +46,8 @@ BATCH = 500
 PART_ROWS, LEAST_ROWS = 1000, 64
 #: The smallest graph that Redis makes.
 LINKS, EXPLORED = 4, 1
+#: Of how many vectors a lookup is told the similarity: each takes some microseconds, and the lookup has 300 ms.
+MOST_TOLD = 10_000
 #: Fields of a release's hash: its totals (empty while it is built or removed), and the prefix of a chat.
 TOTALS, CHAT = b"release", b"chat:"
 
@@ -273,12 +276,17 @@ def _names(client: redis.Redis, prefix: str) -> Iterator[str]:
 
 
 def scored(client: redis.Redis, name: str, chat_id: str, vector: Vectors, k: int | None = None) -> list[Match]:
-    """The chat's k nearest in a release, best first; all of it if k is None. NoSuchVectors if the release, or one of the parts, is gone."""
+    """The chat's k nearest in a release, best first. If k is None, all of it, of more than MOST_TOLD the nearest of each part.
+
+    NoSuchVectors if the release, or one of the parts, is gone.
+    """
     fields = client.hmget(keys.vector_release(name), [TOTALS, chat_field(chat_id)])
     whole, listed = cast("list[bytes | None]", fields)
     if not whole:
         raise NoSuchVectors(f"there are no vectors {name}")
-    wanted = [(part, min(k or part.count, part.count)) for part in (unpacked(listed, name) if listed else ())]
+    parts = unpacked(listed, name) if listed else []
+    share = min(1.0, MOST_TOLD / max(sum(part.count for part in parts), 1))
+    wanted = [(part, min(k, part.count) if k else math.ceil(share * part.count)) for part in parts]
     found = list[Match]()
     with client.pipeline(transaction=False) as pipe:
         for part, most in wanted:

@@ -31,6 +31,22 @@ def test_similarities_are_those_of_all_vectors_of_a_chat(settings: Settings, tmp
     found.close()
 
 
+def test_of_a_very_long_chat_the_nearest_of_each_part_are_told(
+    settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sets, "MOST_TOLD", 440)
+    corpus = corpus_of(one=2 * sets.PART_ROWS + 200)
+    ids, vectors = corpus.chats["one"]
+    found = opened(settings, build(settings, tmp_path, corpus))
+    told, exact = found.similarities("a question", "one", ids), vectors @ vector_of("a question")
+    assert np.count_nonzero(~np.isnan(told)) == 440
+    for start in range(0, len(ids), sets.PART_ROWS):
+        part = slice(start, start + sets.PART_ROWS)
+        nearest = np.argsort(-exact[part])[: len(ids[part]) // 5]
+        np.testing.assert_allclose(told[part][nearest], exact[part][nearest], atol=1e-5)
+    found.close()
+
+
 def test_the_nearest_of_several_parts_are_those_of_the_chat(settings: Settings, tmp_path: Path) -> None:
     for run, count in enumerate((300, 340, 345, 346), 1):
         place = build(settings, tmp_path, corpus_of(one=count), run)
