@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
+from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -118,8 +119,7 @@ class RedisBuilder:
             listed = patiently(partial(sets.chats_of, client, served.name))
             _check_parts(client, listed, corpus)
             for chat_id, parts in listed.items():
-                if any(part.index == served.name for part in parts):
-                    _check_content(client, served.name, chat_id, parts, corpus)
+                _check_content(client, served.name, chat_id, parts, corpus)
             _check_searches(client, served.name, corpus)
         return Checked({chat_id: sum(part.count for part in parts) for chat_id, parts in listed.items()})
 
@@ -183,7 +183,8 @@ def _check_parts(client: redis.Redis, listed: dict[str, list[sets.Part]], corpus
 def _check_content(client: redis.Redis, name: str, chat_id: str, parts: Sequence[sets.Part], corpus: Corpus) -> None:
     """The parts of a chat that this release has brought are stored as they were given."""
     ids, vectors = corpus.chats[chat_id]
-    brought = [(row, part) for row, part in sets.kept(parts, ids, vectors) if part.index == name]
+    starts = accumulate((part.count for part in parts), initial=0)
+    brought = [(start, part) for start, part in zip(starts, parts, strict=False) if part.index == name]
     for start, part in brought:
         rows, key = slice(start, start + part.count), part.key(chat_id)
         found = patiently(partial(sets.stored, client, key, ids[rows]))
