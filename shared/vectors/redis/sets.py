@@ -19,6 +19,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import astuple, dataclass, field
 from itertools import count, islice
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
@@ -246,10 +247,15 @@ def cards(client: redis.Redis, names: Sequence[str]) -> list[int]:
 
 
 def chats_of(client: redis.Redis, name: str) -> dict[str, list[Part]]:
-    """What a release lists."""
+    """What a release lists; a list that somebody has damaged is empty, so the next build writes it anew."""
     found: Any = client.hgetall(keys.vector_release(name))
-    chats = {one.removeprefix(CHAT): value for one, value in found.items() if one.startswith(CHAT)}
-    return {one.decode("utf-8"): unpacked(value, name) for one, value in chats.items()}
+    chats = dict[str, list[Part]]()
+    for one, value in found.items():
+        if one.startswith(CHAT):
+            parts = chats[one.removeprefix(CHAT).decode("utf-8", "replace")] = []
+            with suppress(NoSuchVectors):
+                parts += unpacked(value, name)
+    return chats
 
 
 def state(client: redis.Redis, name: str) -> bytes | None:

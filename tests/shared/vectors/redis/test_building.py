@@ -166,6 +166,11 @@ def test_what_redis_has_lost_is_sent_again(settings: Settings, looking: Redis, t
         checked(settings, first, corpus)
     second = build(settings, tmp_path, corpus, 2)
     assert checked(settings, second, corpus) == {"one": 9, "other": 9}
+    looking.hset(keys.vector_release(read_served(second).name), "chat:one", "no list")
+    third = build(settings, tmp_path, corpus, 3)
+    assert checked(settings, third, corpus) == {"one": 9, "other": 9}
+    RedisBuilder(settings, 3).sweep(names_of(third))
+    assert len(parts(looking)) == 2
 
 
 @pytest.mark.parametrize("rewritten", [False, True], ids=["as it was appended", "rewritten"])
@@ -254,7 +259,7 @@ DAMAGE: dict[str, tuple[Callable[[Redis, str, str], object], str]] = {
     "one chat fewer": (lambda client, name, key: client.hdel(keys.vector_release(name), "chat:other"), "other chats"),
     "a list that is none": (
         lambda client, name, key: client.hset(keys.vector_release(name), "chat:one", "[[1]]"),
-        "cannot be read",
+        "other vectors of a chat",
     ),
     "a release that is not whole": (
         lambda client, name, key: client.hset(keys.vector_release(name), "release", ""),
